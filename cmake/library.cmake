@@ -1,0 +1,30 @@
+# tachy_library(name SOURCES … LINKS …): one static library a folder; LINKS is its row of the dependency table
+# (ARCHITECTURE.md); tools/check_layers proves that the includes keep to it.
+add_library(tachy_flags INTERFACE)
+target_compile_options(tachy_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+if(TACHY_WERROR)
+  target_compile_options(tachy_flags INTERFACE -Werror)
+endif()
+if(TACHY_SANITIZE)
+  target_compile_options(tachy_flags INTERFACE -fsanitize=${TACHY_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(tachy_flags INTERFACE -fsanitize=${TACHY_SANITIZE})
+endif()
+# Contraction to FMA is left to the code that asks for it, so that results do not depend on the compiler.
+target_compile_options(tachy_flags INTERFACE -ffp-contract=off)
+
+function(tachy_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(tachy_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(tachy_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/tachyscope>)
+  target_link_libraries(tachy_${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:tachy_flags>)
+endfunction()
+
+# tachy_test(name SOURCES … LINKS …): one GoogleTest binary, one ctest entry.
+function(tachy_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} tachy_flags GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${name} PRIVATE TACHY_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

@@ -1,0 +1,76 @@
+// The one error type of the engine.
+//
+// Library code throws Error; nothing exits, aborts or prints. The edges translate once: the command line to an
+// exit code, a server to an HTTP status, Python to an exception. Texts read "op: expected X, got Y" and name
+// the file and the fix where there is one.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+namespace tachy {
+
+enum class ErrorCode {
+  invalid_argument,  // the caller's value is wrong; the text says what would work
+  unsupported,       // understood, but not implemented for this model, machine or build
+  not_found,         // a file, tensor or component is missing
+  out_of_memory,
+  device,
+  io,         // reading or writing failed
+  corrupt,    // a file's content is malformed or lies about itself
+  numerical,  // NaN or Inf in a stage
+  cancelled,
+  internal,
+};
+
+std::string_view to_string(ErrorCode code);
+
+class Error : public std::exception {
+ public:
+  Error(ErrorCode code, std::string message, std::source_location where = std::source_location::current())
+      : code_(code), message_(std::move(message)), where_(where) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  const std::source_location& where() const { return where_; }
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+  std::source_location where_;
+};
+
+// Captures the call site beside a format string, so that fail() and check() need no macro.
+template <class... Args>
+struct LocatedFormat {
+  fmt::format_string<Args...> text;
+  std::source_location where;
+  template <class S>
+  consteval LocatedFormat(const S& s, std::source_location w = std::source_location::current())
+      : text(s), where(w) {}
+};
+
+template <class... Args>
+[[noreturn]] void fail(ErrorCode code, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... args) {
+  throw Error(code, fmt::format(f.text, std::forward<Args>(args)...), f.where);
+}
+
+// Throws Error{code} unless `ok`. Arguments are evaluated always: keep them cheap.
+template <class... Args>
+void check(bool ok, ErrorCode code, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... args) {
+  if (!ok) [[unlikely]]
+    throw Error(code, fmt::format(f.text, std::forward<Args>(args)...), f.where);
+}
+
+// The usual case: a wrong argument.
+template <class... Args>
+void require(bool ok, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... args) {
+  if (!ok) [[unlikely]]
+    throw Error(ErrorCode::invalid_argument, fmt::format(f.text, std::forward<Args>(args)...), f.where);
+}
+
+}  // namespace tachy

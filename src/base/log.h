@@ -1,0 +1,30 @@
+// Logging to stderr through spdlog, and the TACHY_LOG switch.
+//
+// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's pick once, "plan" the memory plan,
+// "load" what is opened; "debug" is all of them. Warnings are always printed, each text once.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace tachy {
+
+// Whether a topic is switched on by TACHY_LOG. Cheap after the first call.
+bool log_enabled(std::string_view topic);
+
+void log_line(std::string_view topic, std::string_view text);
+void warn_line(std::string_view text);       // once per distinct text
+void set_quiet(bool quiet);                  // drops warnings (tests, --quiet)
+
+template <class... Args>
+void log_topic(std::string_view topic, fmt::format_string<Args...> f, Args&&... args) {
+  if (log_enabled(topic)) log_line(topic, fmt::format(f, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+void warn(fmt::format_string<Args...> f, Args&&... args) {
+  warn_line(fmt::format(f, std::forward<Args>(args)...));
+}
+
+}  // namespace tachy

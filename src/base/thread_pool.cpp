@@ -1,0 +1,145 @@
+#include "base/thread_pool.h"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tachy {
+
+struct ThreadPool::State {
+  std::vector<std::thread> workers;
+  int threads = 1;
+
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  uint64_t generation = 0;
+  bool stop = false;
+  int running = 0;  // workers that have not finished the current generation
+
+  const std::function<void(int64_t, int)>* body = nullptr;
+  int64_t tiles = 0;
+  std::atomic<int64_t> next{0};
+  std::exception_ptr error;
+
+  static thread_local int current_worker;  // -1 outside a body
+
+  void drain(int worker) {
+    current_worker = worker;
+    for (;;) {
+      const int64_t tile = next.fetch_add(1, std::memory_order_relaxed);
+      if (tile >= tiles) break;
+      try {
+        (*body)(tile, worker);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+        next.store(tiles, std::memory_order_relaxed);
+      }
+    }
+    current_worker = -1;
+  }
+
+  void work(int worker) {
+    omp_set_num_threads(1);
+    uint64_t seen = 0;
+    for (;;) {
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [&] { return stop || generation != seen; });
+        if (stop) return;
+        seen = generation;
+      }
+      drain(worker);
+      std::lock_guard lock(mutex);
+      if (--running == 0) done.notify_one();
+    }
+  }
+};
+
+thread_local int ThreadPool::State::current_worker = -1;
+
+ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
+  require(threads >= 1 && threads <= 1024, "threads: expected 1 to 1024, got {}", threads);
+  state_->threads = threads;
+  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this, i] { state_->work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+  }
+  state_->wake.notify_all();
+  for (auto& worker : state_->workers) worker.join();
+}
+
+int ThreadPool::threads() const { return state_->threads; }
+
+void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& body) {
+  if (tiles <= 0) return;
+  // The calling thread works too; the team size is per thread, so it is pinned here as well.
+  omp_set_num_threads(1);
+  if (State::current_worker >= 0 || state_->threads == 1 || tiles == 1) {
+    const int worker = std::max(0, State::current_worker);
+    for (int64_t tile = 0; tile < tiles; ++tile) body(tile, worker);
+    return;
+  }
+  State& s = *state_;
+  {
+    std::lock_guard lock(s.mutex);
+    s.body = &body;
+    s.tiles = tiles;
+    s.next.store(0);
+    s.error = nullptr;
+    s.running = s.threads - 1;
+    ++s.generation;
+  }
+  s.wake.notify_all();
+  s.drain(0);
+  std::unique_lock lock(s.mutex);
+  s.done.wait(lock, [&] { return s.running == 0; });
+  if (s.error) std::rethrow_exception(s.error);
+}
+
+namespace {
+
+// CPUs granted by a cgroup quota, or 0 where there is none.
+double cgroup_cpus() {
+  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2) {
+    std::string quota;
+    double period = 0;
+    if (v2 >> quota >> period && quota != "max" && period > 0) return std::stod(quota) / period;
+    return 0;
+  }
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double quota = 0, period = 0;
+  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) return quota / period;
+  return 0;
+}
+
+}  // namespace
+
+int available_processors() {
+  int count = static_cast<int>(std::thread::hardware_concurrency());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+  if (const double quota = cgroup_cpus(); quota > 0)
+    count = std::min(count, std::max(1, static_cast<int>(std::floor(quota + 0.5))));
+  return std::max(1, count);
+}
+
+}  // namespace tachy

@@ -1,0 +1,61 @@
+#include "tensor/memory.h"
+
+#include <cstdlib>
+
+#include "base/env.h"
+
+namespace tachy {
+namespace {
+
+std::atomic<size_t> g_live{0}, g_peak{0};
+
+void count_allocation(size_t bytes) {
+  const size_t now = g_live.fetch_add(bytes) + bytes;
+  size_t peak = g_peak.load();
+  while (now > peak && !g_peak.compare_exchange_weak(peak, now)) {
+  }
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t bytes) : size_(bytes) {
+  const size_t rounded = align_up(bytes ? bytes : 1);
+  check(rounded >= bytes && bytes < (size_t{1} << 56), ErrorCode::out_of_memory, "buffer: {} bytes", bytes);
+  void* p = std::aligned_alloc(kAlignment, rounded);
+  check(p != nullptr, ErrorCode::out_of_memory, "out of memory: could not allocate {}", human_bytes(bytes));
+  data_ = std::unique_ptr<void, BufferFree>(p, BufferFree{rounded});
+  count_allocation(rounded);
+}
+
+void BufferFree::operator()(void* p) const {
+  std::free(p);
+  g_live.fetch_sub(bytes);
+}
+
+Tensor Buffer::tensor(DType dtype, std::span<const int64_t> dims) const {
+  Tensor out(data(), dtype, dims);
+  check(static_cast<size_t>(out.bytes()) <= size_, ErrorCode::internal, "buffer: {} of {} in {} bytes",
+        shape_string(dims), dtype_name(dtype), size_);
+  return out;
+}
+
+size_t Buffer::live_bytes() { return g_live.load(); }
+size_t Buffer::peak_bytes() { return g_peak.load(); }
+void Buffer::reset_peak() { g_peak.store(g_live.load()); }
+
+void* Arena::bytes(size_t count) {
+  const size_t offset = used_, size = align_up(count);
+  check(measuring_ || offset + size <= capacity_, ErrorCode::internal,
+        "arena: {} bytes asked at {} of {}: the plan was too small", count, offset, capacity_);
+  used_ = offset + size;
+  peak_ = used_ > peak_ ? used_ : peak_;
+  return measuring_ ? nullptr : static_cast<char*>(buffer_.data()) + offset;
+}
+
+Tensor Arena::tensor(DType dtype, std::span<const int64_t> dims) {
+  Tensor shape_only(nullptr, dtype, dims, Device::null);
+  void* data = bytes(static_cast<size_t>(shape_only.bytes()));
+  return Tensor(data, dtype, dims, measuring_ ? Device::null : Device::cpu);
+}
+
+}  // namespace tachy

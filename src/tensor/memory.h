@@ -1,0 +1,102 @@
+// Owners of tensor memory, and the stream that ops run on.
+//
+// Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables).
+// Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
+//         A measuring arena hands out tensors without storage: the same model code then yields the exact peak.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+
+#include "base/thread_pool.h"
+#include "tensor/tensor.h"
+
+namespace tachy {
+
+inline constexpr size_t kAlignment = 256;
+constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct BufferFree {
+  size_t bytes = 0;
+  void operator()(void* p) const;
+};
+
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(size_t bytes);  // throws out_of_memory with the size
+  void* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  Tensor tensor(DType dtype, std::span<const int64_t> dims) const;
+  Tensor tensor(DType dtype, std::initializer_list<int64_t> dims) const {
+    return tensor(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
+  }
+
+  // Bytes held by all live Buffers (each rounded to kAlignment), and its highest value since the last reset.
+  // Arenas count too. Tests compare this with the plan.
+  static size_t live_bytes();
+  static size_t peak_bytes();
+  static void reset_peak();
+
+ private:
+  std::unique_ptr<void, BufferFree> data_;
+  size_t size_ = 0;
+};
+
+class Arena {
+ public:
+  Arena() = default;                        // measuring
+  explicit Arena(size_t capacity) : buffer_(capacity), capacity_(capacity), measuring_(false) {}
+
+  bool measuring() const { return measuring_; }
+  size_t peak() const { return peak_; }
+  size_t capacity() const { return capacity_; }
+
+  size_t mark() const { return used_; }
+  void rewind(size_t mark) { used_ = mark; }
+
+  // nullptr in a measure run. Throws internal when the plan was too small (a bug: the plan is exact).
+  void* bytes(size_t count);
+  Tensor tensor(DType dtype, std::span<const int64_t> dims);
+  Tensor tensor(DType dtype, std::initializer_list<int64_t> dims) {
+    return tensor(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
+  }
+  Tensor f32(std::initializer_list<int64_t> dims) { return tensor(DType::f32, dims); }
+
+ private:
+  Buffer buffer_;
+  size_t capacity_ = 0, used_ = 0, peak_ = 0;
+  bool measuring_ = true;
+};
+
+// Gives back everything allocated since its construction.
+class ArenaScope {
+ public:
+  explicit ArenaScope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
+  ~ArenaScope() { arena_.rewind(mark_); }
+  ArenaScope(const ArenaScope&) = delete;
+  ArenaScope& operator=(const ArenaScope&) = delete;
+
+ private:
+  Arena& arena_;
+  size_t mark_;
+};
+
+// What an op runs on: where activations and scratch come from, who computes, whether anybody cancelled.
+// In a measure run (`measuring()`) an op checks its arguments, takes its scratch and returns.
+struct Stream {
+  Arena* arena = nullptr;
+  ThreadPool* pool = nullptr;
+  const std::atomic<bool>* cancel = nullptr;
+
+  bool measuring() const { return arena->measuring(); }
+  int threads() const { return pool->threads(); }
+  void throw_if_cancelled() const {
+    if (cancel && cancel->load(std::memory_order_relaxed)) fail(ErrorCode::cancelled, "cancelled");
+  }
+};
+
+}  // namespace tachy
