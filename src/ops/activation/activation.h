@@ -1,0 +1,17 @@
+// y = act(x), elementwise, float32 inside.
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct ActivationArgs {
+  Tensor x;  // any shape, contiguous f32
+  Activation kind = Activation::silu;
+  Tensor y;  // same shape, may alias x
+};
+
+void activation(const ActivationArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,16 @@
+// y[m] = table[ids[m]], widened to float32. An id outside the table is an invalid_argument that names it.
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct EmbeddingArgs {
+  Tensor ids;    // [M] i64
+  Tensor table;  // [V, C], any float dtype, contiguous
+  Tensor y;      // [M, C] f32
+};
+
+void embedding(const EmbeddingArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,18 @@
+// y = x + gate[row] · u, the residual add of a modulated block (gate absent: y = x + u).
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct GatedResidualArgs {
+  Tensor x;     // [M, C] f32
+  Tensor u;     // [M, C] f32
+  Tensor gate;  // optional [R, C] f32, rows may be strided
+  Tensor row;   // optional [M] i32; absent: row 0
+  Tensor y;     // [M, C] f32, may alias x or u
+};
+
+void gated_residual(const GatedResidualArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

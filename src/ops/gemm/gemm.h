@@ -1,0 +1,31 @@
+// Linear layer with its epilogue: t = act(x·Wᵀ + bias) [· multiply];  y = t, or y = residual + gate[row]·t.
+//
+// The weight is used where it lies (a mapped file, any float dtype): slabs of it are widened and packed into
+// scratch as they are needed. Where memory allows, a layer packs once at load and passes `packed`.
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct GemmArgs {
+  Tensor x;         // [M, K] f32, rows may be strided
+  Tensor weight;    // [N, K] f32, f16, bf16, f8_e4m3 or f8_e5m2, contiguous
+  Tensor packed;    // optional: what pack_gemm_weight made of it, u8 [packed_gemm_bytes(N, K)]
+  Tensor bias;      // optional [N] f32
+  Activation act = Activation::none;
+  Tensor multiply;  // optional [M, N] f32, rows may be strided
+  Tensor gate;      // optional [R, N] f32, rows may be strided; needs residual
+  Tensor row;       // optional [M] i32: the row of `gate` for each token; absent: row 0
+  Tensor residual;  // optional [M, N] f32, may alias y
+  Tensor y;         // [M, N] f32, rows may be strided
+};
+
+void gemm(const GemmArgs& args, Stream& stream);
+
+int64_t packed_gemm_bytes(int64_t n, int64_t k);
+// weight [N, K] (any float dtype) → packed u8 [packed_gemm_bytes(N, K)].
+void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
+
+}  // namespace tachy::ops

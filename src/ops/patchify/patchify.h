@@ -1,0 +1,24 @@
+// Video latents to tokens and back. Mind the asymmetry of the Wan DiT: the input side orders a token's values (c, pt, ph, pw),
+// the output side (pt, ph, pw, c). Tokens run over frames, then rows, then columns.
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct PatchifyArgs {
+  Tensor x;  // [B, C, T, H, W] f32, contiguous
+  int64_t patch_t = 1, patch_h = 2, patch_w = 2;
+  Tensor y;  // [B, L, C·pt·ph·pw] f32, contiguous, L = (T/pt)(H/ph)(W/pw)
+};
+
+struct UnpatchifyArgs {
+  Tensor x;  // [B, L, pt·ph·pw·C] f32, contiguous
+  int64_t patch_t = 1, patch_h = 2, patch_w = 2;
+  Tensor y;  // [B, C, T, H, W] f32, contiguous
+};
+
+void patchify(const PatchifyArgs& args, Stream& stream);
+void unpatchify(const UnpatchifyArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,21 @@
+// The query/key path of a Wan self-attention in one pass: RMSNorm over all C = heads·D channels, then 3-D rope
+// on each head. Without tables it is the cross-attention's query/key norm.
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct QkNormRopeArgs {
+  Tensor x;       // [B, L, C] f32, rows may be strided
+  Tensor weight;  // optional [C] f32
+  float eps = 1e-6f;
+  int heads = 1;
+  Tensor cos;     // optional [L, D/2] f32, D = C / heads
+  Tensor sin;     // optional [L, D/2] f32
+  Tensor y;       // [B, L, C] f32, rows may be strided, may alias x
+};
+
+void qk_norm_rope(const QkNormRopeArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,22 @@
+// Nearest-exact 2x upsampling followed by a 3x3 convolution (zero padding 1), without the upsampled image: each of the
+// four output phases is a 2x2 convolution of the small input, whose taps are sums of the 3x3's (4/9 of the work).
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct UpsampleConv2dArgs {
+  Tensor x;       // [F, H, W, Ci] f32, contiguous
+  Tensor packed;  // what pack_upsample_conv2d_weight made, u8
+  Tensor bias;    // optional [Co] f32
+  Tensor y;       // [F, 2H, 2W, Co] f32, contiguous
+};
+
+void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream);
+
+int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci);
+// weight [Co, Ci, 3, 3] (any float dtype, contiguous) → packed u8.
+void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
+
+}  // namespace tachy::ops
