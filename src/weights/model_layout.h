@@ -1,0 +1,45 @@
+// Where the parts of a model folder lie, detected by content.
+//
+// diffusers: model_index.json; transformer/ (transformer_2/) text_encoder/ tokenizer/ vae/ scheduler/ …
+// original:  config.json with model_type beside diffusion_pytorch_model*.safetensors (2.2 A14B:
+// high_noise_model/,
+//            low_noise_model/), models_t5_umt5-xxl-enc-bf16.pth, Wan2.1_VAE.pth or Wan2.2_VAE.pth,
+//            google/umt5-xxl/
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+namespace tachy {
+
+// `weights` is for open_weights(); config may be null (original text encoder and VAE have none).
+struct ComponentFiles {
+  std::filesystem::path weights;  // a folder or a file; empty when the component is absent
+  std::shared_ptr<const nlohmann::json> config;
+  bool present() const { return !weights.empty(); }
+};
+
+struct ModelFiles {
+  enum class Layout { diffusers, original };
+  Layout layout = Layout::diffusers;
+  std::filesystem::path root;
+  ComponentFiles transformer;    // A14B: the high-noise expert
+  ComponentFiles transformer_2;  // A14B: the low-noise expert
+  ComponentFiles text_encoder;
+  ComponentFiles vae;
+  ComponentFiles image_encoder;                       // 2.1 image-to-video (CLIP)
+  std::filesystem::path tokenizer;                    // a folder with tokenizer.json and/or spiece.model
+  std::shared_ptr<const nlohmann::json> model_index;  // diffusers only
+  std::shared_ptr<const nlohmann::json> scheduler;    // scheduler_config.json; null when absent
+  std::shared_ptr<const nlohmann::json> generation_config;  // the project's own defaults; null when absent
+};
+
+// Throws not_found, naming the component and every name that was looked for.
+ModelFiles open_model(const std::filesystem::path& path);
+
+// A single component folder (config.json + weights). Throws not_found.
+ComponentFiles open_component(const std::filesystem::path& folder);
+bool is_component_folder(const std::filesystem::path& folder);
+
+}  // namespace tachy

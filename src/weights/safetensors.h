@@ -1,0 +1,34 @@
+// safetensors: u64 header length (little endian), a JSON header {name: {dtype, shape, data_offsets}}, then
+// data.
+//
+// The reader trusts nothing: the header is at most 100 MB, every dtype known, every size computed with
+// overflow checks, every range inside the file, equal to its tensor's size and shared with no other tensor.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path);
+
+// `*.safetensors.index.json` (also `*.bin.index.json`): {"weight_map": {tensor: plain file name beside it}}.
+std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_path);
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;  // contiguous, on the CPU
+};
+
+// Writes `path`.part in the same folder, syncs, then renames: a crash leaves no half file under the final
+// name. Tensors are laid out in alphabetical order, the data begins at a multiple of 8.
+void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace tachy

@@ -1,0 +1,58 @@
+// What every weights format becomes: a sorted list of named, contiguous tensors that lie in mapped files.
+//
+// A source owns its mappings: keep the shared_ptr (or Scope::keep()) as long as any tensor of it is in use.
+// `name` is what models ask for (after renaming, see rename.h); `name_in_file` is for people.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "weights/mapped_file.h"
+
+namespace tachy {
+
+class TensorSource {
+ public:
+  struct Entry {
+    std::string name;
+    std::string name_in_file;
+    DType dtype = DType::f32;
+    std::vector<int64_t> dims;   // rank 1 to 6; a scalar is [1]
+    const void* data = nullptr;  // may be unaligned for its dtype: Scope copies those
+    uint64_t bytes = 0;
+    uint32_t file = 0;     // index into files()
+    std::string unusable;  // why this tensor cannot be read (non-contiguous …); empty when it can
+  };
+
+  // Sorts by name. Throws corrupt when two entries share a name.
+  TensorSource(std::vector<Entry> entries, std::vector<std::shared_ptr<const MappedFile>> files,
+               std::map<std::string, std::string> metadata = {});
+
+  const Entry* find(std::string_view name) const;  // nullptr when there is none
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  std::span<const Entry> entries() const { return entries_; }
+
+  std::string file_of(const Entry& entry) const;
+  std::string files_text() const;  // for messages: the one file, or "a.safetensors and 3 more"
+  const std::vector<std::shared_ptr<const MappedFile>>& files() const { return files_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  uint64_t mapped_bytes() const;  // sizes of all mapped files
+
+ private:
+  std::vector<Entry> entries_;
+  std::vector<std::shared_ptr<const MappedFile>> files_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a *.index.json of shards, or a
+// folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
+std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path);
+
+}  // namespace tachy
