@@ -1,0 +1,29 @@
+// Pictures from files: PNG, JPEG (turned upright by its EXIF orientation) and, where FFmpeg has it, WebP.
+//
+// Everything becomes 8-bit RGB as Pillow's convert("RGB") does it: alpha is dropped, gray is repeated,
+// palettes are looked up. Colour profiles are ignored. Sizes are checked in the header, before anything is
+// allocated.
+#pragma once
+
+#include <filesystem>
+
+#include "media/frame.h"
+
+namespace tachy {
+
+// Throws not_found, io, unsupported (not a picture we read), corrupt (truncated, damaged, too large).
+RgbFrame read_image(const std::filesystem::path& path);
+
+// Size after turning upright, from the header alone.
+struct ImageSize {
+  int width = 0, height = 0;
+};
+ImageSize read_image_size(const std::filesystem::path& path);
+
+// Lanczos (3 lobes, widened when shrinking), as Pillow's LANCZOS: within one step of 255 of it.
+RgbFrame resize(RgbView image, int width, int height);
+
+// Resized so that it covers width x height, then cropped to it round the centre: nothing is stretched.
+RgbFrame resize_cover(RgbView image, int width, int height);
+
+}  // namespace tachy
