@@ -7,8 +7,8 @@
 namespace tachy::ops {
 
 struct Conv2dArgs {
-  Tensor x;         // [F, H, W, Ci] f32, contiguous
-  Tensor packed;    // what pack_conv2d_weight made, u8
+  Tensor x;       // [F, H, W, Ci] f32, contiguous
+  Tensor packed;  // what pack_conv2d_weight made, u8
   int64_t kernel_h = 3, kernel_w = 3;
   int64_t stride = 1;
   int64_t pad_top = 1, pad_left = 1, pad_bottom = 1, pad_right = 1;

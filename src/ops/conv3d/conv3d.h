@@ -1,7 +1,7 @@
 // Causal 3-D convolution over channels-last frames, streaming: y[t] = Σ_j W_j ∗ in[t·time_stride + j] + bias,
-// in = front history frames ++ x, W_j the 2-D kernel of time tap j. History comes from a cache that the caller keeps;
-// frames the cache does not hold yet are zeros. Computed as one 2-D convolution per tap that accumulates, each reading its
-// frame where it lies: no padded or concatenated copy is ever made.
+// in = front history frames ++ x, W_j the 2-D kernel of time tap j. History comes from a cache that the
+// caller keeps; frames the cache does not hold yet are zeros. Computed as one 2-D convolution per tap that
+// accumulates, each reading its frame where it lies: no padded or concatenated copy is ever made.
 #pragma once
 
 #include "tensor/memory.h"
@@ -9,16 +9,17 @@
 namespace tachy::ops {
 
 struct CausalConv3dArgs {
-  Tensor x;         // [T, H, W, Ci] f32, contiguous
-  Tensor cache;     // optional [n, H, W, Ci] f32: the frames just before x, oldest first
-  int64_t history = 0;      // how many of the cache's LAST frames are valid; the others count as zeros
-  int64_t front = 2;        // frames before x that the kernel reaches: kernel_t − 1 (1 for the time-strided downsampler)
+  Tensor x;             // [T, H, W, Ci] f32, contiguous
+  Tensor cache;         // optional [n, H, W, Ci] f32: the frames just before x, oldest first
+  int64_t history = 0;  // how many of the cache's LAST frames are valid; the others count as zeros
+  int64_t front =
+      2;  // frames before x that the kernel reaches: kernel_t − 1 (1 for the time-strided downsampler)
   int64_t time_stride = 1;
-  Tensor packed;    // what pack_conv3d_weight made, u8
+  Tensor packed;                                     // what pack_conv3d_weight made, u8
   int64_t kernel_t = 3, kernel_h = 3, kernel_w = 3;  // spatial padding (kernel − 1)/2 on each side
-  Tensor bias;      // optional [Co] f32
-  Tensor residual;  // optional [To, H, W, Co] f32, may alias y
-  Tensor y;         // [To, H, W, Co] f32, contiguous; To = (front + T − kernel_t) / time_stride + 1
+  Tensor bias;                                       // optional [Co] f32
+  Tensor residual;                                   // optional [To, H, W, Co] f32, may alias y
+  Tensor y;  // [To, H, W, Co] f32, contiguous; To = (front + T − kernel_t) / time_stride + 1
 };
 
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream);
@@ -27,8 +28,8 @@ int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t ke
 // weight [Co, Ci, kt, kh, kw] (any float dtype, contiguous) → packed u8.
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 
-// Keeps the last n = cache.dim(0) frames of (valid history ++ x) in the cache, at its end; returns the new history
-// count (at most n). Null-safe in a measure run.
+// Keeps the last n = cache.dim(0) frames of (valid history ++ x) in the cache, at its end; returns the new
+// history count (at most n). Null-safe in a measure run.
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream);
 
 }  // namespace tachy::ops

@@ -10,10 +10,10 @@
 namespace tachy::ops {
 
 struct GemmArgs {
-  Tensor x;         // [M, K] f32, rows may be strided
-  Tensor weight;    // [N, K] f32, f16, bf16, f8_e4m3 or f8_e5m2, contiguous
-  Tensor packed;    // optional: what pack_gemm_weight made of it, u8 [packed_gemm_bytes(N, K)]
-  Tensor bias;      // optional [N] f32
+  Tensor x;       // [M, K] f32, rows may be strided
+  Tensor weight;  // [N, K] f32, f16, bf16, f8_e4m3 or f8_e5m2, contiguous
+  Tensor packed;  // optional: what pack_gemm_weight made of it, u8 [packed_gemm_bytes(N, K)]
+  Tensor bias;    // optional [N] f32
   Activation act = Activation::none;
   Tensor multiply;  // optional [M, N] f32, rows may be strided
   Tensor gate;      // optional [R, N] f32, rows may be strided; needs residual

@@ -1,5 +1,6 @@
-// Nearest-exact 2x upsampling followed by a 3x3 convolution (zero padding 1), without the upsampled image: each of the
-// four output phases is a 2x2 convolution of the small input, whose taps are sums of the 3x3's (4/9 of the work).
+// Nearest-exact 2x upsampling followed by a 3x3 convolution (zero padding 1), without the upsampled image:
+// each of the four output phases is a 2x2 convolution of the small input, whose taps are sums of the 3x3's
+// (4/9 of the work).
 #pragma once
 
 #include "tensor/memory.h"

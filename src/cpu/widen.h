@@ -1,0 +1,15 @@
+// Widening of stored weights (f32, f16, bf16, f8) to float: exact for every value. Weights stay in the file's
+// dtype in the mapping; a slab is widened when it is packed.
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace tachy::cpu {
+
+// True for the dtypes that widen() reads.
+bool widens(DType dtype);
+
+// count values of `dtype` at `from` → float. `from` may be unaligned (a mapped file promises nothing).
+void widen(const void* from, DType dtype, int64_t count, float* to);
+
+}  // namespace tachy::cpu

@@ -1,0 +1,66 @@
+// Checks, packing and dispatch of the 2-D convolution.
+#include "ops/conv2d/conv2d.h"
+
+#include <array>
+
+#include "cpu/plain_conv.h"
+#include "ops/conv2d/conv2d_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+const std::array<Impl<Conv2dArgs>, 1> kTable{{
+    {"ref", nullptr, conv2d_impl::run_ref},
+}};
+
+void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
+  expect_shape("conv2d", name, t, shape);
+  expect_dtype("conv2d", name, t, DType::f32);
+  require(t.contiguous(), "conv2d: expected a contiguous {}", name);
+}
+
+void check_args(const Conv2dArgs& a) {
+  require(a.kernel_h >= 1 && a.kernel_w >= 1 && a.stride >= 1 && a.pad_top >= 0 && a.pad_left >= 0 &&
+              a.pad_bottom >= 0 && a.pad_right >= 0,
+          "conv2d: expected kernel and stride >= 1 and padding >= 0, got kernel {}x{}, stride {}, padding "
+          "{},{},{},{}",
+          a.kernel_h, a.kernel_w, a.stride, a.pad_top, a.pad_left, a.pad_bottom, a.pad_right);
+  expect_dense("x", a.x, {-1, -1, -1, -1});
+  expect_dense("y", a.y, {-1, -1, -1, -1});
+  const int64_t height = a.x.dim(1) + a.pad_top + a.pad_bottom, width = a.x.dim(2) + a.pad_left + a.pad_right;
+  require(height >= a.kernel_h && width >= a.kernel_w,
+          "conv2d: expected x of at least the kernel {}x{}, got {}", a.kernel_h, a.kernel_w,
+          shape_string(a.x));
+  const int64_t ho = (height - a.kernel_h) / a.stride + 1, wo = (width - a.kernel_w) / a.stride + 1;
+  const int64_t co = a.y.dim(3);
+  expect_dense("y", a.y, {a.x.dim(0), ho, wo, co});
+  if (a.bias.defined()) expect_dense("bias", a.bias, {co});
+  if (a.residual.defined()) expect_dense("residual", a.residual, {a.x.dim(0), ho, wo, co});
+  expect_dtype("conv2d", "packed", a.packed, DType::u8);
+  expect_shape("conv2d", "packed", a.packed, {packed_conv2d_bytes(co, a.x.dim(3), a.kernel_h, a.kernel_w)});
+}
+
+}  // namespace
+
+void conv2d(const Conv2dArgs& args, Stream& stream) {
+  check_args(args);
+  if (args.y.numel() == 0) return;
+  pick<Conv2dArgs>("conv2d", kTable, args, stream).run(args, stream);
+}
+
+int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w) {
+  return co * ci * kernel_h * kernel_w * 4;
+}
+
+void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
+  expect_shape("pack_conv2d_weight", "weight", weight, {-1, -1, -1, -1});
+  require(weight.contiguous() && cpu::widens(weight.dtype),
+          "pack_conv2d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
+          dtype_name(weight.dtype));
+  expect_shape("pack_conv2d_weight", "packed", packed,
+               {packed_conv2d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3))});
+  if (stream.measuring()) return;
+  cpu::pack_plain_conv(weight, static_cast<float*>(packed.data));
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,36 @@
+// The definition of the 2-D convolution: y[f, i, j] = bias + Σ W[:, :, p, q]·x[f, i·s + p − top, j·s + q −
+// left] over the taps that lie inside x, [+ residual]. Sums in double, rounded once.
+#include "cpu/plain_conv.h"
+#include "ops/conv2d/conv2d_impl.h"
+
+namespace tachy::ops::conv2d_impl {
+
+void run_ref(const Conv2dArgs& a, Stream& stream) {
+  const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3);
+  const int64_t ho = a.y.dim(1), wo = a.y.dim(2), co = a.y.dim(3);
+  ArenaScope scope(*stream.arena);
+  Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  if (stream.measuring()) return;
+  const float* weight = static_cast<const float*>(a.packed.data);
+  stream.pool->run(a.x.dim(0) * ho, [&](int64_t tile, int worker) {
+    const int64_t f = tile / ho, i = tile % ho;
+    double* sums = scratch.as<double>() + worker * co;
+    for (int64_t j = 0; j < wo; ++j) {
+      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0;
+      for (int64_t p = 0; p < a.kernel_h; ++p)
+        for (int64_t q = 0; q < a.kernel_w; ++q) {
+          const int64_t row = i * a.stride + p - a.pad_top, column = j * a.stride + q - a.pad_left;
+          if (row < 0 || row >= h || column < 0 || column >= w) continue;
+          const float* x = a.x.as<float>() + ((f * h + row) * w + column) * ci;
+          cpu::accumulate_tap(x, weight + (p * a.kernel_w + q) * ci * co, ci, co, sums);
+        }
+      const int64_t at = ((f * ho + i) * wo + j) * co;
+      for (int64_t o = 0; o < co; ++o) {
+        if (a.residual.defined()) sums[o] += a.residual.as<float>()[at + o];
+        a.y.as<float>()[at + o] = static_cast<float>(sums[o]);
+      }
+    }
+  });
+}
+
+}  // namespace tachy::ops::conv2d_impl

@@ -1,0 +1,91 @@
+// Checks, packing and dispatch of the causal convolution; the frame cache it reads.
+#include "ops/conv3d/conv3d.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "cpu/plain_conv.h"
+#include "ops/conv3d/conv3d_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+const std::array<Impl<CausalConv3dArgs>, 1> kTable{{
+    {"ref", nullptr, conv3d_impl::run_ref},
+}};
+
+void expect_dense(const char* op, const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
+  expect_shape(op, name, t, shape);
+  expect_dtype(op, name, t, DType::f32);
+  require(t.contiguous(), "{}: expected a contiguous {}", op, name);
+}
+
+void check_args(const CausalConv3dArgs& a) {
+  const char* op = "causal_conv3d";
+  require(a.kernel_t >= 1 && a.kernel_h >= 1 && a.kernel_w >= 1 && a.kernel_h % 2 == 1 && a.kernel_w % 2 == 1,
+          "causal_conv3d: expected a kernel with odd height and width, got {}x{}x{}", a.kernel_t, a.kernel_h,
+          a.kernel_w);
+  require(a.time_stride >= 1 && a.front >= 0 && a.history >= 0,
+          "causal_conv3d: expected time_stride >= 1, front and history >= 0, got {}, {}, {}", a.time_stride,
+          a.front, a.history);
+  expect_dense(op, "x", a.x, {-1, -1, -1, -1});
+  expect_dense(op, "y", a.y, {-1, -1, -1, -1});
+  const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
+  require(a.front + t >= a.kernel_t,
+          "causal_conv3d: expected at least {} frames with the history, got {} + {}", a.kernel_t, a.front, t);
+  expect_dense(op, "y", a.y, {(a.front + t - a.kernel_t) / a.time_stride + 1, h, w, co});
+  if (a.cache.defined()) expect_dense(op, "cache", a.cache, {-1, h, w, ci});
+  require(a.history <= (a.cache.defined() ? a.cache.dim(0) : 0),
+          "causal_conv3d: expected history of at most the cache's {} frames, got {}",
+          a.cache.defined() ? a.cache.dim(0) : 0, a.history);
+  if (a.bias.defined()) expect_dense(op, "bias", a.bias, {co});
+  if (a.residual.defined()) expect_dense(op, "residual", a.residual, {a.y.dim(0), h, w, co});
+  expect_dtype(op, "packed", a.packed, DType::u8);
+  expect_shape(op, "packed", a.packed, {packed_conv3d_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w)});
+}
+
+}  // namespace
+
+void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
+  check_args(args);
+  if (args.y.numel() == 0) return;
+  pick<CausalConv3dArgs>("causal_conv3d", kTable, args, stream).run(args, stream);
+}
+
+int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w) {
+  return co * ci * kernel_t * kernel_h * kernel_w * 4;
+}
+
+void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
+  expect_shape("pack_conv3d_weight", "weight", weight, {-1, -1, -1, -1, -1});
+  require(weight.contiguous() && cpu::widens(weight.dtype),
+          "pack_conv3d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
+          dtype_name(weight.dtype));
+  expect_shape(
+      "pack_conv3d_weight", "packed", packed,
+      {packed_conv3d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), weight.dim(4))});
+  if (stream.measuring()) return;
+  cpu::pack_plain_conv(weight, static_cast<float*>(packed.data));
+}
+
+int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream) {
+  const char* op = "push_frames";
+  expect_dense(op, "cache", cache, {-1, -1, -1, -1});
+  expect_dense(op, "x", x, {-1, cache.dim(1), cache.dim(2), cache.dim(3)});
+  const int64_t n = cache.dim(0), t = x.dim(0);
+  require(history >= 0 && history <= n, "push_frames: expected history in [0, {}], got {}", n, history);
+  const int64_t kept = std::min(history, std::max<int64_t>(0, n - t)), added = std::min(t, n);
+  if (!stream.measuring() && n > 0) {
+    const int64_t frame = cache.numel() / n;
+    float* to = cache.as<float>();
+    // Valid frames lie at the end of the cache, so those that stay move towards the front by `added`.
+    std::memmove(to + (n - added - kept) * frame, to + (n - kept) * frame,
+                 static_cast<size_t>(kept * frame) * 4);
+    std::memcpy(to + (n - added) * frame, x.as<float>() + (t - added) * frame,
+                static_cast<size_t>(added * frame) * 4);
+  }
+  return kept + added;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,36 @@
+// The definition of the causal 3-D convolution: y[t] = bias + Σ_j W_j ∗ in[t·time_stride + j] [+ residual],
+// in = front history frames ++ x, spatial zero padding (kernel − 1)/2. Sums in double, rounded once.
+#include "cpu/plain_conv.h"
+#include "ops/conv3d/conv3d_impl.h"
+
+namespace tachy::ops::conv3d_impl {
+
+void run_ref(const CausalConv3dArgs& a, Stream& stream) {
+  const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
+  ArenaScope scope(*stream.arena);
+  Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  if (stream.measuring()) return;
+  const float* weight = static_cast<const float*>(a.packed.data);
+  stream.pool->run(a.y.dim(0) * h, [&](int64_t tile, int worker) {
+    const int64_t t = tile / h, i = tile % h;
+    double* sums = scratch.as<double>() + worker * co;
+    for (int64_t j = 0; j < w; ++j) {
+      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0;
+      for (int64_t tap = 0; tap < a.kernel_t * a.kernel_h * a.kernel_w; ++tap) {
+        const int64_t q = tap % a.kernel_w, p = tap / a.kernel_w % a.kernel_h,
+                      r = tap / (a.kernel_w * a.kernel_h);
+        const int64_t row = i + p - (a.kernel_h - 1) / 2, column = j + q - (a.kernel_w - 1) / 2;
+        const float* frame = input_frame(a, t * a.time_stride + r);
+        if (!frame || row < 0 || row >= h || column < 0 || column >= w) continue;
+        cpu::accumulate_tap(frame + (row * w + column) * ci, weight + tap * ci * co, ci, co, sums);
+      }
+      const int64_t at = ((t * h + i) * w + j) * co;
+      for (int64_t o = 0; o < co; ++o) {
+        if (a.residual.defined()) sums[o] += a.residual.as<float>()[at + o];
+        a.y.as<float>()[at + o] = static_cast<float>(sums[o]);
+      }
+    }
+  });
+}
+
+}  // namespace tachy::ops::conv3d_impl

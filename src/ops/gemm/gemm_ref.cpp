@@ -1,0 +1,58 @@
+// The definition of the linear layer: t = act(x·Wᵀ + bias) [· multiply];  y = t, or y = residual +
+// gate[row]·t. Everything is accumulated in double and rounded once; the weight is read in its own dtype,
+// `packed` is not used.
+#include <cmath>
+
+#include "cpu/widen.h"
+#include "ops/gemm/gemm_impl.h"
+
+namespace tachy::ops::gemm_impl {
+namespace {
+
+double activate(double v, Activation act) {
+  switch (act) {
+    case Activation::none:
+      return v;
+    case Activation::silu:
+      return v / (1.0 + std::exp(-v));
+    case Activation::gelu_tanh:
+      return 0.5 * v * (1.0 + std::tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+    case Activation::gelu_erf:
+      return 0.5 * v * std::erfc(-v * 0.70710678118654752440);
+  }
+  return v;
+}
+
+double dot(const float* a, const float* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+}  // namespace
+
+void run_ref(const GemmArgs& a, Stream& stream) {
+  const int64_t m = a.x.dim(0), n = a.weight.dim(0), k = a.weight.dim(1);
+  ArenaScope scope(*stream.arena);
+  Tensor wide = stream.arena->f32({stream.threads(), k});
+  if (stream.measuring()) return;
+  stream.pool->run(n, [&](int64_t column, int worker) {
+    float* w = wide.as<float>() + worker * k;
+    const char* from = static_cast<const char*>(a.weight.data) + column * k * dtype_size(a.weight.dtype);
+    cpu::widen(from, a.weight.dtype, k, w);
+    for (int64_t i = 0; i < m; ++i) {
+      double t = dot(a.x.as<float>() + i * a.x.stride(0), w, k);
+      if (a.bias.defined()) t += a.bias.as<float>()[column];
+      t = activate(t, a.act);
+      if (a.multiply.defined()) t *= a.multiply.as<float>()[i * a.multiply.stride(0) + column];
+      if (a.gate.defined()) {
+        const int64_t r = a.row.defined() ? a.row.as<int32_t>()[i] : 0;
+        t *= a.gate.as<float>()[r * a.gate.stride(0) + column];
+      }
+      if (a.residual.defined()) t += a.residual.as<float>()[i * a.residual.stride(0) + column];
+      a.y.as<float>()[i * a.y.stride(0) + column] = static_cast<float>(t);
+    }
+  });
+}
+
+}  // namespace tachy::ops::gemm_impl

@@ -1,0 +1,77 @@
+// Checks, packing and dispatch of upsampling with convolution.
+//
+// Phase (a, b) computes y[2i + a, 2j + b]: its 3x3 taps fall on two rows and two columns of x. For a = 0 row
+// tap 0 reads x row i − 1 and taps 1, 2 read row i; for a = 1 taps 0, 1 read row i and tap 2 reads row i + 1;
+// columns alike. The sums of taps are made in double and rounded once.
+#include "ops/upsample_conv2d/upsample_conv2d.h"
+
+#include <array>
+#include <vector>
+
+#include "cpu/plain_conv.h"
+#include "ops/upsample_conv2d/upsample_conv2d_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+const std::array<Impl<UpsampleConv2dArgs>, 1> kTable{{
+    {"ref", nullptr, upsample_conv2d_impl::run_ref},
+}};
+
+void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
+  expect_shape("upsample_conv2d", name, t, shape);
+  expect_dtype("upsample_conv2d", name, t, DType::f32);
+  require(t.contiguous(), "upsample_conv2d: expected a contiguous {}", name);
+}
+
+void check_args(const UpsampleConv2dArgs& a) {
+  expect_dense("x", a.x, {-1, -1, -1, -1});
+  expect_dense("y", a.y, {a.x.dim(0), 2 * a.x.dim(1), 2 * a.x.dim(2), -1});
+  const int64_t co = a.y.dim(3);
+  if (a.bias.defined()) expect_dense("bias", a.bias, {co});
+  expect_dtype("upsample_conv2d", "packed", a.packed, DType::u8);
+  expect_shape("upsample_conv2d", "packed", a.packed, {packed_upsample_conv2d_bytes(co, a.x.dim(3))});
+}
+
+// Which of the two source rows (or columns) of a phase tap 0, 1 or 2 reads.
+int source_of(int phase, int tap) { return phase == 0 ? (tap > 0) : (tap > 1); }
+
+// kernel [Ci, 3, 3] → phase kernel [Ci, 2, 2].
+void phase_kernel(const float* kernel, int64_t ci, int a, int b, float* out) {
+  for (int64_t c = 0; c < ci; ++c) {
+    double sums[4] = {};
+    for (int p = 0; p < 3; ++p)
+      for (int q = 0; q < 3; ++q) sums[source_of(a, p) * 2 + source_of(b, q)] += kernel[c * 9 + p * 3 + q];
+    for (int i = 0; i < 4; ++i) out[c * 4 + i] = static_cast<float>(sums[i]);
+  }
+}
+
+}  // namespace
+
+void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
+  check_args(args);
+  if (args.y.numel() == 0) return;
+  pick<UpsampleConv2dArgs>("upsample_conv2d", kTable, args, stream).run(args, stream);
+}
+
+int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci) { return co * ci * 16 * 4; }
+
+void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
+  expect_shape("pack_upsample_conv2d_weight", "weight", weight, {-1, -1, 3, 3});
+  require(weight.contiguous() && cpu::widens(weight.dtype),
+          "pack_upsample_conv2d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
+          dtype_name(weight.dtype));
+  const int64_t co = weight.dim(0), ci = weight.dim(1);
+  expect_shape("pack_upsample_conv2d_weight", "packed", packed, {packed_upsample_conv2d_bytes(co, ci)});
+  if (stream.measuring()) return;
+  std::vector<float> wide(static_cast<size_t>(co * ci * 9)), phase(static_cast<size_t>(co * ci * 4));
+  cpu::widen(weight.data, weight.dtype, weight.numel(), wide.data());
+  for (int index = 0; index < 4; ++index) {
+    for (int64_t o = 0; o < co; ++o)
+      phase_kernel(wide.data() + o * ci * 9, ci, index / 2, index % 2, phase.data() + o * ci * 4);
+    cpu::pack_plain_conv(Tensor(phase.data(), DType::f32, {co, ci, 2, 2}),
+                         static_cast<float*>(packed.data) + index * co * ci * 4);
+  }
+}
+
+}  // namespace tachy::ops

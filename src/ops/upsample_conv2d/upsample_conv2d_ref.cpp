@@ -1,0 +1,33 @@
+// The definition of upsampling with convolution, by phases: y[2i + a, 2j + b] = bias + Σ_{p,q < 2} V_ab[p,
+// q]· x[i + a − 1 + p, j + b − 1 + q] over the taps inside x, V_ab the packed 2x2 kernel of phase (a, b).
+// Sums in double.
+#include "cpu/plain_conv.h"
+#include "ops/upsample_conv2d/upsample_conv2d_impl.h"
+
+namespace tachy::ops::upsample_conv2d_impl {
+
+void run_ref(const UpsampleConv2dArgs& a, Stream& stream) {
+  const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
+  ArenaScope scope(*stream.arena);
+  Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  if (stream.measuring()) return;
+  const float* weight = static_cast<const float*>(a.packed.data);
+  stream.pool->run(a.y.dim(0) * 2 * h, [&](int64_t tile, int worker) {
+    const int64_t f = tile / (2 * h), i = tile % (2 * h);
+    double* sums = scratch.as<double>() + worker * co;
+    for (int64_t j = 0; j < 2 * w; ++j) {
+      const int64_t phase = i % 2 * 2 + j % 2;
+      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0;
+      for (int tap = 0; tap < 4; ++tap) {
+        const int64_t row = i / 2 + i % 2 - 1 + tap / 2, column = j / 2 + j % 2 - 1 + tap % 2;
+        if (row < 0 || row >= h || column < 0 || column >= w) continue;
+        const float* x = a.x.as<float>() + ((f * h + row) * w + column) * ci;
+        cpu::accumulate_tap(x, weight + (phase * 4 + tap) * ci * co, ci, co, sums);
+      }
+      float* y = a.y.as<float>() + ((f * 2 * h + i) * 2 * w + j) * co;
+      for (int64_t o = 0; o < co; ++o) y[o] = static_cast<float>(sums[o]);
+    }
+  });
+}
+
+}  // namespace tachy::ops::upsample_conv2d_impl
