@@ -1,0 +1,115 @@
+// Flow-matching samplers: from noise (sigma 1) to a latent (sigma 0) in a few model calls.
+//
+// x_s = (1 - s) x0 + s noise, the model predicts v = noise - x0, so x0 = x - s v. All solvers here are linear in
+// the tensors they touch, so a step is a short list of assignments `target = sum of coefficient * source`, whose
+// coefficients depend on the schedule only: they are computed once, in double from the float32 sigmas, when the
+// Sampler is made. The caller owns the tensors (float32) and runs the list with one elementwise op.
+//
+//   Grid::diffusers reproduces diffusers 0.42.1:
+//     unipc  UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
+//            num_train_timesteps=1000, solver_order=2, solver_type="bh2", lower_order_final=True)
+//     euler  FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=s)  (which shifts twice)
+//     dpmpp  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
+//            num_train_timesteps=1000, algorithm_type="dpmsolver++", solver_order=2, solver_type="midpoint")
+//     lcm    FlowMatchLCMScheduler's rule on the shifted grid (there is one grid for it)
+//   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps, dpmpp and
+//     euler from sigma 1; euler's timesteps are fractional.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tachy {
+
+enum class SamplerKind {
+  unipc,  // UniPC order 2, B(h) = expm1: predictor and corrector
+  euler,  // x + (s' - s) v
+  dpmpp,  // DPM-Solver++ 2M, midpoint
+  lcm,    // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
+};
+
+enum class Grid { diffusers, original };
+
+struct SamplerConfig {
+  SamplerKind kind = SamplerKind::unipc;
+  Grid grid = Grid::diffusers;
+  int steps = 50;
+  double shift = 5.0;
+  // A list of a distilled model: given sigmas (each in (0, 1], falling, without the final 0) replace the grid,
+  // `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees 1000 * sigma.
+  std::vector<double> sigmas;
+  std::vector<double> timesteps;
+};
+
+struct Schedule {
+  std::vector<float> sigmas;      // steps + 1 values, the last is 0
+  std::vector<double> timesteps;  // steps values, 0 to 1000: whole for unipc and dpmpp, fractional otherwise
+
+  int steps() const { return static_cast<int>(timesteps.size()); }
+  // Models of two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).
+  bool high_noise(int step, double boundary) const { return timesteps[step] >= boundary * 1000; }
+};
+
+Schedule make_schedule(const SamplerConfig& config);
+
+// A tensor of the caller, all of the latent's shape.
+enum class Slot : int {
+  latent = 0,      // x: the model's input; holds the next latent when the update has run
+  prediction = 1,  // v: the model's output after guidance
+  noise = 2,       // fresh standard normal numbers, read only where Sampler::needs_noise(step)
+  state = 3,       // state k is Slot(3 + k), k < Sampler::state_tensors()
+};
+
+struct Term {
+  Slot slot;
+  float coefficient;
+};
+
+// target = sum of coefficient * slot, elementwise; the target may be one of the sources.
+struct Assignment {
+  Slot target;
+  std::vector<Term> terms;  // at most kMaxTerms; summed in this order
+};
+inline constexpr int kMaxTerms = 5;
+
+// Assignments are to be run in order; since they are elementwise, one fused pass that runs them all element by
+// element gives the same result as one pass each. State is never read before it was written, except where a
+// step is skipped or repeated: run the steps 0, 1, 2 … once each. `prediction` and `noise` are only read.
+using Update = std::vector<Assignment>;
+
+class Sampler {
+ public:
+  explicit Sampler(const SamplerConfig& config);
+
+  const Schedule& schedule() const { return schedule_; }
+  int steps() const { return schedule_.steps(); }
+  int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors to keep between steps
+  const Update& update(int step) const;
+  bool needs_noise(int step) const;
+  // x0 as the model sees it at this step (for previews): latent + coefficient * prediction.
+  float denoised_coefficient(int step) const { return -schedule_.sigmas[step]; }
+
+ private:
+  Schedule schedule_;
+  int state_tensors_ = 0;
+  std::vector<Update> updates_;
+};
+
+// "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "lcm" … and diffusers' class names; any case.
+// The error names what would work.
+SamplerKind parse_sampler(std::string_view name);
+Grid parse_grid(std::string_view name);
+std::string_view to_string(SamplerKind kind);
+std::string_view to_string(Grid grid);
+
+// The published lists of distilled models, by name ("lightx2v-4", "fastwan-3" …; see few_step.cpp for each
+// one's source). All are run without guidance.
+struct FewStepList {
+  std::string_view name, about;
+  SamplerConfig config;
+};
+const std::vector<FewStepList>& few_step_lists();
+const SamplerConfig& few_step_config(std::string_view name);
+
+}  // namespace tachy
