@@ -1,0 +1,43 @@
+// Options of a Wan VAE (diffusers' AutoencoderKLWan), from its config.json; the original layout has no such
+// file and means wan21() or wan22().
+//
+// A latent frame is temporal_stride() pixel frames (the first one: a single frame), a latent pixel is
+// spatial_stride()² pixels.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+namespace tachy {
+
+struct VaeConfig {
+  int64_t base_dim = 96;
+  int64_t decoder_base_dim = 96;
+  int64_t z_dim = 16;
+  std::vector<int64_t> dim_mult{1, 2, 4, 4};
+  int64_t num_res_blocks = 2;
+  std::vector<double> attn_scales;  // encoder levels (1, 1/2, …) with attention; none published
+  std::vector<bool> temporal_downsample{false, true,
+                                        true};   // one a level change; "temperal_downsample" in the file
+  std::vector<float> latents_mean, latents_std;  // [z_dim]; empty: latents cannot be normalised
+  bool is_residual = false;                      // Wan2.2's averaging shortcuts round each block
+  int64_t in_channels = 3, out_channels = 3;     // after patchify
+  int64_t patch_size = 1;
+
+  static VaeConfig from_json(const nlohmann::json& config);
+  static VaeConfig wan21();
+  static VaeConfig wan22();
+
+  // Throws unsupported or corrupt, naming the key. from_json calls it.
+  void validate() const;
+
+  int64_t levels() const { return static_cast<int64_t>(dim_mult.size()); }
+  int64_t temporal_stride() const;  // 4
+  int64_t spatial_stride() const;   // 8; 16 for Wan2.2
+  int64_t image_channels() const { return out_channels / (patch_size * patch_size); }
+  int64_t latent_frames(int64_t frames) const;  // 1 + ⌊(frames − 1)/4⌋ for 4; a remainder is not encoded
+  int64_t pixel_frames(int64_t latents) const;  // 1 + 4(latents − 1)
+};
+
+}  // namespace tachy

@@ -1,0 +1,117 @@
+// The Wan video autoencoder, streaming: a clip of any length passes in chunks through causal networks that
+// keep the last frames of every convolution's input (VaeState). Activations are channels-last [T, H, W, C]
+// f32.
+//
+//   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', h, w]   T' = 1 + ⌊(T − 1)/4⌋, h = H/8, w =
+//   W/8 decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1]     first 1 frame, then 4 a latent
+//   frame
+//
+// Memory. Weights are packed into one block at construction, whose size an object made with `plan_only` knows
+// without reading any data; the state is one more Buffer for the length of a call; everything else comes from
+// stream.arena. In a measure run the same calls walk the same code: arena.peak() is then exact. Both networks
+// are loaded by their own object, so that only one is held at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "models/wan_vae/vae_config.h"
+#include "tensor/memory.h"
+#include "weights/scope.h"
+
+namespace tachy {
+
+namespace wan_vae {
+class Network;
+}
+
+// What a network remembers between chunks: per causal convolution the last frames of its input.
+struct VaeState {
+  struct Cache {
+    Tensor frames;        // [1 or 2, H, W, C] f32, newest last; undefined when the clip is a single chunk
+    int64_t history = 0;  // how many of them are valid, counted from the end
+  };
+  std::vector<Cache> caches;      // in the order of execution
+  int64_t height = 0, width = 0;  // of the network's input
+  int64_t next_frame = 0;         // of the network's input; 0: the next chunk is the first
+  size_t bytes = 0;               // of the Buffer (0 for a single chunk); exact also in a measure run
+  Buffer buffer;                  // empty in a measure run
+};
+
+struct VaeDecoderOptions {
+  bool normalised = true;  // latents are the DiT's: z·std + mean is folded into post_quant_conv; false: as in
+                           // diffusers' decode()
+  bool plan_only = false;  // sizes and shapes only: no weight is read, and only measure runs are possible
+};
+
+class VaeDecoder {
+ public:
+  // Scope: the root of the diffusers names (decoder.…, post_quant_conv.…). Packing takes scratch from
+  // stream.arena.
+  VaeDecoder(const Scope& scope, const VaeConfig& config, const VaeDecoderOptions& options, Stream& stream);
+  // plan_only without a file.
+  VaeDecoder(const VaeConfig& config, const VaeDecoderOptions& options, Stream& stream);
+  ~VaeDecoder();
+  VaeDecoder(VaeDecoder&&) noexcept;
+  VaeDecoder& operator=(VaeDecoder&&) noexcept;
+
+  const VaeConfig& config() const { return config_; }
+  size_t buffer_bytes() const;  // weights; exact whether loaded or planned
+  size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
+
+  // frames [n, H, W, 3] f32 in [−1, 1], contiguous, valid during the call only; first: index of the first of
+  // them.
+  using Sink = std::function<void(const Tensor& frames, int64_t first)>;
+
+  // latents [z, T, h, w] f32, any strides. The first latent frame is decoded alone, then `chunk` at a time
+  // (any chunk gives the same frames; 1 needs the least memory). In a measure run the sink is not called.
+  // Throws numerical when a frame holds NaN or Inf, cancelled when asked to stop.
+  void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1) const;
+
+  // The same in steps, for callers that make latents one by one: make_state once (latent_frames 1: a still
+  // image, no caches), then decode_chunk for each chunk [z, n, h, w], n = 1 for the first.
+  VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const;
+  void decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream) const;
+
+ private:
+  VaeConfig config_;
+  std::unique_ptr<wan_vae::Network> network_;
+};
+
+struct VaeEncoderOptions {
+  bool normalised = false;  // mean becomes (mean − latents_mean)/latents_std; logvar stays as it is
+  bool logvar = true;       // false: only the mean is computed
+  bool plan_only = false;
+};
+
+class VaeEncoder {
+ public:
+  // Scope: the root of the diffusers names (encoder.…, quant_conv.…).
+  VaeEncoder(const Scope& scope, const VaeConfig& config, const VaeEncoderOptions& options, Stream& stream);
+  VaeEncoder(const VaeConfig& config, const VaeEncoderOptions& options, Stream& stream);
+  ~VaeEncoder();
+  VaeEncoder(VaeEncoder&&) noexcept;
+  VaeEncoder& operator=(VaeEncoder&&) noexcept;
+
+  const VaeConfig& config() const { return config_; }
+  size_t buffer_bytes() const;
+  size_t state_bytes(int64_t height, int64_t width, int64_t frames) const;
+
+  // video [T, H, W, 3] f32 in [−1, 1], any strides (a [3, T, H, W] tensor comes in through
+  // channels_last_view). mean, logvar [z, T', h, w] f32 contiguous: diffusers' latent_dist, logvar clamped to
+  // [−30, 20]; logvar is undefined when the options exclude it. Frames beyond 1 + 4(T' − 1) are not read, as
+  // in the reference.
+  void encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const;
+
+ private:
+  VaeConfig config_;
+  bool logvar_ = true;
+  std::unique_ptr<wan_vae::Network> network_;
+};
+
+// [C, T, H, W] seen as [T, H, W, C]; moves nothing.
+inline Tensor channels_last_view(const Tensor& x) {
+  return x.transpose(0, 1).transpose(1, 2).transpose(2, 3);
+}
+
+}  // namespace tachy
