@@ -1,5 +1,5 @@
 // softmax(q·kᵀ·scale + biases)·v with online softmax: never an Lq x Lk matrix in memory.
-// Softmax in float32. Any head dim.
+// Softmax in float32. Any head dim. A query whose keys are all masked with -inf gives zeros.
 #pragma once
 
 #include "tensor/memory.h"
@@ -7,14 +7,14 @@
 namespace tachy::ops {
 
 struct AttentionArgs {
-  Tensor q;         // [B, Lq, H, D] f32, inner dim contiguous, other strides free
-  Tensor k;         // [B, Lk, H, D] f32, same
-  Tensor v;         // [B, Lk, H, D] f32, same
-  Tensor key_bias;  // optional [B, Lk] f32, added to every score of that key (-inf masks it)
-  Tensor bias;      // optional [H, Lq, Lk] f32, added to the scores (T5's relative positions)
-  float scale = 1;  // usually 1/sqrt(D)
+  Tensor q;                 // [B, Lq, H, D] f32, inner dim contiguous, other strides free
+  Tensor k;                 // [B, Lk, H, D] f32, same
+  Tensor v;                 // [B, Lk, H, D] f32, same
+  Tensor key_bias;          // optional [B, Lk] f32, added to every score of that key (-inf masks it)
+  Tensor bias;              // optional [H, Lq, Lk] f32, added to the scores (T5's relative positions)
+  float scale = 1;          // usually 1/sqrt(D)
   bool accumulate = false;  // out += result, for a second softmax over other keys (image branch)
-  Tensor out;       // [B, Lq, H, D] f32, inner dim contiguous, other strides free
+  Tensor out;               // [B, Lq, H, D] f32, inner dim contiguous, other strides free
 };
 
 void attention(const AttentionArgs& args, Stream& stream);

@@ -1,5 +1,5 @@
-// The small elementwise ops: linear combination (guidance and sampler steps in one pass), widening, strided copies with a
-// per-channel affine map, pixels out, and the finite check behind "NaN in a stage is an error".
+// The small elementwise ops: linear combination (guidance and sampler steps in one pass), widening, strided
+// copies with a per-channel affine map, pixels out, and the finite check behind "NaN in a stage is an error".
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@ struct LincombTerm {
   float coefficient = 1;
 };
 
-// out = Σ coefficient_i · x_i, terms added in order, each product rounded; out may alias any x. At most 8 terms.
+// out = Σ coefficient_i · x_i, terms added in order, each product rounded; out may alias any x. At most 8
+// terms.
 struct LincombArgs {
   std::array<LincombTerm, 8> terms;
   int count = 0;
@@ -24,13 +25,13 @@ void lincomb(const LincombArgs& args, Stream& stream);
 // y = float32(x), x any float dtype, both contiguous.
 void widen(const Tensor& x, const Tensor& y, Stream& stream);
 
-// y = x · scale[c] + shift[c] over any strides (layout changes such as [C,T,H,W] to [T,H,W,C] through Tensor::transpose);
-// c is the index along `channel_axis` of x and y. scale and shift may be absent.
+// y = x · scale[c] + shift[c] over any strides (layout changes such as [C,T,H,W] to [T,H,W,C] through
+// Tensor::transpose); c is the index along `channel_axis` of x and y. scale and shift may be absent.
 struct CopyArgs {
-  Tensor x;                // f32, rank up to 6, any strides
-  Tensor scale, shift;     // optional [C] f32
+  Tensor x;             // f32, rank up to 6, any strides
+  Tensor scale, shift;  // optional [C] f32
   int channel_axis = 0;
-  Tensor y;                // f32, same shape, any strides
+  Tensor y;  // f32, same shape, any strides
 };
 void copy(const CopyArgs& args, Stream& stream);
 

@@ -14,7 +14,7 @@ struct LayerNormModulateArgs {
   Tensor shift;   // optional [R, C] f32, rows may be strided
   Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0
   float eps = 1e-6f;
-  Tensor y;       // [M, C] f32, rows may be strided, may alias x
+  Tensor y;  // [M, C] f32, rows may be strided, may alias x
 };
 
 void layernorm_modulate(const LayerNormModulateArgs& args, Stream& stream);

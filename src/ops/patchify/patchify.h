@@ -1,5 +1,5 @@
-// Video latents to tokens and back. Mind the asymmetry of the Wan DiT: the input side orders a token's values (c, pt, ph, pw),
-// the output side (pt, ph, pw, c). Tokens run over frames, then rows, then columns.
+// Video latents to tokens and back. Mind the asymmetry of the Wan DiT: the input side orders a token's values
+// (c, pt, ph, pw), the output side (pt, ph, pw, c). Tokens run over frames, then rows, then columns.
 #pragma once
 
 #include "tensor/memory.h"

@@ -1,5 +1,5 @@
-// The query/key path of a Wan self-attention in one pass: RMSNorm over all C = heads·D channels, then 3-D rope
-// on each head. Without tables it is the cross-attention's query/key norm.
+// The query/key path of a Wan self-attention in one pass: RMSNorm over all C = heads·D channels, then 3-D
+// rope on each head. Without tables it is the cross-attention's query/key norm.
 #pragma once
 
 #include "tensor/memory.h"
@@ -11,9 +11,9 @@ struct QkNormRopeArgs {
   Tensor weight;  // optional [C] f32
   float eps = 1e-6f;
   int heads = 1;
-  Tensor cos;     // optional [L, D/2] f32, D = C / heads
-  Tensor sin;     // optional [L, D/2] f32
-  Tensor y;       // [B, L, C] f32, rows may be strided, may alias x
+  Tensor cos;  // optional [L, D/2] f32, D = C / heads
+  Tensor sin;  // optional [L, D/2] f32
+  Tensor y;    // [B, L, C] f32, rows may be strided, may alias x
 };
 
 void qk_norm_rope(const QkNormRopeArgs& args, Stream& stream);

@@ -9,7 +9,7 @@ struct RmsNormArgs {
   Tensor x;       // [M, C] f32, rows may be strided
   Tensor weight;  // optional [C] f32
   float eps = 1e-6f;
-  Tensor y;       // [M, C] f32, rows may be strided, may alias x
+  Tensor y;  // [M, C] f32, rows may be strided, may alias x
 };
 
 void rmsnorm(const RmsNormArgs& args, Stream& stream);

@@ -1,6 +1,7 @@
 // Rotary position embedding in real arithmetic with cached tables: channel pairs (2p, 2p+1) of each head,
-// (a, b) → (a·cos − b·sin, a·sin + b·cos). The 3-D table splits a head's D/2 pairs over frame, row and column:
-// axis dims D − 4·(D/6), 2·(D/6), 2·(D/6), angle = position · theta^(−2p / axis dim); made in float64.
+// (a, b) → (a·cos − b·sin, a·sin + b·cos). The 3-D table splits a head's D/2 pairs over frame, row and
+// column: axis dims D − 4·(D/6), 2·(D/6), 2·(D/6), angle = position · theta^(−2p / axis dim); made in
+// float64.
 #pragma once
 
 #include "tensor/memory.h"

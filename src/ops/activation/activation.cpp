@@ -1,0 +1,22 @@
+#include "ops/activation/activation_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<ActivationArgs>> activation_table() {
+  static constexpr Impl<ActivationArgs> table[] = {{"ref", nullptr, activation_ref}};
+  return table;
+}
+
+void activation(const ActivationArgs& a, Stream& stream) {
+  const char* op = "activation";
+  expect_dtype(op, "x", a.x, DType::f32);
+  expect_contiguous(op, "x", a.x);
+  require(same_shape(a.x, a.y), "{}: expected y {}, got {}", op, shape_string(a.x), shape_string(a.y));
+  expect_dtype(op, "y", a.y, DType::f32);
+  expect_contiguous(op, "y", a.y);
+  const auto& impl = pick<ActivationArgs>(op, activation_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,16 @@
+// The implementations of activation, for its table and the op runner.
+#pragma once
+
+#include "ops/activation/activation.h"
+#include "ops/impl_table.h"
+
+namespace tachy::ops {
+
+void activation_ref(const ActivationArgs& args,
+                    Stream& stream);  // the definition: plain loops, float64 inside
+void activation_working(const ActivationArgs& args,
+                        Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void activation_cpu(const ActivationArgs& args, Stream& stream);  // Highway
+std::span<const Impl<ActivationArgs>> activation_table();
+
+}  // namespace tachy::ops

@@ -1,0 +1,25 @@
+#include "ops/attention/attention_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<AttentionArgs>> attention_table() {
+  static constexpr Impl<AttentionArgs> table[] = {{"ref", nullptr, attention_ref}};
+  return table;
+}
+
+void attention(const AttentionArgs& a, Stream& stream) {
+  const char* op = "attention";
+  expect_f32(op, "q", a.q, {-1, -1, -1, -1});
+  const int64_t b = a.q.dim(0), lq = a.q.dim(1), h = a.q.dim(2), d = a.q.dim(3);
+  expect_f32(op, "k", a.k, {b, -1, h, d});
+  const int64_t lk = a.k.dim(1);
+  require(lk >= 1, "{}: expected at least one key, got none", op);
+  expect_f32(op, "v", a.v, {b, lk, h, d});
+  if (a.key_bias.defined()) expect_f32(op, "key_bias", a.key_bias, {b, lk});
+  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {h, lq, lk});
+  expect_f32(op, "out", a.out, {b, lq, h, d});
+  pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
+}
+
+}  // namespace tachy::ops

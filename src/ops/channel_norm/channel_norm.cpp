@@ -1,0 +1,23 @@
+#include "ops/channel_norm/channel_norm_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<ChannelNormArgs>> channel_norm_table() {
+  static constexpr Impl<ChannelNormArgs> table[] = {{"ref", nullptr, channel_norm_ref}};
+  return table;
+}
+
+void channel_norm(const ChannelNormArgs& a, Stream& stream) {
+  const char* op = "channel_norm";
+  expect_f32(op, "x", a.x, {-1, -1});
+  const int64_t p = a.x.dim(0), c = a.x.dim(1);
+  expect_f32(op, "gamma", a.gamma, {c});
+  expect_f32(op, "y", a.y, {p, c});
+  expect_contiguous(op, "x", a.x);
+  expect_contiguous(op, "y", a.y);
+  const auto& impl = pick<ChannelNormArgs>(op, channel_norm_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

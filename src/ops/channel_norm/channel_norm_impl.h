@@ -1,0 +1,16 @@
+// The implementations of channel_norm, for its table and the op runner.
+#pragma once
+
+#include "ops/channel_norm/channel_norm.h"
+#include "ops/impl_table.h"
+
+namespace tachy::ops {
+
+void channel_norm_ref(const ChannelNormArgs& args,
+                      Stream& stream);  // the definition: plain loops, float64 inside
+void channel_norm_working(const ChannelNormArgs& args,
+                          Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void channel_norm_cpu(const ChannelNormArgs& args, Stream& stream);  // Highway
+std::span<const Impl<ChannelNormArgs>> channel_norm_table();
+
+}  // namespace tachy::ops

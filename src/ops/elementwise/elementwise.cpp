@@ -1,0 +1,113 @@
+#include "ops/elementwise/elementwise_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<LincombArgs>> lincomb_table() {
+  static constexpr Impl<LincombArgs> table[] = {{"ref", nullptr, lincomb_ref}};
+  return table;
+}
+std::span<const Impl<WidenArgs>> widen_table() {
+  static constexpr Impl<WidenArgs> table[] = {{"ref", nullptr, widen_ref}};
+  return table;
+}
+std::span<const Impl<CopyArgs>> copy_table() {
+  static constexpr Impl<CopyArgs> table[] = {{"ref", nullptr, copy_ref}};
+  return table;
+}
+std::span<const Impl<ToRgb8Args>> to_rgb8_table() {
+  static constexpr Impl<ToRgb8Args> table[] = {{"ref", nullptr, to_rgb8_ref}};
+  return table;
+}
+std::span<const Impl<ClampArgs>> clamp_table() {
+  static constexpr Impl<ClampArgs> table[] = {{"ref", nullptr, clamp_ref}};
+  return table;
+}
+std::span<const Impl<AllFiniteArgs>> all_finite_table() {
+  static constexpr Impl<AllFiniteArgs> table[] = {{"ref", nullptr, all_finite_ref}};
+  return table;
+}
+
+namespace {
+
+void expect_flat(const char* op, const char* name, const Tensor& t, DType dtype) {
+  require(t.defined(), "{}: expected {}, got no tensor", op, name);
+  expect_dtype(op, name, t, dtype);
+  expect_contiguous(op, name, t);
+}
+
+void expect_same_shape(const char* op, const Tensor& x, const Tensor& y) {
+  require(same_shape(x, y), "{}: expected x and y of the same shape, got {} and {}", op, shape_string(x),
+          shape_string(y));
+}
+
+}  // namespace
+
+void lincomb(const LincombArgs& a, Stream& stream) {
+  const char* op = "lincomb";
+  require(a.count >= 1 && a.count <= 8, "{}: expected 1 to 8 terms, got {}", op, a.count);
+  expect_flat(op, "out", a.out, DType::f32);
+  for (int i = 0; i < a.count; ++i) {
+    expect_flat(op, "x", a.terms[i].x, DType::f32);
+    expect_same_shape(op, a.terms[i].x, a.out);
+  }
+  const auto& impl = pick<LincombArgs>(op, lincomb_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+void widen(const Tensor& x, const Tensor& y, Stream& stream) {
+  const char* op = "widen";
+  require(is_float(x.dtype), "{}: expected x of a float dtype, got {}", op, dtype_name(x.dtype));
+  expect_flat(op, "x", x, x.dtype);
+  expect_flat(op, "y", y, DType::f32);
+  expect_same_shape(op, x, y);
+  const WidenArgs args{x, y};
+  const auto& impl = pick<WidenArgs>(op, widen_table(), args, stream);
+  if (!stream.measuring()) impl.run(args, stream);
+}
+
+void copy(const CopyArgs& a, Stream& stream) {
+  const char* op = "copy";
+  require(a.x.defined() && a.y.defined(), "{}: expected x and y, got no tensor", op);
+  expect_dtype(op, "x", a.x, DType::f32);
+  expect_dtype(op, "y", a.y, DType::f32);
+  expect_same_shape(op, a.x, a.y);
+  require(a.channel_axis >= 0 && a.channel_axis < a.x.rank, "{}: expected channel_axis in [0, {}), got {}",
+          op, static_cast<int>(a.x.rank), a.channel_axis);
+  if (a.scale.defined()) expect_f32(op, "scale", a.scale, {a.x.dim(a.channel_axis)});
+  if (a.shift.defined()) expect_f32(op, "shift", a.shift, {a.x.dim(a.channel_axis)});
+  const auto& impl = pick<CopyArgs>(op, copy_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+void to_rgb8(const Tensor& x, const Tensor& y, Stream& stream) {
+  const char* op = "to_rgb8";
+  expect_flat(op, "x", x, DType::f32);
+  require(x.dim(-1) == 3, "{}: expected x with 3 colours last, got {}", op, shape_string(x));
+  expect_flat(op, "y", y, DType::u8);
+  expect_same_shape(op, x, y);
+  const ToRgb8Args args{x, y};
+  const auto& impl = pick<ToRgb8Args>(op, to_rgb8_table(), args, stream);
+  if (!stream.measuring()) impl.run(args, stream);
+}
+
+void clamp(const Tensor& x, float lo, float hi, Stream& stream) {
+  const char* op = "clamp";
+  expect_flat(op, "x", x, DType::f32);
+  require(lo <= hi, "{}: expected lo <= hi, got {} and {}", op, lo, hi);
+  const ClampArgs args{x, lo, hi};
+  const auto& impl = pick<ClampArgs>(op, clamp_table(), args, stream);
+  if (!stream.measuring()) impl.run(args, stream);
+}
+
+bool all_finite(const Tensor& x, Stream& stream) {
+  const char* op = "all_finite";
+  expect_flat(op, "x", x, DType::f32);
+  bool result = true;
+  const AllFiniteArgs args{x, &result};
+  const auto& impl = pick<AllFiniteArgs>(op, all_finite_table(), args, stream);
+  if (!stream.measuring()) impl.run(args, stream);
+  return result;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,25 @@
+#include "ops/gated_residual/gated_residual_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<GatedResidualArgs>> gated_residual_table() {
+  static constexpr Impl<GatedResidualArgs> table[] = {{"ref", nullptr, gated_residual_ref}};
+  return table;
+}
+
+void gated_residual(const GatedResidualArgs& a, Stream& stream) {
+  const char* op = "gated_residual";
+  expect_f32(op, "x", a.x, {-1, -1});
+  const int64_t m = a.x.dim(0), c = a.x.dim(1);
+  expect_f32(op, "u", a.u, {m, c});
+  if (a.gate.defined()) {
+    expect_f32(op, "gate", a.gate, {-1, c});
+    expect_rows(op, a.row, m, a.gate.dim(0), stream);
+  }
+  expect_f32(op, "y", a.y, {m, c});
+  const auto& impl = pick<GatedResidualArgs>(op, gated_residual_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

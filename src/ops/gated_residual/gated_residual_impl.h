@@ -1,0 +1,16 @@
+// The implementations of gated_residual, for its table and the op runner.
+#pragma once
+
+#include "ops/gated_residual/gated_residual.h"
+#include "ops/impl_table.h"
+
+namespace tachy::ops {
+
+void gated_residual_ref(const GatedResidualArgs& args,
+                        Stream& stream);  // the definition: plain loops, float64 inside
+void gated_residual_working(const GatedResidualArgs& args,
+                            Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void gated_residual_cpu(const GatedResidualArgs& args, Stream& stream);  // Highway
+std::span<const Impl<GatedResidualArgs>> gated_residual_table();
+
+}  // namespace tachy::ops

@@ -1,0 +1,28 @@
+#include "ops/layernorm_modulate/layernorm_modulate_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table() {
+  static constexpr Impl<LayerNormModulateArgs> table[] = {{"ref", nullptr, layernorm_modulate_ref}};
+  return table;
+}
+
+void layernorm_modulate(const LayerNormModulateArgs& a, Stream& stream) {
+  const char* op = "layernorm_modulate";
+  expect_f32(op, "x", a.x, {-1, -1});
+  const int64_t m = a.x.dim(0), c = a.x.dim(1);
+  if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
+  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {c});
+  require(a.scale.defined() == a.shift.defined(), "{}: expected scale and shift together, got only one", op);
+  if (a.scale.defined()) {
+    expect_f32(op, "scale", a.scale, {-1, c});
+    expect_f32(op, "shift", a.shift, {a.scale.dim(0), c});
+    expect_rows(op, a.row, m, a.scale.dim(0), stream);
+  }
+  expect_f32(op, "y", a.y, {m, c});
+  const auto& impl = pick<LayerNormModulateArgs>(op, layernorm_modulate_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

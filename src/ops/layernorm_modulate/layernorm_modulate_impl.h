@@ -1,0 +1,17 @@
+// The implementations of layernorm_modulate, for its table and the op runner.
+#pragma once
+
+#include "ops/impl_table.h"
+#include "ops/layernorm_modulate/layernorm_modulate.h"
+
+namespace tachy::ops {
+
+void layernorm_modulate_ref(const LayerNormModulateArgs& args,
+                            Stream& stream);  // the definition: plain loops, float64 inside
+void layernorm_modulate_working(
+    const LayerNormModulateArgs& args,
+    Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void layernorm_modulate_cpu(const LayerNormModulateArgs& args, Stream& stream);  // Highway
+std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table();
+
+}  // namespace tachy::ops

@@ -1,0 +1,58 @@
+// What the ops' host code shares: argument checks and the walk over tiles. Tile sizes depend on shapes only,
+// so that results are the same for every number of threads.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+// About 64 KiB of float32 a tile: large against the cost of handing a tile out, small against a cache.
+inline int64_t rows_per_tile(int64_t columns) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
+}
+
+// body(begin, end, worker) over [0, count) in pieces of `step`.
+template <class Body>
+void parallel_ranges(Stream& stream, int64_t count, int64_t step, Body&& body) {
+  auto tile_body = [&](int64_t tile, int worker) {
+    const int64_t begin = tile * step;
+    body(begin, std::min(count, begin + step), worker);
+  };
+  stream.pool->run((count + step - 1) / step, std::ref(tile_body));
+}
+
+// f32, the given shape, inner dim contiguous (outer strides free).
+inline void expect_f32(const char* op, const char* name, const Tensor& t,
+                       std::initializer_list<int64_t> shape) {
+  expect_shape(op, name, t, shape);
+  expect_dtype(op, name, t, DType::f32);
+  require(t.inner_contiguous(), "{}: expected {} with a contiguous last dim, got stride {}", op, name,
+          t.stride(-1));
+}
+
+inline void expect_contiguous(const char* op, const char* name, const Tensor& t) {
+  require(t.contiguous(), "{}: expected {} {} contiguous, got strides", op, name, shape_string(t));
+}
+
+// `row` maps each of m tokens to a row of a table with `rows` rows; every entry is checked (m int32: cheap).
+inline void expect_rows(const char* op, const Tensor& row, int64_t m, int64_t rows, const Stream& stream) {
+  require(rows >= 1, "{}: expected a table with at least one row, got 0", op);
+  if (!row.defined()) return;
+  expect_shape(op, "row", row, {m});
+  expect_dtype(op, "row", row, DType::i32);
+  expect_contiguous(op, "row", row);
+  if (stream.measuring()) return;
+  const int32_t* r = row.as<int32_t>();
+  for (int64_t i = 0; i < m; ++i)
+    require(r[i] >= 0 && r[i] < rows, "{}: expected row[{}] in [0, {}), got {}", op, i, rows, r[i]);
+}
+
+// The data of row `i`, or nullptr for an absent tensor.
+inline const float* row_ptr(const Tensor& t, int64_t i) {
+  return t.defined() ? static_cast<const float*>(t.data) + i * t.strides[0] : nullptr;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,43 @@
+#include "ops/op_helpers.h"
+#include "ops/patchify/patchify_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+void check_video(const char* op, const Tensor& video, const Tensor& tokens, int64_t pt, int64_t ph,
+                 int64_t pw) {
+  require(pt >= 1 && ph >= 1 && pw >= 1, "{}: expected a positive patch, got {} x {} x {}", op, pt, ph, pw);
+  expect_f32(op, "video", video, {-1, -1, -1, -1, -1});
+  expect_contiguous(op, "video", video);
+  const int64_t t = video.dim(2), h = video.dim(3), w = video.dim(4);
+  require(t % pt == 0 && h % ph == 0 && w % pw == 0, "{}: expected {} to be whole patches of {} x {} x {}",
+          op, shape_string(video), pt, ph, pw);
+  expect_f32(op, "tokens", tokens, {video.dim(0), t / pt * (h / ph) * (w / pw), video.dim(1) * pt * ph * pw});
+  expect_contiguous(op, "tokens", tokens);
+}
+
+}  // namespace
+
+std::span<const Impl<PatchifyArgs>> patchify_table() {
+  static constexpr Impl<PatchifyArgs> table[] = {{"ref", nullptr, patchify_ref}};
+  return table;
+}
+
+std::span<const Impl<UnpatchifyArgs>> unpatchify_table() {
+  static constexpr Impl<UnpatchifyArgs> table[] = {{"ref", nullptr, unpatchify_ref}};
+  return table;
+}
+
+void patchify(const PatchifyArgs& a, Stream& stream) {
+  check_video("patchify", a.x, a.y, a.patch_t, a.patch_h, a.patch_w);
+  const auto& impl = pick<PatchifyArgs>("patchify", patchify_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+void unpatchify(const UnpatchifyArgs& a, Stream& stream) {
+  check_video("unpatchify", a.y, a.x, a.patch_t, a.patch_h, a.patch_w);
+  const auto& impl = pick<UnpatchifyArgs>("unpatchify", unpatchify_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

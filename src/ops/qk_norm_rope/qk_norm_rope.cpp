@@ -1,0 +1,30 @@
+#include "ops/op_helpers.h"
+#include "ops/qk_norm_rope/qk_norm_rope_impl.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table() {
+  static constexpr Impl<QkNormRopeArgs> table[] = {{"ref", nullptr, qk_norm_rope_ref}};
+  return table;
+}
+
+void qk_norm_rope(const QkNormRopeArgs& a, Stream& stream) {
+  const char* op = "qk_norm_rope";
+  expect_f32(op, "x", a.x, {-1, -1, -1});
+  const int64_t l = a.x.dim(1), c = a.x.dim(2);
+  if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
+  require(a.cos.defined() == a.sin.defined(), "{}: expected cos and sin together, got only one", op);
+  require(a.heads >= 1 && c % a.heads == 0, "{}: expected heads that divide {} channels, got {}", op, c,
+          a.heads);
+  if (a.cos.defined()) {
+    const int64_t d = c / a.heads;
+    require(d % 2 == 0, "{}: expected an even head dim, got {}", op, d);
+    expect_f32(op, "cos", a.cos, {l, d / 2});
+    expect_f32(op, "sin", a.sin, {l, d / 2});
+  }
+  expect_f32(op, "y", a.y, {a.x.dim(0), l, c});
+  const auto& impl = pick<QkNormRopeArgs>(op, qk_norm_rope_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,21 @@
+#include "ops/op_helpers.h"
+#include "ops/rmsnorm/rmsnorm_impl.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<RmsNormArgs>> rmsnorm_table() {
+  static constexpr Impl<RmsNormArgs> table[] = {{"ref", nullptr, rmsnorm_ref}};
+  return table;
+}
+
+void rmsnorm(const RmsNormArgs& a, Stream& stream) {
+  const char* op = "rmsnorm";
+  expect_f32(op, "x", a.x, {-1, -1});
+  const int64_t m = a.x.dim(0), c = a.x.dim(1);
+  if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
+  expect_f32(op, "y", a.y, {m, c});
+  const auto& impl = pick<RmsNormArgs>(op, rmsnorm_table(), a, stream);
+  if (!stream.measuring()) impl.run(a, stream);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,15 @@
+// The implementations of rmsnorm, for its table and the op runner.
+#pragma once
+
+#include "ops/impl_table.h"
+#include "ops/rmsnorm/rmsnorm.h"
+
+namespace tachy::ops {
+
+void rmsnorm_ref(const RmsNormArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
+void rmsnorm_working(const RmsNormArgs& args,
+                     Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void rmsnorm_cpu(const RmsNormArgs& args, Stream& stream);  // Highway
+std::span<const Impl<RmsNormArgs>> rmsnorm_table();
+
+}  // namespace tachy::ops

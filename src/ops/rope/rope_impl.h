@@ -1,0 +1,15 @@
+// The implementations of rope, for its table and the op runner.
+#pragma once
+
+#include "ops/impl_table.h"
+#include "ops/rope/rope.h"
+
+namespace tachy::ops {
+
+void rope_ref(const RopeArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
+void rope_working(const RopeArgs& args,
+                  Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void rope_cpu(const RopeArgs& args, Stream& stream);  // Highway
+std::span<const Impl<RopeArgs>> rope_impls();
+
+}  // namespace tachy::ops
