@@ -1,0 +1,96 @@
+// Vector exp and the activations for Highway code; include it inside the foreach_target part of a _cpu.cpp
+// file:
+//   namespace hn = hwy::HWY_NAMESPACE;  v = tachy::cpu::HWY_NAMESPACE::gelu_tanh(d, v);   (d any float32 tag)
+//
+// exp: x = k·ln 2 + r, a degree-6 polynomial in r, the power of two put in by integer arithmetic; within 1.1
+// ulp. gelu_tanh(x) = x / (1 + exp(−2u)), without tanh's cancellation. gelu_erf(x) = x·Φ(x) through the upper
+// tail Q(a) = exp(−a²/2)·R(a), R a polynomial in (a − 3)/(a + 3), so small results keep their relative
+// accuracy. NaN in gives NaN out. The polynomials are least-maximum fits made with float64 least squares.
+
+#if defined(TACHY_CPU_SIMD_MATH_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TACHY_CPU_SIMD_MATH_H_
+#undef TACHY_CPU_SIMD_MATH_H_
+#else
+#define TACHY_CPU_SIMD_MATH_H_
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// exp(r) for |r| <= ln(2)/2, and the shifted integer k = round(x / ln 2) in the low bits of `shifted`.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_parts(D d, V x, V* shifted) {
+  const V magic = hn::Set(d, 12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer
+  *shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), magic);
+  const V k = hn::Sub(*shifted, magic);
+  // ln 2 in two parts, the first with 9 trailing zero bits: k times it is exact even without FMA.
+  V r = hn::NegMulAdd(k, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(k, hn::Set(d, -2.12194440e-4f), r);
+  V q = hn::MulAdd(hn::Set(d, 0.001381446490995586f), r, hn::Set(d, 0.008368780836462975f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.04166839271783829f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.1666651964187622f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.4999999403953552f));
+  return hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
+}
+
+// The full range: overflows to infinity, underflows gradually.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  // The operand order keeps NaN on x86, where min and max return their second operand.
+  x = hn::Max(hn::Set(d, -104.0f), hn::Min(hn::Set(d, 89.0f), x));
+  V shifted;
+  const V p = exp_parts(d, x, &shifted);
+  const auto k = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x4B400000));
+  const auto half = hn::ShiftRight<1>(k), rest = hn::Sub(k, half), bias = hn::Set(di, 127);
+  const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(rest, bias)));
+  return hn::Mul(hn::Mul(p, first), second);
+}
+
+// For x <= 0 (softmax): results below 2^-125 are zero; -inf gives 0.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_negative(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V lowest = hn::Set(d, -86.6f);
+  const auto keep = hn::Not(hn::Lt(x, lowest));
+  V shifted;
+  const V p = exp_parts(d, hn::Max(lowest, x), &shifted);
+  const auto power = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
+  return hn::IfThenElseZero(keep, hn::BitCast(d, hn::Add(hn::BitCast(di, p), power)));
+}
+
+// x · sigmoid(x)
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V silu(D d, V x) {
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), exp(d, hn::Neg(x))));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V gelu_tanh(D d, V x) {
+  // −2u = x · (−2·sqrt(2/pi) − 2·sqrt(2/pi)·0.044715 x²)
+  const V poly = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -0.0713548162726f), hn::Set(d, -1.59576912160573f));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), exp(d, hn::Mul(x, poly))));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V gelu_erf(D d, V x) {
+  const V three = hn::Set(d, 3.0f);
+  const V a = hn::Min(hn::Set(d, 14.5f), hn::Abs(x));  // beyond it the tail is 0 in float32
+  const V s = hn::Div(hn::Sub(a, three), hn::Add(a, three));
+  constexpr float kTail[] = {0.12151395f,   -0.20640261f,   0.12322503f,    -0.04621329f,   0.0061320714f,
+                             0.0029045634f, -0.0009837624f, -0.0003395006f, 0.00011554919f, 5.368373e-05f};
+  V r = hn::Set(d, kTail[9]);
+  for (int i = 8; i >= 0; --i) r = hn::MulAdd(r, s, hn::Set(d, kTail[i]));
+  const V upper = hn::Mul(r, exp(d, hn::Mul(hn::Mul(a, a), hn::Set(d, -0.5f))));  // 1 − Φ(|x|)
+  const V phi = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), upper, hn::Sub(hn::Set(d, 1.0f), upper));
+  return hn::Mul(x, phi);
+}
+
+}  // namespace tachy::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard of each target
