@@ -1,0 +1,60 @@
+// Added tokens: strings such as "</s>" or "<extra_id_0>" that are cut out of the text before the model sees
+// it.
+//
+// Tokens with normalized=false are searched in the raw text, the others in the normalized pieces between
+// them, in their own normalized form. At each place the longest token wins.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/normalizer.h"
+#include "text/piece_index.h"
+#include "text/unigram.h"
+
+namespace tachy::text {
+
+struct AddedToken {
+  std::string content;
+  int64_t id = 0;
+  bool single_word = false;  // only where neither neighbour is a word character
+  bool lstrip = false;       // takes the white space on its left with it
+  bool rstrip = false;       // and on its right
+  bool normalized = false;
+};
+
+// A piece of text on its way to ids: either a text or, when id >= 0, an added token.
+struct Split {
+  std::string text;
+  int64_t id = -1;
+  bool at_front = false;  // its first character is the first one of the input
+};
+
+class AddedTokens {
+ public:
+  // The "added_tokens" array. Ids are the model's where it knows the content, else they follow its last one
+  // (as the library does it; another id in the file is warned about).
+  static AddedTokens from_json(const nlohmann::json& section, const Unigram& model,
+                               const Normalizer& normalizer, std::string_view file);
+
+  std::vector<Split> split(std::string_view text, const Normalizer& normalizer) const;
+
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+
+ private:
+  struct Matcher {
+    PieceTable contents;
+    std::vector<uint32_t> tokens;  // content number -> token number
+    PieceIndex index;
+    void add(std::string_view content, uint32_t token);
+  };
+  void cut(const Matcher& matcher, const Split& from, std::vector<Split>& out) const;
+
+  std::vector<AddedToken> tokens_;
+  Matcher raw_, normalized_;
+};
+
+}  // namespace tachy::text

@@ -1,0 +1,34 @@
+// SentencePiece's precompiled character map: normalization rules as a byte trie and a pool of replacements.
+//
+//   u32 trie_bytes | trie_bytes/4 units of u32 | replacements, each ended by a zero byte
+//
+// A unit of the double array holds its label (bits 0-7), "has a leaf child" (bit 8), the offset to its
+// children (bits 10-30, shifted left by 8 when bit 9 is set); a leaf holds a position in the pool. The text
+// is walked by grapheme cluster: a cluster of fewer than six bytes is looked up whole, else each character by
+// itself, and of the keys that begin the looked-up bytes the shortest decides - the rule of the `tokenizers`
+// library.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tachy::text {
+
+class Charsmap {
+ public:
+  // Throws Error{corrupt} naming `where`. Every path of the trie is proved to stay inside the array.
+  static Charsmap parse(std::string_view bytes, std::string_view where);
+  static Charsmap parse_base64(std::string_view base64, std::string_view where);
+
+  std::string normalize(std::string_view valid) const;
+
+ private:
+  std::optional<std::string_view> lookup(std::string_view key) const;
+  std::vector<uint32_t> units_;
+  std::string pool_;
+};
+
+}  // namespace tachy::text

@@ -1,0 +1,19 @@
+// The named character references of HTML 5 (data in html_entities.cpp, made by tools/make_html_entities.py).
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace tachy::text {
+
+struct HtmlEntity {
+  std::string_view name;  // without "&"; with or without ";", as HTML 5 lists it
+  std::string_view text;  // UTF-8
+};
+
+extern const HtmlEntity kHtml5Entities[];  // sorted by name
+extern const size_t kHtml5EntityCount;
+extern const HtmlEntity kUpperCaseEntities[];  // "EACUTE;" and the like, which ftfy accepts besides
+extern const size_t kUpperCaseEntityCount;
+
+}  // namespace tachy::text

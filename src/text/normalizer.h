@@ -1,0 +1,33 @@
+// The "normalizer" section of a tokenizer.json: a list of steps from text to text.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tachy::text {
+
+class NormalizerStep {
+ public:
+  virtual ~NormalizerStep() = default;
+  // `front_lost` is set when characters at the very front vanished: a Metaspace with prepend_scheme "first"
+  // asks whether a piece of text still begins where the input began.
+  virtual std::string apply(std::string_view valid, bool& front_lost) const = 0;
+};
+
+class Normalizer {
+ public:
+  // null, Sequence, Replace (String, or a Regex within MiniRegex), Strip, StripAccents, Prepend, Lowercase,
+  // NFC, NFD, NFKC, NFKD, Nmt, Precompiled. Anything else: Error{unsupported} naming `file` and the type.
+  static Normalizer from_json(const nlohmann::json& section, std::string_view file);
+
+  bool empty() const { return steps_.empty(); }
+  std::string apply(std::string_view valid, bool& front_lost) const;
+
+ private:
+  std::vector<std::shared_ptr<const NormalizerStep>> steps_;
+};
+
+}  // namespace tachy::text

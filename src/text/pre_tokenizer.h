@@ -1,0 +1,35 @@
+// The "pre_tokenizer" section of a tokenizer.json: Metaspace (spaces become a visible mark, one is put in
+// front, the text is cut before each mark), WhitespaceSplit, and Sequence of these.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/added_tokens.h"
+
+namespace tachy::text {
+
+class PreTokenizer {
+ public:
+  // Anything but the types above: Error{unsupported} naming `file` and the type.
+  static PreTokenizer from_json(const nlohmann::json& section, std::string_view file);
+
+  void apply(std::vector<Split>& splits) const;  // added tokens pass untouched
+
+ private:
+  enum class Prepend { always, first, never };
+  struct Step {
+    bool metaspace = false;   // else WhitespaceSplit
+    std::string replacement;  // one character
+    Prepend prepend = Prepend::always;
+    bool split = true;
+  };
+  void add(const nlohmann::json& section, const std::string& where, int depth);
+  static void metaspace(const Step& step, Split&& split, std::vector<Split>& out);
+  static void whitespace(Split&& split, std::vector<Split>& out);
+  std::vector<Step> steps_;
+};
+
+}  // namespace tachy::text

@@ -1,0 +1,96 @@
+// Where a model keeps its tokenizer, and the padded form that text encoders take.
+#include "text/tokenizer.h"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "base/error.h"
+#include "text/limits.h"
+#include "text/spiece.h"
+#include "text/tokenizer_json.h"
+#include "text/utf8.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uintmax_t kMaxFile = 256u << 20;
+
+std::string read_file(const fs::path& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  check(!error, ErrorCode::io, "{}: cannot be read: {}", path.string(), error.message());
+  check(size <= kMaxFile, ErrorCode::corrupt, "{}: {} bytes are too many for a tokenizer (limit {})",
+        path.string(), size, kMaxFile);
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  check(in && in.read(bytes.data(), static_cast<std::streamsize>(size)), ErrorCode::io, "{}: cannot be read",
+        path.string());
+  return bytes;
+}
+
+}  // namespace
+
+namespace text {
+
+void require_text(std::string_view text) {
+  require(text.size() <= kMaxTextBytes, "tokenizer: expected a text of at most {} bytes, got {}",
+          kMaxTextBytes, text.size());
+  require_utf8(text, "tokenizer: text");
+}
+
+}  // namespace text
+
+std::unique_ptr<Tokenizer> Tokenizer::from_json(std::string_view bytes, std::string_view name) {
+  return text::read_json_tokenizer(bytes, name);
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::from_spiece(std::string_view bytes, std::string_view name) {
+  return text::read_spiece_tokenizer(bytes, name);
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
+  fs::path file = folder_or_file;
+  std::error_code error;
+  if (fs::is_directory(folder_or_file, error)) {
+    file.clear();
+    // The folder itself, a diffusers model and an original Wan checkpoint.
+    for (const char* inside : {"", "tokenizer", "google/umt5-xxl"}) {
+      for (const char* leaf : {"tokenizer.json", "spiece.model"}) {
+        const fs::path candidate = folder_or_file / inside / leaf;
+        if (file.empty() && fs::is_regular_file(candidate, error)) file = candidate;
+      }
+    }
+    check(!file.empty(), ErrorCode::not_found,
+          "{}: no tokenizer: expected tokenizer.json or spiece.model in it, in tokenizer/ or in "
+          "google/umt5-xxl/",
+          folder_or_file.string());
+  }
+  check(fs::is_regular_file(file, error), ErrorCode::not_found, "{}: no such file", file.string());
+  const std::string bytes = read_file(file);
+  const size_t first = bytes.find_first_not_of(" \t\r\n");
+  const bool json = file.extension() == ".json" ||
+                    (file.extension() != ".model" && first != bytes.npos && bytes[first] == '{');
+  return json ? from_json(bytes, file.string()) : from_spiece(bytes, file.string());
+}
+
+int64_t TokenIds::length() const { return std::accumulate(mask.begin(), mask.end(), int64_t{0}); }
+
+TokenIds encode_padded(const Tokenizer& tokenizer, std::string_view text, int max_length) {
+  require(max_length >= 1 && max_length <= (1 << 20), "tokenizer: expected max_length 1 to {}, got {}",
+          1 << 20, max_length);
+  const auto length = static_cast<size_t>(max_length);
+  const std::vector<int32_t> tokens = tokenizer.encode(text);
+  const size_t kept = std::min(tokens.size(), length - 1);
+  TokenIds out;
+  out.ids.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept));
+  out.ids.push_back(tokenizer.eos_id());
+  out.mask.assign(kept + 1, 1);
+  out.ids.resize(length, tokenizer.pad_id());
+  out.mask.resize(length, 0);
+  return out;
+}
+
+}  // namespace tachy

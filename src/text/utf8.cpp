@@ -1,0 +1,168 @@
+// UTF-8 and Unicode properties. Decoding and validation are ours (offsets are needed for error texts);
+// normalization, categories and case come from utf8proc.
+#include "text/utf8.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/error.h"
+
+namespace tachy::text {
+
+size_t find_invalid_utf8(std::string_view bytes) {
+  const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
+  const size_t n = bytes.size();
+  auto continuation = [&](size_t i) { return i < n && (p[i] & 0xC0) == 0x80; };
+  for (size_t i = 0; i < n;) {
+    const unsigned char b = p[i];
+    if (b < 0x80) {
+      i += 1;
+    } else if (b >= 0xC2 && b <= 0xDF) {
+      if (!continuation(i + 1)) return i;
+      i += 2;
+    } else if (b >= 0xE0 && b <= 0xEF) {
+      if (!continuation(i + 1) || !continuation(i + 2)) return i;
+      if ((b == 0xE0 && p[i + 1] < 0xA0) || (b == 0xED && p[i + 1] > 0x9F)) return i;
+      i += 3;
+    } else if (b >= 0xF0 && b <= 0xF4) {
+      if (!continuation(i + 1) || !continuation(i + 2) || !continuation(i + 3)) return i;
+      if ((b == 0xF0 && p[i + 1] < 0x90) || (b == 0xF4 && p[i + 1] > 0x8F)) return i;
+      i += 4;
+    } else {
+      return i;
+    }
+  }
+  return kValid;
+}
+
+void require_utf8(std::string_view bytes, std::string_view what) {
+  const size_t bad = find_invalid_utf8(bytes);
+  if (bad == kValid) return;
+  require(false, "{}: expected UTF-8, got an invalid sequence at byte {} (0x{:02X})", what, bad,
+          static_cast<unsigned>(static_cast<unsigned char>(bytes[bad])));
+}
+
+char32_t next_char(std::string_view valid, size_t& at) {
+  const auto* p = reinterpret_cast<const unsigned char*>(valid.data()) + at;
+  const size_t length = char_length(*p);
+  at += length;
+  switch (length) {
+    case 1:
+      return p[0];
+    case 2:
+      return (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu);
+    case 3:
+      return (p[0] & 0x0Fu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu);
+    default:
+      return (p[0] & 0x07u) << 18 | (p[1] & 0x3Fu) << 12 | (p[2] & 0x3Fu) << 6 | (p[3] & 0x3Fu);
+  }
+}
+
+void append_utf8(std::string& out, char32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+  } else if (c < 0x800) {
+    out += static_cast<char>(0xC0 | c >> 6);
+    out += static_cast<char>(0x80 | (c & 0x3F));
+  } else if (c < 0x10000) {
+    out += static_cast<char>(0xE0 | c >> 12);
+    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
+    out += static_cast<char>(0x80 | (c & 0x3F));
+  } else {
+    out += static_cast<char>(0xF0 | c >> 18);
+    out += static_cast<char>(0x80 | (c >> 12 & 0x3F));
+    out += static_cast<char>(0x80 | (c >> 6 & 0x3F));
+    out += static_cast<char>(0x80 | (c & 0x3F));
+  }
+}
+
+std::u32string to_utf32(std::string_view valid) {
+  std::u32string out;
+  out.reserve(valid.size());
+  for (size_t at = 0; at < valid.size();) out += next_char(valid, at);
+  return out;
+}
+
+std::string to_utf8(std::u32string_view chars) {
+  std::string out;
+  out.reserve(chars.size());
+  for (char32_t c : chars) append_utf8(out, c);
+  return out;
+}
+
+bool is_white_space(char32_t c) {
+  if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || c == 0x20;
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool is_python_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+bool is_decimal_digit(char32_t c) {
+  if (c < 0x80) return c >= '0' && c <= '9';
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND;
+}
+
+bool is_mark(char32_t c) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+         category == UTF8PROC_CATEGORY_ME;
+}
+
+bool is_word_char(char32_t c) {
+  if (c == 0x200C || c == 0x200D) return true;  // Join_Control
+  // Alphabetic symbols: circled and squared Latin letters are in no letter category.
+  if ((c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+      (c >= 0x1F170 && c <= 0x1F189))
+    return true;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string normalize(std::string_view valid, Form form) {
+  int options = UTF8PROC_STABLE;
+  options |= form == Form::nfc || form == Form::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == Form::nfkc || form == Form::nfkd) options |= UTF8PROC_COMPAT;
+  if (valid.empty()) return {};
+  utf8proc_uint8_t* mapped = nullptr;
+  const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(valid.data()),
+                                             static_cast<utf8proc_ssize_t>(valid.size()), &mapped,
+                                             static_cast<utf8proc_option_t>(options));
+  std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(mapped, &std::free);
+  check(size >= 0, size == UTF8PROC_ERROR_NOMEM ? ErrorCode::out_of_memory : ErrorCode::invalid_argument,
+        "text: Unicode normalization failed: {}", utf8proc_errmsg(size));
+  return {reinterpret_cast<const char*>(mapped), static_cast<size_t>(size)};
+}
+
+std::string lowercase(std::string_view valid) {
+  std::string out;
+  out.reserve(valid.size());
+  for (size_t at = 0; at < valid.size();) {
+    const char32_t c = next_char(valid, at);
+    // The only character whose lower case is two characters.
+    if (c == 0x130) {
+      out += "i\xCC\x87";
+    } else {
+      append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    }
+  }
+  return out;
+}
+
+}  // namespace tachy::text
