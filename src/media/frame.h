@@ -4,6 +4,7 @@
 // so that a writer can take a tensor's memory without a copy. Values are full-range sRGB, 0 to 255.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,0 +1,49 @@
+// Files that appear whole or not at all, and capped reading.
+//
+// PartFile creates `.NAME.PID-N.part` in the folder of the final name (exclusively, so that nobody's file or
+// link is followed), syncs it and renames it over the final name. Until publish() has run, its destructor
+// removes it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tachy {
+
+class PartFile {
+ public:
+  explicit PartFile(std::filesystem::path final_path);  // throws io with the path and the system's reason
+  ~PartFile();
+  PartFile(PartFile&& other) noexcept;
+  PartFile& operator=(PartFile&&) = delete;
+
+  const std::filesystem::path& path() const { return part_; }
+  const std::filesystem::path& final_path() const { return final_; }
+  void write(std::span<const uint8_t> bytes);  // at the end of what write() wrote
+  void seal();                                 // sync and close
+  void publish();                              // seal() if needed, then rename
+
+ private:
+  std::filesystem::path final_, part_;
+  int fd_ = -1;
+};
+
+// The folder that holds `path`: "." for a bare name.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+// Makes renames in this folder survive a power cut; without complaint where the file system cannot.
+void sync_folder(const std::filesystem::path& folder);
+
+// "path: cannot WHAT: reason", with ErrorCode::io (not_found for a missing file that was to be read).
+[[noreturn]] void fail_io(const std::filesystem::path& path, const char* what, int error_number);
+
+// The whole file; at most max_bytes of it exist, or it throws.
+std::vector<uint8_t> read_file_bytes(const std::filesystem::path& path, uint64_t max_bytes);
+
+// Throws not_found or io unless `path` is a regular file.
+void check_readable_file(const std::filesystem::path& path);
+
+}  // namespace tachy

@@ -1,0 +1,156 @@
+#include "media/libav.h"
+
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace tachy::av {
+namespace {
+
+constexpr size_t kMaxKept = 500;
+thread_local std::string t_messages;
+
+void keep_message(void* object, int level, const char* format, va_list args) {
+  if (level > AV_LOG_WARNING) return;
+  char line[512];
+  int prefix = 0;
+  av_log_format_line2(object, level, format, args, line, sizeof line, &prefix);
+  std::string text(line);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  // "[libx264 @ 0x55…] message": the address says nothing and differs between runs.
+  if (size_t at = text.find(" @ 0x"), end = text.find("] "); at != text.npos && end != text.npos && at < end)
+    text = text.substr(1, at - 1) + ": " + text.substr(end + 2);
+  if (text.empty()) return;
+  if (log_enabled("media")) log_line("media", text);
+  if (level > AV_LOG_ERROR || t_messages.size() + text.size() > kMaxKept) return;
+  if (t_messages.find(text) != t_messages.npos) return;
+  if (!t_messages.empty()) t_messages += "; ";
+  t_messages += text;
+}
+
+template <class T>
+T* allocated(T* p) {
+  check(p != nullptr, ErrorCode::out_of_memory, "media: out of memory in FFmpeg");
+  return p;
+}
+
+bool is_gray(const AVPixFmtDescriptor& d) {
+  return d.nb_components - !!(d.flags & AV_PIX_FMT_FLAG_ALPHA) == 1;
+}
+
+}  // namespace
+
+FramePtr new_frame() { return FramePtr(allocated(av_frame_alloc())); }
+PacketPtr new_packet() { return PacketPtr(allocated(av_packet_alloc())); }
+CodecPtr new_codec(const AVCodec* codec) { return CodecPtr(allocated(avcodec_alloc_context3(codec))); }
+
+FramePtr new_picture(AVPixelFormat format, int width, int height) {
+  FramePtr frame = new_frame();
+  frame->format = format;
+  frame->width = width;
+  frame->height = height;
+  int rc = av_frame_get_buffer(frame.get(), 0);
+  check(rc >= 0, ErrorCode::out_of_memory, "media: no memory for a picture of {}x{}", width, height);
+  return frame;
+}
+
+void quiet() {
+  static std::once_flag once;
+  std::call_once(once, [] { av_log_set_callback(keep_message); });
+  t_messages.clear();
+}
+
+std::string reason(int code) {
+  char text[AV_ERROR_MAX_STRING_SIZE] = "unknown error";
+  av_strerror(code, text, sizeof text);
+  std::string out = text;
+  if (!t_messages.empty()) out += " (" + t_messages + ")";
+  t_messages.clear();
+  return out;
+}
+
+Dictionary::Dictionary(const Options& options) {
+  for (auto& [key, value] : options)
+    check(av_dict_set(&dict_, key.c_str(), value.c_str(), 0) >= 0, ErrorCode::out_of_memory,
+          "media: out of memory in FFmpeg");
+}
+
+SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color, AVPixelFormat to,
+                     Color to_color) {
+  SwsPtr sws(allocated(sws_alloc_context()));
+  auto set = [&](const char* name, int64_t value) { av_opt_set_int(sws.get(), name, value, 0); };
+  set("srcw", width), set("srch", height), set("src_format", from);
+  set("dstw", width), set("dsth", height), set("dst_format", to);
+  set("sws_flags", SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT);
+  // Positions in 1/256 luma pixels: chroma on the left column, half way between two rows (JPEG: in the
+  // middle).
+  auto site = [&](const char* h, const char* v, AVPixelFormat format, bool jpeg) {
+    const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
+    if (d == nullptr || d->flags & AV_PIX_FMT_FLAG_RGB) return;
+    if (d->log2_chroma_w) set(h, jpeg ? 128 : 0);
+    if (d->log2_chroma_h) set(v, 128);
+  };
+  site("src_h_chr_pos", "src_v_chr_pos", from, from_color.full_range);
+  site("dst_h_chr_pos", "dst_v_chr_pos", to, to_color.full_range);
+  int rc = sws_init_context(sws.get(), nullptr, nullptr);
+  const char* name = av_get_pix_fmt_name(from);
+  check(rc >= 0, ErrorCode::unsupported, "media: cannot convert pixels from {}: {}", name ? name : "?",
+        reason(rc));
+  sws_setColorspaceDetails(sws.get(), sws_getCoefficients(from_color.matrix), from_color.full_range,
+                           sws_getCoefficients(to_color.matrix), to_color.full_range, 0, 1 << 16, 1 << 16);
+  return sws;
+}
+
+void copy_rgb(RgbView from, AVFrame& to) {
+  for (int y = 0; y < from.height; ++y)
+    std::memcpy(to.data[0] + int64_t(y) * to.linesize[0], from.row(y), size_t(from.width) * 3);
+}
+
+RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
+  auto format = AVPixelFormat(frame.format);
+  Color color{SWS_CS_ITU709, frame.color_range == AVCOL_RANGE_JPEG};
+  // The J formats are the same layouts with the range in their name; swscale warns about them.
+  if (format == AV_PIX_FMT_YUVJ420P) format = AV_PIX_FMT_YUV420P, color.full_range = true;
+  if (format == AV_PIX_FMT_YUVJ422P) format = AV_PIX_FMT_YUV422P, color.full_range = true;
+  if (format == AV_PIX_FMT_YUVJ444P) format = AV_PIX_FMT_YUV444P, color.full_range = true;
+  if (format == AV_PIX_FMT_YUVJ440P) format = AV_PIX_FMT_YUV440P, color.full_range = true;
+  const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
+  check(d != nullptr, ErrorCode::unsupported, "media: unknown pixel format {}", int(format));
+  if (is_gray(*d)) color.full_range = frame.color_range != AVCOL_RANGE_MPEG;
+  switch (frame.colorspace) {
+    case AVCOL_SPC_BT709:
+      break;
+    case AVCOL_SPC_SMPTE170M:
+    case AVCOL_SPC_BT470BG:
+      color.matrix = SWS_CS_ITU601;
+      break;
+    case AVCOL_SPC_BT2020_NCL:
+      color.matrix = SWS_CS_BT2020;
+      break;
+    // Untagged: pictures and old video are BT.601; HD video is BT.709.
+    default:
+      color.matrix = still_image || frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
+  }
+  bool same = converter_ && width_ == frame.width && height_ == frame.height && format_ == format &&
+              color_.matrix == color.matrix && color_.full_range == color.full_range;
+  if (!same) {
+    converter_ =
+        new_converter(frame.width, frame.height, format, color, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true});
+    rgb_ = new_picture(AV_PIX_FMT_RGB24, frame.width, frame.height);
+    width_ = frame.width, height_ = frame.height, format_ = format, color_ = color;
+  }
+  // swscale may write whole vectors: into padded memory, then out of it.
+  int rc =
+      sws_scale(converter_.get(), frame.data, frame.linesize, 0, frame.height, rgb_->data, rgb_->linesize);
+  check(rc == frame.height, ErrorCode::internal, "media: converting a frame gave {} of {} rows", rc,
+        frame.height);
+  RgbFrame out(frame.width, frame.height);
+  for (int y = 0; y < out.height; ++y)
+    std::memcpy(out.row(y), rgb_->data[0] + int64_t(y) * rgb_->linesize[0], size_t(out.width) * 3);
+  return out;
+}
+
+}  // namespace tachy::av

@@ -1,0 +1,47 @@
+// One encoder and one muxer writing one PartFile: what mp4, webm and gif share. Private to src/media.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "media/files.h"
+#include "media/libav.h"
+
+namespace tachy::av {
+
+struct OutputSetup {
+  std::filesystem::path path;
+  std::string muxer, encoder, encoder_hint;  // the hint completes "this FFmpeg has no encoder X; …"
+  AVPixelFormat format = AV_PIX_FMT_NONE;
+  int width = 0, height = 0, threads = 1;
+  AVRational rate{16, 1};
+  bool video_color = false;  // tag as BT.709, limited range
+  Options encoder_options, muxer_options;
+  std::string comment;
+};
+
+class Output {
+ public:
+  explicit Output(const OutputSetup& setup);
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  AVFrame& picture();  // to be filled before send(); writable
+  void send(int64_t index);
+  void close();  // drains, writes the index, closes; the file still has its temporary name
+  PartFile& part() { return part_; }
+
+ private:
+  void drain();
+  [[noreturn]] void fail_write(const char* what, int code);
+
+  PartFile part_;
+  AVFormatContext* format_ = nullptr;
+  AVStream* stream_ = nullptr;
+  CodecPtr codec_;
+  FramePtr picture_;
+  PacketPtr packet_;
+};
+
+}  // namespace tachy::av

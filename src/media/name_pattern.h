@@ -1,0 +1,26 @@
+// Names of picture sequences: "out_%04d.png", or a folder, which stands for "folder/frame_%04d.png".
+//
+// The pattern is taken apart here and never handed to printf. Private to src/media.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tachy {
+
+struct NamePattern {
+  std::filesystem::path folder;  // "." for a bare name
+  std::string prefix, suffix;    // round the number
+  int digits = 4;                // at least
+
+  std::filesystem::path name(int64_t index) const;
+};
+
+// Nothing if the file name has no %d or %0Nd; throws invalid_argument for any other use of %.
+std::optional<NamePattern> parse_name_pattern(const std::filesystem::path& path);
+
+// Of a pattern or a folder.
+NamePattern name_pattern_of(const std::filesystem::path& path);
+
+}  // namespace tachy

@@ -1,0 +1,55 @@
+// The 255 colours of a GIF: a histogram of all frames, median cut, a few k-means rounds, then ordered
+// dithering.
+//
+// The histogram has 64 bins a channel. A cut splits the box with the largest squared error across the axis
+// and at the place that leave the least. Dithering is ordered (8x8 Bayer) and as strong as the palette is
+// coarse: unlike error diffusion it does not flicker between frames, so that still areas stay still and
+// compress. After Heckbert, "Color image quantization for frame buffer display", 1982. Private to src/media.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "media/frame.h"
+
+namespace tachy {
+
+class ColorHistogram {
+ public:
+  ColorHistogram() : bins_(64 * 64 * 64) {}
+  void add(RgbView frame);
+
+  struct Bin {
+    uint64_t count = 0;
+    std::array<uint64_t, 3> sum{};
+    uint64_t squares = 0;  // of all three channels: tells a bin of one colour from one of several
+  };
+  const std::vector<Bin>& bins() const { return bins_; }
+
+ private:
+  std::vector<Bin> bins_;
+};
+
+struct Palette {
+  std::vector<std::array<uint8_t, 3>> colors;
+  double rms_error = 0;  // per channel, of the histogram's pixels without dithering
+};
+
+Palette make_palette(const ColorHistogram& histogram, int max_colors);  // 1..255
+
+class PaletteMapper {
+ public:
+  explicit PaletteMapper(const Palette& palette);
+  void map(RgbView frame, uint8_t* indices, int64_t stride_bytes);
+
+ private:
+  uint8_t nearest(int r, int g, int b);
+
+  int count_ = 0;
+  float amplitude_ = 0;
+  std::array<std::vector<float>, 3> colors_;  // by channel, for vector instructions
+  std::vector<uint8_t> known_;                // index + 1 of every colour asked for so far
+};
+
+}  // namespace tachy
