@@ -55,4 +55,7 @@ class TensorSource {
 // folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
 std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path);
 
+// The file in `folder` that open_weights(folder) would open; empty when there is none.
+std::filesystem::path find_weights(const std::filesystem::path& folder);
+
 }  // namespace tachy

@@ -1,0 +1,165 @@
+// Nesting is measured before the parse: the document tree of a file of brackets would cost far more than the
+// file.
+#include "weights/json_file.h"
+
+#include <cmath>
+#include <fstream>
+
+#include "base/error.h"
+#include "weights/mapped_file.h"
+#include "weights/quote.h"
+
+namespace tachy {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+int nesting(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+// nullptr when absent or null.
+const nlohmann::json* value_of(const nlohmann::json& j, std::string_view key) {
+  if (!j.is_object()) return nullptr;
+  const auto it = j.find(key);
+  return it == j.end() || it->is_null() ? nullptr : &*it;
+}
+
+std::string shown(const nlohmann::json& value) {
+  return in_quotes(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
+}
+
+// An integer, or a float that is one (configs written by other tools hold 16.0).
+bool as_int(const nlohmann::json& value, int64_t lo, int64_t hi, int64_t& out) {
+  if (value.is_number_unsigned()) {
+    const auto u = value.get<uint64_t>();
+    if (u > static_cast<uint64_t>(INT64_MAX)) return false;
+    out = static_cast<int64_t>(u);
+  } else if (value.is_number_integer()) {
+    out = value.get<int64_t>();
+  } else if (value.is_number_float()) {
+    const double d = value.get<double>();
+    if (!(std::abs(d) <= 9e15) || d != std::floor(d)) return false;
+    out = static_cast<int64_t>(d);
+  } else {
+    return false;
+  }
+  return out >= lo && out <= hi;
+}
+
+int64_t checked_int(const nlohmann::json& value, std::string_view key, int64_t lo, int64_t hi) {
+  int64_t out = 0;
+  check(as_int(value, lo, hi, out), ErrorCode::corrupt,
+        "config: {}: expected an integer from {} to {}, got {}", key, lo, hi, shown(value));
+  return out;
+}
+
+const nlohmann::json* list_of(const nlohmann::json& j, std::string_view key, size_t max_count) {
+  const auto* value = value_of(j, key);
+  if (!value) return nullptr;
+  check(value->is_array() && value->size() <= max_count, ErrorCode::corrupt,
+        "config: {}: expected a list of at most {} numbers, got {}", key, max_count, shown(*value));
+  return value;
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, std::string_view what) {
+  check(nesting(text) <= kMaxDepth, ErrorCode::corrupt, "{}: JSON is nested deeper than {} levels", what,
+        kMaxDepth);
+  try {
+    auto j = nlohmann::json::parse(text.begin(), text.end());
+    check(j.is_object(), ErrorCode::corrupt, "{}: expected a JSON object, got {}", what, j.type_name());
+    return j;
+  } catch (const nlohmann::json::parse_error& e) {
+    std::string_view reason = e.what();
+    if (const auto bracket = reason.find("] "); bracket != reason.npos) reason.remove_prefix(bracket + 2);
+    fail(ErrorCode::corrupt, "{}: byte {}: {}", what, e.byte, in_quotes(reason, 200));
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorCode::corrupt, "{}: {}", what, in_quotes(e.what(), 200));
+  }
+}
+
+nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes) {
+  const MappedFile file(path);
+  check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
+  check(file.size() <= max_bytes, ErrorCode::corrupt, "{}: {} bytes of JSON, the limit is {}", path.string(),
+        file.size(), max_bytes);
+  return parse_json({reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size())},
+                    path.string());
+}
+
+int64_t json_int(const nlohmann::json& j, std::string_view key, int64_t fallback, int64_t lo, int64_t hi) {
+  const auto* value = value_of(j, key);
+  return value ? checked_int(*value, key, lo, hi) : fallback;
+}
+
+int64_t json_int(const nlohmann::json& j, std::string_view key, int64_t lo, int64_t hi) {
+  const auto* value = value_of(j, key);
+  check(value != nullptr, ErrorCode::not_found, "config: {} is missing", key);
+  return checked_int(*value, key, lo, hi);
+}
+
+double json_double(const nlohmann::json& j, std::string_view key, double fallback, double lo, double hi) {
+  const auto* value = value_of(j, key);
+  if (!value) return fallback;
+  const double d = value->is_number() ? value->get<double>() : std::nan("");
+  check(d >= lo && d <= hi, ErrorCode::corrupt, "config: {}: expected a number from {} to {}, got {}", key,
+        lo, hi, shown(*value));
+  return d;
+}
+
+bool json_bool(const nlohmann::json& j, std::string_view key, bool fallback) {
+  const auto* value = value_of(j, key);
+  if (!value) return fallback;
+  check(value->is_boolean(), ErrorCode::corrupt, "config: {}: expected true or false, got {}", key,
+        shown(*value));
+  return value->get<bool>();
+}
+
+std::string json_string(const nlohmann::json& j, std::string_view key, std::string_view fallback) {
+  const auto* value = value_of(j, key);
+  if (!value) return std::string(fallback);
+  check(value->is_string(), ErrorCode::corrupt, "config: {}: expected a string, got {}", key, shown(*value));
+  return value->get<std::string>();
+}
+
+std::vector<int64_t> json_ints(const nlohmann::json& j, std::string_view key, int64_t lo, int64_t hi,
+                               size_t max_count) {
+  std::vector<int64_t> out;
+  if (const auto* list = list_of(j, key, max_count)) {
+    for (const auto& value : *list) out.push_back(checked_int(value, key, lo, hi));
+  }
+  return out;
+}
+
+std::vector<double> json_doubles(const nlohmann::json& j, std::string_view key, size_t max_count) {
+  std::vector<double> out;
+  if (const auto* list = list_of(j, key, max_count)) {
+    for (const auto& value : *list) {
+      const double d = value.is_number() ? value.get<double>() : std::nan("");
+      check(std::isfinite(d), ErrorCode::corrupt, "config: {}: expected numbers, got {}", key, shown(value));
+      out.push_back(d);
+    }
+  }
+  return out;
+}
+
+}  // namespace tachy

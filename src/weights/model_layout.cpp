@@ -1,0 +1,147 @@
+// Every component is looked for under the names its repositories use; what is not found is an error that
+// lists them.
+#include "weights/model_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "weights/json_file.h"
+#include "weights/tensor_source.h"
+
+namespace tachy {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = std::shared_ptr<const nlohmann::json>;
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+Json json_of(const fs::path& path) { return std::make_shared<const nlohmann::json>(read_json(path)); }
+Json json_if_there(const fs::path& path) { return is_file(path) ? json_of(path) : nullptr; }
+
+bool is_wan_config(const nlohmann::json& config) {
+  return config.contains("model_type") && config.contains("dim") && config.contains("num_layers");
+}
+
+fs::path tokenizer_in(const fs::path& folder) {
+  check(is_file(folder / "tokenizer.json") || is_file(folder / "spiece.model"), ErrorCode::not_found,
+        "{}: tokenizer: expected tokenizer.json or spiece.model in {}", folder.parent_path().string(),
+        folder.string());
+  return folder;
+}
+
+// model_index.json lists [library, class] per component, [null, null] for one that this pipeline lacks.
+bool is_listed(const nlohmann::json& index, const char* name) {
+  const auto it = index.find(name);
+  return it != index.end() && it->is_array() && it->size() == 2 && !(*it)[1].is_null();
+}
+
+ComponentFiles required(const fs::path& root, const char* name) {
+  check(is_folder(root / name), ErrorCode::not_found, "{}: {}: no such folder (the model is incomplete)",
+        root.string(), name);
+  return open_component(root / name);
+}
+
+ModelFiles open_diffusers(const fs::path& root) {
+  ModelFiles m{.layout = ModelFiles::Layout::diffusers, .root = root};
+  m.model_index = json_of(root / "model_index.json");
+  m.transformer = required(root, "transformer");
+  if (is_listed(*m.model_index, "transformer_2")) m.transformer_2 = required(root, "transformer_2");
+  m.text_encoder = required(root, "text_encoder");
+  m.vae = required(root, "vae");
+  if (is_listed(*m.model_index, "image_encoder")) m.image_encoder = required(root, "image_encoder");
+  m.tokenizer = tokenizer_in(root / "tokenizer");
+  m.scheduler = json_if_there(root / "scheduler" / "scheduler_config.json");
+  m.generation_config = json_if_there(root / "generation_config.json");
+  return m;
+}
+
+// The file of `root` that begins with `stem` and has an ending of weights.
+fs::path weights_like(const fs::path& root, std::string_view stem, std::string_view end_of_stem = "") {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(root, error)) {
+    const auto name = item.path().filename().string();
+    const auto ending = item.path().extension();
+    if (name.starts_with(stem) && item.path().stem().string().ends_with(end_of_stem) &&
+        is_file(item.path()) && (ending == ".pth" || ending == ".pt" || ending == ".safetensors"))
+      found.push_back(item.path());
+  }
+  check(!error, ErrorCode::io, "{}: cannot list the folder: {}", root.string(), error.message());
+  std::sort(found.begin(), found.end());
+  return found.empty() ? fs::path() : found.front();
+}
+
+// The names that the component goes by, in order of preference.
+ComponentFiles original_file(const fs::path& root, const char* component, const char* expected,
+                             std::string_view stem, std::string_view end_of_stem = "") {
+  const auto path = weights_like(root, stem, end_of_stem);
+  check(!path.empty(), ErrorCode::not_found, "{}: {}: expected {}", root.string(), component, expected);
+  return {path, nullptr};
+}
+
+ModelFiles open_original(const fs::path& root) {
+  ModelFiles m{.layout = ModelFiles::Layout::original, .root = root};
+  if (is_folder(root / "high_noise_model")) {
+    m.transformer = required(root, "high_noise_model");
+    m.transformer_2 = required(root, "low_noise_model");
+  } else {
+    m.transformer = open_component(root);
+  }
+  m.text_encoder = original_file(root, "text encoder", "models_t5_umt5-xxl-enc-bf16.pth", "models_t5_");
+  m.vae = original_file(root, "VAE", "Wan2.1_VAE.pth or Wan2.2_VAE.pth", "Wan2.", "_VAE");
+  if (const auto clip = weights_like(root, "models_clip_"); !clip.empty()) m.image_encoder = {clip, nullptr};
+  m.tokenizer = tokenizer_in(root / "google" / "umt5-xxl");
+  m.generation_config = json_if_there(root / "generation_config.json");
+  return m;
+}
+
+}  // namespace
+
+bool is_component_folder(const fs::path& folder) {
+  if (is_file(folder / "model_index.json") || !is_file(folder / "config.json") ||
+      find_weights(folder).empty())
+    return false;
+  // The root of an original model holds its transformer, but is a whole model.
+  return !is_folder(folder / "google") && weights_like(folder, "models_t5_").empty();
+}
+
+ComponentFiles open_component(const fs::path& folder) {
+  check(is_folder(folder), ErrorCode::not_found, "{}: no such folder", folder.string());
+  check(is_file(folder / "config.json"), ErrorCode::not_found, "{}: expected config.json", folder.string());
+  ComponentFiles out{find_weights(folder), json_of(folder / "config.json")};
+  check(out.present(), ErrorCode::not_found,
+        "{}: expected weights: diffusion_pytorch_model.safetensors, model.safetensors, or an .index.json "
+        "with its "
+        "shards",
+        folder.string());
+  return out;
+}
+
+ModelFiles open_model(const fs::path& root) {
+  std::error_code ignored;
+  check(fs::exists(root, ignored), ErrorCode::not_found, "{}: no such folder", root.string());
+  require(is_folder(root), "{}: expected a model folder, got a file", root.string());
+  if (is_file(root / "model_index.json")) return open_diffusers(root);
+  if (is_folder(root / "high_noise_model")) return open_original(root);
+  if (is_file(root / "config.json") && is_wan_config(read_json(root / "config.json")))
+    return open_original(root);
+  fail(ErrorCode::not_found,
+       "{}: expected a model: model_index.json (diffusers layout), or config.json with model_type, dim and "
+       "num_layers "
+       "or high_noise_model/ (original Wan layout){}",
+       root.string(), is_file(root / "config.json") ? "; this looks like a single component" : "");
+}
+
+}  // namespace tachy

@@ -1,0 +1,269 @@
+// The mappings as tables of name pieces: a rule replaces a leading piece that ends at a dot or at the end of
+// the name; what follows (.weight, .bias) is kept. Indices of blocks are carried over, or re-counted for the
+// VAE 2.1 decoder, whose flat list is b·4+r originally: r = 0, 1, 2 residual blocks, r = 3 the upsampler of
+// stage b.
+#include "weights/rename.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "weights/quote.h"
+
+namespace tachy {
+namespace {
+
+struct Rule {
+  std::string_view from, to;
+};
+
+// `name` with its leading piece replaced; nothing when no rule fits.
+template <size_t N>
+std::optional<std::string> apply(const Rule (&rules)[N], std::string_view name) {
+  for (const auto& [from, to] : rules) {
+    if (name.starts_with(from) && (name.size() == from.size() || name[from.size()] == '.'))
+      return std::string(to) + std::string(name.substr(from.size()));
+  }
+  return std::nullopt;
+}
+
+// Takes "piece." off the front of `name`.
+bool take_piece(std::string_view& name, std::string_view piece) {
+  if (!name.starts_with(piece) || name.size() <= piece.size() || name[piece.size()] != '.') return false;
+  name.remove_prefix(piece.size() + 1);
+  return true;
+}
+
+// Takes "12." off the front of `name`.
+std::optional<int> take_index(std::string_view& name) {
+  size_t digits = 0;
+  int value = 0;
+  while (digits < name.size() && digits < 5 && name[digits] >= '0' && name[digits] <= '9')
+    value = value * 10 + (name[digits++] - '0');
+  if (digits == 0 || digits >= name.size() || name[digits] != '.' || (digits > 1 && name[0] == '0'))
+    return std::nullopt;
+  name.remove_prefix(digits + 1);
+  return value;
+}
+
+constexpr Rule kDitTop[] = {
+    {"text_embedding.0", "condition_embedder.text_embedder.linear_1"},
+    {"text_embedding.2", "condition_embedder.text_embedder.linear_2"},
+    {"time_embedding.0", "condition_embedder.time_embedder.linear_1"},
+    {"time_embedding.2", "condition_embedder.time_embedder.linear_2"},
+    {"time_projection.1", "condition_embedder.time_proj"},
+    {"img_emb.proj.0", "condition_embedder.image_embedder.norm1"},
+    {"img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"},
+    {"img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"},
+    {"img_emb.proj.4", "condition_embedder.image_embedder.norm2"},
+    {"img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"},
+    {"head.head", "proj_out"},
+    {"head.modulation", "scale_shift_table"},
+};
+constexpr Rule kDitBlock[] = {
+    {"modulation", "scale_shift_table"},
+    {"self_attn.q", "attn1.to_q"},
+    {"self_attn.k", "attn1.to_k"},
+    {"self_attn.v", "attn1.to_v"},
+    {"self_attn.o", "attn1.to_out.0"},
+    {"self_attn.norm_q", "attn1.norm_q"},
+    {"self_attn.norm_k", "attn1.norm_k"},
+    {"cross_attn.q", "attn2.to_q"},
+    {"cross_attn.k", "attn2.to_k"},
+    {"cross_attn.v", "attn2.to_v"},
+    {"cross_attn.o", "attn2.to_out.0"},
+    {"cross_attn.norm_q", "attn2.norm_q"},
+    {"cross_attn.norm_k", "attn2.norm_k"},
+    {"cross_attn.k_img", "attn2.add_k_proj"},
+    {"cross_attn.v_img", "attn2.add_v_proj"},
+    {"cross_attn.norm_k_img", "attn2.norm_added_k"},
+    {"norm3", "norm2"},  // the cross-attention norm, third originally, second in diffusers
+    {"ffn.0", "ffn.net.0.proj"},
+    {"ffn.2", "ffn.net.2"},
+};
+
+constexpr Rule kUmt5Top[] = {{"token_embedding", "shared"}, {"norm", "encoder.final_layer_norm"}};
+constexpr Rule kUmt5Block[] = {
+    {"norm1", "layer.0.layer_norm"},
+    {"attn.q", "layer.0.SelfAttention.q"},
+    {"attn.k", "layer.0.SelfAttention.k"},
+    {"attn.v", "layer.0.SelfAttention.v"},
+    {"attn.o", "layer.0.SelfAttention.o"},
+    {"pos_embedding.embedding", "layer.0.SelfAttention.relative_attention_bias"},
+    {"norm2", "layer.1.layer_norm"},
+    {"ffn.gate.0", "layer.1.DenseReluDense.wi_0"},
+    {"ffn.fc1", "layer.1.DenseReluDense.wi_1"},
+    {"ffn.fc2", "layer.1.DenseReluDense.wo"},
+};
+
+constexpr Rule kVaeTop[] = {{"conv1", "quant_conv"}, {"conv2", "post_quant_conv"}};
+constexpr Rule kVaeCoder[] = {
+    {"conv1", "conv_in"},
+    {"middle.1", "mid_block.attentions.0"},
+    {"head.0", "norm_out"},
+    {"head.2", "conv_out"},
+};
+constexpr Rule kVaeResidual[] = {
+    {"residual.0", "norm1"}, {"residual.2", "conv1"},       {"residual.3", "norm2"},
+    {"residual.6", "conv2"}, {"shortcut", "conv_shortcut"},
+};
+
+bool is_resample(std::string_view rest) {
+  return rest.starts_with("resample.1.") || rest.starts_with("time_conv.");
+}
+
+// What follows "encoder.downsamples." or "decoder.upsamples." in VAE 2.1.
+std::optional<std::string> vae21_stage(std::string_view rest, bool encoder) {
+  const auto index = take_index(rest);
+  if (!index) return std::nullopt;
+  const auto residual = apply(kVaeResidual, rest);
+  if (!residual && !is_resample(rest)) return std::nullopt;
+  const std::string tail = residual.value_or(std::string(rest));
+  if (encoder) return fmt::format("down_blocks.{}.{}", *index, tail);
+  const int stage = *index / 4, place = *index % 4;
+  if (residual.has_value() != (place < 3)) return std::nullopt;
+  return residual ? fmt::format("up_blocks.{}.resnets.{}.{}", stage, place, tail)
+                  : fmt::format("up_blocks.{}.upsamplers.0.{}", stage, tail);
+}
+
+// The same in VAE 2.2, where every stage is a list of its own.
+std::optional<std::string> vae22_stage(std::string_view rest, bool encoder) {
+  const auto stage = take_index(rest);
+  if (!stage || !take_piece(rest, encoder ? "downsamples" : "upsamples")) return std::nullopt;
+  const auto place = take_index(rest);
+  if (!place) return std::nullopt;
+  const std::string_view blocks = encoder ? "down_blocks" : "up_blocks";
+  if (const auto residual = apply(kVaeResidual, rest))
+    return fmt::format("{}.{}.resnets.{}.{}", blocks, *stage, *place, *residual);
+  if (!is_resample(rest)) return std::nullopt;
+  return fmt::format("{}.{}.{}.{}", blocks, *stage, encoder ? "downsampler" : "upsampler", rest);
+}
+
+using StageMap = std::optional<std::string> (*)(std::string_view rest, bool encoder);
+
+std::string vae_from_original(std::string_view name, StageMap stage_map) {
+  if (const auto top = apply(kVaeTop, name)) return *top;
+  std::string_view rest = name;
+  const bool encoder = take_piece(rest, "encoder");
+  if (!encoder && !take_piece(rest, "decoder")) return std::string(name);
+  const std::string coder = encoder ? "encoder." : "decoder.";
+  if (const auto mapped = apply(kVaeCoder, rest)) return coder + *mapped;
+  for (const auto& [from, to] : {Rule{"middle.0", "0"}, Rule{"middle.2", "1"}}) {
+    std::string_view inner = rest;
+    if (!take_piece(inner, from)) continue;
+    if (const auto residual = apply(kVaeResidual, inner))
+      return fmt::format("{}mid_block.resnets.{}.{}", coder, to, *residual);
+  }
+  if (take_piece(rest, encoder ? "downsamples" : "upsamples")) {
+    if (const auto mapped = stage_map(rest, encoder)) return coder + *mapped;
+  }
+  return std::string(name);
+}
+
+constexpr std::array<std::string_view, 5> kPrefixes = {"model.diffusion_model.", "diffusion_model.",
+                                                       "first_stage_model.", "transformer.", "model."};
+
+std::shared_ptr<TensorSource> with_entries(const TensorSource& source,
+                                           std::vector<TensorSource::Entry> entries) {
+  return std::make_shared<TensorSource>(std::move(entries), source.files(), source.metadata());
+}
+
+}  // namespace
+
+std::string dit_from_original(std::string_view name) {
+  if (const auto top = apply(kDitTop, name)) return *top;
+  std::string_view rest = name;
+  if (!take_piece(rest, "blocks")) return std::string(name);
+  const auto index = take_index(rest);
+  const auto mapped = index ? apply(kDitBlock, rest) : std::nullopt;
+  return mapped ? fmt::format("blocks.{}.{}", *index, *mapped) : std::string(name);
+}
+
+std::string umt5_from_original(std::string_view name) {
+  if (const auto top = apply(kUmt5Top, name)) return *top;
+  std::string_view rest = name;
+  if (!take_piece(rest, "blocks")) return std::string(name);
+  const auto index = take_index(rest);
+  const auto mapped = index ? apply(kUmt5Block, rest) : std::nullopt;
+  return mapped ? fmt::format("encoder.block.{}.{}", *index, *mapped) : std::string(name);
+}
+
+std::string vae21_from_original(std::string_view name) { return vae_from_original(name, vae21_stage); }
+std::string vae22_from_original(std::string_view name) { return vae_from_original(name, vae22_stage); }
+
+bool is_original_dit_names(const TensorSource& source) {
+  return source.has("head.head.weight") || source.has("blocks.0.self_attn.q.weight");
+}
+bool is_original_umt5_names(const TensorSource& source) {
+  return source.has("token_embedding.weight") || source.has("blocks.0.attn.q.weight");
+}
+bool is_original_vae21_names(const TensorSource& source) {
+  return source.has("decoder.upsamples.0.residual.2.weight") ||
+         source.has("encoder.downsamples.0.residual.2.weight");
+}
+bool is_original_vae22_names(const TensorSource& source) {
+  return source.has("decoder.upsamples.0.upsamples.0.residual.2.weight") ||
+         source.has("encoder.downsamples.0.downsamples.0.residual.2.weight");
+}
+
+std::shared_ptr<TensorSource> renamed(const std::shared_ptr<TensorSource>& source, RenameMap map) {
+  std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
+  for (auto& entry : entries) entry.name = map(entry.name);
+  return with_entries(*source, std::move(entries));
+}
+
+std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source,
+                                             std::span<const std::string_view> prefixes) {
+  for (const auto prefix : prefixes) {
+    const auto has_prefix = [&](const TensorSource::Entry& e) {
+      return e.name.size() > prefix.size() && e.name.starts_with(prefix);
+    };
+    if (std::none_of(source->entries().begin(), source->entries().end(), has_prefix)) continue;
+    std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
+    for (auto& entry : entries) {
+      if (has_prefix(entry)) entry.name.erase(0, prefix.size());
+    }
+    return with_entries(*source, std::move(entries));
+  }
+  return source;
+}
+
+std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source) {
+  return without_prefix(source, kPrefixes);
+}
+
+NamedSource dit_source(const std::shared_ptr<TensorSource>& source) {
+  const auto plain = without_prefix(source);
+  if (!is_original_dit_names(*plain)) return {plain, false};
+  return {renamed(plain, dit_from_original), true};
+}
+
+NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
+  constexpr std::string_view kTied = "encoder.embed_tokens.weight";
+  const auto plain = without_prefix(source);
+  if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
+  if (!plain->has(kTied)) return {plain, false};
+  // Files hold the tied embedding under either name or both.
+  const bool both = plain->has("shared.weight");
+  std::vector<TensorSource::Entry> entries;
+  for (auto entry : plain->entries()) {
+    if (entry.name == kTied) {
+      if (both) continue;
+      entry.name = "shared.weight";
+    }
+    entries.push_back(std::move(entry));
+  }
+  return {with_entries(*plain, std::move(entries)), false};
+}
+
+NamedSource vae_source(const std::shared_ptr<TensorSource>& source) {
+  const auto plain = without_prefix(source);
+  if (is_original_vae22_names(*plain)) return {renamed(plain, vae22_from_original), true};
+  if (is_original_vae21_names(*plain)) return {renamed(plain, vae21_from_original), true};
+  return {plain, false};
+}
+
+}  // namespace tachy

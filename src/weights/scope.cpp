@@ -1,0 +1,176 @@
+// The tracker behind all copies of a Scope: which tensors were read, which were missing, and what had to be
+// copied because it lies unaligned in its file.
+#include "weights/scope.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "tensor/memory.h"
+#include "weights/quote.h"
+#include "weights/tensor_range.h"
+
+namespace tachy {
+namespace {
+
+constexpr size_t kMissingShown = 20, kUnusedShown = 8;
+constexpr size_t kMissingLimit = 256;  // beyond it the file is simply not this model: stop building at once
+
+// Read-only zeros that cost address space alone: the kernel backs them with its one zero page.
+class Zeros {
+ public:
+  explicit Zeros(uint64_t bytes) : bytes_(std::max<uint64_t>(bytes, 1)) {
+    data_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    check(data_ != MAP_FAILED, ErrorCode::out_of_memory, "weights: cannot map {} bytes", bytes_);
+  }
+  Zeros(Zeros&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  Zeros& operator=(Zeros&&) = delete;
+  ~Zeros() {
+    if (data_) ::munmap(data_, bytes_);
+  }
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+bool shape_matches(std::span<const int64_t> expected, std::span<const int64_t> found) {
+  return std::equal(expected.begin(), expected.end(), found.begin(), found.end(),
+                    [](int64_t e, int64_t f) { return e == -1 || e == f; });
+}
+
+std::string listed(const std::vector<std::string>& names, size_t limit) {
+  const size_t shown = std::min(limit, names.size());
+  std::string out =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "));
+  if (names.size() > shown) out += fmt::format(" +{} more", names.size() - shown);
+  return out;
+}
+
+}  // namespace
+
+struct Scope::Tracker {
+  std::shared_ptr<TensorSource> source;
+  Missing mode;
+  std::mutex mutex;
+  std::vector<bool> used;
+  std::vector<std::string> missing;
+  std::map<size_t, Buffer> copies;  // by entry
+  std::vector<Zeros> zeros;
+  uint64_t copied = 0;
+
+  [[noreturn]] void throw_missing(std::string_view component) const {
+    fail(ErrorCode::not_found, "{}: {} tensor{} missing from {}: {}", component, missing.size(),
+         missing.size() == 1 ? "" : "s", source->files_text(), listed(missing, kMissingShown));
+  }
+
+  Tensor absent(const std::string& name, std::span<const int64_t> dims) {
+    std::lock_guard lock(mutex);
+    missing.push_back(name);
+    const auto bytes = checked_bytes(dims, DType::f32);
+    if (mode == Missing::immediate || !bytes || missing.size() >= kMissingLimit) throw_missing("weights");
+    zeros.emplace_back(*bytes);
+    return Tensor(zeros.back().data(), DType::f32, dims);
+  }
+
+  Tensor view(const TensorSource::Entry& entry) {
+    const auto align = static_cast<uintptr_t>(dtype_size(entry.dtype));
+    void* data = const_cast<void*>(entry.data);
+    std::lock_guard lock(mutex);
+    const auto index = static_cast<size_t>(&entry - source->entries().data());
+    used[index] = true;
+    if (reinterpret_cast<uintptr_t>(data) % align != 0 && entry.bytes > 0) {
+      Buffer& copy = copies[index];
+      if (!copy.data()) {
+        copy = Buffer(entry.bytes);
+        std::memcpy(copy.data(), data, entry.bytes);
+        copied += entry.bytes;
+        log_topic("load", "{} lies unaligned in its file: copied {} bytes", entry.name, entry.bytes);
+      }
+      data = copy.data();
+    }
+    return Tensor(data, entry.dtype, entry.dims);
+  }
+};
+
+Scope::Scope(std::shared_ptr<TensorSource> source, std::string prefix, Missing missing)
+    : tracker_(std::make_shared<Tracker>()), prefix_(std::move(prefix)) {
+  require(source != nullptr, "Scope: expected a source");
+  if (!prefix_.empty() && prefix_.back() != '.') prefix_ += '.';
+  tracker_->used.resize(source->entries().size());
+  tracker_->mode = missing;
+  tracker_->source = std::move(source);
+}
+
+Scope::Scope(std::shared_ptr<Tracker> tracker, std::string prefix)
+    : tracker_(std::move(tracker)), prefix_(std::move(prefix)) {}
+
+Scope Scope::sub(std::string_view name) const {
+  return name.empty() ? *this : Scope(tracker_, prefix_ + std::string(name) + '.');
+}
+
+const TensorSource& Scope::source() const { return *tracker_->source; }
+uint64_t Scope::mapped_bytes() const { return tracker_->source->mapped_bytes(); }
+uint64_t Scope::copied_bytes() const { return tracker_->copied; }
+
+const TensorSource::Entry* Scope::entry(std::string_view name) const {
+  return tracker_->source->find(prefix_ + std::string(name));
+}
+bool Scope::has(std::string_view name) const { return entry(name) != nullptr; }
+
+Tensor Scope::tensor(std::string_view name, std::span<const int64_t> dims) const {
+  const auto* found = entry(name);
+  if (!found) return tracker_->absent(prefix_ + std::string(name), dims);
+  const auto shown = [&] {
+    return found->name == found->name_in_file
+               ? in_quotes(found->name)
+               : fmt::format("{} ({} in the file)", in_quotes(found->name), in_quotes(found->name_in_file));
+  };
+  if (!shape_matches(dims, found->dims)) {
+    fail(ErrorCode::corrupt, "{}: tensor {}: expected shape {}, got {}", tracker_->source->file_of(*found),
+         shown(), shape_string(dims), shape_string(found->dims));
+  }
+  if (!found->unusable.empty()) {
+    fail(ErrorCode::unsupported, "{}: tensor {}: {}", tracker_->source->file_of(*found), shown(),
+         found->unusable);
+  }
+  return tracker_->view(*found);
+}
+
+std::optional<Tensor> Scope::optional(std::string_view name, std::initializer_list<int64_t> dims) const {
+  if (!has(name)) return std::nullopt;
+  return tensor(name, dims);
+}
+
+std::vector<std::string> Scope::missing(std::span<const std::string> names) const {
+  std::vector<std::string> out;
+  for (const auto& name : names) {
+    if (!has(name)) out.push_back(prefix_ + name);
+  }
+  return out;
+}
+
+void Scope::finish(std::string_view component, const std::vector<std::string>& ignorable_prefixes) const {
+  const Tracker& tracker = *tracker_;
+  if (!tracker.missing.empty()) tracker.throw_missing(component);
+  std::vector<std::string> unused;
+  const auto entries = tracker.source->entries();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const bool ignorable = std::any_of(ignorable_prefixes.begin(), ignorable_prefixes.end(),
+                                       [&](const auto& p) { return entries[i].name.starts_with(p); });
+    if (!tracker.used[i] && !ignorable) unused.push_back(printable(entries[i].name_in_file));
+  }
+  if (unused.empty()) return;
+  warn("{}: {} tensor{} of {} not used: {}", component, unused.size(), unused.size() == 1 ? "" : "s",
+       tracker.source->files_text(), listed(unused, kUnusedShown));
+}
+
+}  // namespace tachy

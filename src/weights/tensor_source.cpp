@@ -1,0 +1,137 @@
+// The sorted entry list, and open_weights(): formats are told apart by their first bytes, folders by the file
+// names that diffusers, transformers and the original repositories use.
+#include "weights/tensor_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.h"
+#include "weights/quote.h"
+#include "weights/safetensors.h"
+#include "weights/torch_zip.h"
+
+namespace tachy {
+namespace fs = std::filesystem;
+
+TensorSource::TensorSource(std::vector<Entry> entries, std::vector<std::shared_ptr<const MappedFile>> files,
+                           std::map<std::string, std::string> metadata)
+    : entries_(std::move(entries)), files_(std::move(files)), metadata_(std::move(metadata)) {
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  for (size_t i = 0; i + 1 < entries_.size(); ++i) {
+    check(entries_[i].name != entries_[i + 1].name, ErrorCode::corrupt,
+          "{}: expected distinct tensor names, got {} twice", file_of(entries_[i]),
+          in_quotes(entries_[i].name));
+  }
+}
+
+const TensorSource::Entry* TensorSource::find(std::string_view name) const {
+  const auto it = std::lower_bound(entries_.begin(), entries_.end(), name,
+                                   [](const Entry& e, std::string_view n) { return e.name < n; });
+  return it != entries_.end() && it->name == name ? &*it : nullptr;
+}
+
+std::string TensorSource::file_of(const Entry& entry) const {
+  return entry.file < files_.size() ? files_[entry.file]->path() : std::string("(no file)");
+}
+
+std::string TensorSource::files_text() const {
+  if (files_.empty()) return "(no file)";
+  if (files_.size() == 1) return files_[0]->path();
+  return fmt::format("{} and {} more", files_[0]->path(), files_.size() - 1);
+}
+
+uint64_t TensorSource::mapped_bytes() const {
+  uint64_t total = 0;
+  for (const auto& file : files_) total += file->size();
+  return total;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 12> kUsualNames = {
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "diffusion_pytorch_model.bf16.safetensors",
+    "diffusion_pytorch_model.fp16.safetensors",
+    "model.bf16.safetensors",
+    "model.fp16.safetensors",
+    "diffusion_pytorch_model.bin",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "diffusion_pytorch_model.bin.index.json",
+};
+
+bool is_index_name(std::string_view name) { return name.ends_with(".index.json"); }
+
+// The only file of the folder that `wanted` accepts; empty when there is none, an error when there are
+// several.
+template <class Wanted>
+fs::path only_file(const fs::path& folder, Wanted wanted) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    std::error_code ignored;
+    if (item.is_regular_file(ignored) && wanted(item.path().filename().string()))
+      found.push_back(item.path());
+  }
+  check(!error, ErrorCode::io, "{}: cannot list the folder: {}", folder.string(), error.message());
+  if (found.size() > 1) {
+    std::sort(found.begin(), found.end());
+    fail(ErrorCode::invalid_argument, "{}: expected one weights file, got {} and {} (name the file itself)",
+         folder.string(), found[0].filename().string(), found[1].filename().string());
+  }
+  return found.empty() ? fs::path() : found[0];
+}
+
+std::shared_ptr<TensorSource> open_file(const fs::path& path) {
+  std::string head;
+  {
+    const MappedFile file(path);
+    check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
+    head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), 64));
+  }
+  if (head.size() > 8 && head[8] == '{') return open_safetensors(path);
+  if (head.starts_with("PK")) return open_torch_zip(path);
+  if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path);
+  check(!head.starts_with("GGUF"), ErrorCode::unsupported,
+        "{}: GGUF files are not read; use the .safetensors file of the same model", path.string());
+  check(!head.starts_with("version https://git-lfs"), ErrorCode::corrupt,
+        "{}: this is a git-lfs pointer, not the weights: run 'git lfs pull'", path.string());
+  if (path.extension() == ".safetensors") return open_safetensors(path);  // for its more precise error
+  return open_torch_zip(path);
+}
+
+}  // namespace
+
+fs::path find_weights(const fs::path& folder) {
+  for (const auto name : kUsualNames) {
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / name, ignored)) return folder / name;
+  }
+  if (auto path = only_file(folder, is_index_name); !path.empty()) return path;
+  if (auto path = only_file(folder, [](std::string_view n) { return n.ends_with(".safetensors"); });
+      !path.empty())
+    return path;
+  return only_file(folder, [](std::string_view n) { return n.ends_with(".pth") || n.ends_with(".pt"); });
+}
+
+std::shared_ptr<TensorSource> open_weights(const fs::path& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  check(fs::exists(status), ErrorCode::not_found, "{}: no such file or folder", path.string());
+  if (!fs::is_directory(status)) return open_file(path);
+  const fs::path found = find_weights(path);
+  check(
+      !found.empty(), ErrorCode::not_found,
+      "{}: expected weights (diffusion_pytorch_model.safetensors, model.safetensors, their .index.json with "
+      "shards, or a single .safetensors, .pth or .pt file), found none",
+      path.string());
+  return open_file(found);
+}
+
+}  // namespace tachy

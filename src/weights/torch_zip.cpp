@@ -1,0 +1,176 @@
+// Zip directory → data.pkl → the dict that holds the tensors → one entry per tensor, checked against its
+// storage.
+#include "weights/torch_zip.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/tensor.h"
+#include "weights/pickle_reader.h"
+#include "weights/quote.h"
+#include "weights/tensor_range.h"
+#include "weights/zip_reader.h"
+
+namespace tachy {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr uint64_t kMaxPickle = 64ull << 20;
+constexpr int kMaxWrappers = 4;
+// In order of preference; the averaged weights (generator_ema) are those that few-step models are run with.
+constexpr std::array<std::string_view, 6> kWrappers = {"state_dict",    "model_state", "model",
+                                                       "generator_ema", "generator",   "gen_model"};
+
+void refuse_other_formats(const MappedFile& file) {
+  const auto starts_with = [&](std::string_view magic) {
+    return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+  };
+  if (starts_with("PK")) return;
+  const std::string& path = file.path();
+  check(!starts_with("\x80"), ErrorCode::unsupported,
+        "{}: a pickle in torch's old format (before 1.6), which is not read; convert it once in Python: f = "
+        "'{}'; "
+        "torch.save(torch.load(f, weights_only=True), f)",
+        path, path);
+  fail(ErrorCode::corrupt, "{}: expected a safetensors file or a torch zip, got a file that begins with {}",
+       path,
+       in_quotes({reinterpret_cast<const char*>(file.data()),
+                  static_cast<size_t>(std::min<uint64_t>(file.size(), 8))}));
+}
+
+bool holds_tensors(const Pickle& pickle, const PickleValue& dict) {
+  for (size_t i = 1; i < dict.items.size(); i += 2) {
+    if (pickle[dict.items[i]].kind == Kind::tensor) return true;
+  }
+  return false;
+}
+
+const PickleValue* wrapped_dict(const Pickle& pickle, const PickleValue& dict) {
+  for (const auto wrapper : kWrappers) {
+    for (size_t i = 0; i < dict.items.size(); i += 2) {
+      const auto &key = pickle[dict.items[i]], &value = pickle[dict.items[i + 1]];
+      if (key.kind == Kind::string && key.text == wrapper && value.kind == Kind::dict) return &value;
+    }
+  }
+  return nullptr;
+}
+
+const PickleValue& tensor_dict(const Pickle& pickle, const std::string& path) {
+  const PickleValue* dict = &pickle[pickle.root];
+  check(dict->kind == Kind::dict, ErrorCode::unsupported,
+        "{}: expected a dict of tensors at the top of the pickle", path);
+  for (int depth = 0; depth < kMaxWrappers; ++depth) {
+    if (holds_tensors(pickle, *dict)) return *dict;
+    const auto* inner = wrapped_dict(pickle, *dict);
+    if (!inner) break;
+    dict = inner;
+  }
+  check(holds_tensors(pickle, *dict), ErrorCode::unsupported,
+        "{}: no tensors in the top dict, nor under its {}", path, fmt::join(kWrappers, ", "));
+  return *dict;
+}
+
+bool is_contiguous(const PickleValue& tensor) {
+  int64_t expected = 1;
+  for (size_t i = tensor.dims.size(); i-- > 0;) {
+    if (tensor.dims[i] == 0) return true;
+    if (tensor.dims[i] != 1 && tensor.strides[i] != expected) return false;
+    expected *= tensor.dims[i];
+  }
+  return true;
+}
+
+struct Archive {
+  std::shared_ptr<const MappedFile> file;
+  ZipDirectory directory;
+  std::string prefix;  // "archive/"
+
+  const ZipEntry* find(std::string_view name) const {
+    const auto it = directory.find(prefix + std::string(name));
+    return it == directory.end() ? nullptr : &it->second;
+  }
+  std::span<const std::byte> bytes(const ZipEntry& entry) const {
+    return file->bytes().subspan(entry.offset, entry.bytes);
+  }
+};
+
+Archive open_archive(const std::filesystem::path& path_) {
+  Archive archive{std::make_shared<const MappedFile>(path_), {}, {}};
+  const std::string& path = archive.file->path();
+  check(archive.file->size() > 0, ErrorCode::corrupt, "{}: the file is empty", path);
+  refuse_other_formats(*archive.file);
+  archive.directory = read_zip_directory(archive.file->bytes(), path);
+  constexpr std::string_view kPickle = "data.pkl";
+  bool found = false;
+  for (const auto& [name, entry] : archive.directory) {
+    const auto slash = name.find('/');
+    if (name == kPickle || (slash != name.npos && std::string_view(name).substr(slash + 1) == kPickle)) {
+      archive.prefix = name.substr(0, name.size() - kPickle.size());
+      found = true;
+    }
+  }
+  check(found, ErrorCode::corrupt, "{}: a zip without data.pkl is not a torch checkpoint", path);
+  if (const auto* order = archive.find("byteorder")) {
+    const auto text = archive.bytes(*order);
+    check(text.size() == 6 && std::memcmp(text.data(), "little", 6) == 0, ErrorCode::unsupported,
+          "{}: expected little-endian data, got byteorder {}", path,
+          in_quotes({reinterpret_cast<const char*>(text.data()), std::min<size_t>(text.size(), 16)}));
+  }
+  return archive;
+}
+
+TensorSource::Entry make_entry(const Archive& archive, const std::string& name, const PickleValue& tensor) {
+  const std::string& path = archive.file->path();
+  const auto* storage = archive.find("data/" + tensor.text);
+  check(storage != nullptr, ErrorCode::corrupt, "{}: tensor {}: storage {} is missing", path, in_quotes(name),
+        in_quotes(tensor.text));
+  const auto bytes = checked_bytes(tensor.dims, tensor.dtype);
+  check(bytes.has_value(), ErrorCode::corrupt, "{}: tensor {}: shape {} overflows", path, in_quotes(name),
+        shape_string(tensor.dims));
+  const uint64_t element = static_cast<uint64_t>(dtype_size(tensor.dtype)),
+                 capacity = storage->bytes / element;
+  TensorSource::Entry entry{.name = name,
+                            .name_in_file = name,
+                            .dtype = tensor.dtype,
+                            .dims = tensor.dims.empty() ? std::vector<int64_t>{1} : tensor.dims,
+                            .data = nullptr,
+                            .bytes = *bytes};
+  if (!is_contiguous(tensor)) {
+    entry.unusable =
+        fmt::format("its strides {} are not those of a contiguous {} (save it with .contiguous())",
+                    shape_string(tensor.strides), shape_string(tensor.dims));
+    return entry;
+  }
+  const auto offset = static_cast<uint64_t>(tensor.integer);
+  check(offset <= capacity && *bytes / element <= capacity - offset, ErrorCode::corrupt,
+        "{}: tensor {}: {} {} at element {} leaves its storage of {} bytes", path, in_quotes(name),
+        dtype_name(tensor.dtype), shape_string(tensor.dims), offset, storage->bytes);
+  entry.data = archive.file->data() + storage->offset + offset * element;
+  return entry;
+}
+
+}  // namespace
+
+std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path) {
+  const Archive archive = open_archive(path);
+  const ZipEntry& entry = *archive.find("data.pkl");
+  const std::string what = archive.file->path() + ": data.pkl";
+  check(entry.bytes <= kMaxPickle, ErrorCode::corrupt, "{}: {} bytes, the limit is {}", what, entry.bytes,
+        kMaxPickle);
+  const Pickle pickle = read_pickle(archive.bytes(entry), what);
+  const PickleValue& dict = tensor_dict(pickle, archive.file->path());
+
+  std::vector<TensorSource::Entry> entries;
+  for (size_t i = 0; i < dict.items.size(); i += 2) {
+    const auto &key = pickle[dict.items[i]], &value = pickle[dict.items[i + 1]];
+    if (key.kind == Kind::string && value.kind == Kind::tensor)
+      entries.push_back(make_entry(archive, key.text, value));
+  }
+  return std::make_shared<TensorSource>(std::move(entries), std::vector{archive.file});
+}
+
+}  // namespace tachy
