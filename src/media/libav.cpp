@@ -84,17 +84,18 @@ SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color
   auto set = [&](const char* name, int64_t value) { av_opt_set_int(sws.get(), name, value, 0); };
   set("srcw", width), set("srch", height), set("src_format", from);
   set("dstw", width), set("dsth", height), set("dst_format", to);
-  set("sws_flags", SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT);
+  set("sws_flags", (from_color.centered_chroma ? SWS_BILINEAR : SWS_BICUBIC) | SWS_ACCURATE_RND |
+                       SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT);
   // Positions in 1/256 luma pixels: chroma on the left column, half way between two rows (JPEG: in the
   // middle).
-  auto site = [&](const char* h, const char* v, AVPixelFormat format, bool jpeg) {
+  auto site = [&](const char* h, const char* v, AVPixelFormat format, bool centered) {
     const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
     if (d == nullptr || d->flags & AV_PIX_FMT_FLAG_RGB) return;
-    if (d->log2_chroma_w) set(h, jpeg ? 128 : 0);
+    if (d->log2_chroma_w) set(h, centered ? 128 : 0);
     if (d->log2_chroma_h) set(v, 128);
   };
-  site("src_h_chr_pos", "src_v_chr_pos", from, from_color.full_range);
-  site("dst_h_chr_pos", "dst_v_chr_pos", to, to_color.full_range);
+  site("src_h_chr_pos", "src_v_chr_pos", from, from_color.centered_chroma);
+  site("dst_h_chr_pos", "dst_v_chr_pos", to, to_color.centered_chroma);
   int rc = sws_init_context(sws.get(), nullptr, nullptr);
   const char* name = av_get_pix_fmt_name(from);
   check(rc >= 0, ErrorCode::unsupported, "media: cannot convert pixels from {}: {}", name ? name : "?",
@@ -111,7 +112,7 @@ void copy_rgb(RgbView from, AVFrame& to) {
 
 RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
   auto format = AVPixelFormat(frame.format);
-  Color color{SWS_CS_ITU709, frame.color_range == AVCOL_RANGE_JPEG};
+  Color color{SWS_CS_ITU709, frame.color_range == AVCOL_RANGE_JPEG, still_image};
   // The J formats are the same layouts with the range in their name; swscale warns about them.
   if (format == AV_PIX_FMT_YUVJ420P) format = AV_PIX_FMT_YUV420P, color.full_range = true;
   if (format == AV_PIX_FMT_YUVJ422P) format = AV_PIX_FMT_YUV422P, color.full_range = true;
@@ -135,7 +136,8 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
       color.matrix = still_image || frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
   }
   bool same = converter_ && width_ == frame.width && height_ == frame.height && format_ == format &&
-              color_.matrix == color.matrix && color_.full_range == color.full_range;
+              color_.matrix == color.matrix && color_.full_range == color.full_range &&
+              color_.centered_chroma == color.centered_chroma;
   if (!same) {
     converter_ =
         new_converter(frame.width, frame.height, format, color, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true});

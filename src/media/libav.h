@@ -63,6 +63,9 @@ class Dictionary {
 struct Color {
   int matrix = SWS_CS_ITU709;
   bool full_range = false;
+  // Chroma lies between the pixels, as in JPEG and WebP, whose decoders enlarge it linearly; else on the left
+  // column, as H.264 and VP9 have it by default.
+  bool centered_chroma = false;
 };
 
 // Pixel conversion without scaling, at swscale's best accuracy, chroma sited as H.264 and VP9 have it by

@@ -37,7 +37,7 @@ NamePattern name_pattern_of(const fs::path& path) {
   if (path.filename().empty() || fs::is_directory(path, ec)) {
     // Without the slash at the end, which create_directory and remove do not like.
     fs::path folder = path.filename().empty() ? path.parent_path() : path;
-    return {folder, "frame_", ".png", 4};
+    return {folder, "frame_", ".png", 4, true};
   }
   auto pattern = parse_name_pattern(path);
   require(pattern.has_value(), "{}: expected a pattern such as out_%04d.png or a folder", path.string());

@@ -13,6 +13,7 @@ struct NamePattern {
   std::filesystem::path folder;  // "." for a bare name
   std::string prefix, suffix;    // round the number
   int digits = 4;                // at least
+  bool whole_folder = false;     // the name was a folder's: it is made when missing
 
   std::filesystem::path name(int64_t index) const;
 };

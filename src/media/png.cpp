@@ -1,5 +1,7 @@
 #include "media/png.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -105,6 +107,59 @@ void for_each_png_chunk(std::span<const uint8_t> file, std::string_view name,
     if (type == "IEND") return;
     at += 12 + length;
   }
+}
+
+namespace {
+
+// Bytes of the filtered rows, from IHDR: one filter byte and the packed samples each; seven smaller pictures
+// when interlaced (Adam7).
+uint64_t raw_bytes(std::span<const uint8_t> ihdr, std::string_view name) {
+  check(ihdr.size() == 13, ErrorCode::corrupt, "{}: PNG header of {} bytes, expected 13", name, ihdr.size());
+  constexpr int kSamples[7] = {1, 0, 3, 1, 2, 0, 4};  // by colour type
+  int color = ihdr[9], depth = ihdr[8], interlace = ihdr[12];
+  check(color <= 6 && kSamples[color] != 0 && depth >= 1 && depth <= 16 && interlace <= 1, ErrorCode::corrupt,
+        "{}: PNG of unknown kind (colour type {}, depth {}, interlace {})", name, color, depth, interlace);
+  uint64_t width = read_u32(&ihdr[0]), height = read_u32(&ihdr[4]),
+           bits = uint64_t(depth) * uint64_t(kSamples[color]);
+  auto pass = [&](uint64_t x0, uint64_t y0, uint64_t dx, uint64_t dy) -> uint64_t {
+    uint64_t w = width > x0 ? (width - x0 + dx - 1) / dx : 0,
+             h = height > y0 ? (height - y0 + dy - 1) / dy : 0;
+    return w == 0 ? 0 : h * (1 + (w * bits + 7) / 8);
+  };
+  if (interlace == 0) return pass(0, 0, 1, 1);
+  return pass(0, 0, 8, 8) + pass(4, 0, 8, 8) + pass(0, 4, 4, 8) + pass(2, 0, 4, 4) + pass(0, 2, 2, 4) +
+         pass(1, 0, 2, 2) + pass(0, 1, 1, 2);
+}
+
+}  // namespace
+
+void check_png_whole(std::span<const uint8_t> file, std::string_view name) {
+  struct Inflate {
+    z_stream stream{};
+    Inflate() { check(inflateInit(&stream) == Z_OK, ErrorCode::out_of_memory, "png: cannot start zlib"); }
+    ~Inflate() { inflateEnd(&stream); }
+  } zlib;
+  std::vector<uint8_t> sink(1 << 16);
+  uint64_t want = 0, got = 0;
+  int rc = Z_OK;
+  for_each_png_chunk(file, name, [&](std::string_view type, std::span<const uint8_t> data) {
+    if (type == "IHDR") want = raw_bytes(data, name);
+    if (type != "IDAT") return;
+    zlib.stream.next_in = const_cast<uint8_t*>(data.data());
+    zlib.stream.avail_in = uint32_t(data.size());
+    // Stops at what the header announced: a bomb is not followed.
+    while (rc == Z_OK && got < want) {
+      zlib.stream.next_out = sink.data();
+      zlib.stream.avail_out = uint32_t(sink.size());
+      rc = inflate(&zlib.stream, Z_NO_FLUSH);
+      got += sink.size() - zlib.stream.avail_out;
+      if (zlib.stream.avail_in == 0 && zlib.stream.avail_out != 0) break;
+    }
+    if (rc == Z_BUF_ERROR) rc = Z_OK;  // only means: more input, please
+  });
+  check(rc == Z_OK || rc == Z_STREAM_END, ErrorCode::corrupt, "{}: PNG pixels cannot be decompressed: {}",
+        name, zlib.stream.msg != nullptr ? zlib.stream.msg : zError(rc));
+  check(got >= want, ErrorCode::corrupt, "{}: PNG holds {} of {} bytes of pixels", name, got, want);
 }
 
 std::string png_comment(std::string_view type, std::span<const uint8_t> data) {

@@ -33,6 +33,10 @@ class PngEncoder {
 void for_each_png_chunk(std::span<const uint8_t> file, std::string_view name,
                         const std::function<void(std::string_view, std::span<const uint8_t>)>& visit);
 
+// Throws corrupt unless the file is whole and its compressed pixels are as many as the header says: decoders
+// fill what is missing with whatever was in memory.
+void check_png_whole(std::span<const uint8_t> file, std::string_view name);
+
 // The text of a tEXt or uncompressed iTXt chunk when its keyword is "Comment"; else empty.
 std::string png_comment(std::string_view type, std::span<const uint8_t> data);
 

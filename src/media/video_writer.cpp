@@ -56,7 +56,7 @@ class PngWriter final : public VideoWriter {
       : VideoWriter(std::move(path), width, height, std::move(options)),
         pattern_(std::move(pattern)),
         encoder_(width, height) {
-    if (pattern_) make_folder();
+    if (pattern_ && pattern_->whole_folder) make_folder();
     // Fails now rather than after an hour of computing.
     PartFile probe(name_of(0));
   }
