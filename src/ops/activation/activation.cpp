@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<ActivationArgs>> activation_table() {
-  static constexpr Impl<ActivationArgs> table[] = {{"ref", nullptr, activation_ref}};
+  static constexpr Impl<ActivationArgs> table[] = {{"cpu", nullptr, activation_cpu},
+                                                   {"ref", nullptr, activation_ref}};
   return table;
 }
 

@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<ChannelNormArgs>> channel_norm_table() {
-  static constexpr Impl<ChannelNormArgs> table[] = {{"ref", nullptr, channel_norm_ref}};
+  static constexpr Impl<ChannelNormArgs> table[] = {{"cpu", nullptr, channel_norm_cpu},
+                                                    {"ref", nullptr, channel_norm_ref}};
   return table;
 }
 

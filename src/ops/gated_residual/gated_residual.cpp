@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<GatedResidualArgs>> gated_residual_table() {
-  static constexpr Impl<GatedResidualArgs> table[] = {{"ref", nullptr, gated_residual_ref}};
+  static constexpr Impl<GatedResidualArgs> table[] = {{"cpu", nullptr, gated_residual_cpu},
+                                                      {"ref", nullptr, gated_residual_ref}};
   return table;
 }
 

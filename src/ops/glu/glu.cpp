@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<GluArgs>> glu_table() {
-  static constexpr Impl<GluArgs> table[] = {{"ref", nullptr, glu_ref}};
+  static constexpr Impl<GluArgs> table[] = {{"cpu", nullptr, glu_cpu}, {"ref", nullptr, glu_ref}};
   return table;
 }
 

@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table() {
-  static constexpr Impl<LayerNormModulateArgs> table[] = {{"ref", nullptr, layernorm_modulate_ref}};
+  static constexpr Impl<LayerNormModulateArgs> table[] = {{"cpu", nullptr, layernorm_modulate_cpu},
+                                                          {"ref", nullptr, layernorm_modulate_ref}};
   return table;
 }
 

@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table() {
-  static constexpr Impl<QkNormRopeArgs> table[] = {{"ref", nullptr, qk_norm_rope_ref}};
+  static constexpr Impl<QkNormRopeArgs> table[] = {{"cpu", nullptr, qk_norm_rope_cpu},
+                                                   {"ref", nullptr, qk_norm_rope_ref}};
   return table;
 }
 

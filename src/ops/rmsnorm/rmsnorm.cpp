@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<RmsNormArgs>> rmsnorm_table() {
-  static constexpr Impl<RmsNormArgs> table[] = {{"ref", nullptr, rmsnorm_ref}};
+  static constexpr Impl<RmsNormArgs> table[] = {{"cpu", nullptr, rmsnorm_cpu}, {"ref", nullptr, rmsnorm_ref}};
   return table;
 }
 

@@ -8,7 +8,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<RopeArgs>> rope_impls() {
-  static constexpr Impl<RopeArgs> table[] = {{"ref", nullptr, rope_ref}};
+  static constexpr Impl<RopeArgs> table[] = {{"cpu", nullptr, rope_cpu}, {"ref", nullptr, rope_ref}};
   return table;
 }
 

@@ -1,0 +1,83 @@
+// Row helpers for Highway code: walk a row of floats by whole vectors and then by single lanes (never reading
+// past its end), sums with four vectors of partial sums, and a 4x4 transpose. Include it inside the
+// foreach_target part.
+
+#if defined(TACHY_CPU_SIMD_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TACHY_CPU_SIMD_ROWS_H_
+#undef TACHY_CPU_SIMD_ROWS_H_
+#else
+#define TACHY_CPU_SIMD_ROWS_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// body(d, i) for every i that starts a vector of d; the last few with a one-lane d.
+template <class Body>
+HWY_INLINE void for_lanes(int64_t n, Body&& body) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(d, i);
+  const hn::CappedTag<float, 1> one;
+  for (; i < n; ++i) body(one, i);
+}
+
+// Σ term(d, i) for i in [0, n), where term returns a vector; sixteen or more partial sums keep the error
+// small.
+template <class Term>
+HWY_INLINE float sum_lanes(int64_t n, Term&& term) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a = hn::Add(a, term(d, i));
+    b = hn::Add(b, term(d, i + lanes));
+    c = hn::Add(c, term(d, i + 2 * lanes));
+    e = hn::Add(e, term(d, i + 3 * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) a = hn::Add(a, term(d, i));
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+  const hn::CappedTag<float, 1> one;
+  for (; i < n; ++i) sum += hn::GetLane(term(one, i));
+  return sum;
+}
+
+HWY_INLINE float sum_squares(const float* x, int64_t n) {
+  return sum_lanes(n, [&](auto d, int64_t i) HWY_ATTR {
+    const auto v = hn::LoadU(d, x + i);
+    return hn::Mul(v, v);
+  });
+}
+
+// to[j][i] = from[i][j] for a 4x4 block.
+HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t j = 0; j < 4; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+#else
+  const hn::FixedTag<float, 4> d;
+  const hn::Repartition<double, decltype(d)> dd;
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
+  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+  const auto a = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1)),
+             b = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
+  const auto c = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1)),
+             e = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, a, b)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, a, b)), d, to + to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, c, e)), d, to + 2 * to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, c, e)), d, to + 3 * to_stride);
+#endif
+}
+
+}  // namespace tachy::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard of each target

@@ -1,0 +1,58 @@
+// Mean first, then the centred squares (no cancellation), then one pass that writes.
+#include <cmath>
+
+#include "ops/layernorm_modulate/layernorm_modulate_impl.h"
+#include "ops/op_helpers.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/layernorm_modulate/layernorm_modulate_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+void layernorm_modulate_rows(const LayerNormModulateArgs& a, int64_t begin, int64_t end) {
+  const int64_t c = a.x.dims[1];
+  const float *w = row_ptr(a.weight, 0), *b = row_ptr(a.bias, 0);
+  const auto* row = a.row.defined() && a.scale.defined() ? static_cast<const int32_t*>(a.row.data) : nullptr;
+  for (int64_t i = begin; i < end; ++i) {
+    const float* x = row_ptr(a.x, i);
+    const float *scale = row_ptr(a.scale, row ? row[i] : 0), *shift = row_ptr(a.shift, row ? row[i] : 0);
+    float* y = static_cast<float*>(a.y.data) + i * a.y.strides[0];
+    const float mean = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR { return hn::LoadU(d, x + j); }) /
+                       static_cast<float>(c);
+    const float squares = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      const auto v = hn::Sub(hn::LoadU(d, x + j), hn::Set(d, mean));
+      return hn::Mul(v, v);
+    });
+    const float r = 1.0f / std::sqrt(squares / static_cast<float>(c) + a.eps);
+    simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      auto n = hn::Mul(hn::Sub(hn::LoadU(d, x + j), hn::Set(d, mean)), hn::Set(d, r));
+      if (w) n = hn::Mul(n, hn::LoadU(d, w + j));
+      if (b) n = hn::Add(n, hn::LoadU(d, b + j));
+      if (scale)
+        n = hn::MulAdd(n, hn::Add(hn::Set(d, 1.0f), hn::LoadU(d, scale + j)), hn::LoadU(d, shift + j));
+      hn::StoreU(n, d, y + j);
+    });
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(layernorm_modulate_rows);
+
+void layernorm_modulate_cpu(const LayerNormModulateArgs& args, Stream& stream) {
+  parallel_ranges(stream, args.x.dim(0), rows_per_tile(args.x.dim(1)), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(layernorm_modulate_rows)(args, begin, end);
+  });
+}
+
+}  // namespace tachy::ops
+#endif

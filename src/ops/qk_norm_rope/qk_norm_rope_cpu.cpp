@@ -1,0 +1,55 @@
+// The norm of the whole row, then head by head the scaled, weighted and rotated pairs: x is read twice, from
+// cache.
+#include <cmath>
+
+#include "ops/op_helpers.h"
+#include "ops/qk_norm_rope/qk_norm_rope_impl.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/qk_norm_rope/qk_norm_rope_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rotate.h"
+#include "cpu/simd_rows.h"
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+void qk_norm_rope_rows(const QkNormRopeArgs& a, int64_t begin, int64_t end) {
+  const int64_t length = a.x.dims[1], c = a.x.dims[2], head = c / a.heads;
+  const float* w = row_ptr(a.weight, 0);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t b = i / length, l = i % length;
+    const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1];
+    float* y = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    const float r = 1.0f / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
+    if (a.cos.defined()) {
+      for (int64_t j = 0; j < c; j += head)
+        simd::rotate_pairs(x + j, r, w ? w + j : nullptr, row_ptr(a.cos, l), row_ptr(a.sin, l), head / 2,
+                           y + j);
+      continue;
+    }
+    simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      const auto n = hn::Mul(hn::LoadU(d, x + j), hn::Set(d, r));
+      hn::StoreU(w ? hn::Mul(n, hn::LoadU(d, w + j)) : n, d, y + j);
+    });
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(qk_norm_rope_rows);
+
+void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream) {
+  parallel_ranges(stream, args.x.dim(0) * args.x.dim(1), rows_per_tile(args.x.dim(2)),
+                  [&](int64_t begin, int64_t end, int) {
+                    HWY_DYNAMIC_DISPATCH(qk_norm_rope_rows)(args, begin, end);
+                  });
+}
+
+}  // namespace tachy::ops
+#endif

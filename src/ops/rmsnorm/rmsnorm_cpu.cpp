@@ -1,0 +1,46 @@
+// One pass for the mean square, one that writes; a row stays in the first-level cache between them.
+#include <cmath>
+
+#include "ops/op_helpers.h"
+#include "ops/rmsnorm/rmsnorm_impl.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/rmsnorm/rmsnorm_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+void rmsnorm_rows(const RmsNormArgs& a, int64_t begin, int64_t end) {
+  const int64_t c = a.x.dims[1];
+  const float* w = row_ptr(a.weight, 0);
+  for (int64_t i = begin; i < end; ++i) {
+    const float* x = row_ptr(a.x, i);
+    float* y = static_cast<float*>(a.y.data) + i * a.y.strides[0];
+    const float r = 1.0f / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
+    simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      const auto n = hn::Mul(hn::LoadU(d, x + j), hn::Set(d, r));
+      hn::StoreU(w ? hn::Mul(n, hn::LoadU(d, w + j)) : n, d, y + j);
+    });
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(rmsnorm_rows);
+
+void rmsnorm_cpu(const RmsNormArgs& args, Stream& stream) {
+  parallel_ranges(stream, args.x.dim(0), rows_per_tile(args.x.dim(1)), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(rmsnorm_rows)(args, begin, end);
+  });
+}
+
+}  // namespace tachy::ops
+#endif

@@ -1,0 +1,43 @@
+#include "ops/op_helpers.h"
+#include "ops/rope/rope_impl.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/rope/rope_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rotate.h"
+#include "cpu/simd_rows.h"
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+void rope_rows(const RopeArgs& a, int64_t begin, int64_t end) {
+  const int64_t length = a.x.dims[1], heads = a.x.dims[2], pairs = a.x.dims[3] / 2;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t b = i / length, l = i % length;
+    const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1];
+    float* y = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    for (int64_t h = 0; h < heads; ++h)
+      simd::rotate_pairs(x + h * a.x.strides[2], 1.0f, nullptr, row_ptr(a.cos, l), row_ptr(a.sin, l), pairs,
+                         y + h * a.y.strides[2]);
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(rope_rows);
+
+void rope_cpu(const RopeArgs& args, Stream& stream) {
+  parallel_ranges(stream, args.x.dim(0) * args.x.dim(1), rows_per_tile(args.x.dim(2) * args.x.dim(3)),
+                  [&](int64_t begin, int64_t end, int) {
+                    HWY_DYNAMIC_DISPATCH(rope_rows)(args, begin, end);
+                  });
+}
+
+}  // namespace tachy::ops
+#endif
