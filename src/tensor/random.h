@@ -1,18 +1,60 @@
 // Random numbers equal to PyTorch's, so that a seed gives the starting noise PyTorch users know.
+//
+// CPU: equal to torch 2.11's bit for bit, as it computes on processors with AVX2 or AVX-512 (both give the
+// same; torch's plain build for older processors differs from it by up to 2.2e-6). Every FMA is explicit, so
+// the result is the same on any machine here. CUDA: the integers are exact; the Box-Muller transform uses the
+// C library's logf and sine where the GPU has its approximate ones, so values agree to 4e-6 absolute, not to
+// the bit.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace tachy {
 
-// torch.randn(n, generator=torch.Generator("cpu").manual_seed(seed)): mt19937; the scalar Box-Muller path
-// below 16 values, the vectorised one from 16 on (blocks of 16, the last block redrawn when n % 16 != 0).
-void torch_cpu_normal(uint64_t seed, std::span<float> out);
+// torch.Generator("cpu").manual_seed(seed): mt19937, seeded from the low 32 bits.
+class TorchCpuGenerator {
+ public:
+  explicit TorchCpuGenerator(uint64_t seed);
 
-// torch.randn(n, generator=torch.Generator("cuda").manual_seed(seed), device="cuda"): Philox4x32-10 and
-// cuRAND's Box-Muller. The grid, and so the values, depend on the GPU's number of multiprocessors once n is
-// above multiprocessors * 2048 * 4 or so; 132 is an H100 or H200 SXM.
+  // torch.randn(n, generator=this): below 16 values a double Box-Muller whose second value is kept for the
+  // next call; from 16 on blocks of 16 uniforms, the last block redrawn when n % 16 != 0.
+  void normal(std::span<float> out);
+
+ private:
+  uint32_t next();
+  float uniform24();
+  double uniform53();
+  double normal_scalar();
+
+  static constexpr size_t kStateSize = 624;
+
+  std::array<uint32_t, kStateSize> state_;
+  size_t position_ = kStateSize;  // everything used: the first call renews the state
+  std::optional<double> kept_;
+};
+
+// torch.Generator("cuda").manual_seed(seed): Philox4x32-10 and cuRAND's Box-Muller. Threads 256 a block, at
+// most 8 blocks a multiprocessor (2048 threads), each thread writing every (threads in the grid)-th value.
+// The values depend on the GPU's number of multiprocessors once n > multiprocessors * 2048 (270336 for 132,
+// an H100 or H200 SXM).
+class TorchCudaGenerator {
+ public:
+  explicit TorchCudaGenerator(uint64_t seed, int multiprocessors = 132);
+  void normal(std::span<float> out);  // torch.randn(n, generator=this, device="cuda")
+
+ private:
+  uint64_t seed_, counter_ = 0;
+  int64_t grid_limit_;  // blocks
+};
+
+// The first draw of a fresh generator.
+void torch_cpu_normal(uint64_t seed, std::span<float> out);
 void torch_cuda_normal(uint64_t seed, std::span<float> out, int multiprocessors = 132);
+
+// Ten rounds of Philox4x32 (Salmon et al. 2011).
+std::array<uint32_t, 4> philox4x32_10(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 }  // namespace tachy

@@ -1,0 +1,119 @@
+// Buffer and Arena: alignment, accounting, rewinding, and that a measure run gives the exact peak.
+#include "tensor/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace tachy {
+namespace {
+
+bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignment == 0; }
+
+TEST(Buffer, CountsLiveAndPeakBytes) {
+  const size_t before = Buffer::live_bytes();
+  Buffer::reset_peak();
+  EXPECT_EQ(Buffer::peak_bytes(), before);
+  {
+    Buffer a(1000);
+    EXPECT_TRUE(aligned(a.data()));
+    EXPECT_EQ(a.size(), 1000u);
+    EXPECT_EQ(Buffer::live_bytes(), before + 1024);
+    {
+      const Buffer b(256);
+      EXPECT_EQ(Buffer::live_bytes(), before + 1280);
+    }
+    EXPECT_EQ(Buffer::live_bytes(), before + 1024);
+    const Buffer moved = std::move(a);
+    EXPECT_EQ(Buffer::live_bytes(), before + 1024);
+    const Arena arena(512);
+    EXPECT_EQ(Buffer::live_bytes(), before + 1536);
+  }
+  EXPECT_EQ(Buffer::live_bytes(), before);
+  EXPECT_EQ(Buffer::peak_bytes(), before + 1536);
+  Buffer::reset_peak();
+  EXPECT_EQ(Buffer::peak_bytes(), before);
+}
+
+TEST(Buffer, TensorsMustFit) {
+  const Buffer buffer(48);
+  const Tensor t = buffer.tensor(DType::f32, {3, 4});
+  EXPECT_EQ(t.data, buffer.data());
+  std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
+  EXPECT_THROW(buffer.tensor(DType::f32, {13}), Error);
+  EXPECT_NO_THROW(Buffer(0));
+}
+
+TEST(Buffer, TooLargeIsOutOfMemory) {
+  const size_t before = Buffer::live_bytes();
+  for (size_t bytes : {std::numeric_limits<size_t>::max(), size_t{1} << 55}) {
+    try {
+      Buffer buffer(bytes);
+      FAIL() << bytes;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    }
+  }
+  EXPECT_EQ(Buffer::live_bytes(), before);
+}
+
+// The same "model" for a measuring and a real arena.
+void walk(Arena& arena) {
+  const Tensor kept = arena.f32({10, 10});
+  for (int block = 0; block < 3; ++block) {
+    const ArenaScope scope(arena);
+    const Tensor a = arena.tensor(DType::bf16, {100 + block});
+    const Tensor b = arena.f32({7});
+    EXPECT_EQ(a.device, arena.measuring() ? Device::null : Device::cpu);
+    if (arena.measuring()) continue;
+    EXPECT_TRUE(aligned(a.data) && aligned(b.data) && aligned(kept.data));
+    EXPECT_EQ(static_cast<char*>(a.data) - static_cast<char*>(kept.data), 512);  // addresses repeat
+    std::memset(b.data, 0, static_cast<size_t>(b.bytes()));
+  }
+}
+
+TEST(Arena, MeasureRunGivesTheExactPeak) {
+  Arena measuring;
+  EXPECT_TRUE(measuring.measuring());
+  walk(measuring);
+  EXPECT_EQ(measuring.peak(), 512u + 256 + 256);
+  EXPECT_EQ(measuring.f32({4}).data, nullptr);
+
+  Arena exact(512 + 512);
+  EXPECT_FALSE(exact.measuring());
+  walk(exact);
+  EXPECT_EQ(exact.peak(), exact.capacity());
+  EXPECT_EQ(exact.mark(), 512u);  // scopes gave their part back
+  exact.rewind(0);
+  walk(exact);
+
+  Arena small(512 + 256);
+  try {
+    walk(small);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::internal);
+  }
+}
+
+TEST(Stream, Cancels) {
+  Arena arena;
+  ThreadPool pool(1);
+  std::atomic<bool> cancel{false};
+  const Stream stream{&arena, &pool, &cancel};
+  EXPECT_TRUE(stream.measuring());
+  EXPECT_EQ(stream.threads(), 1);
+  EXPECT_NO_THROW(stream.throw_if_cancelled());
+  cancel = true;
+  try {
+    stream.throw_if_cancelled();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  }
+}
+
+}  // namespace
+}  // namespace tachy
