@@ -1,18 +1,20 @@
 // Flow-matching samplers: from noise (sigma 1) to a latent (sigma 0) in a few model calls.
 //
-// x_s = (1 - s) x0 + s noise, the model predicts v = noise - x0, so x0 = x - s v. All solvers here are linear in
-// the tensors they touch, so a step is a short list of assignments `target = sum of coefficient * source`, whose
-// coefficients depend on the schedule only: they are computed once, in double from the float32 sigmas, when the
-// Sampler is made. The caller owns the tensors (float32) and runs the list with one elementwise op.
+// x_s = (1 - s) x0 + s noise, the model predicts v = noise - x0, so x0 = x - s v. All solvers here are linear
+// in the tensors they touch, so a step is a short list of assignments `target = sum of coefficient * source`,
+// whose coefficients depend on the schedule only: they are computed once, in double from the float32 sigmas,
+// when the Sampler is made. The caller owns the tensors (float32) and runs the list with one elementwise op.
 //
 //   Grid::diffusers reproduces diffusers 0.42.1:
 //     unipc  UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
 //            num_train_timesteps=1000, solver_order=2, solver_type="bh2", lower_order_final=True)
 //     euler  FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=s)  (which shifts twice)
-//     dpmpp  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
+//     dpmpp  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True,
+//     flow_shift=s,
 //            num_train_timesteps=1000, algorithm_type="dpmsolver++", solver_order=2, solver_type="midpoint")
-//     lcm    FlowMatchLCMScheduler's rule on the shifted grid (there is one grid for it)
-//   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps, dpmpp and
+//     lcm    FlowMatchLCMScheduler(num_train_timesteps=1000, shift=s)  (euler's grid)
+//   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps, dpmpp
+//   and
 //     euler from sigma 1; euler's timesteps are fractional.
 #pragma once
 
@@ -36,8 +38,9 @@ struct SamplerConfig {
   Grid grid = Grid::diffusers;
   int steps = 50;
   double shift = 5.0;
-  // A list of a distilled model: given sigmas (each in (0, 1], falling, without the final 0) replace the grid,
-  // `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees 1000 * sigma.
+  // A list of a distilled model: given sigmas (each in (0, 1], falling, without the final 0) replace the
+  // grid, `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees 1000 *
+  // sigma (truncated for unipc and dpmpp).
   std::vector<double> sigmas;
   std::vector<double> timesteps;
 };
@@ -73,9 +76,9 @@ struct Assignment {
 };
 inline constexpr int kMaxTerms = 5;
 
-// Assignments are to be run in order; since they are elementwise, one fused pass that runs them all element by
-// element gives the same result as one pass each. State is never read before it was written, except where a
-// step is skipped or repeated: run the steps 0, 1, 2 … once each. `prediction` and `noise` are only read.
+// Assignments are to be run in order; since they are elementwise, one fused pass that runs them all element
+// by element gives the same result as one pass each. State is never read before it was written when the steps
+// 0, 1, 2 … are run once each. `prediction` and `noise` are only read.
 using Update = std::vector<Assignment>;
 
 class Sampler {
@@ -96,8 +99,8 @@ class Sampler {
   std::vector<Update> updates_;
 };
 
-// "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "lcm" … and diffusers' class names; any case.
-// The error names what would work.
+// "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "lcm" … and diffusers' class names; any
+// case. The error names what would work.
 SamplerKind parse_sampler(std::string_view name);
 Grid parse_grid(std::string_view name);
 std::string_view to_string(SamplerKind kind);
@@ -110,6 +113,7 @@ struct FewStepList {
   SamplerConfig config;
 };
 const std::vector<FewStepList>& few_step_lists();
-const SamplerConfig& few_step_config(std::string_view name);
+// `steps` other than 0 takes the beginning of a list, where the recipe allows that ("causvid-14b").
+SamplerConfig few_step_config(std::string_view name, int steps = 0);
 
 }  // namespace tachy

@@ -1,0 +1,82 @@
+// Names of samplers and grids, as users of other programs spell them.
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "samplers/sampler.h"
+
+namespace tachy {
+namespace {
+
+// Lower case without separators, so that "UniPC", "uni_pc" and "uni-pc" are one name; '+' is kept.
+std::string squeeze(std::string_view name) {
+  std::string out;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '+')
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+struct Alias {
+  std::string_view name;
+  SamplerKind kind;
+};
+
+constexpr Alias kAliases[] = {
+    {"unipc", SamplerKind::unipc},
+    {"unipcmultistep", SamplerKind::unipc},
+    {"unipcmultistepscheduler", SamplerKind::unipc},
+    {"flowunipc", SamplerKind::unipc},
+    {"flowunipcmultistepscheduler", SamplerKind::unipc},
+    {"euler", SamplerKind::euler},
+    {"floweuler", SamplerKind::euler},
+    {"flowmatcheuler", SamplerKind::euler},
+    {"flowmatcheulerdiscrete", SamplerKind::euler},
+    {"flowmatcheulerdiscretescheduler", SamplerKind::euler},
+    {"dpm++", SamplerKind::dpmpp},
+    {"dpm++2m", SamplerKind::dpmpp},
+    {"dpmpp", SamplerKind::dpmpp},
+    {"dpmpp2m", SamplerKind::dpmpp},
+    {"dpmsolver", SamplerKind::dpmpp},
+    {"dpmsolver++", SamplerKind::dpmpp},
+    {"dpmsolvermultistep", SamplerKind::dpmpp},
+    {"dpmsolvermultistepscheduler", SamplerKind::dpmpp},
+    {"flowdpmsolvermultistepscheduler", SamplerKind::dpmpp},
+    {"lcm", SamplerKind::lcm},
+    {"flowmatchlcm", SamplerKind::lcm},
+    {"flowmatchlcmscheduler", SamplerKind::lcm},
+};
+
+}  // namespace
+
+SamplerKind parse_sampler(std::string_view name) {
+  const std::string key = squeeze(name);
+  for (const Alias& alias : kAliases)
+    if (alias.name == key) return alias.kind;
+  fail(ErrorCode::invalid_argument, "sampler: expected unipc, euler, dpm++ or lcm, got '{}'", name);
+}
+
+Grid parse_grid(std::string_view name) {
+  const std::string key = squeeze(name);
+  if (key == "diffusers") return Grid::diffusers;
+  if (key == "original" || key == "orig" || key == "wan") return Grid::original;
+  fail(ErrorCode::invalid_argument, "grid: expected diffusers or original, got '{}'", name);
+}
+
+std::string_view to_string(SamplerKind kind) {
+  switch (kind) {
+    case SamplerKind::unipc:
+      return "unipc";
+    case SamplerKind::euler:
+      return "euler";
+    case SamplerKind::dpmpp:
+      return "dpm++";
+    case SamplerKind::lcm:
+      return "lcm";
+  }
+  return "?";
+}
+
+std::string_view to_string(Grid grid) { return grid == Grid::diffusers ? "diffusers" : "original"; }
+
+}  // namespace tachy

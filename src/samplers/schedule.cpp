@@ -1,0 +1,131 @@
+// The noise levels of a run and the timesteps that the model is told.
+//
+// shift(s, b) = s b / (1 + (s - 1) b), computed in double in this order of operations: the references do it
+// with numpy, and truncated timesteps and float32 sigmas are to come out identical, not merely close.
+#include <cmath>
+
+#include "base/error.h"
+#include "samplers/sampler.h"
+
+namespace tachy {
+namespace {
+
+constexpr double kTrainSteps = 1000;
+constexpr int kMaxSteps = 1000;
+
+double shifted(double shift, double base) { return shift * base / (1 + (shift - 1) * base); }
+
+// numpy.linspace(start, stop, count): the last value is `stop` itself.
+std::vector<double> linspace(double start, double stop, int count) {
+  std::vector<double> out(static_cast<size_t>(count), start);
+  if (count < 2) return out;
+  const double step = (stop - start) / (count - 1);
+  for (int i = 0; i < count; ++i) out[static_cast<size_t>(i)] = i * step + start;
+  out.back() = stop;
+  return out;
+}
+
+std::vector<double> drop_last(std::vector<double> values) {
+  values.pop_back();
+  return values;
+}
+
+std::vector<double> unipc_bases(const SamplerConfig& config) {
+  // The original's highest sigma is the float32 value of 0.999.
+  if (config.grid == Grid::original) return drop_last(linspace(0.999f, 0.0, config.steps + 1));
+  return drop_last(linspace(1.0, 1 / kTrainSteps, config.steps + 1));
+}
+
+std::vector<double> dpmpp_bases(const SamplerConfig& config) {
+  if (config.grid == Grid::original) return drop_last(linspace(1.0, 0.0, config.steps + 1));
+  // diffusers runs the grid over alpha = 1 - sigma, so that it starts at 0.999 and stops short of 0.
+  const std::vector<double> alphas = linspace(1.0, 1 / kTrainSteps, config.steps + 1);
+  std::vector<double> out;
+  for (int i = config.steps; i > 0; --i) out.push_back(1.0 - alphas[static_cast<size_t>(i)]);
+  return out;
+}
+
+std::vector<double> euler_bases(const SamplerConfig& config) {
+  if (config.grid == Grid::original) return drop_last(linspace(1.0, 0.0, config.steps + 1));
+  // The first of diffusers' two shifts: its constructor keeps the shifted ends, in float32.
+  const auto shift = static_cast<float>(config.shift);
+  auto end = [&](float t) {
+    const float base = t / static_cast<float>(kTrainSteps);
+    return static_cast<double>(shift * base / (1 + static_cast<float>(config.shift - 1) * base)) *
+           kTrainSteps;
+  };
+  std::vector<double> out = linspace(end(1000.f), end(1.f), config.steps);
+  for (double& value : out) value /= kTrainSteps;
+  return out;
+}
+
+std::vector<double> grid_sigmas(const SamplerConfig& config) {
+  std::vector<double> out;
+  switch (config.kind) {
+    case SamplerKind::unipc:
+      out = unipc_bases(config);
+      break;
+    case SamplerKind::dpmpp:
+      out = dpmpp_bases(config);
+      break;
+    case SamplerKind::euler:
+    case SamplerKind::lcm:
+      out = euler_bases(config);
+      break;
+  }
+  for (double& value : out) value = shifted(config.shift, value);
+  // diffusers moves a first sigma of 1 away from the singularity of lambda.
+  if (config.kind == SamplerKind::unipc && config.grid == Grid::diffusers && std::fabs(out[0] - 1) < 1e-6)
+    out[0] -= 1e-6;
+  return out;
+}
+
+void check_config(const SamplerConfig& config) {
+  if (config.sigmas.empty()) {
+    require(config.timesteps.empty(), "sampler: a list of timesteps needs a list of sigmas beside it");
+    require(config.steps >= 1 && config.steps <= kMaxSteps, "steps: expected 1 to {}, got {}", kMaxSteps,
+            config.steps);
+    require(config.shift >= 0.01 && config.shift <= 1000, "shift: expected 0.01 to 1000, got {}",
+            config.shift);
+    return;
+  }
+  require(config.sigmas.size() <= kMaxSteps, "sigmas: expected at most {} values, got {}", kMaxSteps,
+          config.sigmas.size());
+  double above = 1.0 + 1e-12;
+  for (double sigma : config.sigmas) {
+    require(sigma > 0 && sigma < above,
+            "sigmas: expected values that fall from at most 1 to above 0, got {} after {}", sigma, above);
+    above = sigma;
+  }
+  require(config.timesteps.empty() || config.timesteps.size() == config.sigmas.size(),
+          "timesteps: expected {} values, one a sigma, got {}", config.sigmas.size(),
+          config.timesteps.size());
+  for (double t : config.timesteps)
+    require(t >= 0 && t <= kTrainSteps, "timesteps: expected values from 0 to 1000, got {}", t);
+}
+
+}  // namespace
+
+Schedule make_schedule(const SamplerConfig& config) {
+  check_config(config);
+  const bool listed = !config.sigmas.empty();
+  const std::vector<double> sigmas = listed ? config.sigmas : grid_sigmas(config);
+  const bool whole = config.kind == SamplerKind::unipc || config.kind == SamplerKind::dpmpp;
+  Schedule out;
+  for (double sigma : sigmas) {
+    out.sigmas.push_back(static_cast<float>(sigma));
+    // Truncation is of the double product, the fractional form a float32 product: as in the references.
+    out.timesteps.push_back(whole ? std::trunc(sigma * kTrainSteps)
+                                  : static_cast<double>(out.sigmas.back() * static_cast<float>(kTrainSteps)));
+  }
+  for (size_t i = 1; i < out.sigmas.size(); ++i)
+    require(
+        out.sigmas[i] < out.sigmas[i - 1],
+        "sampler: {} steps with shift {} repeat the sigma {} in float32; use fewer steps or a smaller shift",
+        out.steps(), config.shift, out.sigmas[i]);
+  out.sigmas.push_back(0.0f);
+  if (!config.timesteps.empty()) out.timesteps = config.timesteps;
+  return out;
+}
+
+}  // namespace tachy
