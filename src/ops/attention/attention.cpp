@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<AttentionArgs>> attention_table() {
-  static constexpr Impl<AttentionArgs> table[] = {{"ref", nullptr, attention_ref}};
+  static constexpr Impl<AttentionArgs> table[] = {{"cpu", nullptr, attention_cpu},
+                                                  {"ref", nullptr, attention_ref}};
   return table;
 }
 

@@ -1,0 +1,230 @@
+// Flash attention (Dao et al., 2022) on the CPU. K and V of some heads are packed once into panels (k-major,
+// so that both products run on one register-blocked kernel); then each tile of up to 96 queries walks the
+// keys in blocks of 256:
+//   S = Q·Kᵀ (96 x 256, stays in the second-level cache) → t = S·scale + biases → m' = max(m, max t), p =
+//   exp(t − m') l = l·e + Σp,  O = O·e + P·V  with e = exp(m − m');  at the end out = O / l.
+// Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Tiles do not
+// depend on the number of threads, nor does any sum.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ops/attention/attention_impl.h"
+#include "ops/op_helpers.h"
+
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/attention/attention_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_math.h"
+#include "cpu/simd_rows.h"
+#include "cpu/simd_tile.h"
+
+#ifndef TACHY_OPS_ATTENTION_CPU_ONCE
+#define TACHY_OPS_ATTENTION_CPU_ONCE
+namespace tachy::ops {
+namespace {
+
+constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // tile rows: multiples of every target's kTileRows
+constexpr int64_t kGroupBytes = 32 << 20;
+
+// Sizes of everything, from shapes and the panel width alone.
+struct Layout {
+  int64_t batch, queries, heads, depth, keys;
+  int64_t width;                    // panel width
+  int64_t key_block, key_blocks;    // keys a block (a multiple of the width), blocks
+  int64_t query_tile, query_tiles;  // queries a tile (a multiple of kRowGranule), tiles
+  int64_t padded_depth;             // depth rounded up to panels
+  int64_t block_k, block_v, head;   // floats: packed K and V of a block, both of a head
+  int64_t group;                    // heads (of any batch entry) packed at a time
+  int64_t score_stride, depth_stride;
+  int64_t worker;  // floats of scratch a worker: Q, S, O, m, l
+};
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+Layout make_layout(const AttentionArgs& a, int64_t width) {
+  Layout l{};
+  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3),
+  l.keys = a.k.dim(1);
+  l.width = width;
+  l.key_block = std::min(round_up(l.keys, width), round_up(l.depth <= 256 ? 256 : 128, width));
+  l.key_blocks = (l.keys + l.key_block - 1) / l.key_block;
+  const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
+  l.query_tile = std::max(kRowGranule, round_up((l.queries + tiles - 1) / tiles, kRowGranule));
+  l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
+  l.padded_depth = round_up(l.depth, width);
+  l.block_k = l.key_block * l.depth;
+  l.block_v = l.key_block * l.padded_depth;
+  l.head = l.key_blocks * (l.block_k + l.block_v);
+  const int64_t heads = l.batch * l.heads;
+  l.group = std::clamp<int64_t>(kGroupBytes / (l.head * 4), 1, std::max<int64_t>(1, heads));
+  l.score_stride = l.key_block + 16;  // rows must not all fall on the same cache sets
+  l.depth_stride = l.padded_depth + 16;
+  l.worker = round_up(l.query_tile * (2 * l.depth_stride + l.score_stride + 2), 64);
+  return l;
+}
+
+const float* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
+  return static_cast<const float*>(t.data) + b * t.strides[0] + l * t.strides[1] + h * t.strides[2];
+}
+
+}  // namespace
+}  // namespace tachy::ops
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+int64_t attention_panel_width() { return simd::panel_width(); }
+
+// Packs one block of keys: K as panels [depth][width] (keys side by side), V as panels [keys][width]
+// (channels).
+void attention_pack(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t block,
+                    float* packed_k, float* packed_v) {
+  const int64_t first = block * l.key_block, count = std::min(l.key_block, l.keys - first), w = l.width;
+  const int64_t step = std::min<int64_t>(4, w);
+  for (int64_t key = 0; key < round_up(count, w); key += step) {
+    float* to = packed_k + key / w * w * l.depth + key % w;
+    const int64_t stride = a.k.strides[1];
+    const float* from = at(a.k, b, first + key, h);
+    int64_t c = 0;
+    if (step == 4 && key + 4 <= count)
+      for (; c + 4 <= l.depth; c += 4) simd::transpose_4x4(from + c, stride, to + c * w, w);
+    for (; c < l.depth; ++c)
+      for (int64_t i = 0; i < step; ++i) to[c * w + i] = key + i < count ? from[i * stride + c] : 0.0f;
+  }
+  for (int64_t key = 0; key < count; ++key) {
+    const float* from = at(a.v, b, first + key, h);
+    for (int64_t c = 0; c < l.padded_depth; c += w) {
+      float* to = packed_v + c * l.key_block + key * w;
+      const int64_t n = std::min(w, l.depth - c);
+      std::memcpy(to, from + c, static_cast<size_t>(n) * 4);
+      if (n < w) std::memset(to + n, 0, static_cast<size_t>(w - n) * 4);
+    }
+  }
+}
+
+// Scores of a row become weights in place; returns their sum. *highest is updated, *rescale is exp(old −
+// new).
+HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
+                            float* highest, float* rescale) {
+  const hn::ScalableTag<float> full;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  auto most = hn::Set(full, lowest);
+  float last = lowest;
+  simd::for_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
+    auto t = hn::Mul(hn::LoadU(d, s + j), hn::Set(d, scale));
+    if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + j));
+    if (bias) t = hn::Add(t, hn::LoadU(d, bias + j));
+    hn::StoreU(t, d, s + j);
+    if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
+      most = hn::Max(most, t);
+    else
+      last = std::max(last, hn::GetLane(t));
+  });
+  const float now = std::max(*highest, std::max(last, hn::GetLane(hn::MaxOfLanes(full, most))));
+  const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
+  *rescale = std::exp(*highest - base);
+  *highest = now;
+  return simd::sum_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
+    const auto p = cpu::HWY_NAMESPACE::exp_negative(d, hn::Sub(hn::LoadU(d, s + j), hn::Set(d, base)));
+    hn::StoreU(p, d, s + j);
+    return p;
+  });
+}
+
+// One tile of queries against all keys of its head.
+void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
+                    const float* packed, float* scratch) {
+  const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
+  const int64_t rows = round_up(count, simd::kTileRows);
+  float* q = scratch;
+  float* o = q + l.query_tile * l.depth_stride;
+  float* s = o + l.query_tile * l.depth_stride;
+  float *highest = s + l.query_tile * l.score_stride, *total = highest + l.query_tile;
+  for (int64_t i = 0; i < rows; ++i) {
+    if (i < count)
+      std::memcpy(q + i * l.depth_stride, at(a.q, b, first + i, h), static_cast<size_t>(l.depth) * 4);
+    else
+      std::memset(q + i * l.depth_stride, 0, static_cast<size_t>(l.depth) * 4);
+    std::memset(o + i * l.depth_stride, 0, static_cast<size_t>(l.padded_depth) * 4);
+    highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
+  }
+  for (int64_t block = 0; block < l.key_blocks; ++block) {
+    const int64_t key = block * l.key_block, keys = std::min(l.key_block, l.keys - key);
+    const float* k = packed + block * (l.block_k + l.block_v);
+    simd::multiply_panels<false>(q, l.depth_stride, rows, k, l.depth, (keys + l.width - 1) / l.width,
+                                 l.width * l.depth, s, l.score_stride);
+    const float* key_bias = a.key_bias.defined() ? row_ptr(a.key_bias, b) + key : nullptr;
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* bias = a.bias.defined() && i < count
+                              ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
+                              : nullptr;
+      float rescale;
+      const float sum =
+          soften_row(s + i * l.score_stride, keys, a.scale, key_bias, bias, &highest[i], &rescale);
+      total[i] = total[i] * rescale + sum;
+      if (rescale == 1.0f || block == 0) continue;
+      float* row = o + i * l.depth_stride;
+      simd::for_lanes(l.padded_depth, [&](auto d, int64_t c) HWY_ATTR {
+        hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, rescale)), d, row + c);
+      });
+    }
+    simd::multiply_panels<true>(s, l.score_stride, rows, k + l.block_k, keys, l.padded_depth / l.width,
+                                l.width * l.key_block, o, l.depth_stride);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const float factor = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
+    float* out = const_cast<float*>(at(a.out, b, first + i, h));
+    const float* row = o + i * l.depth_stride;
+    simd::for_lanes(l.depth, [&](auto d, int64_t c) HWY_ATTR {
+      const auto value = hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor));
+      hn::StoreU(a.accumulate ? hn::Add(hn::LoadU(d, out + c), value) : value, d, out + c);
+    });
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(attention_panel_width);
+HWY_EXPORT(attention_pack);
+HWY_EXPORT(attention_tile);
+
+void attention_cpu(const AttentionArgs& a, Stream& stream) {
+  const Layout l = make_layout(a, HWY_DYNAMIC_DISPATCH(attention_panel_width)());
+  ArenaScope scope(*stream.arena);
+  auto* packed = static_cast<float*>(stream.arena->bytes(static_cast<size_t>(l.group * l.head) * 4));
+  auto* scratch =
+      static_cast<float*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker) * 4));
+  if (stream.measuring()) return;
+  const int64_t heads = l.batch * l.heads;
+  for (int64_t first = 0; first < heads; first += l.group) {
+    const int64_t group = std::min(l.group, heads - first);
+    stream.throw_if_cancelled();
+    const auto head_of = [&](int64_t i) { return packed + i * l.head; };
+    parallel_ranges(stream, group * l.key_blocks, 1, [&](int64_t i, int64_t, int) {
+      const int64_t head = i / l.key_blocks, block = i % l.key_blocks;
+      float* k = head_of(head) + block * (l.block_k + l.block_v);
+      HWY_DYNAMIC_DISPATCH(attention_pack)
+      (a, l, (first + head) / l.heads, (first + head) % l.heads, block, k, k + l.block_k);
+    });
+    parallel_ranges(stream, group * l.query_tiles, 1, [&](int64_t i, int64_t, int worker) {
+      const int64_t head = i / l.query_tiles;
+      HWY_DYNAMIC_DISPATCH(attention_tile)
+      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles, head_of(head),
+       scratch + worker * l.worker);
+    });
+  }
+}
+
+}  // namespace tachy::ops
+#endif
