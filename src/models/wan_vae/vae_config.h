@@ -17,12 +17,10 @@ struct VaeConfig {
   int64_t z_dim = 16;
   std::vector<int64_t> dim_mult{1, 2, 4, 4};
   int64_t num_res_blocks = 2;
-  std::vector<double> attn_scales;  // encoder levels (1, 1/2, …) with attention; none published
-  std::vector<bool> temporal_downsample{false, true,
-                                        true};   // one a level change; "temperal_downsample" in the file
-  std::vector<float> latents_mean, latents_std;  // [z_dim]; empty: latents cannot be normalised
-  bool is_residual = false;                      // Wan2.2's averaging shortcuts round each block
-  int64_t in_channels = 3, out_channels = 3;     // after patchify
+  std::vector<bool> temporal_downsample{false, true, true};  // a level change each; file: temperal_downsample
+  std::vector<float> latents_mean, latents_std;              // [z_dim]; empty: latents cannot be normalised
+  bool is_residual = false;                                  // Wan2.2's averaging shortcuts round each block
+  int64_t in_channels = 3, out_channels = 3;                 // after patchify
   int64_t patch_size = 1;
 
   static VaeConfig from_json(const nlohmann::json& config);

@@ -2,14 +2,14 @@
 // keep the last frames of every convolution's input (VaeState). Activations are channels-last [T, H, W, C]
 // f32.
 //
-//   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', h, w]   T' = 1 + ⌊(T − 1)/4⌋, h = H/8, w =
-//   W/8 decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1]     first 1 frame, then 4 a latent
-//   frame
+//   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', H/8, W/8],  T' = 1 + ⌊(T − 1)/4⌋
+//   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1]: one for the first latent frame, then
+//   four each
 //
-// Memory. Weights are packed into one block at construction, whose size an object made with `plan_only` knows
-// without reading any data; the state is one more Buffer for the length of a call; everything else comes from
-// stream.arena. In a measure run the same calls walk the same code: arena.peak() is then exact. Both networks
-// are loaded by their own object, so that only one is held at a time.
+// Memory. Weights are packed into Buffers at construction; an object made with `plan_only` (on a measuring
+// stream) knows their size without reading any data. The state is one more Buffer for the length of a call;
+// everything else comes from stream.arena, and a measure run of the same calls tells its exact peak. Encoder
+// and decoder are objects of their own, so that only one need be held at a time.
 #pragma once
 
 #include <functional>
@@ -39,18 +39,16 @@ struct VaeState {
 };
 
 struct VaeDecoderOptions {
-  bool normalised = true;  // latents are the DiT's: z·std + mean is folded into post_quant_conv; false: as in
-                           // diffusers' decode()
+  // true: latents are the DiT's, z·std + mean is folded into the first layer; false: as in diffusers'
+  // decode().
+  bool normalised = true;
   bool plan_only = false;  // sizes and shapes only: no weight is read, and only measure runs are possible
 };
 
 class VaeDecoder {
  public:
-  // Scope: the root of the diffusers names (decoder.…, post_quant_conv.…). Packing takes scratch from
-  // stream.arena.
+  // Scope: the root of the diffusers names (decoder.…, post_quant_conv.…). The stream is for packing only.
   VaeDecoder(const Scope& scope, const VaeConfig& config, const VaeDecoderOptions& options, Stream& stream);
-  // plan_only without a file.
-  VaeDecoder(const VaeConfig& config, const VaeDecoderOptions& options, Stream& stream);
   ~VaeDecoder();
   VaeDecoder(VaeDecoder&&) noexcept;
   VaeDecoder& operator=(VaeDecoder&&) noexcept;
@@ -88,7 +86,6 @@ class VaeEncoder {
  public:
   // Scope: the root of the diffusers names (encoder.…, quant_conv.…).
   VaeEncoder(const Scope& scope, const VaeConfig& config, const VaeEncoderOptions& options, Stream& stream);
-  VaeEncoder(const VaeConfig& config, const VaeEncoderOptions& options, Stream& stream);
   ~VaeEncoder();
   VaeEncoder(VaeEncoder&&) noexcept;
   VaeEncoder& operator=(VaeEncoder&&) noexcept;

@@ -1,0 +1,158 @@
+// Residual block, attention, head: everything that keeps the resolution.
+//   residual:  y = conv2(silu(norm2(conv1(silu(norm1(x)))))) + shortcut(x)
+//   attention: y = x + proj(softmax(q·kᵀ/√C)·v), one head, per frame
+#include "models/wan_vae/layers.h"
+
+#include <cmath>
+
+#include "ops/attention/attention.h"
+#include "ops/channel_norm/channel_norm.h"
+#include "ops/conv3d/conv3d.h"
+
+namespace tachy::wan_vae {
+namespace {
+
+Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
+
+void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream) {
+  ops::channel_norm({.x = rows_of(x), .gamma = gamma, .silu = silu, .y = rows_of(y)}, stream);
+}
+
+class Pointwise : public Layer {
+ public:
+  explicit Pointwise(nn::Linear linear) : linear_(std::move(linear)) {}
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
+    linear_(rows_of(x), rows_of(y), pass.stream);
+  }
+
+ private:
+  nn::Linear linear_;
+};
+
+class Conv : public Layer {
+ public:
+  Conv(const Loader& at, int64_t ci, int64_t co) : conv_(at, ci, co) {}
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const override { conv_.run(x, {}, y, pass); }
+
+ private:
+  CausalConv conv_;
+};
+
+class ResBlock : public Layer {
+ public:
+  ResBlock(const Loader& at, int64_t ci, int64_t co)
+      : norm1_(at.vector("norm1.gamma", {ci, 1, 1, 1})),
+        norm2_(at.vector("norm2.gamma", {co, 1, 1, 1})),
+        conv1_(at.sub("conv1"), ci, co),
+        conv2_(at.sub("conv2"), co, co) {
+    if (ci != co)
+      shortcut_ = nn::Linear::from_kernel(at.scope.sub("conv_shortcut"), at.store, {co, ci, 1, 1, 1});
+  }
+
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
+    Arena& arena = *pass.stream.arena;
+    ArenaScope scope(arena);
+    Tensor normed = x;  // with a shortcut, x is free once it has been projected into y
+    if (shortcut_.weight.defined())
+      shortcut_(rows_of(x), rows_of(y), pass.stream);
+    else
+      normed = arena.tensor(DType::f32, x.shape());
+    normalise(x, norm1_, true, normed, pass.stream);
+    const Tensor hidden = arena.tensor(DType::f32, y.shape());
+    conv1_.run(normed, {}, hidden, pass);
+    normalise(hidden, norm2_, true, hidden, pass.stream);
+    conv2_.run(hidden, y, y, pass);
+  }
+
+ private:
+  Tensor norm1_, norm2_;
+  CausalConv conv1_, conv2_;
+  nn::Linear shortcut_;
+};
+
+class Attention : public Layer {
+ public:
+  Attention(const Loader& at, int64_t c)
+      : norm_(at.vector("norm.gamma", {c, 1, 1})),
+        to_qkv_(nn::Linear::from_kernel(at.scope.sub("to_qkv"), at.store, {3 * c, c, 1, 1})),
+        proj_(nn::Linear::from_kernel(at.scope.sub("proj"), at.store, {c, c, 1, 1})) {}
+
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
+    const int64_t frames = x.dim(0), tokens = x.dim(1) * x.dim(2), c = x.dim(3);
+    ArenaScope scope(*pass.stream.arena);
+    const Tensor mixed = pass.stream.arena->f32({frames, tokens, 1, c});
+    const Tensor qkv = pass.stream.arena->f32({frames, tokens, 3, c});
+    normalise(x, norm_, false, mixed, pass.stream);
+    to_qkv_(rows_of(mixed), qkv.view({-1, 3 * c}), pass.stream);
+    ops::attention({.q = qkv.slice(2, 0, 1),
+                    .k = qkv.slice(2, 1, 2),
+                    .v = qkv.slice(2, 2, 3),
+                    .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c))),
+                    .out = mixed},
+                   pass.stream);
+    proj_(rows_of(mixed), rows_of(y), pass.stream, {.residual = rows_of(x)});
+  }
+
+ private:
+  Tensor norm_;
+  nn::Linear to_qkv_, proj_;
+};
+
+class Head : public Layer {
+ public:
+  Head(Tensor gamma, CausalConv conv) : gamma_(gamma), conv_(std::move(conv)) {}
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
+    normalise(x, gamma_, true, x, pass.stream);
+    conv_.run(x, {}, y, pass);
+  }
+
+ private:
+  Tensor gamma_;
+  CausalConv conv_;
+};
+
+}  // namespace
+
+int Loader::add_slot(int64_t channels, int64_t frames) const {
+  slots.push_back({channels, frames, level});
+  return static_cast<int>(slots.size()) - 1;
+}
+
+Tensor Loader::vector(std::string_view name, std::initializer_list<int64_t> dims) const {
+  return store.widened(scope.tensor(name, dims)).view({-1});
+}
+
+CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co)
+    : CausalConv(at, at.scope.tensor("weight", {co, ci, 3, 3, 3}), at.vector("bias", {co})) {}
+
+CausalConv::CausalConv(const Loader& at, const Tensor& weight, const Tensor& bias_) : bias(bias_) {
+  const int64_t co = weight.dim(0), ci = weight.dim(1);
+  packed = at.store.allocate(DType::u8, {ops::packed_conv3d_bytes(co, ci, 3, 3, 3)});
+  ops::pack_conv3d_weight(weight, packed, at.store.stream());
+  slot = at.add_slot(ci, 2);
+}
+
+void CausalConv::run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const {
+  VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
+  ops::causal_conv3d({.x = x,
+                      .cache = cache.frames,
+                      .history = cache.history,
+                      .packed = packed,
+                      .bias = bias,
+                      .residual = residual,
+                      .y = y},
+                     pass.stream);
+  if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
+}
+
+LayerPtr make_pointwise(nn::Linear linear) { return std::make_unique<Pointwise>(std::move(linear)); }
+LayerPtr make_conv(const Loader& at, int64_t ci, int64_t co) { return std::make_unique<Conv>(at, ci, co); }
+LayerPtr make_res_block(const Loader& at, int64_t ci, int64_t co) {
+  return std::make_unique<ResBlock>(at, ci, co);
+}
+LayerPtr make_attention(const Loader& at, int64_t channels) {
+  return std::make_unique<Attention>(at, channels);
+}
+LayerPtr make_head(Tensor gamma, CausalConv conv) { return std::make_unique<Head>(gamma, std::move(conv)); }
+
+}  // namespace tachy::wan_vae

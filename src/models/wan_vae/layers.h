@@ -1,0 +1,81 @@
+// The layers of the VAE's networks, on channels-last f32 activations [T, H, W, C].
+//
+// A layer computes y from x. Where shapes are equal, network.cpp passes the same tensor twice and the layer
+// works in place; otherwise it may use x as scratch (nobody reads x afterwards). Layers that look back in
+// time own a slot of the state, found by its index; on the first chunk (one frame) resampling in time is
+// skipped.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/wan_vae/wan_vae.h"
+#include "nn/linear.h"
+
+namespace tachy::wan_vae {
+
+// Shape of one cache: frames x (input size shifted by level) x channels.
+struct Slot {
+  int64_t channels, frames;
+  int level;
+};
+
+// Where a layer's tensors come from and where its memory goes.
+struct Loader {
+  Scope scope;
+  nn::ParamStore& store;
+  std::vector<Slot>& slots;
+  int level = 0;  // of the layer's input
+
+  Loader sub(std::string_view name) const { return {scope.sub(name), store, slots, level}; }
+  int add_slot(int64_t channels, int64_t frames) const;
+  Tensor vector(std::string_view name, std::initializer_list<int64_t> dims) const;  // f32 [dims[0]]
+};
+
+// One pass of a chunk through a network.
+struct Pass {
+  Stream& stream;
+  VaeState& state;
+  std::vector<Tensor> saved;  // block inputs that a shortcut adds later, by id
+  bool first() const { return state.next_frame == 0; }
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual void run(const Tensor& x, const Tensor& y, Pass& pass) const = 0;
+};
+using LayerPtr = std::unique_ptr<Layer>;
+
+// Causal 3x3x3 convolution with its cache.
+struct CausalConv {
+  Tensor packed, bias;
+  int slot = -1;
+
+  CausalConv() = default;
+  CausalConv(const Loader& at, int64_t ci, int64_t co);  // weight and bias at `at`
+  CausalConv(const Loader& at, const Tensor& weight,
+             const Tensor& bias);  // already read; weight may be scratch
+  void run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const;
+};
+
+LayerPtr make_pointwise(nn::Linear linear);                    // 1x1x1
+LayerPtr make_conv(const Loader& at, int64_t ci, int64_t co);  // 3x3x3
+LayerPtr make_res_block(const Loader& at, int64_t ci, int64_t co);
+LayerPtr make_attention(const Loader& at, int64_t channels);
+LayerPtr make_upsample(const Loader& at, int64_t ci, int64_t co, bool in_time);
+LayerPtr make_downsample(const Loader& at, int64_t channels, bool in_time);
+LayerPtr make_head(Tensor gamma, CausalConv conv);  // norm, silu, 3x3x3
+
+// Wan2.2's shortcuts without weights: `save` keeps a block's input, the others add it to the
+// block's output.
+struct ShortcutShape {
+  int64_t ci, co;
+  int64_t time_factor, space_factor;
+};
+LayerPtr make_save(int id);
+LayerPtr make_add_averaged(int id, const ShortcutShape& shape);    // AvgDown3D
+LayerPtr make_add_duplicated(int id, const ShortcutShape& shape);  // DupUp3D
+
+}  // namespace tachy::wan_vae

@@ -1,0 +1,120 @@
+#include "models/wan_vae/network.h"
+
+namespace tachy::wan_vae {
+
+void Network::change(LayerPtr layer, int64_t channels, int levels, bool in_time) {
+  level_ += levels;
+  time_level_ += in_time ? 1 : 0;
+  Group& group = groups_.emplace_back();
+  group.layers.push_back(std::move(layer));
+  group.channels = channels, group.level = level_, group.time_level = time_level_;
+}
+
+void Network::res_block(const Loader& loader, int64_t ci, int64_t co) {
+  LayerPtr block = make_res_block(loader, ci, co);
+  if (ci == co)
+    keep_shape(std::move(block));
+  else
+    change(std::move(block), co);
+}
+
+int Network::save() {
+  const int id = static_cast<int>(saves_.size());
+  saves_.push_back({groups_.back().channels, level_, time_level_});
+  keep_shape(make_save(id));
+  return id;
+}
+
+void Network::add_saved(int id, LayerPtr layer) {
+  groups_.back().saves.push_back(id);
+  keep_shape(std::move(layer));
+}
+
+void Network::finish(const Scope& scope, int64_t input_frames_multiple) {
+  frames_multiple_ = input_frames_multiple;
+  mapping_ = scope.keep();  // 1x1 convolutions may read their weight where it lies in the file
+  buffer_bytes_ = store_->bytes();
+  planned_ = store_->plan_only();
+  memory_ = store_->keep();
+  store_ = nullptr;
+}
+
+size_t Network::state_bytes(int64_t height, int64_t width, bool single) const {
+  return make_state(height, width, single, true).bytes;
+}
+
+VaeState Network::make_state(int64_t height, int64_t width, bool single, bool measuring) const {
+  VaeState state;
+  state.height = height, state.width = width;
+  state.caches.resize(slots_.size());
+  if (single) return state;
+  for (const Slot& slot : slots_)
+    state.bytes += align_up(static_cast<size_t>(slot.frames * scaled(height, slot.level) *
+                                                scaled(width, slot.level) * slot.channels * 4));
+  if (!measuring) state.buffer = Buffer(state.bytes);
+  size_t offset = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    char* data = measuring ? nullptr : static_cast<char*>(state.buffer.data()) + offset;
+    state.caches[i].frames = Tensor(
+        data, DType::f32, {slot.frames, scaled(height, slot.level), scaled(width, slot.level), slot.channels},
+        measuring ? Device::null : Device::cpu);
+    offset += align_up(static_cast<size_t>(state.caches[i].frames.bytes()));
+  }
+  return state;
+}
+
+std::vector<int64_t> Network::dims(const VaeState& state, int64_t frames, int64_t channels, int level,
+                                   int time_level) const {
+  return {state.next_frame == 0 ? 1 : scaled(frames, time_level), scaled(state.height, level),
+          scaled(state.width, level), channels};
+}
+
+std::vector<int64_t> Network::output_dims(const VaeState& state, int64_t frames) const {
+  const Group& last = groups_.back();
+  return dims(state, frames, last.channels, last.level, last.time_level);
+}
+
+void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const {
+  const int64_t frames = x.dim(0);
+  check(!planned_ || stream.measuring(), ErrorCode::internal, "vae: made with plan_only, cannot compute");
+  require(state.next_frame > 0 || frames == 1, "vae: expected the first frame alone, got a chunk of {}",
+          frames);
+  require(state.next_frame == 0 || frames % frames_multiple_ == 0,
+          "vae: expected chunks of a multiple of {} frames after the first, got {}", frames_multiple_,
+          frames);
+  require(state.next_frame == 0 || state.caches[0].frames.defined(),
+          "vae: the state was made for a single frame, got a second chunk");
+  Pass pass{stream, state, std::vector<Tensor>(saves_.size())};
+  run_group(groups_.size() - 1, x, y, pass, frames);
+  state.next_frame += frames;
+}
+
+void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const {
+  const Group& group = groups_[index];
+  Arena& arena = *pass.stream.arena;
+  ArenaScope scope(arena);
+  for (int id : group.saves) {
+    const Save& save = saves_[static_cast<size_t>(id)];
+    pass.saved[static_cast<size_t>(id)] =
+        arena.tensor(DType::f32, dims(pass.state, frames, save.channels, save.level, save.time_level));
+  }
+  {
+    ArenaScope input_scope(arena);
+    Tensor input = x;
+    if (index > 0) {
+      const Group& before = groups_[index - 1];
+      input = arena.tensor(DType::f32,
+                           dims(pass.state, frames, before.channels, before.level, before.time_level));
+      run_group(index - 1, x, input, pass, frames);
+    }
+    pass.stream.throw_if_cancelled();
+    group.layers.front()->run(input, y, pass);
+  }
+  for (size_t i = 1; i < group.layers.size(); ++i) {
+    pass.stream.throw_if_cancelled();
+    group.layers[i]->run(y, y, pass);
+  }
+}
+
+}  // namespace tachy::wan_vae

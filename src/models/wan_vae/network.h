@@ -1,0 +1,72 @@
+// A network: groups of layers, each a layer that changes the shape followed by layers that work in place.
+//
+// The caller of a group allocates its output first and everything below it afterwards, so that
+//   peak = output of the widest group + the larger of (its own scratch, the peak of what comes before it):
+// an activation that has been consumed never lies beside the next resolution's scratch.
+#pragma once
+
+#include "models/wan_vae/layers.h"
+
+namespace tachy::wan_vae {
+
+class Network {
+ public:
+  enum class Direction {
+    up,
+    down
+  };  // up: sizes are input << level (decoder); down: input >> level (encoder)
+
+  // The store is used until finish(), which takes what it holds.
+  Network(Direction direction, nn::ParamStore& store) : direction_(direction), store_(&store) {}
+
+  // Building, in the order of execution.
+  Loader at(const Scope& scope) { return {scope, *store_, slots_, level_}; }
+  void change(LayerPtr layer, int64_t channels, int levels = 0, bool in_time = false);  // starts a group
+  void keep_shape(LayerPtr layer) { groups_.back().layers.push_back(std::move(layer)); }
+  void res_block(const Loader& loader, int64_t ci, int64_t co);
+  int save();                              // the current activation, for a shortcut
+  void add_saved(int id, LayerPtr layer);  // adds save `id` to the current activation
+  void finish(const Scope& scope, int64_t input_frames_multiple);
+
+  size_t buffer_bytes() const { return buffer_bytes_; }
+
+  // single: the clip is one chunk of one frame, nothing is remembered.
+  VaeState make_state(int64_t height, int64_t width, bool single, bool measuring) const;
+  size_t state_bytes(int64_t height, int64_t width, bool single) const;
+
+  // x [n, H, W, C] of the next chunk → y, whose shape output_dims() tells. Advances the state.
+  void run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const;
+  std::vector<int64_t> output_dims(const VaeState& state, int64_t frames) const;
+
+ private:
+  struct Group {
+    std::vector<LayerPtr> layers;
+    int64_t channels;
+    int level, time_level;
+    std::vector<int> saves;  // whose storage this group provides: it adds them at its end
+  };
+  struct Save {
+    int64_t channels;
+    int level, time_level;
+  };
+
+  int64_t scaled(int64_t extent, int level) const {
+    return direction_ == Direction::up ? extent << level : extent >> level;
+  }
+  std::vector<int64_t> dims(const VaeState& state, int64_t frames, int64_t channels, int level,
+                            int time_level) const;
+  void run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const;
+
+  Direction direction_;
+  nn::ParamStore* store_;
+  std::shared_ptr<const void> mapping_, memory_;
+  size_t buffer_bytes_ = 0;
+  bool planned_ = false;
+  std::vector<Slot> slots_;
+  std::vector<Group> groups_;
+  std::vector<Save> saves_;
+  int level_ = 0, time_level_ = 0;
+  int64_t frames_multiple_ = 1;
+};
+
+}  // namespace tachy::wan_vae

@@ -1,0 +1,172 @@
+// The encoder's chain (names: diffusers' WanEncoder3d):
+//   conv_in 3³ → levels of res blocks, each but the last with a downsampler → res, attention, res →
+//   norm, silu, conv_out, quant 1³.
+// quant_conv and, when asked, the map to the DiT's latents are folded into conv_out: nothing lies between.
+#include <algorithm>
+
+#include "models/wan_vae/network.h"
+#include "models/wan_vae/wan_vae.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace tachy {
+namespace {
+
+using namespace wan_vae;
+
+constexpr int64_t kChunkFrames = 4;  // of the reference
+
+void add_levels(Network& net, const Scope& blocks, const VaeConfig& c) {
+  const int64_t last = c.levels() - 1;
+  int64_t channels = c.base_dim, flat = 0;  // the blocks of Wan2.1 are one flat list
+  for (int64_t i = 0; i <= last; ++i) {
+    const auto level = static_cast<size_t>(i);
+    const Scope block = blocks.sub(i);
+    const int64_t out = c.base_dim * c.dim_mult[level], block_in = channels;
+    const bool down = i < last, in_time = down && c.temporal_downsample[level];
+    const int saved = c.is_residual ? net.save() : -1;
+    for (int64_t r = 0; r < c.num_res_blocks; ++r) {
+      net.res_block(net.at(c.is_residual ? block.sub("resnets").sub(r) : blocks.sub(flat++)), channels, out);
+      channels = out;
+    }
+    if (down) {
+      const Scope downsampler = c.is_residual ? block.sub("downsampler") : blocks.sub(flat++);
+      net.change(make_downsample(net.at(downsampler), out, in_time), out, 1, in_time);
+    }
+    if (saved >= 0)
+      net.add_saved(saved, make_add_averaged(saved, {block_in, out, in_time ? 2 : 1, down ? 2 : 1}));
+  }
+}
+
+// W' = S·Wq·W_out, b' = S·(Wq·b_out + bq − m): S = 1/std and m = mean on the first z rows when normalised.
+CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
+                            const VaeEncoderOptions& options) {
+  const Loader at = net.at(root);
+  Stream& stream = at.store.stream();
+  const int64_t moments = 2 * c.z_dim, rows = options.logvar ? moments : c.z_dim;
+  const int64_t channels = c.base_dim * c.dim_mult.back(), taps = channels * 27;
+  const Tensor file_head = root.tensor("encoder.conv_out.weight", {moments, channels, 3, 3, 3});
+  const Tensor file_quant = root.tensor("quant_conv.weight", {moments, moments, 1, 1, 1});
+  const Tensor file_head_bias = root.tensor("encoder.conv_out.bias", {moments});
+  const Tensor file_quant_bias = root.tensor("quant_conv.bias", {moments});
+  const Tensor bias = at.store.allocate(DType::f32, {rows});
+
+  ArenaScope scope(*stream.arena);
+  const auto wide = [&](const Tensor& from) {
+    const Tensor out = stream.arena->tensor(DType::f32, from.shape());
+    ops::widen(from, out, stream);
+    return out;
+  };
+  const Tensor head = wide(file_head), quant = wide(file_quant), head_bias = wide(file_head_bias),
+               quant_bias = wide(file_quant_bias);
+  const Tensor folded = stream.arena->f32({rows, channels, 3, 3, 3});
+  if (!stream.measuring())
+    stream.pool->run(rows, [&](int64_t o, int) {
+      const bool scaled = options.normalised && o < c.z_dim;
+      const double scale = scaled ? 1.0 / c.latents_std[static_cast<size_t>(o)] : 1.0;
+      double shift = quant_bias.as<float>()[o] - (scaled ? c.latents_mean[static_cast<size_t>(o)] : 0.0);
+      std::vector<double> sum(static_cast<size_t>(taps), 0.0);
+      for (int64_t i = 0; i < moments; ++i) {
+        const double q = quant.as<float>()[o * moments + i];
+        const float* row = head.as<float>() + i * taps;
+        for (int64_t k = 0; k < taps; ++k) sum[static_cast<size_t>(k)] += q * row[k];
+        shift += q * head_bias.as<float>()[i];
+      }
+      float* to = folded.as<float>() + o * taps;
+      for (int64_t k = 0; k < taps; ++k) to[k] = static_cast<float>(sum[static_cast<size_t>(k)] * scale);
+      bias.as<float>()[o] = static_cast<float>(shift * scale);
+    });
+  return CausalConv(at, folded, bias);
+}
+
+std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeEncoderOptions& options,
+                               Stream& stream) {
+  c.validate();
+  require(!options.plan_only || stream.measuring(), "vae: plan_only needs a measuring stream");
+  check(!options.normalised || !c.latents_mean.empty(), ErrorCode::unsupported,
+        "vae: config.json has no latents_mean and latents_std, which normalised latents need");
+  nn::ParamStore store({.plan_only = options.plan_only}, stream);
+  auto net = std::make_unique<Network>(Network::Direction::down, store);
+  const Scope scope = root.sub("encoder"), middle = scope.sub("mid_block");
+  const int64_t widest = c.base_dim * c.dim_mult.back();
+  net->change(make_conv(net->at(scope.sub("conv_in")), c.in_channels, c.base_dim), c.base_dim);
+  add_levels(*net, scope.sub("down_blocks"), c);
+  net->res_block(net->at(middle.sub("resnets").sub(0)), widest, widest);
+  net->keep_shape(make_attention(net->at(middle.sub("attentions").sub(0)), widest));
+  net->res_block(net->at(middle.sub("resnets").sub(1)), widest, widest);
+  const Tensor gamma = net->at(scope).vector("norm_out.gamma", {widest, 1, 1, 1});
+  net->change(make_head(gamma, load_folded_head(*net, root, c, options)),
+              options.logvar ? 2 * c.z_dim : c.z_dim);
+  net->finish(root, c.temporal_stride());
+  return net;
+}
+
+// x [n, h·p, w·p, c], any strides → y [n, h, w, c·p²]; the horizontal offset is the slower index of a
+// channel.
+void patchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
+  const int64_t n = y.dim(0), h = y.dim(1), w = y.dim(2), c = x.dim(3);
+  Tensor source(x.data, DType::f32, {n, h, w, c, p, p}, x.device);
+  const int64_t strides[] = {x.strides[0], p * x.strides[1], p * x.strides[2],
+                             x.strides[3], x.strides[2],     x.strides[1]};
+  std::copy(std::begin(strides), std::end(strides), source.strides);
+  ops::copy({.x = source, .y = y.view({n, h, w, c, p, p})}, stream);
+}
+
+}  // namespace
+
+VaeEncoder::VaeEncoder(const Scope& scope, const VaeConfig& config, const VaeEncoderOptions& options,
+                       Stream& stream)
+    : config_(config), logvar_(options.logvar), network_(build(scope, config, options, stream)) {}
+VaeEncoder::~VaeEncoder() = default;
+VaeEncoder::VaeEncoder(VaeEncoder&&) noexcept = default;
+VaeEncoder& VaeEncoder::operator=(VaeEncoder&&) noexcept = default;
+
+size_t VaeEncoder::buffer_bytes() const { return network_->buffer_bytes(); }
+
+size_t VaeEncoder::state_bytes(int64_t height, int64_t width, int64_t frames) const {
+  return network_->state_bytes(height / config_.patch_size, width / config_.patch_size,
+                               frames < 1 + kChunkFrames);
+}
+
+void VaeEncoder::encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const {
+  const char* op = "vae encode";
+  const int64_t p = config_.patch_size, z = config_.z_dim, stride = config_.spatial_stride();
+  expect_shape(op, "video", video, {-1, -1, -1, config_.in_channels / (p * p)});
+  expect_dtype(op, "video", video, DType::f32);
+  const int64_t height = video.dim(1), width = video.dim(2), total = config_.latent_frames(video.dim(0));
+  require(total >= 1 && height >= stride && width >= stride && height % stride == 0 && width % stride == 0,
+          "vae encode: expected frames of a multiple of {} in height and width, got {}", stride,
+          shape_string(video));
+  for (const Tensor* moment : {&mean, &logvar}) {
+    if (moment == &logvar && !logvar_ && !logvar.defined()) continue;
+    require(moment == &mean || logvar_, "vae encode: logvar was excluded when the encoder was made");
+    expect_shape(op, moment == &mean ? "mean" : "logvar", *moment,
+                 {z, total, height / stride, width / stride});
+    expect_dtype(op, "mean and logvar", *moment, DType::f32);
+    require(moment->contiguous(), "vae encode: expected contiguous mean and logvar");
+  }
+  VaeState state = network_->make_state(height / p, width / p, total == 1, stream.measuring());
+  for (int64_t t = 0, from = 0; t < total;) {
+    stream.throw_if_cancelled();
+    const int64_t n = from == 0 ? 1 : kChunkFrames;
+    ArenaScope scope(*stream.arena);
+    const Tensor out = stream.arena->tensor(DType::f32, network_->output_dims(state, n));
+    {
+      ArenaScope input_scope(*stream.arena);
+      const Tensor input = stream.arena->f32({n, height / p, width / p, config_.in_channels});
+      patchify(video.slice(0, from, from + n), input, p, stream);
+      network_->run(input, out, state, stream);
+    }
+    check(ops::all_finite(out, stream), ErrorCode::numerical,
+          "vae encode: the latents of frames from {} on hold NaN or Inf; the frames or the VAE's weights are "
+          "broken",
+          from);
+    const int64_t made = out.dim(0);
+    ops::copy({.x = out.slice(3, 0, z), .y = channels_last_view(mean.slice(1, t, t + made))}, stream);
+    if (logvar_)
+      ops::copy({.x = out.slice(3, z, 2 * z), .y = channels_last_view(logvar.slice(1, t, t + made))}, stream);
+    t += made, from += n;
+  }
+  if (logvar_) ops::clamp(logvar, -30, 20, stream);
+}
+
+}  // namespace tachy

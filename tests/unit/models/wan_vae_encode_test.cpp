@@ -1,0 +1,139 @@
+// VaeEncoder against diffusers (float64), its plan, and its refusals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "wan_vae_golden.h"
+
+namespace tachy::test {
+namespace {
+
+struct Moments {
+  Named mean, logvar;
+};
+
+// video: [T, H, W, C] of any strides. Plans, then runs in exactly the planned memory.
+Moments encode(VaeCase& c, const Tensor& video, VaeEncoderOptions options, int threads = 2) {
+  Runner runner(threads);
+  const int64_t stride = c.config.spatial_stride();
+  const std::vector<int64_t> dims{c.config.z_dim, c.config.latent_frames(video.dim(0)), video.dim(1) / stride,
+                                  video.dim(2) / stride};
+  Moments out;
+  for (Named* m : {&out.mean, &out.logvar}) {
+    m->dims = dims;
+    m->values.assign(static_cast<size_t>(dims[0] * dims[1] * dims[2] * dims[3]), NAN);
+  }
+  const Tensor mean = out.mean.tensor(), logvar = options.logvar ? out.logvar.tensor() : Tensor();
+  const Scope scope(c.source());
+  size_t peak = 0, weights = 0, state = 0;
+  {
+    Stream stream = runner.measuring();
+    VaeEncoderOptions plan = options;
+    plan.plan_only = true;
+    const size_t before = Buffer::live_bytes();
+    const VaeEncoder encoder(scope, c.config, plan, stream);
+    encoder.encode(video, mean, logvar, stream);
+    EXPECT_EQ(Buffer::live_bytes(), before);
+    EXPECT_TRUE(std::isnan(out.mean.values[0]));
+    peak = runner.arena.peak();
+    weights = encoder.buffer_bytes();
+    state = encoder.state_bytes(video.dim(1), video.dim(2), video.dim(0));
+  }
+  Stream stream = runner.sized(peak);
+  const size_t before = Buffer::live_bytes();
+  const VaeEncoder encoder(scope, c.config, options, stream);
+  EXPECT_EQ(Buffer::live_bytes() - before, weights);
+  Buffer::reset_peak();
+  encoder.encode(video, mean, logvar, stream);
+  EXPECT_EQ(runner.arena.peak(), peak);
+  EXPECT_EQ(Buffer::peak_bytes() - before, weights + align_up(state));
+  return out;
+}
+
+class EncodeGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(EncodeGolden, EveryLength) {
+  VaeCase c(GetParam());
+  const Tensor video = channels_last_view(c.input("video"));
+  for (int64_t frames = 1; frames <= video.dim(0);
+       frames += 2) {  // 3, 7 and 11 leave a remainder that is dropped
+    Moments got = encode(c, video.slice(0, 0, frames), {});
+    const int64_t t = c.config.latent_frames(frames);
+    EXPECT_LE(error_of(got.mean.tensor(), c.expected("mean").slice(1, 0, t)), kVaeBound) << frames;
+    EXPECT_LE(error_of(got.logvar.tensor(), c.expected("logvar").slice(1, 0, t)), kVaeBound) << frames;
+  }
+}
+
+TEST_P(EncodeGolden, NormalisedMeanAlone) {
+  VaeCase c(GetParam());
+  Moments got = encode(c, channels_last_view(c.input("video")), {.normalised = true, .logvar = false});
+  const Tensor expected = c.expected("mean");
+  Named normalised{std::vector<float>(static_cast<size_t>(expected.numel())), got.mean.dims};
+  const size_t plane = normalised.values.size() / static_cast<size_t>(c.config.z_dim);
+  for (size_t i = 0; i < normalised.values.size(); ++i)
+    normalised.values[i] =
+        static_cast<float>((static_cast<double>(expected.as<float>()[i]) - c.config.latents_mean[i / plane]) /
+                           c.config.latents_std[i / plane]);
+  EXPECT_LE(error_of(got.mean.tensor(), normalised.tensor()), kVaeBound);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EncodeGolden, testing::Values("wan21", "shallow", "wide_decoder", "wan22"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(WanVaeEncoder, ChannelsLastVideoGivesTheSameBits) {
+  VaeCase c("shallow");
+  const Tensor planar = channels_last_view(c.input("video"));
+  Named video{std::vector<float>(static_cast<size_t>(planar.numel())),
+              {planar.dim(0), planar.dim(1), planar.dim(2), planar.dim(3)}};
+  const Tensor dense = video.tensor();
+  for (int64_t t = 0; t < dense.dim(0); ++t)
+    for (int64_t i = 0; i < dense.dim(1); ++i)
+      for (int64_t j = 0; j < dense.dim(2); ++j)
+        for (int64_t k = 0; k < 3; ++k)
+          video.values[offset_of(dense, {t, i, j, k})] = planar.as<float>()[offset_of(planar, {t, i, j, k})];
+  const Moments a = encode(c, planar, {}, 1), b = encode(c, dense, {}, 3);
+  EXPECT_EQ(a.mean.values, b.mean.values);
+  EXPECT_EQ(a.logvar.values, b.logvar.values);
+}
+
+TEST(WanVaeEncoder, ClampsLogvar) {
+  VaeCase c("shallow");
+  auto& bias = c.weights.at("quant_conv.bias").values;  // z = 4: channels 4 and 5 are the first two of logvar
+  bias[0] += 100, bias[4] += 100, bias[5] -= 100;
+  Moments got = encode(c, channels_last_view(c.input("video")), {});
+  EXPECT_GT(got.mean.values[0], 90);  // the mean is not clamped
+  const size_t plane = got.logvar.values.size() / 4;
+  for (size_t i = 0; i < plane; ++i) {
+    EXPECT_EQ(got.logvar.values[i], 20);
+    EXPECT_EQ(got.logvar.values[plane + i], -30);
+  }
+}
+
+TEST(WanVaeEncoder, NanIsAnErrorThatNamesTheStage) {
+  VaeCase c("shallow");
+  c.inputs.at("video").values[200] = INFINITY;
+  try {
+    encode(c, channels_last_view(c.input("video")), {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::numerical);
+    EXPECT_THAT(e.message(), testing::HasSubstr("vae encode"));
+  }
+}
+
+TEST(WanVaeEncoder, RefusesWrongShapes) {
+  VaeCase c("shallow");
+  Runner runner;
+  Stream stream = runner.sized(64 << 20);
+  const VaeEncoder encoder(Scope(c.source()), c.config, {}, stream);
+  const Tensor video = channels_last_view(c.input("video"));  // [9, 8, 28, 3] → [4, 5, 2, 7]
+  std::vector<float> space(4 * 5 * 2 * 7);
+  const Tensor mean(space.data(), DType::f32, {4, 5, 2, 7}), small(space.data(), DType::f32, {4, 1, 2, 7});
+  EXPECT_THROW(encoder.encode(video, small, mean, stream), Error);
+  EXPECT_THROW(encoder.encode(video, mean, {}, stream), Error);
+  EXPECT_THROW(encoder.encode(video.slice(1, 0, 7), mean, mean, stream), Error);
+  EXPECT_THROW(encoder.encode(video.slice(0, 0, 0), mean, mean, stream), Error);
+  EXPECT_THROW(encoder.encode(video.slice(3, 0, 2), mean, mean, stream), Error);
+}
+
+}  // namespace
+}  // namespace tachy::test
