@@ -342,4 +342,5 @@ def main():
     write("tokens.json", out)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,8 @@ TEST(CleanPrompt, EqualsTheReference) {
   ASSERT_GE(cases.size(), 500u);
   for (const auto& row : cases) {
     const auto& text = row[0].get_ref<const std::string&>();
-    EXPECT_EQ(clean_prompt_checked(text).text, row[1].get_ref<const std::string&>()) << "input: " << row[0].dump(-1, ' ', true);
+    EXPECT_EQ(clean_prompt_checked(text).text, row[1].get_ref<const std::string&>())
+        << "input: " << row[0].dump(-1, ' ', true);
   }
 }
 
@@ -34,16 +35,19 @@ TEST(CleanPrompt, SuspectsMojibakeWhereTheReferenceWouldRepairIt) {
 }
 
 TEST(CleanPrompt, NamesTheByteOfInvalidUtf8) {
-  const std::pair<std::string, size_t> cases[] = {
-      {"ab\xFFzz", 2},       {"a\xC3", 1},          {"\xC0\x80", 0},        {"x\xED\xA0\x80", 1}, {"\xE2\x82", 0},
-      {"\xF4\x90\x80\x80", 0}, {"\xE0\x9F\xBF", 0}, {"\xF0\x8F\xBF\xBF", 0}, {"ok\x80", 2}};
+  const std::pair<std::string, size_t> cases[] = {{"ab\xFFzz", 2},     {"a\xC3", 1},
+                                                  {"\xC0\x80", 0},     {"x\xED\xA0\x80", 1},
+                                                  {"\xE2\x82", 0},     {"\xF4\x90\x80\x80", 0},
+                                                  {"\xE0\x9F\xBF", 0}, {"\xF0\x8F\xBF\xBF", 0},
+                                                  {"ok\x80", 2}};
   for (const auto& [text, offset] : cases) {
     try {
       clean_prompt(text);
       ADD_FAILURE() << "accepted bytes at " << offset;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_NE(error.message().find("byte " + std::to_string(offset) + " "), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("byte " + std::to_string(offset) + " "), std::string::npos)
+          << error.message();
     }
   }
   EXPECT_EQ(clean_prompt("\xF4\x8F\xBF\xBD \xED\x9F\xBF"), "\xF4\x8F\xBF\xBD \xED\x9F\xBF");

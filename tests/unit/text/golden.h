@@ -8,7 +8,9 @@
 
 namespace tachy::test {
 
-inline std::string golden_path(const std::string& name) { return TACHY_SOURCE_DIR "/tests/golden/text/" + name; }
+inline std::string golden_path(const std::string& name) {
+  return TACHY_SOURCE_DIR "/tests/golden/text/" + name;
+}
 
 inline std::string read_golden(const std::string& name) {
   std::ifstream in(golden_path(name), std::ios::binary);
@@ -18,6 +20,8 @@ inline std::string read_golden(const std::string& name) {
   return text.str();
 }
 
-inline nlohmann::json golden_json(const std::string& name) { return nlohmann::json::parse(read_golden(name)); }
+inline nlohmann::json golden_json(const std::string& name) {
+  return nlohmann::json::parse(read_golden(name));
+}
 
 }  // namespace tachy::test

@@ -3,11 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "golden.h"
+#include "text/clean_prompt.h"
 #include "text/json_reader.h"
 #include "text/mini_regex.h"
 
@@ -51,7 +56,8 @@ TEST_F(TokenizerGolden, EachPipelineEqualsTheLibrary) {
 
 TEST_F(TokenizerGolden, TiesDuplicatesAndUnknownsEqualTheLibrary) {
   for (const auto& model : (*golden_)["models"]) {
-    const auto tokenizer = Tokenizer::from_json(model["file"].get<std::string>(), model["name"].get<std::string>());
+    const auto tokenizer =
+        Tokenizer::from_json(model["file"].get<std::string>(), model["name"].get<std::string>());
     expect_ids(*tokenizer, model["cases"], model["name"]);
   }
 }
@@ -81,7 +87,8 @@ TEST_F(TokenizerGolden, BothFilesGiveTheSameIds) {
   EXPECT_EQ(from_json->eos_id(), from_spiece->eos_id());
   EXPECT_EQ(from_json->unk_id(), from_spiece->unk_id());
   EXPECT_EQ(from_json->vocab_size(), from_spiece->vocab_size() + 2);  // two extra ids
-  for (int id = 0; id < from_spiece->vocab_size(); ++id) ASSERT_EQ(from_json->piece(id), from_spiece->piece(id));
+  for (int id = 0; id < from_spiece->vocab_size(); ++id)
+    ASSERT_EQ(from_json->piece(id), from_spiece->piece(id));
   size_t compared = 0;
   for (const auto& row : (*golden_)["spiece"]) {
     const std::string text = row[0];
@@ -118,12 +125,56 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   EXPECT_THROW(Tokenizer::open(golden_path("small/spiece.model"))->encode("\xC3"), Error);
 }
 
-// A file with 256 byte pieces and byte fallback, as umT5's spiece.model: unknown runs are one id all the same.
+// A file with 256 byte pieces and byte fallback, as umT5's spiece.model: unknown runs are one id all the
+// same.
 TEST(Tokenizer, BytePiecesBecomeOneUnknown) {
   const auto tokenizer = Tokenizer::open(golden_path("small/bytes.model"));
   const Ids ids = tokenizer->encode("a\xF0\x9F\xA6\x8A\xF0\x9F\xA6\x8A b");
   EXPECT_EQ(std::count(ids.begin(), ids.end(), tokenizer->unk_id()), 1);
   for (int32_t id : ids) EXPECT_FALSE(tokenizer->piece(id).starts_with("<0x")) << id;
+}
+
+// The size of umT5's file (256,300 pieces, 17 MB), made up here. The limit is loose: it guards against a
+// reader that is quadratic or copies the vocabulary into a tree; the figure itself is in the log.
+TEST(Tokenizer, LoadsAVocabularyOfUmT5sSize) {
+  constexpr int kPieces = 256300;
+  std::string file = R"({"model":{"type":"Unigram","unk_id":2,"vocab":[["<pad>",0],["</s>",0],["<unk>",0])";
+  std::mt19937 random(5);
+  for (int made = 3; made < kPieces; ++made) {
+    std::string piece = random() % 2 ? "\u2581" : "";
+    for (unsigned i = 0, n = 2 + random() % 9; i < n; ++i) piece += static_cast<char>('a' + random() % 26);
+    file += ",\n      [\n        \"" + piece + "\",\n        -" + std::to_string(8 + random() % 9) +
+            ".296971797943115\n      ]";
+  }
+  file += "]}}";
+  const auto begin = std::chrono::steady_clock::now();
+  const auto tokenizer = Tokenizer::from_json(file, "large");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_EQ(tokenizer->vocab_size(), kPieces);
+  EXPECT_LT(seconds, 10.0);
+  const std::string piece = tokenizer->piece(200000);
+  EXPECT_FALSE(tokenizer->encode(piece).empty());
+}
+
+// Ids collected from public fixtures of other projects; run with the published file:
+// TACHY_UMT5_TOKENIZER=…/tokenizer.json (or its folder, or spiece.model).
+TEST(Tokenizer, PublishedUmT5) {
+  const char* path = std::getenv("TACHY_UMT5_TOKENIZER");
+  if (!path) GTEST_SKIP() << "TACHY_UMT5_TOKENIZER is not set";
+  const auto tokenizer = Tokenizer::open(path);
+  const std::pair<const char*, Ids> cases[] = {
+      {"", {}},
+      {"a cat running", {289, 6283, 19429}},
+      {"hello world", {154424, 3914}},
+      {"A cinematic shot of a cat on a skateboard",
+       {320, 17443, 8378, 36215, 329, 289, 6283, 369, 289, 197877}},
+      {"A red fox jumps over snow.", {320, 4062, 273, 56209, 48150, 281, 702, 45540, 274}},
+      {"\u4f60\u597d\u4e16\u754c", {273, 4635, 2199, 4503}},
+      {"\u8272\u8c03\uff0c\u8fc7\u66dd", {273, 1838, 8483, 275, 4915, 85615}},
+      {"\u732b\u304c\u7a93\u8fba\u306b\u5ea7\u3063\u3066\u3044\u308b",
+       {273, 14985, 409, 19810, 24657, 435, 5398, 7937}}};
+  for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer->encode(clean_prompt(text)), ids) << text;
 }
 
 TEST(SerdeNumber, KeepsTheReferencesRounding) {
@@ -140,8 +191,10 @@ TEST(MiniRegex, MatchesAndRefuses) {
   const auto spaces = text::MiniRegex::compile(" {2,}x?", "test");
   EXPECT_EQ(spaces.find("a b   xc", 0), (std::pair<size_t, size_t>(3, 7)));
   EXPECT_EQ(spaces.find("a b", 0), std::nullopt);
-  EXPECT_EQ(text::MiniRegex::compile("[^a-c\\s]+b", "test").find("a xyzb", 0), (std::pair<size_t, size_t>(2, 6)));
-  for (const char* pattern : {"(a)", "a|b", "^a", "a$", "a*", "a{", "a{3,2}", "[", "[z-a]", "a+?", "\\", "\\p{L}", "a++"})
+  EXPECT_EQ(text::MiniRegex::compile("[^a-c\\s]+b", "test").find("a xyzb", 0),
+            (std::pair<size_t, size_t>(2, 6)));
+  for (const char* pattern :
+       {"(a)", "a|b", "^a", "a$", "a*", "a{", "a{3,2}", "[", "[z-a]", "a+?", "\\", "\\p{L}", "a++"})
     EXPECT_THROW(text::MiniRegex::compile(pattern, "test"), Error) << pattern;
 }
 

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Compares prompt cleaning and token ids with the reference on fresh random texts (Python packages as in make.py).
+
+    python tests/golden/text/compare.py build/tests/unit/text/text_lines [--seed N] [--count 1000]
+
+Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps are tried besides make.py's
+variants. Known and left out: U+A7F2..U+A7F4 under NFKC, which the tokenizers library (an older Unicode) leaves alone.
+"""
+import argparse
+import base64
+import io
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import make
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import Tokenizer
+
+POOLS = [make.EMOJI, make.COMBINING, make.WIDE, make.QUOTES, make.CONTROLS, make.SPACES, make.ENTITIES]
+REFERENCES = ["&", "#", "x", "X", ";", "amp", "lt", "not", "notin", "it", "copy", "0", "1", "38", "A", "f", "&#", "&#x",
+              "<", "\n", " ", "é", "CENT", "EACUTE", "acE", "frac", "12", "Eacute"]
+
+
+def any_char(rng):
+    while True:
+        c = rng.choice([rng.randint(0, 0x2FF), rng.randint(0x300, 0xFFFF), rng.randint(0xFF00, 0xFFEF),
+                        rng.randint(0x10000, 0x10FFFF)])
+        if not 0xD800 <= c <= 0xDFFF and not 0xA7F2 <= c <= 0xA7F4:
+            return chr(c)
+
+
+def random_texts(rng, count):
+    for _ in range(count):
+        yield make.mixed(rng, POOLS, rng.randint(1, 12))
+        yield "".join(rng.choice(rng.choice(POOLS)) for _ in range(rng.randint(1, 10)))
+        yield "".join(rng.choice(REFERENCES) for _ in range(rng.randint(1, 12)))
+        yield "".join(any_char(rng) for _ in range(8))
+
+
+def full_map(name):
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c d e f g"] * 20), model_writer=out, vocab_size=12, model_type="unigram",
+        hard_vocab_limit=False, minloglevel=2, normalization_rule_name=name)
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(out.getvalue())
+    return base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+
+
+def differences(name, command, texts, expected):
+    lines = "".join(json.dumps(t) + "\n" for t in texts)
+    run = subprocess.run(command, input=lines, capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"{name}: {run.stderr}")
+    got = [json.loads(line) for line in run.stdout.splitlines()]
+    bad = [(t, e, g) for t, e, g in zip(texts, expected, got, strict=True) if e != g]
+    print(f"{name}: {len(texts)} texts, {len(bad)} differ")
+    for t, e, g in bad[:3]:
+        print("  text", ascii(t), "\n    reference", ascii(e), "\n    ours     ", ascii(g))
+    return len(bad)
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("text_lines")
+    args.add_argument("--seed", type=int, default=random.randrange(1 << 31))
+    args.add_argument("--count", type=int, default=1000)
+    args = args.parse_args()
+    print("seed", args.seed)
+    rng = random.Random(args.seed)
+    texts = list(random_texts(rng, args.count * 5))
+    bad = differences("cleaning", [args.text_lines, "clean"], texts, [make.prompt_clean(t) for t in texts])
+
+    base = make.base_file((make.HERE / "small" / "spiece.model").read_bytes())
+    variants = list(make.variants(base))
+    for rule in ("nmt_nfkc", "nmt_nfkc_cf"):
+        section = {"type": "Precompiled", "precompiled_charsmap": full_map(rule)}
+        variants.append((rule, {"normalizer": section}))
+        variants.append((rule + ", first", {"normalizer": section, "pre_tokenizer": make.metaspace("first")}))
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(pathlib.Path(folder) / "tokenizer.json")
+        for name, sections in variants:
+            tokenizer = Tokenizer.from_str(json.dumps(dict(base, **sections)))
+            pathlib.Path(path).write_text(tokenizer.to_str())
+            texts = make.token_texts(rng, args.count) + list(random_texts(rng, args.count // 4))
+            bad += differences(name, [args.text_lines, "encode", path], texts,
+                               [make.ids_of(tokenizer, t) for t in texts])
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()
