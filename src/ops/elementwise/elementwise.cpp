@@ -2,29 +2,39 @@
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {
+namespace {
+
+std::optional<std::string> widen_cpu_why_not(const WidenArgs& a, const Stream&) {
+  if (a.x.dtype == DType::bf16 || a.x.dtype == DType::f16) return std::nullopt;
+  return "for bf16 and f16 only";
+}
+
+}  // namespace
 
 std::span<const Impl<LincombArgs>> lincomb_table() {
-  static constexpr Impl<LincombArgs> table[] = {{"ref", nullptr, lincomb_ref}};
+  static constexpr Impl<LincombArgs> table[] = {{"cpu", nullptr, lincomb_cpu}, {"ref", nullptr, lincomb_ref}};
   return table;
 }
 std::span<const Impl<WidenArgs>> widen_table() {
-  static constexpr Impl<WidenArgs> table[] = {{"ref", nullptr, widen_ref}};
+  static constexpr Impl<WidenArgs> table[] = {{"cpu", widen_cpu_why_not, widen_cpu},
+                                              {"ref", nullptr, widen_ref}};
   return table;
 }
 std::span<const Impl<CopyArgs>> copy_table() {
-  static constexpr Impl<CopyArgs> table[] = {{"ref", nullptr, copy_ref}};
+  static constexpr Impl<CopyArgs> table[] = {{"cpu", nullptr, copy_cpu}, {"ref", nullptr, copy_ref}};
   return table;
 }
 std::span<const Impl<ToRgb8Args>> to_rgb8_table() {
-  static constexpr Impl<ToRgb8Args> table[] = {{"ref", nullptr, to_rgb8_ref}};
+  static constexpr Impl<ToRgb8Args> table[] = {{"cpu", nullptr, to_rgb8_cpu}, {"ref", nullptr, to_rgb8_ref}};
   return table;
 }
 std::span<const Impl<ClampArgs>> clamp_table() {
-  static constexpr Impl<ClampArgs> table[] = {{"ref", nullptr, clamp_ref}};
+  static constexpr Impl<ClampArgs> table[] = {{"cpu", nullptr, clamp_cpu}, {"ref", nullptr, clamp_ref}};
   return table;
 }
 std::span<const Impl<AllFiniteArgs>> all_finite_table() {
-  static constexpr Impl<AllFiniteArgs> table[] = {{"ref", nullptr, all_finite_ref}};
+  static constexpr Impl<AllFiniteArgs> table[] = {{"cpu", nullptr, all_finite_cpu},
+                                                  {"ref", nullptr, all_finite_ref}};
   return table;
 }
 

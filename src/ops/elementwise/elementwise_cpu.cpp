@@ -1,0 +1,150 @@
+// The flat elementwise ops: one pass at memory speed. copy_cpu has its own file.
+#include <atomic>
+#include <bit>
+
+#include "ops/elementwise/elementwise_impl.h"
+#include "ops/op_helpers.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/elementwise/elementwise_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+// Products and sums are rounded one by one, as the definition says.
+void lincomb_range(const LincombArgs& a, int64_t begin, int64_t end) {
+  const float* x[8];
+  for (int t = 0; t < a.count; ++t) x[t] = static_cast<const float*>(a.terms[t].x.data) + begin;
+  float* out = static_cast<float*>(a.out.data) + begin;
+  simd::for_lanes(end - begin, [&](auto d, int64_t i) HWY_ATTR {
+    auto sum = hn::Mul(hn::LoadU(d, x[0] + i), hn::Set(d, a.terms[0].coefficient));
+    for (int t = 1; t < a.count; ++t)
+      sum = hn::Add(sum, hn::Mul(hn::LoadU(d, x[t] + i), hn::Set(d, a.terms[t].coefficient)));
+    hn::StoreU(sum, d, out + i);
+  });
+}
+
+void widen_bf16_range(const uint16_t* x, float* y, int64_t count) {
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const hn::Rebind<uint16_t, decltype(d)> half;
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(half, x + i)))), d, y + i);
+  });
+}
+
+// One multiplication by 2^112 rebases the exponents of normal and subnormal values alike; exact.
+void widen_f16_range(const uint16_t* x, float* y, int64_t count) {
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const hn::RebindToSigned<decltype(d)> di;
+    const hn::Rebind<uint16_t, decltype(d)> half;
+    const auto bits = hn::PromoteTo(du, hn::LoadU(half, x + i));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
+    const auto finite =
+        hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 5.192296858534828e33f)));
+    const auto special = hn::Or(magnitude, hn::Set(du, 0x7f800000u));  // Inf and NaN
+    const auto is_special = hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, (31 << 23) - 1));
+    const auto wide = hn::IfThenElse(is_special, hn::BitCast(di, special), hn::BitCast(di, finite));
+    hn::StoreU(hn::BitCast(d, hn::Or(hn::BitCast(du, wide), sign)), d, y + i);
+  });
+}
+
+void to_rgb8_range(const float* x, uint8_t* y, int64_t count) {
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+    const auto half = hn::Mul(hn::Add(hn::LoadU(d, x + i), one), hn::Set(d, 0.5f));
+    const auto unit = hn::Min(hn::IfThenElseZero(hn::Gt(half, zero), half), one);  // NaN is black
+    const hn::Rebind<uint8_t, decltype(d)> bytes;
+    hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(hn::Mul(unit, hn::Set(d, 255.0f)))), bytes, y + i);
+  });
+}
+
+void clamp_range(float* x, float lo, float hi, int64_t count) {
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto low = hn::Set(d, lo), high = hn::Set(d, hi), v = hn::LoadU(d, x + i);
+    hn::StoreU(hn::IfThenElse(hn::Lt(v, low), low, hn::IfThenElse(hn::Gt(v, high), high, v)), d, x + i);
+  });
+}
+
+bool finite_range(const float* x, int64_t count) {
+  const hn::ScalableTag<int32_t> full;
+  auto most = hn::Zero(full);
+  int32_t last = 0;
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto magnitude = hn::And(hn::BitCast(di, hn::LoadU(d, x + i)), hn::Set(di, 0x7fffffff));
+    if constexpr (hn::MaxLanes(di) == hn::MaxLanes(full))
+      most = hn::Max(most, magnitude);
+    else
+      last = std::max(last, hn::GetLane(magnitude));
+  });
+  return std::max(last, hn::GetLane(hn::MaxOfLanes(full, most))) < 0x7f800000;
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(lincomb_range);
+HWY_EXPORT(widen_bf16_range);
+HWY_EXPORT(widen_f16_range);
+HWY_EXPORT(to_rgb8_range);
+HWY_EXPORT(clamp_range);
+HWY_EXPORT(finite_range);
+
+namespace {
+constexpr int64_t kTile = 16384;
+}
+
+void lincomb_cpu(const LincombArgs& a, Stream& stream) {
+  parallel_ranges(stream, a.out.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(lincomb_range)(a, begin, end);
+  });
+}
+
+void widen_cpu(const WidenArgs& a, Stream& stream) {
+  float* y = a.y.as<float>();
+  const auto* x = static_cast<const uint16_t*>(a.x.data);
+  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+    if (a.x.dtype == DType::bf16)
+      HWY_DYNAMIC_DISPATCH(widen_bf16_range)(x + begin, y + begin, end - begin);
+    else
+      HWY_DYNAMIC_DISPATCH(widen_f16_range)(x + begin, y + begin, end - begin);
+  });
+}
+
+void to_rgb8_cpu(const ToRgb8Args& a, Stream& stream) {
+  const float* x = a.x.as<float>();
+  uint8_t* y = a.y.as<uint8_t>();
+  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(to_rgb8_range)(x + begin, y + begin, end - begin);
+  });
+}
+
+void clamp_cpu(const ClampArgs& a, Stream& stream) {
+  float* x = a.x.as<float>();
+  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(clamp_range)(x + begin, a.lo, a.hi, end - begin);
+  });
+}
+
+void all_finite_cpu(const AllFiniteArgs& a, Stream& stream) {
+  const float* x = a.x.as<float>();
+  std::atomic<bool> finite{true};
+  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+    if (!HWY_DYNAMIC_DISPATCH(finite_range)(x + begin, end - begin))
+      finite.store(false, std::memory_order_relaxed);
+  });
+  *a.result = finite.load();
+}
+
+}  // namespace tachy::ops
+#endif
