@@ -1,5 +1,6 @@
 #include "media/libav.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -106,8 +107,16 @@ SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color
 }
 
 void copy_rgb(RgbView from, AVFrame& to) {
-  for (int y = 0; y < from.height; ++y)
-    std::memcpy(to.data[0] + int64_t(y) * to.linesize[0], from.row(y), size_t(from.width) * 3);
+  for (int y = 0; y < to.height; ++y) {
+    uint8_t* row = to.data[0] + int64_t(y) * to.linesize[0];
+    std::memcpy(row, from.row(std::min(y, from.height - 1)), size_t(from.width) * 3);
+    for (int x = from.width; x < to.width; ++x) std::memcpy(row + 3 * x, row + 3 * (from.width - 1), 3);
+  }
+}
+
+void copy_planes(const AVFrame& from, AVFrame& to, int width, int height) {
+  const uint8_t* planes[4] = {from.data[0], from.data[1], from.data[2], from.data[3]};
+  av_image_copy(to.data, to.linesize, planes, from.linesize, AVPixelFormat(to.format), width, height);
 }
 
 RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
@@ -135,20 +144,34 @@ RgbFrame ToRgb::convert(const AVFrame& frame, bool still_image) {
     default:
       color.matrix = still_image || frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
   }
-  bool same = converter_ && width_ == frame.width && height_ == frame.height && format_ == format &&
+  bool pad = (d->log2_chroma_w && frame.width % 2) || (d->log2_chroma_h && frame.height % 2);
+  int width = pad ? even(frame.width) : frame.width, height = pad ? even(frame.height) : frame.height;
+  bool same = converter_ && width_ == width && height_ == height && format_ == format &&
               color_.matrix == color.matrix && color_.full_range == color.full_range &&
               color_.centered_chroma == color.centered_chroma;
   if (!same) {
-    converter_ =
-        new_converter(frame.width, frame.height, format, color, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true});
-    rgb_ = new_picture(AV_PIX_FMT_RGB24, frame.width, frame.height);
-    width_ = frame.width, height_ = frame.height, format_ = format, color_ = color;
+    // On its way to RGB swscale rounds a linear chroma filter to halves; on its way to planes it does not.
+    bool enlarge = still_image && (d->log2_chroma_w || d->log2_chroma_h);
+    enlarge_ = enlarge ? new_converter(width, height, format, color, AV_PIX_FMT_YUV444P, color) : nullptr;
+    full_ = enlarge ? new_picture(AV_PIX_FMT_YUV444P, width, height) : nullptr;
+    converter_ = new_converter(width, height, enlarge ? AV_PIX_FMT_YUV444P : format, color, AV_PIX_FMT_RGB24,
+                               {SWS_CS_ITU709, true});
+    rgb_ = new_picture(AV_PIX_FMT_RGB24, width, height);
+    padded_ = pad ? new_picture(format, width, height) : nullptr;
+    if (pad)  // the edge that is cut off again should not depend on old memory
+      for (int i = 0; i < AV_NUM_DATA_POINTERS && padded_->buf[i]; ++i)
+        std::memset(padded_->buf[i]->data, 0, padded_->buf[i]->size);
+    width_ = width, height_ = height, format_ = format, color_ = color;
+  }
+  if (pad) copy_planes(frame, *padded_, frame.width, frame.height);
+  const AVFrame* from = pad ? padded_.get() : &frame;
+  if (enlarge_) {
+    sws_scale(enlarge_.get(), from->data, from->linesize, 0, height, full_->data, full_->linesize);
+    from = full_.get();
   }
   // swscale may write whole vectors: into padded memory, then out of it.
-  int rc =
-      sws_scale(converter_.get(), frame.data, frame.linesize, 0, frame.height, rgb_->data, rgb_->linesize);
-  check(rc == frame.height, ErrorCode::internal, "media: converting a frame gave {} of {} rows", rc,
-        frame.height);
+  int rc = sws_scale(converter_.get(), from->data, from->linesize, 0, height, rgb_->data, rgb_->linesize);
+  check(rc == height, ErrorCode::internal, "media: converting a frame gave {} of {} rows", rc, height);
   RgbFrame out(frame.width, frame.height);
   for (int y = 0; y < out.height; ++y)
     std::memcpy(out.row(y), rgb_->data[0] + int64_t(y) * rgb_->linesize[0], size_t(out.width) * 3);

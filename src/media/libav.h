@@ -8,6 +8,7 @@ extern "C" {
 #include <libavformat/avformat.h>
 #include <libavutil/dict.h>
 #include <libavutil/frame.h>
+#include <libavutil/imgutils.h>
 #include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
@@ -73,7 +74,14 @@ struct Color {
 SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color, AVPixelFormat to,
                      Color to_color);
 
-void copy_rgb(RgbView from, AVFrame& to);  // into an RGB24 picture of that size
+// swscale stretches chroma by ceil(n/2) to n instead of 2: with an odd side it drifts by up to a pixel. So
+// odd frames are converted inside pictures of even sides.
+constexpr int even(int n) { return (n + 1) / 2 * 2; }
+
+void copy_rgb(RgbView from,
+              AVFrame& to);  // into an RGB24 picture at least that large; the last pixels are repeated
+void copy_planes(const AVFrame& from, AVFrame& to, int width,
+                 int height);  // the top left corner; same format
 
 // Decoded frames to RGB, whatever their format; keeps the converter between frames.
 class ToRgb {
@@ -81,8 +89,8 @@ class ToRgb {
   RgbFrame convert(const AVFrame& frame, bool still_image);
 
  private:
-  SwsPtr converter_;
-  FramePtr rgb_;
+  SwsPtr enlarge_, converter_;
+  FramePtr rgb_, padded_, full_;
   int width_ = 0, height_ = 0, format_ = -1;
   Color color_;
 };

@@ -1,11 +1,11 @@
 // Lanczos resampling, one axis after the other.
 //
-//   out[i] = sum_j w(i, j) in[j],   w ~ sinc(d) sinc(d / 3), |d| < 3,   d = (j + 1/2 - (i + 1/2) s) / max(s,
-//   1)
+//   out[i] = sum_j w(i, j) in[j],   w ~ sinc(d) sinc(d / 3), |d| < 3
+//   d = (j + 1/2 - (i + 1/2) s) / max(s, 1),   s = in / out;   the weights of an output pixel sum to 1
 //
-// with s = in / out; the weights of an output pixel sum to 1. Rows are rounded to 8 bits between the two
-// passes, as Pillow does it: image-to-video models were trained behind Pillow's resize, and its result is
-// what they should see. (swscale's would differ by its own rounding and a detour over YUV.)
+// Rows come first and are rounded to 8 bits before the columns, as Pillow does it: image-to-video models were
+// trained behind Pillow's resize, and its result is what they should see. (swscale's would differ by its own
+// rounding and a detour over YUV.)
 #include <algorithm>
 #include <cmath>
 #include <cstring>

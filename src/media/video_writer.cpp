@@ -24,17 +24,19 @@ class MovieWriter final : public VideoWriter {
   MovieWriter(fs::path path, int width, int height, VideoOptions options, const av::OutputSetup& setup)
       : VideoWriter(std::move(path), width, height, std::move(options)),
         output_(setup),
-        rgb_(av::new_picture(AV_PIX_FMT_RGB24, width, height)),
-        to_yuv_(av::new_converter(width, height, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true}, AV_PIX_FMT_YUV420P,
-                                  {SWS_CS_ITU709, false})) {}
+        rgb_(av::new_picture(AV_PIX_FMT_RGB24, av::even(width), av::even(height))),
+        yuv_(av::new_picture(AV_PIX_FMT_YUV420P, av::even(width), av::even(height))),
+        to_yuv_(av::new_converter(av::even(width), av::even(height), AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true},
+                                  AV_PIX_FMT_YUV420P, {SWS_CS_ITU709, false})) {}
 
  protected:
   void write_frame(RgbView frame) override {
     av::copy_rgb(frame, *rgb_);
-    AVFrame& yuv = output_.picture();
-    int rc = sws_scale(to_yuv_.get(), rgb_->data, rgb_->linesize, 0, height_, yuv.data, yuv.linesize);
-    check(rc == height_, ErrorCode::internal, "{}: converting a frame gave {} of {} rows", path_.string(), rc,
-          height_);
+    int rc =
+        sws_scale(to_yuv_.get(), rgb_->data, rgb_->linesize, 0, rgb_->height, yuv_->data, yuv_->linesize);
+    check(rc == rgb_->height, ErrorCode::internal, "{}: converting a frame gave {} of {} rows",
+          path_.string(), rc, rgb_->height);
+    av::copy_planes(*yuv_, output_.picture(), width_, height_);
     output_.send(frames_);
   }
   void finish_file() override {
@@ -45,7 +47,7 @@ class MovieWriter final : public VideoWriter {
 
  private:
   av::Output output_;
-  av::FramePtr rgb_;
+  av::FramePtr rgb_, yuv_;
   av::SwsPtr to_yuv_;
 };
 
