@@ -12,6 +12,7 @@ namespace tachy::text {
 namespace {
 
 constexpr size_t kMaxBytes = 16u << 20;
+constexpr int kMaxNested = 32;
 constexpr size_t kMaxWholeCluster = 6;  // clusters below this many bytes are looked up whole
 
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
@@ -67,28 +68,34 @@ Charsmap Charsmap::parse(std::string_view bytes, std::string_view where) {
   check(map.pool_.empty() || map.pool_.back() == '\0', ErrorCode::corrupt,
         "{}: the last replacement has no end", where);
 
-  // Walk every node: readers (libsentencepiece among them) do not check bounds.
+  // Walk every node: readers (libsentencepiece among them) do not check bounds, and keep room for kMaxNested
+  // keys that begin one text. `most` is the largest number of keys met on any way to a node's children.
   const auto& units = map.units_;
-  std::vector<bool> seen(units.size());
+  constexpr uint8_t kUnseen = 0xFF;
+  std::vector<uint8_t> most(units.size(), kUnseen);
   std::vector<uint32_t> open;
-  auto enter = [&](uint32_t position) {
+  auto enter = [&](uint32_t position, uint8_t keys) {
     const uint32_t base = position ^ offset_of(units[position]);
     check((base | 0xFFu) < units.size(), ErrorCode::corrupt, "{}: a trie node points outside the trie",
           where);
-    if (!seen[base]) open.push_back(base);
-    seen[base] = true;
-    if (position == 0 || !has_leaf(units[position])) return;
-    const uint32_t at = value_of(units[base]);
-    check(at < map.pool_.size() && (static_cast<unsigned char>(map.pool_[at]) & 0xC0) != 0x80,
-          ErrorCode::corrupt, "{}: a trie leaf points to byte {} of {} replacement bytes", where, at,
-          map.pool_.size());
+    if (position != 0 && has_leaf(units[position])) {
+      const uint32_t at = value_of(units[base]);
+      check(at < map.pool_.size() && (static_cast<unsigned char>(map.pool_[at]) & 0xC0) != 0x80,
+            ErrorCode::corrupt, "{}: a trie leaf points to byte {} of {} replacement bytes", where, at,
+            map.pool_.size());
+      check(++keys <= kMaxNested, ErrorCode::corrupt, "{}: more than {} keys begin one another", where,
+            kMaxNested);
+    }
+    if (most[base] != kUnseen && most[base] >= keys) return;
+    most[base] = keys;
+    open.push_back(base);
   };
-  enter(0);
+  enter(0, 0);
   while (!open.empty()) {
     const uint32_t base = open.back();
     open.pop_back();
     for (uint32_t c = 1; c < 256; ++c)
-      if (label_of(units[base ^ c]) == c) enter(base ^ c);
+      if (label_of(units[base ^ c]) == c) enter(base ^ c, most[base]);
   }
   return map;
 }

@@ -2,10 +2,12 @@
 //
 //   ModelProto     1 pieces (1 piece, 2 score, 3 type)   2 trainer_spec (3 model_type)
 //                  3 normalizer_spec, 5 denormalizer_spec (2 precompiled_charsmap)
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "base/error.h"
 #include "text/charsmap.h"
@@ -16,7 +18,8 @@ namespace tachy::text {
 namespace {
 
 constexpr size_t kMaxFile = 64u << 20, kMaxPieces = 4'000'000, kMaxPiece = 4096;
-constexpr uint64_t kUnigram = 1, kFirstType = 1, kLastType = 6, kUnknownType = 2;
+constexpr uint64_t kUnigram = 1, kFirstType = 1, kLastType = 6, kUnknownType = 2, kUserType = 4;
+constexpr size_t kMaxNested = 64;
 
 // Reads the fields of one message.
 class Message {
@@ -92,12 +95,25 @@ void check_normalizer(Message spec, std::string_view name) {
   }
 }
 
+// The library keeps room for kMaxNested user-defined pieces that begin one text, and does not check.
+void check_nesting(std::vector<std::string_view> pieces, std::string_view name) {
+  std::sort(pieces.begin(), pieces.end());
+  std::vector<std::string_view> chain;  // each begins the next one
+  for (std::string_view piece : pieces) {
+    while (!chain.empty() && !piece.starts_with(chain.back())) chain.pop_back();
+    chain.push_back(piece);
+    check(chain.size() <= kMaxNested, ErrorCode::corrupt,
+          "{}: more than {} user-defined pieces begin one another", name, kMaxNested);
+  }
+}
+
 }  // namespace
 
 void check_spiece(std::string_view bytes, std::string_view name) {
   check(!bytes.empty() && bytes.size() <= kMaxFile, ErrorCode::corrupt, "{}: expected 1 to {} bytes, got {}",
         name, kMaxFile, bytes.size());
   std::unordered_set<std::string_view> seen;
+  std::vector<std::string_view> user_defined;
   size_t unknowns = 0;
   uint64_t model_type = kUnigram;
   Message model(bytes, 0, name);
@@ -128,6 +144,7 @@ void check_spiece(std::string_view bytes, std::string_view name) {
       check(type >= kFirstType && type <= kLastType, ErrorCode::corrupt,
             "{}: piece {} has the unknown type {}", name, seen.size(), type);
       unknowns += type == kUnknownType;
+      if (type == kUserType) user_defined.push_back(text);
       check(seen.insert(text).second, ErrorCode::corrupt, "{}: piece {} '{}' is there twice", name,
             seen.size(), text);
       check(seen.size() <= kMaxPieces, ErrorCode::corrupt, "{}: more than {} pieces", name, kMaxPieces);
@@ -145,6 +162,7 @@ void check_spiece(std::string_view bytes, std::string_view name) {
   }
   check(!seen.empty(), ErrorCode::corrupt, "{}: not a SentencePiece model, or one without pieces", name);
   check(unknowns == 1, ErrorCode::corrupt, "{}: expected one unknown piece, got {}", name, unknowns);
+  check_nesting(std::move(user_defined), name);
   check(model_type == kUnigram, ErrorCode::unsupported,
         "{}: model_type {} is not supported, only unigram (1)", name, model_type);
 }

@@ -178,6 +178,28 @@ TEST(HostileSpiece, WrongPieces) {
   EXPECT_NE(spiece_error(base + spec).find("outside the trie"), std::string::npos);
 }
 
+// libsentencepiece collects nested matches in arrays of fixed size without looking at their end.
+TEST(HostileSpiece, NestedKeys) {
+  std::string nested = piece("<unk>", 0, 2) + piece("</s>", 0, 3) + piece("<pad>", 0, 3);
+  for (int i = 1; i <= 64; ++i) nested += piece(std::string(static_cast<size_t>(i), 'a'), 0, 4);
+  EXPECT_EQ(spiece_error(nested).find("begin one another"), std::string::npos);
+  EXPECT_NE(spiece_error(nested + piece(std::string(65, 'a'), 0, 4)).find("begin one another"),
+            std::string::npos);
+
+  // A trie whose node for 'a' is its own child, and a key each time.
+  uint32_t units[512] = {256u << 10};
+  units[256] = 1u << 31;
+  units[256 + 'a'] = 'a' | 1u << 8 | uint32_t{'a'} << 10;
+  std::string map = std::string("\0\x08\0\0", 4);
+  map.append(reinterpret_cast<const char*>(units), sizeof(units));
+  const std::string message =
+      error_of([&] { text::Charsmap::parse(map + std::string("x\0", 2), "bad.file"); });
+  EXPECT_NE(message.find("begin one another"), std::string::npos) << message;
+  units[256 + 'a'] ^= 1u << 8;  // without the key it is only a long way to nowhere
+  map.replace(4, sizeof(units), reinterpret_cast<const char*>(units), sizeof(units));
+  EXPECT_EQ(text::Charsmap::parse(map + std::string("x\0", 2), "bad.file").normalize("aab"), "aab");
+}
+
 // Random damage: whatever loads must also encode.
 template <class Load>
 void mutate(std::string good, int rounds, Load load) {
