@@ -3,13 +3,15 @@
 
 #include <array>
 
-#include "cpu/plain_conv.h"
+#include "cpu/conv_tiles.h"
+#include "cpu/widen.h"
 #include "ops/conv2d/conv2d_impl.h"
 
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<Conv2dArgs>, 1> kTable{{
+const std::array<Impl<Conv2dArgs>, 2> kTable{{
+    {"onednn", conv2d_impl::why_not_onednn, conv2d_impl::run_onednn},
     {"ref", nullptr, conv2d_impl::run_ref},
 }};
 
@@ -49,7 +51,7 @@ void conv2d(const Conv2dArgs& args, Stream& stream) {
 }
 
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w) {
-  return co * ci * kernel_h * kernel_w * 4;
+  return cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
 }
 
 void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
@@ -60,7 +62,7 @@ void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
   expect_shape("pack_conv2d_weight", "packed", packed,
                {packed_conv2d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3))});
   if (stream.measuring()) return;
-  cpu::pack_plain_conv(weight, static_cast<float*>(packed.data));
+  cpu::pack_conv_parts(weight, 1, weight.dim(2), weight.dim(3), packed.data, *stream.pool);
 }
 
 }  // namespace tachy::ops

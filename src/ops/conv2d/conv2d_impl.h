@@ -6,6 +6,8 @@
 
 namespace tachy::ops::conv2d_impl {
 
+std::optional<std::string> why_not_onednn(const Conv2dArgs& args, const Stream& stream);
+void run_onednn(const Conv2dArgs& args, Stream& stream);
 void run_ref(const Conv2dArgs& args, Stream& stream);
 
 }  // namespace tachy::ops::conv2d_impl

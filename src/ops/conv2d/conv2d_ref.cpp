@@ -1,6 +1,6 @@
 // The definition of the 2-D convolution: y[f, i, j] = bias + Σ W[:, :, p, q]·x[f, i·s + p − top, j·s + q −
 // left] over the taps that lie inside x, [+ residual]. Sums in double, rounded once.
-#include "cpu/plain_conv.h"
+#include "cpu/conv_tiles.h"
 #include "ops/conv2d/conv2d_impl.h"
 
 namespace tachy::ops::conv2d_impl {
@@ -10,8 +10,10 @@ void run_ref(const Conv2dArgs& a, Stream& stream) {
   const int64_t ho = a.y.dim(1), wo = a.y.dim(2), co = a.y.dim(3);
   ArenaScope scope(*stream.arena);
   Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  Tensor plain = stream.arena->f32({a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
-  const float* weight = static_cast<const float*>(a.packed.data);
+  cpu::unpack_conv_parts(a.packed.data, 1, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
+  const float* weight = plain.as<float>();
   stream.pool->run(a.x.dim(0) * ho, [&](int64_t tile, int worker) {
     const int64_t f = tile / ho, i = tile % ho;
     double* sums = scratch.as<double>() + worker * co;

@@ -5,13 +5,15 @@
 #include <array>
 #include <cstring>
 
-#include "cpu/plain_conv.h"
+#include "cpu/conv_tiles.h"
+#include "cpu/widen.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<CausalConv3dArgs>, 1> kTable{{
+const std::array<Impl<CausalConv3dArgs>, 2> kTable{{
+    {"onednn", conv3d_impl::why_not_onednn, conv3d_impl::run_onednn},
     {"ref", nullptr, conv3d_impl::run_ref},
 }};
 
@@ -54,7 +56,7 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
 }
 
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w) {
-  return co * ci * kernel_t * kernel_h * kernel_w * 4;
+  return kernel_t * cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
 }
 
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
@@ -66,7 +68,7 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
       "pack_conv3d_weight", "packed", packed,
       {packed_conv3d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), weight.dim(4))});
   if (stream.measuring()) return;
-  cpu::pack_plain_conv(weight, static_cast<float*>(packed.data));
+  cpu::pack_conv_parts(weight, weight.dim(2), weight.dim(3), weight.dim(4), packed.data, *stream.pool);
 }
 
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream) {

@@ -15,6 +15,8 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
+std::optional<std::string> why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
+void run_onednn(const CausalConv3dArgs& args, Stream& stream);
 void run_ref(const CausalConv3dArgs& args, Stream& stream);
 
 }  // namespace tachy::ops::conv3d_impl

@@ -1,6 +1,6 @@
 // The definition of the causal 3-D convolution: y[t] = bias + Σ_j W_j ∗ in[t·time_stride + j] [+ residual],
 // in = front history frames ++ x, spatial zero padding (kernel − 1)/2. Sums in double, rounded once.
-#include "cpu/plain_conv.h"
+#include "cpu/conv_tiles.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops::conv3d_impl {
@@ -9,8 +9,10 @@ void run_ref(const CausalConv3dArgs& a, Stream& stream) {
   const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   ArenaScope scope(*stream.arena);
   Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  Tensor plain = stream.arena->f32({a.kernel_t, a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
-  const float* weight = static_cast<const float*>(a.packed.data);
+  cpu::unpack_conv_parts(a.packed.data, a.kernel_t, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
+  const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * h, [&](int64_t tile, int worker) {
     const int64_t t = tile / h, i = tile % h;
     double* sums = scratch.as<double>() + worker * co;

@@ -1,15 +1,19 @@
 // Checks and dispatch of the linear layer.
 #include "ops/gemm/gemm.h"
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
+#include "cpu/onednn.h"
 #include "cpu/widen.h"
 #include "ops/gemm/gemm_impl.h"
 
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<GemmArgs>, 1> kTable{{
+const std::array<Impl<GemmArgs>, 2> kTable{{
+    {"onednn", gemm_impl::why_not_onednn, gemm_impl::run_onednn},
     {"ref", nullptr, gemm_impl::run_ref},
 }};
 
@@ -63,14 +67,27 @@ void gemm(const GemmArgs& args, Stream& stream) {
   pick<GemmArgs>("gemm", kTable, args, stream).run(args, stream);
 }
 
-int64_t packed_gemm_bytes(int64_t n, int64_t k) { return n * k * 4; }
+int64_t packed_gemm_bytes(int64_t n, int64_t k) {
+  const int64_t whole = n / gemm_impl::kSlabColumns, rest = n % gemm_impl::kSlabColumns;
+  return (whole ? whole * cpu::packed_matmul_bytes(k, gemm_impl::kSlabColumns) : 0) +
+         (rest ? cpu::packed_matmul_bytes(k, rest) : 0);
+}
 
 void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   check_weight(weight);
   expect_dtype("pack_gemm_weight", "packed", packed, DType::u8);
   expect_shape("pack_gemm_weight", "packed", packed, {packed_gemm_bytes(weight.dim(0), weight.dim(1))});
   if (stream.measuring()) return;
-  cpu::widen(weight.data, weight.dtype, weight.numel(), static_cast<float*>(packed.data));
+  const int64_t n = weight.dim(0), k = weight.dim(1), columns = gemm_impl::kSlabColumns;
+  stream.pool->run((n + columns - 1) / columns, [&](int64_t slab, int) {
+    const int64_t first = slab * columns, count = std::min(columns, n - first);
+    std::vector<float> wide(static_cast<size_t>(count * k));
+    cpu::widen(static_cast<const char*>(weight.data) + first * k * dtype_size(weight.dtype), weight.dtype,
+               count * k, wide.data());
+    cpu::pack_matmul(
+        k, count, wide.data(),
+        static_cast<char*>(packed.data) + (slab ? slab * cpu::packed_matmul_bytes(k, columns) : 0));
+  });
 }
 
 }  // namespace tachy::ops

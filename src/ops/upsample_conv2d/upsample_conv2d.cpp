@@ -8,13 +8,15 @@
 #include <array>
 #include <vector>
 
-#include "cpu/plain_conv.h"
+#include "cpu/conv_tiles.h"
+#include "cpu/widen.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<UpsampleConv2dArgs>, 1> kTable{{
+const std::array<Impl<UpsampleConv2dArgs>, 2> kTable{{
+    {"onednn", upsample_conv2d_impl::why_not_onednn, upsample_conv2d_impl::run_onednn},
     {"ref", nullptr, upsample_conv2d_impl::run_ref},
 }};
 
@@ -54,7 +56,9 @@ void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
   pick<UpsampleConv2dArgs>("upsample_conv2d", kTable, args, stream).run(args, stream);
 }
 
-int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci) { return co * ci * 16 * 4; }
+int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci) {
+  return 4 * cpu::packed_conv_bytes(co, ci, 2, 2);
+}
 
 void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   expect_shape("pack_upsample_conv2d_weight", "weight", weight, {-1, -1, 3, 3});
@@ -64,14 +68,16 @@ void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Str
   const int64_t co = weight.dim(0), ci = weight.dim(1);
   expect_shape("pack_upsample_conv2d_weight", "packed", packed, {packed_upsample_conv2d_bytes(co, ci)});
   if (stream.measuring()) return;
-  std::vector<float> wide(static_cast<size_t>(co * ci * 9)), phase(static_cast<size_t>(co * ci * 4));
+  std::vector<float> wide(static_cast<size_t>(co * ci * 9));
   cpu::widen(weight.data, weight.dtype, weight.numel(), wide.data());
-  for (int index = 0; index < 4; ++index) {
+  const int64_t block = cpu::packed_conv_bytes(co, ci, 2, 2);
+  stream.pool->run(4, [&](int64_t phase, int) {
+    std::vector<float> kernel(static_cast<size_t>(co * ci * 4));
     for (int64_t o = 0; o < co; ++o)
-      phase_kernel(wide.data() + o * ci * 9, ci, index / 2, index % 2, phase.data() + o * ci * 4);
-    cpu::pack_plain_conv(Tensor(phase.data(), DType::f32, {co, ci, 2, 2}),
-                         static_cast<float*>(packed.data) + index * co * ci * 4);
-  }
+      phase_kernel(wide.data() + o * ci * 9, ci, static_cast<int>(phase / 2), static_cast<int>(phase % 2),
+                   kernel.data() + o * ci * 4);
+    cpu::pack_conv(co, ci, 2, 2, kernel.data(), static_cast<char*>(packed.data) + phase * block);
+  });
 }
 
 }  // namespace tachy::ops

@@ -6,6 +6,8 @@
 
 namespace tachy::ops::upsample_conv2d_impl {
 
+std::optional<std::string> why_not_onednn(const UpsampleConv2dArgs& args, const Stream& stream);
+void run_onednn(const UpsampleConv2dArgs& args, Stream& stream);
 void run_ref(const UpsampleConv2dArgs& args, Stream& stream);
 
 }  // namespace tachy::ops::upsample_conv2d_impl

@@ -1,7 +1,7 @@
 // The definition of upsampling with convolution, by phases: y[2i + a, 2j + b] = bias + Σ_{p,q < 2} V_ab[p,
 // q]· x[i + a − 1 + p, j + b − 1 + q] over the taps inside x, V_ab the packed 2x2 kernel of phase (a, b).
 // Sums in double.
-#include "cpu/plain_conv.h"
+#include "cpu/conv_tiles.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops::upsample_conv2d_impl {
@@ -10,8 +10,10 @@ void run_ref(const UpsampleConv2dArgs& a, Stream& stream) {
   const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   ArenaScope scope(*stream.arena);
   Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  Tensor plain = stream.arena->f32({4, 2, 2, ci, co});
   if (stream.measuring()) return;
-  const float* weight = static_cast<const float*>(a.packed.data);
+  cpu::unpack_conv_parts(a.packed.data, 4, co, ci, 2, 2, plain.as<float>());
+  const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * 2 * h, [&](int64_t tile, int worker) {
     const int64_t f = tile / (2 * h), i = tile % (2 * h);
     double* sums = scratch.as<double>() + worker * co;

@@ -1,0 +1,66 @@
+// How a convolution of channels-last frames is cut into bands of output rows, one kernel call each.
+//
+// A band reads its rows with their halo where they lie (whole rows of a frame are contiguous memory); the
+// first and last bands carry the zero padding. The cut depends on the shape alone, never on the thread count.
+// Packed weights are one block a time tap (or phase), each in the library's format for (Co, Ci, kh, kw).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpu/onednn.h"
+#include "tensor/memory.h"
+
+namespace tachy::cpu {
+
+struct Band {
+  int64_t first_row, rows;  // of the output
+  int64_t first_input, input_rows;
+};
+
+class ConvTiles {
+ public:
+  // `frame` describes the convolution of a whole frame; its flags are ignored.
+  explicit ConvTiles(const ConvShape& frame);
+
+  int64_t count() const { return static_cast<int64_t>(bands_.size()); }
+  const Band& band(int64_t index) const { return bands_[static_cast<size_t>(index)]; }
+  int64_t max_rows() const { return bands_.front().rows; }
+
+  // Makes the kernels of every band; to be called for each combination before run().
+  void prepare(bool bias, bool accumulate);
+  int64_t scratch_bytes() const { return scratch_bytes_; }  // of one call in flight
+  std::optional<std::string> why_not() const { return why_not_; }
+
+  // y rows of the band (+)= conv of the frame; x and y point at whole frames.
+  void run(int64_t index, const float* frame, const void* weights, const float* bias, bool accumulate,
+           float* y, void* scratch) const;
+  // The same with y pointing at the band's first row.
+  void run_band(int64_t index, const float* frame, const void* weights, const float* bias, bool accumulate,
+                float* y_band, void* scratch) const;
+
+ private:
+  ConvShape frame_;
+  std::vector<Band> bands_;
+  std::vector<const TileKernel*> kernels_[4];  // by bias + 2·accumulate
+  int64_t scratch_bytes_ = 0;
+  std::optional<std::string> why_not_;
+};
+
+// weight [Co, Ci, parts, kh, kw] (any float dtype, contiguous) → `parts` packed blocks, one after the other.
+void pack_conv_parts(const Tensor& weight, int64_t parts, int64_t kernel_h, int64_t kernel_w, void* packed,
+                     ThreadPool& pool);
+// The inverse, as the definitions read it: [parts, kh, kw, Ci, Co] f32.
+void unpack_conv_parts(const void* packed, int64_t parts, int64_t co, int64_t ci, int64_t kernel_h,
+                       int64_t kernel_w, float* plain);
+
+// The inner loop of the definitions: sums[o] += Σ_c x[c]·w[c, o] for one pixel and one tap.
+inline void accumulate_tap(const float* x, const float* w, int64_t ci, int64_t co, double* sums) {
+  for (int64_t c = 0; c < ci; ++c) {
+    const double value = x[c];
+    for (int64_t o = 0; o < co; ++o) sums[o] += value * w[c * co + o];
+  }
+}
+
+}  // namespace tachy::cpu
