@@ -1,0 +1,48 @@
+// Checks and times every implementation of every op on the op's cases.
+//
+//   ref      each implementation against the definition, with the one tolerance rule: R the definition, L the
+//   same with
+//            float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS. Outputs start
+//            as NaN.
+//   bitwise  two runs, and 1 against several threads, give equal bytes
+//   canary   bytes round and between outputs and all inputs are unchanged
+//   perf     median µs, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as repetition
+//   makes them
+//
+// A failure's `id` ("attention:2x13x77x3x20:cpu") repeats it: pass it as the filter with the same seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/op_case.h"
+
+namespace tachy {
+
+struct OpRunnerOptions {
+  std::string
+      filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes, "" matches all
+  bool ref = true, bitwise = true, canary = true, perf = false;
+  bool tiny = true, odd = true, real = false;
+  uint64_t seed = 1;
+  int threads = 2;            // of the runs; bitwise compares with 1 and with threads + 1
+  double perf_seconds = 0.3;  // timing budget a case and implementation
+};
+
+struct OpResult {
+  std::string op, case_name, impl, mode;
+  bool ok = true, skipped = false;
+  std::string detail;  // the errors and their bounds, or the reason for a failure or a skip
+  uint64_t seed = 0;
+  double error = 0, bound = 0;                     // ref: max error and its bound
+  double median_us = 0, gb_per_s = 0, gflops = 0;  // perf
+  std::string id() const { return op + ":" + case_name + ":" + impl; }
+  std::string repeat() const { return "repeat with --op " + id() + " --seed " + std::to_string(seed); }
+};
+
+std::vector<ops::OpCase> all_op_cases();
+std::vector<OpResult> run_ops(const OpRunnerOptions& options);
+std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<ops::OpCase>& cases);
+
+}  // namespace tachy

@@ -1,0 +1,30 @@
+// Cases of activation.
+#pragma once
+
+#include "ops/activation/activation_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+inline std::vector<OpCase> activation_cases() {
+  std::vector<OpCase> cases;
+  static constexpr const char* names[] = {"none", "silu", "gelu_tanh", "gelu_erf"};
+  const auto add = [&](CaseKind kind, int64_t n, Activation act, float scale) {
+    const auto name = fmt::format("{}-{}-scale{}", n, names[static_cast<int>(act)], scale);
+    cases.push_back(
+        {"activation", name, kind, 8.0 * n, 20.0 * n, [=](CaseMemory& memory) {
+           ActivationArgs args{.x = memory.normal({n}, scale), .kind = act, .y = memory.output({n})};
+           return bind_op("activation", activation, activation_table(), activation_working, args, {args.y});
+         }});
+  };
+  for (const Activation act :
+       {Activation::none, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+    add(CaseKind::tiny, 16, act, 1);
+    add(CaseKind::odd, 40003, act, 3);
+    add(CaseKind::odd, 1001, act, 0.01f);  // small results keep their accuracy
+    if (act != Activation::none) add(CaseKind::real, 16 << 20, act, 2);
+  }
+  return cases;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,71 @@
+// Cases of attention.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "ops/attention/attention_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+struct AttentionCase {
+  int64_t b, lq, lk, h, d;
+  int64_t masked_every = 0;  // key_bias -inf at every n-th key; 1: all keys; -1: finfo.min everywhere
+  bool bias = false, accumulate = false, fused = false;  // fused: q, k, v are slices of one [B, L, 3, H, D]
+};
+
+inline std::vector<OpCase> attention_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](CaseKind kind, AttentionCase s) {
+    const auto name =
+        fmt::format("{}x{}x{}x{}x{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
+                    s.masked_every ? fmt::format("-mask{}", s.masked_every) : "", s.bias ? "-bias" : "",
+                    s.accumulate ? "-accumulate" : "", s.fused ? "-fused" : "");
+    const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk),
+                 flops = 4.0 * s.b * s.h * s.lq * s.lk * s.d;
+    cases.push_back(
+        {"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
+           AttentionArgs args{.scale = 1.0f / std::sqrt(static_cast<float>(s.d))};
+           if (s.fused) {
+             const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d});
+             args.q = qkv.select(2, 0), args.k = qkv.select(2, 1), args.v = qkv.select(2, 2);
+           } else {
+             args.q = memory.normal({s.b, s.lq, s.h, s.d}, 2);
+             args.k = memory.normal({s.b, s.lk, s.h, s.d}), args.v = memory.normal({s.b, s.lk, s.h, s.d});
+           }
+           if (s.masked_every) {
+             args.key_bias = memory.normal({s.b, s.lk});
+             for (int64_t i = 0; i < s.b * s.lk; ++i) {
+               float& value = args.key_bias.as<float>()[i];
+               if (s.masked_every < 0)
+                 value = std::numeric_limits<float>::lowest();
+               else if (i % s.masked_every == 0)
+                 value = -std::numeric_limits<float>::infinity();
+             }
+           }
+           if (s.bias) args.bias = memory.normal({s.h, s.lq, s.lk});
+           args.accumulate = s.accumulate;
+           args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
+                                   : memory.output({s.b, s.lq, s.h, s.d});
+           return bind_op("attention", attention, attention_table(), attention_working, args, {args.out});
+         }});
+  };
+  add(CaseKind::tiny, {1, 1, 1, 1, 1});
+  add(CaseKind::tiny, {1, 4, 4, 2, 8});
+  add(CaseKind::tiny, {2, 5, 3, 2, 16, 2, true});
+  add(CaseKind::odd, {1, 97, 300, 2, 64, 3});
+  add(CaseKind::odd, {2, 13, 77, 3, 20, 0, true, true});
+  add(CaseKind::odd, {1, 33, 33, 2, 40, 0, false, false, true});
+  add(CaseKind::odd, {1, 110, 7, 1, 130});
+  add(CaseKind::odd, {1, 50, 257, 1, 384});
+  add(CaseKind::odd, {1, 9, 600, 1, 24, 1});   // every key masked: zeros
+  add(CaseKind::odd, {1, 9, 300, 1, 24, -1});  // finfo.min everywhere: uniform weights
+  add(CaseKind::real, {1, 4096, 4096, 2, 128});
+  add(CaseKind::real, {1, 1560, 1560, 12, 128});
+  add(CaseKind::real, {1, 1560, 512, 12, 128});
+  add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480
+  return cases;
+}
+
+}  // namespace tachy::ops

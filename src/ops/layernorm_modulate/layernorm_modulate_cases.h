@@ -1,0 +1,39 @@
+// Cases of layernorm_modulate.
+#pragma once
+
+#include "ops/layernorm_modulate/layernorm_modulate_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+inline std::vector<OpCase> layernorm_modulate_cases() {
+  std::vector<OpCase> cases;
+  // rows: how many rows of scale and shift (0: none); offset: mean of x, to provoke cancellation.
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool affine, int64_t rows, int64_t pad,
+                       float offset) {
+    const auto name =
+        fmt::format("{}x{}{}{}{}{}", m, c, affine ? "-affine" : "", rows ? fmt::format("-rows{}", rows) : "",
+                    pad ? "-strided" : "", offset != 0 ? "-offset" : "");
+    cases.push_back({"layernorm_modulate", name, kind, 8.0 * m * c, 8.0 * m * c, [=](CaseMemory& memory) {
+                       LayerNormModulateArgs args{.x = memory.normal({m, c + pad}, 1, offset).slice(1, 0, c)};
+                       if (affine) args.weight = memory.normal({c}), args.bias = memory.normal({c});
+                       if (rows) {
+                         args.scale = memory.normal({rows, c + pad}).slice(1, pad, c + pad);
+                         args.shift = memory.normal({rows, c + pad}).slice(1, pad, c + pad);
+                       }
+                       if (rows > 1) args.row = memory.rows(m, rows);
+                       args.y = memory.output({m, c + pad}).slice(1, pad, c + pad);
+                       return bind_op("layernorm_modulate", layernorm_modulate, layernorm_modulate_table(),
+                                      layernorm_modulate_working, args, {args.y});
+                     }});
+  };
+  add(CaseKind::tiny, 2, 8, false, 1, 0, 0);
+  add(CaseKind::tiny, 3, 64, true, 0, 0, 0);
+  add(CaseKind::odd, 5, 77, true, 3, 2, 0);
+  add(CaseKind::odd, 19, 1001, false, 4, 0, 100);
+  add(CaseKind::odd, 7, 131, false, 0, 5, 0);
+  add(CaseKind::real, 3276, 5120, false, 1, 0, 0);
+  return cases;
+}
+
+}  // namespace tachy::ops

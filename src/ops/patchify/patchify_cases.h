@@ -1,0 +1,40 @@
+// Cases of patchify and unpatchify: data movement, so results must be exact.
+#pragma once
+
+#include "ops/op_case.h"
+#include "ops/patchify/patchify_impl.h"
+
+namespace tachy::ops {
+
+inline std::vector<OpCase> patchify_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](CaseKind kind, int64_t b, int64_t c, int64_t t, int64_t h, int64_t w, int64_t pt,
+                       int64_t ph, int64_t pw) {
+    const auto name = fmt::format("{}x{}x{}x{}x{}-by{}x{}x{}", b, c, t, h, w, pt, ph, pw);
+    const int64_t l = t / pt * (h / ph) * (w / pw), values = c * pt * ph * pw;
+    cases.push_back({"patchify", name, kind, 8.0 * b * l * values, 0, [=](CaseMemory& memory) {
+                       PatchifyArgs args{.x = memory.normal({b, c, t, h, w}),
+                                         .patch_t = pt,
+                                         .patch_h = ph,
+                                         .patch_w = pw,
+                                         .y = memory.output({b, l, values})};
+                       return bind_op<PatchifyArgs>("patchify", patchify, patchify_table(), nullptr, args,
+                                                    {args.y});
+                     }});
+    cases.push_back({"unpatchify", name, kind, 8.0 * b * l * values, 0, [=](CaseMemory& memory) {
+                       UnpatchifyArgs args{.x = memory.normal({b, l, values}),
+                                           .patch_t = pt,
+                                           .patch_h = ph,
+                                           .patch_w = pw,
+                                           .y = memory.output({b, c, t, h, w})};
+                       return bind_op<UnpatchifyArgs>("unpatchify", unpatchify, unpatchify_table(), nullptr,
+                                                      args, {args.y});
+                     }});
+  };
+  add(CaseKind::tiny, 1, 2, 1, 2, 2, 1, 2, 2);
+  add(CaseKind::odd, 2, 3, 4, 6, 9, 2, 2, 3);
+  add(CaseKind::real, 1, 16, 21, 60, 104, 1, 2, 2);
+  return cases;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,34 @@
+// Cases of qk_norm_rope.
+#pragma once
+
+#include "ops/op_case.h"
+#include "ops/qk_norm_rope/qk_norm_rope_impl.h"
+
+namespace tachy::ops {
+
+inline std::vector<OpCase> qk_norm_rope_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d, bool tables, bool weight,
+                       int64_t pad) {
+    const int64_t c = heads * d;
+    const auto name = fmt::format("{}x{}x{}x{}{}{}{}", b, l, heads, d, tables ? "" : "-norope",
+                                  weight ? "" : "-plain", pad ? "-strided" : "");
+    cases.push_back(
+        {"qk_norm_rope", name, kind, 8.0 * b * l * c, 8.0 * b * l * c, [=](CaseMemory& memory) {
+           QkNormRopeArgs args{.x = memory.normal({b, l, c + pad}).slice(2, 0, c), .heads = heads};
+           if (weight) args.weight = memory.normal({c});
+           if (tables) args.cos = memory.normal({l, d / 2}), args.sin = memory.normal({l, d / 2});
+           args.y = memory.output({b, l, c + pad}).slice(2, pad, c + pad);
+           return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(), qk_norm_rope_working, args,
+                          {args.y});
+         }});
+  };
+  add(CaseKind::tiny, 1, 3, 2, 8, true, true, 0);
+  add(CaseKind::odd, 2, 5, 3, 14, true, true, 3);
+  add(CaseKind::odd, 1, 7, 5, 50, true, false, 0);
+  add(CaseKind::odd, 2, 3, 1, 77, false, true, 1);
+  add(CaseKind::real, 1, 3276, 40, 128, true, true, 0);
+  return cases;
+}
+
+}  // namespace tachy::ops

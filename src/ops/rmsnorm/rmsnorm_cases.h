@@ -1,0 +1,28 @@
+// Cases of rmsnorm.
+#pragma once
+
+#include "ops/op_case.h"
+#include "ops/rmsnorm/rmsnorm_impl.h"
+
+namespace tachy::ops {
+
+inline std::vector<OpCase> rmsnorm_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad) {
+    const auto name = fmt::format("{}x{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "");
+    cases.push_back({"rmsnorm", name, kind, 8.0 * m * c, 4.0 * m * c, [=](CaseMemory& memory) {
+                       RmsNormArgs args{.x = memory.normal({m, c + pad}).slice(1, 0, c)};
+                       if (weight) args.weight = memory.normal({c});
+                       args.y = memory.output({m, c + pad}).slice(1, pad, c + pad);
+                       return bind_op("rmsnorm", rmsnorm, rmsnorm_table(), rmsnorm_working, args, {args.y});
+                     }});
+  };
+  add(CaseKind::tiny, 1, 1, true, 0);
+  add(CaseKind::tiny, 3, 64, true, 0);
+  add(CaseKind::odd, 5, 77, true, 3);
+  add(CaseKind::odd, 37, 1001, false, 1);
+  add(CaseKind::real, 3276, 5120, true, 0);  // a tenth of 480p, 14B
+  return cases;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,131 @@
+// Every implementation of every op on its tiny and odd cases: against the definition, bitwise and for
+// canaries; and proof that the runner notices an op that is wrong.
+#include "inspect/op_runner.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <set>
+
+#include "ops/op_helpers.h"
+
+namespace tachy {
+namespace {
+
+TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
+  const auto results = run_ops({});
+  std::set<std::string> compared;
+  for (const OpResult& r : results) {
+    EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
+    if (r.mode == "ref" && !r.skipped) compared.insert(r.op);
+  }
+  // An empty list of cases, or a fast path that declines everything, would pass silently.
+  for (const char* op :
+       {"activation", "all_finite", "attention", "channel_norm", "clamp", "copy", "gated_residual", "glu",
+        "layernorm_modulate", "lincomb", "qk_norm_rope", "rmsnorm", "rope", "to_rgb8", "widen"})
+    EXPECT_TRUE(compared.contains(op)) << op << " was not compared with its definition";
+}
+
+TEST(OpRunner, OtherSeedsAgreeToo) {
+  for (uint64_t seed : {7, 8, 9})
+    for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .seed = seed}))
+      EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
+}
+
+// The same source for every instruction set this machine has, from the widest down to the baseline.
+TEST(OpRunner, EveryInstructionSet) {
+  int count = 0;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const OpResult& r : run_ops({.bitwise = false}))
+      EXPECT_TRUE(r.ok) << hwy::TargetName(target) << ": " << r.mode << ": " << r.detail << "\n"
+                        << r.repeat();
+    ++count;
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  EXPECT_GE(count, 1);
+}
+
+TEST(OpRunner, FilterPicksOneCase) {
+  const auto results = run_ops({.filter = "attention:1x97x300:cpu"});
+  ASSERT_EQ(results.size(), 3u);
+  for (const OpResult& r : results) EXPECT_EQ(r.impl, "cpu");
+  EXPECT_EQ(results[0].id(), "attention:1x97x300x2x64-mask3:cpu");
+}
+
+// An op that doubles a vector, and ways of getting it wrong.
+struct DoubleArgs {
+  Tensor x, y;
+};
+enum class Fault {
+  none,
+  rounding,
+  wrong_value,
+  unwritten,
+  past_the_end,
+  before_the_start,
+  input,
+  threads,
+  scratch
+};
+Fault g_fault;
+
+void double_ref(const DoubleArgs& a, Stream& stream) {
+  for (int64_t i = 0; i < a.x.numel(); ++i) a.y.as<float>()[i] = 2 * a.x.as<float>()[i];
+}
+
+void double_fast(const DoubleArgs& a, Stream& stream) {
+  const int64_t n = a.x.numel();
+  ArenaScope scope(*stream.arena);
+  if (g_fault == Fault::scratch && !stream.measuring()) stream.arena->bytes(100);  // not in the plan
+  if (stream.measuring()) return;
+  double_ref(a, stream);
+  float *x = a.x.as<float>(), *y = a.y.as<float>();
+  if (g_fault == Fault::rounding) y[0] = std::nextafter(y[0], INFINITY);
+  if (g_fault == Fault::wrong_value) y[n - 1] *= 1.0001f;
+  if (g_fault == Fault::unwritten) y[n / 2] = NAN;
+  if (g_fault == Fault::past_the_end) y[n] = 0;
+  if (g_fault == Fault::before_the_start) y[-1] = 0;
+  if (g_fault == Fault::input) x[1] = 5;
+  if (g_fault == Fault::threads) y[0] *= 1.0f + 1e-7f * static_cast<float>(stream.threads());
+}
+
+constexpr ops::Impl<DoubleArgs> kDoubleTable[] = {{"fast", nullptr, double_fast},
+                                                  {"ref", nullptr, double_ref}};
+
+void double_op(const DoubleArgs& a, Stream& stream) {
+  ops::pick<DoubleArgs>("double", kDoubleTable, a, stream).run(a, stream);
+}
+
+std::set<std::string> failed_modes(Fault fault, bool exact) {
+  g_fault = fault;
+  const std::vector<ops::OpCase> cases = {
+      {"double", "100", ops::CaseKind::odd, 800, 100, [exact](ops::CaseMemory& memory) {
+         DoubleArgs args{memory.normal({100}), memory.output({100})};
+         return ops::bind_op<DoubleArgs>("double", double_op, kDoubleTable, exact ? nullptr : double_ref,
+                                         args, {args.y});
+       }}};
+  std::set<std::string> failed;
+  for (const OpResult& r : run_ops({.filter = "double::fast"}, cases))
+    if (!r.ok) failed.insert(r.mode);
+  return failed;
+}
+
+TEST(OpRunner, NoticesFaults) {
+  using Modes = std::set<std::string>;
+  EXPECT_EQ(failed_modes(Fault::none, true), Modes{});
+  EXPECT_EQ(failed_modes(Fault::none, false), Modes{});
+  EXPECT_EQ(failed_modes(Fault::rounding, true), Modes{"ref"});
+  EXPECT_EQ(failed_modes(Fault::rounding, false), Modes{});  // within two units of the largest value
+  EXPECT_EQ(failed_modes(Fault::wrong_value, false), Modes{"ref"});
+  EXPECT_EQ(failed_modes(Fault::unwritten, false), Modes{"ref"});
+  EXPECT_EQ(failed_modes(Fault::past_the_end, false), Modes{"canary"});
+  EXPECT_EQ(failed_modes(Fault::before_the_start, false), Modes{"canary"});
+  EXPECT_TRUE(failed_modes(Fault::input, true).contains("canary"));
+  EXPECT_TRUE(failed_modes(Fault::threads, false).contains("bitwise"));
+  EXPECT_EQ(failed_modes(Fault::scratch, true), (Modes{"bitwise", "canary", "ref"}));
+}
+
+}  // namespace
+}  // namespace tachy
