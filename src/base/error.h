@@ -1,8 +1,8 @@
 // The one error type of the engine.
 //
-// Library code throws Error; nothing exits, aborts or prints. The edges translate once: the command line to an
-// exit code, a server to an HTTP status, Python to an exception. Texts read "op: expected X, got Y" and name
-// the file and the fix where there is one.
+// Library code throws Error; nothing exits, aborts or prints. The edges translate once: the command line to
+// an exit code, a server to an HTTP status, Python to an exception. Texts read "op: expected X, got Y" and
+// name the file and the fix where there is one.
 #pragma once
 
 #include <fmt/format.h>

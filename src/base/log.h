@@ -1,7 +1,7 @@
 // Logging to stderr through spdlog, and the TACHY_LOG switch.
 //
-// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's pick once, "plan" the memory plan,
-// "load" what is opened; "debug" is all of them. Warnings are always printed, each text once.
+// TACHY_LOG is a comma-separated list of topics: "dispatch" prints each op's pick once, "plan" the memory
+// plan, "load" what is opened; "debug" is all of them. Warnings are always printed, each text once.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@ namespace tachy {
 bool log_enabled(std::string_view topic);
 
 void log_line(std::string_view topic, std::string_view text);
-void warn_line(std::string_view text);       // once per distinct text
-void set_quiet(bool quiet);                  // drops warnings (tests, --quiet)
+void warn_line(std::string_view text);  // once per distinct text
+void set_quiet(bool quiet);             // drops warnings (tests, --quiet)
 
 template <class... Args>
 void log_topic(std::string_view topic, fmt::format_string<Args...> f, Args&&... args) {

@@ -2,8 +2,8 @@
 //
 // Work is a number of tiles whose size must not depend on the thread count; workers (and the calling thread)
 // take tiles from a shared counter, so results are bit-identical for any number of threads and a busy
-// neighbour process delays one tile, not a static share. Workers pin their OpenMP team size to one: the vendor
-// library runs single-threaded inside a tile and no OpenMP team is ever started.
+// neighbour process delays one tile, not a static share. Workers pin their OpenMP team size to one: the
+// vendor library runs single-threaded inside a tile and no OpenMP team is ever started.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class ThreadPool {
 
   int threads() const;
 
-  // Calls body(tile, worker) for each tile in [0, tiles), worker in [0, threads()). Returns when all are done.
-  // The first exception thrown by a body is rethrown here; remaining tiles are skipped. Calls made from
+  // Calls body(tile, worker) for each tile in [0, tiles), worker in [0, threads()). Returns when all are
+  // done. The first exception thrown by a body is rethrown here; remaining tiles are skipped. Calls made from
   // inside a body run inline. Not to be called from two threads at once.
   void run(int64_t tiles, const std::function<void(int64_t tile, int worker)>& body);
 
@@ -31,7 +31,8 @@ class ThreadPool {
   std::unique_ptr<State> state_;
 };
 
-// Processors this process may use: affinity mask and the container's CPU quota (cgroup v1 and v2), at least 1.
+// Processors this process may use: affinity mask and the container's CPU quota (cgroup v1 and v2), at
+// least 1.
 int available_processors();
 
 }  // namespace tachy

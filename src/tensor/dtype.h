@@ -45,8 +45,10 @@ inline float to_float(f8_e4m3_t v) {  // the "fn" variant: no infinities, NaN is
   const int exponent = (v.bits >> 3) & 15, mantissa = v.bits & 7;
   float magnitude;
   if (exponent == 15 && mantissa == 7) return std::bit_cast<float>(0x7fc00000u);
-  if (exponent == 0) magnitude = std::ldexp(static_cast<float>(mantissa), -9);
-  else magnitude = std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  if (exponent == 0)
+    magnitude = std::ldexp(static_cast<float>(mantissa), -9);
+  else
+    magnitude = std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
   return (v.bits & 0x80) ? -magnitude : magnitude;
 }
 

@@ -2,7 +2,8 @@
 //
 // Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables).
 // Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
-//         A measuring arena hands out tensors without storage: the same model code then yields the exact peak.
+//         A measuring arena hands out tensors without storage: the same model code then yields the exact
+//         peak.
 #pragma once
 
 #include <atomic>
@@ -48,7 +49,7 @@ class Buffer {
 
 class Arena {
  public:
-  Arena() = default;                        // measuring
+  Arena() = default;  // measuring
   explicit Arena(size_t capacity) : buffer_(capacity), capacity_(capacity), measuring_(false) {}
 
   bool measuring() const { return measuring_; }
@@ -91,7 +92,11 @@ struct Stream {
   Arena* arena = nullptr;
   ThreadPool* pool = nullptr;
   const std::atomic<bool>* cancel = nullptr;
+  uint64_t* flops = nullptr;  // a measure run counts the multiply-adds (times two) of its products here
 
+  void count_flops(double n) const {
+    if (flops && measuring()) *flops += static_cast<uint64_t>(n);
+  }
   bool measuring() const { return arena->measuring(); }
   int threads() const { return pool->threads(); }
   void throw_if_cancelled() const {

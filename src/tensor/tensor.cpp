@@ -48,8 +48,10 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
   int64_t resolved[kMaxDims], known = 1;
   int unknown = -1, n = 0;
   for (int64_t extent : shape) {
-    if (extent == -1) unknown = n;
-    else known *= extent;
+    if (extent == -1)
+      unknown = n;
+    else
+      known *= extent;
     resolved[n++] = extent;
   }
   if (unknown >= 0) resolved[unknown] = known ? numel() / known : 0;
@@ -61,8 +63,8 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
 
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
   const int a = normal_axis(axis, rank);
-  check(begin >= 0 && begin <= end && end <= dims[a], ErrorCode::internal, "tensor: slice [{}, {}) of extent {}",
-        begin, end, dims[a]);
+  check(begin >= 0 && begin <= end && end <= dims[a], ErrorCode::internal,
+        "tensor: slice [{}, {}) of extent {}", begin, end, dims[a]);
   Tensor out = *this;
   if (data) out.data = static_cast<char*>(data) + begin * strides[a] * dtype_size(dtype);
   out.dims[a] = end - begin;

@@ -31,8 +31,8 @@ struct Tensor {
   Tensor(void* data, DType dtype, std::initializer_list<int64_t> dims, Device device = Device::cpu)
       : Tensor(data, dtype, std::span<const int64_t>(dims.begin(), dims.size()), device) {}
 
-  bool defined() const { return rank > 0; }        // a default-made Tensor means "not given"
-  int64_t dim(int axis) const;                     // negative axes count from the end
+  bool defined() const { return rank > 0; }  // a default-made Tensor means "not given"
+  int64_t dim(int axis) const;               // negative axes count from the end
   int64_t stride(int axis) const;
   std::span<const int64_t> shape() const { return {dims, static_cast<size_t>(rank)}; }
   int64_t numel() const;
@@ -44,13 +44,13 @@ struct Tensor {
   template <class T>
   T* as() const;
 
-  Tensor view(std::initializer_list<int64_t> shape) const;      // contiguous only; one -1 allowed
-  Tensor slice(int axis, int64_t begin, int64_t end) const;     // [begin, end) along axis
-  Tensor select(int axis, int64_t index) const;                 // drops the axis
-  Tensor transpose(int a, int b) const;                         // swaps two axes, moves nothing
+  Tensor view(std::initializer_list<int64_t> shape) const;   // contiguous only; one -1 allowed
+  Tensor slice(int axis, int64_t begin, int64_t end) const;  // [begin, end) along axis
+  Tensor select(int axis, int64_t index) const;              // drops the axis
+  Tensor transpose(int a, int b) const;                      // swaps two axes, moves nothing
 };
 
-std::string shape_string(std::span<const int64_t> dims);                       // "[2, 3]"
+std::string shape_string(std::span<const int64_t> dims);  // "[2, 3]"
 inline std::string shape_string(const Tensor& t) { return shape_string(t.shape()); }
 bool same_shape(const Tensor& a, const Tensor& b);
 
@@ -61,27 +61,49 @@ void expect_dtype(const char* op, const char* name, const Tensor& t, DType dtype
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::f32; }
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::f64; }
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
 template <>
-constexpr DType dtype_of<bf16_t>() { return DType::bf16; }
+constexpr DType dtype_of<bf16_t>() {
+  return DType::bf16;
+}
 template <>
-constexpr DType dtype_of<f16_t>() { return DType::f16; }
+constexpr DType dtype_of<f16_t>() {
+  return DType::f16;
+}
 template <>
-constexpr DType dtype_of<f8_e4m3_t>() { return DType::f8_e4m3; }
+constexpr DType dtype_of<f8_e4m3_t>() {
+  return DType::f8_e4m3;
+}
 template <>
-constexpr DType dtype_of<f8_e5m2_t>() { return DType::f8_e5m2; }
+constexpr DType dtype_of<f8_e5m2_t>() {
+  return DType::f8_e5m2;
+}
 template <>
-constexpr DType dtype_of<int64_t>() { return DType::i64; }
+constexpr DType dtype_of<int64_t>() {
+  return DType::i64;
+}
 template <>
-constexpr DType dtype_of<int32_t>() { return DType::i32; }
+constexpr DType dtype_of<int32_t>() {
+  return DType::i32;
+}
 template <>
-constexpr DType dtype_of<int16_t>() { return DType::i16; }
+constexpr DType dtype_of<int16_t>() {
+  return DType::i16;
+}
 template <>
-constexpr DType dtype_of<int8_t>() { return DType::i8; }
+constexpr DType dtype_of<int8_t>() {
+  return DType::i8;
+}
 template <>
-constexpr DType dtype_of<uint8_t>() { return DType::u8; }
+constexpr DType dtype_of<uint8_t>() {
+  return DType::u8;
+}
 
 template <class T>
 T* Tensor::as() const {

@@ -1,0 +1,55 @@
+# The front door. Each target installs what it lacks (Debian packages, see tools/install_deps) and builds first.
+#   make demo [PROMPT="…"]   generate a video with the model that ships, into out/
+#   make build               the binary at build/tachyscope
+#   make test                all tests
+#   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
+#   make judge               the shipped model on the held-out captions, judged by a program
+#   make format, check-format, check-layers
+PROMPT ?= a red circle moves right over hills at day
+BUILD ?= build
+JOBS ?= $(shell nproc)
+CLANG_FORMAT ?= clang-format
+SOURCES = $(shell git ls-files 'src/*.h' 'src/*.cpp' 'apps/*.h' 'apps/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.h' 'examples/*.cpp' 'examples/*.c')
+
+.PHONY: demo build test test-reference judge deps configure check-layers format check-format install clean
+
+deps:
+	@tools/install_deps
+
+configure: deps
+	@cmake --preset cpu -B $(BUILD) $(CMAKE_FLAGS) > $(BUILD).configure.log 2>&1 || { cat $(BUILD).configure.log; exit 1; }
+	@rm -f $(BUILD).configure.log
+
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target tachyscope
+	@echo "built $(BUILD)/tachyscope"
+
+demo: build
+	@mkdir -p out
+	$(BUILD)/tachyscope generate "$(PROMPT)" -o out/demo.mp4
+	@echo "the video is out/demo.mp4 (open it in any browser); its settings are out/demo.json"
+
+test: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j 1
+
+test-reference: build
+	@tests/reference/run $(BUILD)/tachyscope
+
+judge: build
+	@tests/reference/run --judge $(BUILD)/tachyscope
+
+check-layers:
+	@tools/check_layers
+
+format:
+	@$(CLANG_FORMAT) -i $(SOURCES)
+
+check-format:
+	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
+
+install: build
+	@cmake --install $(BUILD)
+
+clean:
+	rm -rf $(BUILD) out

@@ -1,0 +1,224 @@
+// `tachyscope generate`: options to requests, frames to files, the settings of each run beside its output.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "commands.h"
+#include "generate_options.h"
+#include "media/video_writer.h"
+#include "progress.h"
+#include "settings.h"
+
+namespace tachy::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kLongRunSeconds = 3600;
+
+// "A red ball, rolling!" → "a-red-ball-rolling"; bytes outside ASCII letters and digits become dashes.
+std::string slug(const std::string& prompt) {
+  std::string out;
+  for (const char c : prompt) {
+    if (std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 128)
+      out += static_cast<char>(std::tolower(c));
+    else if (!out.empty() && out.back() != '-')
+      out += '-';
+    if (out.size() >= 48) break;
+  }
+  while (!out.empty() && out.back() == '-') out.pop_back();
+  return out.empty() ? "video" : out;
+}
+
+// clip.mp4 → clip-2.mp4 when a run makes several.
+fs::path numbered(const fs::path& path, size_t index, size_t count) {
+  if (count == 1) return path;
+  if (path.filename().empty()) return path / fmt::format("{}", index + 1) / "";
+  return path.parent_path() /
+         fmt::format("{}-{}{}", path.stem().string(), index + 1, path.extension().string());
+}
+
+fs::path settings_path(const fs::path& output) {
+  if (output.filename().empty()) return output / "settings.json";
+  fs::path path = output;
+  return path.replace_extension(".json");
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  const fs::path part = path.string() + ".part";
+  {
+    std::ofstream out(part, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.flush();
+    check(out.good(), ErrorCode::io, "cannot write {}", part.string());
+  }
+  std::error_code ec;
+  fs::rename(part, path, ec);
+  if (ec) {
+    fs::remove(part);
+    fail(ErrorCode::io, "cannot write {}: {}", path.string(), ec.message());
+  }
+}
+
+json plan_json(const VideoPlan& plan) {
+  json stages = json::array();
+  for (const StagePlan& s : plan.stages)
+    stages.push_back({{"stage", s.name},
+                      {"mapped_bytes", s.mapped_bytes},
+                      {"weight_bytes", s.weight_bytes},
+                      {"arena_bytes", s.arena_bytes},
+                      {"flops", s.flops},
+                      {"seconds", s.seconds}});
+  return {{"event", "plan"},
+          {"stages", stages},
+          {"shared_bytes", plan.shared_bytes},
+          {"peak_bytes", plan.peak_bytes},
+          {"seconds", plan.seconds}};
+}
+
+void print_plan(const VideoPlan& plan) {
+  fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}{:>12}\n", "stage", "file mapped", "in memory", "activations",
+             "TFLOP", "about");
+  for (const StagePlan& s : plan.stages)
+    fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14.3f}{:>12}\n", s.name, human_bytes(s.mapped_bytes),
+               human_bytes(s.weight_bytes), human_bytes(s.arena_bytes), s.flops / 1e12,
+               human_seconds(s.seconds));
+  fmt::print("peak {} beside the mapped file, about {} on this machine\n", human_bytes(plan.peak_bytes),
+             human_seconds(plan.seconds));
+}
+
+struct Job {
+  RunSettings settings;
+  fs::path output;
+};
+
+std::vector<Job> make_jobs(const GenerateOptions& o) {
+  RunSettings base;
+  if (!o.from.empty()) base = read_settings(o.from);
+  if (!o.model.empty()) base.model = o.model;
+  if (!o.init_latents.empty()) base.init_latents = o.init_latents;
+  o.apply(base.request);
+
+  std::vector<std::string> prompts = all_prompts(o);
+  if (prompts.empty() && !o.from.empty()) prompts = {base.request.prompt};
+  require(!prompts.empty(), "a prompt is needed: tachyscope generate \"a red circle moves right\"");
+  std::vector<uint64_t> seeds = o.seeds;
+  if (seeds.empty()) seeds = {base.request.seed};
+  const size_t count = prompts.size() * seeds.size();
+  require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
+          count);
+
+  std::vector<Job> jobs;
+  for (const std::string& prompt : prompts)
+    for (uint64_t seed : seeds) {
+      Job job{base, {}};
+      job.settings.request.prompt = prompt;
+      job.settings.request.seed = seed;
+      job.output = o.output.empty() ? fs::path(fmt::format("{}-{}.mp4", slug(prompt), seed))
+                                    : numbered(o.output, jobs.size(), count);
+      jobs.push_back(std::move(job));
+    }
+  return jobs;
+}
+
+void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
+  const auto start = std::chrono::steady_clock::now();
+  VideoRequest request = job.settings.request;
+  if (!job.settings.init_latents.empty())
+    request.init_latents = read_latents(job.settings.init_latents).values;
+
+  const VideoPlan plan = engine.plan(request);
+  if (o.plan) {
+    if (o.json)
+      fmt::print("{}\n", plan_json(plan).dump());
+    else
+      print_plan(plan);
+    return;
+  }
+  if (plan.seconds > kLongRunSeconds)
+    warn("this run will take about {} on this machine; ctrl-C stops it cleanly", human_seconds(plan.seconds));
+
+  // The settings with every default filled in go into the file, so that the run can be repeated from it.
+  VideoRequest filled = request;
+  const VideoRequest& d = engine.defaults();
+  if (!filled.negative_prompt) filled.negative_prompt = d.negative_prompt;
+  if (!filled.width) filled.width = d.width;
+  if (!filled.height) filled.height = d.height;
+  if (!filled.frames) filled.frames = d.frames;
+  if (!filled.fps) filled.fps = d.fps;
+  if (!filled.steps) filled.steps = d.steps;
+  if (!filled.guidance) filled.guidance = d.guidance;
+  if (!filled.shift) filled.shift = d.shift;
+  if (!filled.sampler) filled.sampler = d.sampler;
+  if (!filled.grid) filled.grid = d.grid;
+  const json settings = to_json({filled, job.settings.model, job.settings.init_latents});
+
+  VideoOptions video{
+      .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
+  auto writer =
+      VideoWriter::open(job.output, *filled.width, *filled.height, video);  // fails before hours are spent
+  ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
+  VideoCallbacks callbacks{.cancel = &g_cancel};
+  callbacks.progress = [&](const Progress& p) { progress.update(p); };
+  callbacks.frame = [&](const RgbImage& image, int64_t) {
+    writer->write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+  };
+  if (!o.preview.empty())
+    callbacks.preview = [&](const RgbImage& image, int) {
+      write_png(o.preview, {image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+    };
+  if (!o.save_latents.empty())
+    callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
+      write_latents(o.save_latents, values, shape);
+    };
+  engine.generate(request, callbacks);
+  writer->finish();
+  write_text(settings_path(job.output), settings.dump(2) + "\n");
+  progress.clear();
+
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (o.json)
+    fmt::print(
+        "{}\n",
+        json{{"event", "done"}, {"output", job.output.string()}, {"seconds", seconds}, {"settings", settings}}
+            .dump());
+  else if (!o.quiet)
+    fmt::print("{} ({} frames of {}x{}, seed {}, {})\n", job.output.string(), *filled.frames, *filled.width,
+               *filled.height, filled.seed, human_seconds(seconds));
+  std::fflush(stdout);
+}
+
+int run(const GenerateOptions& o) {
+  set_quiet(o.quiet);
+  std::vector<Job> jobs = make_jobs(o);
+  const std::string model = jobs.front().settings.model;
+  Engine engine(model.empty() ? shipped_model() : fs::path(model),
+                {.threads = o.threads, .weights = o.weights, .keep_loaded = jobs.size() > 1});
+  for (Job& job : jobs) run_job(engine, o, job);
+  return 0;
+}
+
+}  // namespace
+
+Command add_generate(CLI::App& app) {
+  auto* sub = app.add_subcommand("generate", "make a video from a prompt");
+  auto options = std::make_shared<GenerateOptions>();
+  register_options(*sub, *options);
+  sub->footer(
+      "Examples:\n"
+      "  tachyscope generate \"a red circle moves right\"\n"
+      "  tachyscope generate \"a cat on a skateboard\" --model Wan2.1-T2V-1.3B-Diffusers --size 832x480 "
+      "--seed 7 -o cat.mp4\n"
+      "  tachyscope generate --from cat.json -o again.mp4        (the same frames, bit for bit)\n"
+      "  tachyscope generate \"a cat\" --model Wan2.1-T2V-14B --plan  (memory and time, then stop)");
+  return [options] { return run(*options); };
+}
+
+}  // namespace tachy::cli

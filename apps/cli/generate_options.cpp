@@ -1,0 +1,127 @@
+#include "generate_options.h"
+
+#include <fstream>
+
+namespace tachy::cli {
+namespace {
+
+// "832x480" or the original repository's "832*480".
+void parse_size(const std::string& text, int& width, int& height) {
+  const size_t cross = text.find_first_of("x*X");
+  size_t used_w = 0, used_h = 0;
+  try {
+    require(cross != std::string::npos, "");
+    width = std::stoi(text.substr(0, cross), &used_w);
+    height = std::stoi(text.substr(cross + 1), &used_h);
+    require(used_w == cross && used_h == text.size() - cross - 1 && width > 0 && height > 0, "");
+  } catch (const std::exception&) {
+    fail(ErrorCode::invalid_argument, "--size: expected WIDTHxHEIGHT such as 832x480, got '{}'", text);
+  }
+}
+
+}  // namespace
+
+void GenerateOptions::apply(VideoRequest& r) const {
+  if (!size.empty()) {
+    int w = 0, h = 0;
+    parse_size(size, w, h);
+    r.width = w, r.height = h;
+  }
+  if (negative_prompt) r.negative_prompt = negative_prompt;
+  if (width) r.width = width;
+  if (height) r.height = height;
+  if (frames) r.frames = frames;
+  if (fps) r.fps = fps;
+  if (steps) r.steps = steps;
+  if (guidance) r.guidance = guidance;
+  if (shift) r.shift = shift;
+  if (sampler) r.sampler = sampler;
+  if (grid) r.grid = grid;
+  if (rng) r.rng = *rng;
+  if (rng_multiprocessors) r.rng_multiprocessors = *rng_multiprocessors;
+  if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
+}
+
+void register_options(CLI::App& app, GenerateOptions& o) {
+  app.add_option("prompt,-p,--prompt", o.prompts, "what the video should show (repeat for several videos)");
+  app.add_option("--prompt-file,--prompt_file", o.prompt_file, "a file with one prompt a line");
+  app.add_option("-n,--negative-prompt,--negative_prompt,--n_prompt", o.negative_prompt,
+                 "what it should not show");
+  app.add_option("-m,--model,--ckpt_dir,--model-path", o.model,
+                 "model folder, diffusers or original Wan layout (default: the one that ships)");
+  app.add_option("-o,--output,--save_file,--output-path", o.output,
+                 "out.mp4, .webm, .gif, .png (one frame), name_%04d.png or folder/ (default: made from the "
+                 "prompt, .mp4)");
+
+  const char* video = "Video";
+  app.add_option("--size", o.size, "WIDTHxHEIGHT in pixels")->group(video);
+  app.add_option("-W,--width", o.width, "width in pixels")->group(video);
+  app.add_option("-H,--height", o.height, "height in pixels")->group(video);
+  app.add_option("-f,--frames,--num-frames,--num_frames,--frame_num,--video-frames", o.frames,
+                 "number of frames, 4n + 1")
+      ->group(video);
+  app.add_option("--fps", o.fps, "frames a second of the file")->group(video);
+  app.add_option("--crf", o.crf,
+                 "quality of mp4 (0-51, default 16) and webm (0-63, default 24); lower is better")
+      ->group(video);
+
+  const char* sampling = "Sampling";
+  app.add_option("--steps,--num-inference-steps,--num_inference_steps,--sample_steps,--sampling-steps",
+                 o.steps, "denoising steps")
+      ->group(sampling);
+  app.add_option("-g,--guidance,--guidance-scale,--guidance_scale,--cfg-scale,--sample_guide_scale",
+                 o.guidance, "guidance scale; 1 or less: none, at half the cost")
+      ->group(sampling);
+  app.add_option("--shift,--flow-shift,--flow_shift,--sample_shift", o.shift, "shift of the flow schedule")
+      ->group(sampling);
+  app.add_option("--sampler,--scheduler,--sampling-method,--sample_solver", o.sampler,
+                 "unipc, euler, dpm++, lcm or a list of a distilled model such as lightx2v-4")
+      ->group(sampling);
+  app.add_option("--grid", o.grid,
+                 "whose sigmas and timesteps: diffusers or original (default: by the model's layout)")
+      ->group(sampling);
+  app.add_option("-s,--seed,--base_seed", o.seeds,
+                 "seed of the noise, as in PyTorch (default 0; repeat for several videos)")
+      ->group(sampling);
+  app.add_option("--rng", o.rng, "which torch generator the seed means: cpu or cuda")->group(sampling);
+  app.add_option("--rng-multiprocessors", o.rng_multiprocessors,
+                 "multiprocessors of the GPU that --rng cuda imitates (default 132)")
+      ->group(sampling);
+  app.add_option("--max-sequence-length,--max_sequence_length", o.max_text_tokens,
+                 "text rows the model sees (default 512)")
+      ->group(sampling);
+  app.add_option("--init-latents", o.init_latents,
+                 "start from these latents (.safetensors, 'latents') instead of noise")
+      ->group(sampling);
+  app.add_option("--save-latents", o.save_latents, "write the final latents here (.safetensors)")
+      ->group(sampling);
+
+  const char* running = "Running";
+  app.add_option("-t,--threads", o.threads,
+                 "threads (default: all this process may use); any number gives the same frames")
+      ->group(running);
+  app.add_option("--weights", o.weights, "packed (float32 copies: faster), mapped (less memory) or auto")
+      ->group(running);
+  app.add_option("--preview", o.preview, "write the latents as a small PNG here after each step")
+      ->group(running);
+  app.add_option("--from", o.from, "repeat a run: its .json, or the video itself; other options override it")
+      ->group(running);
+  app.add_flag("--plan", o.plan, "print memory and predicted time of each stage, then stop")->group(running);
+  app.add_flag("--json", o.json, "print JSON lines instead of text")->group(running);
+  app.add_flag("-q,--quiet", o.quiet, "print nothing but errors")->group(running);
+}
+
+std::vector<std::string> all_prompts(const GenerateOptions& o) {
+  std::vector<std::string> out = o.prompts;
+  if (o.prompt_file.empty()) return out;
+  std::ifstream in(o.prompt_file);
+  check(in.good(), ErrorCode::not_found, "--prompt-file: cannot read {}", o.prompt_file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") != std::string::npos && line[0] != '#') out.push_back(line);
+  }
+  require(!out.empty(), "--prompt-file: {} holds no prompt", o.prompt_file);
+  return out;
+}
+
+}  // namespace tachy::cli

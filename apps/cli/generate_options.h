@@ -1,0 +1,34 @@
+// The options of `tachyscope generate`, with peers' spellings as aliases.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/tachyscope.h"
+
+namespace tachy::cli {
+
+struct GenerateOptions {
+  std::vector<std::string> prompts;
+  std::string prompt_file, model, size, output, from, init_latents, save_latents, preview;
+  std::optional<std::string> negative_prompt, sampler, grid, rng;
+  std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
+  std::optional<double> fps, guidance, shift;
+  std::vector<uint64_t> seeds;
+  int threads = 0, crf = -1;
+  std::string weights = "auto";
+  bool plan = false, json = false, quiet = false;
+
+  // Overlays what was given on `base` (defaults, or the settings of --from).
+  void apply(VideoRequest& base) const;
+};
+
+void register_options(CLI::App& app, GenerateOptions& options);
+
+// Prompts of the command line and of --prompt-file (one a line; empty lines and lines that begin with # are
+// skipped).
+std::vector<std::string> all_prompts(const GenerateOptions& options);
+
+}  // namespace tachy::cli

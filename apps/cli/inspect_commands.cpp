@@ -1,0 +1,144 @@
+// `tachyscope info` and `tachyscope stage`.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/tachyscope.h"
+#include "base/env.h"
+#include "commands.h"
+
+namespace tachy::cli {
+namespace {
+
+using nlohmann::json;
+
+struct InfoOptions {
+  std::string model, size;
+  std::optional<int> width, height, frames;
+  bool json = false;
+};
+
+json options_json(const std::vector<std::pair<std::string, std::string>>& options) {
+  json out = json::object();
+  for (const auto& [key, value] : options) out[key] = value;
+  return out;
+}
+
+int run_info(const InfoOptions& o) {
+  const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
+  const ModelInfo info = describe_model(model);
+  std::optional<VideoPlan> plan;
+  if (info.kind == "text-to-video" || info.kind == "text-and-image-to-video") {
+    Engine engine(model);
+    VideoRequest request;
+    request.prompt = "a prompt of ordinary length, for the memory of its keys and values";
+    request.width = o.width, request.height = o.height, request.frames = o.frames;
+    plan = engine.plan(request);
+  }
+  if (o.json) {
+    json components = json::array();
+    for (const ComponentInfo& c : info.components)
+      components.push_back({{"name", c.name},
+                            {"file", c.file},
+                            {"parameters", c.parameters},
+                            {"bytes", c.bytes},
+                            {"tensors", c.tensors},
+                            {"dtypes", c.dtypes},
+                            {"options", options_json(c.options)}});
+    json out = {{"path", info.path},
+                {"kind", info.kind},
+                {"layout", info.layout},
+                {"components", components},
+                {"defaults", options_json(info.defaults)}};
+    if (plan) out["peak_bytes"] = plan->peak_bytes, out["seconds"] = plan->seconds;
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  fmt::print("{}: {} model, {} layout\n", info.path, info.kind, info.layout);
+  for (const ComponentInfo& c : info.components) {
+    fmt::print("\n{}: {:.1f} M parameters, {}, {}\n", c.name, static_cast<double>(c.parameters) / 1e6,
+               human_bytes(c.bytes), fmt::join(c.dtypes, ", "));
+    fmt::print("  {}\n", c.file);
+    for (const auto& [key, value] : c.options) fmt::print("  {:<16}{}\n", key, value);
+  }
+  fmt::print("\ndefaults\n");
+  for (const auto& [key, value] : info.defaults) fmt::print("  {:<16}{}\n", key, value);
+  if (plan)
+    fmt::print("\nat {} x {}, {} frames: peak {} beside the mapped files, about {} on this machine\n",
+               o.width ? fmt::format("{}", *o.width) : "default width",
+               o.height ? fmt::format("{}", *o.height) : "default height",
+               o.frames ? fmt::format("{}", *o.frames) : "default", human_bytes(plan->peak_bytes),
+               human_seconds(plan->seconds));
+  return 0;
+}
+
+}  // namespace
+
+Command add_info(CLI::App& app) {
+  auto* sub = app.add_subcommand("info", "what a model folder holds, and the memory it needs at a size");
+  auto o = std::make_shared<InfoOptions>();
+  sub->add_option("model,-m,--model", o->model, "model folder (default: the one that ships)");
+  sub->add_option("-W,--width", o->width, "width in pixels");
+  sub->add_option("-H,--height", o->height, "height in pixels");
+  sub->add_option("-f,--frames,--num-frames", o->frames, "number of frames, 4n + 1");
+  sub->add_flag("--json", o->json, "print JSON");
+  return [o] { return run_info(*o); };
+}
+
+Command add_stage(CLI::App& app) {
+  std::string names;
+  for (const auto& name : stage_names()) names += (names.empty() ? "" : ", ") + name;
+  auto* sub =
+      app.add_subcommand("stage", "run one stage on given tensors, to compare with other implementations");
+  auto o = std::make_shared<StageRequest>();
+  auto shape = std::make_shared<std::string>();
+  auto weights = std::make_shared<std::string>("packed");
+  sub->add_option("name", o->name, names)->required();
+  sub->add_option("-m,--model", o->model, "component folder (config.json + safetensors) or a whole model");
+  sub->add_option("--in", o->input, "input tensors (.safetensors)");
+  sub->add_option("--out", o->output, "output tensors (.safetensors)")->required();
+  sub->add_option("-p,--prompt", o->prompt, "tokenize: the text");
+  sub->add_option("--max-sequence-length", o->max_text_tokens, "tokenize: padded length")
+      ->check(CLI::Range(1, 4096));
+  sub->add_option("--sampler", o->sampler, "sampler: unipc, euler, dpm++, lcm, or a few-step list");
+  sub->add_option("--grid", o->grid, "sampler: diffusers or original");
+  sub->add_option("--steps", o->steps, "sampler: steps")->check(CLI::Range(1, 1000));
+  sub->add_option("--shift", o->shift, "sampler: shift of the flow schedule");
+  sub->add_option("-s,--seed", o->seed, "noise: seed");
+  sub->add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14");
+  sub->add_option("--rng", o->rng, "noise: cpu or cuda");
+  sub->add_option("--rng-multiprocessors", o->rng_multiprocessors,
+                  "noise: multiprocessors of the GPU that --rng cuda imitates");
+  sub->add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
+  sub->add_option("--weights", *weights, "packed or mapped")->check(CLI::IsMember({"packed", "mapped"}));
+  sub->add_option("-t,--threads", o->threads, "threads")->check(CLI::Range(0, 1024));
+  sub->footer(
+      "Tensors (names as in diffusers):\n"
+      "  tokenize       --prompt TEXT        -> input_ids, attention_mask [1, 512]\n"
+      "  text-encoder   input_ids, attention_mask [B, L]            -> last_hidden_state [B, L, d]\n"
+      "  transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens],\n"
+      "                 encoder_hidden_states [B, n, d], encoder_hidden_states_image [B, m, d] -> sample\n"
+      "  vae-encode     video [B, 3, T, H, W] in [-1, 1]            -> mean, logvar\n"
+      "  vae-decode     latents [B, z, T, h, w], un-normalised      -> decoded [B, 3, T, H, W]\n"
+      "  sampler        --sampler --grid --shift --steps            -> sigmas, timesteps\n"
+      "  noise          --seed --shape --rng                        -> noise");
+  return [o, shape, weights] {
+    for (const std::string& part : split(*shape, ',')) {
+      try {
+        size_t used = 0;
+        o->shape.push_back(std::stoll(part, &used));
+        require(used == part.size(), "");
+      } catch (const std::exception&) {
+        fail(ErrorCode::invalid_argument, "--shape: expected whole numbers separated by commas, got '{}'",
+             *shape);
+      }
+    }
+    o->pack_weights = *weights == "packed";
+    o->cancel = &g_cancel;
+    run_stage(*o);
+    return 0;
+  };
+}
+
+}  // namespace tachy::cli

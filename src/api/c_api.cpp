@@ -1,0 +1,101 @@
+#include <atomic>
+#include <new>
+
+#include "api/exit_code.h"
+#include "api/tachyscope.h"
+#include "api/tachyscope_c.h"
+
+struct tachyscope_engine {
+  tachy::Engine engine;
+  std::atomic<bool> cancel{false};
+};
+
+namespace {
+
+thread_local std::string g_last_error;
+
+template <class Body>
+int guarded(Body&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const tachy::Error& e) {
+    g_last_error = e.message();
+    return tachy::exit_code(e.code());
+  } catch (const std::bad_alloc&) {
+    g_last_error = "out of memory";
+    return tachy::exit_code(tachy::ErrorCode::out_of_memory);
+  } catch (const std::exception& e) {
+    g_last_error = e.what();
+    return tachy::exit_code(tachy::ErrorCode::internal);
+  }
+}
+
+tachy::VideoRequest convert(const tachyscope_request* in) {
+  tachy::require(in && in->prompt, "request: a prompt is needed");
+  tachy::VideoRequest out;
+  out.prompt = in->prompt;
+  if (in->negative_prompt) out.negative_prompt = in->negative_prompt;
+  if (in->width > 0) out.width = in->width;
+  if (in->height > 0) out.height = in->height;
+  if (in->frames > 0) out.frames = in->frames;
+  if (in->steps > 0) out.steps = in->steps;
+  if (in->guidance >= 0) out.guidance = in->guidance;
+  if (in->shift > 0) out.shift = in->shift;
+  out.seed = in->seed;
+  return out;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* tachyscope_version(void) {
+  static const std::string text = tachy::version();
+  return text.c_str();
+}
+
+const char* tachyscope_last_error(void) { return g_last_error.c_str(); }
+
+int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out) {
+  return guarded([&] {
+    tachy::require(model_folder && out, "load: a folder and a place for the engine are needed");
+    *out = new tachyscope_engine{tachy::Engine(model_folder, {.threads = threads, .keep_loaded = true})};
+  });
+}
+
+void tachyscope_free(tachyscope_engine* engine) { delete engine; }
+
+int tachyscope_plan(tachyscope_engine* engine, const tachyscope_request* request,
+                    tachyscope_plan_result* out) {
+  return guarded([&] {
+    tachy::require(engine && out, "plan: an engine and a place for the result are needed");
+    const tachy::VideoPlan plan = engine->engine.plan(convert(request));
+    *out = {plan.peak_bytes, plan.seconds};
+  });
+}
+
+int tachyscope_generate(tachyscope_engine* engine, const tachyscope_request* request,
+                        tachyscope_frame_fn frame, tachyscope_progress_fn progress, void* user) {
+  return guarded([&] {
+    tachy::require(engine != nullptr, "generate: an engine is needed");
+    engine->cancel = false;
+    tachy::VideoCallbacks callbacks{.cancel = &engine->cancel};
+    if (frame)
+      callbacks.frame = [&](const tachy::RgbImage& image, int64_t index) {
+        if (frame(user, image.rgb.data(), image.width, image.height, index)) engine->cancel = true;
+      };
+    if (progress)
+      callbacks.progress = [&](const tachy::Progress& p) {
+        progress(user, p.stage.c_str(), p.done, p.total, p.eta_seconds);
+      };
+    engine->engine.generate(convert(request), callbacks);
+    if (engine->cancel) tachy::fail(tachy::ErrorCode::cancelled, "cancelled");
+  });
+}
+
+void tachyscope_cancel(tachyscope_engine* engine) {
+  if (engine) engine->cancel = true;
+}
+
+}  // extern "C"

@@ -1,0 +1,87 @@
+#include "api/tachyscope.h"
+#include "base/env.h"
+#include "pipelines/text_to_video.h"
+#include "weights/safetensors.h"
+
+namespace tachy {
+namespace {
+
+WeightMode parse_weights(const std::string& name) {
+  if (name == "auto") return WeightMode::automatic;
+  if (name == "packed") return WeightMode::packed;
+  if (name == "mapped") return WeightMode::mapped;
+  fail(ErrorCode::invalid_argument, "--weights: expected auto, packed or mapped, got '{}'", name);
+}
+
+}  // namespace
+
+struct Engine::State {
+  State(ModelBundle model, const TextToVideo::Options& options) : pipeline(std::move(model), options) {}
+  TextToVideo pipeline;
+};
+
+Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
+  require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
+          options.threads);
+  state_ = std::make_unique<State>(ModelBundle::open(model),
+                                   TextToVideo::Options{.threads = options.threads,
+                                                        .weights = parse_weights(options.weights),
+                                                        .keep_loaded = options.keep_loaded});
+}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
+int Engine::threads() const { return state_->pipeline.threads(); }
+const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
+VideoPlan Engine::plan(const VideoRequest& request) { return state_->pipeline.plan(request); }
+ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks) {
+  return state_->pipeline.generate(request, callbacks);
+}
+
+std::string version() { return TACHY_VERSION; }
+
+std::filesystem::path shipped_model() {
+  std::vector<std::filesystem::path> places;
+  if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty())
+    places.push_back(std::filesystem::path(dir) / "sprites");
+  std::error_code ec;
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe", ec);
+  if (!ec) {
+    const auto folder = executable.parent_path();
+    places.push_back(folder / "../models/sprites");                   // a build folder inside the source tree
+    places.push_back(folder / "../share/tachyscope/models/sprites");  // installed
+    places.push_back(folder / "models/sprites");                      // a relocatable package
+  }
+  std::string looked;
+  for (const auto& place : places) {
+    if (std::filesystem::exists(place / "model_index.json", ec))
+      return std::filesystem::weakly_canonical(place, ec);
+    looked += (looked.empty() ? "" : ", ") + place.lexically_normal().string();
+  }
+  fail(ErrorCode::not_found,
+       "no model given and the one that ships was not found (looked at {}): pass --model FOLDER", looked);
+}
+
+LatentFile read_latents(const std::filesystem::path& path) {
+  const auto source = open_weights(path);
+  const TensorSource::Entry* entry = source->find("latents");
+  check(entry && entry->dtype == DType::f32, ErrorCode::invalid_argument,
+        "{}: expected a float32 tensor named 'latents'", path.string());
+  LatentFile out;
+  out.shape = entry->dims;
+  if (out.shape.size() == 5 && out.shape[0] == 1) out.shape.erase(out.shape.begin());
+  require(out.shape.size() == 4, "{}: 'latents' is {}, expected [z, T, h, w]", path.string(),
+          shape_string(entry->dims));
+  const Scope scope(source);
+  const Tensor t = scope.tensor("latents", std::span<const int64_t>(entry->dims));
+  out.values.assign(t.as<float>(), t.as<float>() + t.numel());
+  return out;
+}
+
+void write_latents(const std::filesystem::path& path, std::span<const float> values,
+                   std::span<const int64_t> shape) {
+  write_safetensors(path, {{"latents", Tensor(const_cast<float*>(values.data()), DType::f32, shape)}});
+}
+
+}  // namespace tachy

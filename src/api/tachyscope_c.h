@@ -1,0 +1,47 @@
+/* The C interface of Tachyscope, for other languages. Every call returns 0 or an error code (the numbers of
+ * `tachyscope`'s exit codes); tachyscope_last_error() has the text of the calling thread's last failure. */
+#ifndef TACHYSCOPE_C_H
+#define TACHYSCOPE_C_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tachyscope_engine tachyscope_engine;
+
+/* Zero or negative numbers (and null pointers) mean the model's default; guidance and shift: negative. */
+typedef struct {
+  const char* prompt;
+  const char* negative_prompt;
+  int32_t width, height, frames, steps;
+  double guidance, shift;
+  uint64_t seed;
+} tachyscope_request;
+
+/* rgb: [height, width, 3], valid during the call. Return non-zero to cancel. */
+typedef int (*tachyscope_frame_fn)(void* user, const uint8_t* rgb, int32_t width, int32_t height,
+                                   int64_t index);
+typedef void (*tachyscope_progress_fn)(void* user, const char* stage, int64_t done, int64_t total,
+                                       double eta_seconds);
+
+typedef struct {
+  uint64_t peak_bytes;
+  double seconds;
+} tachyscope_plan_result;
+
+const char* tachyscope_version(void);
+const char* tachyscope_last_error(void);
+int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out);
+void tachyscope_free(tachyscope_engine* engine);
+int tachyscope_plan(tachyscope_engine* engine, const tachyscope_request* request,
+                    tachyscope_plan_result* out);
+int tachyscope_generate(tachyscope_engine* engine, const tachyscope_request* request,
+                        tachyscope_frame_fn frame, tachyscope_progress_fn progress, void* user);
+void tachyscope_cancel(tachyscope_engine* engine); /* from any thread; the running generate returns 130 */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

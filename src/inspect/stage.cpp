@@ -1,0 +1,350 @@
+#include "inspect/stage.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "ops/elementwise/elementwise.h"
+#include "pipelines/stages.h"
+#include "samplers/sampler.h"
+#include "tensor/random.h"
+#include "text/clean_prompt.h"
+#include "text/tokenizer.h"
+#include "weights/rename.h"
+#include "weights/safetensors.h"
+
+namespace tachy {
+namespace {
+
+// A run's inputs and outputs by name; owns the copies.
+class StageIo {
+ public:
+  explicit StageIo(const StageRequest& request) : request_(request) {
+    if (!request.input.empty()) source_ = open_weights(request.input);
+  }
+
+  bool has(std::string_view name) const { return source_ && source_->has(name); }
+
+  // A float input widened to float32, or an integer one as i64.
+  Tensor input(const std::string& name, int rank_min, int rank_max) {
+    const TensorSource::Entry* entry = source_ ? source_->find(name) : nullptr;
+    check(entry != nullptr, ErrorCode::not_found, "stage {}: --in {} has no tensor '{}'", request_.name,
+          request_.input.empty() ? "(not given)" : request_.input.string(), name);
+    const int rank = static_cast<int>(entry->dims.size());
+    require(rank >= rank_min && rank <= rank_max, "stage {}: '{}' has shape {}: expected {} dims",
+            request_.name, name, shape_string(entry->dims),
+            rank_min == rank_max ? fmt::format("{}", rank_min) : fmt::format("{} to {}", rank_min, rank_max));
+    for (int64_t extent : entry->dims)
+      require(extent > 0, "stage {}: '{}' is empty: {}", request_.name, name, shape_string(entry->dims));
+    const Scope scope(source_);
+    const Tensor raw = scope.tensor(name, std::span<const int64_t>(entry->dims));
+    keep_.push_back(scope.keep());
+    return is_float(entry->dtype) ? to_f32(raw) : to_i64(raw, name);
+  }
+
+  Tensor allocate(DType dtype, std::span<const int64_t> dims) {
+    Tensor shape(nullptr, dtype, dims);
+    return buffers_.emplace_back(static_cast<size_t>(shape.bytes())).tensor(dtype, dims);
+  }
+  Tensor output(const std::string& name, DType dtype, std::initializer_list<int64_t> dims) {
+    const Tensor t = allocate(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
+    outputs_.push_back({name, t});
+    return t;
+  }
+
+  // Gives the output made last another shape of the same size.
+  void reshape_last(std::span<const int64_t> dims) {
+    Tensor& t = outputs_.back().tensor;
+    t = Tensor(t.data, t.dtype, dims);
+  }
+
+  void write() {
+    for (const NamedTensor& out : outputs_)
+      if (out.tensor.dtype == DType::f32) {
+        const float* values = out.tensor.as<float>();
+        check(std::all_of(values, values + out.tensor.numel(), [](float v) { return std::isfinite(v); }),
+              ErrorCode::numerical, "stage {}: '{}' holds NaN or Inf", request_.name, out.name);
+      }
+    write_safetensors(request_.output, outputs_, {{"stage", request_.name}});
+  }
+
+ private:
+  Tensor to_f32(const Tensor& raw) {
+    const Tensor out = allocate(DType::f32, raw.shape());
+    auto* y = out.as<float>();
+    if (raw.dtype == DType::f64) {
+      for (int64_t i = 0; i < raw.numel(); ++i) y[i] = static_cast<float>(raw.as<double>()[i]);
+      return out;
+    }
+    ThreadPool pool(1);
+    Arena arena(1 << 16);
+    Stream stream{.arena = &arena, .pool = &pool};
+    ops::widen(raw, out, stream);
+    return out;
+  }
+  Tensor to_i64(const Tensor& raw, const std::string& name) {
+    const Tensor out = allocate(DType::i64, raw.shape());
+    auto* y = out.as<int64_t>();
+    for (int64_t i = 0; i < raw.numel(); ++i) {
+      switch (raw.dtype) {
+        case DType::i64:
+          y[i] = raw.as<int64_t>()[i];
+          break;
+        case DType::i32:
+          y[i] = raw.as<int32_t>()[i];
+          break;
+        case DType::boolean:
+        case DType::u8:
+          y[i] = static_cast<const uint8_t*>(raw.data)[i];
+          break;
+        default:
+          fail(ErrorCode::invalid_argument, "stage {}: '{}' has dtype {}", request_.name, name,
+               dtype_name(raw.dtype));
+      }
+    }
+    return out;
+  }
+
+  const StageRequest& request_;
+  std::shared_ptr<TensorSource> source_;
+  std::vector<std::shared_ptr<const void>> keep_;
+  std::vector<Buffer> buffers_;
+  std::vector<NamedTensor> outputs_;
+};
+
+// body(stream, plan_only) runs twice: measured, then for real in an arena of the measured size.
+void run_planned(const StageRequest& request, const std::function<void(Stream&, bool)>& body) {
+  ThreadPool pool(request.threads > 0 ? request.threads : available_processors());
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool, .cancel = request.cancel};
+  body(stream, true);
+  Arena arena(std::max<size_t>(measure.peak(), 1));
+  stream.arena = &arena;
+  body(stream, false);
+}
+
+void run_text_encoder(const StageRequest& request, StageIo& io) {
+  const TextEncoderFiles files = open_text_encoder(request.model);
+  const Tensor ids = io.input("input_ids", 2, 2);
+  expect_dtype("stage text-encoder", "input_ids", ids, DType::i64);
+  const Tensor mask = io.has("attention_mask") ? io.input("attention_mask", 2, 2) : Tensor();
+  const Tensor out =
+      io.output("last_hidden_state", DType::f32, {ids.dim(0), ids.dim(1), files.config.d_model});
+  run_planned(request, [&](Stream& stream, bool plan_only) {
+    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+    const auto model = load_component(
+        files.source, "text encoder", {"encoder.embed_tokens."},
+        [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, files.config, store); });
+    model->forward(ids, mask, out, stream);
+  });
+}
+
+// Rows at the end that are all zero: what diffusers pads the text with. They collapse to one key.
+int64_t real_rows(const Tensor& text) {
+  const int64_t width = text.dim(1);
+  int64_t rows = text.dim(0);
+  const float* data = text.as<float>();
+  while (rows > 0 &&
+         std::all_of(data + (rows - 1) * width, data + rows * width, [](float v) { return v == 0; }))
+    --rows;
+  // A single padding row has nothing to collapse with; the context needs a row even for an all-zero text.
+  return std::max<int64_t>(text.dim(0) - rows > 1 ? rows : text.dim(0), 1);
+}
+
+void run_transformer(const StageRequest& request, StageIo& io) {
+  TransformerFiles files = open_transformer(request.model);
+  if (request.sinusoid) {
+    require(*request.sinusoid == "diffusers" || *request.sinusoid == "original",
+            "--sinusoid: expected diffusers or original, got '{}'", *request.sinusoid);
+    files.config.sinusoid = *request.sinusoid == "original" ? Sinusoid::original : Sinusoid::diffusers;
+  }
+  const WanConfig& c = files.config;
+  const Tensor x = io.input("hidden_states", 5, 5);
+  const int64_t batch = x.dim(0);
+  Tensor time = io.input("timestep", 1, 2);
+  const Tensor text = io.input("encoder_hidden_states", 3, 3);
+  expect_shape("stage transformer", "encoder_hidden_states", text, {batch, -1, c.text_dim});
+  Tensor image;
+  if (io.has("encoder_hidden_states_image")) {
+    require(c.image_branch(),
+            "stage transformer: encoder_hidden_states_image given, but the model has no image branch");
+    image = io.input("encoder_hidden_states_image", 3, 3);
+    image = image.view({batch, -1, c.image_dim});  // first-last-frame models give both images as batch items
+  }
+  expect_shape("stage transformer", "hidden_states", x, {batch, c.in_channels, -1, -1, -1});
+  const int64_t tokens = x.dim(2) / c.patch_t * (x.dim(3) / c.patch_h) * (x.dim(4) / c.patch_w);
+  const bool per_token = time.rank == 2;
+  if (per_token)
+    expect_shape("stage transformer", "timestep", time, {batch, tokens});
+  else
+    expect_shape("stage transformer", "timestep", time, {batch});
+
+  // Distinct timesteps become rows, tokens point at theirs.
+  std::map<double, int32_t> index;
+  std::vector<double> timesteps;
+  const Tensor row = io.allocate(DType::i32, std::array{batch * tokens});
+  for (int64_t i = 0; i < batch * tokens; ++i) {
+    const int64_t at = per_token ? i : i / tokens;
+    const double t =
+        time.dtype == DType::i64 ? static_cast<double>(time.as<int64_t>()[at]) : time.as<float>()[at];
+    const auto [it, added] = index.try_emplace(t, static_cast<int32_t>(timesteps.size()));
+    if (added) timesteps.push_back(t);
+    row.as<int32_t>()[i] = it->second;
+  }
+
+  const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
+  run_planned(request, [&](Stream& stream, bool plan_only) {
+    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+    const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
+      return std::make_unique<WanDit>(scope, c, store);
+    });
+    const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store);
+    std::vector<WanContext> contexts;
+    for (int64_t b = 0; b < batch; ++b) {
+      const Tensor rows = text.select(0, b);
+      contexts.push_back(model->make_context(rows.slice(0, 0, real_rows(rows)), rows.dim(0),
+                                             image.defined() ? image.select(0, b) : Tensor(), store));
+    }
+    WanInput in{.latents = x, .grid = &grid, .times = model->make_times(timesteps, store), .row = row};
+    for (const WanContext& context : contexts) in.contexts.push_back(&context);
+    model->forward(in, out, stream);
+  });
+}
+
+void run_vae_encode(const StageRequest& request, StageIo& io) {
+  const VaeFiles files = open_vae(request.model);
+  const VaeConfig& c = files.config;
+  const Tensor video = io.input("video", 5, 5);
+  expect_shape("stage vae-encode", "video", video, {-1, c.image_channels(), -1, -1, -1});
+  const int64_t batch = video.dim(0), frames = c.latent_frames(video.dim(2)), s = c.spatial_stride();
+  require(video.dim(3) % s == 0 && video.dim(4) % s == 0,
+          "stage vae-encode: {}x{} pixels are not a multiple of {}", video.dim(4), video.dim(3), s);
+  const int64_t h = video.dim(3) / s, w = video.dim(4) / s;
+  const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
+  const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
+  run_planned(request, [&](Stream& stream, bool plan_only) {
+    const auto model =
+        load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
+          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = plan_only}, stream);
+        });
+    for (int64_t b = 0; b < batch; ++b)
+      model->encode(channels_last_view(video.select(0, b)), mean.select(0, b), logvar.select(0, b), stream);
+  });
+}
+
+void run_vae_decode(const StageRequest& request, StageIo& io) {
+  const VaeFiles files = open_vae(request.model);
+  const VaeConfig& c = files.config;
+  const Tensor latents = io.input("latents", 5, 5);
+  expect_shape("stage vae-decode", "latents", latents, {-1, c.z_dim, -1, -1, -1});
+  const int64_t batch = latents.dim(0), frames = c.pixel_frames(latents.dim(2)), s = c.spatial_stride();
+  const Tensor decoded = io.output(
+      "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
+  run_planned(request, [&](Stream& stream, bool plan_only) {
+    const auto model =
+        load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
+          return std::make_unique<VaeDecoder>(
+              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = plan_only}, stream);
+        });
+    for (int64_t b = 0; b < batch; ++b) {
+      const Tensor target = channels_last_view(decoded.select(0, b));
+      model->decode(
+          latents.select(0, b),
+          [&](const Tensor& part, int64_t first) {
+            ops::copy({.x = part, .y = target.slice(0, first, first + part.dim(0))}, stream);
+          },
+          stream);
+    }
+  });
+}
+
+void run_tokenize(const StageRequest& request, StageIo& io) {
+  const auto path = is_component_folder(request.model) || !std::filesystem::is_directory(request.model) ||
+                            !(std::filesystem::exists(request.model / "model_index.json") ||
+                              std::filesystem::exists(request.model / "config.json"))
+                        ? request.model
+                        : open_model(request.model).tokenizer;
+  const auto tokenizer = Tokenizer::open(path);
+  const TokenIds tokens = encode_padded(*tokenizer, clean_prompt(request.prompt), request.max_text_tokens);
+  const auto length = static_cast<int64_t>(tokens.ids.size());
+  std::memcpy(io.output("input_ids", DType::i64, {1, length}).data, tokens.ids.data(), tokens.ids.size() * 8);
+  std::memcpy(io.output("attention_mask", DType::i64, {1, length}).data, tokens.mask.data(),
+              tokens.mask.size() * 8);
+}
+
+void run_sampler(const StageRequest& request, StageIo& io) {
+  VideoRequest r;
+  r.sampler = request.sampler, r.grid = request.grid, r.steps = request.steps, r.shift = request.shift;
+  const Schedule schedule = make_schedule(sampler_config(r));
+  const auto steps = static_cast<int64_t>(schedule.steps());
+  std::copy(schedule.sigmas.begin(), schedule.sigmas.end(),
+            io.output("sigmas", DType::f32, {steps + 1}).as<float>());
+  const bool whole = std::all_of(schedule.timesteps.begin(), schedule.timesteps.end(),
+                                 [](double t) { return t == std::floor(t); });
+  if (whole)
+    std::copy(schedule.timesteps.begin(), schedule.timesteps.end(),
+              io.output("timesteps", DType::i64, {steps}).as<int64_t>());
+  else
+    std::copy(schedule.timesteps.begin(), schedule.timesteps.end(),
+              io.output("timesteps", DType::f32, {steps}).as<float>());
+}
+
+void run_noise(const StageRequest& request, StageIo& io) {
+  require(!request.shape.empty() && request.shape.size() <= kMaxDims,
+          "--shape: expected 1 to {} numbers, got {}", kMaxDims, request.shape.size());
+  int64_t count = 1;
+  for (int64_t extent : request.shape) {
+    require(extent > 0 && extent <= (int64_t{1} << 32) / count, "--shape: {} is not a sensible size",
+            shape_string(request.shape));
+    count *= extent;
+  }
+  require(request.rng == "cpu" || request.rng == "cuda", "--rng: expected cpu or cuda, got '{}'",
+          request.rng);
+  const Tensor flat = io.output("noise", DType::f32, {count});
+  const auto values = std::span(flat.as<float>(), static_cast<size_t>(count));
+  if (request.rng == "cuda")
+    torch_cuda_normal(request.seed, values, request.rng_multiprocessors);
+  else
+    torch_cpu_normal(request.seed, values);
+  io.reshape_last(request.shape);
+}
+
+using Runner = void (*)(const StageRequest&, StageIo&);
+const std::map<std::string, Runner, std::less<>>& runners() {
+  static const std::map<std::string, Runner, std::less<>> map = {{"tokenize", run_tokenize},
+                                                                 {"text-encoder", run_text_encoder},
+                                                                 {"transformer", run_transformer},
+                                                                 {"vae-encode", run_vae_encode},
+                                                                 {"vae-decode", run_vae_decode},
+                                                                 {"sampler", run_sampler},
+                                                                 {"noise", run_noise}};
+  return map;
+}
+
+}  // namespace
+
+std::vector<std::string> stage_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, runner] : runners()) names.push_back(name);
+  return names;
+}
+
+void run_stage(const StageRequest& request) {
+  const auto it = runners().find(request.name);
+  if (it == runners().end()) {
+    std::string known;
+    for (const auto& name : stage_names()) known += (known.empty() ? "" : ", ") + name;
+    fail(ErrorCode::invalid_argument, "stage: no stage '{}'; there are {}", request.name, known);
+  }
+  const bool needs_model = request.name != "sampler" && request.name != "noise";
+  require(!needs_model || !request.model.empty(), "stage {}: --model is needed", request.name);
+  require(!request.output.empty(), "stage {}: --out is needed", request.name);
+  StageIo io(request);
+  it->second(request, io);
+  io.write();
+}
+
+}  // namespace tachy

@@ -1,0 +1,49 @@
+// One stage of the engine on given tensors, named as in diffusers: the way to compare with any other
+// implementation.
+//
+//   tokenize       text → input_ids, attention_mask [1, 512] i64
+//   text-encoder   input_ids, attention_mask [B, L] → last_hidden_state [B, L, d]
+//   transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens], encoder_hidden_states [B, n,
+//   text_dim],
+//                  encoder_hidden_states_image [B, m, image_dim] (optional) → sample [B, C_out, T, H, W]
+//   vae-encode     video [B, 3, T, H, W] in [−1, 1] → mean, logvar [B, z, T', h, w]
+//   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
+//   sampler        → sigmas [steps + 1], timesteps [steps]
+//   noise          seed, shape → noise f32
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tachy {
+
+struct StageRequest {
+  std::string name;
+  std::filesystem::path model;   // a component folder (config.json + weights) or a whole model
+  std::filesystem::path input;   // .safetensors
+  std::filesystem::path output;  // .safetensors
+  std::string prompt;            // tokenize
+  int max_text_tokens = 512;
+  std::string sampler = "unipc", grid = "diffusers";
+  int steps = 50;
+  double shift = 5;
+  uint64_t seed = 0;  // noise
+  std::vector<int64_t> shape;
+  std::string rng = "cpu";
+  int rng_multiprocessors = 132;
+  std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
+  bool pack_weights = true;
+  int threads = 0;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+std::vector<std::string> stage_names();
+
+// Writes request.output. Errors name the stage's tensors.
+void run_stage(const StageRequest& request);
+
+}  // namespace tachy

@@ -1,0 +1,42 @@
+// umT5 text encoder (the original: google/umt5-xxl; transformers' UMT5EncoderModel):
+//   h = Emb[ids];  each layer: h += Attn(RMS(h)) · Wo;  h += (gelu_tanh(b·W_gate) ⊙ (b·W_up)) · W_down, b =
+//   RMS(h) scores are NOT divided by sqrt(d_kv); every layer owns its table of relative position biases.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/umt5/umt5_config.h"
+#include "nn/linear.h"
+
+namespace tachy {
+
+class Umt5Encoder {
+ public:
+  // Names are those of UMT5EncoderModel, the embedding as shared.weight.
+  Umt5Encoder(const Scope& scope, const Umt5Config& config, nn::ParamStore& store);
+
+  const Umt5Config& config() const { return config_; }
+
+  // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all tokens) → out [B, L, d_model]
+  // f32. Rows of padding are computed too, as the reference does; they attend to the real tokens only.
+  void forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const;
+
+ private:
+  struct Layer {
+    Tensor norm1, norm2;   // [d_model]
+    Tensor position_bias;  // [buckets, heads]
+    nn::Linear q, k, v, o, gate, up, down;
+  };
+
+  Umt5Config config_;
+  Tensor embedding_;  // [vocab, d_model] in the file
+  std::vector<Layer> layers_;
+  Tensor final_norm_;
+  std::shared_ptr<const void> mapping_;
+};
+
+// T5's bidirectional bucket of a relative position (key − query).
+int64_t relative_position_bucket(int64_t relative, int64_t num_buckets, int64_t max_distance);
+
+}  // namespace tachy

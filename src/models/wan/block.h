@@ -1,0 +1,62 @@
+// One Wan transformer block:
+//   u = LN(x)(1 + M1) + M0;  x += SelfAttn(u)·M2          q, k RMS-normed over all channels, 3-D rope
+//   x += CrossAttn(LN_affine(x))                          keys and values made once per prompt (see Context)
+//   u = LN(x)(1 + M4) + M3;  x += FFN(u)·M5               FFN: Linear, gelu(tanh), Linear
+// with M = scale_shift_table + the time projection, rows shift, scale, gate of attention, then of the FFN.
+#pragma once
+
+#include <vector>
+
+#include "models/wan/wan_config.h"
+#include "nn/linear.h"
+
+namespace tachy {
+
+// Keys and values of one prompt (and image) for every block: constant during a run, so computed once (the
+// text rows past the prompt are all equal after the text MLP: they are one key whose score carries
+// ln(count)).
+struct WanContext {
+  Tensor k, v;              // [layers, keys, dim] f32
+  Tensor key_bias;          // [1, keys] f32; undefined when no rows were collapsed
+  Tensor image_k, image_v;  // [layers, image_keys, dim] f32, or undefined
+};
+
+struct WanBlockInput {
+  int64_t batch = 1, tokens = 0;
+  Tensor x;                                 // [batch·tokens, dim] f32, updated in place
+  Tensor time;                              // [R, 6·dim] f32: time projection of the R distinct timesteps
+  Tensor row;                               // [batch·tokens] i32, or undefined: row 0
+  Tensor cos, sin;                          // [tokens, head_dim/2] f32
+  std::vector<const WanContext*> contexts;  // one a batch item
+};
+
+class WanBlock {
+ public:
+  WanBlock(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
+
+  void forward(const WanBlockInput& in, int64_t index, Stream& stream) const;
+
+  // text [n, dim] after the text MLP → k, v [n, dim]; the same for the image tokens.
+  void text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const;
+  void image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const;
+
+ private:
+  struct Attention {
+    nn::Linear q, k, v, out;
+    Tensor norm_q, norm_k;  // [dim]
+  };
+  static Attention load_attention(const Scope& scope, int64_t dim, nn::ParamStore& store);
+  void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
+  void cross_attention(const WanBlockInput& in, int64_t index, Stream& stream) const;
+  void feed_forward(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
+
+  WanConfig config_;
+  Tensor table_;  // [6·dim]
+  Attention self_, cross_;
+  nn::Linear image_k_, image_v_;
+  Tensor norm_image_k_;
+  Tensor cross_norm_weight_, cross_norm_bias_;  // [dim], or undefined
+  nn::Linear up_, down_;
+};
+
+}  // namespace tachy

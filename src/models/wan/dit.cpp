@@ -1,0 +1,202 @@
+#include "models/wan/dit.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "models/wan/timestep.h"
+#include "ops/activation/activation.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/layernorm_modulate/layernorm_modulate.h"
+#include "ops/patchify/patchify.h"
+#include "ops/rope/rope.h"
+
+namespace tachy {
+namespace {
+
+constexpr float kImageNormEps = 1e-5f;
+
+}  // namespace
+
+WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
+    : config_(c), mapping_(scope.keep()) {
+  const int64_t dim = c.dim();
+  patch_embedding_ = nn::Linear::from_kernel(scope.sub("patch_embedding"), store,
+                                             {dim, c.in_channels, c.patch_t, c.patch_h, c.patch_w});
+  const Scope condition = scope.sub("condition_embedder");
+  text1_ = nn::Linear(condition.sub("text_embedder.linear_1"), store, c.text_dim, dim);
+  text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
+  time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), store, c.freq_dim, dim);
+  time2_ = nn::Linear(condition.sub("time_embedder.linear_2"), store, dim, dim);
+  time_projection_ = nn::Linear(condition.sub("time_proj"), store, dim, 6 * dim);
+  if (c.image_branch()) {
+    const Scope image = condition.sub("image_embedder");
+    if (c.pos_embed_seq_len > 0)
+      image_.pos_embed = store.widened(image.tensor("pos_embed", {1, c.pos_embed_seq_len, c.image_dim}));
+    image_.norm1_weight = store.widened(image.tensor("norm1.weight", {c.image_dim}));
+    image_.norm1_bias = store.widened(image.tensor("norm1.bias", {c.image_dim}));
+    image_.up = nn::Linear(image.sub("ff.net.0.proj"), store, c.image_dim, c.image_dim);
+    image_.down = nn::Linear(image.sub("ff.net.2"), store, c.image_dim, dim);
+    image_.norm2_weight = store.widened(image.tensor("norm2.weight", {dim}));
+    image_.norm2_bias = store.widened(image.tensor("norm2.bias", {dim}));
+  }
+  for (int64_t i = 0; i < c.num_layers; ++i) blocks_.emplace_back(scope.sub("blocks").sub(i), c, store);
+  head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
+  head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim}));
+}
+
+WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
+                          nn::ParamStore& store) const {
+  const WanConfig& c = config_;
+  require(latent_frames % c.patch_t == 0 && latent_height % c.patch_h == 0 && latent_width % c.patch_w == 0,
+          "transformer: latents of {}x{}x{} do not divide into patches of {}x{}x{}", latent_frames,
+          latent_height, latent_width, c.patch_t, c.patch_h, c.patch_w);
+  WanGrid grid{latent_frames / c.patch_t, latent_height / c.patch_h, latent_width / c.patch_w, {}, {}};
+  require(std::max({grid.frames, grid.rows, grid.columns}) <= c.rope_max_seq_len,
+          "transformer: a grid of {}x{}x{} tokens exceeds the model's {} positions an axis", grid.frames,
+          grid.rows, grid.columns, c.rope_max_seq_len);
+  grid.cos = store.allocate(DType::f32, {grid.tokens(), c.head_dim / 2});
+  grid.sin = store.allocate(DType::f32, {grid.tokens(), c.head_dim / 2});
+  if (!store.plan_only())
+    ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, grid.cos, grid.sin);
+  return grid;
+}
+
+WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& store) const {
+  Stream& stream = store.stream();
+  const ArenaScope scope(*stream.arena);
+  const auto count = static_cast<int64_t>(timesteps.size());
+  const int64_t dim = config_.dim();
+  WanTimes times{store.allocate(DType::f32, {count, dim}), store.allocate(DType::f32, {count, 6 * dim})};
+  const Tensor sinusoid = stream.arena->f32({count, config_.freq_dim}),
+               hidden = stream.arena->f32({count, dim});
+  if (!stream.measuring()) fill_sinusoid(timesteps, config_.sinusoid, sinusoid);
+  time1_(sinusoid, hidden, stream, {.act = ops::Activation::silu});
+  time2_(hidden, times.embedding, stream);
+  ops::activation({.x = times.embedding, .kind = ops::Activation::silu, .y = hidden}, stream);
+  time_projection_(hidden, times.projection, stream);
+  return times;
+}
+
+WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
+                                nn::ParamStore& store) const {
+  const WanConfig& c = config_;
+  Stream& stream = store.stream();
+  const ArenaScope scope(*stream.arena);
+  const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
+  expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
+  require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
+  const bool padded = total_rows > given;
+  const int64_t keys = given + (padded ? 1 : 0);
+
+  // One zero row stands for all rows past the prompt: equal rows stay equal, and exp(s + ln n) = n·exp(s).
+  const Tensor rows = stream.arena->f32({keys, c.text_dim});
+  const Tensor hidden = stream.arena->f32({keys, dim}), embedded = stream.arena->f32({keys, dim});
+  WanContext context;
+  context.k = store.allocate(DType::f32, {layers, keys, dim});
+  context.v = store.allocate(DType::f32, {layers, keys, dim});
+  if (padded) context.key_bias = store.allocate(DType::f32, {1, keys});
+  if (!stream.measuring()) {
+    std::memcpy(rows.data, text.data, static_cast<size_t>(text.bytes()));
+    if (padded) {
+      std::memset(rows.as<float>() + given * c.text_dim, 0, static_cast<size_t>(c.text_dim) * sizeof(float));
+      auto* bias = context.key_bias.as<float>();
+      std::memset(bias, 0, static_cast<size_t>(keys) * sizeof(float));
+      bias[given] = static_cast<float>(std::log(static_cast<double>(total_rows - given)));
+    }
+  }
+  text1_(rows, hidden, stream, {.act = ops::Activation::gelu_tanh});
+  text2_(hidden, embedded, stream);
+  for (int64_t i = 0; i < layers; ++i)
+    blocks_[static_cast<size_t>(i)].text_keys(embedded, context.k.select(0, i), context.v.select(0, i),
+                                              stream);
+  if (!c.image_branch()) {
+    require(!image.defined(), "transformer: image embeddings given, but the model has no image branch");
+    return context;
+  }
+
+  if (!image.defined()) return context;
+  const int64_t tokens = image.dim(0);
+  expect_shape("transformer", "encoder_hidden_states_image", image, {tokens, c.image_dim});
+  const Tensor a = stream.arena->f32({tokens, c.image_dim}), b = stream.arena->f32({tokens, c.image_dim});
+  const Tensor wide = stream.arena->f32({tokens, dim});
+  Tensor source = image;
+  if (image_.pos_embed.defined()) {
+    expect_shape("transformer", "encoder_hidden_states_image", image, {c.pos_embed_seq_len, c.image_dim});
+    ops::LincombArgs sum{.count = 2, .out = a};
+    sum.terms[0].x = image;
+    sum.terms[1].x = image_.pos_embed.view({tokens, c.image_dim});
+    ops::lincomb(sum, stream);
+    source = a;
+  }
+  ops::layernorm_modulate(
+      {.x = source, .weight = image_.norm1_weight, .bias = image_.norm1_bias, .eps = kImageNormEps, .y = a},
+      stream);
+  image_.up(a, b, stream, {.act = ops::Activation::gelu_erf});
+  image_.down(b, wide, stream);
+  ops::layernorm_modulate(
+      {.x = wide, .weight = image_.norm2_weight, .bias = image_.norm2_bias, .eps = kImageNormEps, .y = wide},
+      stream);
+  context.image_k = store.allocate(DType::f32, {layers, tokens, dim});
+  context.image_v = store.allocate(DType::f32, {layers, tokens, dim});
+  for (int64_t i = 0; i < layers; ++i)
+    blocks_[static_cast<size_t>(i)].image_keys(wide, context.image_k.select(0, i),
+                                               context.image_v.select(0, i), stream);
+  return context;
+}
+
+void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
+  const WanConfig& c = config_;
+  const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(), rows = batch * tokens, dim = c.dim();
+  expect_shape("transformer", "hidden_states", in.latents,
+               {batch, c.in_channels, in.grid->frames * c.patch_t, in.grid->rows * c.patch_h,
+                in.grid->columns * c.patch_w});
+  check(static_cast<int64_t>(in.contexts.size()) == batch, ErrorCode::internal,
+        "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+
+  WanBlockInput block{.batch = batch,
+                      .tokens = tokens,
+                      .x = arena.f32({rows, dim}),
+                      .time = in.times.projection,
+                      .row = in.row,
+                      .cos = in.grid->cos,
+                      .sin = in.grid->sin,
+                      .contexts = in.contexts};
+  {
+    const ArenaScope inner(arena);
+    const Tensor patches = arena.f32({batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
+    ops::patchify(
+        {.x = in.latents, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = patches},
+        stream);
+    patch_embedding_(patches.view({rows, -1}), block.x, stream);
+  }
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    stream.throw_if_cancelled();
+    blocks_[static_cast<size_t>(i)].forward(block, i, stream);
+  }
+
+  const int64_t distinct = in.times.embedding.dim(0);
+  const Tensor modulation = arena.f32({distinct, 2, dim});
+  if (!stream.measuring()) {
+    const float* table = head_table_.as<float>();
+    for (int64_t r = 0; r < distinct; ++r)
+      for (int64_t part = 0; part < 2; ++part)
+        for (int64_t i = 0; i < dim; ++i)
+          modulation.as<float>()[(r * 2 + part) * dim + i] =
+              table[part * dim + i] + in.times.embedding.as<float>()[r * in.times.embedding.stride(0) + i];
+  }
+  ops::layernorm_modulate({.x = block.x,
+                           .scale = modulation.select(1, 1),
+                           .shift = modulation.select(1, 0),
+                           .row = in.row,
+                           .eps = c.eps,
+                           .y = block.x},
+                          stream);
+  const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});
+  head_(block.x, out.view({rows, -1}), stream);
+  ops::unpatchify({.x = out, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = velocity},
+                  stream);
+}
+
+}  // namespace tachy

@@ -1,0 +1,68 @@
+// The Wan video transformer: latents, timestep and text in, flow velocity out. Covers 2.1 text-to-video,
+// the 2.1 image branch (CLIP tokens with keys and values of their own) and 2.2's per-token timesteps
+// (TI2V-5B), at any dims.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/wan/block.h"
+
+namespace tachy {
+
+// What depends on the latent grid only.
+struct WanGrid {
+  int64_t frames = 0, rows = 0, columns = 0;  // in tokens
+  Tensor cos, sin;                            // [tokens, head_dim/2] f32
+  int64_t tokens() const { return frames * rows * columns; }
+};
+
+// The time path of R distinct timesteps, made once before the loop.
+struct WanTimes {
+  Tensor embedding;   // [R, dim] f32: for the head
+  Tensor projection;  // [R, 6·dim] f32: for the blocks
+};
+
+struct WanInput {
+  Tensor latents;  // [B, C_in, T, H, W] f32
+  const WanGrid* grid = nullptr;
+  WanTimes times;                           // rows used by this call
+  Tensor row;                               // [B·tokens] i32: row of `times` of each token; undefined: row 0
+  std::vector<const WanContext*> contexts;  // B of them
+};
+
+class WanDit {
+ public:
+  // Names are diffusers' (weights::dit_source maps the original ones).
+  WanDit(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
+
+  const WanConfig& config() const { return config_; }
+
+  // The following put what they make into `store`; the caller keeps store.keep() as long as it is used.
+  WanGrid make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
+                    nn::ParamStore& store) const;
+  WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store) const;
+  // text [n, text_dim]: the real rows; the context has `total_rows` ≥ n, the others being zeros before the
+  // text MLP. image [m, image_dim] (undefined without the branch; first-last-frame models: both images' rows
+  // after each other).
+  WanContext make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
+                          nn::ParamStore& store) const;
+
+  // velocity [B, C_out, T, H, W] f32. Scratch comes from the stream's arena.
+  void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
+
+ private:
+  struct ImageEmbedding {
+    Tensor pos_embed, norm1_weight, norm1_bias, norm2_weight, norm2_bias;
+    nn::Linear up, down;
+  };
+
+  WanConfig config_;
+  nn::Linear patch_embedding_, text1_, text2_, time1_, time2_, time_projection_, head_;
+  ImageEmbedding image_;
+  Tensor head_table_;  // [1, 2, dim]
+  std::vector<WanBlock> blocks_;
+  std::shared_ptr<const void> mapping_;
+};
+
+}  // namespace tachy

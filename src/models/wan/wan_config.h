@@ -1,0 +1,32 @@
+// Options of a Wan video transformer. They come from the checkpoint's config.json, in either of its two
+// dialects: diffusers' WanTransformer3DModel or the original repository's WanModel.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+namespace tachy {
+
+// Which arithmetic the time sinusoid follows: diffusers makes it in float32, the original in float64; a small
+// model's output moves by 1e-6 to 9e-6 between the two.
+enum class Sinusoid { diffusers, original };
+
+struct WanConfig {
+  int64_t patch_t = 1, patch_h = 2, patch_w = 2;
+  int64_t num_heads = 40, head_dim = 128;
+  int64_t in_channels = 16, out_channels = 16;
+  int64_t text_dim = 4096, freq_dim = 256, ffn_dim = 13824, num_layers = 40;
+  bool cross_attn_norm = true;
+  float eps = 1e-6f;
+  int64_t image_dim = 0;          // > 0: the image branch of 2.1 image-to-video
+  int64_t pos_embed_seq_len = 0;  // > 0: first-last-frame models (two images)
+  int64_t rope_max_seq_len = 1024;
+  Sinusoid sinusoid = Sinusoid::diffusers;
+
+  int64_t dim() const { return num_heads * head_dim; }
+  bool image_branch() const { return image_dim > 0; }
+
+  static WanConfig from_json(const nlohmann::json& config);  // tells the dialects apart by their keys
+};
+
+}  // namespace tachy

@@ -1,0 +1,54 @@
+// A model folder opened for a pipeline: its files, the config of each part and the defaults a user may leave
+// out. Nothing large is read here; component sources are mapped when asked for.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "models/umt5/umt5_config.h"
+#include "models/wan/wan_config.h"
+#include "models/wan_vae/vae_config.h"
+#include "pipelines/request.h"
+#include "weights/model_layout.h"
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+struct ModelBundle {
+  ModelFiles files;
+  std::shared_ptr<TensorSource> transformer, text_encoder, vae;  // under diffusers / HF names
+  WanConfig dit;
+  Umt5Config text;
+  VaeConfig vae_config;
+  VideoRequest defaults;               // every optional filled
+  std::string kind;                    // "text-to-video", "image-to-video", "text-and-image-to-video", …
+  std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
+
+  static ModelBundle open(const std::filesystem::path& path);
+
+  int64_t size_multiple() const;  // pixel sizes must be multiples of this
+};
+
+// Opens one component; a whole model folder gives its part. Used by the single-stage runner.
+struct TransformerFiles {
+  std::shared_ptr<TensorSource> source;
+  WanConfig config;
+};
+TransformerFiles open_transformer(const std::filesystem::path& path);
+struct TextEncoderFiles {
+  std::shared_ptr<TensorSource> source;
+  Umt5Config config;
+};
+TextEncoderFiles open_text_encoder(const std::filesystem::path& path);
+struct VaeFiles {
+  std::shared_ptr<TensorSource> source;
+  VaeConfig config;
+};
+VaeFiles open_vae(const std::filesystem::path& path);
+
+// Fills the request from the model's defaults and checks it. Errors name the option, its value and what would
+// work.
+ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request);
+
+}  // namespace tachy

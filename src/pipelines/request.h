@@ -1,0 +1,77 @@
+// What a caller asks of a pipeline, what it is told while it runs, and the plan made beforehand. Standard
+// types only: this header is part of the public interface (api/tachyscope.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tachy {
+
+// Everything left out comes from the model's own defaults.
+struct VideoRequest {
+  std::string prompt;
+  std::optional<std::string> negative_prompt;
+  std::optional<int> width, height;  // pixels
+  std::optional<int> frames;         // 4n + 1
+  std::optional<double> fps;
+  std::optional<int> steps;
+  std::optional<double> guidance;      // 1 or less: no guidance, one pass a step
+  std::optional<double> shift;         // of the flow schedule
+  std::optional<std::string> sampler;  // unipc, euler, dpm++, lcm, or a few-step list's name
+  std::optional<std::string> grid;     // diffusers or original
+  uint64_t seed = 0;
+  std::string rng = "cpu";        // whose noise the seed means: torch's "cpu" or "cuda" generator
+  int rng_multiprocessors = 132;  // of the GPU whose noise is wanted with rng "cuda"
+  int max_text_tokens = 512;
+  std::vector<float> init_latents;  // [z, T, h, w] in place of the noise, or empty
+};
+
+struct Progress {
+  std::string stage;  // "load", "text", "denoise", "decode"
+  int64_t done = 0, total = 0;
+  double elapsed_seconds = 0;  // of this stage
+  double eta_seconds = -1;     // of this stage; negative: not known yet
+};
+
+struct RgbImage {
+  std::span<const uint8_t> rgb;  // [height, width, 3], valid during the call
+  int width = 0, height = 0;
+};
+
+struct VideoCallbacks {
+  std::function<void(const Progress&)> progress;
+  std::function<void(const RgbImage&, int64_t index)> frame;  // in order, as they are decoded
+  std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
+  std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;  // final, [z, T, h, w]
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct StagePlan {
+  std::string name;
+  uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
+  uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
+  uint64_t arena_bytes = 0;   // activations and library scratch
+  double flops = 0;
+  double seconds = 0;  // predicted from a short measurement of this machine
+};
+
+struct VideoPlan {
+  std::vector<StagePlan> stages;
+  uint64_t shared_bytes = 0;  // text embeddings and latents, held across stages
+  uint64_t peak_bytes = 0;    // exact: every Buffer and Arena at the worst moment
+  double seconds = 0;
+};
+
+// The same with nothing left out, after validation.
+struct ResolvedRequest {
+  VideoRequest request;  // every optional filled
+  int64_t latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
+  bool guided = false;
+};
+
+}  // namespace tachy

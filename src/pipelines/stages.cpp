@@ -1,0 +1,199 @@
+#include "pipelines/stages.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "ops/elementwise/elementwise.h"
+#include "tensor/random.h"
+#include "text/clean_prompt.h"
+#include "text/tokenizer.h"
+
+namespace tachy {
+namespace {
+
+// Packing pays when the copy is small: the widening of every step is saved for the price of float32 storage.
+constexpr uint64_t kPackLimitBytes = uint64_t{1} << 30;
+
+uint64_t float32_bytes(const TensorSource& source) {
+  uint64_t total = 0;
+  for (const auto& entry : source.entries()) {
+    uint64_t count = 4;
+    for (int64_t d : entry.dims) count *= static_cast<uint64_t>(d);
+    total += count;
+  }
+  return total;
+}
+
+Tensor slot_tensor(Slot slot, const Tensor& latents, const Tensor& prediction, const Tensor& noise,
+                   const std::vector<Tensor>& state) {
+  switch (slot) {
+    case Slot::latent:
+      return latents;
+    case Slot::prediction:
+      return prediction;
+    case Slot::noise:
+      return noise;
+    default:
+      return state.at(static_cast<size_t>(static_cast<int>(slot) - static_cast<int>(Slot::state)));
+  }
+}
+
+}  // namespace
+
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total)
+    : callbacks_(callbacks), stage_(std::move(stage)), total_(total), start_(monotonic_seconds()) {
+  done(0);
+}
+
+void StageClock::done(int64_t count) {
+  if (!callbacks_ || !callbacks_->progress) return;
+  const double elapsed = monotonic_seconds() - start_;
+  const double eta =
+      count > 0 ? elapsed / static_cast<double>(count) * static_cast<double>(total_ - count) : -1;
+  callbacks_->progress({stage_, count, total_, elapsed, eta});
+}
+
+std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& prompt, int max_tokens) {
+  const auto tokenizer = Tokenizer::open(model.files.tokenizer);
+  TokenIds tokens = encode_padded(*tokenizer, clean_prompt(prompt), max_tokens);
+  tokens.ids.resize(static_cast<size_t>(tokens.length()));
+  return tokens.ids;
+}
+
+LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream) {
+  // A prompt is encoded once: packing its weights first would only add a copy.
+  nn::ParamStore store({.plan_only = plan_only, .pack_weights = false}, stream);
+  LoadedText out;
+  out.model = load_component(
+      model.text_encoder, "text encoder", {"encoder.embed_tokens."},
+      [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, model.text, store); });
+  out.bytes = store.bytes();
+  out.memory = store.keep();
+  return out;
+}
+
+LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream) {
+  const bool pack = mode == WeightMode::packed ||
+                    (mode == WeightMode::automatic && float32_bytes(*model.transformer) <= kPackLimitBytes);
+  nn::ParamStore store({.plan_only = plan_only, .pack_weights = pack}, stream);
+  LoadedDit out;
+  out.model = load_component(model.transformer, "transformer", {}, [&](const Scope& scope) {
+    return std::make_unique<WanDit>(scope, model.dit, store);
+  });
+  out.bytes = store.bytes();
+  out.memory = store.keep();
+  return out;
+}
+
+LoadedVae load_vae(const ModelBundle& model, bool plan_only, Stream& stream) {
+  LoadedVae out;
+  out.model = load_component(model.vae, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
+    return std::make_unique<VaeDecoder>(
+        scope, model.vae_config, VaeDecoderOptions{.normalised = true, .plan_only = plan_only}, stream);
+  });
+  out.bytes = out.model->buffer_bytes();
+  return out;
+}
+
+SamplerConfig sampler_config(const VideoRequest& r) {
+  for (const FewStepList& list : few_step_lists())
+    if (list.name == *r.sampler) return list.config;
+  SamplerConfig config;
+  config.kind = parse_sampler(*r.sampler);
+  config.grid = parse_grid(*r.grid);
+  config.steps = *r.steps;
+  config.shift = *r.shift;
+  return config;
+}
+
+void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream) {
+  const ArenaScope scope(*stream.arena);
+  const auto count = static_cast<int64_t>(ids.size());
+  const Tensor input = stream.arena->tensor(DType::i64, {1, count});
+  if (!stream.measuring()) std::memcpy(input.data, ids.data(), ids.size_bytes());
+  model.forward(input, {}, text.view({1, count, text.dim(1)}), stream);
+  check(ops::all_finite(text, stream), ErrorCode::numerical,
+        "text encoder: the result holds NaN or Inf: its weights are damaged");
+}
+
+uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, Stream& stream) {
+  const ResolvedRequest& r = *in.request;
+  const int64_t z = r.latent_channels, frames = r.latent_frames, h = r.latent_height, w = r.latent_width;
+  const int64_t branches = in.negative.defined() ? 2 : 1;
+  nn::ParamStore store({.plan_only = plan_only}, stream);
+
+  // Everything that no step changes is made before the loop: text keys and values, rope tables, the time
+  // path.
+  std::vector<WanContext> contexts;
+  contexts.push_back(model.make_context(in.text, r.request.max_text_tokens, {}, store));
+  if (branches == 2)
+    contexts.push_back(model.make_context(in.negative, r.request.max_text_tokens, {}, store));
+  const WanGrid grid = model.make_grid(frames, h, w, store);
+  const Schedule& schedule = in.sampler->schedule();
+  const WanTimes times = model.make_times(schedule.timesteps, store);
+
+  const Tensor input = store.allocate(DType::f32, {branches, z, frames, h, w});
+  const Tensor velocity = store.allocate(DType::f32, {branches, z, frames, h, w});
+  const Tensor noise = store.allocate(DType::f32, {z, frames, h, w});
+  std::vector<Tensor> state;
+  for (int i = 0; i < in.sampler->state_tensors(); ++i)
+    state.push_back(store.allocate(DType::f32, {z, frames, h, w}));
+
+  const float guidance = static_cast<float>(*r.request.guidance);
+  const Tensor prediction = velocity.select(0, 0);
+  // In a measure run every step is alike: one tells the peak; its work is counted for all.
+  const int steps = in.sampler->steps(), run = plan_only ? 1 : steps;
+  uint64_t before = stream.flops ? *stream.flops : 0;
+  std::optional<StageClock> clock;
+  if (!plan_only) clock.emplace(in.callbacks, "denoise", steps);
+  for (int i = 0; i < run; ++i) {
+    stream.throw_if_cancelled();
+    if (!plan_only)
+      for (int64_t b = 0; b < branches; ++b)
+        std::memcpy(input.select(0, b).data, in.latents.data, static_cast<size_t>(in.latents.bytes()));
+    WanInput forward{.latents = input, .grid = &grid};
+    forward.times = {times.embedding.slice(0, i, i + 1), times.projection.slice(0, i, i + 1)};
+    for (const WanContext& context : contexts) forward.contexts.push_back(&context);
+    model.forward(forward, velocity, stream);
+    check(ops::all_finite(velocity, stream), ErrorCode::numerical,
+          "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
+
+    if (branches == 2) {  // u + g(c − u)
+      ops::LincombArgs guide{.count = 2, .out = prediction};
+      guide.terms[0] = {velocity.select(0, 1), 1 - guidance};
+      guide.terms[1] = {velocity.select(0, 0), guidance};
+      ops::lincomb(guide, stream);
+    }
+    if (!plan_only && in.sampler->needs_noise(i)) {
+      const auto values = std::span(noise.as<float>(), static_cast<size_t>(noise.numel()));
+      torch_cpu_normal(r.request.seed + 1 + static_cast<uint64_t>(i), values);
+    }
+    if (!plan_only && in.callbacks && in.callbacks->preview) {
+      const ArenaScope scope(
+          *stream.arena);  // velocity's memory is free again only next step: use the noise slot
+      ops::LincombArgs denoised{.count = 2, .out = in.sampler->needs_noise(i) ? input.select(0, 0) : noise};
+      denoised.terms[0] = {in.latents, 1};
+      denoised.terms[1] = {prediction, in.sampler->denoised_coefficient(i)};
+      ops::lincomb(denoised, stream);
+      const Preview picture = latent_preview(denoised.out, in.model->preview_factors);
+      in.callbacks->preview({picture.rgb, picture.width, picture.height}, i);
+    }
+    for (const Assignment& a : in.sampler->update(i)) {
+      ops::LincombArgs sum{.count = static_cast<int>(a.terms.size()),
+                           .out = slot_tensor(a.target, in.latents, prediction, noise, state)};
+      for (size_t k = 0; k < a.terms.size(); ++k)
+        sum.terms[k] = {slot_tensor(a.terms[k].slot, in.latents, prediction, noise, state),
+                        a.terms[k].coefficient};
+      ops::lincomb(sum, stream);
+    }
+    if (clock) clock->done(i + 1);
+  }
+  if (plan_only && stream.flops) *stream.flops += (*stream.flops - before) * static_cast<uint64_t>(steps - 1);
+  return store.bytes();
+}
+
+}  // namespace tachy

@@ -1,0 +1,80 @@
+// The three stages of text-to-video, each a piece of code that runs twice: once in a measure run (nothing
+// allocated, nothing computed; it yields the plan) and once for real, with an arena of exactly the planned
+// size.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "models/umt5/umt5_encoder.h"
+#include "models/wan/dit.h"
+#include "models/wan_vae/wan_vae.h"
+#include "pipelines/model_bundle.h"
+#include "samplers/sampler.h"
+
+namespace tachy {
+
+// Tells the caller how far a stage is; knows the time per step so far.
+class StageClock {
+ public:
+  StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total);
+  void done(int64_t count);  // steps finished so far
+
+ private:
+  const VideoCallbacks* callbacks_;
+  std::string stage_;
+  int64_t total_;
+  double start_;
+};
+
+double monotonic_seconds();
+
+// Token ids of a prompt, cut to its real length (the end-of-sequence token included).
+std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& prompt, int max_tokens);
+
+struct LoadedText {
+  std::unique_ptr<Umt5Encoder> model;
+  std::shared_ptr<const void> memory;
+  uint64_t bytes = 0;
+};
+struct LoadedDit {
+  std::unique_ptr<WanDit> model;
+  std::shared_ptr<const void> memory;
+  uint64_t bytes = 0;
+};
+struct LoadedVae {
+  std::unique_ptr<VaeDecoder> model;
+  uint64_t bytes = 0;
+};
+
+enum class WeightMode { automatic, packed, mapped };
+
+LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream);
+LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream);
+LoadedVae load_vae(const ModelBundle& model, bool plan_only, Stream& stream);
+
+SamplerConfig sampler_config(const VideoRequest& request);
+
+// ids → text [ids, d_model] f32 (storage of the caller's). Throws numerical when it holds NaN or Inf.
+void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream);
+
+struct DenoiseInput {
+  const ModelBundle* model = nullptr;
+  const ResolvedRequest* request = nullptr;
+  const Sampler* sampler = nullptr;
+  Tensor text, negative;  // [n, text_dim]; negative undefined without guidance
+  Tensor latents;         // [z, T, h, w] f32: noise in, result out
+  const VideoCallbacks* callbacks = nullptr;
+};
+
+// Runs all steps. Contexts, tables and sampler state go into a store of its own; returns its bytes.
+uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, Stream& stream);
+
+// Latents as small pictures (frames side by side): x0 through the model's linear preview factors.
+struct Preview {
+  std::vector<uint8_t> rgb;
+  int width = 0, height = 0;
+};
+Preview latent_preview(const Tensor& denoised, const std::vector<float>& factors);
+
+}  // namespace tachy

@@ -1,0 +1,205 @@
+#include "pipelines/text_to_video.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/gemm/gemm.h"
+#include "tensor/random.h"
+
+namespace tachy {
+namespace {
+
+// What lives across stages: text embeddings and latents.
+struct Shared {
+  Tensor text, negative, latents;
+  Shared(const ResolvedRequest& r, const ModelBundle& model, size_t positive, size_t negative_count,
+         nn::ParamStore& store) {
+    const int64_t width = model.text.d_model;
+    text = store.allocate(DType::f32, {static_cast<int64_t>(positive), width});
+    if (r.guided) negative = store.allocate(DType::f32, {static_cast<int64_t>(negative_count), width});
+    latents =
+        store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
+  }
+};
+
+void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks, Stream& stream) {
+  const int64_t total = vae.config().pixel_frames(latents.dim(1));
+  // Pixels as bytes, four frames at a time: taken here so that the measure run, which calls no sink, counts
+  // them.
+  const int64_t stride = vae.config().spatial_stride(),
+                chunk = std::min(total, vae.config().temporal_stride());
+  const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;
+  const ArenaScope scope(*stream.arena);
+  const Tensor bytes = stream.arena->tensor(DType::u8, {chunk, height, width, 3});
+  std::optional<StageClock> clock;
+  if (!stream.measuring()) clock.emplace(callbacks, "decode", total);
+  vae.decode(
+      latents,
+      [&](const Tensor& frames, int64_t first) {
+        const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
+        ops::to_rgb8(frames, rgb, stream);
+        for (int64_t i = 0; i < frames.dim(0); ++i)
+          if (callbacks && callbacks->frame)
+            callbacks->frame({{rgb.select(0, i).as<uint8_t>(), static_cast<size_t>(height * width * 3)},
+                              static_cast<int>(width),
+                              static_cast<int>(height)},
+                             first + i);
+        clock->done(first + frames.dim(0));
+      },
+      stream);
+}
+
+}  // namespace
+
+TextToVideo::TextToVideo(ModelBundle model, Options options)
+    : model_(std::move(model)),
+      options_(options),
+      pool_(options.threads > 0 ? options.threads : available_processors()) {}
+
+TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) const {
+  Prompts p;
+  p.positive = prompt_ids(model_, r.request.prompt, r.request.max_text_tokens);
+  if (r.guided) p.negative = prompt_ids(model_, *r.request.negative_prompt, r.request.max_text_tokens);
+  return p;
+}
+
+double TextToVideo::measured_flops_per_second() {
+  if (flops_per_second_ > 0) return flops_per_second_;
+  constexpr int64_t kSize = 512;
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool_};
+  const Buffer data(kSize * kSize * 3 * sizeof(float)),
+      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize)));
+  std::fill_n(static_cast<float*>(data.data()), kSize * kSize * 3, 0.5f);
+  const Tensor all = data.tensor(DType::f32, {3, kSize, kSize});
+  ops::GemmArgs args{.x = all.select(0, 0), .weight = all.select(0, 1), .y = all.select(0, 2)};
+  args.packed = packed_data.tensor(DType::u8, {static_cast<int64_t>(packed_data.size())});
+  ops::pack_gemm_weight(args.weight, args.packed, stream);
+  ops::gemm(args, stream);
+  Arena arena(measure.peak());
+  stream.arena = &arena;
+  ops::pack_gemm_weight(args.weight, args.packed, stream);
+  ops::gemm(args, stream);  // warm
+  const double start = monotonic_seconds();
+  int runs = 0;
+  do ops::gemm(args, stream), ++runs;
+  while (monotonic_seconds() - start < 0.03);
+  flops_per_second_ = 2.0 * kSize * kSize * kSize * runs / (monotonic_seconds() - start);
+  return flops_per_second_;
+}
+
+VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompts) {
+  VideoPlan plan;
+  Arena no_arena;
+  Stream no_stream{.arena = &no_arena, .pool = &pool_};
+  nn::ParamStore shared_store({.plan_only = true}, no_stream);
+  const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
+  plan.shared_bytes = shared_store.bytes();
+
+  // Runs `body` against a measuring arena; body returns the bytes of the Buffers it holds.
+  const auto stage = [&](const char* name, uint64_t mapped, auto&& body) {
+    Arena arena;
+    uint64_t flops = 0;
+    Stream stream{.arena = &arena, .pool = &pool_, .flops = &flops};
+    const uint64_t held = body(stream);
+    plan.stages.push_back(
+        {name, mapped, held, align_up(std::max<size_t>(arena.peak(), 1)), static_cast<double>(flops), 0});
+  };
+  stage("text", model_.text_encoder->mapped_bytes(), [&](Stream& s) {
+    const LoadedText text = load_text(model_, true, s);
+    encode_text(*text.model, prompts.positive, shared.text, s);
+    if (r.guided) encode_text(*text.model, prompts.negative, shared.negative, s);
+    return text.bytes;
+  });
+  const Sampler sampler(sampler_config(r.request));
+  stage("denoise", model_.transformer->mapped_bytes(), [&](Stream& s) {
+    const LoadedDit dit = load_dit(model_, options_.weights, true, s);
+    const DenoiseInput in{&model_, &r, &sampler, shared.text, shared.negative, shared.latents, nullptr};
+    return dit.bytes + denoise(*dit.model, in, true, s);
+  });
+  stage("decode", model_.vae->mapped_bytes(), [&](Stream& s) {
+    const LoadedVae vae = load_vae(model_, true, s);
+    decode(*vae.model, shared.latents, nullptr, s);
+    return vae.bytes + align_up(vae.model->state_bytes(r.latent_height, r.latent_width, r.latent_frames));
+  });
+  uint64_t kept = 0;
+  for (const StagePlan& s : plan.stages) {
+    plan.peak_bytes = std::max(plan.peak_bytes, plan.shared_bytes + s.weight_bytes + s.arena_bytes + kept);
+    if (options_.keep_loaded) kept += s.weight_bytes;  // an upper bound: per-run state is released
+  }
+  return plan;
+}
+
+VideoPlan TextToVideo::plan(const VideoRequest& request) {
+  const ResolvedRequest r = resolve(model_, request);
+  VideoPlan plan = make_plan(r, tokenize(r));
+  const double rate = measured_flops_per_second() * 0.8;  // attention and norms run below the GEMM's rate
+  for (StagePlan& s : plan.stages) {
+    s.seconds = s.flops / rate;
+    plan.seconds += s.seconds;
+  }
+  return plan;
+}
+
+ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks) {
+  const ResolvedRequest r = resolve(model_, request);
+  const Prompts prompts = tokenize(r);
+  const VideoPlan plan = make_plan(r, prompts);
+  log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
+
+  Arena none(1);
+  Stream stream{.arena = &none, .pool = &pool_, .cancel = callbacks.cancel};
+  nn::ParamStore shared_store({}, stream);
+  const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
+  const auto memory = shared_store.keep();
+  const auto with_arena = [&](const StagePlan& stage, auto&& body) {
+    Arena arena(stage.arena_bytes);
+    stream.arena = &arena;
+    body();
+    stream.arena = &none;
+  };
+
+  with_arena(plan.stages[0], [&] {
+    StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
+    if (!text_.model) text_ = load_text(model_, false, stream);
+    encode_text(*text_.model, prompts.positive, shared.text, stream);
+    clock.done(1);
+    if (r.guided) {
+      encode_text(*text_.model, prompts.negative, shared.negative, stream);
+      clock.done(2);
+    }
+    if (!options_.keep_loaded) text_ = {};
+  });
+
+  const auto values = std::span(shared.latents.as<float>(), static_cast<size_t>(shared.latents.numel()));
+  if (!r.request.init_latents.empty())
+    std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
+  else if (r.request.rng == "cuda")
+    torch_cuda_normal(r.request.seed, values, r.request.rng_multiprocessors);
+  else
+    torch_cpu_normal(r.request.seed, values);
+
+  const Sampler sampler(sampler_config(r.request));
+  with_arena(plan.stages[1], [&] {
+    if (!dit_.model) {
+      StageClock clock(&callbacks, "load", 1);
+      dit_ = load_dit(model_, options_.weights, false, stream);
+      clock.done(1);
+    }
+    denoise(*dit_.model, {&model_, &r, &sampler, shared.text, shared.negative, shared.latents, &callbacks},
+            false, stream);
+    if (!options_.keep_loaded) dit_ = {};
+  });
+  if (callbacks.latents) callbacks.latents(values, shared.latents.shape());
+
+  with_arena(plan.stages[2], [&] {
+    if (!vae_.model) vae_ = load_vae(model_, false, stream);
+    decode(*vae_.model, shared.latents, &callbacks, stream);
+    if (!options_.keep_loaded) vae_ = {};
+  });
+  return r;
+}
+
+}  // namespace tachy

@@ -1,0 +1,48 @@
+// Text to video: prompt → token ids → umT5 → denoising with the Wan transformer → VAE → frames, streamed out
+// as they are decoded. Text encoder, transformer and VAE are loaded and released in turn, unless
+// `keep_loaded`.
+#pragma once
+
+#include <memory>
+
+#include "pipelines/stages.h"
+
+namespace tachy {
+
+class TextToVideo {
+ public:
+  struct Options {
+    int threads = 0;  // 0: all this process may use
+    WeightMode weights = WeightMode::automatic;
+    bool keep_loaded = false;  // for several requests in a row
+  };
+
+  TextToVideo(ModelBundle model, Options options);
+
+  const ModelBundle& model() const { return model_; }
+  int threads() const { return pool_.threads(); }
+
+  // Exact memory and predicted time; loads no weights.
+  VideoPlan plan(const VideoRequest& request);
+
+  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set.
+  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks);
+
+ private:
+  struct Prompts {
+    std::vector<int64_t> positive, negative;
+  };
+  Prompts tokenize(const ResolvedRequest& request) const;
+  VideoPlan make_plan(const ResolvedRequest& request, const Prompts& prompts);
+  double measured_flops_per_second();
+
+  ModelBundle model_;
+  Options options_;
+  ThreadPool pool_;
+  double flops_per_second_ = 0;
+  LoadedText text_;
+  LoadedDit dit_;
+  LoadedVae vae_;
+};
+
+}  // namespace tachy

@@ -1,0 +1,185 @@
+"""Whole runs: schedules, 20 guided steps with each sampler on each grid, decoded frames, token ids."""
+
+import html
+import json
+import math
+import re
+
+import numpy as np
+import torch
+from diffusers import (AutoencoderKLWan, DPMSolverMultistepScheduler, FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler,
+                       WanPipeline)
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import PreTrainedTokenizerFast
+
+import layouts
+import random_models as rm
+
+SAMPLERS = ("unipc", "euler", "dpm++")
+
+
+def scheduler(name, shift):
+    """The diffusers 0.42.1 class and arguments that --grid diffusers stands for."""
+    if name == "unipc":
+        return UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=shift)
+    if name == "euler":
+        return FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=shift)
+    return DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000,
+                                       flow_shift=shift, algorithm_type="dpmsolver++", solver_order=2, solver_type="midpoint")
+
+
+def compare_schedules(ctx):
+    for name in SAMPLERS:
+        steps, shift = ctx.rng.randint(1, 60), ctx.rng.choice([1.0, 3.0, 5.0, 8.0, 12.0])
+        out = ctx.folder / "schedule.safetensors"
+        ctx.run("stage", "sampler", "--sampler", name, "--steps", steps, "--shift", shift, "--out", out)
+        got, want = load_file(out), scheduler(name, shift)
+        want.set_timesteps(steps)
+        ctx.report(f"sigmas of {name}, {steps} steps, shift {shift}", (got["sigmas"] - want.sigmas).abs().max().item(), 0.0)
+        ctx.report(f"timesteps of {name}, {steps} steps, shift {shift}",
+                   (got["timesteps"].double() - want.timesteps.double()).abs().max().item(), 0.0 if name != "euler" else 1e-4)
+
+
+def original_grid(name, steps, shift):
+    """Sigmas (float32) and model timesteps of the original code (spec: section 6)."""
+    top = float(np.float32(0.999)) if name == "unipc" else 1.0
+    base = np.linspace(top, 0, steps + 1)[:-1]
+    sigma = shift * base / (1 + (shift - 1) * base)
+    timesteps = 1000 * sigma if name == "euler" else np.trunc(1000 * sigma)
+    return np.append(sigma, 0).astype(np.float32).astype(np.float64), timesteps
+
+
+def original_steps(name, x, sigma, velocity):
+    """The original's solvers in float64; velocity(i, x) is the guided model output at step i."""
+    def lam(s):
+        return math.log(1 - s) - math.log(s) if 0 < s < 1 else (-math.inf if s >= 1 else math.inf)
+
+    n, m, last, previous_order = len(sigma) - 1, [], None, 0
+    for i in range(n):
+        s, s_next = sigma[i], sigma[i + 1]
+        v = velocity(i, x)
+        data = x - s * v
+        if name == "euler":
+            x = x + (s_next - s) * v
+            continue
+        if name == "unipc" and i > 0:  # corrector, with the order of the predictor before it
+            h = lam(s) - lam(sigma[i - 1])
+            b, a, hh = math.expm1(-h), 1 - s, -h
+            base = s / sigma[i - 1] * last - a * b * m[-1]
+            if previous_order == 1:
+                x = base - a * b * 0.5 * (data - m[-1])
+            else:
+                r = (lam(sigma[i - 2]) - lam(sigma[i - 1])) / h
+                phi2 = b / hh - 1
+                b1, b2 = phi2 / b, 2 * (phi2 / hh - 0.5) / b
+                rho1 = (b1 - b2) / (1 - r)
+                x = base - a * b * (rho1 * (m[-2] - m[-1]) / r + (b1 - rho1) * (data - m[-1]))
+        m.append(data)
+        order = min(2, n - i, i + 1)
+        if name == "dpm++" and (i == 0 or i == n - 1 or not math.isfinite(lam(sigma[i - 1]))):
+            order = 1
+        last = x
+        if s_next == 0:
+            x = data
+        else:
+            a = 1 - s_next
+            b = math.expm1(-(lam(s_next) - lam(s))) if math.isfinite(lam(s)) else -1.0
+            x = s_next / s * last - a * b * data
+            if order == 2:
+                r = (lam(sigma[i - 1]) - lam(s)) / (lam(s_next) - lam(s))
+                x = x - a * b * 0.5 * (m[-2] - data) / r
+        previous_order = order
+    return x
+
+
+def small_pipeline(ctx):
+    dit = rm.transformer(ctx.rng, attention_head_dim=128, num_attention_heads=1, in_channels=16, out_channels=16, text_dim=32, num_layers=2)
+    t5 = rm.text_encoder(ctx.rng, d_model=32, vocab_size=64)
+    vae = rm.vae(ctx.rng, base_dim=8, z_dim=16)
+    rm.tiny_tokenizer(ctx.folder / "tokenizer")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(ctx.folder / "tokenizer")
+    pipe = WanPipeline(tokenizer=tokenizer, text_encoder=t5, vae=vae, scheduler=scheduler("unipc", 3.0), transformer=dit)
+    pipe.set_progress_bar_config(disable=True)
+    pipe.save_pretrained(ctx.folder / "pipeline")
+    # diffusers re-saves the tokenizer through transformers; the engine must read the result, not our input file.
+    return pipe
+
+
+def relative(y, want):
+    return ((y.double() - want.double()).abs().max() / want.double().abs().max()).item()
+
+
+def compare_generation(ctx):
+    pipe = small_pipeline(ctx)
+    seed, steps, shift = ctx.rng.randrange(2**31), 20, 3.0
+    prompt, negative = "the red cat moves, a bee sings", "ugly"
+    common = dict(prompt=prompt, negative_prompt=negative, height=32, width=48, num_frames=5, num_inference_steps=steps, guidance_scale=5.0)
+    out, video = ctx.folder / "latents.safetensors", ctx.folder / "frames"
+    args = ["generate", prompt, "-n", negative, "--size", "48x32", "--frames", 5, "--steps", steps, "--guidance", 5, "--shift", shift,
+            "--seed", seed, "--save-latents", out, "-q"]
+    for name in SAMPLERS:
+        pipe.scheduler = scheduler(name, shift)
+        with torch.no_grad():
+            want = pipe(**common, generator=torch.Generator().manual_seed(seed), output_type="latent").frames
+        ctx.run(*args, "--model", ctx.folder / "pipeline", "--sampler", name, "-o", str(video) + "/")
+        ctx.report(f"20 guided steps, {name}, grid diffusers", relative(load_file(out)["latents"], want[0]), 1e-5)
+    with torch.no_grad():
+        pixels = pipe(**common, generator=torch.Generator().manual_seed(seed), output_type="np").frames[0]
+    pixels = (pixels * 255).round().astype(np.int16)
+    ours = np.stack([np.asarray(Image.open(f)).astype(np.int16) for f in sorted(video.glob("*.png"))])
+    ctx.report("decoded frames: levels of 255 apart", float(np.abs(ours - pixels).max()), 1.0)
+
+    # The original's grids and solvers, on the original layout of the same weights.
+    folder = ctx.folder / "original-pipeline"
+    layouts.save_original(folder, pipe.transformer, pipe.text_encoder, pipe.vae)
+    from diffusers.models import embeddings
+    from diffusers.models.transformers import transformer_wan  # noqa: F401
+    with torch.no_grad():
+        cond, uncond = pipe.encode_prompt(prompt, negative, True, max_sequence_length=512, device="cpu", dtype=torch.float32)
+        start = torch.randn(16, 2, 4, 6, generator=torch.Generator().manual_seed(seed)).double()
+        sinusoid, embeddings.get_timestep_embedding = embeddings.get_timestep_embedding, layouts.sinusoid64
+        try:
+            for name in SAMPLERS:
+                sigma, timesteps = original_grid(name, steps, shift)
+
+                def velocity(i, x):
+                    t = torch.tensor([timesteps[i]], dtype=torch.float64)
+                    c, u = (pipe.transformer(x[None].float(), t, e).sample[0] for e in (cond, uncond))
+                    return (u + 5.0 * (c - u)).double()
+
+                want = original_steps(name, start, sigma, velocity)
+                ctx.run(*args, "--model", folder, "--sampler", name, "-o", str(video) + "/")
+                ctx.report(f"20 guided steps, {name}, grid original", relative(load_file(out)["latents"], want), 1e-5)
+        finally:
+            embeddings.get_timestep_embedding = sinusoid
+
+
+def clean(text):
+    import ftfy
+    config = ftfy.TextFixerConfig(fix_encoding=False)  # the engine reports mojibake, it does not repair it
+    text = html.unescape(html.unescape(ftfy.fix_text(text, config))).strip()
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def compare_tokens(ctx):
+    from tokenizers import Tokenizer
+    folders = [ctx.folder / "token-test"]
+    rm.tiny_tokenizer(folders[0])
+    shipped = ctx.repo / "models" / "sprites" / "tokenizer"
+    if (shipped / "tokenizer.json").exists():
+        folders.append(shipped)
+    words = ["a", "red", "cat", "moves", "the", "ＡＢＣ", "&amp;", "“quoted”", "红色", "圆形，", "向右", "ﬁsh", "x\u0301", "🙂", "e\u3000f", "½", "  ", "\t"]
+    out = ctx.folder / "tokens.safetensors"
+    for folder in folders:
+        reference, wrong = Tokenizer.from_file(str(folder / "tokenizer.json")), 0
+        for _ in range(40):
+            text = ctx.rng.choice([" ", ""]).join(ctx.rng.choice(words) for _ in range(ctx.rng.randint(0, 30)))
+            prompt = [f"--prompt={text}"] if text else ["--prompt", ""]
+            ctx.run("stage", "tokenize", "--model", folder, *prompt, "--out", out)
+            got = load_file(out)
+            ids = reference.encode(clean(text)).ids
+            if got["input_ids"][0, :len(ids)].tolist() != ids or int(got["attention_mask"].sum()) != len(ids):
+                wrong += 1
+                print("    differs:", json.dumps(text, ensure_ascii=False))
+        ctx.report(f"token ids, {folder.parent.name}/{folder.name}, 40 texts: wrong", float(wrong), 0.0)

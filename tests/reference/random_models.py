@@ -1,0 +1,86 @@
+"""Small random models of the true architectures, as component folders in the diffusers layout."""
+
+import json
+import random
+
+import torch
+from diffusers import AutoencoderKLWan, WanTransformer3DModel
+from transformers import UMT5Config, UMT5EncoderModel
+
+
+def _randomise(model, rng):
+    """Norm weights near 1, biases and tables non-zero: nothing that a wrong index could hide behind."""
+    gen = torch.Generator().manual_seed(rng.randrange(2**31))
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=gen)
+            if p.ndim == 1 and name.endswith("weight") or name.endswith("gamma"):
+                p.copy_(1 + 0.2 * noise)
+            elif name.endswith("bias"):
+                p.copy_(0.1 * noise)
+            elif name.endswith(("scale_shift_table", "pos_embed")):
+                p.copy_(0.3 * noise)
+    return model.eval()
+
+
+def transformer(rng, variant="t2v", **overrides):
+    """variant: t2v, i2v (CLIP branch), ti2v (per-token timesteps; same architecture as t2v)"""
+    torch.manual_seed(rng.randrange(2**31))
+    channels = rng.choice([4, 16])
+    config = dict(patch_size=(1, 2, 2), num_attention_heads=rng.choice([1, 2, 3]), attention_head_dim=rng.choice([12, 32, 128]),
+                  in_channels=channels, out_channels=channels, text_dim=rng.choice([16, 40]), freq_dim=256,
+                  ffn_dim=rng.choice([48, 130]), num_layers=rng.choice([1, 3]), cross_attn_norm=True, eps=1e-6)
+    if variant == "i2v":
+        config.update(in_channels=2 * channels + 4, image_dim=24)
+        config["added_kv_proj_dim"] = config["num_attention_heads"] * config["attention_head_dim"]
+    config.update(overrides)
+    return _randomise(WanTransformer3DModel(**config), rng)
+
+
+def text_encoder(rng, **overrides):
+    torch.manual_seed(rng.randrange(2**31))
+    config = dict(vocab_size=rng.choice([97, 256]), d_model=rng.choice([32, 40]), d_kv=rng.choice([8, 16]), d_ff=rng.choice([48, 70]),
+                  num_layers=rng.choice([1, 3]), num_heads=rng.choice([2, 5]), feed_forward_proj="gated-gelu", dropout_rate=0.0)
+    config.update(overrides)
+    return _randomise(UMT5EncoderModel(UMT5Config(**config)), rng)
+
+
+def vae(rng, **overrides):
+    torch.manual_seed(rng.randrange(2**31))
+    z = rng.choice([4, 16])
+    config = dict(base_dim=rng.choice([8, 12, 16]), z_dim=z, dim_mult=[1, 2, 4, 4], num_res_blocks=rng.choice([1, 2]), attn_scales=[],
+                  temperal_downsample=[False, True, True], dropout=0.0,
+                  latents_mean=[round(rng.uniform(-1, 1), 4) for _ in range(z)],
+                  latents_std=[round(rng.uniform(0.5, 3), 4) for _ in range(z)])
+    config.update(overrides)
+    return _randomise(AutoencoderKLWan(**config), rng)
+
+
+def tiny_tokenizer(folder, vocab_size=64):
+    """A unigram tokenizer.json of letters and a few words: enough to tokenise any English prompt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["▁", -3.0]]
+    words = ["▁a", "▁red", "▁the", "▁cat", "ing", "▁moves", "ar"]
+    pieces += [[w, -4.0 - 0.1 * i] for i, w in enumerate(words)]
+    pieces += [[chr(c), -6.0 - 0.01 * i] for i, c in enumerate(range(ord("a"), ord("z") + 1))]
+    pieces += [[chr(0x4E00 + i), -9.0 - 0.01 * i] for i in range(vocab_size - len(pieces))]
+    tokenizer = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [
+            {"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+            for i, t in enumerate(["<pad>", "</s>", "<unk>"])],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+                           "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+                           "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 2, "vocab": pieces, "byte_fallback": False},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>",
+         "model_max_length": 512}))
+
+
+def fresh_rng(seed):
+    return random.Random(seed)
