@@ -91,9 +91,9 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   } catch (const nlohmann::json::parse_error& e) {
     std::string_view reason = e.what();
     if (const auto bracket = reason.find("] "); bracket != reason.npos) reason.remove_prefix(bracket + 2);
-    fail(ErrorCode::corrupt, "{}: byte {}: {}", what, e.byte, in_quotes(reason, 200));
+    fail(ErrorCode::corrupt, "{}: byte {}: {}", what, e.byte > 0 ? e.byte - 1 : 0, printable(reason, 200));
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: {}", what, in_quotes(e.what(), 200));
+    fail(ErrorCode::corrupt, "{}: {}", what, printable(e.what(), 200));
   }
 }
 

@@ -134,7 +134,7 @@ class HeaderHandler {
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& e) {
     std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at …: syntax error …"
     if (const auto bracket = what.find("] "); bracket != what.npos) what.remove_prefix(bracket + 2);
-    error_ = fmt::format("byte {}: {}", position + 8, in_quotes(what, 200));
+    error_ = fmt::format("byte {}: {}", position + 7, printable(what, 200));  // position counts from 1
     return false;
   }
 
