@@ -11,10 +11,8 @@ namespace tachy::wan_vae {
 
 class Network {
  public:
-  enum class Direction {
-    up,
-    down
-  };  // up: sizes are input << level (decoder); down: input >> level (encoder)
+  // up: sizes are input << level (decoder); down: input >> level (encoder).
+  enum class Direction { up, down };
 
   // The store is used until finish(), which takes what it holds.
   Network(Direction direction, nn::ParamStore& store) : direction_(direction), store_(&store) {}

@@ -1,15 +1,14 @@
 // The Wan video autoencoder, streaming: a clip of any length passes in chunks through causal networks that
-// keep the last frames of every convolution's input (VaeState). Activations are channels-last [T, H, W, C]
-// f32.
+// keep the last frames of every convolution's input (VaeState). Activations: channels-last [T, H, W, C] f32.
 //
 //   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', H/8, W/8],  T' = 1 + ⌊(T − 1)/4⌋
-//   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1]: one for the first latent frame, then
-//   four each
+//   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1], n = 1 for the first latent, then 4 each
 //
-// Memory. Weights are packed into Buffers at construction; an object made with `plan_only` (on a measuring
-// stream) knows their size without reading any data. The state is one more Buffer for the length of a call;
-// everything else comes from stream.arena, and a measure run of the same calls tells its exact peak. Encoder
-// and decoder are objects of their own, so that only one need be held at a time.
+// Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions also stay mapped); an
+// object made with `plan_only`, on a measuring stream, knows their size without reading any data. The state
+// is one more Buffer for the length of a call; everything else comes from stream.arena, and a measure run of
+// the same calls tells its exact peak. Encoder and decoder are objects of their own: one need be held at a
+// time.
 #pragma once
 
 #include <functional>
@@ -39,8 +38,8 @@ struct VaeState {
 };
 
 struct VaeDecoderOptions {
-  // true: latents are the DiT's, z·std + mean is folded into the first layer; false: as in diffusers'
-  // decode().
+  // true: latents are the DiT's (z·std + mean is folded into the first layer); false: as for diffusers'
+  // decode
   bool normalised = true;
   bool plan_only = false;  // sizes and shapes only: no weight is read, and only measure runs are possible
 };
@@ -57,8 +56,7 @@ class VaeDecoder {
   size_t buffer_bytes() const;  // weights; exact whether loaded or planned
   size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
 
-  // frames [n, H, W, 3] f32 in [−1, 1], contiguous, valid during the call only; first: index of the first of
-  // them.
+  // frames [n, H, W, 3] f32 in [−1, 1], contiguous, valid during the call; first: the first one's index.
   using Sink = std::function<void(const Tensor& frames, int64_t first)>;
 
   // latents [z, T, h, w] f32, any strides. The first latent frame is decoded alone, then `chunk` at a time
