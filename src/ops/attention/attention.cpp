@@ -20,6 +20,7 @@ void attention(const AttentionArgs& a, Stream& stream) {
   if (a.key_bias.defined()) expect_f32(op, "key_bias", a.key_bias, {b, lk});
   if (a.bias.defined()) expect_f32(op, "bias", a.bias, {h, lq, lk});
   expect_f32(op, "out", a.out, {b, lq, h, d});
+  stream.count_flops(4.0 * static_cast<double>(b * h * lq) * static_cast<double>(lk * d));
   pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
 }
 

@@ -1,8 +1,6 @@
 // Checks, packing and dispatch of the 2-D convolution.
 #include "ops/conv2d/conv2d.h"
 
-#include <array>
-
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "ops/conv2d/conv2d_impl.h"
@@ -10,10 +8,10 @@
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<Conv2dArgs>, 2> kTable{{
-    {"onednn", conv2d_impl::why_not_onednn, conv2d_impl::run_onednn},
-    {"ref", nullptr, conv2d_impl::run_ref},
-}};
+constexpr Impl<Conv2dArgs> kTable[] = {
+    {"onednn", conv2d_why_not_onednn, conv2d_onednn},
+    {"ref", nullptr, conv2d_ref},
+};
 
 void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
   expect_shape("conv2d", name, t, shape);
@@ -44,9 +42,13 @@ void check_args(const Conv2dArgs& a) {
 
 }  // namespace
 
+std::span<const Impl<Conv2dArgs>> conv2d_table() { return kTable; }
+
 void conv2d(const Conv2dArgs& args, Stream& stream) {
   check_args(args);
   if (args.y.numel() == 0) return;
+  stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
+                     static_cast<double>(args.kernel_h * args.kernel_w * args.x.dim(3)));
   pick<Conv2dArgs>("conv2d", kTable, args, stream).run(args, stream);
 }
 

@@ -2,7 +2,6 @@
 #include "ops/conv3d/conv3d.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "cpu/conv_tiles.h"
@@ -12,10 +11,10 @@
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<CausalConv3dArgs>, 2> kTable{{
-    {"onednn", conv3d_impl::why_not_onednn, conv3d_impl::run_onednn},
-    {"ref", nullptr, conv3d_impl::run_ref},
-}};
+constexpr Impl<CausalConv3dArgs> kTable[] = {
+    {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
+    {"ref", nullptr, causal_conv3d_ref},
+};
 
 void expect_dense(const char* op, const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
   expect_shape(op, name, t, shape);
@@ -49,9 +48,13 @@ void check_args(const CausalConv3dArgs& a) {
 
 }  // namespace
 
+std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table() { return kTable; }
+
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
   check_args(args);
   if (args.y.numel() == 0) return;
+  stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
+                     static_cast<double>(args.kernel_t * args.kernel_h * args.kernel_w * args.x.dim(3)));
   pick<CausalConv3dArgs>("causal_conv3d", kTable, args, stream).run(args, stream);
 }
 

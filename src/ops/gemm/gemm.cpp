@@ -2,7 +2,6 @@
 #include "ops/gemm/gemm.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "cpu/onednn.h"
@@ -12,10 +11,10 @@
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<GemmArgs>, 2> kTable{{
-    {"onednn", gemm_impl::why_not_onednn, gemm_impl::run_onednn},
-    {"ref", nullptr, gemm_impl::run_ref},
-}};
+constexpr Impl<GemmArgs> kTable[] = {
+    {"onednn", gemm_why_not_onednn, gemm_onednn},
+    {"ref", nullptr, gemm_ref},
+};
 
 void expect_rows(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
   expect_shape("gemm", name, t, shape);
@@ -61,15 +60,19 @@ void check_args(const GemmArgs& a, bool measuring) {
 
 }  // namespace
 
+std::span<const Impl<GemmArgs>> gemm_table() { return kTable; }
+
 void gemm(const GemmArgs& args, Stream& stream) {
   check_args(args, stream.measuring());
   if (args.x.dim(0) == 0 || args.weight.dim(0) == 0) return;
+  stream.count_flops(2.0 * static_cast<double>(args.x.dim(0) * args.x.dim(1)) *
+                     static_cast<double>(args.weight.dim(0)));
   pick<GemmArgs>("gemm", kTable, args, stream).run(args, stream);
 }
 
 int64_t packed_gemm_bytes(int64_t n, int64_t k) {
-  const int64_t whole = n / gemm_impl::kSlabColumns, rest = n % gemm_impl::kSlabColumns;
-  return (whole ? whole * cpu::packed_matmul_bytes(k, gemm_impl::kSlabColumns) : 0) +
+  const int64_t whole = n / kSlabColumns, rest = n % kSlabColumns;
+  return (whole ? whole * cpu::packed_matmul_bytes(k, kSlabColumns) : 0) +
          (rest ? cpu::packed_matmul_bytes(k, rest) : 0);
 }
 
@@ -78,7 +81,7 @@ void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream
   expect_dtype("pack_gemm_weight", "packed", packed, DType::u8);
   expect_shape("pack_gemm_weight", "packed", packed, {packed_gemm_bytes(weight.dim(0), weight.dim(1))});
   if (stream.measuring()) return;
-  const int64_t n = weight.dim(0), k = weight.dim(1), columns = gemm_impl::kSlabColumns;
+  const int64_t n = weight.dim(0), k = weight.dim(1), columns = kSlabColumns;
   stream.pool->run((n + columns - 1) / columns, [&](int64_t slab, int) {
     const int64_t first = slab * columns, count = std::min(columns, n - first);
     std::vector<float> wide(static_cast<size_t>(count * k));

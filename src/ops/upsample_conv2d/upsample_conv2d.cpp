@@ -5,7 +5,6 @@
 // columns alike. The sums of taps are made in double and rounded once.
 #include "ops/upsample_conv2d/upsample_conv2d.h"
 
-#include <array>
 #include <vector>
 
 #include "cpu/conv_tiles.h"
@@ -15,10 +14,10 @@
 namespace tachy::ops {
 namespace {
 
-const std::array<Impl<UpsampleConv2dArgs>, 2> kTable{{
-    {"onednn", upsample_conv2d_impl::why_not_onednn, upsample_conv2d_impl::run_onednn},
-    {"ref", nullptr, upsample_conv2d_impl::run_ref},
-}};
+constexpr Impl<UpsampleConv2dArgs> kTable[] = {
+    {"onednn", upsample_conv2d_why_not_onednn, upsample_conv2d_onednn},
+    {"ref", nullptr, upsample_conv2d_ref},
+};
 
 void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
   expect_shape("upsample_conv2d", name, t, shape);
@@ -50,9 +49,12 @@ void phase_kernel(const float* kernel, int64_t ci, int a, int b, float* out) {
 
 }  // namespace
 
+std::span<const Impl<UpsampleConv2dArgs>> upsample_conv2d_table() { return kTable; }
+
 void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
   check_args(args);
   if (args.y.numel() == 0) return;
+  stream.count_flops(2.0 * static_cast<double>(args.y.numel()) * static_cast<double>(4 * args.x.dim(3)));
   pick<UpsampleConv2dArgs>("upsample_conv2d", kTable, args, stream).run(args, stream);
 }
 
