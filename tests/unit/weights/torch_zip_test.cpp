@@ -20,7 +20,7 @@ void refuses_pickle(ErrorCode code, const std::string& pickle, const std::string
 std::string le(uint64_t value, int bytes) {
   return {reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)};
 }
-std::string text(const std::string& s) { return "X" + le(s.size(), 4) + s; }
+std::string text(const std::string& s) { return std::string(1, 'X') + le(s.size(), 4) + s; }
 
 // A stored zip, made by hand so that each field can lie.
 struct ZipItem {
