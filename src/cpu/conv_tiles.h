@@ -56,9 +56,10 @@ void unpack_conv_parts(const void* packed, int64_t parts, int64_t co, int64_t ci
                        int64_t kernel_w, float* plain);
 
 // The inner loop of the definitions: sums[o] += Σ_c x[c]·w[c, o] for one pixel and one tap.
-inline void accumulate_tap(const float* x, const float* w, int64_t ci, int64_t co, double* sums) {
+template <class Sum>
+void accumulate_tap(const float* x, const float* w, int64_t ci, int64_t co, Sum* sums) {
   for (int64_t c = 0; c < ci; ++c) {
-    const double value = x[c];
+    const Sum value = x[c];
     for (int64_t o = 0; o < co; ++o) sums[o] += value * w[c * co + o];
   }
 }

@@ -8,16 +8,20 @@
 #include "ops/activation/activation_cases.h"
 #include "ops/attention/attention_cases.h"
 #include "ops/channel_norm/channel_norm_cases.h"
+#include "ops/conv2d/conv2d_cases.h"
+#include "ops/conv3d/conv3d_cases.h"
 #include "ops/dtype_switch.h"
 #include "ops/elementwise/elementwise_cases.h"
 #include "ops/embedding/embedding_cases.h"
 #include "ops/gated_residual/gated_residual_cases.h"
+#include "ops/gemm/gemm_cases.h"
 #include "ops/glu/glu_cases.h"
 #include "ops/layernorm_modulate/layernorm_modulate_cases.h"
 #include "ops/patchify/patchify_cases.h"
 #include "ops/qk_norm_rope/qk_norm_rope_cases.h"
 #include "ops/rmsnorm/rmsnorm_cases.h"
 #include "ops/rope/rope_cases.h"
+#include "ops/upsample_conv2d/upsample_conv2d_cases.h"
 
 namespace tachy {
 
@@ -29,9 +33,10 @@ using ops::OpCase;
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> all;
   for (auto* list :
-       {ops::activation_cases, ops::attention_cases, ops::channel_norm_cases, ops::elementwise_cases,
-        ops::embedding_cases, ops::gated_residual_cases, ops::glu_cases, ops::layernorm_modulate_cases,
-        ops::patchify_cases, ops::qk_norm_rope_cases, ops::rmsnorm_cases, ops::rope_cases})
+       {ops::activation_cases, ops::attention_cases, ops::channel_norm_cases, ops::conv2d_cases,
+        ops::conv3d_cases, ops::elementwise_cases, ops::embedding_cases, ops::gated_residual_cases,
+        ops::gemm_cases, ops::glu_cases, ops::layernorm_modulate_cases, ops::patchify_cases,
+        ops::qk_norm_rope_cases, ops::rmsnorm_cases, ops::rope_cases, ops::upsample_conv2d_cases})
     for (OpCase& op_case : list()) all.push_back(std::move(op_case));
   return all;
 }

@@ -1,13 +1,16 @@
-// Entries of conv2d's table.
+// The implementations of conv2d, for its table and the op runner.
 #pragma once
 
 #include "ops/conv2d/conv2d.h"
 #include "ops/impl_table.h"
 
-namespace tachy::ops::conv2d_impl {
+namespace tachy::ops {
 
-std::optional<std::string> why_not_onednn(const Conv2dArgs& args, const Stream& stream);
-void run_onednn(const Conv2dArgs& args, Stream& stream);
-void run_ref(const Conv2dArgs& args, Stream& stream);
+std::optional<std::string> conv2d_why_not_onednn(const Conv2dArgs& args, const Stream& stream);
+void conv2d_onednn(const Conv2dArgs& args, Stream& stream);
+void conv2d_ref(const Conv2dArgs& args, Stream& stream);  // the definition: plain loops, sums in double
+// The same with sums in float: the tolerance's yardstick.
+void conv2d_working(const Conv2dArgs& args, Stream& stream);
+std::span<const Impl<Conv2dArgs>> conv2d_table();
 
-}  // namespace tachy::ops::conv2d_impl
+}  // namespace tachy::ops

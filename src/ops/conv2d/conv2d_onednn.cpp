@@ -6,7 +6,7 @@
 #include "cpu/conv_tiles.h"
 #include "ops/conv2d/conv2d_impl.h"
 
-namespace tachy::ops::conv2d_impl {
+namespace tachy::ops {
 namespace {
 
 cpu::ConvTiles tiles_of(const Conv2dArgs& a) {
@@ -27,13 +27,13 @@ cpu::ConvTiles tiles_of(const Conv2dArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> why_not_onednn(const Conv2dArgs& a, const Stream&) {
+std::optional<std::string> conv2d_why_not_onednn(const Conv2dArgs& a, const Stream&) {
   if (std::max(a.pad_top, a.pad_bottom) >= a.kernel_h || std::max(a.pad_left, a.pad_right) >= a.kernel_w)
     return "padding as wide as the kernel";
   return tiles_of(a).why_not();
 }
 
-void run_onednn(const Conv2dArgs& a, Stream& stream) {
+void conv2d_onednn(const Conv2dArgs& a, Stream& stream) {
   const cpu::ConvTiles tiles = tiles_of(a);
   ArenaScope scope(*stream.arena);
   char* scratch =
@@ -53,4 +53,4 @@ void run_onednn(const Conv2dArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::conv2d_impl
+}  // namespace tachy::ops

@@ -3,22 +3,25 @@
 #include "cpu/conv_tiles.h"
 #include "ops/conv2d/conv2d_impl.h"
 
-namespace tachy::ops::conv2d_impl {
+namespace tachy::ops {
 
-void run_ref(const Conv2dArgs& a, Stream& stream) {
+namespace {
+
+template <class Sum>
+void reference(const Conv2dArgs& a, Stream& stream) {
   const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3);
   const int64_t ho = a.y.dim(1), wo = a.y.dim(2), co = a.y.dim(3);
   ArenaScope scope(*stream.arena);
-  Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
   cpu::unpack_conv_parts(a.packed.data, 1, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
   const float* weight = plain.as<float>();
   stream.pool->run(a.x.dim(0) * ho, [&](int64_t tile, int worker) {
     const int64_t f = tile / ho, i = tile % ho;
-    double* sums = scratch.as<double>() + worker * co;
+    Sum* sums = scratch.as<Sum>() + worker * co;
     for (int64_t j = 0; j < wo; ++j) {
-      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0;
+      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0f;
       for (int64_t p = 0; p < a.kernel_h; ++p)
         for (int64_t q = 0; q < a.kernel_w; ++q) {
           const int64_t row = i * a.stride + p - a.pad_top, column = j * a.stride + q - a.pad_left;
@@ -35,4 +38,9 @@ void run_ref(const Conv2dArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::conv2d_impl
+}  // namespace
+
+void conv2d_ref(const Conv2dArgs& args, Stream& stream) { reference<double>(args, stream); }
+void conv2d_working(const Conv2dArgs& args, Stream& stream) { reference<float>(args, stream); }
+
+}  // namespace tachy::ops

@@ -1,10 +1,10 @@
-// Entries of causal_conv3d's table, and where a tap finds its frame.
+// The implementations of causal_conv3d, for its table and the op runner, and where a tap finds its frame.
 #pragma once
 
 #include "ops/conv3d/conv3d.h"
 #include "ops/impl_table.h"
 
-namespace tachy::ops::conv3d_impl {
+namespace tachy::ops {
 
 // Frame `index` of (front history frames ++ x): in x, in the cache, or nullptr where it is zero.
 inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
@@ -15,8 +15,12 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
-std::optional<std::string> why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
-void run_onednn(const CausalConv3dArgs& args, Stream& stream);
-void run_ref(const CausalConv3dArgs& args, Stream& stream);
+std::optional<std::string> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
+void causal_conv3d_ref(const CausalConv3dArgs& args,
+                       Stream& stream);  // the definition: plain loops, sums in double
+// The same with sums in float: the tolerance's yardstick.
+void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
+std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table();
 
-}  // namespace tachy::ops::conv3d_impl
+}  // namespace tachy::ops

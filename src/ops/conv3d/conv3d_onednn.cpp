@@ -7,7 +7,7 @@
 #include "cpu/conv_tiles.h"
 #include "ops/conv3d/conv3d_impl.h"
 
-namespace tachy::ops::conv3d_impl {
+namespace tachy::ops {
 namespace {
 
 cpu::ConvTiles tiles_of(const CausalConv3dArgs& a) {
@@ -59,11 +59,11 @@ void run_tile(const CausalConv3dArgs& a, const cpu::ConvTiles& tiles, int64_t t,
 
 }  // namespace
 
-std::optional<std::string> why_not_onednn(const CausalConv3dArgs& a, const Stream&) {
+std::optional<std::string> causal_conv3d_why_not_onednn(const CausalConv3dArgs& a, const Stream&) {
   return tiles_of(a).why_not();
 }
 
-void run_onednn(const CausalConv3dArgs& a, Stream& stream) {
+void causal_conv3d_onednn(const CausalConv3dArgs& a, Stream& stream) {
   const cpu::ConvTiles tiles = tiles_of(a);
   ArenaScope scope(*stream.arena);
   char* scratch =
@@ -74,4 +74,4 @@ void run_onednn(const CausalConv3dArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::conv3d_impl
+}  // namespace tachy::ops

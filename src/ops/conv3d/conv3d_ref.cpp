@@ -3,21 +3,24 @@
 #include "cpu/conv_tiles.h"
 #include "ops/conv3d/conv3d_impl.h"
 
-namespace tachy::ops::conv3d_impl {
+namespace tachy::ops {
 
-void run_ref(const CausalConv3dArgs& a, Stream& stream) {
+namespace {
+
+template <class Sum>
+void reference(const CausalConv3dArgs& a, Stream& stream) {
   const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   ArenaScope scope(*stream.arena);
-  Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({a.kernel_t, a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
   cpu::unpack_conv_parts(a.packed.data, a.kernel_t, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
   const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * h, [&](int64_t tile, int worker) {
     const int64_t t = tile / h, i = tile % h;
-    double* sums = scratch.as<double>() + worker * co;
+    Sum* sums = scratch.as<Sum>() + worker * co;
     for (int64_t j = 0; j < w; ++j) {
-      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0;
+      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0f;
       for (int64_t tap = 0; tap < a.kernel_t * a.kernel_h * a.kernel_w; ++tap) {
         const int64_t q = tap % a.kernel_w, p = tap / a.kernel_w % a.kernel_h,
                       r = tap / (a.kernel_w * a.kernel_h);
@@ -35,4 +38,9 @@ void run_ref(const CausalConv3dArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::conv3d_impl
+}  // namespace
+
+void causal_conv3d_ref(const CausalConv3dArgs& args, Stream& stream) { reference<double>(args, stream); }
+void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream) { reference<float>(args, stream); }
+
+}  // namespace tachy::ops

@@ -7,6 +7,7 @@
 #include "cpu/onednn.h"
 #include "cpu/widen.h"
 #include "ops/gemm/gemm_impl.h"
+#include "ops/op_helpers.h"
 
 namespace tachy::ops {
 namespace {
@@ -16,13 +17,6 @@ constexpr Impl<GemmArgs> kTable[] = {
     {"ref", nullptr, gemm_ref},
 };
 
-void expect_rows(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
-  expect_shape("gemm", name, t, shape);
-  expect_dtype("gemm", name, t, DType::f32);
-  require(t.inner_contiguous(), "gemm: expected {} with contiguous rows, got inner stride {}", name,
-          t.stride(-1));
-}
-
 void check_weight(const Tensor& weight) {
   require(weight.rank == 2 && weight.contiguous(), "gemm: expected a contiguous weight [N, K], got {}",
           shape_string(weight));
@@ -30,31 +24,25 @@ void check_weight(const Tensor& weight) {
           dtype_name(weight.dtype));
 }
 
-void check_args(const GemmArgs& a, bool measuring) {
+void check_args(const GemmArgs& a, const Stream& stream) {
+  const char* op = "gemm";
   check_weight(a.weight);
   require(a.x.rank == 2, "gemm: expected x [M, K], got {}", shape_string(a.x));
   const int64_t m = a.x.dim(0), n = a.weight.dim(0), k = a.weight.dim(1);
-  expect_rows("x", a.x, {m, k});
-  expect_rows("y", a.y, {m, n});
-  if (a.bias.defined()) expect_rows("bias", a.bias, {n});
-  if (a.multiply.defined()) expect_rows("multiply", a.multiply, {m, n});
-  if (a.residual.defined()) expect_rows("residual", a.residual, {m, n});
+  expect_f32(op, "x", a.x, {m, k});
+  expect_f32(op, "y", a.y, {m, n});
+  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {n});
+  if (a.multiply.defined()) expect_f32(op, "multiply", a.multiply, {m, n});
+  if (a.residual.defined()) expect_f32(op, "residual", a.residual, {m, n});
   if (a.packed.defined()) {
-    expect_dtype("gemm", "packed", a.packed, DType::u8);
-    expect_shape("gemm", "packed", a.packed, {packed_gemm_bytes(n, k)});
+    expect_dtype(op, "packed", a.packed, DType::u8);
+    expect_shape(op, "packed", a.packed, {packed_gemm_bytes(n, k)});
   }
   require(!a.gate.defined() || a.residual.defined(), "gemm: a gate needs a residual");
   require(!a.row.defined() || a.gate.defined(), "gemm: row needs a gate");
-  if (a.gate.defined()) expect_rows("gate", a.gate, {-1, n});
-  if (a.row.defined()) {
-    expect_dtype("gemm", "row", a.row, DType::i32);
-    expect_shape("gemm", "row", a.row, {m});
-    require(a.row.contiguous(), "gemm: expected a contiguous row [M]");
-    if (measuring) return;
-    const int32_t* row = a.row.as<int32_t>();
-    for (int64_t i = 0; i < m; ++i)
-      require(row[i] >= 0 && row[i] < a.gate.dim(0), "gemm: expected row[{}] in [0, {}), got {}", i,
-              a.gate.dim(0), row[i]);
+  if (a.gate.defined()) {
+    expect_f32(op, "gate", a.gate, {-1, n});
+    expect_rows(op, a.row, m, a.gate.dim(0), stream);
   }
 }
 
@@ -63,8 +51,10 @@ void check_args(const GemmArgs& a, bool measuring) {
 std::span<const Impl<GemmArgs>> gemm_table() { return kTable; }
 
 void gemm(const GemmArgs& args, Stream& stream) {
-  check_args(args, stream.measuring());
+  check_args(args, stream);
+  stream.count_flops(2.0 * args.x.dim(0) * args.weight.numel());
   if (args.x.dim(0) == 0 || args.weight.dim(0) == 0) return;
+  require(args.x.dim(1) > 0, "gemm: expected K >= 1, got 0");
   stream.count_flops(2.0 * static_cast<double>(args.x.dim(0) * args.x.dim(1)) *
                      static_cast<double>(args.weight.dim(0)));
   pick<GemmArgs>("gemm", kTable, args, stream).run(args, stream);

@@ -11,7 +11,7 @@
 #include "ops/gemm/gemm_impl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace tachy::ops::gemm_impl::HWY_NAMESPACE {
+namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace math = tachy::cpu::HWY_NAMESPACE;
 
@@ -41,12 +41,12 @@ void epilogue_row(const EpilogueRow& r) {
   }
 }
 
-}  // namespace tachy::ops::gemm_impl::HWY_NAMESPACE
+}  // namespace tachy::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace tachy::ops::gemm_impl {
+namespace tachy::ops {
 HWY_EXPORT(epilogue_row);
 void run_epilogue_row(const EpilogueRow& row) { HWY_DYNAMIC_DISPATCH(epilogue_row)(row); }
-}  // namespace tachy::ops::gemm_impl
+}  // namespace tachy::ops
 #endif

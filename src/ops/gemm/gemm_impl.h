@@ -1,10 +1,10 @@
-// Entries of gemm's table, and the epilogue that they share.
+// The implementations of gemm, for its table and the op runner, and the epilogue that they share.
 #pragma once
 
 #include "ops/gemm/gemm.h"
 #include "ops/impl_table.h"
 
-namespace tachy::ops::gemm_impl {
+namespace tachy::ops {
 
 // The slabs of columns that weights are packed and multiplied in; fixed, whatever the machine.
 inline constexpr int64_t kSlabColumns = 128;
@@ -23,8 +23,11 @@ struct EpilogueRow {
 };
 void run_epilogue_row(const EpilogueRow& row);
 
-std::optional<std::string> why_not_onednn(const GemmArgs& args, const Stream& stream);
-void run_onednn(const GemmArgs& args, Stream& stream);
-void run_ref(const GemmArgs& args, Stream& stream);
+std::optional<std::string> gemm_why_not_onednn(const GemmArgs& args, const Stream& stream);
+void gemm_onednn(const GemmArgs& args, Stream& stream);
+void gemm_ref(const GemmArgs& args, Stream& stream);  // the definition: plain loops, sums in double
+// The same with sums in float: the tolerance's yardstick.
+void gemm_working(const GemmArgs& args, Stream& stream);
+std::span<const Impl<GemmArgs>> gemm_table();
 
-}  // namespace tachy::ops::gemm_impl
+}  // namespace tachy::ops

@@ -12,7 +12,7 @@
 #include "cpu/widen.h"
 #include "ops/gemm/gemm_impl.h"
 
-namespace tachy::ops::gemm_impl {
+namespace tachy::ops {
 namespace {
 
 constexpr int64_t kPackedRows = 192, kMappedRows = 384;
@@ -40,9 +40,7 @@ Plan make_plan(const GemmArgs& a) {
   if (count > 1) p.rows = std::min(limit, (p.rows + 7) / 8 * 8);
   p.row_tiles = (p.m + p.rows - 1) / p.rows;
   p.slabs = (p.n + kSlabColumns - 1) / kSlabColumns;
-  // In a measure run there is no address yet; a mapped f32 tensor might be unaligned, so reckon with a copy.
-  const bool aligned = reinterpret_cast<uintptr_t>(a.weight.data) % 4 == 0;
-  p.widen = !p.packed && (a.weight.dtype != DType::f32 || !aligned);
+  p.widen = !p.packed && a.weight.dtype != DType::f32;
   p.copy_x = a.x.stride(0) != p.k && p.m > 1;
   p.direct = p.slabs == 1 && plain_epilogue(a) && (a.y.stride(0) == p.n || p.m == 1);
   const int64_t last_rows = p.m - (p.row_tiles - 1) * p.rows,
@@ -108,7 +106,7 @@ void run_tile(const GemmArgs& a, const Plan& p, int64_t row_tile, int64_t slab, 
 
 }  // namespace
 
-std::optional<std::string> why_not_onednn(const GemmArgs& a, const Stream&) {
+std::optional<std::string> gemm_why_not_onednn(const GemmArgs& a, const Stream&) {
   const Plan p = make_plan(a);
   for (const auto& row : p.kernels)
     for (const cpu::TileKernel* kernel : row)
@@ -116,7 +114,7 @@ std::optional<std::string> why_not_onednn(const GemmArgs& a, const Stream&) {
   return std::nullopt;
 }
 
-void run_onednn(const GemmArgs& a, Stream& stream) {
+void gemm_onednn(const GemmArgs& a, Stream& stream) {
   const Plan p = make_plan(a);
   ArenaScope scope(*stream.arena);
   char* scratch =
@@ -127,4 +125,4 @@ void run_onednn(const GemmArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::gemm_impl
+}  // namespace tachy::ops

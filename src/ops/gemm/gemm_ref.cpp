@@ -6,32 +6,34 @@
 #include "cpu/widen.h"
 #include "ops/gemm/gemm_impl.h"
 
-namespace tachy::ops::gemm_impl {
+namespace tachy::ops {
 namespace {
 
-double activate(double v, Activation act) {
+template <class Sum>
+Sum activate(Sum v, Activation act) {
   switch (act) {
     case Activation::none:
       return v;
     case Activation::silu:
-      return v / (1.0 + std::exp(-v));
+      return v / (Sum{1} + std::exp(-v));
     case Activation::gelu_tanh:
-      return 0.5 * v * (1.0 + std::tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+      return Sum(0.5) * v *
+             (Sum{1} + std::tanh(Sum(0.79788456080286535588) * (v + Sum(0.044715) * v * v * v)));
     case Activation::gelu_erf:
-      return 0.5 * v * std::erfc(-v * 0.70710678118654752440);
+      return Sum(0.5) * v * std::erfc(-v * Sum(0.70710678118654752440));
   }
   return v;
 }
 
-double dot(const float* a, const float* b, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
+template <class Sum>
+Sum dot(const float* a, const float* b, int64_t count) {
+  Sum sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<Sum>(a[i]) * b[i];
   return sum;
 }
 
-}  // namespace
-
-void run_ref(const GemmArgs& a, Stream& stream) {
+template <class Sum>
+void reference(const GemmArgs& a, Stream& stream) {
   const int64_t m = a.x.dim(0), n = a.weight.dim(0), k = a.weight.dim(1);
   ArenaScope scope(*stream.arena);
   Tensor wide = stream.arena->f32({stream.threads(), k});
@@ -41,7 +43,7 @@ void run_ref(const GemmArgs& a, Stream& stream) {
     const char* from = static_cast<const char*>(a.weight.data) + column * k * dtype_size(a.weight.dtype);
     cpu::widen(from, a.weight.dtype, k, w);
     for (int64_t i = 0; i < m; ++i) {
-      double t = dot(a.x.as<float>() + i * a.x.stride(0), w, k);
+      Sum t = dot<Sum>(a.x.as<float>() + i * a.x.stride(0), w, k);
       if (a.bias.defined()) t += a.bias.as<float>()[column];
       t = activate(t, a.act);
       if (a.multiply.defined()) t *= a.multiply.as<float>()[i * a.multiply.stride(0) + column];
@@ -55,4 +57,9 @@ void run_ref(const GemmArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::gemm_impl
+}  // namespace
+
+void gemm_ref(const GemmArgs& args, Stream& stream) { reference<double>(args, stream); }
+void gemm_working(const GemmArgs& args, Stream& stream) { reference<float>(args, stream); }
+
+}  // namespace tachy::ops

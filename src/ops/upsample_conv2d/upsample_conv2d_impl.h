@@ -1,13 +1,18 @@
-// Entries of upsample_conv2d's table.
+// The implementations of upsample_conv2d, for its table and the op runner.
 #pragma once
 
 #include "ops/impl_table.h"
 #include "ops/upsample_conv2d/upsample_conv2d.h"
 
-namespace tachy::ops::upsample_conv2d_impl {
+namespace tachy::ops {
 
-std::optional<std::string> why_not_onednn(const UpsampleConv2dArgs& args, const Stream& stream);
-void run_onednn(const UpsampleConv2dArgs& args, Stream& stream);
-void run_ref(const UpsampleConv2dArgs& args, Stream& stream);
+std::optional<std::string> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& args,
+                                                          const Stream& stream);
+void upsample_conv2d_onednn(const UpsampleConv2dArgs& args, Stream& stream);
+void upsample_conv2d_ref(const UpsampleConv2dArgs& args,
+                         Stream& stream);  // the definition: plain loops, sums in double
+// The same with sums in float: the tolerance's yardstick.
+void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream);
+std::span<const Impl<UpsampleConv2dArgs>> upsample_conv2d_table();
 
-}  // namespace tachy::ops::upsample_conv2d_impl
+}  // namespace tachy::ops

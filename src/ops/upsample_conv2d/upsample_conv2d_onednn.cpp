@@ -6,7 +6,7 @@
 #include "cpu/conv_tiles.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
-namespace tachy::ops::upsample_conv2d_impl {
+namespace tachy::ops {
 namespace {
 
 struct Phases {
@@ -37,14 +37,14 @@ struct Phases {
 
 }  // namespace
 
-std::optional<std::string> why_not_onednn(const UpsampleConv2dArgs& a, const Stream&) {
+std::optional<std::string> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& a, const Stream&) {
   const Phases phases(a);
   for (const auto& tiles : phases.tiles)
     if (tiles.why_not()) return tiles.why_not();
   return std::nullopt;
 }
 
-void run_onednn(const UpsampleConv2dArgs& a, Stream& stream) {
+void upsample_conv2d_onednn(const UpsampleConv2dArgs& a, Stream& stream) {
   const Phases phases(a);
   const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   const int64_t bands = phases.tiles[0].count();
@@ -75,4 +75,4 @@ void run_onednn(const UpsampleConv2dArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::upsample_conv2d_impl
+}  // namespace tachy::ops

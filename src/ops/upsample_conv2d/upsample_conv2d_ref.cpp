@@ -4,22 +4,25 @@
 #include "cpu/conv_tiles.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
-namespace tachy::ops::upsample_conv2d_impl {
+namespace tachy::ops {
 
-void run_ref(const UpsampleConv2dArgs& a, Stream& stream) {
+namespace {
+
+template <class Sum>
+void reference(const UpsampleConv2dArgs& a, Stream& stream) {
   const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   ArenaScope scope(*stream.arena);
-  Tensor scratch = stream.arena->tensor(DType::f64, {stream.threads(), co});
+  Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({4, 2, 2, ci, co});
   if (stream.measuring()) return;
   cpu::unpack_conv_parts(a.packed.data, 4, co, ci, 2, 2, plain.as<float>());
   const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * 2 * h, [&](int64_t tile, int worker) {
     const int64_t f = tile / (2 * h), i = tile % (2 * h);
-    double* sums = scratch.as<double>() + worker * co;
+    Sum* sums = scratch.as<Sum>() + worker * co;
     for (int64_t j = 0; j < 2 * w; ++j) {
       const int64_t phase = i % 2 * 2 + j % 2;
-      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0;
+      for (int64_t o = 0; o < co; ++o) sums[o] = a.bias.defined() ? a.bias.as<float>()[o] : 0.0f;
       for (int tap = 0; tap < 4; ++tap) {
         const int64_t row = i / 2 + i % 2 - 1 + tap / 2, column = j / 2 + j % 2 - 1 + tap % 2;
         if (row < 0 || row >= h || column < 0 || column >= w) continue;
@@ -32,4 +35,11 @@ void run_ref(const UpsampleConv2dArgs& a, Stream& stream) {
   });
 }
 
-}  // namespace tachy::ops::upsample_conv2d_impl
+}  // namespace
+
+void upsample_conv2d_ref(const UpsampleConv2dArgs& args, Stream& stream) { reference<double>(args, stream); }
+void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream) {
+  reference<float>(args, stream);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,76 @@
+// Cases of causal_conv3d: each amount of history, the time-strided downsampler, kernels without space or
+// time.
+#pragma once
+
+#include "ops/conv3d/conv3d_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+struct Conv3dOptions {
+  int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
+  bool residual = false, alias = false;
+};
+
+struct Conv3dCase {
+  CaseKind kind;
+  int64_t frames, h, w, ci, co, history = 0;
+  Conv3dOptions with;
+};
+
+inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
+  CausalConv3dArgs args{.history = c.history, .time_stride = c.with.time_stride};
+  args.front = c.with.front < 0 ? c.with.kernel_t - 1 : c.with.front;
+  args.kernel_t = c.with.kernel_t, args.kernel_h = args.kernel_w = c.with.kernel;
+  const int64_t to = (args.front + c.frames - c.with.kernel_t) / c.with.time_stride + 1;
+  args.x = memory.normal({c.frames, c.h, c.w, c.ci});
+  if (args.front > 0) args.cache = memory.normal({args.front, c.h, c.w, c.ci});
+  const Tensor weight = memory.normal({c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel});
+  args.packed = memory.normal_as(
+      DType::u8, {packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel)});
+  ThreadPool pool(1);
+  Arena arena(0);
+  Stream stream{&arena, &pool};
+  pack_conv3d_weight(weight, args.packed, stream);
+  args.bias = memory.normal({c.co});
+  if (c.with.residual) args.residual = memory.normal({to, c.h, c.w, c.co});
+  args.y = c.with.alias ? memory.inout(args.residual) : memory.output({to, c.h, c.w, c.co});
+  return bind_op("causal_conv3d", causal_conv3d, causal_conv3d_table(), causal_conv3d_working, args,
+                 {args.y});
+}
+
+inline std::vector<OpCase> conv3d_cases() {
+  using enum CaseKind;
+  std::vector<OpCase> cases;
+  const auto add = [&](const Conv3dCase& c) {
+    const auto name =
+        fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}", c.frames, c.h, c.w, c.ci, c.co,
+                    c.history, c.with.kernel_t, c.with.kernel, c.with.kernel, c.with.time_stride,
+                    c.with.residual ? "-residual" : "", c.with.alias ? "-alias" : "");
+    const double pixels = static_cast<double>(c.frames) * c.h * c.w;
+    cases.push_back(
+        {"causal_conv3d", name, c.kind, 4 * pixels * (c.ci + c.co),
+         2 * pixels * c.ci * c.co * c.with.kernel_t * c.with.kernel * c.with.kernel / c.with.time_stride,
+         [c](CaseMemory& memory) { return make_conv3d_case(memory, c); }});
+  };
+  add({tiny, 1, 3, 4, 2, 3});
+  for (const int64_t history : {0, 1, 2}) add({odd, 3, 7, 9, 5, 17, history});
+  add({odd, 1, 6, 5, 16, 3, 0});
+  add({odd, 5, 3, 11, 3, 16, 2, {.residual = true}});
+  add({odd, 4, 21, 33, 12, 20, 1, {.residual = true, .alias = true}});
+  add({odd, 4, 5, 7, 24, 24, 1, {.kernel = 1, .time_stride = 2, .front = 1}});  // the time downsampler
+  add({odd, 4, 5, 7, 24, 24, 0, {.kernel = 1, .time_stride = 2, .front = 1}});
+  add({odd, 3, 5, 7, 17, 34, 1, {.kernel = 1}});  // the time upsampler
+  add({odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
+  add({odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
+  add({real, 4, 128, 128, 96, 96, 2});         // Wan VAE 2.1, last level, small picture
+  add({real, 4, 128, 128, 96, 3, 2});
+  add({real, 4, 64, 64, 192, 192, 2});
+  add({real, 2, 32, 32, 384, 384, 2});
+  add({real, 1, 16, 16, 16, 384, 2});
+  add({real, 2, 32, 32, 384, 768, 2, {.kernel = 1}});
+  add({real, 4, 240, 416, 192, 192, 2, {.residual = true}});  // 480p, third level
+  return cases;
+}
+
+}  // namespace tachy::ops

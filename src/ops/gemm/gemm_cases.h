@@ -1,0 +1,109 @@
+// Cases of gemm: every epilogue, mapped weights of each dtype and packed ones, strided rows, remainders of
+// both tiles.
+#pragma once
+
+#include "ops/gemm/gemm_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+struct GemmOptions {
+  DType dtype = DType::f32;
+  bool packed = false;
+  Activation act = Activation::none;
+  bool bias = false, multiply = false, residual = false, gate = false, row = false, strided = false,
+       alias = false;
+};
+
+struct GemmCase {
+  CaseKind kind;
+  int64_t m, n, k;
+  GemmOptions with;
+};
+
+inline Tensor gemm_case_rows(CaseMemory& memory, const GemmCase& c, int64_t columns) {
+  if (!c.with.strided) return memory.normal({c.m, columns});
+  return memory.normal({c.m, columns + 5}).slice(1, 2, 2 + columns);
+}
+
+inline Tensor pack_gemm_case(CaseMemory& memory, const Tensor& weight) {
+  const Tensor packed = memory.normal_as(DType::u8, {packed_gemm_bytes(weight.dim(0), weight.dim(1))});
+  ThreadPool pool(1);
+  Arena arena(0);
+  Stream stream{&arena, &pool};
+  pack_gemm_weight(weight, packed, stream);
+  return packed;
+}
+
+inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
+  GemmArgs args{.act = c.with.act};
+  args.x = gemm_case_rows(memory, c, c.k);
+  args.weight = c.with.dtype == DType::f32
+                    ? memory.normal({c.n, c.k}, 1.0f / std::sqrt(static_cast<float>(c.k)))
+                    : memory.normal_as(c.with.dtype, {c.n, c.k});
+  if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight);
+  if (c.with.bias) args.bias = memory.normal({c.n});
+  if (c.with.multiply) args.multiply = gemm_case_rows(memory, c, c.n);
+  if (c.with.gate) args.gate = memory.normal({3, c.n});
+  if (c.with.row) args.row = memory.rows(c.m, 3);
+  if (c.with.residual) args.residual = gemm_case_rows(memory, c, c.n);
+  if (c.with.alias)
+    args.y = memory.inout(args.residual);
+  else if (c.with.strided)
+    args.y = memory.output({c.m, c.n + 3}).slice(1, 1, 1 + c.n);
+  else
+    args.y = memory.output({c.m, c.n});
+  return bind_op("gemm", gemm, gemm_table(), gemm_working, args, {args.y});
+}
+
+inline std::vector<OpCase> gemm_cases() {
+  using enum CaseKind;
+  using enum Activation;
+  std::vector<OpCase> cases;
+  const auto add = [&](const GemmCase& c) {
+    const auto flag = [](bool on, const char* name) { return on ? name : ""; };
+    const auto name = fmt::format(
+        "{}x{}x{}-{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
+        flag(c.with.packed, "-packed"), static_cast<int>(c.with.act), flag(c.with.bias, "-bias"),
+        flag(c.with.multiply, "-multiply"), flag(c.with.gate, "-gate"), flag(c.with.row, "-row"),
+        flag(c.with.residual, "-residual"), flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
+    const double bytes = 4.0 * c.m * (c.k + c.n) +
+                         static_cast<double>(c.n) * c.k * (c.with.packed ? 4 : dtype_size(c.with.dtype));
+    cases.push_back({"gemm", name, c.kind, bytes, 2.0 * c.m * c.n * c.k,
+                     [c](CaseMemory& m) { return make_gemm_case(m, c); }});
+  };
+  add({tiny, 2, 3, 4, {.bias = true}});
+  for (const bool packed : {false, true}) {
+    add({odd, 1, 1, 3, {.packed = packed}});
+    add({odd, 7, 5, 17, {.packed = packed, .act = silu, .bias = true}});
+    add({odd, 65, 129, 17, {.packed = packed, .act = gelu_tanh, .multiply = true}});
+    add({odd, 577, 129, 33, {.packed = packed, .act = gelu_erf, .bias = true, .residual = true}});
+    add({odd, 193, 130, 384, {.packed = packed, .bias = true, .residual = true, .gate = true, .row = true}});
+    add({odd,
+         9,
+         257,
+         65,
+         {.packed = packed, .residual = true, .gate = true, .strided = true, .alias = true}});
+    add({odd, 385, 64, 31, {.packed = packed, .strided = true}});
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
+      add({odd, 5, 131, 67, {.dtype = dtype, .packed = packed, .bias = true}});
+  }
+  for (const bool packed : {true, false}) {
+    const GemmOptions base{.dtype = packed ? DType::f32 : DType::bf16, .packed = packed, .bias = true};
+    const auto with = [&](Activation act, bool gated = false) {
+      GemmOptions o = base;
+      o.act = act, o.residual = o.gate = gated;
+      return o;
+    };
+    add({real, 1152, 384, 384, base});  // the shipped model: two branches of 576 tokens
+    add({real, 1152, 1024, 384, with(gelu_tanh)});
+    add({real, 1152, 384, 1024, with(none, true)});
+    add({real, 1560, 1536, 1536, base});  // Wan 1.3B, one frame of 480p
+    add({real, 1560, 8960, 1536, with(gelu_tanh)});
+    add({real, 512, 4096, 4096, base});  // umT5-XXL, a prompt
+  }
+  add({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
+  return cases;
+}
+
+}  // namespace tachy::ops
