@@ -92,7 +92,8 @@ TEST_P(DecodeGolden, NormalisedLatents) {
   EXPECT_LE(error_of(got.tensor(), channels_last_view(c.expected("decoded"))), kVaeBound);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DecodeGolden, testing::Values("wan21", "shallow", "wide_decoder", "wan22"),
+INSTANTIATE_TEST_SUITE_P(All, DecodeGolden,
+                         testing::Values("wan21", "shallow", "wide_decoder", "wan22", "residual"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(WanVaeDecoder, SameBitsForAnyThreadCount) {

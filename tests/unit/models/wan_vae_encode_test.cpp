@@ -76,7 +76,8 @@ TEST_P(EncodeGolden, NormalisedMeanAlone) {
   EXPECT_LE(error_of(got.mean.tensor(), normalised.tensor()), kVaeBound);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EncodeGolden, testing::Values("wan21", "shallow", "wide_decoder", "wan22"),
+INSTANTIATE_TEST_SUITE_P(All, EncodeGolden,
+                         testing::Values("wan21", "shallow", "wide_decoder", "wan22", "residual"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(WanVaeEncoder, ChannelsLastVideoGivesTheSameBits) {
