@@ -9,6 +9,7 @@
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <shared_mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -78,14 +79,18 @@ dnnl::convolution_forward::primitive_desc make_conv(const ConvShape& s, const me
   const auto kind = dnnl::prop_kind::forward_inference;
   const auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::convolution_forward::primitive_desc(engine(), kind, algorithm, x, weights, bias, y, strides,
-                                                   before, after, attributes(s.accumulate));
+  dnnl::convolution_forward::primitive_desc pd(engine(), kind, algorithm, x, weights, bias, y, strides,
+                                               before, after, attributes(s.accumulate));
 #else
   const dnnl::convolution_forward::desc desc =
       s.bias ? dnnl::convolution_forward::desc(kind, algorithm, x, weights, bias, y, strides, before, after)
              : dnnl::convolution_forward::desc(kind, algorithm, x, weights, y, strides, before, after);
-  return dnnl::convolution_forward::primitive_desc(desc, attributes(s.accumulate), engine());
+  dnnl::convolution_forward::primitive_desc pd(desc, attributes(s.accumulate), engine());
 #endif
+  // 2.6's SSE4.1 code faults on outputs that are not 16-byte aligned; what comes after it (im2col) does not.
+  while (std::string_view(pd.impl_info_str()).find("sse41") != std::string_view::npos && pd.next_impl()) {
+  }
+  return pd;
 }
 
 void reorder(const memory::desc& from, const void* source, const memory::desc& to, void* target) {

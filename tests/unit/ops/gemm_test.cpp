@@ -1,0 +1,128 @@
+// The linear layer against PyTorch, in both implementations; its contract; and that no thread team is ever
+// started.
+#include "ops/gemm/gemm.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "cpu/onednn.h"
+#include "gemm_conv_golden.h"
+#include "ops/conv3d/conv3d.h"
+
+namespace tachy {
+namespace {
+
+using ops::Activation;
+using ops::GemmArgs;
+
+class Gemm : public testing::TestWithParam<const char*> {};
+
+TEST_P(Gemm, AgreesWithTorch) {
+  Forced forced("gemm", GetParam());
+  GoldenCase golden("linear");
+  GemmArgs args{.x = golden.load("x"), .weight = golden.load("weight"), .bias = golden.load("bias")};
+  const int64_t n = args.weight.dim(0), k = args.weight.dim(1);
+  for (const bool packed : {false, true}) {
+    if (packed) {
+      args.packed = golden.bytes(ops::packed_gemm_bytes(n, k));
+      ops::pack_gemm_weight(args.weight, args.packed, golden.stream());
+    }
+    const std::pair<Activation, const char*> kinds[] = {{Activation::none, "none"},
+                                                        {Activation::silu, "silu"},
+                                                        {Activation::gelu_tanh, "gelu_tanh"},
+                                                        {Activation::gelu_erf, "gelu_erf"}};
+    for (const auto& [act, name] : kinds) {
+      const Tensor expected = golden.load(name);
+      args.act = act, args.y = golden.empty(expected.shape());
+      ops::gemm(args, golden.stream());
+      expect_close(args.y, expected, name);
+    }
+    GemmArgs gated = args;
+    gated.act = Activation::gelu_tanh;
+    gated.multiply = golden.load("multiply"), gated.residual = golden.load("residual");
+    gated.gate = golden.load("gate"), gated.row = golden.load("row");
+    gated.y = gated.residual;
+    ops::gemm(gated, golden.stream());
+    expect_close(gated.y, golden.load("gated"), "gated, in place");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("onednn", "ref"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Gemm, NamesWhatIsWrong) {
+  GoldenCase golden("linear");
+  const Tensor x = golden.load("x"), weight = golden.load("weight");
+  const auto message = [&](GemmArgs args) -> std::string {
+    try {
+      ops::gemm(args, golden.stream());
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "no error";
+  };
+  const int64_t wrong[] = {5, 8}, right[] = {5, 7};
+  EXPECT_THAT(message({.x = x, .weight = weight, .y = golden.empty(wrong)}), testing::HasSubstr("y"));
+  const Tensor y = golden.empty(right);
+  EXPECT_THAT(message({.x = x, .weight = weight, .gate = golden.load("gate"), .y = y}),
+              testing::HasSubstr("needs a residual"));
+  Tensor row = golden.load("row");
+  row.as<int32_t>()[3] = 2;
+  EXPECT_THAT(
+      message({.x = x, .weight = weight, .gate = golden.load("gate"), .row = row, .residual = y, .y = y}),
+      testing::HasSubstr("row[3]"));
+  EXPECT_THAT(message({.x = x, .weight = weight, .packed = golden.bytes(4), .y = y}),
+              testing::HasSubstr("packed"));
+  const int64_t none[] = {0, 7};
+  EXPECT_EQ(message({.x = x.slice(0, 0, 0), .weight = weight, .y = golden.empty(none)}), "no error");
+}
+
+TEST(Gemm, MeasureRunCountsFlopsAndComputesNothing) {
+  GoldenCase golden("linear");
+  GemmArgs args{.x = golden.load("x"), .weight = golden.load("weight")};
+  const int64_t dims[] = {5, 7};
+  args.y = golden.empty(dims);
+  Arena arena;
+  ThreadPool pool(2);
+  uint64_t flops = 0;
+  Stream stream{.arena = &arena, .pool = &pool, .flops = &flops};
+  ops::gemm(args, stream);
+  EXPECT_EQ(flops, 2u * 5 * 7 * 19);
+  EXPECT_TRUE(std::isnan(args.y.as<float>()[0]));
+}
+
+int64_t threads_of_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+// The pool's threads are all there are: the vendor library never opens a team of its own, also not when it is
+// called from a thread that the pool does not know.
+TEST(Gemm, NoThreadTeam) {
+  GoldenCase golden("linear");
+  const int64_t before = threads_of_process();
+  const int64_t x_dims[] = {600, 256}, w_dims[] = {300, 256}, y_dims[] = {600, 300};
+  GemmArgs args{.x = golden.empty(x_dims), .weight = golden.empty(w_dims), .y = golden.empty(y_dims)};
+  std::memset(args.x.data, 0, static_cast<size_t>(args.x.bytes()));
+  std::memset(args.weight.data, 0, static_cast<size_t>(args.weight.bytes()));
+  args.packed = golden.bytes(ops::packed_gemm_bytes(300, 256));
+  ops::pack_gemm_weight(args.weight, args.packed, golden.stream());
+  ops::gemm(args, golden.stream());
+  const int64_t f_dims[] = {2, 40, 40, 16}, k_dims[] = {16, 16, 3, 3, 3};
+  ops::CausalConv3dArgs conv{.x = golden.empty(f_dims), .y = golden.empty(f_dims)};
+  conv.packed = golden.bytes(ops::packed_conv3d_bytes(16, 16, 3, 3, 3));
+  ops::pack_conv3d_weight(golden.empty(k_dims), conv.packed, golden.stream());
+  ops::causal_conv3d(conv, golden.stream());
+  EXPECT_EQ(threads_of_process(), before);
+  std::thread([&] {
+    std::vector<float> plain(256 * 300);
+    std::vector<char> packed(static_cast<size_t>(cpu::packed_matmul_bytes(256, 300)));
+    cpu::pack_matmul(256, 300, plain.data(), packed.data());
+  }).join();
+  EXPECT_EQ(threads_of_process(), before);
+}
+
+}  // namespace
+}  // namespace tachy
