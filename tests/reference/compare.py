@@ -165,6 +165,7 @@ def main():
             "samplers": lambda: generation.compare_schedules(ctx),
             "generation": lambda: generation.compare_generation(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
+            "shipped": lambda: generation.compare_shipped(ctx),
         }
         for name, group in groups.items():
             if args.only in name:

@@ -183,3 +183,21 @@ def compare_tokens(ctx):
                 wrong += 1
                 print("    differs:", json.dumps(text, ensure_ascii=False))
         ctx.report(f"token ids, {folder.parent.name}/{folder.name}, 40 texts: wrong", float(wrong), 0.0)
+
+
+def compare_shipped(ctx):
+    """The shipped model: its default run against diffusers, final latents, bound 1e-4."""
+    model = ctx.repo / "models" / "sprites"
+    if not (model / "model_index.json").exists():
+        return
+    defaults = json.loads((model / "generation_config.json").read_text())
+    pipe = WanPipeline.from_pretrained(model, torch_dtype=torch.float32)
+    pipe.set_progress_bar_config(disable=True)
+    prompt, seed, out = "a red circle moves right over hills at day", ctx.rng.randrange(2**31), ctx.folder / "shipped.safetensors"
+    steps = min(20, defaults["num_inference_steps"])
+    with torch.no_grad():
+        want = pipe(prompt, negative_prompt=defaults.get("negative_prompt", ""), height=defaults["height"], width=defaults["width"],
+                    num_frames=defaults["num_frames"], num_inference_steps=steps, guidance_scale=defaults["guidance_scale"],
+                    generator=torch.Generator().manual_seed(seed), output_type="latent").frames
+    ctx.run("generate", prompt, "--model", model, "--seed", seed, "--steps", steps, "--save-latents", out, "-q", "-o", ctx.folder / "shipped.mp4")
+    ctx.report(f"shipped model, {steps} guided steps", relative(load_file(out)["latents"], want[0]), 1e-4)
