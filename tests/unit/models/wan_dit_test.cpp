@@ -1,0 +1,230 @@
+// The Wan transformer against diffusers' WanTransformer3DModel in float64 (tests/golden/wan/make.py):
+// text-to-video, the image branch, first-last-frame, per-token timesteps; odd grids, batch 2, float32 and
+// bfloat16 files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/env.h"
+#include "golden.h"
+#include "models/wan/dit.h"
+#include "models/wan/timestep.h"
+
+namespace tachy {
+namespace {
+
+using test::golden_path;
+using test::GoldenFile;
+
+struct Case {
+  explicit Case(const std::string& name)
+      : golden("wan/" + name + ".safetensors"),
+        weights(open_weights(golden_path("wan/" + name))),
+        config(WanConfig::from_json(read_json(golden_path("wan/" + name + "/config.json")))) {
+    for (const std::string& rows : split(golden.source->metadata().at("text_rows"), ','))
+      text_rows.push_back(std::stoll(rows));
+  }
+
+  // The sample, [B, C_out, T, H, W]. `rows_given`: 0 for the real rows of text, or more of them with explicit
+  // zeros.
+  std::vector<float> run(test::PlannedRun& planned, int64_t rows_given = 0) {
+    const Tensor x = golden["hidden_states"], text = golden["encoder_hidden_states"],
+                 time = golden["timestep"];
+    const int64_t batch = x.dim(0), tokens = x.dim(2) * (x.dim(3) / 2) * (x.dim(4) / 2);
+    std::vector<float> y(static_cast<size_t>(batch * config.out_channels * x.dim(2) * x.dim(3) * x.dim(4)),
+                         NAN);
+    const Tensor out(y.data(), DType::f32, {batch, config.out_channels, x.dim(2), x.dim(3), x.dim(4)});
+
+    std::vector<double> timesteps;
+    std::vector<int32_t> rows;
+    std::map<float, int32_t> index;
+    for (int64_t i = 0; i < batch * tokens; ++i) {
+      const float t = time.as<float>()[time.rank == 2 ? i : i / tokens];
+      const auto [it, added] = index.try_emplace(t, static_cast<int32_t>(timesteps.size()));
+      if (added) timesteps.push_back(t);
+      rows.push_back(it->second);
+    }
+    planned([&](Stream& stream, nn::ParamStore& store) {
+      const auto model = load_component(weights, "transformer", {}, [&](const Scope& scope) {
+        return std::make_unique<WanDit>(scope, config, store);
+      });
+      const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store);
+      std::vector<std::vector<float>> padded;
+      std::vector<WanContext> contexts;
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t real = text_rows[static_cast<size_t>(b)], given = std::max(real, rows_given);
+        const float* source = text.as<float>() + b * text.dim(1) * text.dim(2);
+        padded.emplace_back(source, source + real * text.dim(2))
+            .resize(static_cast<size_t>(given * text.dim(2)));
+        Tensor image;
+        if (config.image_branch()) {
+          const Tensor all = golden["encoder_hidden_states_image"];
+          const int64_t count = all.numel() / all.dim(2) / batch;
+          image = Tensor(all.as<float>() + b * count * all.dim(2), DType::f32, {count, all.dim(2)});
+        }
+        contexts.push_back(model->make_context(Tensor(padded.back().data(), DType::f32, {given, text.dim(2)}),
+                                               512, image, store));
+      }
+      WanInput in{.latents = x,
+                  .grid = &grid,
+                  .times = model->make_times(timesteps, store),
+                  .row = Tensor(rows.data(), DType::i32, {batch * tokens})};
+      for (const WanContext& context : contexts) in.contexts.push_back(&context);
+      model->forward(in, out, stream);
+    });
+    return y;
+  }
+
+  double error(std::vector<float>& y) const {
+    const Tensor want = golden["sample"];
+    return test::error_of(Tensor(y.data(), DType::f32, want.shape()), want);
+  }
+
+  GoldenFile golden;
+  std::shared_ptr<TensorSource> weights;
+  WanConfig config;
+  std::vector<int64_t> text_rows;
+};
+
+class WanGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(WanGolden, WithinTheBoundForPackedAndMappedWeights) {
+  Case c(GetParam());
+  for (const bool pack : {true, false}) {
+    test::PlannedRun run{.pack = pack};
+    auto y = c.run(run);
+    EXPECT_LE(c.error(y), c.golden.bound()) << "pack " << pack;
+    RecordProperty(pack ? "packed" : "mapped", fmt::format("{:.2e}", c.error(y)));
+    EXPECT_EQ(run.planned_store, run.store_bytes);
+    EXPECT_EQ(run.arena_bytes, run.arena_peak);
+  }
+}
+
+TEST_P(WanGolden, BitsDoNotDependOnThreads) {
+  Case c(GetParam());
+  test::PlannedRun one{.threads = 1};
+  const auto a = c.run(one);
+  for (const int threads : {2, 3}) {
+    test::PlannedRun run{.threads = threads};
+    EXPECT_EQ(a, c.run(run)) << threads << " threads";
+  }
+}
+
+// Zero rows given one by one and zero rows collapsed to one key are the same attention.
+TEST_P(WanGolden, CollapsedPaddingEqualsExplicitRows) {
+  Case c(GetParam());
+  for (const int64_t rows : {int64_t{40}, int64_t{511}, int64_t{512}}) {
+    test::PlannedRun run;
+    auto y = c.run(run, rows);
+    EXPECT_LE(c.error(y), c.golden.bound()) << rows << " rows";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, WanGolden,
+                         testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v"));
+
+TEST(WanSinusoid, EqualsBothReferences) {
+  const GoldenFile golden("wan/sinusoid.safetensors");
+  const Tensor times = golden["timesteps"];
+  std::vector<double> t(times.as<float>(), times.as<float>() + times.numel());
+  const auto worst = [&](Sinusoid kind, const char* name) {
+    const Tensor want = golden[name];
+    std::vector<float> y(static_cast<size_t>(want.numel()), NAN);
+    fill_sinusoid(t, kind, Tensor(y.data(), DType::f32, want.shape()));
+    double out = 0;
+    for (size_t i = 0; i < y.size(); ++i) out = std::max(out, std::abs(double{y[i]} - want.as<float>()[i]));
+    return out;
+  };
+  EXPECT_LE(worst(Sinusoid::diffusers, "diffusers"), 1.2e-7);
+  EXPECT_LE(worst(Sinusoid::original, "original"), 1.2e-7);
+  // Another width has no stored table: exp in float32 may be an ulp off, which the angle multiplies by t.
+  EXPECT_LE(worst(Sinusoid::diffusers, "diffusers_40"), 1.3e-4);
+  EXPECT_GT(worst(Sinusoid::original, "diffusers"), 1e-6)
+      << "the two must differ: the test would not tell them apart";
+}
+
+TEST(WanSinusoid, ValuesWrittenOut) {
+  const double t[] = {999, 937.5};
+  std::vector<float> y(512);
+  fill_sinusoid(t, Sinusoid::original, Tensor(y.data(), DType::f32, {2, 256}));
+  const float cosines[2][4] = {{0.999650f, 0.963782f, -0.398992f, 0.704820f},
+                               {0.262302f, 0.580487f, 0.257223f, 0.075909f}};
+  const float sines[2][4] = {{-0.026461f, -0.266690f, -0.916955f, 0.709386f},
+                             {0.964986f, -0.814269f, 0.966352f, 0.997115f}};
+  const float last[2][2] = {{0.994243f, 0.107147f}, {0.994930f, 0.100574f}};
+  for (size_t r = 0; r < 2; ++r) {
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(y[r * 256 + i], cosines[r][i], 6e-7);
+      EXPECT_NEAR(y[r * 256 + 128 + i], sines[r][i], 6e-7);
+    }
+    EXPECT_NEAR(y[r * 256 + 127], last[r][0], 6e-7);
+    EXPECT_NEAR(y[r * 256 + 255], last[r][1], 6e-7);
+  }
+}
+
+TEST(WanConfigs, BothDialectsGiveTheSameDims) {
+  const auto original = WanConfig::from_json(nlohmann::json::parse(
+      R"({"_class_name":"WanModel","model_type":"t2v","dim":1536,"ffn_dim":8960,"freq_dim":256,"in_dim":16,
+          "out_dim":16,"num_heads":12,"num_layers":30,"text_len":512,"eps":1e-6})"));
+  const auto diffusers = WanConfig::from_json(nlohmann::json::parse(
+      R"({"_class_name":"WanTransformer3DModel","num_attention_heads":12,"attention_head_dim":128,"in_channels":16,
+          "out_channels":16,"text_dim":4096,"freq_dim":256,"ffn_dim":8960,"num_layers":30,"patch_size":[1,2,2],
+          "cross_attn_norm":true,"qk_norm":"rms_norm_across_heads","eps":1e-6,"image_dim":null,
+          "added_kv_proj_dim":null,"pos_embed_seq_len":null,"rope_max_seq_len":1024})"));
+  EXPECT_EQ(original.dim(), diffusers.dim());
+  EXPECT_EQ(original.head_dim, diffusers.head_dim);
+  EXPECT_EQ(original.ffn_dim, diffusers.ffn_dim);
+  EXPECT_EQ(original.num_layers, diffusers.num_layers);
+  EXPECT_EQ(original.text_dim, diffusers.text_dim);
+  EXPECT_FALSE(original.image_branch());
+  EXPECT_EQ(original.sinusoid, Sinusoid::original);
+  EXPECT_EQ(diffusers.sinusoid, Sinusoid::diffusers);
+}
+
+TEST(WanConfigs, WhatCannotWorkIsRefusedByName) {
+  const nlohmann::json good = read_json(golden_path("wan/i2v/config.json"));
+  EXPECT_TRUE(WanConfig::from_json(good).image_branch());
+  const auto fails = [&](const char* key, nlohmann::json value) {
+    nlohmann::json j = good;
+    j[key] = value;
+    try {
+      WanConfig::from_json(j);
+      ADD_FAILURE() << "accepted " << key << " " << value;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.message(), testing::HasSubstr(key));
+    }
+  };
+  fails("qk_norm", "layer_norm");
+  fails("added_kv_proj_dim", 7);
+  fails("added_kv_proj_dim", nullptr);
+  fails("freq_dim", 7);
+  fails("patch_size", nlohmann::json::array({1, 2}));
+  fails("patch_size", nlohmann::json::array({1, 0, 2}));
+  fails("num_layers", 1 << 30);
+  fails("ffn_dim", -5);
+  fails("eps", "small");
+  fails("in_channels", 1e300);
+}
+
+TEST(WanDit, GridsThatDoNotFitAreRefused) {
+  Case c("t2v");
+  ThreadPool pool(1);
+  Arena arena;
+  Stream stream{.arena = &arena, .pool = &pool};
+  nn::ParamStore store({.plan_only = true}, stream);
+  const auto model = load_component(c.weights, "transformer", {}, [&](const Scope& scope) {
+    return std::make_unique<WanDit>(scope, c.config, store);
+  });
+  EXPECT_THROW(model->make_grid(1, 3, 4, store), Error);
+  EXPECT_THROW(model->make_grid(1, 4, 5, store), Error);
+  EXPECT_THROW(model->make_grid(1025, 4, 4, store), Error);
+  EXPECT_EQ(model->make_grid(1024, 4, 4, store).tokens(), 4096);
+  std::vector<float> text(16);
+  const Tensor row(text.data(), DType::f32, {1, 16});
+  EXPECT_THROW(model->make_context(row, 0, {}, store), Error);
+  EXPECT_THROW(model->make_context(row, 512, row, store), Error) << "an image for a model without the branch";
+}
+
+}  // namespace
+}  // namespace tachy
