@@ -149,7 +149,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   const VideoPlan plan = make_plan(r, prompts);
   log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
 
-  Arena none(1);
+  Arena none;  // no op runs between the stages
   Stream stream{.arena = &none, .pool = &pool_, .cancel = callbacks.cancel};
   nn::ParamStore shared_store({}, stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);

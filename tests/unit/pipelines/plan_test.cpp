@@ -1,0 +1,131 @@
+// The plan made without loading anything equals what a run takes, byte for byte; no thread is started beside
+// the pool.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tiny_model.h"
+
+namespace tachy {
+namespace {
+
+size_t measured_peak(TextToVideo& pipeline, const VideoRequest& request) {
+  const size_t before = Buffer::live_bytes();
+  Buffer::reset_peak();
+  test::run(pipeline, request);
+  EXPECT_EQ(Buffer::live_bytes(), before) << "a run left Buffers behind";
+  return Buffer::peak_bytes() - before;
+}
+
+class PlanEqualsReality : public testing::TestWithParam<bool> {};
+
+TEST_P(PlanEqualsReality, PeakBytes) {
+  for (const WeightMode mode : {WeightMode::automatic, WeightMode::packed, WeightMode::mapped})
+    for (const int threads : {1, 2, 3})
+      for (const double guidance : {1.0, 5.0}) {
+        TextToVideo pipeline(ModelBundle::open(test::model_path(GetParam())),
+                             {.threads = threads, .weights = mode});
+        VideoRequest request = test::short_request();
+        request.guidance = guidance;
+        const VideoPlan plan = pipeline.plan(request);
+        EXPECT_EQ(measured_peak(pipeline, request), plan.peak_bytes)
+            << threads << " threads, guidance " << guidance << ", mode " << static_cast<int>(mode);
+      }
+}
+
+// Each stage by itself, not only the largest.
+TEST_P(PlanEqualsReality, BytesOfTextAndDenoise) {
+  for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped})
+    for (const int threads : {1, 3}) {
+      TextToVideo pipeline(ModelBundle::open(test::model_path(GetParam())),
+                           {.threads = threads, .weights = mode});
+      const VideoRequest request = test::short_request();
+      const VideoPlan plan = pipeline.plan(request);
+      const auto planned = [&](size_t i) {
+        return plan.shared_bytes + plan.stages[i].weight_bytes + plan.stages[i].arena_bytes;
+      };
+      const size_t before = Buffer::live_bytes();
+      size_t text = 0, denoise = 0;
+      Buffer::reset_peak();
+      VideoCallbacks callbacks;
+      callbacks.progress = [&](const Progress& p) {
+        if (p.stage == "text") text = Buffer::peak_bytes() - before;
+        if (p.stage == "load" && p.done == 0) Buffer::reset_peak();
+        if (p.stage == "denoise") denoise = Buffer::peak_bytes() - before;
+      };
+      test::run(pipeline, request, callbacks);
+      EXPECT_EQ(text, planned(0)) << threads << " threads, mode " << static_cast<int>(mode);
+      EXPECT_EQ(denoise, planned(1)) << threads << " threads, mode " << static_cast<int>(mode);
+    }
+}
+
+// Where the worst moment is moves with the size; samplers hold different states; a long prompt makes the text
+// encoder the largest.
+TEST_P(PlanEqualsReality, PeakBytesOfOtherRequests) {
+  TextToVideo pipeline(ModelBundle::open(test::model_path(GetParam())), {.threads = 2});
+  VideoRequest wide = test::short_request();
+  wide.width = 112, wide.height = 80, wide.frames = 9;
+  VideoRequest still = test::short_request();
+  still.frames = 1, still.sampler = "dpm++", still.steps = 5;
+  VideoRequest wordy = test::short_request();
+  for (int i = 0; i < 200; ++i) wordy.prompt += " cat moves";
+  VideoRequest few = test::short_request();
+  few.sampler = "lightx2v-4";
+  VideoRequest empty = test::short_request();
+  empty.prompt.clear(), empty.negative_prompt = "";
+  VideoRequest rows = test::short_request();
+  rows.max_text_tokens = 4;
+  for (const VideoRequest& request : {wide, still, wordy, few, empty, rows})
+    EXPECT_EQ(measured_peak(pipeline, request), pipeline.plan(request).peak_bytes) << request.prompt;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, PlanEqualsReality, testing::Bool());
+
+TEST(Plan, IsABoundWhenTheModelIsKept) {
+  TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2, .keep_loaded = true});
+  const VideoRequest request = test::short_request();
+  const VideoPlan plan = pipeline.plan(request);
+  const size_t before = Buffer::live_bytes();
+  for (int i = 0; i < 2; ++i) {
+    Buffer::reset_peak();
+    test::run(pipeline, request);
+    EXPECT_LE(Buffer::peak_bytes() - before, plan.peak_bytes);
+  }
+}
+
+TEST(Plan, LoadsNothing) {
+  TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
+  VideoRequest request = test::short_request();
+  pipeline.plan(request);  // measures the machine once
+  request.width = 1920, request.height = 1088, request.frames = 81;
+  Buffer::reset_peak();
+  const size_t before = Buffer::live_bytes();
+  const VideoPlan plan = pipeline.plan(request);
+  EXPECT_EQ(Buffer::peak_bytes(), before);
+  EXPECT_GT(plan.peak_bytes, 100u << 20);
+  ASSERT_EQ(plan.stages.size(), 3u);
+  for (const StagePlan& s : plan.stages) {
+    EXPECT_GT(s.mapped_bytes, 0u) << s.name;
+    EXPECT_GT(s.flops, 0) << s.name;
+    EXPECT_GT(s.seconds, 0) << s.name;
+  }
+}
+
+TEST(Threads, NoTeamBesideThePool) {
+  const auto count = [] {
+    int n = 0;
+    for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) ++n;
+    return n;
+  };
+  for (const int threads : {1, 2, 3}) {
+    const int before = count();
+    int most = 0;
+    TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = threads});
+    VideoCallbacks callbacks;
+    callbacks.progress = [&](const Progress&) { most = std::max(most, count()); };
+    test::run(pipeline, test::short_request(), callbacks);
+    EXPECT_EQ(most, before + threads - 1);
+  }
+}
+
+}  // namespace
+}  // namespace tachy

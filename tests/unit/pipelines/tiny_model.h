@@ -1,0 +1,113 @@
+// The tiny model of tests/golden/pipeline in both layouts, damaged copies of it, and one run collected in
+// memory.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "../models/golden.h"
+#include "pipelines/text_to_video.h"
+
+namespace tachy::test {
+
+inline std::string model_path(bool original = false) {
+  return golden_path(original ? "pipeline/original" : "pipeline/model");
+}
+
+// The run of tests/golden/pipeline/run.json.
+inline VideoRequest golden_request() {
+  const auto j = read_json(golden_path("pipeline/run.json"));
+  VideoRequest r;
+  r.prompt = j.at("prompt").get<std::string>();
+  r.negative_prompt = j.at("negative_prompt").get<std::string>();
+  r.width = j.at("width").get<int>(), r.height = j.at("height").get<int>();
+  r.frames = j.at("num_frames").get<int>(), r.steps = j.at("num_inference_steps").get<int>();
+  r.guidance = j.at("guidance_scale").get<double>(), r.shift = j.at("flow_shift").get<double>();
+  r.seed = j.at("seed").get<uint64_t>();
+  return r;
+}
+
+// A short run of the model's own defaults: 5 frames of 32x16, 2 steps.
+inline VideoRequest short_request() {
+  VideoRequest r;
+  r.prompt = "a red cat";
+  r.width = 32, r.height = 16, r.frames = 5, r.steps = 2;
+  return r;
+}
+
+struct Result {
+  std::vector<uint8_t> rgb;    // all frames
+  std::vector<float> latents;  // final
+  std::vector<int64_t> shape;
+  int frames = 0, previews = 0;
+};
+
+inline Result run(TextToVideo& pipeline, const VideoRequest& request, VideoCallbacks callbacks = {}) {
+  Result out;
+  callbacks.frame = [&](const RgbImage& image, int64_t index) {
+    require(index == out.frames, "frames out of order");
+    out.rgb.insert(out.rgb.end(), image.rgb.begin(), image.rgb.end());
+    ++out.frames;
+  };
+  callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
+    out.latents.assign(values.begin(), values.end());
+    out.shape.assign(shape.begin(), shape.end());
+  };
+  pipeline.generate(request, callbacks);
+  return out;
+}
+
+inline Result run(const std::string& model, const VideoRequest& request, TextToVideo::Options options = {}) {
+  if (options.threads == 0) options.threads = 2;
+  TextToVideo pipeline(ModelBundle::open(model), options);
+  return run(pipeline, request);
+}
+
+// A folder that goes away with its owner.
+struct ScratchFolder {
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tachyscope-test-XXXXXX").string();
+    check(mkdtemp(name.data()) != nullptr, ErrorCode::io, "mkdtemp failed");
+    path = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ec;
+    std::filesystem::remove_all(path, ec);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  std::filesystem::path path;
+};
+
+// Rewrites one component of the model copy in `folder`; edit() sees each tensor's name and bytes and says
+// whether to keep it.
+inline void edit_weights(const std::filesystem::path& folder, const std::string& part,
+                         const std::function<bool(const std::string&, Tensor)>& edit) {
+  const auto file = find_weights(folder / part);
+  std::vector<std::vector<char>> storage;
+  std::vector<NamedTensor> kept;
+  {
+    const auto source = open_safetensors(file);
+    for (const auto& entry : source->entries()) {
+      const auto* data = static_cast<const char*>(entry.data);
+      auto& bytes = storage.emplace_back(data, data + entry.bytes);
+      const Tensor t(bytes.data(), entry.dtype, entry.dims);
+      if (edit(entry.name, t)) kept.push_back({entry.name, t});
+    }
+  }
+  write_safetensors(file, std::move(kept));
+}
+
+inline std::filesystem::path model_copy(const ScratchFolder& scratch) {
+  const auto folder = scratch.path / "model";
+  std::filesystem::copy(model_path(), folder, std::filesystem::copy_options::recursive);
+  return folder;
+}
+
+inline void fill_nan(const Tensor& t) {  // every byte 0xff is a NaN in float32 and bfloat16
+  std::memset(t.data, 0xff, static_cast<size_t>(t.bytes()));
+}
+
+}  // namespace tachy::test
