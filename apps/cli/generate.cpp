@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "generate_options.h"
+#include "media/files.h"
 #include "media/video_writer.h"
 #include "progress.h"
 #include "settings.h"
@@ -51,20 +52,12 @@ fs::path settings_path(const fs::path& output) {
   return path.replace_extension(".json");
 }
 
-void write_text(const fs::path& path, const std::string& text) {
-  const fs::path part = path.string() + ".part";
-  {
-    std::ofstream out(part, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.flush();
-    check(out.good(), ErrorCode::io, "cannot write {}", part.string());
-  }
+// Throws io when a file could not be written there: hours of denoising must not end in that.
+void check_writable(const char* option, const fs::path& path) {
+  if (path.empty()) return;
   std::error_code ec;
-  fs::rename(part, path, ec);
-  if (ec) {
-    fs::remove(part);
-    fail(ErrorCode::io, "cannot write {}: {}", path.string(), ec.message());
-  }
+  check(!fs::is_directory(path, ec), ErrorCode::io, "{}: {} is a folder", option, path.string());
+  const PartFile probe(path);
 }
 
 json plan_json(const VideoPlan& plan) {
@@ -164,6 +157,9 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
       .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
   auto writer =
       VideoWriter::open(job.output, *filled.width, *filled.height, video);  // fails before hours are spent
+  check_writable("--output", settings_path(job.output));
+  check_writable("--save-latents", o.save_latents);
+  check_writable("--preview", o.preview);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
   VideoCallbacks callbacks{.cancel = &g_cancel};
   callbacks.progress = [&](const Progress& p) { progress.update(p); };
@@ -180,7 +176,10 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     };
   engine.generate(request, callbacks);
   writer->finish();
-  write_text(settings_path(job.output), settings.dump(2) + "\n");
+  const std::string text = settings.dump(2) + "\n";
+  PartFile settings_file(settings_path(job.output));
+  settings_file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  settings_file.publish();
   progress.clear();
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

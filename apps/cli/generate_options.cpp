@@ -1,5 +1,6 @@
 #include "generate_options.h"
 
+#include <charconv>
 #include <fstream>
 
 namespace tachy::cli {
@@ -21,6 +22,14 @@ void parse_size(const std::string& text, int& width, int& height) {
 
 }  // namespace
 
+std::string check_seed(const std::string& text) {
+  // The parser would take -1 for 2^64 - 1, by which peers mean a random seed, and clamp what is too large.
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return "expected a whole number from 0 to 18446744073709551615, got '" + text + "'";
+}
+
 void GenerateOptions::apply(VideoRequest& r) const {
   if (!size.empty()) {
     int w = 0, h = 0;
@@ -37,13 +46,16 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (shift) r.shift = shift;
   if (sampler) r.sampler = sampler;
   if (grid) r.grid = grid;
+  if (sinusoid) r.sinusoid = sinusoid;
   if (rng) r.rng = *rng;
   if (rng_multiprocessors) r.rng_multiprocessors = *rng_multiprocessors;
   if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
 }
 
 void register_options(CLI::App& app, GenerateOptions& o) {
-  app.add_option("prompt,-p,--prompt", o.prompts, "what the video should show (repeat for several videos)");
+  app.add_option("prompt,-p,--prompt", o.prompts,
+                 "what the video should show (-p again for each further video)")
+      ->allow_extra_args(false);  // else a prompt in brackets would be taken for a list
   app.add_option("--prompt-file,--prompt_file", o.prompt_file, "a file with one prompt a line");
   app.add_option("-n,--negative-prompt,--negative_prompt,--n_prompt", o.negative_prompt,
                  "what it should not show");
@@ -80,8 +92,14 @@ void register_options(CLI::App& app, GenerateOptions& o) {
   app.add_option("--grid", o.grid,
                  "whose sigmas and timesteps: diffusers or original (default: by the model's layout)")
       ->group(sampling);
+  app.add_option(
+         "--sinusoid", o.sinusoid,
+         "time sinusoid of diffusers (float32) or original (float64) (default: by the model's layout)")
+      ->group(sampling);
   app.add_option("-s,--seed,--base_seed", o.seeds,
                  "seed of the noise, as in PyTorch (default 0; repeat for several videos)")
+      ->allow_extra_args(false)  // one value each: what follows may be the prompt
+      ->check(check_seed)
       ->group(sampling);
   app.add_option("--rng", o.rng, "which torch generator the seed means: cpu or cuda")->group(sampling);
   app.add_option("--rng-multiprocessors", o.rng_multiprocessors,

@@ -13,7 +13,7 @@ namespace tachy::cli {
 struct GenerateOptions {
   std::vector<std::string> prompts;
   std::string prompt_file, model, size, output, from, init_latents, save_latents, preview;
-  std::optional<std::string> negative_prompt, sampler, grid, rng;
+  std::optional<std::string> negative_prompt, sampler, grid, sinusoid, rng;
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
   std::optional<double> fps, guidance, shift;
   std::vector<uint64_t> seeds;
@@ -26,6 +26,9 @@ struct GenerateOptions {
 };
 
 void register_options(CLI::App& app, GenerateOptions& options);
+
+// A CLI11 check: "" or what is wrong.
+std::string check_seed(const std::string& text);
 
 // Prompts of the command line and of --prompt-file (one a line; empty lines and lines that begin with # are
 // skipped).

@@ -7,6 +7,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "commands.h"
+#include "generate_options.h"
 
 namespace tachy::cli {
 namespace {
@@ -29,11 +30,14 @@ int run_info(const InfoOptions& o) {
   const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
   const ModelInfo info = describe_model(model);
   std::optional<VideoPlan> plan;
+  VideoRequest request;
   if (info.kind == "text-to-video" || info.kind == "text-and-image-to-video") {
     Engine engine(model);
-    VideoRequest request;
+    request = engine.defaults();
     request.prompt = "a prompt of ordinary length, for the memory of its keys and values";
-    request.width = o.width, request.height = o.height, request.frames = o.frames;
+    if (o.width) request.width = o.width;
+    if (o.height) request.height = o.height;
+    if (o.frames) request.frames = o.frames;
     plan = engine.plan(request);
   }
   if (o.json) {
@@ -65,10 +69,8 @@ int run_info(const InfoOptions& o) {
   fmt::print("\ndefaults\n");
   for (const auto& [key, value] : info.defaults) fmt::print("  {:<16}{}\n", key, value);
   if (plan)
-    fmt::print("\nat {} x {}, {} frames: peak {} beside the mapped files, about {} on this machine\n",
-               o.width ? fmt::format("{}", *o.width) : "default width",
-               o.height ? fmt::format("{}", *o.height) : "default height",
-               o.frames ? fmt::format("{}", *o.frames) : "default", human_bytes(plan->peak_bytes),
+    fmt::print("\nat {}x{}, {} frames: peak {} beside the mapped files, about {} on this machine\n",
+               *request.width, *request.height, *request.frames, human_bytes(plan->peak_bytes),
                human_seconds(plan->seconds));
   return 0;
 }
@@ -105,7 +107,7 @@ Command add_stage(CLI::App& app) {
   sub->add_option("--grid", o->grid, "sampler: diffusers or original");
   sub->add_option("--steps", o->steps, "sampler: steps")->check(CLI::Range(1, 1000));
   sub->add_option("--shift", o->shift, "sampler: shift of the flow schedule");
-  sub->add_option("-s,--seed", o->seed, "noise: seed");
+  sub->add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
   sub->add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14");
   sub->add_option("--rng", o->rng, "noise: cpu or cuda");
   sub->add_option("--rng-multiprocessors", o->rng_multiprocessors,

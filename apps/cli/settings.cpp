@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -17,9 +18,28 @@ void put(json& j, const char* key, const std::optional<T>& value) {
   if (value) j[key] = *value;
 }
 
+// The value of a key as T; the file may hold anything.
 template <class T>
-void take(const json& j, const char* key, std::optional<T>& value) {
-  if (j.contains(key)) value = j.at(key).get<T>();
+T value(const json& v, const char* key) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    check(v.is_string(), ErrorCode::corrupt, "--from: '{}' should be a text, got {}", key, v.dump());
+  } else if constexpr (std::is_integral_v<T>) {
+    const bool fits = v.is_number_unsigned() && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
+    check(fits, ErrorCode::corrupt, "--from: '{}' should be a whole number from 0 to {}, got {}", key,
+          std::numeric_limits<T>::max(), v.dump());
+  } else {
+    check(v.is_number(), ErrorCode::corrupt, "--from: '{}' should be a number, got {}", key, v.dump());
+  }
+  return v.get<T>();
+}
+
+template <class T>
+void take(const json& j, const char* key, std::optional<T>& target) {
+  if (j.contains(key)) target = value<T>(j.at(key), key);
+}
+template <class T>
+void take(const json& j, const char* key, T& target) {
+  if (j.contains(key)) target = value<T>(j.at(key), key);
 }
 
 std::string read_text(const std::filesystem::path& path) {
@@ -52,6 +72,7 @@ json to_json(const RunSettings& s) {
   put(j, "flow_shift", r.shift);
   put(j, "sampler", r.sampler);
   put(j, "grid", r.grid);
+  put(j, "sinusoid", r.sinusoid);
   if (!s.model.empty()) j["model"] = s.model;
   if (!s.init_latents.empty()) j["init_latents"] = s.init_latents;
   return j;
@@ -67,11 +88,11 @@ RunSettings read_settings(const std::string& path) {
           "--from: {} does not hold the settings of a run", path);
     RunSettings s;
     VideoRequest& r = s.request;
-    r.prompt = j.at("prompt").get<std::string>();
-    r.seed = j.value("seed", uint64_t{0});
-    r.rng = j.value("rng", std::string("cpu"));
-    r.rng_multiprocessors = j.value("rng_multiprocessors", 132);
-    r.max_text_tokens = j.value("max_sequence_length", 512);
+    take(j, "prompt", r.prompt);
+    take(j, "seed", r.seed);
+    take(j, "rng", r.rng);
+    take(j, "rng_multiprocessors", r.rng_multiprocessors);
+    take(j, "max_sequence_length", r.max_text_tokens);
     take(j, "negative_prompt", r.negative_prompt);
     take(j, "width", r.width);
     take(j, "height", r.height);
@@ -82,8 +103,9 @@ RunSettings read_settings(const std::string& path) {
     take(j, "flow_shift", r.shift);
     take(j, "sampler", r.sampler);
     take(j, "grid", r.grid);
-    s.model = j.value("model", std::string());
-    s.init_latents = j.value("init_latents", std::string());
+    take(j, "sinusoid", r.sinusoid);
+    take(j, "model", s.model);
+    take(j, "init_latents", s.init_latents);
     return s;
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "--from: {}: {}", path, e.what());

@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
     tachy::Engine engine(argv[1]);
     const tachy::VideoRequest request{.prompt = argv[2], .frames = 17, .steps = 4};
     const tachy::VideoPlan plan = engine.plan(request);
-    std::printf("peak memory %.1f MB, about %.1f s\n", static_cast<double>(plan.peak_bytes) / 1e6, plan.seconds);
+    std::printf("peak memory %.1f MB, about %.1f s\n", static_cast<double>(plan.peak_bytes) / 1e6,
+                plan.seconds);
 
     bool written = false;
     tachy::VideoCallbacks callbacks;

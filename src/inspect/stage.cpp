@@ -131,6 +131,10 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
   const Tensor ids = io.input("input_ids", 2, 2);
   expect_dtype("stage text-encoder", "input_ids", ids, DType::i64);
   const Tensor mask = io.has("attention_mask") ? io.input("attention_mask", 2, 2) : Tensor();
+  if (mask.defined()) {
+    expect_shape("stage text-encoder", "attention_mask", mask, {ids.dim(0), ids.dim(1)});
+    expect_dtype("stage text-encoder", "attention_mask", mask, DType::i64);
+  }
   const Tensor out =
       io.output("last_hidden_state", DType::f32, {ids.dim(0), ids.dim(1), files.config.d_model});
   run_planned(request, [&](Stream& stream, bool plan_only) {
@@ -156,11 +160,7 @@ int64_t real_rows(const Tensor& text) {
 
 void run_transformer(const StageRequest& request, StageIo& io) {
   TransformerFiles files = open_transformer(request.model);
-  if (request.sinusoid) {
-    require(*request.sinusoid == "diffusers" || *request.sinusoid == "original",
-            "--sinusoid: expected diffusers or original, got '{}'", *request.sinusoid);
-    files.config.sinusoid = *request.sinusoid == "original" ? Sinusoid::original : Sinusoid::diffusers;
-  }
+  if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
   const WanConfig& c = files.config;
   const Tensor x = io.input("hidden_states", 5, 5);
   const int64_t batch = x.dim(0);
@@ -172,6 +172,9 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     require(c.image_branch(),
             "stage transformer: encoder_hidden_states_image given, but the model has no image branch");
     image = io.input("encoder_hidden_states_image", 3, 3);
+    expect_shape("stage transformer", "encoder_hidden_states_image", image, {-1, -1, c.image_dim});
+    require(image.dim(0) % batch == 0, "stage transformer: {} encoder_hidden_states_image for a batch of {}",
+            image.dim(0), batch);
     image = image.view({batch, -1, c.image_dim});  // first-last-frame models give both images as batch items
   }
   expect_shape("stage transformer", "hidden_states", x, {batch, c.in_channels, -1, -1, -1});

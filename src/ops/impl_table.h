@@ -1,6 +1,6 @@
 // Dispatch by implementation: each op has one table, best first, its definition ("ref") last. The pick is the
-// first entry whose `why_not` returns nothing. TACHY_LOG=dispatch prints each distinct pick once with the reasons
-// of the entries before it; TACHY_FORCE=attention:ref,gemm:onednn overrides it.
+// first entry whose `why_not` returns nothing. TACHY_LOG=dispatch prints each distinct pick once with the
+// reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:onednn overrides it.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,8 @@ const Impl<Args>& pick(const char* op, std::span<const Impl<Args>> table, const 
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", impl.name, *reason);
   }
   fail(ErrorCode::unsupported, "{}: no implementation{}: {}", op,
-       forced ? fmt::format(" named '{}' (TACHY_FORCE)", *forced) : "", reasons.empty() ? "none known" : reasons);
+       forced ? fmt::format(" named '{}' (TACHY_FORCE)", *forced) : "",
+       reasons.empty() ? "none known" : reasons);
 }
 
 }  // namespace tachy::ops

@@ -1,6 +1,8 @@
 #include "pipelines/model_bundle.h"
 
+#include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "samplers/sampler.h"
 #include "weights/json_file.h"
 #include "weights/rename.h"
@@ -127,6 +129,10 @@ ModelBundle ModelBundle::open(const std::filesystem::path& path) {
   m.kind = model_kind(m.dit);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
+  log_topic(
+      "load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind,
+      m.files.layout == ModelFiles::Layout::diffusers ? "diffusers" : "original",
+      human_bytes(m.transformer->mapped_bytes() + m.text_encoder->mapped_bytes() + m.vae->mapped_bytes()));
   check(m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,
         "{}: the transformer expects text of {} channels, the text encoder makes {}", path.string(),
         m.dit.text_dim, m.text.d_model);

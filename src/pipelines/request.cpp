@@ -71,6 +71,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
           "--max-sequence-length: expected 1 to 4096, got {}", r.max_text_tokens);
   known_sampler(*r.sampler);
   parse_grid(*r.grid);
+  if (r.sinusoid) parse_sinusoid(*r.sinusoid);
 
   out.latent_channels = model.vae_config.z_dim;
   out.latent_frames = model.vae_config.latent_frames(*r.frames);

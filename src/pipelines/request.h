@@ -20,10 +20,11 @@ struct VideoRequest {
   std::optional<int> frames;         // 4n + 1
   std::optional<double> fps;
   std::optional<int> steps;
-  std::optional<double> guidance;      // 1 or less: no guidance, one pass a step
-  std::optional<double> shift;         // of the flow schedule
-  std::optional<std::string> sampler;  // unipc, euler, dpm++, lcm, or a few-step list's name
-  std::optional<std::string> grid;     // diffusers or original
+  std::optional<double> guidance;       // 1 or less: no guidance, one pass a step
+  std::optional<double> shift;          // of the flow schedule
+  std::optional<std::string> sampler;   // unipc, euler, dpm++, lcm, or a few-step list's name
+  std::optional<std::string> grid;      // diffusers or original
+  std::optional<std::string> sinusoid;  // time path of diffusers or original; the model's layout decides
   uint64_t seed = 0;
   std::string rng = "cpu";        // whose noise the seed means: torch's "cpu" or "cuda" generator
   int rng_multiprocessors = 132;  // of the GPU whose noise is wanted with rng "cuda"

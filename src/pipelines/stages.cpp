@@ -134,7 +134,9 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
     contexts.push_back(model.make_context(in.negative, r.request.max_text_tokens, {}, store));
   const WanGrid grid = model.make_grid(frames, h, w, store);
   const Schedule& schedule = in.sampler->schedule();
-  const WanTimes times = model.make_times(schedule.timesteps, store);
+  std::optional<Sinusoid> sinusoid;
+  if (r.request.sinusoid) sinusoid = parse_sinusoid(*r.request.sinusoid);
+  const WanTimes times = model.make_times(schedule.timesteps, store, sinusoid);
 
   const Tensor input = store.allocate(DType::f32, {branches, z, frames, h, w});
   const Tensor velocity = store.allocate(DType::f32, {branches, z, frames, h, w});

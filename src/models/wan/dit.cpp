@@ -61,7 +61,8 @@ WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t 
   return grid;
 }
 
-WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& store) const {
+WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& store,
+                            std::optional<Sinusoid> kind) const {
   Stream& stream = store.stream();
   const ArenaScope scope(*stream.arena);
   const auto count = static_cast<int64_t>(timesteps.size());
@@ -69,7 +70,7 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
   WanTimes times{store.allocate(DType::f32, {count, dim}), store.allocate(DType::f32, {count, 6 * dim})};
   const Tensor sinusoid = stream.arena->f32({count, config_.freq_dim}),
                hidden = stream.arena->f32({count, dim});
-  if (!stream.measuring()) fill_sinusoid(timesteps, config_.sinusoid, sinusoid);
+  if (!stream.measuring()) fill_sinusoid(timesteps, kind.value_or(config_.sinusoid), sinusoid);
   time1_(sinusoid, hidden, stream, {.act = ops::Activation::silu});
   time2_(hidden, times.embedding, stream);
   ops::activation({.x = times.embedding, .kind = ops::Activation::silu, .y = hidden}, stream);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "models/wan/block.h"
@@ -41,7 +42,9 @@ class WanDit {
   // The following put what they make into `store`; the caller keeps store.keep() as long as it is used.
   WanGrid make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
                     nn::ParamStore& store) const;
-  WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store) const;
+  // sinusoid: the config's unless given.
+  WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store,
+                      std::optional<Sinusoid> sinusoid = std::nullopt) const;
   // text [n, text_dim]: the real rows; the context has `total_rows` ≥ n, the others being zeros before the
   // text MLP. image [m, image_dim] (undefined without the branch; first-last-frame models: both images' rows
   // after each other).

@@ -66,6 +66,12 @@ WanConfig from_original(const nlohmann::json& j) {
 
 }  // namespace
 
+Sinusoid parse_sinusoid(std::string_view name) {
+  if (name == "diffusers") return Sinusoid::diffusers;
+  if (name == "original") return Sinusoid::original;
+  fail(ErrorCode::invalid_argument, "--sinusoid: expected diffusers or original, got '{}'", name);
+}
+
 WanConfig WanConfig::from_json(const nlohmann::json& j) {
   const WanConfig c = j.contains("dim") ? from_original(j) : from_diffusers(j);
   check(c.freq_dim % 2 == 0 && c.head_dim % 2 == 0, ErrorCode::unsupported,

@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 namespace tachy {
 
 // Which arithmetic the time sinusoid follows: diffusers makes it in float32, the original in float64; a small
 // model's output moves by 1e-6 to 9e-6 between the two.
 enum class Sinusoid { diffusers, original };
+
+Sinusoid parse_sinusoid(std::string_view name);  // "diffusers" or "original"
 
 struct WanConfig {
   int64_t patch_t = 1, patch_h = 2, patch_w = 2;

@@ -5,8 +5,8 @@ namespace tachy::ops {
 namespace {
 
 std::optional<std::string> widen_cpu_why_not(const WidenArgs& a, const Stream&) {
-  if (a.x.dtype == DType::bf16 || a.x.dtype == DType::f16) return std::nullopt;
-  return "for bf16 and f16 only";
+  if (dtype_size(a.x.dtype) <= 2) return std::nullopt;
+  return "for 8- and 16-bit floats only";
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n)
                        return bind_op<LincombArgs>("lincomb", lincomb, lincomb_table(), nullptr, args,
                                                    {args.out});
                      }});
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f8_e4m3})
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
     cases.push_back({"widen", fmt::format("{}-{}", n, dtype_name(dtype)), kind, (4.0 + dtype_size(dtype)) * n,
                      0, [=](CaseMemory& memory) {
                        WidenArgs args{memory.normal_as(dtype, {n}), memory.output({n})};

@@ -37,21 +37,45 @@ void widen_bf16_range(const uint16_t* x, float* y, int64_t count) {
   });
 }
 
-// One multiplication by 2^112 rebases the exponents of normal and subnormal values alike; exact.
+// float32 of small floats whose sign is bit kSign and whose magnitude, shifted left by kShift, lines up with
+// float32's fields; kRebase is the difference of the exponent biases. Subnormals are read as 1.m · 2^e − 2^e:
+// exact, and never a float32 subnormal, which processors treat slowly.
+template <int kSign, int kShift, int kRebase, class D, class DU = hn::RebindToUnsigned<D>>
+HWY_INLINE hn::Vec<D> widen_bits(D d, hn::Vec<DU> bits, uint32_t first_special, uint32_t special_or) {
+  const DU du;
+  const hn::RebindToSigned<D> di;
+  const auto magnitude = hn::ShiftLeft<kShift>(hn::And(bits, hn::Set(du, (1u << kSign) - 1)));
+  const auto sign = hn::ShiftLeft<31 - kSign>(hn::And(bits, hn::Set(du, 1u << kSign)));
+  const auto normal = hn::Add(magnitude, hn::Set(du, static_cast<uint32_t>(kRebase) << 23));
+  const auto lowest = hn::Set(du, static_cast<uint32_t>(kRebase + 1) << 23);
+  const auto small = hn::Sub(hn::BitCast(d, hn::Add(magnitude, lowest)), hn::BitCast(d, lowest));
+  const auto is_small = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, 1 << 23));
+  const auto is_special =
+      hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<int32_t>(first_special - 1)));
+  auto wide = hn::IfThenElse(is_small, hn::BitCast(di, small), hn::BitCast(di, normal));
+  wide = hn::IfThenElse(is_special, hn::BitCast(di, hn::Or(magnitude, hn::Set(du, special_or))), wide);
+  return hn::BitCast(d, hn::Or(hn::BitCast(du, wide), sign));
+}
+
 void widen_f16_range(const uint16_t* x, float* y, int64_t count) {
   simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToUnsigned<decltype(d)> du;
-    const hn::RebindToSigned<decltype(d)> di;
     const hn::Rebind<uint16_t, decltype(d)> half;
     const auto bits = hn::PromoteTo(du, hn::LoadU(half, x + i));
-    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
-    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
-    const auto finite =
-        hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 5.192296858534828e33f)));
-    const auto special = hn::Or(magnitude, hn::Set(du, 0x7f800000u));  // Inf and NaN
-    const auto is_special = hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, (31 << 23) - 1));
-    const auto wide = hn::IfThenElse(is_special, hn::BitCast(di, special), hn::BitCast(di, finite));
-    hn::StoreU(hn::BitCast(d, hn::Or(hn::BitCast(du, wide), sign)), d, y + i);
+    hn::StoreU(widen_bits<15, 13, 112>(d, bits, 31u << 23, 0x7f800000u), d,
+               y + i);  // Inf and NaN keep their payload
+  });
+}
+
+// e5m2 is the upper byte of f16; e4m3 has one NaN a sign and no infinities.
+void widen_f8_range(const uint8_t* x, float* y, int64_t count, bool e5m2) {
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const hn::Rebind<uint8_t, decltype(d)> byte;
+    const auto bits = hn::PromoteTo(du, hn::LoadU(byte, x + i));
+    const auto wide = e5m2 ? widen_bits<15, 13, 112>(d, hn::ShiftLeft<8>(bits), 31u << 23, 0x7f800000u)
+                           : widen_bits<7, 20, 120>(d, bits, 127u << 20, 0x7fc00000u);
+    hn::StoreU(wide, d, y + i);
   });
 }
 
@@ -96,6 +120,7 @@ namespace tachy::ops {
 HWY_EXPORT(lincomb_range);
 HWY_EXPORT(widen_bf16_range);
 HWY_EXPORT(widen_f16_range);
+HWY_EXPORT(widen_f8_range);
 HWY_EXPORT(to_rgb8_range);
 HWY_EXPORT(clamp_range);
 HWY_EXPORT(finite_range);
@@ -112,12 +137,16 @@ void lincomb_cpu(const LincombArgs& a, Stream& stream) {
 
 void widen_cpu(const WidenArgs& a, Stream& stream) {
   float* y = a.y.as<float>();
-  const auto* x = static_cast<const uint16_t*>(a.x.data);
+  const auto* halves = static_cast<const uint16_t*>(a.x.data);
+  const auto* bytes = static_cast<const uint8_t*>(a.x.data);
   parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
     if (a.x.dtype == DType::bf16)
-      HWY_DYNAMIC_DISPATCH(widen_bf16_range)(x + begin, y + begin, end - begin);
+      HWY_DYNAMIC_DISPATCH(widen_bf16_range)(halves + begin, y + begin, end - begin);
+    else if (a.x.dtype == DType::f16)
+      HWY_DYNAMIC_DISPATCH(widen_f16_range)(halves + begin, y + begin, end - begin);
     else
-      HWY_DYNAMIC_DISPATCH(widen_f16_range)(x + begin, y + begin, end - begin);
+      HWY_DYNAMIC_DISPATCH(widen_f8_range)
+    (bytes + begin, y + begin, end - begin, a.x.dtype == DType::f8_e5m2);
   });
 }
 
