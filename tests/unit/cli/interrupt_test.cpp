@@ -1,0 +1,53 @@
+// Ctrl-C and sudden death: exit code 130, nothing under the final name, the old file untouched, the next run
+// unharmed.
+#include "binary.h"
+
+namespace tachy::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Interrupt : public CliTest {
+ protected:
+  // A run long enough to be interrupted, started and known to be denoising.
+  pid_t start_long(const std::string& output) {
+    const pid_t child = start(
+        generate({"a cat", "--size", "96x96", "--frames", "33", "--steps", "1000", "--json", "-o", output}));
+    for (int i = 0; i < 600; ++i) {
+      if (read_text(folder_.string() + ".out").find("denoise") != std::string::npos) return child;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ADD_FAILURE() << "no denoising within 30 s";
+    return child;
+  }
+};
+
+TEST_F(Interrupt, SigintAndSigterm) {
+  write("old.mp4", "an old video");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    for (const char* name : {"old.mp4", "new.webm", "anim.gif", "folder/"}) {
+      const pid_t child = start_long(name);
+      ASSERT_EQ(kill(child, signal), 0);
+      const Done done = finish(child);
+      EXPECT_EQ(done.code, 130) << name << done.err;
+      EXPECT_THAT(done.err, HasSubstr("cancelled"));
+    }
+  }
+  EXPECT_THAT(files(), testing::ElementsAre("old.mp4"));
+  EXPECT_EQ(read_text(path("old.mp4")), "an old video");
+  const Done next = run(generate({"a cat", "-o", "old.mp4"}));
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_GT(fs::file_size(path("old.mp4")), 1000u);
+}
+
+TEST_F(Interrupt, SigkillLeavesNothingUnderTheFinalName) {
+  const pid_t child = start_long("new.mp4");
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  EXPECT_EQ(finish(child).code, 1000 + SIGKILL);
+  EXPECT_FALSE(fs::exists(path("new.mp4")));
+  EXPECT_FALSE(fs::exists(path("new.json")));
+  EXPECT_EQ(run(generate({"a cat", "-o", "new.mp4"})).code, 0);
+}
+
+}  // namespace
+}  // namespace tachy::test

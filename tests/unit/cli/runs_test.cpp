@@ -1,0 +1,188 @@
+// Whole runs of the command line: names of outputs, settings, repetition, plan, JSON, memory.
+#include <nlohmann/json.hpp>
+
+#include "binary.h"
+#include "media/metadata.h"
+
+namespace tachy::test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Runs : public CliTest {
+ protected:
+  // All pictures of a folder, one after another.
+  std::string pictures(const std::string& name) {
+    std::string bytes;
+    for (int i = 0; fs::exists(path(fmt_name(name, i))); ++i) {
+      const RgbFrameText frame{read_pixels(path(fmt_name(name, i)))};
+      bytes += frame.text;
+    }
+    EXPECT_FALSE(bytes.empty()) << name;
+    return bytes;
+  }
+
+ private:
+  struct RgbFrameText {
+    std::string text;
+  };
+  static std::string fmt_name(const std::string& name, int i) {
+    char out[64];
+    std::snprintf(out, sizeof out, "/frame_%04d.png", i);
+    return name + out;
+  }
+  // The file without its comment, which holds the settings (the model's folder, say): signature, IHDR, IDAT.
+  static std::string read_pixels(const fs::path& file) {
+    const std::string png = read_text(file);
+    std::string out;
+    for (size_t at = 8; at + 12 <= png.size();) {
+      const auto byte = [&](size_t i) {
+        return static_cast<size_t>(static_cast<unsigned char>(png[at + i]));
+      };
+      const size_t length = byte(0) << 24 | byte(1) << 16 | byte(2) << 8 | byte(3);
+      const std::string type = png.substr(at + 4, 4);
+      if (type == "IHDR" || type == "IDAT") out += png.substr(at, length + 12);
+      at += length + 12;
+    }
+    return out;
+  }
+};
+
+TEST_F(Runs, SettingsBesideAndInsideTheVideo) {
+  for (const char* name : {"clip.mp4", "clip.webm", "clip.gif"}) {
+    const Done done = run(generate({"a red cat", "--seed", "7", "-o", name}));
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_THAT(done.out, HasSubstr(name));
+    EXPECT_THAT(done.err, IsEmpty()) << "quiet when not a terminal";
+    const json beside = json::parse(read_text(path("clip.json")));
+    EXPECT_EQ(json::parse(read_comment(path(name))), beside) << name;
+    EXPECT_EQ(beside["seed"], 7);
+    EXPECT_EQ(beside["prompt"], "a red cat");
+    EXPECT_EQ(beside["num_frames"], 5);
+    EXPECT_EQ(beside["sampler"], "unipc");
+    EXPECT_EQ(beside["negative_prompt"], "ugly");
+  }
+  EXPECT_THAT(files(), ElementsAre("clip.gif", "clip.json", "clip.mp4", "clip.webm"));
+}
+
+TEST_F(Runs, FromRepeatsBitForBit) {
+  const std::string prompt = "the “red” cat, 红色 \\ \"quoted\"";
+  ASSERT_EQ(run(generate({prompt, "--seed", "18446744073709551615", "--steps", "3", "--guidance", "2.7",
+                          "--sampler", "dpm++", "--size", "48x32", "-o", "first/"}))
+                .code,
+            0);
+  ASSERT_EQ(run(generate({prompt, "--seed", "18446744073709551615", "--steps", "3", "--guidance", "2.7",
+                          "--sampler", "dpm++", "--size", "48x32", "-o", "clip.mp4"}))
+                .code,
+            0);
+  const std::string want = pictures("first");
+  for (const char* from : {"first/settings.json", "clip.json", "clip.mp4", "first/frame_0002.png", "first"}) {
+    const Done done = run({"generate", "--from", from, "-o", "again/", "-t", "3", "--weights", "mapped"});
+    EXPECT_EQ(done.code, 0) << from << done.err;
+    EXPECT_EQ(pictures("again"), want) << from;
+    fs::remove_all(path("again"));
+  }
+  ASSERT_EQ(run({"generate", "--from", "clip.mp4", "--seed", "8", "-o", "other/"}).code, 0);
+  EXPECT_NE(pictures("other"), want) << "options given override the settings";
+  EXPECT_EQ(json::parse(read_text(path("other/settings.json")))["sampler"], "dpm++");
+}
+
+TEST_F(Runs, SameFileTwice) {
+  ASSERT_EQ(run(generate({"a cat", "-o", "a.mp4"})).code, 0);
+  ASSERT_EQ(run(generate({"a cat", "-o", "b.mp4", "-t", "1"})).code, 0);
+  EXPECT_EQ(read_text(path("a.mp4")), read_text(path("b.mp4")));
+}
+
+TEST_F(Runs, NamesOfManyVideos) {
+  ASSERT_EQ(run(generate({"--seed", "7", "A red ball, rolling!"})).code, 0) << "a prompt after a seed";
+  EXPECT_THAT(files(), ElementsAre("a-red-ball-rolling-7.json", "a-red-ball-rolling-7.mp4"));
+  ASSERT_EQ(run(generate({"-p", "one", "-p", "[two, 2]", "-s", "1", "-s", "2", "-o", "v.gif"})).code, 0);
+  EXPECT_EQ(json::parse(read_text(path("v-1.json")))["prompt"], "one");
+  EXPECT_EQ(json::parse(read_text(path("v-2.json")))["seed"], 2);
+  EXPECT_EQ(json::parse(read_text(path("v-3.json")))["prompt"], "[two, 2]");
+  EXPECT_TRUE(fs::exists(path("v-4.gif")));
+  EXPECT_FALSE(fs::exists(path("v-5.gif")));
+  write("prompts.txt", "# first\none\r\n\n[two, 2]\n");
+  ASSERT_EQ(run(generate({"--prompt-file", "prompts.txt", "-s", "2", "-o", "w.gif"})).code, 0);
+  EXPECT_EQ(read_text(path("w-1.gif")), read_text(path("v-2.gif")));
+  EXPECT_EQ(read_text(path("w-2.gif")), read_text(path("v-4.gif"))) << "the model was kept between the runs";
+  ASSERT_EQ(run(generate({"红色的猫"})).code, 0);
+  EXPECT_TRUE(fs::exists(path("video-0.mp4")));
+}
+
+TEST_F(Runs, EmptyPromptWorks) {
+  for (const auto& args :
+       std::vector<std::vector<std::string>>{{"-p", ""}, {""}, {"--prompt", "", "-n", ""}}) {
+    auto words = args;
+    words.insert(words.end(), {"-o", "e.gif"});
+    const Done done = run(generate(words));
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(json::parse(read_text(path("e.json")))["prompt"], "");
+  }
+}
+
+TEST_F(Runs, PlanPrintsAndStops) {
+  const Done text = run(generate({"x", "--plan", "--size", "832x480", "--frames", "81"}));
+  EXPECT_EQ(text.code, 0);
+  for (const char* word : {"text", "denoise", "decode", "peak"}) EXPECT_THAT(text.out, HasSubstr(word));
+  const Done lines = run(generate({"x", "--plan", "--json"}));
+  EXPECT_EQ(lines.code, 0);
+  const json plan = json::parse(lines.out);
+  EXPECT_EQ(plan["event"], "plan");
+  EXPECT_EQ(plan["stages"].size(), 3u);
+  EXPECT_GT(plan["peak_bytes"].get<uint64_t>(), 0u);
+  EXPECT_THAT(files(), IsEmpty());
+}
+
+TEST_F(Runs, JsonLines) {
+  const Done done = run(generate({"x", "--json", "-o", "j.mp4"}));
+  ASSERT_EQ(done.code, 0);
+  std::istringstream lines(done.out);
+  json last;
+  int progress = 0;
+  for (std::string line; std::getline(lines, line);) {
+    last = json::parse(line);
+    progress += last["event"] == "progress";
+  }
+  EXPECT_GT(progress, 5);
+  EXPECT_EQ(last["event"], "done");
+  EXPECT_EQ(last["output"], "j.mp4");
+  EXPECT_EQ(last["settings"], json::parse(read_text(path("j.json"))));
+  EXPECT_THAT(run(generate({"x", "-q", "-o", "q.mp4"})).out, IsEmpty());
+}
+
+TEST_F(Runs, LatentsRoundTripAndPreview) {
+  ASSERT_EQ(run(generate({"x", "--save-latents", "l.safetensors", "--preview", "p.png", "-o", "a/"})).code,
+            0);
+  EXPECT_TRUE(fs::exists(path("p.png")));
+  const Done more = run(generate({"x", "--init-latents", "l.safetensors", "-o", "b/"}));
+  EXPECT_EQ(more.code, 0) << more.err;
+  EXPECT_NE(pictures("a"), pictures("b"));
+  ASSERT_EQ(run({"generate", "--from", "b/settings.json", "-o", "c/"}).code, 0);
+  EXPECT_EQ(pictures("b"), pictures("c")) << "the settings name the latents";
+  EXPECT_EQ(run(generate({"x", "--init-latents", "l.safetensors", "--frames", "9", "-o", "d/"})).code, 2);
+}
+
+#ifndef TACHY_SANITIZED
+TEST_F(Runs, ResidentSizeIsThePlanAndAFixedPart) {
+  const std::vector<std::string> size{"x",       "--size", "320x192", "--frames", "17",
+                                      "--steps", "1",      "-o",      "m.mp4"};
+  auto plan_args = size;
+  plan_args.insert(plan_args.end(), {"--plan", "--json"});
+  const json plan = json::parse(run(generate(plan_args)).out);
+  uint64_t mapped = 0;
+  for (const auto& stage : plan["stages"]) mapped += stage["mapped_bytes"].get<uint64_t>();
+  const Done done = run(generate(size));
+  ASSERT_EQ(done.code, 0);
+  const uint64_t limit = plan["peak_bytes"].get<uint64_t>() + mapped + (uint64_t{150} << 20);
+  EXPECT_LE(static_cast<uint64_t>(done.peak_kb) << 10, limit);
+  RecordProperty("resident_mb", static_cast<int>(done.peak_kb >> 10));
+  RecordProperty("plan_mb", static_cast<int>(plan["peak_bytes"].get<uint64_t>() >> 20));
+}
+#endif
+
+}  // namespace
+}  // namespace tachy::test
