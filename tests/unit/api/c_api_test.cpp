@@ -1,0 +1,84 @@
+// The C interface: codes and texts of errors, a run, cancelling from a callback.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "api/tachyscope_c.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kModel = std::string(TACHY_SOURCE_DIR) + "/tests/golden/pipeline/model";
+
+tachyscope_request request(const char* prompt) {
+  return {.prompt = prompt, .guidance = -1, .shift = -1, .seed = 3};
+}
+
+struct Frames {
+  std::vector<std::vector<uint8_t>> seen;
+  int stop_at = -1, progress = 0;
+};
+int on_frame(void* user, const uint8_t* rgb, int32_t width, int32_t height, int64_t index) {
+  auto& frames = *static_cast<Frames*>(user);
+  frames.seen.emplace_back(rgb, rgb + width * height * 3);
+  return index == frames.stop_at;
+}
+void on_progress(void* user, const char*, int64_t, int64_t, double) {
+  ++static_cast<Frames*>(user)->progress;
+}
+
+TEST(CApi, LoadPlanGenerateCancel) {
+  EXPECT_THAT(tachyscope_version(), HasSubstr("."));
+  tachyscope_engine* engine = nullptr;
+  ASSERT_EQ(tachyscope_load(kModel.c_str(), 2, &engine), 0) << tachyscope_last_error();
+  tachyscope_request r = request("a red cat");
+  tachyscope_plan_result plan{};
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 0);
+  EXPECT_GT(plan.peak_bytes, 0u);
+  EXPECT_GT(plan.seconds, 0);
+
+  Frames all;
+  EXPECT_EQ(tachyscope_generate(engine, &r, on_frame, on_progress, &all), 0) << tachyscope_last_error();
+  ASSERT_EQ(all.seen.size(), 5u);
+  EXPECT_EQ(all.seen[0].size(), 32u * 16 * 3);
+  EXPECT_GT(all.progress, 3);
+
+  Frames stopped;
+  stopped.stop_at = 0;
+  EXPECT_EQ(tachyscope_generate(engine, &r, on_frame, nullptr, &stopped), 130);
+  EXPECT_LT(stopped.seen.size(), 5u);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("cancelled"));
+
+  Frames again;
+  EXPECT_EQ(tachyscope_generate(engine, &r, on_frame, nullptr, &again), 0);
+  EXPECT_EQ(again.seen, all.seen) << "a cancelled run leaves the engine as it was";
+  tachyscope_free(engine);
+}
+
+TEST(CApi, ErrorsHaveCodesAndTexts) {
+  tachyscope_engine* engine = nullptr;
+  EXPECT_EQ(tachyscope_load("no/such/model", 0, &engine), 3);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("no/such/model"));
+  EXPECT_EQ(engine, nullptr);
+  EXPECT_EQ(tachyscope_load(nullptr, 0, &engine), 2);
+  EXPECT_EQ(tachyscope_load(kModel.c_str(), 0, nullptr), 2);
+  EXPECT_EQ(tachyscope_load(kModel.c_str(), -7, &engine), 2);
+  ASSERT_EQ(tachyscope_load(kModel.c_str(), 1, &engine), 0);
+  tachyscope_request wrong = request("x");
+  wrong.width = 100;
+  tachyscope_plan_result plan{};
+  EXPECT_EQ(tachyscope_plan(engine, &wrong, &plan), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("112"));
+  tachyscope_request none = request(nullptr);
+  EXPECT_EQ(tachyscope_generate(engine, &none, nullptr, nullptr, nullptr), 2);
+  EXPECT_EQ(tachyscope_generate(engine, nullptr, nullptr, nullptr, nullptr), 2);
+  EXPECT_EQ(tachyscope_generate(nullptr, &wrong, nullptr, nullptr, nullptr), 2);
+  EXPECT_EQ(tachyscope_plan(nullptr, &wrong, &plan), 2);
+  tachyscope_cancel(nullptr);
+  tachyscope_free(nullptr);
+  tachyscope_free(engine);
+}
+
+}  // namespace
