@@ -87,8 +87,8 @@ class GoldenSimd : public testing::TestWithParam<const char*> {
   }
 
   static constexpr const char* kOps[] = {
-      "activation",         "attention",    "channel_norm", "copy", "glu",
-      "layernorm_modulate", "qk_norm_rope", "rmsnorm",      "rope", "to_rgb8"};
+      "activation",   "attention", "channel_norm", "copy",    "glu",  "layernorm_modulate",
+      "qk_norm_rope", "rmsnorm",   "rope",         "to_rgb8", "widen"};
   std::list<Buffer> buffers_;
   ThreadPool pool_{2};
   Arena arena_{4 << 20};
