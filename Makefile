@@ -1,5 +1,5 @@
 # The front door. Each target installs what it lacks (Debian packages, see tools/install_deps) and builds first.
-#   make demo [PROMPT="…"]   generate a video with the model that ships, into out/
+#   make demo [PROMPT="…"] [MODEL=FOLDER]   generate a video with the model that ships (or another), into out/
 #   make build               the binary at build/tachyscope
 #   make test                all tests
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
@@ -24,9 +24,13 @@ build: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target tachyscope
 	@echo "built $(BUILD)/tachyscope"
 
+MODEL ?=
 demo: build
 	@mkdir -p out
-	$(BUILD)/tachyscope generate "$(PROMPT)" -o out/demo.mp4
+	@if [ -z "$(MODEL)" ] && [ ! -e models/sprites/model_index.json ]; then \
+	  echo "the weights of the model that ships are not in this checkout yet (models/sprites/README.md says where they stand);"; \
+	  echo "give any Wan 2.1 text-to-video folder instead: make demo MODEL=/path/to/Wan2.1-T2V-1.3B"; exit 1; fi
+	$(BUILD)/tachyscope generate "$(PROMPT)" $(if $(MODEL),--model $(MODEL)) -o out/demo.mp4
 	@echo "the video is out/demo.mp4 (open it in any browser); its settings are out/demo.json"
 
 test: configure

@@ -53,7 +53,7 @@ def _bank_part(job):
     from tokenizers import Tokenizer
     tok = Tokenizer.from_file(os.path.join(model, "tokenizer", "tokenizer.json"))
     rng = np.random.default_rng(seed)
-    scenes = [world.sample_scene(rng, mix=(0.3, 0.1, 0.4, 0.2)) for _ in range(n)]  # two objects are harder
+    scenes = [world.sample_scene(rng, mix=(0.16, 0.06, 0.48, 0.3)) for _ in range(n)]  # two objects are far harder
     ids = np.zeros((n, WORDINGS, MAX_TOKENS), np.int16)
     for i, s in enumerate(scenes):
         for j in range(WORDINGS):

@@ -245,6 +245,8 @@ def pack(scenes):
         k = 0.76 if two else 1.0
         rows = s.layout == "pass" or (s.layout == "twin" and s.objects[0].motion in ("left", "right"))
         swap = rng.random() < 0.5
+        if s.layout == "pass":  # a rule of this world: the one that moves right is the upper one (the caption need not say it)
+            swap = s.objects[0].motion == "left"
         shared = None
         for i, o in enumerate(s.objects):
             p = np.zeros(OBJ, np.float32)
