@@ -15,8 +15,10 @@ std::map<std::string, std::string, std::less<>>& overrides() {
     std::map<std::string, std::string, std::less<>> out;
     for (const auto& part : split(env_string("TACHY_FORCE", ""), ',')) {
       const size_t colon = part.find(':');
-      if (colon != std::string::npos) out[part.substr(0, colon)] = part.substr(colon + 1);
-      else warn("TACHY_FORCE: expected op:implementation, got '{}'", part);
+      if (colon != std::string::npos)
+        out[part.substr(0, colon)] = part.substr(colon + 1);
+      else
+        warn("TACHY_FORCE: expected op:implementation, got '{}'", part);
     }
     return out;
   }();
@@ -33,8 +35,10 @@ std::optional<std::string> forced_impl(const char* op) {
 }
 
 void set_forced_impl(const char* op, const char* name) {
-  if (name) overrides()[op] = name;
-  else overrides().erase(op);
+  if (name)
+    overrides()[op] = name;
+  else
+    overrides().erase(op);
 }
 
 void report_pick(const char* op, const char* name, const std::string& reasons) {
