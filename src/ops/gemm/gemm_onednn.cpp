@@ -15,7 +15,7 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kPackedRows = 192, kMappedRows = 384;
+constexpr int64_t kPackedRows = 96, kMappedRows = 384;
 
 struct Plan {
   int64_t m, n, k, rows, row_tiles, slabs;
