@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
 #include "tiny_model.h"
 
 namespace tachy {
@@ -116,8 +120,12 @@ TEST(Threads, NoTeamBesideThePool) {
     for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) ++n;
     return n;
   };
+  const int before = count();
   for (const int threads : {1, 2, 3}) {
-    const int before = count();
+    // The last pipeline's threads leave the process table a moment after they were joined.
+    for (int wait = 0; wait < 200 && count() != before; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_EQ(count(), before);
     int most = 0;
     TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = threads});
     VideoCallbacks callbacks;
