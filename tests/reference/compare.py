@@ -144,7 +144,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--draws", type=int, default=2, help="random models per stage and variant")
+    parser.add_argument("--draws", type=int, default=6, help="random models per stage and variant")
     parser.add_argument("--only", default="", help="run the groups whose name contains this")
     args = parser.parse_args()
     seed = args.seed if args.seed is not None else secrets.randbelow(2**31)

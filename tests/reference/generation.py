@@ -96,7 +96,7 @@ def original_steps(name, x, sigma, velocity):
 def small_pipeline(ctx):
     dit = rm.transformer(ctx.rng, attention_head_dim=128, num_attention_heads=1, in_channels=16, out_channels=16, text_dim=32, num_layers=2)
     t5 = rm.text_encoder(ctx.rng, d_model=32, vocab_size=64)
-    vae = rm.vae(ctx.rng, base_dim=8, z_dim=16)
+    vae = rm.vae(ctx.rng, base_dim=8, z_dim=16, num_res_blocks=2)  # the original layout knows no other
     rm.tiny_tokenizer(ctx.folder / "tokenizer")
     tokenizer = PreTrainedTokenizerFast.from_pretrained(ctx.folder / "tokenizer")
     pipe = WanPipeline(tokenizer=tokenizer, text_encoder=t5, vae=vae, scheduler=scheduler("unipc", 3.0), transformer=dit)

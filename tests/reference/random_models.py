@@ -47,7 +47,7 @@ def text_encoder(rng, **overrides):
 
 def vae(rng, **overrides):
     torch.manual_seed(rng.randrange(2**31))
-    z = rng.choice([4, 16])
+    z = overrides.get("z_dim", rng.choice([4, 16]))
     config = dict(base_dim=rng.choice([8, 12, 16]), z_dim=z, dim_mult=[1, 2, 4, 4], num_res_blocks=rng.choice([1, 2]), attn_scales=[],
                   temperal_downsample=[False, True, True], dropout=0.0,
                   latents_mean=[round(rng.uniform(-1, 1), 4) for _ in range(z)],
