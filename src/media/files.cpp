@@ -38,8 +38,9 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
     fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && (errno != EEXIST || tries == 100)) {
       int reason = errno;
-      check(reason != ENOENT, ErrorCode::io, "{}: cannot write: there is no folder '{}'; make it first",
-            final_.string(), folder_of(final_).string());
+      check(reason != ENOENT || fs::is_directory(folder_of(final_), ec), ErrorCode::io,
+            "{}: cannot write: there is no folder '{}'; make it first", final_.string(),
+            folder_of(final_).string());
       fail_io(final_, "write", reason);
     }
   }
