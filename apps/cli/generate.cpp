@@ -139,18 +139,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     warn("this run will take about {} on this machine; ctrl-C stops it cleanly", human_seconds(plan.seconds));
 
   // The settings with every default filled in go into the file, so that the run can be repeated from it.
-  VideoRequest filled = request;
-  const VideoRequest& d = engine.defaults();
-  if (!filled.negative_prompt) filled.negative_prompt = d.negative_prompt;
-  if (!filled.width) filled.width = d.width;
-  if (!filled.height) filled.height = d.height;
-  if (!filled.frames) filled.frames = d.frames;
-  if (!filled.fps) filled.fps = d.fps;
-  if (!filled.steps) filled.steps = d.steps;
-  if (!filled.guidance) filled.guidance = d.guidance;
-  if (!filled.shift) filled.shift = d.shift;
-  if (!filled.sampler) filled.sampler = d.sampler;
-  if (!filled.grid) filled.grid = d.grid;
+  const VideoRequest filled = engine.resolve(request).request;
   const json settings = to_json({filled, job.settings.model, job.settings.init_latents});
 
   VideoOptions video{

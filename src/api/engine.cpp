@@ -34,6 +34,9 @@ Engine& Engine::operator=(Engine&&) noexcept = default;
 
 int Engine::threads() const { return state_->pipeline.threads(); }
 const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
+ResolvedRequest Engine::resolve(const VideoRequest& request) const {
+  return tachy::resolve(state_->pipeline.model(), request);
+}
 VideoPlan Engine::plan(const VideoRequest& request) { return state_->pipeline.plan(request); }
 ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks) {
   return state_->pipeline.generate(request, callbacks);

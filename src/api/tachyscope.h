@@ -36,6 +36,8 @@ class Engine {
   int threads() const;
   const VideoRequest& defaults() const;  // every optional filled, from the model
 
+  // The request with every default filled in and checked; runs nothing.
+  ResolvedRequest resolve(const VideoRequest& request) const;
   // Exact memory and predicted time of a request, before anything is loaded.
   VideoPlan plan(const VideoRequest& request);
   // Runs it; returns the request with every default filled in.

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "ops/elementwise/elementwise.h"
-#include "tensor/random.h"
 #include "text/clean_prompt.h"
 #include "text/tokenizer.h"
 
@@ -171,13 +170,11 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
       ops::lincomb(guide, stream);
     }
     if (!plan_only && in.sampler->needs_noise(i)) {
-      const auto values = std::span(noise.as<float>(), static_cast<size_t>(noise.numel()));
-      torch_cpu_normal(r.request.seed + 1 + static_cast<uint64_t>(i), values);
+      in.draw_noise(std::span(noise.as<float>(), static_cast<size_t>(noise.numel())));
     }
     if (!plan_only && in.callbacks && in.callbacks->preview) {
-      const ArenaScope scope(
-          *stream.arena);  // velocity's memory is free again only next step: use the noise slot
-      ops::LincombArgs denoised{.count = 2, .out = in.sampler->needs_noise(i) ? input.select(0, 0) : noise};
+      // A tensor that this step no longer reads: the next step fills the input anew.
+      ops::LincombArgs denoised{.count = 2, .out = input.select(0, 0)};
       denoised.terms[0] = {in.latents, 1};
       denoised.terms[1] = {prediction, in.sampler->denoised_coefficient(i)};
       ops::lincomb(denoised, stream);

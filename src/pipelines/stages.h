@@ -62,8 +62,9 @@ struct DenoiseInput {
   const ModelBundle* model = nullptr;
   const ResolvedRequest* request = nullptr;
   const Sampler* sampler = nullptr;
-  Tensor text, negative;  // [n, text_dim]; negative undefined without guidance
-  Tensor latents;         // [z, T, h, w] f32: noise in, result out
+  Tensor text, negative;                             // [n, text_dim]; negative undefined without guidance
+  Tensor latents;                                    // [z, T, h, w] f32: noise in, result out
+  std::function<void(std::span<float>)> draw_noise;  // the next standard normal values of the run's generator
   const VideoCallbacks* callbacks = nullptr;
 };
 

@@ -53,6 +53,20 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
 
 }  // namespace
 
+namespace {
+
+std::function<void(std::span<float>)> noise_source(const VideoRequest& request) {
+  const auto from = [](auto generator) {
+    return [shared = std::make_shared<decltype(generator)>(std::move(generator))](std::span<float> values) {
+      shared->normal(values);
+    };
+  };
+  if (request.rng == "cuda") return from(TorchCudaGenerator(request.seed, request.rng_multiprocessors));
+  return from(TorchCpuGenerator(request.seed));
+}
+
+}  // namespace
+
 TextToVideo::TextToVideo(ModelBundle model, Options options)
     : model_(std::move(model)),
       options_(options),
@@ -116,7 +130,7 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
   const Sampler sampler(sampler_config(r.request));
   stage("denoise", model_.transformer->mapped_bytes(), [&](Stream& s) {
     const LoadedDit dit = load_dit(model_, options_.weights, true, s);
-    const DenoiseInput in{&model_, &r, &sampler, shared.text, shared.negative, shared.latents, nullptr};
+    const DenoiseInput in{&model_, &r, &sampler, shared.text, shared.negative, shared.latents, {}, nullptr};
     return dit.bytes + denoise(*dit.model, in, true, s);
   });
   stage("decode", model_.vae->mapped_bytes(), [&](Stream& s) {
@@ -174,12 +188,12 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   });
 
   const auto values = std::span(shared.latents.as<float>(), static_cast<size_t>(shared.latents.numel()));
-  if (!r.request.init_latents.empty())
-    std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
-  else if (r.request.rng == "cuda")
-    torch_cuda_normal(r.request.seed, values, r.request.rng_multiprocessors);
+  // One generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
+  const auto draw_noise = noise_source(r.request);
+  if (r.request.init_latents.empty())
+    draw_noise(values);
   else
-    torch_cpu_normal(r.request.seed, values);
+    std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
 
   const Sampler sampler(sampler_config(r.request));
   with_arena(plan.stages[1], [&] {
@@ -188,7 +202,8 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
       dit_ = load_dit(model_, options_.weights, false, stream);
       clock.done(1);
     }
-    denoise(*dit_.model, {&model_, &r, &sampler, shared.text, shared.negative, shared.latents, &callbacks},
+    denoise(*dit_.model,
+            {&model_, &r, &sampler, shared.text, shared.negative, shared.latents, draw_noise, &callbacks},
             false, stream);
     if (!options_.keep_loaded) dit_ = {};
   });

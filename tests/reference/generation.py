@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 import torch
-from diffusers import (AutoencoderKLWan, DPMSolverMultistepScheduler, FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler,
+from diffusers import (AutoencoderKLWan, DPMSolverMultistepScheduler, FlowMatchEulerDiscreteScheduler, FlowMatchLCMScheduler,
+                       UniPCMultistepScheduler,
                        WanPipeline)
 from PIL import Image
 from safetensors.torch import load_file
@@ -116,19 +117,28 @@ def compare_generation(ctx):
     prompt, negative = "the red cat moves, a bee sings", "ugly"
     common = dict(prompt=prompt, negative_prompt=negative, height=32, width=48, num_frames=5, num_inference_steps=steps, guidance_scale=5.0)
     out, video = ctx.folder / "latents.safetensors", ctx.folder / "frames"
-    args = ["generate", prompt, "-n", negative, "--size", "48x32", "--frames", 5, "--steps", steps, "--guidance", 5, "--shift", shift,
+    args = ["generate", prompt, "-n", negative, "--size", "48x32", "--frames", 5, "--guidance", 5, "--shift", shift,
             "--seed", seed, "--save-latents", out, "-q"]
     for name in SAMPLERS:
         pipe.scheduler = scheduler(name, shift)
         with torch.no_grad():
             want = pipe(**common, generator=torch.Generator().manual_seed(seed), output_type="latent").frames
-        ctx.run(*args, "--model", ctx.folder / "pipeline", "--sampler", name, "-o", str(video) + "/")
+        ctx.run(*args, "--model", ctx.folder / "pipeline", "--sampler", name, "--steps", steps, "-o", str(video) + "/")
         ctx.report(f"20 guided steps, {name}, grid diffusers", relative(load_file(out)["latents"], want[0]), 1e-5)
     with torch.no_grad():
         pixels = pipe(**common, generator=torch.Generator().manual_seed(seed), output_type="np").frames[0]
     pixels = (pixels * 255).round().astype(np.int16)
     ours = np.stack([np.asarray(Image.open(f)).astype(np.int16) for f in sorted(video.glob("*.png"))])
     ctx.report("decoded frames: levels of 255 apart", float(np.abs(ours - pixels).max()), 1.0)
+
+    # A stochastic sampler: the noise of its steps comes from the generator that made the starting noise.
+    pipe.scheduler, generator = FlowMatchLCMScheduler(num_train_timesteps=1000, shift=shift), torch.Generator().manual_seed(seed)
+    step = pipe.scheduler.step
+    pipe.scheduler.step = lambda *a, **k: step(*a, **k, generator=generator)  # the pipeline itself does not pass it on
+    with torch.no_grad():
+        want = pipe(**{**common, "num_inference_steps": 4}, generator=generator, output_type="latent").frames
+    ctx.run(*args, "--model", ctx.folder / "pipeline", "--sampler", "lcm", "--steps", 4, "-o", str(video) + "/")
+    ctx.report("4 guided steps, lcm, one generator", relative(load_file(out)["latents"], want[0]), 1e-5)
 
     # The original's grids and solvers, on the original layout of the same weights.
     folder = ctx.folder / "original-pipeline"
@@ -149,7 +159,7 @@ def compare_generation(ctx):
                     return (u + 5.0 * (c - u)).double()
 
                 want = original_steps(name, start, sigma, velocity)
-                ctx.run(*args, "--model", folder, "--sampler", name, "-o", str(video) + "/")
+                ctx.run(*args, "--model", folder, "--sampler", name, "--steps", steps, "-o", str(video) + "/")
                 ctx.report(f"20 guided steps, {name}, grid original", relative(load_file(out)["latents"], want), 1e-5)
         finally:
             embeddings.get_timestep_embedding = sinusoid
