@@ -4,7 +4,8 @@
     python tests/golden/text/compare.py build/tests/unit/text/text_lines [--seed N] [--count 1000]
 
 Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps are tried besides make.py's
-variants. Known and left out: U+A7F2..U+A7F4 under NFKC, which the tokenizers library (an older Unicode) leaves alone.
+variants. Known and left out: U+A7F2..U+A7F4 under NFKC, which the tokenizers library (an older Unicode) leaves alone;
+and combining marks added to Unicode since, which its StripAccents does not know.
 """
 import argparse
 import base64
@@ -15,10 +16,12 @@ import random
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 import make
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
+from tokenizers.normalizers import StripAccents
 from tokenizers import Tokenizer
 
 POOLS = [make.EMOJI, make.COMBINING, make.WIDE, make.QUOTES, make.CONTROLS, make.SPACES, make.ENTITIES]
@@ -26,11 +29,19 @@ REFERENCES = ["&", "#", "x", "X", ";", "amp", "lt", "not", "notin", "it", "copy"
               "<", "\n", " ", "é", "CENT", "EACUTE", "acE", "frac", "12", "Eacute"]
 
 
+STRIP_ACCENTS = StripAccents()
+
+
+def newer_mark(c):
+    """A combining mark that the library's Unicode tables lack."""
+    return unicodedata.category(c) == "Mn" and STRIP_ACCENTS.normalize_str(c) != ""
+
+
 def any_char(rng):
     while True:
         c = rng.choice([rng.randint(0, 0x2FF), rng.randint(0x300, 0xFFFF), rng.randint(0xFF00, 0xFFEF),
                         rng.randint(0x10000, 0x10FFFF)])
-        if not 0xD800 <= c <= 0xDFFF and not 0xA7F2 <= c <= 0xA7F4:
+        if not 0xD800 <= c <= 0xDFFF and not 0xA7F2 <= c <= 0xA7F4 and not newer_mark(chr(c)):
             return chr(c)
 
 
