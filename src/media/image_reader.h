@@ -20,10 +20,10 @@ struct ImageSize {
 };
 ImageSize read_image_size(const std::filesystem::path& path);
 
-// Lanczos (3 lobes, widened when shrinking), as Pillow's LANCZOS: within one step of 255 of it.
+// Lanczos (3 lobes, widened when shrinking), equal to Pillow 13's LANCZOS. Stretches when the shapes differ.
 RgbFrame resize(RgbView image, int width, int height);
 
-// Resized so that it covers width x height, then cropped to it round the centre: nothing is stretched.
-RgbFrame resize_cover(RgbView image, int width, int height);
+// Resized so that it covers width x height, then its centre: equal to diffusers' resize_mode "crop".
+RgbFrame resize_crop(RgbView image, int width, int height);
 
 }  // namespace tachy

@@ -3,9 +3,10 @@
 //   out[i] = sum_j w(i, j) in[j],   w ~ sinc(d) sinc(d / 3), |d| < 3
 //   d = (j + 1/2 - (i + 1/2) s) / max(s, 1),   s = in / out;   the weights of an output pixel sum to 1
 //
-// Rows come first and are rounded to 8 bits before the columns, as Pillow does it: image-to-video models were
-// trained behind Pillow's resize, and its result is what they should see. (swscale's would differ by its own
-// rounding and a detour over YUV.)
+// The arithmetic is Pillow's, to the bit: weights become 22-bit fixed-point numbers, each pass ends in 8
+// bits, rows come first unless the height loses more than twice as many pixels as the width (Pillow 13; older
+// ones always begin with the rows). Image-to-video models were trained behind Pillow's resize and its result
+// is what diffusers gives them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace tachy {
 namespace {
 
 constexpr double kLobes = 3;
+constexpr int kBits = 22;  // of a weight's fraction: 255 times the largest sum still fits 32 bits
 
 double sinc(double x) {
   if (x == 0) return 1;
@@ -29,26 +31,32 @@ double lanczos(double x) { return std::abs(x) < kLobes ? sinc(x) * sinc(x / kLob
 
 struct Taps {
   int begin = 0;
-  std::vector<float> weights;
+  std::vector<int32_t> weights;  // times 2^kBits
 };
 
 std::vector<Taps> make_taps(int in, int out) {
-  double scale = double(in) / out, widen = std::max(scale, 1.0), reach = kLobes * widen;
+  const double scale = double(in) / out, widen = std::max(scale, 1.0), reach = kLobes * widen,
+               narrow = 1.0 / widen;
   std::vector<Taps> taps(static_cast<size_t>(out));
   for (int i = 0; i < out; ++i) {
     double center = (i + 0.5) * scale;
     int begin = std::max(0, int(center - reach + 0.5)), end = std::min(in, int(center + reach + 0.5));
     std::vector<double> weights;
     double sum = 0;
-    for (int j = begin; j < end; ++j) sum += weights.emplace_back(lanczos((j - center + 0.5) / widen));
+    for (int j = begin; j < end; ++j) sum += weights.emplace_back(lanczos((j - center + 0.5) * narrow));
     Taps& t = taps[size_t(i)];
     t.begin = begin;
-    for (double w : weights) t.weights.push_back(float(w / sum));
+    for (double w : weights) {
+      const double scaled = w / sum * (1 << kBits);
+      t.weights.push_back(static_cast<int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5));
+    }
   }
   return taps;
 }
 
-uint8_t round_pixel(float v) { return uint8_t(std::clamp(int(std::floor(v + 0.5f)), 0, 255)); }
+constexpr int32_t kHalf = 1 << (kBits - 1);
+
+uint8_t to_pixel(int32_t sum) { return uint8_t(std::clamp(sum >> kBits, 0, 255)); }
 
 void check_size(RgbView image, int width, int height) {
   require(image.rgb != nullptr && image.width >= 1 && image.height >= 1,
@@ -67,12 +75,12 @@ RgbFrame resize_rows(RgbView in, int width) {
     uint8_t* to = out.row(y);
     for (const Taps& t : taps) {
       const uint8_t* from = in.row(y) + 3 * t.begin;
-      float r = 0, g = 0, b = 0;
-      for (float w : t.weights) {
+      int32_t r = kHalf, g = kHalf, b = kHalf;
+      for (const int32_t w : t.weights) {
         r += w * from[0], g += w * from[1], b += w * from[2];
         from += 3;
       }
-      to[0] = round_pixel(r), to[1] = round_pixel(g), to[2] = round_pixel(b);
+      to[0] = to_pixel(r), to[1] = to_pixel(g), to[2] = to_pixel(b);
       to += 3;
     }
   }
@@ -82,25 +90,26 @@ RgbFrame resize_rows(RgbView in, int width) {
 RgbFrame resize_columns(RgbView in, int height) {
   RgbFrame out(in.width, height);
   std::vector<Taps> taps = make_taps(in.height, height);
-  std::vector<float> sums(size_t(in.width) * 3);
+  std::vector<int32_t> sums(size_t(in.width) * 3);
   for (int y = 0; y < height; ++y) {
     const Taps& t = taps[size_t(y)];
-    std::fill(sums.begin(), sums.end(), 0.0f);
+    std::fill(sums.begin(), sums.end(), kHalf);
     for (size_t k = 0; k < t.weights.size(); ++k) {
       const uint8_t* from = in.row(t.begin + int(k));
-      float w = t.weights[k];
+      const int32_t w = t.weights[k];
       for (size_t x = 0; x < sums.size(); ++x) sums[x] += w * from[x];
     }
     uint8_t* to = out.row(y);
-    for (size_t x = 0; x < sums.size(); ++x) to[x] = round_pixel(sums[x]);
+    for (size_t x = 0; x < sums.size(); ++x) to[x] = to_pixel(sums[x]);
   }
   return out;
 }
 
-}  // namespace
-
-RgbFrame resize(RgbView image, int width, int height) {
-  check_size(image, width, height);
+RgbFrame resize_unchecked(RgbView image, int width, int height) {
+  if (height < image.height && width != image.width && image.height - height > 2 * (image.width - width)) {
+    const RgbFrame columns = resize_columns(image, height);
+    return resize_rows(columns.view(), width);
+  }
   RgbFrame rows;
   if (width != image.width) {
     rows = resize_rows(image, width);
@@ -113,19 +122,33 @@ RgbFrame resize(RgbView image, int width, int height) {
   return copy;
 }
 
-RgbFrame resize_cover(RgbView image, int width, int height) {
+}  // namespace
+
+RgbFrame resize(RgbView image, int width, int height) {
   check_size(image, width, height);
-  double scale = std::max(double(width) / image.width, double(height) / image.height);
-  int covered_w = std::max(width, int(std::lround(image.width * scale)));
-  int covered_h = std::max(height, int(std::lround(image.height * scale)));
-  // Cropping first keeps an extreme panorama from growing: only what will be seen is resized.
-  int keep_w = std::clamp(int(std::lround(double(image.width) * width / covered_w)), 1, image.width);
-  int keep_h = std::clamp(int(std::lround(double(image.height) * height / covered_h)), 1, image.height);
-  RgbView part = image;
-  part.rgb = image.row((image.height - keep_h) / 2) + 3 * ((image.width - keep_w) / 2);
-  part.width = keep_w;
-  part.height = keep_h;
-  return resize(part, width, height);
+  return resize_unchecked(image, width, height);
+}
+
+RgbFrame resize_crop(RgbView image, int width, int height) {
+  check_size(image, width, height);
+  const int64_t w = image.width, h = image.height;
+  // Integer divisions as the reference has them.
+  const bool wide = width * h > w * height;  // the result is wider than the picture: its width decides
+  const int64_t covered_w = wide ? width : w * height / h, covered_h = wide ? h * width / w : height;
+  require(std::max(covered_w, covered_h) <= 4 * kMaxImageSide,
+          "resize: a picture of {}x{} cannot be cropped to {}x{}: its shape is too far from that", w, h,
+          width, height);
+  const RgbFrame covered = resize_unchecked(image, static_cast<int>(covered_w), static_cast<int>(covered_h));
+  RgbFrame out(width, height);  // black where rounding left a row or column uncovered
+  const int64_t left = width / 2 - covered_w / 2, top = height / 2 - covered_h / 2;
+  for (int64_t y = 0; y < height; ++y)
+    for (int64_t x = 0; x < width; ++x) {
+      const int64_t from_y = y - top, from_x = x - left;
+      if (from_y < 0 || from_y >= covered_h || from_x < 0 || from_x >= covered_w) continue;
+      std::memcpy(out.row(static_cast<int>(y)) + 3 * x, covered.row(static_cast<int>(from_y)) + 3 * from_x,
+                  3);
+    }
+  return out;
 }
 
 }  // namespace tachy

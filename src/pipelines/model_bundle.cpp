@@ -86,26 +86,33 @@ VideoRequest default_request(const ModelBundle& m) {
     const double shift = json_double(j, "shift", 1.0, 0.01, 100);
     fill(d.shift, json_double(j, "flow_shift", shift, 0.01, 100));
   }
-  const bool ti2v = m.dit.in_channels == 48;
+  const bool ti2v = m.image_input == ImageInput::first_frame, flf2v = m.dit.pos_embed_seq_len > 0;
   fill(d.sampler, std::string("unipc"));
   fill(d.grid, std::string(original ? "original" : "diffusers"));
-  fill(d.shift, 5.0);
-  fill(d.steps, 50);
+  fill(d.shift, flf2v ? 16.0 : 5.0);
+  fill(d.steps, m.dit.image_branch() && !flf2v ? 40 : 50);
   fill(d.guidance, 5.0);
   fill(d.height, ti2v ? 704 : 480);
   fill(d.width, ti2v ? 1280 : 832);
   fill(d.frames, ti2v ? 121 : 81);
   fill(d.fps, ti2v ? 24.0 : 16.0);
-  fill(d.negative_prompt, std::string(original ? kOriginalNegativePrompt : ""));
+  // 2.1's image-to-video models were given a longer one: no shaking camera, and no cuts.
+  const std::string shots = flf2v ? "镜头切换，镜头晃动，" : m.dit.image_branch() ? "镜头晃动，" : "";
+  fill(d.negative_prompt, original ? shots + kOriginalNegativePrompt : std::string());
   return d;
 }
 
-std::string model_kind(const WanConfig& c) {
-  if (c.pos_embed_seq_len > 0) return "first-last-frame-to-video";
-  if (c.image_branch()) return "image-to-video";
-  if (c.in_channels == 48) return "text-and-image-to-video";
-  if (c.in_channels > c.out_channels) return "image-to-video";
-  return "text-to-video";
+ImageInput detect_image_input(const ModelFiles& files, const WanConfig& c) {
+  if (c.image_branch() || c.in_channels > c.out_channels) return ImageInput::channels;
+  const bool expands = files.model_index &&
+                       json_bool(*files.model_index, "expand_timesteps", false);  // diffusers' name for it
+  return expands || c.in_channels == 48 ? ImageInput::first_frame : ImageInput::none;
+}
+
+std::string model_kind(const ModelBundle& m) {
+  if (m.dit.pos_embed_seq_len > 0) return "first-last-frame-to-video";
+  if (m.image_input == ImageInput::channels) return "image-to-video";
+  return m.image_input == ImageInput::first_frame ? "text-and-image-to-video" : "text-to-video";
 }
 
 std::vector<float> preview_factors(const ModelBundle& m) {
@@ -126,7 +133,8 @@ ModelBundle ModelBundle::open(const std::filesystem::path& path) {
   m.text = text_config(m.files.text_encoder, *m.text_encoder);
   m.vae = vae_source(open_weights(m.files.vae.weights)).source;
   m.vae_config = autoencoder_config(m.files.vae, *m.vae);
-  m.kind = model_kind(m.dit);
+  m.image_input = detect_image_input(m.files, m.dit);
+  m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
   log_topic(

@@ -25,6 +25,69 @@ void check_frames(int value, int64_t stride) {
           below + stride);
 }
 
+void check_embeds(const WanConfig& dit, const ImageEmbeds* given) {
+  const int64_t rows = dit.pos_embed_seq_len;
+  const std::string expected = fmt::format("[{}, {}]", rows > 0 ? rows : 257, dit.image_dim);
+  if (!dit.image_branch()) {
+    require(given == nullptr, "--image-embeds: this model has no image branch; leave the option out");
+    return;
+  }
+  require(given != nullptr,
+          "--image-embeds: this model needs CLIP embeddings of its pictures too: a .safetensors file with "
+          "'image_embeds' {}, saved from diffusers' encode_image",
+          expected);
+  int64_t count = 1;
+  for (const int64_t extent : given->shape) count *= extent;
+  const int64_t width = given->shape.empty() ? 0 : given->shape.back(), found = width > 0 ? count / width : 0;
+  // The two pictures of a first-last-frame model may lie after each other or as a batch.
+  const bool batch = given->shape.size() == 3 && given->shape[0] != 1 && !(rows > 0 && given->shape[0] == 2);
+  require(width == dit.image_dim && found >= 1 && found <= 4096 && !batch && given->shape.size() >= 2 &&
+              given->shape.size() <= 3 && (rows == 0 || found == rows) &&
+              given->values.size() == static_cast<size_t>(count),
+          "--image-embeds: expected {}, got [{}]", expected, fmt::join(given->shape, ", "));
+  require(std::all_of(given->values.begin(), given->values.end(), [](float v) { return std::isfinite(v); }),
+          "--image-embeds: the file holds NaN or Inf; save it again");
+}
+
+void check_images(const ModelBundle& model, const VideoRequest& r) {
+  const WanConfig& dit = model.dit;
+  const auto check_picture = [](const char* option, const Picture* p) {
+    require(!p || (p->width > 0 && p->height > 0 &&
+                   p->rgb.size() == static_cast<size_t>(p->width) * static_cast<size_t>(p->height) * 3),
+            "--{}: expected a picture of 3 bytes a pixel, got {}x{} with {} bytes", option, p ? p->width : 0,
+            p ? p->height : 0, p ? p->rgb.size() : 0);
+  };
+  check_picture("image", r.image.get());
+  check_picture("last-image", r.last_image.get());
+  require(r.image_fit == "stretch" || r.image_fit == "crop",
+          "--image-fit: expected stretch or crop, got '{}'", r.image_fit);
+  if (model.image_input == ImageInput::none) {
+    require(!r.image && !r.last_image && !r.image_embeds,
+            "--{}: this is a text-to-video model, which takes no picture; a text-and-image-to-video model "
+            "(Wan2.2-TI2V-5B) or an image-to-video model would",
+            r.image        ? "image"
+            : r.last_image ? "last-image"
+                           : "image-embeds");
+    return;
+  }
+  require(r.image || !r.last_image, "--last-image: the first frame is needed too: --image FILE");
+  check_embeds(dit, r.image_embeds.get());
+  if (model.image_input == ImageInput::first_frame) {
+    require(!r.last_image, "--last-image: this model takes only the first frame (--image)");
+    require(!r.image || *r.frames > 1, "--frames: 1 would give back the picture of --image; 5 would work");
+    return;
+  }
+  const int64_t channels = 2 * model.vae_config.z_dim + model.vae_config.temporal_stride();
+  check(dit.in_channels == channels, ErrorCode::unsupported,
+        "this transformer takes {} channels; image-to-video models take {} (noise, mask and picture)",
+        dit.in_channels, channels);
+  require(r.image != nullptr, "--image: this is an {} model: it needs a picture to begin with, --image FILE",
+          model.kind);
+  require(dit.pos_embed_seq_len == 0 || r.last_image,
+          "--last-image: this model goes from one picture to another and needs both: --last-image FILE");
+  require(!r.last_image || *r.frames > 1, "--frames: 1 has no room for --last-image; 5 would work");
+}
+
 bool known_sampler(const std::string& name) {
   for (const FewStepList& list : few_step_lists())
     if (list.name == name) return true;
@@ -47,13 +110,14 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   if (!r.steps) r.steps = d.steps;
   if (!r.guidance) r.guidance = d.guidance;
   if (!r.shift) r.shift = d.shift;
+  // The original repository's rule for its 2.1 image-to-video models at their small size.
+  const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
+  if (!given.shift && small && model.files.layout == ModelFiles::Layout::original &&
+      model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
+    r.shift = 3.0;
   if (!r.sampler) r.sampler = d.sampler;
   if (!r.grid) r.grid = d.grid;
 
-  check(model.kind == "text-to-video" || model.kind == "text-and-image-to-video", ErrorCode::unsupported,
-        "this is an {} model: generate takes text-to-video models; its transformer runs through `tachyscope "
-        "stage`",
-        model.kind);
   check(!model.files.transformer_2.present(), ErrorCode::unsupported,
         "models of two experts (transformer_2) are not supported yet");
   check_size("width", *r.width, model.size_multiple());
@@ -72,12 +136,14 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   known_sampler(*r.sampler);
   parse_grid(*r.grid);
   if (r.sinusoid) parse_sinusoid(*r.sinusoid);
+  check_images(model, r);
 
   out.latent_channels = model.vae_config.z_dim;
   out.latent_frames = model.vae_config.latent_frames(*r.frames);
   out.latent_height = *r.height / model.vae_config.spatial_stride();
   out.latent_width = *r.width / model.vae_config.spatial_stride();
   out.guided = *r.guidance > 1;
+  out.pictured = r.image != nullptr;
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);
   require(r.init_latents.empty() || r.init_latents.size() == expected,

@@ -5,12 +5,26 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace tachy {
+
+// A picture to begin (or end) a video with, of any size; the Engine fits it to the video's.
+struct Picture {
+  int width = 0, height = 0;
+  std::vector<uint8_t> rgb;  // [height, width, 3]
+};
+
+// What the CLIP vision model makes of the picture (diffusers' image_embeds), for models that have an image
+// branch.
+struct ImageEmbeds {
+  std::vector<float> values;
+  std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]
+};
 
 // Everything left out comes from the model's own defaults.
 struct VideoRequest {
@@ -29,11 +43,14 @@ struct VideoRequest {
   std::string rng = "cpu";        // whose noise the seed means: torch's "cpu" or "cuda" generator
   int rng_multiprocessors = 132;  // of the GPU whose noise is wanted with rng "cuda"
   int max_text_tokens = 512;
-  std::vector<float> init_latents;  // [z, T, h, w] in place of the noise, or empty
+  std::vector<float> init_latents;                   // [z, T, h, w] in place of the noise, or empty
+  std::shared_ptr<const Picture> image, last_image;  // first and last frame, for models that take them
+  std::shared_ptr<const ImageEmbeds> image_embeds;
+  std::string image_fit = "stretch";  // to the video's size as diffusers does it; "crop" keeps the shape
 };
 
 struct Progress {
-  std::string stage;  // "load", "text", "denoise", "decode"
+  std::string stage;  // "text", "image", "load", "denoise", "decode"
   int64_t done = 0, total = 0;
   double elapsed_seconds = 0;  // of this stage
   double eta_seconds = -1;     // of this stage; negative: not known yet
@@ -44,11 +61,26 @@ struct RgbImage {
   int width = 0, height = 0;
 };
 
+// A run after some finished steps: all that the remaining ones need. The view is valid during the call.
+struct RunStateView {
+  int64_t step = 0;  // finished steps
+  std::span<const float> latents;
+  std::vector<std::span<const float>> solver;  // the sampler's tensors, each of the latents' size
+  std::vector<uint8_t> generator;              // of the noise
+};
+struct RunState {
+  int64_t step = 0;
+  std::vector<float> latents;
+  std::vector<std::vector<float>> solver;
+  std::vector<uint8_t> generator;
+};
+
 struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
   std::function<void(const RgbImage&, int64_t index)> frame;  // in order, as they are decoded
   std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;  // final, [z, T, h, w]
+  std::function<void(const RunStateView&)> state;                                       // after each step
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -73,6 +105,7 @@ struct ResolvedRequest {
   VideoRequest request;  // every optional filled
   int64_t latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
   bool guided = false;
+  bool pictured = false;  // begins with a picture
 };
 
 }  // namespace tachy

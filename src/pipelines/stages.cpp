@@ -43,16 +43,21 @@ double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total)
-    : callbacks_(callbacks), stage_(std::move(stage)), total_(total), start_(monotonic_seconds()) {
-  done(0);
+StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already)
+    : callbacks_(callbacks),
+      stage_(std::move(stage)),
+      total_(total),
+      already_(already),
+      start_(monotonic_seconds()) {
+  done(already);
 }
 
 void StageClock::done(int64_t count) {
   if (!callbacks_ || !callbacks_->progress) return;
   const double elapsed = monotonic_seconds() - start_;
   const double eta =
-      count > 0 ? elapsed / static_cast<double>(count) * static_cast<double>(total_ - count) : -1;
+      count > already_ ? elapsed / static_cast<double>(count - already_) * static_cast<double>(total_ - count)
+                       : -1;
   callbacks_->progress({stage_, count, total_, elapsed, eta});
 }
 
@@ -119,6 +124,35 @@ void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const T
         "text encoder: the result holds NaN or Inf: its weights are damaged");
 }
 
+namespace {
+
+// Copies `frame` [z, 1, h, w] over latent frame 0 of x [z, T, h, w].
+void put_first_frame(const Tensor& frame, const Tensor& x) {
+  const size_t bytes = static_cast<size_t>(frame.bytes() / frame.dim(0));
+  for (int64_t c = 0; c < frame.dim(0); ++c) std::memcpy(x.select(0, c).data, frame.select(0, c).data, bytes);
+}
+
+// Tokens of latent frame 0 point at row 1 (timestep 0), all others at row 0.
+Tensor first_frame_rows(const WanGrid& grid, int64_t branches, nn::ParamStore& store) {
+  const Tensor row = store.allocate(DType::i32, {branches * grid.tokens()});
+  if (store.plan_only()) return row;
+  for (int64_t i = 0; i < row.numel(); ++i)
+    row.as<int32_t>()[i] = i % grid.tokens() < grid.rows * grid.columns ? 1 : 0;
+  return row;
+}
+
+void report_state(const DenoiseInput& in, int64_t finished, const std::vector<Tensor>& solver) {
+  if (!in.callbacks || !in.callbacks->state) return;
+  const auto values = [](const Tensor& t) {
+    return std::span<const float>(t.as<float>(), static_cast<size_t>(t.numel()));
+  };
+  RunStateView view{finished, values(in.latents), {}, in.noise->save()};
+  for (const Tensor& t : solver) view.solver.push_back(values(t));
+  in.callbacks->state(view);
+}
+
+}  // namespace
+
 uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, Stream& stream) {
   const ResolvedRequest& r = *in.request;
   const int64_t z = r.latent_channels, frames = r.latent_frames, h = r.latent_height, w = r.latent_width;
@@ -128,36 +162,63 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
   // Everything that no step changes is made before the loop: text keys and values, rope tables, the time
   // path.
   std::vector<WanContext> contexts;
-  contexts.push_back(model.make_context(in.text, r.request.max_text_tokens, {}, store));
-  if (branches == 2)
+  contexts.push_back(model.make_context(in.text, r.request.max_text_tokens, in.image_embeds, store));
+  if (branches == 2) {  // both branches see the same picture
     contexts.push_back(model.make_context(in.negative, r.request.max_text_tokens, {}, store));
+    contexts[1].image_k = contexts[0].image_k, contexts[1].image_v = contexts[0].image_v;
+  }
   const WanGrid grid = model.make_grid(frames, h, w, store);
   const Schedule& schedule = in.sampler->schedule();
   std::optional<Sinusoid> sinusoid;
   if (r.request.sinusoid) sinusoid = parse_sinusoid(*r.request.sinusoid);
-  const WanTimes times = model.make_times(schedule.timesteps, store, sinusoid);
+  const bool fixed_frame = in.condition.defined() && in.model->image_input == ImageInput::first_frame;
+  // With a fixed first frame each step has two distinct timesteps: its own, and 0.
+  std::vector<double> timesteps;
+  for (const double t : schedule.timesteps) {
+    timesteps.push_back(t);
+    if (fixed_frame) timesteps.push_back(0);
+  }
+  const int64_t distinct = fixed_frame ? 2 : 1;
+  const WanTimes times = model.make_times(timesteps, store, sinusoid);
+  const Tensor row = fixed_frame ? first_frame_rows(grid, branches, store) : Tensor();
 
-  const Tensor input = store.allocate(DType::f32, {branches, z, frames, h, w});
+  const int64_t extra = in.condition.defined() && !fixed_frame ? in.condition.dim(0) : 0;
+  const Tensor input = store.allocate(DType::f32, {branches, z + extra, frames, h, w});
   const Tensor velocity = store.allocate(DType::f32, {branches, z, frames, h, w});
   const Tensor noise = store.allocate(DType::f32, {z, frames, h, w});
   std::vector<Tensor> state;
-  for (int i = 0; i < in.sampler->state_tensors(); ++i)
+  for (int i = 0; i < in.sampler->state_tensors(); ++i) {
     state.push_back(store.allocate(DType::f32, {z, frames, h, w}));
+    if (plan_only) continue;
+    if (in.resume)
+      std::copy_n(in.resume->solver.at(static_cast<size_t>(i)).begin(), state.back().numel(),
+                  state.back().as<float>());
+    else
+      std::memset(state.back().data, 0, static_cast<size_t>(state.back().bytes()));
+  }
+  if (!plan_only && extra > 0)
+    for (int64_t b = 0; b < branches; ++b)
+      std::memcpy(input.select(0, b).slice(0, z, z + extra).data, in.condition.data,
+                  static_cast<size_t>(in.condition.bytes()));
 
   const float guidance = static_cast<float>(*r.request.guidance);
   const Tensor prediction = velocity.select(0, 0);
   // In a measure run every step is alike: one tells the peak; its work is counted for all.
   const int steps = in.sampler->steps(), run = plan_only ? 1 : steps;
+  const int first = in.resume ? static_cast<int>(in.resume->step) : 0;
   uint64_t before = stream.flops ? *stream.flops : 0;
   std::optional<StageClock> clock;
-  if (!plan_only) clock.emplace(in.callbacks, "denoise", steps);
-  for (int i = 0; i < run; ++i) {
+  if (!plan_only) clock.emplace(in.callbacks, "denoise", steps, first);
+  for (int i = first; i < run; ++i) {
     stream.throw_if_cancelled();
     if (!plan_only)
-      for (int64_t b = 0; b < branches; ++b)
+      for (int64_t b = 0; b < branches; ++b) {
         std::memcpy(input.select(0, b).data, in.latents.data, static_cast<size_t>(in.latents.bytes()));
-    WanInput forward{.latents = input, .grid = &grid};
-    forward.times = {times.embedding.slice(0, i, i + 1), times.projection.slice(0, i, i + 1)};
+        if (fixed_frame) put_first_frame(in.condition, input.select(0, b));
+      }
+    WanInput forward{.latents = input, .grid = &grid, .row = row};
+    const int64_t begin = i * distinct, end = begin + distinct;
+    forward.times = {times.embedding.slice(0, begin, end), times.projection.slice(0, begin, end)};
     for (const WanContext& context : contexts) forward.contexts.push_back(&context);
     model.forward(forward, velocity, stream);
     check(ops::all_finite(velocity, stream), ErrorCode::numerical,
@@ -170,14 +231,15 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
       ops::lincomb(guide, stream);
     }
     if (!plan_only && in.sampler->needs_noise(i)) {
-      in.draw_noise(std::span(noise.as<float>(), static_cast<size_t>(noise.numel())));
+      in.noise->draw(std::span(noise.as<float>(), static_cast<size_t>(noise.numel())));
     }
     if (!plan_only && in.callbacks && in.callbacks->preview) {
       // A tensor that this step no longer reads: the next step fills the input anew.
-      ops::LincombArgs denoised{.count = 2, .out = input.select(0, 0)};
+      ops::LincombArgs denoised{.count = 2, .out = input.select(0, 0).slice(0, 0, z)};
       denoised.terms[0] = {in.latents, 1};
       denoised.terms[1] = {prediction, in.sampler->denoised_coefficient(i)};
       ops::lincomb(denoised, stream);
+      if (fixed_frame) put_first_frame(in.condition, denoised.out);
       const Preview picture = latent_preview(denoised.out, in.model->preview_factors);
       in.callbacks->preview({picture.rgb, picture.width, picture.height}, i);
     }
@@ -189,7 +251,10 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
                         a.terms[k].coefficient};
       ops::lincomb(sum, stream);
     }
-    if (clock) clock->done(i + 1);
+    if (plan_only) break;
+    if (fixed_frame && i + 1 == steps) put_first_frame(in.condition, in.latents);
+    report_state(in, i + 1, state);
+    clock->done(i + 1);
   }
   if (plan_only && stream.flops) *stream.flops += (*stream.flops - before) * static_cast<uint64_t>(steps - 1);
   return store.bytes();

@@ -1,4 +1,4 @@
-// The three stages of text-to-video, each a piece of code that runs twice: once in a measure run (nothing
+// The stages of a generation, each a piece of code that runs twice: once in a measure run (nothing
 // allocated, nothing computed; it yields the plan) and once for real, with an arena of exactly the planned
 // size.
 #pragma once
@@ -10,6 +10,7 @@
 #include "models/wan/dit.h"
 #include "models/wan_vae/wan_vae.h"
 #include "pipelines/model_bundle.h"
+#include "pipelines/noise_source.h"
 #include "samplers/sampler.h"
 
 namespace tachy {
@@ -17,13 +18,14 @@ namespace tachy {
 // Tells the caller how far a stage is; knows the time per step so far.
 class StageClock {
  public:
-  StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total);
+  // already: steps that an earlier process did.
+  StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already = 0);
   void done(int64_t count);  // steps finished so far
 
  private:
   const VideoCallbacks* callbacks_;
   std::string stage_;
-  int64_t total_;
+  int64_t total_, already_;
   double start_;
 };
 
@@ -62,10 +64,12 @@ struct DenoiseInput {
   const ModelBundle* model = nullptr;
   const ResolvedRequest* request = nullptr;
   const Sampler* sampler = nullptr;
-  Tensor text, negative;                             // [n, text_dim]; negative undefined without guidance
-  Tensor latents;                                    // [z, T, h, w] f32: noise in, result out
-  std::function<void(std::span<float>)> draw_noise;  // the next standard normal values of the run's generator
+  Tensor text, negative;           // [n, text_dim]; negative undefined without guidance
+  Tensor latents;                  // [z, T, h, w] f32: noise in, result out
+  Tensor condition, image_embeds;  // of condition.h, or undefined
+  NoiseSource* noise = nullptr;    // of the run; needed for real only
   const VideoCallbacks* callbacks = nullptr;
+  const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
 };
 
 // Runs all steps. Contexts, tables and sampler state go into a store of its own; returns its bytes.

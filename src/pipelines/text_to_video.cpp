@@ -1,24 +1,26 @@
 #include "pipelines/text_to_video.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
-#include "tensor/random.h"
 
 namespace tachy {
 namespace {
 
-// What lives across stages: text embeddings and latents.
+// What lives across stages: text embeddings, the picture's latents, and the latents.
 struct Shared {
-  Tensor text, negative, latents;
+  Tensor text, negative, condition, latents;
   Shared(const ResolvedRequest& r, const ModelBundle& model, size_t positive, size_t negative_count,
          nn::ParamStore& store) {
     const int64_t width = model.text.d_model;
     text = store.allocate(DType::f32, {static_cast<int64_t>(positive), width});
     if (r.guided) negative = store.allocate(DType::f32, {static_cast<int64_t>(negative_count), width});
+    if (const auto dims = condition_dims(model, r); !dims.empty())
+      condition = store.allocate(DType::f32, std::span<const int64_t>(dims));
     latents =
         store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
   }
@@ -51,18 +53,20 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
       stream);
 }
 
-}  // namespace
-
-namespace {
-
-std::function<void(std::span<float>)> noise_source(const VideoRequest& request) {
-  const auto from = [](auto generator) {
-    return [shared = std::make_shared<decltype(generator)>(std::move(generator))](std::span<float> values) {
-      shared->normal(values);
-    };
+// A state read from a file may be anything: throws corrupt unless it fits the request.
+void check_state(const RunState& s, const Sampler& sampler, size_t values) {
+  const auto finite = [](const std::vector<float>& v) {
+    return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
   };
-  if (request.rng == "cuda") return from(TorchCudaGenerator(request.seed, request.rng_multiprocessors));
-  return from(TorchCpuGenerator(request.seed));
+  check(s.step >= 1 && s.step <= sampler.steps(), ErrorCode::corrupt, "resume: step {} of {}", s.step,
+        sampler.steps());
+  check(s.latents.size() == values && finite(s.latents), ErrorCode::corrupt,
+        "resume: expected {} finite latents, got {} values", values, s.latents.size());
+  check(s.solver.size() == static_cast<size_t>(sampler.state_tensors()), ErrorCode::corrupt,
+        "resume: the sampler keeps {} tensors, got {}", sampler.state_tensors(), s.solver.size());
+  for (const auto& tensor : s.solver)
+    check(tensor.size() == values && finite(tensor), ErrorCode::corrupt,
+          "resume: expected {} finite values of the sampler, got {}", values, tensor.size());
 }
 
 }  // namespace
@@ -127,10 +131,22 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
     if (r.guided) encode_text(*text.model, prompts.negative, shared.negative, s);
     return text.bytes;
   });
+  if (r.pictured)
+    stage("image", model_.vae->mapped_bytes(), [&](Stream& s) {
+      const LoadedVaeEncoder vae = load_vae_encoder(model_, true, s);
+      return vae.bytes + encode_condition(model_, *vae.model, r, shared.condition, s);
+    });
   const Sampler sampler(sampler_config(r.request));
   stage("denoise", model_.transformer->mapped_bytes(), [&](Stream& s) {
     const LoadedDit dit = load_dit(model_, options_.weights, true, s);
-    const DenoiseInput in{&model_, &r, &sampler, shared.text, shared.negative, shared.latents, {}, nullptr};
+    const DenoiseInput in{.model = &model_,
+                          .request = &r,
+                          .sampler = &sampler,
+                          .text = shared.text,
+                          .negative = shared.negative,
+                          .latents = shared.latents,
+                          .condition = shared.condition,
+                          .image_embeds = image_embeds(model_, r)};
     return dit.bytes + denoise(*dit.model, in, true, s);
   });
   stage("decode", model_.vae->mapped_bytes(), [&](Stream& s) {
@@ -157,7 +173,21 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
   return plan;
 }
 
-ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks) {
+void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, const Tensor& text,
+                           const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream) {
+  StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
+  if (!text_.model) text_ = load_text(model_, false, stream);
+  encode_text(*text_.model, prompts.positive, text, stream);
+  clock.done(1);
+  if (r.guided) {
+    encode_text(*text_.model, prompts.negative, negative, stream);
+    clock.done(2);
+  }
+  if (!options_.keep_loaded) text_ = {};
+}
+
+ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+                                      const RunState* resume) {
   const ResolvedRequest r = resolve(model_, request);
   const Prompts prompts = tokenize(r);
   const VideoPlan plan = make_plan(r, prompts);
@@ -168,48 +198,67 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   nn::ParamStore shared_store({}, stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const auto memory = shared_store.keep();
-  const auto with_arena = [&](const StagePlan& stage, auto&& body) {
-    Arena arena(stage.arena_bytes);
+  const auto with_arena = [&](const char* name, auto&& body) {
+    const auto stage =
+        std::find_if(plan.stages.begin(), plan.stages.end(), [&](const auto& s) { return s.name == name; });
+    Arena arena(stage->arena_bytes);
     stream.arena = &arena;
     body();
     stream.arena = &none;
   };
 
-  with_arena(plan.stages[0], [&] {
-    StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
-    if (!text_.model) text_ = load_text(model_, false, stream);
-    encode_text(*text_.model, prompts.positive, shared.text, stream);
-    clock.done(1);
-    if (r.guided) {
-      encode_text(*text_.model, prompts.negative, shared.negative, stream);
-      clock.done(2);
-    }
-    if (!options_.keep_loaded) text_ = {};
-  });
-
-  const auto values = std::span(shared.latents.as<float>(), static_cast<size_t>(shared.latents.numel()));
-  // One generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
-  const auto draw_noise = noise_source(r.request);
-  if (r.request.init_latents.empty())
-    draw_noise(values);
-  else
-    std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
-
   const Sampler sampler(sampler_config(r.request));
-  with_arena(plan.stages[1], [&] {
-    if (!dit_.model) {
-      StageClock clock(&callbacks, "load", 1);
-      dit_ = load_dit(model_, options_.weights, false, stream);
+  const auto values = std::span(shared.latents.as<float>(), static_cast<size_t>(shared.latents.numel()));
+  if (resume) check_state(*resume, sampler, values.size());
+  const bool denoised = resume && resume->step == sampler.steps();  // only frames are left to make
+
+  if (!denoised)
+    with_arena("text", [&] { run_text(r, prompts, shared.text, shared.negative, callbacks, stream); });
+  if (r.pictured && !denoised)
+    with_arena("image", [&] {
+      StageClock clock(&callbacks, "image", 1);
+      if (!encoder_.model) encoder_ = load_vae_encoder(model_, false, stream);
+      encode_condition(model_, *encoder_.model, r, shared.condition, stream);
       clock.done(1);
-    }
-    denoise(*dit_.model,
-            {&model_, &r, &sampler, shared.text, shared.negative, shared.latents, draw_noise, &callbacks},
-            false, stream);
-    if (!options_.keep_loaded) dit_ = {};
-  });
+      if (!options_.keep_loaded) encoder_ = {};
+    });
+
+  // One generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
+  NoiseSource noise(r.request);
+  if (resume) {
+    std::copy(resume->latents.begin(), resume->latents.end(), values.begin());
+    noise.restore(resume->generator);
+  } else if (r.request.init_latents.empty()) {
+    noise.draw(values);
+  } else {
+    std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
+  }
+
+  if (!denoised)
+    with_arena("denoise", [&] {
+      if (!dit_.model) {
+        StageClock clock(&callbacks, "load", 1);
+        dit_ = load_dit(model_, options_.weights, false, stream);
+        clock.done(1);
+      }
+      denoise(*dit_.model,
+              {.model = &model_,
+               .request = &r,
+               .sampler = &sampler,
+               .text = shared.text,
+               .negative = shared.negative,
+               .latents = shared.latents,
+               .condition = shared.condition,
+               .image_embeds = image_embeds(model_, r),
+               .noise = &noise,
+               .callbacks = &callbacks,
+               .resume = resume},
+              false, stream);
+      if (!options_.keep_loaded) dit_ = {};
+    });
   if (callbacks.latents) callbacks.latents(values, shared.latents.shape());
 
-  with_arena(plan.stages[2], [&] {
+  with_arena("decode", [&] {
     if (!vae_.model) vae_ = load_vae(model_, false, stream);
     decode(*vae_.model, shared.latents, &callbacks, stream);
     if (!options_.keep_loaded) vae_ = {};

@@ -1,10 +1,11 @@
-// Text to video: prompt → token ids → umT5 → denoising with the Wan transformer → VAE → frames, streamed out
-// as they are decoded. Text encoder, transformer and VAE are loaded and released in turn, unless
-// `keep_loaded`.
+// Text (and picture) to video: prompt → token ids → umT5; picture → VAE encoder; → denoising with the Wan
+// transformer → VAE → frames, streamed out as they are decoded. Text encoder, transformer and VAE are loaded
+// and released in turn, unless `keep_loaded`.
 #pragma once
 
 #include <memory>
 
+#include "pipelines/condition.h"
 #include "pipelines/stages.h"
 
 namespace tachy {
@@ -25,8 +26,11 @@ class TextToVideo {
   // Exact memory and predicted time; loads no weights.
   VideoPlan plan(const VideoRequest& request);
 
-  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set.
-  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks);
+  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set. Pictures must have the
+  // video's size already (the Engine sees to that). resume: what an earlier run of the same request reported;
+  // the rest then gives the same bits.
+  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+                           const RunState* resume = nullptr);
 
  private:
   struct Prompts {
@@ -34,6 +38,8 @@ class TextToVideo {
   };
   Prompts tokenize(const ResolvedRequest& request) const;
   VideoPlan make_plan(const ResolvedRequest& request, const Prompts& prompts);
+  void run_text(const ResolvedRequest& request, const Prompts& prompts, const Tensor& text,
+                const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream);
   double measured_flops_per_second();
 
   ModelBundle model_;
@@ -41,6 +47,7 @@ class TextToVideo {
   ThreadPool pool_;
   double flops_per_second_ = 0;
   LoadedText text_;
+  LoadedVaeEncoder encoder_;
   LoadedDit dit_;
   LoadedVae vae_;
 };

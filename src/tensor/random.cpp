@@ -176,6 +176,58 @@ void TorchCudaGenerator::normal(std::span<float> out) {
   counter_ += static_cast<uint64_t>(rounds);
 }
 
+namespace {
+
+template <class T>
+void put(std::vector<uint8_t>& out, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<uint8_t>(value >> (8 * i)));
+}
+template <class T>
+T take(std::span<const uint8_t>& in) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(T{in[i]} << (8 * i));
+  in = in.subspan(sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+std::vector<uint8_t> TorchCpuGenerator::save() const {
+  std::vector<uint8_t> out;
+  for (const uint32_t word : state_) put(out, word);
+  put(out, static_cast<uint32_t>(position_));
+  put(out, static_cast<uint32_t>(kept_.has_value()));
+  put(out, std::bit_cast<uint64_t>(kept_.value_or(0.0)));
+  return out;
+}
+
+void TorchCpuGenerator::restore(std::span<const uint8_t> bytes) {
+  check(bytes.size() == kStateSize * 4 + 16, ErrorCode::corrupt,
+        "generator: expected {} bytes of state, got {}", kStateSize * 4 + 16, bytes.size());
+  for (uint32_t& word : state_) word = take<uint32_t>(bytes);
+  const auto position = take<uint32_t>(bytes), kept = take<uint32_t>(bytes);
+  const auto value = std::bit_cast<double>(take<uint64_t>(bytes));
+  check(position <= kStateSize && kept <= 1 && std::isfinite(value), ErrorCode::corrupt,
+        "generator: its state is damaged");
+  position_ = position;
+  kept_ = kept ? std::optional(value) : std::nullopt;
+}
+
+std::vector<uint8_t> TorchCudaGenerator::save() const {
+  std::vector<uint8_t> out;
+  put(out, seed_), put(out, counter_), put(out, static_cast<uint64_t>(grid_limit_));
+  return out;
+}
+
+void TorchCudaGenerator::restore(std::span<const uint8_t> bytes) {
+  check(bytes.size() == 24, ErrorCode::corrupt, "generator: expected 24 bytes of state, got {}",
+        bytes.size());
+  const auto seed = take<uint64_t>(bytes), counter = take<uint64_t>(bytes), limit = take<uint64_t>(bytes);
+  check(limit >= 1 && limit <= 4096 * kCudaBlocksPerMultiprocessor, ErrorCode::corrupt,
+        "generator: its state is damaged");
+  seed_ = seed, counter_ = counter, grid_limit_ = static_cast<int64_t>(limit);
+}
+
 void torch_cpu_normal(uint64_t seed, std::span<float> out) { TorchCpuGenerator(seed).normal(out); }
 
 void torch_cuda_normal(uint64_t seed, std::span<float> out, int multiprocessors) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace tachy {
 
@@ -22,6 +23,11 @@ class TorchCpuGenerator {
   // torch.randn(n, generator=this): below 16 values a double Box-Muller whose second value is kept for the
   // next call; from 16 on blocks of 16 uniforms, the last block redrawn when n % 16 != 0.
   void normal(std::span<float> out);
+
+  // Everything that the next values depend on, as bytes; restore throws corrupt for bytes that save cannot
+  // make.
+  std::vector<uint8_t> save() const;
+  void restore(std::span<const uint8_t> bytes);
 
  private:
   uint32_t next();
@@ -44,6 +50,8 @@ class TorchCudaGenerator {
  public:
   explicit TorchCudaGenerator(uint64_t seed, int multiprocessors = 132);
   void normal(std::span<float> out);  // torch.randn(n, generator=this, device="cuda")
+  std::vector<uint8_t> save() const;
+  void restore(std::span<const uint8_t> bytes);
 
  private:
   uint64_t seed_, counter_ = 0;

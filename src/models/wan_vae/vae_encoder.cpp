@@ -13,8 +13,6 @@ namespace {
 
 using namespace wan_vae;
 
-constexpr int64_t kChunkFrames = 4;  // of the reference
-
 void add_levels(Network& net, const Scope& blocks, const VaeConfig& c) {
   const int64_t last = c.levels() - 1;
   int64_t channels = c.base_dim, flat = 0;  // the blocks of Wan2.1 are one flat list
@@ -128,14 +126,22 @@ size_t VaeEncoder::state_bytes(int64_t height, int64_t width, int64_t frames) co
 }
 
 void VaeEncoder::encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const {
+  expect_shape("vae encode", "video", video, {-1, -1, -1, -1});
+  encode(
+      {video.dim(0), video.dim(1), video.dim(2)},
+      [&](int64_t first, int64_t count) { return video.slice(0, first, first + count); }, mean, logvar,
+      stream);
+}
+
+void VaeEncoder::encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
+                        const Tensor& logvar, Stream& stream) const {
   const char* op = "vae encode";
   const int64_t p = config_.patch_size, z = config_.z_dim, stride = config_.spatial_stride();
-  expect_shape(op, "video", video, {-1, -1, -1, config_.in_channels / (p * p)});
-  expect_dtype(op, "video", video, DType::f32);
-  const int64_t height = video.dim(1), width = video.dim(2), total = config_.latent_frames(video.dim(0));
+  const auto [frames, height, width] = frames_height_width;
+  const int64_t total = config_.latent_frames(frames);
   require(total >= 1 && height >= stride && width >= stride && height % stride == 0 && width % stride == 0,
-          "vae encode: expected frames of a multiple of {} in height and width, got {}", stride,
-          shape_string(video));
+          "vae encode: expected frames of a multiple of {} in height and width, got {} of {}x{}", stride,
+          frames, width, height);
   for (const Tensor* moment : {&mean, &logvar}) {
     if (moment == &logvar && !logvar_ && !logvar.defined()) continue;
     require(moment == &mean || logvar_, "vae encode: logvar was excluded when the encoder was made");
@@ -153,7 +159,10 @@ void VaeEncoder::encode(const Tensor& video, const Tensor& mean, const Tensor& l
     {
       ArenaScope input_scope(*stream.arena);
       const Tensor input = stream.arena->f32({n, height / p, width / p, config_.in_channels});
-      patchify(video.slice(0, from, from + n), input, p, stream);
+      const Tensor video = source(from, n);
+      expect_shape(op, "video", video, {n, height, width, config_.in_channels / (p * p)});
+      expect_dtype(op, "video", video, DType::f32);
+      patchify(video, input, p, stream);
       network_->run(input, out, state, stream);
     }
     check(ops::all_finite(out, stream), ErrorCode::numerical,

@@ -11,6 +11,7 @@
 // time.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 
@@ -97,6 +98,13 @@ class VaeEncoder {
   // [−30, 20]; logvar is undefined when the options exclude it. Frames beyond 1 + 4(T' − 1) are not read, as
   // in the reference.
   void encode(const Tensor& video, const Tensor& mean, const Tensor& logvar, Stream& stream) const;
+
+  // The same with frames given when they are needed, so that a long clip never lies in memory: source(first,
+  // count) gives [count, H, W, 3], valid until its next call. It is called in measure runs too.
+  static constexpr int64_t kChunkFrames = 4;  // at most so many at a time; the first one alone
+  using Source = std::function<Tensor(int64_t first, int64_t count)>;
+  void encode(std::array<int64_t, 3> frames_height_width, const Source& source, const Tensor& mean,
+              const Tensor& logvar, Stream& stream) const;
 
  private:
   VaeConfig config_;

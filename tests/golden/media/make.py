@@ -4,8 +4,9 @@
     python3 make.py        (Pillow 13.0, NumPy 2.4; seed 7)
 
 Each NAME.png|jpg|webp comes with NAME.rgb: Image.open(NAME), turned upright by ImageOps.exif_transpose, converted to
-RGB, as raw bytes. resize_*.rgb are Image.resize(..., LANCZOS) of source.png, rows
-before columns (Pillow 13 takes the other order for some shapes that shrink mainly in height; older ones do not).
+RGB, as raw bytes. resize_*.rgb are Image.resize(..., LANCZOS) of source.png; crop_*.rgb are diffusers'
+(0.42.1) VideoProcessor.resize(..., resize_mode="crop") of it
+(Pillow 13 resizes the columns first where the height loses more than twice the pixels that the width loses; older ones never do).
 """
 import io
 import os
@@ -63,10 +64,15 @@ def main():
     save("lossless.webp", image, lossless=True)
     save("lossy.webp", image, quality=90)
 
-    for width, height in [(24, 16), (17, 40), (96, 66), (100, 20), (7, 5)]:
-        lanczos = Image.Resampling.LANCZOS
-        out = np.asarray(image.resize((width, 33), lanczos).resize((width, height), lanczos))
+    for width, height in [(24, 16), (17, 40), (96, 66), (100, 20), (7, 5), (40, 3)]:
+        out = np.asarray(image.resize((width, height), Image.Resampling.LANCZOS))
         with open(os.path.join(HERE, f"resize_{width}x{height}.rgb"), "wb") as f:
+            f.write(out.tobytes())
+
+    for width, height in [(24, 24), (100, 20), (7, 31), (48, 33)]:
+        from diffusers.video_processor import VideoProcessor
+        out = np.asarray(VideoProcessor(vae_scale_factor=8).resize(image, height, width, resize_mode="crop"))
+        with open(os.path.join(HERE, f"crop_{width}x{height}.rgb"), "wb") as f:
             f.write(out.tobytes())
 
     # A PNG whose pixel data stops half way although all chunks and sums are right.

@@ -1,0 +1,28 @@
+// SHA-256 (FIPS 180-4): tells whether a file is the one a run was made with. Not used for secrets.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tachy {
+
+class Sha256 {
+ public:
+  void add(std::span<const uint8_t> bytes);
+  void add(std::string_view text) { add({reinterpret_cast<const uint8_t*>(text.data()), text.size()}); }
+  std::string hex();  // of everything added; call once
+
+ private:
+  void block(const uint8_t* bytes);
+
+  std::array<uint32_t, 8> state_{0x6a09e667u, 0xbb67ae85u, 0x3c6ef372u, 0xa54ff53au,
+                                 0x510e527fu, 0x9b05688cu, 0x1f83d9abu, 0x5be0cd19u};
+  std::array<uint8_t, 64> rest_{};
+  uint64_t total_ = 0;  // bytes
+};
+
+std::string sha256_hex(std::span<const uint8_t> bytes);
+
+}  // namespace tachy
