@@ -54,5 +54,19 @@ inline void expect_rows(const char* op, const Tensor& row, int64_t m, int64_t ro
 inline const float* row_ptr(const Tensor& t, int64_t i) {
   return t.defined() ? static_cast<const float*>(t.data) + i * t.strides[0] : nullptr;
 }
+template <class T>
+T* row_of(const Tensor& t, int64_t i) {
+  return t.defined() ? static_cast<T*>(t.data) + i * t.strides[0] : nullptr;
+}
+
+// Definitions are templates <Store, Real>: the dtype of their tensors and the one they compute in. `ref` is
+// <float, double>, or <double, double> when tests hand it float64 tensors (gradients are checked there).
+template <class Body>
+void with_store(const Tensor& t, Body&& body) {
+  if (t.dtype == DType::f64)
+    body.template operator()<double>();
+  else
+    body.template operator()<float>();
+}
 
 }  // namespace tachy::ops

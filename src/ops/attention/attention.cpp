@@ -20,7 +20,16 @@ void attention(const AttentionArgs& a, Stream& stream) {
   if (a.key_bias.defined()) expect_f32(op, "key_bias", a.key_bias, {b, lk});
   if (a.bias.defined()) expect_f32(op, "bias", a.bias, {h, lq, lk});
   expect_f32(op, "out", a.out, {b, lq, h, d});
-  stream.count_flops(4.0 * static_cast<double>(b * h * lq) * static_cast<double>(lk * d));
+  if (a.lse.defined()) expect_f32(op, "lse", a.lse, {b, h, lq});
+  require(a.causal || a.causal_offset == 0, "{}: causal_offset {} needs causal", op, a.causal_offset);
+  require(a.causal_offset >= -lq && a.causal_offset <= lk, "{}: expected causal_offset in [{}, {}], got {}",
+          op, -lq, lk, a.causal_offset);
+  double pairs = static_cast<double>(lq) * static_cast<double>(lk);
+  if (a.causal) {
+    pairs = 0;
+    for (int64_t i = 0; i < lq; ++i) pairs += static_cast<double>(visible_keys(a, i));
+  }
+  stream.count_flops(4.0 * static_cast<double>(b * h * d) * pairs);
   pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
 }
 

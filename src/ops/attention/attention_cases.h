@@ -13,17 +13,24 @@ struct AttentionCase {
   int64_t b, lq, lk, h, d;
   int64_t masked_every = 0;  // key_bias -inf at every n-th key; 1: all keys; -1: finfo.min everywhere
   bool bias = false, accumulate = false, fused = false;  // fused: q, k, v are slices of one [B, L, 3, H, D]
+  bool causal = false, lse = false;
+  int64_t offset = 0;  // causal_offset
 };
 
 inline std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, AttentionCase s) {
     const auto name =
-        fmt::format("{}x{}x{}x{}x{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
+        fmt::format("{}x{}x{}x{}x{}{}{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
                     s.masked_every ? fmt::format("-mask{}", s.masked_every) : "", s.bias ? "-bias" : "",
-                    s.accumulate ? "-accumulate" : "", s.fused ? "-fused" : "");
-    const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk),
-                 flops = 4.0 * s.b * s.h * s.lq * s.lk * s.d;
+                    s.accumulate ? "-accumulate" : "", s.fused ? "-fused" : "",
+                    s.causal ? fmt::format("-causal{}", s.offset) : "", s.lse ? "-lse" : "");
+    double pairs = 1.0 * s.lq * s.lk;
+    if (s.causal) {
+      pairs = 0;
+      for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
+    }
+    const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
     cases.push_back(
         {"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
            AttentionArgs args{.scale = 1.0f / std::sqrt(static_cast<float>(s.d))};
@@ -48,7 +55,10 @@ inline std::vector<OpCase> attention_cases() {
            args.accumulate = s.accumulate;
            args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
                                    : memory.output({s.b, s.lq, s.h, s.d});
-           return bind_op("attention", attention, attention_table(), attention_working, args, {args.out});
+           args.causal = s.causal, args.causal_offset = s.offset;
+           if (s.lse) args.lse = memory.output({s.b, s.h, s.lq});
+           return bind_op("attention", attention, attention_table(), attention_working, args,
+                          s.lse ? std::vector{args.out, args.lse} : std::vector{args.out});
          }});
   };
   add(CaseKind::tiny, {1, 1, 1, 1, 1});
@@ -61,7 +71,26 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::odd, {1, 50, 257, 1, 384});
   add(CaseKind::odd, {1, 9, 600, 1, 24, 1});   // every key masked: zeros
   add(CaseKind::odd, {1, 9, 300, 1, 24, -1});  // finfo.min everywhere: uniform weights
+  add(CaseKind::tiny, {.b = 2, .lq = 6, .lk = 6, .h = 2, .d = 8, .causal = true, .lse = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 3, .lk = 7, .h = 1, .d = 4, .causal = true, .lse = true, .offset = 4});
+  add(CaseKind::odd, {.b = 1, .lq = 301, .lk = 301, .h = 2, .d = 36, .causal = true, .lse = true});
+  add(CaseKind::odd, {.b = 2,
+                      .lq = 100,
+                      .lk = 530,
+                      .h = 1,
+                      .d = 24,
+                      .masked_every = 3,
+                      .bias = true,
+                      .causal = true,
+                      .lse = true,
+                      .offset = 430});
+  // The first queries see no key: zeros, and lse -inf.
+  add(CaseKind::odd,
+      {.b = 1, .lq = 120, .lk = 90, .h = 2, .d = 20, .causal = true, .lse = true, .offset = -30});
+  add(CaseKind::odd, {.b = 1, .lq = 5, .lk = 300, .h = 2, .d = 16, .masked_every = 1, .lse = true});
+  add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 513, .h = 1, .d = 300, .accumulate = true, .lse = true});
   add(CaseKind::real, {1, 4096, 4096, 2, 128});
+  add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .causal = true, .lse = true});
   add(CaseKind::real, {1, 1560, 1560, 12, 128});
   add(CaseKind::real, {1, 1560, 512, 12, 128});
   add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480

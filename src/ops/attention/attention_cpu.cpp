@@ -4,7 +4,8 @@
 //   S = Q·Kᵀ (96 x 256, stays in the second-level cache) → t = S·scale + biases → m' = max(m, max t), p =
 //   exp(t − m') l = l·e + Σp,  O = O·e + P·V  with e = exp(m − m');  at the end out = O / l.
 // Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Tiles do not
-// depend on the number of threads, nor does any sum.
+// depend on the number of threads, nor does any sum. A causal tile stops at its last visible key and weighs
+// the keys after a row's own last one with zero.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -155,8 +156,9 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
     std::memset(o + i * l.depth_stride, 0, static_cast<size_t>(l.padded_depth) * 4);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  for (int64_t block = 0; block < l.key_blocks; ++block) {
-    const int64_t key = block * l.key_block, keys = std::min(l.key_block, l.keys - key);
+  const int64_t seen = visible_keys(a, first + count - 1);  // the most that any row of the tile sees
+  for (int64_t block = 0; block * l.key_block < seen; ++block) {
+    const int64_t key = block * l.key_block, keys = std::min(l.key_block, seen - key);
     const float* k = packed + block * (l.block_k + l.block_v);
     simd::multiply_panels<false>(q, l.depth_stride, rows, k, l.depth, (keys + l.width - 1) / l.width,
                                  l.width * l.depth, s, l.score_stride);
@@ -165,9 +167,15 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
       const float* bias = a.bias.defined() && i < count
                               ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
                               : nullptr;
+      float* score = s + i * l.score_stride;
+      const int64_t visible = std::min(keys, visible_keys(a, first + std::min(i, count - 1)) - key);
+      if (visible < keys) {
+        const int64_t from = std::max<int64_t>(0, visible);
+        std::memset(score + from, 0, static_cast<size_t>(keys - from) * 4);
+        if (visible <= 0) continue;
+      }
       float rescale;
-      const float sum =
-          soften_row(s + i * l.score_stride, keys, a.scale, key_bias, bias, &highest[i], &rescale);
+      const float sum = soften_row(score, visible, a.scale, key_bias, bias, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
       if (rescale == 1.0f || block == 0) continue;
       float* row = o + i * l.depth_stride;
@@ -180,6 +188,9 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
   }
   for (int64_t i = 0; i < count; ++i) {
     const float factor = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
+    if (a.lse.defined())  // total is 0 only where highest is -inf too
+      const_cast<float*>(row_ptr(a.lse, b))[h * a.lse.strides[1] + first + i] =
+          highest[i] + std::log(total[i]);
     float* out = const_cast<float*>(at(a.out, b, first + i, h));
     const float* row = o + i * l.depth_stride;
     simd::for_lanes(l.depth, [&](auto d, int64_t c) HWY_ATTR {

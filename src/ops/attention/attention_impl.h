@@ -1,10 +1,19 @@
 // The implementations of attention, for its table and the op runner.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/attention/attention.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
+
+// How many keys (always the first ones) query i may see.
+inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
+  const int64_t keys = a.k.dims[1];
+  if (!a.causal) return keys;
+  return std::clamp<int64_t>(i + a.causal_offset + 1, 0, keys);
+}
 
 void attention_ref(const AttentionArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
 void attention_working(const AttentionArgs& args,

@@ -24,40 +24,61 @@ void rope(const RopeArgs& a, Stream& stream) {
   if (!stream.measuring()) impl.run(a, stream);
 }
 
-void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_dim, double theta, Tensor cos,
-                   Tensor sin) {
-  const char* op = "rope_table_3d";
+namespace {
+
+// The `count` pairs from `first_pair` on: token (outer, position, inner) gets the angle of its position.
+struct RopeAxis {
+  int64_t outer, extent, inner, first_pair, dim;
+  RopeTime positions;
+};
+
+void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tensor& sin) {
+  for (int64_t p = 0; p < axis.dim / 2; ++p) {
+    const double frequency =
+        1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(axis.dim));
+    for (int64_t i = 0; i < axis.extent; ++i) {
+      const int64_t position = axis.positions.first + (axis.positions.reverse ? axis.extent - 1 - i : i);
+      // One cos and sin per position of the axis, copied to the tokens that share it.
+      const double angle = static_cast<double>(position) * frequency;
+      const float c = static_cast<float>(std::cos(angle)), s = static_cast<float>(std::sin(angle));
+      for (int64_t o = 0; o < axis.outer; ++o)
+        for (int64_t j = 0; j < axis.inner; ++j) {
+          const int64_t token = (o * axis.extent + i) * axis.inner + j;
+          cos.as<float>()[token * cos.stride(0) + axis.first_pair + p] = c;
+          sin.as<float>()[token * sin.stride(0) + axis.first_pair + p] = s;
+        }
+    }
+  }
+}
+
+void check_tables(const char* op, int64_t tokens, int64_t head_dim, const Tensor& cos, const Tensor& sin) {
   require(head_dim > 0 && head_dim % 2 == 0, "{}: expected an even head dim, got {}", op, head_dim);
+  expect_f32(op, "cos", cos, {tokens, head_dim / 2});
+  expect_f32(op, "sin", sin, {tokens, head_dim / 2});
+}
+
+}  // namespace
+
+void rope_table_1d(int64_t length, int64_t head_dim, double theta, const Tensor& cos, const Tensor& sin,
+                   const RopeTime& time) {
+  const char* op = "rope_table_1d";
+  require(length >= 0, "{}: expected a length, got {}", op, length);
+  check_tables(op, length, head_dim, cos, sin);
+  if (cos.device == Device::null) return;
+  fill_axis({1, length, 1, 0, head_dim, time}, theta, cos, sin);
+}
+
+void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_dim, double theta,
+                   const Tensor& cos, const Tensor& sin, const RopeTime& time) {
+  const char* op = "rope_table_3d";
   require(frames >= 0 && rows >= 0 && columns >= 0, "{}: expected a grid, got {} x {} x {}", op, frames, rows,
           columns);
-  const int64_t tokens = frames * rows * columns, half = head_dim / 2;
-  expect_f32(op, "cos", cos, {tokens, half});
-  expect_f32(op, "sin", sin, {tokens, half});
+  check_tables(op, frames * rows * columns, head_dim, cos, sin);
   if (cos.device == Device::null) return;
-  const int64_t side = 2 * (head_dim / 6), axis_dim[3] = {head_dim - 2 * side, side, side};
-  int64_t first_pair = 0;
-  for (int axis = 0; axis < 3; ++axis) {
-    for (int64_t p = 0; p < axis_dim[axis] / 2; ++p) {
-      const double exponent = static_cast<double>(2 * p) / static_cast<double>(axis_dim[axis]);
-      const double frequency = 1.0 / std::pow(theta, exponent);
-      // One cos and sin per position of the axis, copied to the tokens that share it.
-      const int64_t extent = axis == 0 ? frames : axis == 1 ? rows : columns;
-      const int64_t inner = axis == 0 ? rows * columns : axis == 1 ? columns : 1;
-      const int64_t outer = axis == 0 ? 1 : axis == 1 ? frames : frames * rows;
-      for (int64_t position = 0; position < extent; ++position) {
-        const double angle = static_cast<double>(position) * frequency;
-        const float c = static_cast<float>(std::cos(angle)), s = static_cast<float>(std::sin(angle));
-        for (int64_t o = 0; o < outer; ++o) {
-          for (int64_t i = 0; i < inner; ++i) {
-            const int64_t token = (o * extent + position) * inner + i;
-            cos.as<float>()[token * cos.stride(0) + first_pair + p] = c;
-            sin.as<float>()[token * sin.stride(0) + first_pair + p] = s;
-          }
-        }
-      }
-    }
-    first_pair += axis_dim[axis] / 2;
-  }
+  const int64_t side = 2 * (head_dim / 6), first = head_dim - 2 * side;
+  fill_axis({1, frames, rows * columns, 0, first, time}, theta, cos, sin);
+  fill_axis({frames, rows, columns, first / 2, side, {}}, theta, cos, sin);
+  fill_axis({frames * rows, columns, 1, first / 2 + side / 2, side, {}}, theta, cos, sin);
 }
 
 }  // namespace tachy::ops

@@ -9,14 +9,20 @@ namespace tachy::ops {
 inline std::vector<OpCase> rope_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t b, int64_t frames, int64_t rows, int64_t columns, int64_t h,
-                       int64_t d, int64_t pad) {
+                       int64_t d, int64_t pad, RopePairs pairs = RopePairs::adjacent) {
     const int64_t l = frames * rows * columns;
-    const auto name = fmt::format("{}x{}x{}x{}{}", b, l, h, d, pad ? "-strided" : "");
+    const auto name = fmt::format("{}x{}x{}x{}{}{}", b, l, h, d, pad ? "-strided" : "",
+                                  pairs == RopePairs::halves ? "-halves" : "");
     cases.push_back({"rope", name, kind, 8.0 * b * l * h * d, 3.0 * b * l * h * d, [=](CaseMemory& memory) {
                        RopeArgs args{.x = memory.normal({b, l, h, d + pad}).slice(3, 0, d),
                                      .cos = memory.normal({l, d / 2}),
-                                     .sin = memory.normal({l, d / 2})};
-                       rope_table_3d(frames, rows, columns, d, 10000.0, args.cos, args.sin);
+                                     .sin = memory.normal({l, d / 2}),
+                                     .pairs = pairs};
+                       if (pairs == RopePairs::halves)
+                         rope_table_1d(l, d, 500000.0, args.cos, args.sin);
+                       else
+                         rope_table_3d(frames, rows, columns, d, 10000.0, args.cos, args.sin,
+                                       {.first = 5, .reverse = b == 2});
                        args.y = memory.output({b, l, h, d + pad}).slice(3, pad, d + pad);
                        return bind_op("rope", rope, rope_impls(), rope_working, args, {args.y});
                      }});
@@ -24,7 +30,10 @@ inline std::vector<OpCase> rope_cases() {
   add(CaseKind::tiny, 1, 2, 1, 2, 1, 12, 0);
   add(CaseKind::odd, 2, 2, 3, 3, 3, 10, 2);
   add(CaseKind::odd, 1, 3, 5, 3, 5, 70, 0);
+  add(CaseKind::tiny, 2, 3, 1, 1, 2, 8, 0, RopePairs::halves);
+  add(CaseKind::odd, 1, 7, 5, 1, 3, 74, 3, RopePairs::halves);
   add(CaseKind::real, 1, 3, 30, 52, 12, 128, 0);
+  add(CaseKind::real, 1, 4096, 1, 1, 32, 128, 0, RopePairs::halves);  // a language model's queries
   return cases;
 }
 

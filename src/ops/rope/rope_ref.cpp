@@ -4,20 +4,22 @@
 namespace tachy::ops {
 namespace {
 
-template <class Real>
+template <class Store, class Real>
 void define(const RopeArgs& a, Stream& stream) {
-  const int64_t batch = a.x.dim(0), length = a.x.dim(1), heads = a.x.dim(2), d = a.x.dim(3);
-  parallel_ranges(stream, batch * length, rows_per_tile(heads * d), [&](int64_t begin, int64_t end, int) {
+  const int64_t batch = a.x.dim(0), length = a.x.dim(1), heads = a.x.dim(2), half = a.x.dim(3) / 2;
+  const bool adjacent = a.pairs == RopePairs::adjacent;
+  parallel_ranges(stream, batch * length, rows_per_tile(heads * half), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / length, l = i % length;
-      const float *cos = row_ptr(a.cos, l), *sin = row_ptr(a.sin, l);
+      const Store *cos = row_of<Store>(a.cos, l), *sin = row_of<Store>(a.sin, l);
       for (int64_t h = 0; h < heads; ++h) {
-        const float* x = a.x.as<float>() + b * a.x.stride(0) + l * a.x.stride(1) + h * a.x.stride(2);
-        float* y = a.y.as<float>() + b * a.y.stride(0) + l * a.y.stride(1) + h * a.y.stride(2);
-        for (int64_t p = 0; p < d / 2; ++p) {
-          const Real u = x[2 * p], v = x[2 * p + 1], c = cos[p], s = sin[p];
-          y[2 * p] = static_cast<float>(u * c - v * s);
-          y[2 * p + 1] = static_cast<float>(u * s + v * c);
+        const Store* x = row_of<Store>(a.x, b) + l * a.x.stride(1) + h * a.x.stride(2);
+        Store* y = row_of<Store>(a.y, b) + l * a.y.stride(1) + h * a.y.stride(2);
+        for (int64_t p = 0; p < half; ++p) {
+          const int64_t first = adjacent ? 2 * p : p, second = adjacent ? 2 * p + 1 : p + half;
+          const Real u = x[first], v = x[second], c = cos[p], s = sin[p];
+          y[first] = static_cast<Store>(u * c - v * s);
+          y[second] = static_cast<Store>(u * s + v * c);
         }
       }
     }
@@ -26,7 +28,9 @@ void define(const RopeArgs& a, Stream& stream) {
 
 }  // namespace
 
-void rope_ref(const RopeArgs& args, Stream& stream) { define<double>(args, stream); }
-void rope_working(const RopeArgs& args, Stream& stream) { define<float>(args, stream); }
+void rope_ref(const RopeArgs& args, Stream& stream) {
+  with_store(args.x, [&]<class Store>() { define<Store, double>(args, stream); });
+}
+void rope_working(const RopeArgs& args, Stream& stream) { define<float, float>(args, stream); }
 
 }  // namespace tachy::ops
