@@ -100,6 +100,16 @@ HWY_INLINE V gelu_erf(D d, V x) {
   return hn::Mul(x, phi);
 }
 
+// x·tanh(log(1 + e)) = x·n / (n + 2) with e = exp(x), n = e(e + 2): no logarithm and no cancellation. From 20
+// on the quotient is 1; below −80 the result is a few 1e-35 and exp's subnormal results are avoided.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V mish(D d, V x) {
+  const V two = hn::Set(d, 2.0f);
+  const V e = exp(d, hn::Max(hn::Set(d, -80.0f), hn::Min(hn::Set(d, 20.0f), x)));
+  const V n = hn::Mul(e, hn::Add(e, two));
+  return hn::Div(hn::Mul(x, n), hn::Add(n, two));
+}
+
 }  // namespace tachy::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

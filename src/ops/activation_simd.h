@@ -23,6 +23,8 @@ HWY_INLINE V activate(D d, V x) {
     return cpu::HWY_NAMESPACE::gelu_tanh(d, x);
   else if constexpr (K == Activation::gelu_erf)
     return cpu::HWY_NAMESPACE::gelu_erf(d, x);
+  else if constexpr (K == Activation::mish)
+    return cpu::HWY_NAMESPACE::mish(d, x);
   else
     return x;
 }
@@ -38,6 +40,8 @@ HWY_INLINE void with_activation(Activation kind, Body&& body) {
       return body.template operator()<Activation::gelu_tanh>();
     case Activation::gelu_erf:
       return body.template operator()<Activation::gelu_erf>();
+    case Activation::mish:
+      return body.template operator()<Activation::mish>();
   }
 }
 

@@ -8,7 +8,7 @@ namespace tachy::ops {
 
 inline std::vector<OpCase> activation_cases() {
   std::vector<OpCase> cases;
-  static constexpr const char* names[] = {"none", "silu", "gelu_tanh", "gelu_erf"};
+  static constexpr const char* names[] = {"none", "silu", "gelu_tanh", "gelu_erf", "mish"};
   const auto add = [&](CaseKind kind, int64_t n, Activation act, float scale) {
     const auto name = fmt::format("{}-{}-scale{}", n, names[static_cast<int>(act)], scale);
     cases.push_back(
@@ -18,7 +18,7 @@ inline std::vector<OpCase> activation_cases() {
          }});
   };
   for (const Activation act :
-       {Activation::none, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+       {Activation::none, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::mish}) {
     add(CaseKind::tiny, 16, act, 1);
     add(CaseKind::odd, 40003, act, 3);
     add(CaseKind::odd, 1001, act, 0.01f);  // small results keep their accuracy

@@ -5,18 +5,20 @@
 namespace tachy::ops {
 namespace {
 
-template <class Real>
+template <class Store, class Real>
 void define(const ActivationArgs& a, Stream& stream) {
-  const float* x = a.x.as<float>();
-  float* y = a.y.as<float>();
+  const Store* x = a.x.as<Store>();
+  Store* y = a.y.as<Store>();
   parallel_ranges(stream, a.x.numel(), 4096, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) y[i] = static_cast<float>(activate(Real(x[i]), a.kind));
+    for (int64_t i = begin; i < end; ++i) y[i] = static_cast<Store>(activate(Real(x[i]), a.kind));
   });
 }
 
 }  // namespace
 
-void activation_ref(const ActivationArgs& args, Stream& stream) { define<double>(args, stream); }
-void activation_working(const ActivationArgs& args, Stream& stream) { define<float>(args, stream); }
+void activation_ref(const ActivationArgs& args, Stream& stream) {
+  with_store(args.x, [&]<class Store>() { define<Store, double>(args, stream); });
+}
+void activation_working(const ActivationArgs& args, Stream& stream) { define<float, float>(args, stream); }
 
 }  // namespace tachy::ops

@@ -38,6 +38,8 @@ void epilogue_row(const EpilogueRow& r) {
       return row_with(r, [](auto d, auto v) HWY_ATTR { return math::gelu_tanh(d, v); });
     case Activation::gelu_erf:
       return row_with(r, [](auto d, auto v) HWY_ATTR { return math::gelu_erf(d, v); });
+    case Activation::mish:
+      return row_with(r, [](auto d, auto v) HWY_ATTR { return math::mish(d, v); });
   }
 }
 

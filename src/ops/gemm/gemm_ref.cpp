@@ -21,6 +21,8 @@ Sum activate(Sum v, Activation act) {
              (Sum{1} + std::tanh(Sum(0.79788456080286535588) * (v + Sum(0.044715) * v * v * v)));
     case Activation::gelu_erf:
       return Sum(0.5) * v * std::erfc(-v * Sum(0.70710678118654752440));
+    case Activation::mish:
+      return v * std::tanh(std::log1p(std::exp(v)));
   }
   return v;
 }

@@ -1,4 +1,4 @@
-// Gated linear unit's elementwise part: y = act(a) · b (GEGLU with gelu, SwiGLU with silu).
+// Gated linear unit's elementwise part: y = act(a) · b (GEGLU with a gelu, SwiGLU with silu).
 #pragma once
 
 #include "ops/activation_kind.h"

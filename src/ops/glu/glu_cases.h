@@ -27,6 +27,7 @@ inline std::vector<OpCase> glu_cases() {
   add(CaseKind::odd, 9, 1001, Activation::gelu_tanh, true);
   add(CaseKind::odd, 3, 33, Activation::gelu_erf, false);
   add(CaseKind::real, 512, 10240, Activation::gelu_tanh, false);  // umT5-XXL, a prompt
+  add(CaseKind::real, 512, 11008, Activation::silu, true);        // SwiGLU of a 7B language model
   return cases;
 }
 

@@ -6,18 +6,18 @@
 namespace tachy::ops {
 namespace {
 
-template <class Real>
+template <class Store, class Real>
 void define(const LayerNormModulateArgs& a, Stream& stream) {
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
-  const float* w = a.weight.defined() ? a.weight.as<float>() : nullptr;
-  const float* b = a.bias.defined() ? a.bias.as<float>() : nullptr;
+  const Store* w = row_of<Store>(a.weight, 0);
+  const Store* b = row_of<Store>(a.bias, 0);
   const int32_t* row = a.row.defined() && a.scale.defined() ? a.row.as<int32_t>() : nullptr;
   parallel_ranges(stream, m, rows_per_tile(c), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const float* x = a.x.as<float>() + i * a.x.stride(0);
-      float* y = a.y.as<float>() + i * a.y.stride(0);
-      const float* scale = row_ptr(a.scale, row ? row[i] : 0);
-      const float* shift = row_ptr(a.shift, row ? row[i] : 0);
+      const Store* x = row_of<Store>(a.x, i);
+      Store* y = row_of<Store>(a.y, i);
+      const Store* scale = row_of<Store>(a.scale, row ? row[i] : 0);
+      const Store* shift = row_of<Store>(a.shift, row ? row[i] : 0);
       Real sum = 0, squares = 0;
       for (int64_t j = 0; j < c; ++j) sum += Real(x[j]);
       const Real mean = sum / Real(c);
@@ -28,7 +28,7 @@ void define(const LayerNormModulateArgs& a, Stream& stream) {
         if (w) n *= Real(w[j]);
         if (b) n += Real(b[j]);
         if (scale) n = n * (Real(1) + Real(scale[j])) + Real(shift[j]);
-        y[j] = static_cast<float>(n);
+        y[j] = static_cast<Store>(n);
       }
     }
   });
@@ -37,10 +37,10 @@ void define(const LayerNormModulateArgs& a, Stream& stream) {
 }  // namespace
 
 void layernorm_modulate_ref(const LayerNormModulateArgs& args, Stream& stream) {
-  define<double>(args, stream);
+  with_store(args.x, [&]<class Store>() { define<Store, double>(args, stream); });
 }
 void layernorm_modulate_working(const LayerNormModulateArgs& args, Stream& stream) {
-  define<float>(args, stream);
+  define<float, float>(args, stream);
 }
 
 }  // namespace tachy::ops

@@ -6,25 +6,27 @@
 namespace tachy::ops {
 namespace {
 
-template <class Real>
+template <class Store, class Real>
 void define(const RmsNormArgs& a, Stream& stream) {
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
-  const float* w = a.weight.defined() ? a.weight.as<float>() : nullptr;
+  const Store* w = row_of<Store>(a.weight, 0);
   parallel_ranges(stream, m, rows_per_tile(c), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const float* x = a.x.as<float>() + i * a.x.stride(0);
-      float* y = a.y.as<float>() + i * a.y.stride(0);
+      const Store* x = row_of<Store>(a.x, i);
+      Store* y = row_of<Store>(a.y, i);
       Real sum = 0;
       for (int64_t j = 0; j < c; ++j) sum += Real(x[j]) * Real(x[j]);
       const Real r = Real(1) / std::sqrt(sum / Real(c) + Real(a.eps));
-      for (int64_t j = 0; j < c; ++j) y[j] = static_cast<float>(Real(x[j]) * r * Real(w ? w[j] : 1.0f));
+      for (int64_t j = 0; j < c; ++j) y[j] = static_cast<Store>(Real(x[j]) * r * Real(w ? w[j] : 1.0f));
     }
   });
 }
 
 }  // namespace
 
-void rmsnorm_ref(const RmsNormArgs& args, Stream& stream) { define<double>(args, stream); }
-void rmsnorm_working(const RmsNormArgs& args, Stream& stream) { define<float>(args, stream); }
+void rmsnorm_ref(const RmsNormArgs& args, Stream& stream) {
+  with_store(args.x, [&]<class Store>() { define<Store, double>(args, stream); });
+}
+void rmsnorm_working(const RmsNormArgs& args, Stream& stream) { define<float, float>(args, stream); }
 
 }  // namespace tachy::ops

@@ -1,0 +1,53 @@
+// Cases of add_norm.
+#pragma once
+
+#include "ops/add_norm/add_norm_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+struct AddNormCase {
+  int64_t m, c;
+  NormKind kind;
+  bool weight = true, bias = false, sum = true, in_place = false;  // in_place: sum is x
+  int64_t pad = 0;
+  float offset = 0;  // mean of x, to provoke cancellation
+};
+
+inline std::vector<OpCase> add_norm_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](CaseKind kind, AddNormCase s) {
+    const auto flag = [](bool on, const char* name) { return on ? name : ""; };
+    const auto name = fmt::format("{}x{}-{}{}{}{}{}{}{}", s.m, s.c, s.kind == NormKind::rms ? "rms" : "layer",
+                                  flag(s.weight, "-weight"), flag(s.bias, "-bias"), flag(s.sum, "-sum"),
+                                  flag(s.in_place, "-inplace"), flag(s.pad != 0, "-strided"),
+                                  flag(s.offset != 0, "-offset"));
+    const double values = 1.0 * s.m * s.c;
+    cases.push_back({"add_norm", name, kind, (s.sum ? 16 : 12) * values, 7 * values, [=](CaseMemory& memory) {
+                       AddNormArgs args{.x = memory.normal({s.m, s.c + s.pad}, 1, s.offset).slice(1, 0, s.c),
+                                        .u = memory.normal({s.m, s.c + s.pad}).slice(1, s.pad, s.c + s.pad),
+                                        .kind = s.kind};
+                       if (s.weight) args.weight = memory.normal({s.c});
+                       if (s.bias) args.bias = memory.normal({s.c});
+                       if (s.sum)
+                         args.sum = s.in_place
+                                        ? memory.inout(args.x)
+                                        : memory.output({s.m, s.c + s.pad}).slice(1, s.pad, s.c + s.pad);
+                       args.y = memory.output({s.m, s.c + s.pad}).slice(1, 0, s.c);
+                       return bind_op("add_norm", add_norm, add_norm_table(), add_norm_working, args,
+                                      s.sum ? std::vector{args.y, args.sum} : std::vector{args.y});
+                     }});
+  };
+  for (const NormKind kind : {NormKind::rms, NormKind::layer}) {
+    const bool bias = kind == NormKind::layer;
+    add(CaseKind::tiny, {.m = 1, .c = 1, .kind = kind});
+    add(CaseKind::tiny, {.m = 3, .c = 64, .kind = kind, .weight = false, .sum = false});
+    add(CaseKind::odd, {.m = 5, .c = 77, .kind = kind, .bias = bias, .pad = 3});
+    add(CaseKind::odd, {.m = 37, .c = 1001, .kind = kind, .bias = !bias, .in_place = true});
+    add(CaseKind::odd, {.m = 7, .c = 131, .kind = kind, .bias = bias, .sum = false, .offset = 100});
+    add(CaseKind::real, {.m = 3276, .c = 5120, .kind = kind, .bias = bias});
+  }
+  return cases;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,64 @@
+// The sum is written and measured in one walk; a row stays in the first-level cache for the walks behind it.
+#include <cmath>
+
+#include "ops/add_norm/add_norm_impl.h"
+#include "ops/op_helpers.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/add_norm/add_norm_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
+  const int64_t c = a.x.dims[1];
+  const float *w = row_ptr(a.weight, 0), *bias = row_ptr(a.bias, 0);
+  const bool layer = a.kind == NormKind::layer;
+  for (int64_t i = begin; i < end; ++i) {
+    const float *x = row_ptr(a.x, i), *u = row_ptr(a.u, i);
+    float *h = row_of<float>(a.sum.defined() ? a.sum : a.y, i), *y = row_of<float>(a.y, i);
+    const float first = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      const auto v = hn::Add(hn::LoadU(d, x + j), hn::LoadU(d, u + j));
+      hn::StoreU(v, d, h + j);
+      return layer ? v : hn::Mul(v, v);
+    });
+    float mean = 0, squares = first;
+    if (layer) {
+      mean = first / static_cast<float>(c);
+      squares = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+        const auto v = hn::Sub(hn::LoadU(d, h + j), hn::Set(d, mean));
+        return hn::Mul(v, v);
+      });
+    }
+    const float r = 1.0f / std::sqrt(squares / static_cast<float>(c) + a.eps);
+    simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      auto n = hn::LoadU(d, h + j);
+      if (layer) n = hn::Sub(n, hn::Set(d, mean));
+      n = hn::Mul(n, hn::Set(d, r));
+      if (w) n = hn::Mul(n, hn::LoadU(d, w + j));
+      if (bias) n = hn::Add(n, hn::LoadU(d, bias + j));
+      hn::StoreU(n, d, y + j);
+    });
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(add_norm_rows);
+
+void add_norm_cpu(const AddNormArgs& args, Stream& stream) {
+  parallel_ranges(stream, args.x.dim(0), rows_per_tile(args.x.dim(1)), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(add_norm_rows)(args, begin, end);
+  });
+}
+
+}  // namespace tachy::ops
+#endif

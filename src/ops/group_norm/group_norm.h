@@ -1,0 +1,24 @@
+// GroupNorm of channels-last activations with the activation behind it:
+//   n = (x − mean) / sqrt(var + eps) · weight + bias,  y = act(n)
+// with mean and variance (biased) over the P positions and the C/G neighbouring channels of a group, of each
+// sample alone. A sample is what shares statistics: an image, or a clip whose frames are normalised together.
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct GroupNormArgs {
+  Tensor x;  // [N, P, C] f32, contiguous
+  int groups = 32;
+  Tensor weight;  // optional [C] f32
+  Tensor bias;    // optional [C] f32
+  float eps = 1e-5f;
+  Activation act = Activation::none;  // silu and mish are the usual ones
+  Tensor y;                           // [N, P, C] f32, contiguous, may alias x
+};
+
+void group_norm(const GroupNormArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,46 @@
+// Cases of group_norm. The bytes are those of two reads and one write: the statistics need all of x first.
+#pragma once
+
+#include "ops/group_norm/group_norm_impl.h"
+#include "ops/op_case.h"
+
+namespace tachy::ops {
+
+struct GroupNormCase {
+  int64_t n, p, c;
+  int groups;
+  Activation act = Activation::none;
+  bool affine = true;
+  float offset = 0;  // mean of x, to provoke cancellation
+};
+
+inline std::vector<OpCase> group_norm_cases() {
+  std::vector<OpCase> cases;
+  const auto add = [&](CaseKind kind, GroupNormCase s) {
+    const auto name =
+        fmt::format("{}x{}x{}-groups{}-act{}{}{}", s.n, s.p, s.c, s.groups, static_cast<int>(s.act),
+                    s.affine ? "-affine" : "", s.offset != 0 ? "-offset" : "");
+    const double values = 1.0 * s.n * s.p * s.c;
+    cases.push_back({"group_norm", name, kind, 12 * values, 8 * values, [=](CaseMemory& memory) {
+                       GroupNormArgs args{.x = memory.normal({s.n, s.p, s.c}, 1, s.offset),
+                                          .groups = s.groups,
+                                          .act = s.act,
+                                          .y = memory.output({s.n, s.p, s.c})};
+                       if (s.affine) args.weight = memory.normal({s.c}), args.bias = memory.normal({s.c});
+                       return bind_op("group_norm", group_norm, group_norm_table(), group_norm_working, args,
+                                      {args.y});
+                     }});
+  };
+  add(CaseKind::tiny, {1, 1, 1, 1});  // the variance is 0
+  add(CaseKind::tiny, {2, 3, 8, 2, Activation::silu});
+  add(CaseKind::tiny, {1, 4, 6, 6, Activation::mish, false});  // instance norm
+  add(CaseKind::odd, {3, 37, 77, 7, Activation::mish});
+  add(CaseKind::odd, {2, 501, 130, 13, Activation::silu});  // several tiles, the last one short
+  add(CaseKind::odd, {1, 1000, 66, 1, Activation::none, true, 100});
+  add(CaseKind::odd, {1, 7, 20000, 4, Activation::silu});  // a row is more than a tile
+  add(CaseKind::real, {1, 5 * 240 * 416, 96, 32, Activation::silu});
+  add(CaseKind::real, {4, 60 * 104, 512, 32, Activation::mish});
+  return cases;
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,16 @@
+// The implementations of group_norm, for its table and the op runner.
+#pragma once
+
+#include "ops/group_norm/group_norm.h"
+#include "ops/impl_table.h"
+
+namespace tachy::ops {
+
+void group_norm_ref(const GroupNormArgs& args,
+                    Stream& stream);  // the definition: plain loops, float64 inside
+void group_norm_working(const GroupNormArgs& args,
+                        Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+void group_norm_cpu(const GroupNormArgs& args, Stream& stream);  // Highway
+std::span<const Impl<GroupNormArgs>> group_norm_table();
+
+}  // namespace tachy::ops
