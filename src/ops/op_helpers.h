@@ -33,6 +33,22 @@ inline void expect_f32(const char* op, const char* name, const Tensor& t,
           t.stride(-1));
 }
 
+// The same in `dtype`, for the backward ops: their definitions also run on float64, where gradients are
+// checked.
+inline void expect_real(const char* op, const char* name, const Tensor& t,
+                        std::initializer_list<int64_t> shape, DType dtype) {
+  expect_shape(op, name, t, shape);
+  expect_dtype(op, name, t, dtype);
+  require(t.inner_contiguous(), "{}: expected {} with a contiguous last dim, got stride {}", op, name,
+          t.stride(-1));
+}
+// f32 or f64: the dtype of `t`, which all tensors of a backward op share.
+inline DType real_dtype(const char* op, const char* name, const Tensor& t) {
+  require(t.defined() && (t.dtype == DType::f32 || t.dtype == DType::f64),
+          "{}: expected {} f32 or f64, got {}", op, name, t.defined() ? dtype_name(t.dtype) : "no tensor");
+  return t.dtype;
+}
+
 inline void expect_contiguous(const char* op, const char* name, const Tensor& t) {
   require(t.contiguous(), "{}: expected {} {} contiguous, got strides", op, name, shape_string(t));
 }

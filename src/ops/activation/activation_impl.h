@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/activation/activation.h"
+#include "ops/activation/activation_backward.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -12,5 +13,10 @@ void activation_working(const ActivationArgs& args,
                         Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void activation_cpu(const ActivationArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ActivationArgs>> activation_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void activation_backward_ref(const ActivationBackwardArgs& args, Stream& stream);
+void activation_backward_working(const ActivationBackwardArgs& args, Stream& stream);
+std::span<const Impl<ActivationBackwardArgs>> activation_backward_table();
 
 }  // namespace tachy::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/add_norm/add_norm.h"
+#include "ops/add_norm/add_norm_backward.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -11,5 +12,10 @@ void add_norm_working(const AddNormArgs& args,
                       Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void add_norm_cpu(const AddNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<AddNormArgs>> add_norm_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void add_norm_backward_ref(const AddNormBackwardArgs& args, Stream& stream);
+void add_norm_backward_working(const AddNormBackwardArgs& args, Stream& stream);
+std::span<const Impl<AddNormBackwardArgs>> add_norm_backward_table();
 
 }  // namespace tachy::ops

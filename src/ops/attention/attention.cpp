@@ -9,27 +9,31 @@ std::span<const Impl<AttentionArgs>> attention_table() {
   return table;
 }
 
-void attention(const AttentionArgs& a, Stream& stream) {
-  const char* op = "attention";
-  expect_f32(op, "q", a.q, {-1, -1, -1, -1});
+void check_attention(const char* op, const AttentionArgs& a, DType dtype) {
+  expect_real(op, "q", a.q, {-1, -1, -1, -1}, dtype);
   const int64_t b = a.q.dim(0), lq = a.q.dim(1), h = a.q.dim(2), d = a.q.dim(3);
-  expect_f32(op, "k", a.k, {b, -1, h, d});
+  expect_real(op, "k", a.k, {b, -1, h, d}, dtype);
   const int64_t lk = a.k.dim(1);
   require(lk >= 1, "{}: expected at least one key, got none", op);
-  expect_f32(op, "v", a.v, {b, lk, h, d});
-  if (a.key_bias.defined()) expect_f32(op, "key_bias", a.key_bias, {b, lk});
-  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {h, lq, lk});
-  expect_f32(op, "out", a.out, {b, lq, h, d});
-  if (a.lse.defined()) expect_f32(op, "lse", a.lse, {b, h, lq});
+  expect_real(op, "v", a.v, {b, lk, h, d}, dtype);
+  if (a.key_bias.defined()) expect_real(op, "key_bias", a.key_bias, {b, lk}, dtype);
+  if (a.bias.defined()) expect_real(op, "bias", a.bias, {h, lq, lk}, dtype);
+  expect_real(op, "out", a.out, {b, lq, h, d}, dtype);
+  if (a.lse.defined()) expect_real(op, "lse", a.lse, {b, h, lq}, dtype);
   require(a.causal || a.causal_offset == 0, "{}: causal_offset {} needs causal", op, a.causal_offset);
   require(a.causal_offset >= -lq && a.causal_offset <= lk, "{}: expected causal_offset in [{}, {}], got {}",
           op, -lq, lk, a.causal_offset);
-  double pairs = static_cast<double>(lq) * static_cast<double>(lk);
+}
+
+void attention(const AttentionArgs& a, Stream& stream) {
+  const char* op = "attention";
+  check_attention(op, a, DType::f32);
+  double pairs = static_cast<double>(a.q.dim(1)) * static_cast<double>(a.k.dim(1));
   if (a.causal) {
     pairs = 0;
-    for (int64_t i = 0; i < lq; ++i) pairs += static_cast<double>(visible_keys(a, i));
+    for (int64_t i = 0; i < a.q.dim(1); ++i) pairs += static_cast<double>(visible_keys(a, i));
   }
-  stream.count_flops(4.0 * static_cast<double>(b * h * d) * pairs);
+  stream.count_flops(4.0 * static_cast<double>(a.q.dim(0) * a.q.dim(2) * a.q.dim(3)) * pairs);
   pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
 }
 

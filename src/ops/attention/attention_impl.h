@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_backward.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -15,10 +16,18 @@ inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
   return std::clamp<int64_t>(i + a.causal_offset + 1, 0, keys);
 }
 
+// Throws unless shapes, strides and options fit together; all tensors of `dtype`.
+void check_attention(const char* op, const AttentionArgs& args, DType dtype);
+
 void attention_ref(const AttentionArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
 void attention_working(const AttentionArgs& args,
                        Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway
 std::span<const Impl<AttentionArgs>> attention_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void attention_backward_ref(const AttentionBackwardArgs& args, Stream& stream);
+void attention_backward_working(const AttentionBackwardArgs& args, Stream& stream);
+std::span<const Impl<AttentionBackwardArgs>> attention_backward_table();
 
 }  // namespace tachy::ops

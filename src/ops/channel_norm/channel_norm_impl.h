@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/channel_norm/channel_norm.h"
+#include "ops/channel_norm/channel_norm_backward.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -12,5 +13,10 @@ void channel_norm_working(const ChannelNormArgs& args,
                           Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void channel_norm_cpu(const ChannelNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ChannelNormArgs>> channel_norm_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void channel_norm_backward_ref(const ChannelNormBackwardArgs& args, Stream& stream);
+void channel_norm_backward_working(const ChannelNormBackwardArgs& args, Stream& stream);
+std::span<const Impl<ChannelNormBackwardArgs>> channel_norm_backward_table();
 
 }  // namespace tachy::ops

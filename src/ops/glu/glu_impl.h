@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/glu/glu.h"
+#include "ops/glu/glu_backward.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -11,5 +12,10 @@ void glu_working(const GluArgs& args,
                  Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void glu_cpu(const GluArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GluArgs>> glu_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void glu_backward_ref(const GluBackwardArgs& args, Stream& stream);
+void glu_backward_working(const GluBackwardArgs& args, Stream& stream);
+std::span<const Impl<GluBackwardArgs>> glu_backward_table();
 
 }  // namespace tachy::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/group_norm/group_norm.h"
+#include "ops/group_norm/group_norm_backward.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -12,5 +13,10 @@ void group_norm_working(const GroupNormArgs& args,
                         Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void group_norm_cpu(const GroupNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GroupNormArgs>> group_norm_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void group_norm_backward_ref(const GroupNormBackwardArgs& args, Stream& stream);
+void group_norm_backward_working(const GroupNormBackwardArgs& args, Stream& stream);
+std::span<const Impl<GroupNormBackwardArgs>> group_norm_backward_table();
 
 }  // namespace tachy::ops

@@ -3,6 +3,7 @@
 
 #include "ops/impl_table.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
+#include "ops/layernorm_modulate/layernorm_modulate_backward.h"
 
 namespace tachy::ops {
 
@@ -13,5 +14,10 @@ void layernorm_modulate_working(
     Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void layernorm_modulate_cpu(const LayerNormModulateArgs& args, Stream& stream);  // Highway
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void layernorm_modulate_backward_ref(const LayerNormModulateBackwardArgs& args, Stream& stream);
+void layernorm_modulate_backward_working(const LayerNormModulateBackwardArgs& args, Stream& stream);
+std::span<const Impl<LayerNormModulateBackwardArgs>> layernorm_modulate_backward_table();
 
 }  // namespace tachy::ops

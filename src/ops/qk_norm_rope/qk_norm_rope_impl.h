@@ -3,6 +3,7 @@
 
 #include "ops/impl_table.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "ops/qk_norm_rope/qk_norm_rope_backward.h"
 
 namespace tachy::ops {
 
@@ -12,5 +13,10 @@ void qk_norm_rope_working(const QkNormRopeArgs& args,
                           Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void qk_norm_rope_backward_ref(const QkNormRopeBackwardArgs& args, Stream& stream);
+void qk_norm_rope_backward_working(const QkNormRopeBackwardArgs& args, Stream& stream);
+std::span<const Impl<QkNormRopeBackwardArgs>> qk_norm_rope_backward_table();
 
 }  // namespace tachy::ops

@@ -3,6 +3,7 @@
 
 #include "ops/impl_table.h"
 #include "ops/reparameterize/reparameterize.h"
+#include "ops/reparameterize/reparameterize_backward.h"
 
 namespace tachy::ops {
 
@@ -12,5 +13,10 @@ void reparameterize_working(const ReparameterizeArgs& args,
                             Stream& stream);  // the same in float32: the tolerance's yardstick
 void reparameterize_cpu(const ReparameterizeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ReparameterizeArgs>> reparameterize_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void reparameterize_backward_ref(const ReparameterizeBackwardArgs& args, Stream& stream);
+void reparameterize_backward_working(const ReparameterizeBackwardArgs& args, Stream& stream);
+std::span<const Impl<ReparameterizeBackwardArgs>> reparameterize_backward_table();
 
 }  // namespace tachy::ops

@@ -3,6 +3,7 @@
 
 #include "ops/impl_table.h"
 #include "ops/rmsnorm/rmsnorm.h"
+#include "ops/rmsnorm/rmsnorm_backward.h"
 
 namespace tachy::ops {
 
@@ -11,5 +12,10 @@ void rmsnorm_working(const RmsNormArgs& args,
                      Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void rmsnorm_cpu(const RmsNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RmsNormArgs>> rmsnorm_table();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void rmsnorm_backward_ref(const RmsNormBackwardArgs& args, Stream& stream);
+void rmsnorm_backward_working(const RmsNormBackwardArgs& args, Stream& stream);
+std::span<const Impl<RmsNormBackwardArgs>> rmsnorm_backward_table();
 
 }  // namespace tachy::ops

@@ -3,6 +3,7 @@
 
 #include "ops/impl_table.h"
 #include "ops/rope/rope.h"
+#include "ops/rope/rope_backward.h"
 
 namespace tachy::ops {
 
@@ -11,5 +12,10 @@ void rope_working(const RopeArgs& args,
                   Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void rope_cpu(const RopeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RopeArgs>> rope_impls();
+
+// The backward pass has its definition only; it also takes float64 tensors.
+void rope_backward_ref(const RopeBackwardArgs& args, Stream& stream);
+void rope_backward_working(const RopeBackwardArgs& args, Stream& stream);
+std::span<const Impl<RopeBackwardArgs>> rope_backward_table();
 
 }  // namespace tachy::ops

@@ -1,0 +1,18 @@
+// Backward of y = act(x):  dx = dy · act'(x).
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct ActivationBackwardArgs {
+  Tensor x;   // f32 or f64, contiguous, any shape
+  Tensor dy;  // as x
+  Activation kind = Activation::silu;
+  Tensor dx;  // as x
+};
+
+void activation_backward(const ActivationBackwardArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

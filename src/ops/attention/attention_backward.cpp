@@ -1,0 +1,26 @@
+#include "ops/attention/attention_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+
+std::span<const Impl<AttentionBackwardArgs>> attention_backward_table() {
+  static constexpr Impl<AttentionBackwardArgs> table[] = {{"ref", nullptr, attention_backward_ref}};
+  return table;
+}
+
+void attention_backward(const AttentionBackwardArgs& a, Stream& stream) {
+  const char* op = "attention_backward";
+  const AttentionArgs& f = a.forward;
+  const DType dtype = real_dtype(op, "q", f.q);
+  check_attention(op, f, dtype);
+  require(!f.accumulate, "{}: expected a forward pass that did not accumulate", op);
+  require(f.lse.defined(), "{}: expected the forward pass's lse, got none", op);
+  const int64_t b = f.q.dim(0), lq = f.q.dim(1), h = f.q.dim(2), d = f.q.dim(3), lk = f.k.dim(1);
+  expect_real(op, "dout", a.dout, {b, lq, h, d}, dtype);
+  expect_real(op, "dq", a.dq, {b, lq, h, d}, dtype);
+  expect_real(op, "dk", a.dk, {b, lk, h, d}, dtype);
+  expect_real(op, "dv", a.dv, {b, lk, h, d}, dtype);
+  pick<AttentionBackwardArgs>(op, attention_backward_table(), a, stream).run(a, stream);
+}
+
+}  // namespace tachy::ops

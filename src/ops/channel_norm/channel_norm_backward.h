@@ -1,0 +1,22 @@
+// Backward of the VAE's norm, y = act(n · gamma) with n = x·f, f = √C / max(‖x‖₂, 1e-12):
+//   with s = dy · act'(n·gamma) and g = s · gamma:  dx = f·(g − n·mean(g·n)),  dgamma = Σ over positions of
+//   s·n
+// At a position below the clamp of the norm f is a constant and dx = f·g.
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct ChannelNormBackwardArgs {
+  Tensor x;      // [P, C] f32 or f64, contiguous
+  Tensor gamma;  // [C], all of one dtype
+  bool silu = true;
+  Tensor dy;      // [P, C], contiguous
+  Tensor dx;      // [P, C], contiguous
+  Tensor dgamma;  // optional [C]
+};
+
+void channel_norm_backward(const ChannelNormBackwardArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

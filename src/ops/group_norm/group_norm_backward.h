@@ -1,0 +1,26 @@
+// Backward of y = act(n · weight + bias), n = (x − mean)·r of a group:  with s = dy · act'(n·weight + bias)
+// and g = s · weight, means over the group's P·C/G values
+//   dx = r·(g − mean(g) − n·mean(g·n)),  dweight = Σ s·n,  dbias = Σ s  over samples and positions
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct GroupNormBackwardArgs {
+  Tensor x;  // [N, P, C] f32 or f64, contiguous
+  int groups = 32;
+  Tensor weight;  // optional [C], all of one dtype
+  Tensor bias;    // optional [C]
+  float eps = 1e-5f;
+  Activation act = Activation::none;
+  Tensor dy;       // [N, P, C], contiguous
+  Tensor dx;       // [N, P, C], contiguous
+  Tensor dweight;  // optional [C]
+  Tensor dbias;    // optional [C]
+};
+
+void group_norm_backward(const GroupNormBackwardArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,19 @@
+// Backward of rope: the rotation back, (a, b) → (a·cos + b·sin, b·cos − a·sin). The tables are constants.
+#pragma once
+
+#include "ops/rope/rope.h"
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct RopeBackwardArgs {
+  Tensor dy;   // [B, L, H, D] f32 or f64, inner dim contiguous
+  Tensor cos;  // [L, D/2], all of one dtype
+  Tensor sin;  // [L, D/2]
+  RopePairs pairs = RopePairs::adjacent;
+  Tensor dx;  // [B, L, H, D], inner dim contiguous
+};
+
+void rope_backward(const RopeBackwardArgs& args, Stream& stream);
+
+}  // namespace tachy::ops
