@@ -21,6 +21,7 @@
 #include "ops/layernorm_modulate/layernorm_modulate_cases.h"
 #include "ops/patchify/patchify_cases.h"
 #include "ops/qk_norm_rope/qk_norm_rope_cases.h"
+#include "ops/quantize/quantize_cases.h"
 #include "ops/reparameterize/reparameterize_cases.h"
 #include "ops/rmsnorm/rmsnorm_cases.h"
 #include "ops/rope/rope_cases.h"
@@ -35,12 +36,26 @@ using ops::OpCase;
 
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> all;
-  for (auto* list :
-       {ops::add_norm_cases, ops::group_norm_cases, ops::reparameterize_cases, ops::activation_cases,
-        ops::attention_cases, ops::channel_norm_cases, ops::conv2d_cases, ops::conv3d_cases,
-        ops::elementwise_cases, ops::embedding_cases, ops::gated_residual_cases, ops::gemm_cases,
-        ops::glu_cases, ops::layernorm_modulate_cases, ops::patchify_cases, ops::qk_norm_rope_cases,
-        ops::rmsnorm_cases, ops::rope_cases, ops::upsample_conv2d_cases})
+  for (auto* list : {ops::add_norm_cases,
+                     ops::group_norm_cases,
+                     ops::quantize_cases,
+                     ops::reparameterize_cases,
+                     ops::activation_cases,
+                     ops::attention_cases,
+                     ops::channel_norm_cases,
+                     ops::conv2d_cases,
+                     ops::conv3d_cases,
+                     ops::elementwise_cases,
+                     ops::embedding_cases,
+                     ops::gated_residual_cases,
+                     ops::gemm_cases,
+                     ops::glu_cases,
+                     ops::layernorm_modulate_cases,
+                     ops::patchify_cases,
+                     ops::qk_norm_rope_cases,
+                     ops::rmsnorm_cases,
+                     ops::rope_cases,
+                     ops::upsample_conv2d_cases})
     for (OpCase& op_case : list()) all.push_back(std::move(op_case));
   return all;
 }

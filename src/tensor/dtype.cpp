@@ -1,5 +1,7 @@
 #include "tensor/dtype.h"
 
+#include <algorithm>
+
 namespace tachy {
 
 int dtype_size(DType dtype) {
@@ -50,6 +52,35 @@ std::string_view dtype_name(DType dtype) {
 }
 
 bool is_float(DType dtype) { return dtype <= DType::f64; }
+
+namespace {
+
+// |v| in an 8-bit float with kMantissa bits whose smallest normal number is 2^kLowest; below it, multiples of
+// 2^(kLowest − kMantissa).
+template <int kMantissa, int kLowest>
+uint32_t f8_magnitude(uint32_t magnitude) {
+  constexpr uint32_t shift = 23 - kMantissa, first_normal = static_cast<uint32_t>(kLowest + 127) << 23;
+  if (magnitude < first_normal) {
+    const float unit = static_cast<float>(1u << (kMantissa - kLowest));
+    return static_cast<uint32_t>(std::nearbyint(std::bit_cast<float>(magnitude) * unit));
+  }
+  const uint32_t rounded = magnitude + ((1u << (shift - 1)) - 1) + ((magnitude >> shift) & 1u);
+  return (rounded >> shift) - (static_cast<uint32_t>(kLowest + 126) << kMantissa);
+}
+
+}  // namespace
+
+f8_e4m3_t to_f8_e4m3(float v) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v);
+  const uint32_t code = std::min(f8_magnitude<3, -6>(bits & 0x7fffffffu), 0x7fu);
+  return {static_cast<uint8_t>(((bits >> 24) & 0x80u) | code)};
+}
+
+f8_e5m2_t to_f8_e5m2(float v) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v), magnitude = bits & 0x7fffffffu;
+  const uint32_t code = magnitude > 0x7f800000u ? 0x7fu : std::min(f8_magnitude<2, -14>(magnitude), 0x7cu);
+  return {static_cast<uint8_t>(((bits >> 24) & 0x80u) | code)};
+}
 
 f16_t to_f16(float v) {
   const uint32_t bits = std::bit_cast<uint32_t>(v);

@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "ops/elementwise/elementwise_cpu.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cpu/simd_f8.h"
 #include "cpu/simd_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,44 +38,22 @@ void widen_bf16_range(const uint16_t* x, float* y, int64_t count) {
   });
 }
 
-// float32 of small floats whose sign is bit kSign and whose magnitude, shifted left by kShift, lines up with
-// float32's fields; kRebase is the difference of the exponent biases. Subnormals are read as 1.m · 2^e − 2^e:
-// exact, and never a float32 subnormal, which processors treat slowly.
-template <int kSign, int kShift, int kRebase, class D, class DU = hn::RebindToUnsigned<D>>
-HWY_INLINE hn::Vec<D> widen_bits(D d, hn::Vec<DU> bits, uint32_t first_special, uint32_t special_or) {
-  const DU du;
-  const hn::RebindToSigned<D> di;
-  const auto magnitude = hn::ShiftLeft<kShift>(hn::And(bits, hn::Set(du, (1u << kSign) - 1)));
-  const auto sign = hn::ShiftLeft<31 - kSign>(hn::And(bits, hn::Set(du, 1u << kSign)));
-  const auto normal = hn::Add(magnitude, hn::Set(du, static_cast<uint32_t>(kRebase) << 23));
-  const auto lowest = hn::Set(du, static_cast<uint32_t>(kRebase + 1) << 23);
-  const auto small = hn::Sub(hn::BitCast(d, hn::Add(magnitude, lowest)), hn::BitCast(d, lowest));
-  const auto is_small = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, 1 << 23));
-  const auto is_special =
-      hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<int32_t>(first_special - 1)));
-  auto wide = hn::IfThenElse(is_small, hn::BitCast(di, small), hn::BitCast(di, normal));
-  wide = hn::IfThenElse(is_special, hn::BitCast(di, hn::Or(magnitude, hn::Set(du, special_or))), wide);
-  return hn::BitCast(d, hn::Or(hn::BitCast(du, wide), sign));
-}
-
 void widen_f16_range(const uint16_t* x, float* y, int64_t count) {
   simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToUnsigned<decltype(d)> du;
     const hn::Rebind<uint16_t, decltype(d)> half;
     const auto bits = hn::PromoteTo(du, hn::LoadU(half, x + i));
-    hn::StoreU(widen_bits<15, 13, 112>(d, bits, 31u << 23, 0x7f800000u), d,
+    hn::StoreU(simd::widen_bits<15, 13, 112>(d, bits, 31u << 23, 0x7f800000u), d,
                y + i);  // Inf and NaN keep their payload
   });
 }
 
-// e5m2 is the upper byte of f16; e4m3 has one NaN a sign and no infinities.
 void widen_f8_range(const uint8_t* x, float* y, int64_t count, bool e5m2) {
   simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToUnsigned<decltype(d)> du;
     const hn::Rebind<uint8_t, decltype(d)> byte;
     const auto bits = hn::PromoteTo(du, hn::LoadU(byte, x + i));
-    const auto wide = e5m2 ? widen_bits<15, 13, 112>(d, hn::ShiftLeft<8>(bits), 31u << 23, 0x7f800000u)
-                           : widen_bits<7, 20, 120>(d, bits, 127u << 20, 0x7fc00000u);
+    const auto wide = e5m2 ? simd::widen_e5m2(d, bits) : simd::widen_e4m3(d, bits);
     hn::StoreU(wide, d, y + i);
   });
 }

@@ -1,0 +1,158 @@
+// amax as the largest bit pattern of |x|: exact in any order, and a NaN, whose pattern is above infinity's,
+// wins. Where a block lies in one row, a tile of rows is measured and written while it is in cache. Blocks of
+// several rows are measured by tiles of rows first (a partial amax for each strip), then merged, then
+// written.
+#include <bit>
+#include <cmath>
+
+#include "ops/op_helpers.h"
+#include "ops/quantize/quantize_impl.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/quantize/quantize_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_f8.h"
+#include "cpu/simd_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+// The bits of max(|x|, NaN above all) of a part of a row.
+int32_t quantize_amax(const float* x, int64_t count) {
+  const hn::ScalableTag<int32_t> full;
+  auto most = hn::Zero(full);
+  int32_t last = 0;
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto magnitude = hn::And(hn::BitCast(di, hn::LoadU(d, x + i)), hn::Set(di, 0x7fffffff));
+    if constexpr (hn::MaxLanes(di) == hn::MaxLanes(full))
+      most = hn::Max(most, magnitude);
+    else
+      last = std::max(last, hn::GetLane(magnitude));
+  });
+  return std::max(last, hn::GetLane(hn::MaxOfLanes(full, most)));
+}
+
+void quantize_part(const float* x, int64_t count, float scale, DType dtype, uint8_t* q) {
+  const float top = quant_top(dtype);
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::Rebind<uint8_t, decltype(d)> du8;
+    const hn::Rebind<int8_t, decltype(d)> di8;
+    auto v = hn::Div(hn::LoadU(d, x + i), hn::Set(d, scale));
+    const auto is_number = hn::Eq(v, v);
+    const auto inside = hn::Max(hn::Set(d, -top), hn::Min(hn::Set(d, top), v));
+    v = hn::IfThenElse(is_number, inside, v);
+    if (dtype == DType::i8)
+      hn::StoreU(hn::DemoteTo(di8, hn::NearestInt(hn::IfThenElseZero(is_number, v))), di8,
+                 reinterpret_cast<int8_t*>(q) + i);
+    else if (dtype == DType::f8_e4m3)
+      hn::StoreU(hn::DemoteTo(du8, simd::narrow_f8<3, -6>(d, v)), du8, q + i);
+    else
+      hn::StoreU(hn::DemoteTo(du8, simd::narrow_f8<2, -14>(d, v)), du8, q + i);
+  });
+}
+
+void dequantize_part(const uint8_t* q, int64_t count, float scale, DType dtype, float* y) {
+  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const hn::RebindToSigned<decltype(d)> di;
+    const hn::Rebind<uint8_t, decltype(d)> du8;
+    const hn::Rebind<int8_t, decltype(d)> di8;
+    auto v = hn::Zero(d);
+    if (dtype == DType::i8)
+      v = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(di8, reinterpret_cast<const int8_t*>(q) + i)));
+    else if (dtype == DType::f8_e4m3)
+      v = simd::widen_e4m3(d, hn::PromoteTo(du, hn::LoadU(du8, q + i)));
+    else
+      v = simd::widen_e5m2(d, hn::PromoteTo(du, hn::LoadU(du8, q + i)));
+    hn::StoreU(hn::Mul(v, hn::Set(d, scale)), d, y + i);
+  });
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(quantize_amax);
+HWY_EXPORT(quantize_part);
+HWY_EXPORT(dequantize_part);
+
+namespace {
+
+// body(first column, count, strip) for each strip of a row.
+template <class Body>
+void for_strips(const QuantGrid& grid, Body&& body) {
+  for (int64_t s = 0; s < grid.strips; ++s) {
+    const int64_t first = s * grid.block_columns;
+    body(first, std::min(grid.block_columns, grid.columns - first), s);
+  }
+}
+
+// Fills a.scale for blocks of several rows. partial: one value a tile and strip.
+void measure_blocks(const QuantizeArgs& a, const QuantGrid& grid, int64_t tile_rows, int64_t tiles,
+                    int32_t* partial, Stream& stream) {
+  parallel_ranges(stream, grid.bands * tiles, 1, [&](int64_t t, int64_t, int) {
+    const int64_t band = t / tiles * grid.block_rows, begin = band + t % tiles * tile_rows;
+    const int64_t end = std::min({grid.rows, band + grid.block_rows, begin + tile_rows});
+    for_strips(grid, [&](int64_t first, int64_t count, int64_t s) {
+      int32_t most = 0;
+      for (int64_t i = begin; i < end; ++i)
+        most = std::max(most, HWY_DYNAMIC_DISPATCH(quantize_amax)(row_ptr(a.x, i) + first, count));
+      partial[t * grid.strips + s] = most;
+    });
+  });
+  for (int64_t b = 0; b < grid.bands * grid.strips; ++b) {
+    int32_t most = 0;
+    for (int64_t t = 0; t < tiles; ++t)
+      most = std::max(most, partial[(b / grid.strips * tiles + t) * grid.strips + b % grid.strips]);
+    a.scale.as<float>()[b] = quant_scale(std::bit_cast<float>(most), a.q.dtype);
+  }
+}
+
+}  // namespace
+
+void quantize_cpu(const QuantizeArgs& a, Stream& stream) {
+  const QuantGrid grid(a.x, a.block);
+  const bool row_blocks = grid.block_rows == 1 && !a.given_scale;
+  const bool measured = !row_blocks && !a.given_scale;
+  const int64_t tile_rows = std::min(grid.block_rows, rows_per_tile(grid.columns));
+  const int64_t tiles = (grid.block_rows + tile_rows - 1) / tile_rows;
+  ArenaScope scope(*stream.arena);
+  int32_t* partial = nullptr;
+  if (measured)
+    partial = static_cast<int32_t*>(
+        stream.arena->bytes(static_cast<size_t>(grid.bands * tiles * grid.strips) * sizeof(int32_t)));
+  if (stream.measuring()) return;
+  if (measured) measure_blocks(a, grid, tile_rows, tiles, partial, stream);
+  parallel_ranges(stream, grid.rows, rows_per_tile(grid.columns), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for_strips(grid, [&](int64_t first, int64_t count, int64_t s) {
+        const float* x = row_ptr(a.x, i) + first;
+        float& scale = a.scale.as<float>()[i / grid.block_rows * grid.strips + s];
+        if (row_blocks)
+          scale = quant_scale(std::bit_cast<float>(HWY_DYNAMIC_DISPATCH(quantize_amax)(x, count)), a.q.dtype);
+        HWY_DYNAMIC_DISPATCH(quantize_part)
+        (x, count, scale, a.q.dtype, row_of<uint8_t>(a.q, i) + first);
+      });
+  });
+}
+
+void dequantize_cpu(const DequantizeArgs& a, Stream& stream) {
+  const QuantGrid grid(a.y, a.block);
+  parallel_ranges(stream, grid.rows, rows_per_tile(grid.columns), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for_strips(grid, [&](int64_t first, int64_t count, int64_t s) {
+        const float scale = a.scale.as<float>()[i / grid.block_rows * grid.strips + s];
+        HWY_DYNAMIC_DISPATCH(dequantize_part)
+        (row_of<uint8_t>(a.q, i) + first, count, scale, a.q.dtype, row_of<float>(a.y, i) + first);
+      });
+  });
+}
+
+}  // namespace tachy::ops
+#endif
