@@ -6,6 +6,25 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_activation_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t n, Activation act) {
+    cases.push_back(
+        {"activation_backward", fmt::format("{}-act{}", n, static_cast<int>(act)), kind, 12.0 * n, 40.0 * n,
+         [=](CaseMemory& memory) {
+           ActivationBackwardArgs args{
+               .x = memory.normal({n}, 3), .dy = memory.normal({n}), .kind = act, .dx = memory.output({n})};
+           return bind_op("activation_backward", activation_backward, activation_backward_table(),
+                          activation_backward_working, args, {args.dx});
+         }});
+  };
+  for (const Activation act :
+       {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::mish}) {
+    add(CaseKind::tiny, 16, act);
+    add(CaseKind::odd, 9001, act);
+  }
+}
+
 inline std::vector<OpCase> activation_cases() {
   std::vector<OpCase> cases;
   static constexpr const char* names[] = {"none", "silu", "gelu_tanh", "gelu_erf", "mish"};
@@ -24,6 +43,7 @@ inline std::vector<OpCase> activation_cases() {
     add(CaseKind::odd, 1001, act, 0.01f);  // small results keep their accuracy
     if (act != Activation::none) add(CaseKind::real, 16 << 20, act, 2);
   }
+  add_activation_backward_cases(cases);
   return cases;
 }
 

@@ -14,6 +14,27 @@ struct AddNormCase {
   float offset = 0;  // mean of x, to provoke cancellation
 };
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_add_norm_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, NormKind norm, bool dsum) {
+    cases.push_back(
+        {"add_norm_backward",
+         fmt::format("{}x{}-{}{}", m, c, norm == NormKind::rms ? "rms" : "layer", dsum ? "-dsum" : ""), kind,
+         16.0 * m * c, 12.0 * m * c, [=](CaseMemory& memory) {
+           AddNormBackwardArgs args{.sum = memory.normal({m, c}), .kind = norm, .weight = memory.normal({c})};
+           args.dy = memory.normal({m, c});
+           if (dsum) args.dsum = memory.normal({m, c});
+           args.dx = memory.output({m, c}), args.dweight = memory.output({c}),
+           args.dbias = memory.output({c});
+           return bind_op("add_norm_backward", add_norm_backward, add_norm_backward_table(),
+                          add_norm_backward_working, args, {args.dx, args.dweight, args.dbias});
+         }});
+  };
+  add(CaseKind::tiny, 3, 16, NormKind::layer, true);
+  add(CaseKind::odd, 37, 333, NormKind::rms, true);
+  add(CaseKind::odd, 5, 77, NormKind::layer, false);
+}
+
 inline std::vector<OpCase> add_norm_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, AddNormCase s) {
@@ -47,6 +68,7 @@ inline std::vector<OpCase> add_norm_cases() {
     add(CaseKind::odd, {.m = 7, .c = 131, .kind = kind, .bias = bias, .sum = false, .offset = 100});
     add(CaseKind::real, {.m = 3276, .c = 5120, .kind = kind, .bias = bias});
   }
+  add_add_norm_backward_cases(cases);
   return cases;
 }
 

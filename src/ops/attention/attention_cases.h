@@ -17,6 +17,34 @@ struct AttentionCase {
   int64_t offset = 0;  // causal_offset
 };
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, AttentionCase s) {
+    cases.push_back(
+        {"attention_backward",
+         fmt::format("{}x{}x{}x{}x{}{}{}", s.b, s.lq, s.lk, s.h, s.d, s.bias ? "-bias" : "",
+                     s.causal ? "-causal" : ""),
+         kind, 16.0 * s.b * s.h * (s.lq + s.lk) * s.d, 14.0 * s.b * s.h * s.lq * s.lk * s.d,
+         [=](CaseMemory& memory) {
+           AttentionArgs f{.scale = 1.0f / std::sqrt(static_cast<float>(s.d)),
+                           .causal = s.causal,
+                           .causal_offset = s.offset};
+           f.q = memory.normal({s.b, s.lq, s.h, s.d}), f.k = memory.normal({s.b, s.lk, s.h, s.d});
+           f.v = memory.normal({s.b, s.lk, s.h, s.d}), f.out = memory.normal({s.b, s.lq, s.h, s.d});
+           f.lse = memory.normal({s.b, s.h, s.lq}, 0.1f, 3);
+           if (s.bias) f.bias = memory.normal({s.h, s.lq, s.lk});
+           AttentionBackwardArgs args{.forward = f, .dout = memory.normal({s.b, s.lq, s.h, s.d})};
+           args.dq = memory.output({s.b, s.lq, s.h, s.d});
+           args.dk = memory.output({s.b, s.lk, s.h, s.d}), args.dv = memory.output({s.b, s.lk, s.h, s.d});
+           return bind_op("attention_backward", attention_backward, attention_backward_table(),
+                          attention_backward_working, args, {args.dq, args.dk, args.dv});
+         }});
+  };
+  add(CaseKind::tiny, {.b = 1, .lq = 3, .lk = 4, .h = 2, .d = 8});
+  add(CaseKind::odd, {.b = 2, .lq = 19, .lk = 33, .h = 3, .d = 20, .bias = true});
+  add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 37, .h = 1, .d = 30, .causal = true, .offset = -3});
+}
+
 inline std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, AttentionCase s) {
@@ -94,6 +122,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::real, {1, 1560, 1560, 12, 128});
   add(CaseKind::real, {1, 1560, 512, 12, 128});
   add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480
+  add_attention_backward_cases(cases);
   return cases;
 }
 

@@ -6,6 +6,25 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_glu_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, Activation act) {
+    cases.push_back({"glu_backward", fmt::format("{}x{}-act{}", m, c, static_cast<int>(act)), kind,
+                     20.0 * m * c, 60.0 * m * c, [=](CaseMemory& memory) {
+                       const Tensor both = memory.normal({m, 2 * c}), grad = memory.output({m, 2 * c});
+                       GluBackwardArgs args{.a = both.slice(1, 0, c),
+                                            .b = both.slice(1, c, 2 * c),
+                                            .dy = memory.normal({m, c}),
+                                            .kind = act};
+                       args.da = grad.slice(1, 0, c), args.db = grad.slice(1, c, 2 * c);
+                       return bind_op("glu_backward", glu_backward, glu_backward_table(),
+                                      glu_backward_working, args, {args.da, args.db});
+                     }});
+  };
+  add(CaseKind::tiny, 2, 16, Activation::silu);
+  add(CaseKind::odd, 37, 333, Activation::gelu_tanh);
+}
+
 inline std::vector<OpCase> glu_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, Activation act, bool halves) {
@@ -28,6 +47,7 @@ inline std::vector<OpCase> glu_cases() {
   add(CaseKind::odd, 3, 33, Activation::gelu_erf, false);
   add(CaseKind::real, 512, 10240, Activation::gelu_tanh, false);  // umT5-XXL, a prompt
   add(CaseKind::real, 512, 11008, Activation::silu, true);        // SwiGLU of a 7B language model
+  add_glu_backward_cases(cases);
   return cases;
 }
 

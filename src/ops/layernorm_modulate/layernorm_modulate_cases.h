@@ -6,6 +6,36 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool affine, int64_t rows) {
+    cases.push_back({"layernorm_modulate_backward",
+                     fmt::format("{}x{}{}-rows{}", m, c, affine ? "-affine" : "", rows), kind, 12.0 * m * c,
+                     16.0 * m * c, [=](CaseMemory& memory) {
+                       LayerNormModulateBackwardArgs args{.x = memory.normal({m, c})};
+                       std::vector<Tensor> outputs;
+                       if (affine) {
+                         args.weight = memory.normal({c}), args.bias = memory.normal({c});
+                         outputs = {args.dweight = memory.output({c}), args.dbias = memory.output({c})};
+                       }
+                       if (rows) {
+                         args.scale = memory.normal({rows, c});
+                         outputs.push_back(args.dscale = memory.output({rows, c}));
+                         outputs.push_back(args.dshift = memory.output({rows, c}));
+                       }
+                       if (rows > 1) args.row = memory.rows(m, rows);
+                       args.dy = memory.normal({m, c});
+                       outputs.push_back(args.dx = memory.output({m, c}));
+                       return bind_op("layernorm_modulate_backward", layernorm_modulate_backward,
+                                      layernorm_modulate_backward_table(),
+                                      layernorm_modulate_backward_working, args, outputs);
+                     }});
+  };
+  add(CaseKind::tiny, 3, 16, true, 2);
+  add(CaseKind::odd, 37, 333, true, 5);
+  add(CaseKind::odd, 5, 77, false, 0);
+}
+
 inline std::vector<OpCase> layernorm_modulate_cases() {
   std::vector<OpCase> cases;
   // rows: how many rows of scale and shift (0: none); offset: mean of x, to provoke cancellation.
@@ -33,6 +63,7 @@ inline std::vector<OpCase> layernorm_modulate_cases() {
   add(CaseKind::odd, 19, 1001, false, 4, 0, 100);
   add(CaseKind::odd, 7, 131, false, 0, 5, 0);
   add(CaseKind::real, 3276, 5120, false, 1, 0, 0);
+  add_layernorm_modulate_backward_cases(cases);
   return cases;
 }
 

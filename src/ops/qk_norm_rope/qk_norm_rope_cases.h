@@ -6,6 +6,27 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d, bool rope) {
+    cases.push_back(
+        {"qk_norm_rope_backward", fmt::format("{}x{}x{}x{}{}", b, l, heads, d, rope ? "-rope" : ""), kind,
+         12.0 * b * l * heads * d, 12.0 * b * l * heads * d, [=](CaseMemory& memory) {
+           const int64_t c = heads * d;
+           QkNormRopeBackwardArgs args{
+               .x = memory.normal({b, l, c}), .weight = memory.normal({c}), .heads = heads};
+           if (rope) args.cos = memory.normal({l, d / 2}), args.sin = memory.normal({l, d / 2});
+           args.dy = memory.normal({b, l, c});
+           args.dx = memory.output({b, l, c}), args.dweight = memory.output({c});
+           return bind_op("qk_norm_rope_backward", qk_norm_rope_backward, qk_norm_rope_backward_table(),
+                          qk_norm_rope_backward_working, args, {args.dx, args.dweight});
+         }});
+  };
+  add(CaseKind::tiny, 1, 3, 2, 8, true);
+  add(CaseKind::odd, 2, 17, 3, 34, true);
+  add(CaseKind::odd, 1, 9, 5, 22, false);
+}
+
 inline std::vector<OpCase> qk_norm_rope_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d, bool tables, bool weight,
@@ -28,6 +49,7 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
   add(CaseKind::odd, 1, 7, 5, 50, true, false, 0);
   add(CaseKind::odd, 2, 3, 1, 77, false, true, 1);
   add(CaseKind::real, 1, 3276, 40, 128, true, true, 0);
+  add_qk_norm_rope_backward_cases(cases);
   return cases;
 }
 

@@ -6,6 +6,25 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_reparameterize_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t m, int64_t p, bool factor) {
+    cases.push_back({"reparameterize_backward", fmt::format("{}x{}{}", m, p, factor ? "-factor" : ""), kind,
+                     20.0 * m * p, 20.0 * m * p, [=](CaseMemory& memory) {
+                       ReparameterizeBackwardArgs args{.logvar = memory.normal({m, p}, 15),
+                                                       .noise = memory.normal({m, p})};
+                       if (factor) args.factor = memory.normal({m});
+                       args.dz = memory.normal({m, p});
+                       args.dmean = memory.output({m, p}), args.dlogvar = memory.output({m, p});
+                       return bind_op("reparameterize_backward", reparameterize_backward,
+                                      reparameterize_backward_table(), reparameterize_backward_working, args,
+                                      {args.dmean, args.dlogvar});
+                     }});
+  };
+  add(CaseKind::tiny, 3, 16, true);
+  add(CaseKind::odd, 37, 333, false);
+}
+
 inline std::vector<OpCase> reparameterize_cases() {
   std::vector<OpCase> cases;
   // scale: of the log variances, so that some are clamped at both ends
@@ -34,6 +53,7 @@ inline std::vector<OpCase> reparameterize_cases() {
   add(CaseKind::odd, 137, 48, false, 20, true);
   add(CaseKind::odd, 9, 77, false, 3, false);
   add(CaseKind::real, 16, 21 * 60 * 104, true, 3, false);  // 81 frames of 480p
+  add_reparameterize_backward_cases(cases);
   return cases;
 }
 

@@ -6,6 +6,27 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad) {
+    cases.push_back({"rmsnorm_backward",
+                     fmt::format("{}x{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : ""), kind,
+                     12.0 * m * c, 10.0 * m * c, [=](CaseMemory& memory) {
+                       RmsNormBackwardArgs args{.x = memory.normal({m, c + pad}).slice(1, 0, c)};
+                       args.dy = memory.normal({m, c + pad}).slice(1, pad, c + pad);
+                       if (weight) args.weight = memory.normal({c});
+                       args.dx = memory.output({m, c + pad}).slice(1, 0, c);
+                       std::vector<Tensor> outputs{args.dx};
+                       if (weight) outputs.push_back(args.dweight = memory.output({c}));
+                       return bind_op("rmsnorm_backward", rmsnorm_backward, rmsnorm_backward_table(),
+                                      rmsnorm_backward_working, args, outputs);
+                     }});
+  };
+  add(CaseKind::tiny, 3, 16, true, 0);
+  add(CaseKind::odd, 37, 333, true, 3);
+  add(CaseKind::odd, 5, 77, false, 0);
+}
+
 inline std::vector<OpCase> rmsnorm_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad) {
@@ -22,6 +43,7 @@ inline std::vector<OpCase> rmsnorm_cases() {
   add(CaseKind::odd, 5, 77, true, 3);
   add(CaseKind::odd, 37, 1001, false, 1);
   add(CaseKind::real, 3276, 5120, true, 0);  // a tenth of 480p, 14B
+  add_rmsnorm_backward_cases(cases);
   return cases;
 }
 

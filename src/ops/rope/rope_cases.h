@@ -6,6 +6,27 @@
 
 namespace tachy::ops {
 
+// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
+inline void add_rope_backward_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t b, int64_t l, int64_t h, int64_t d, RopePairs pairs) {
+    cases.push_back({"rope_backward",
+                     fmt::format("{}x{}x{}x{}{}", b, l, h, d, pairs == RopePairs::halves ? "-halves" : ""),
+                     kind, 8.0 * b * l * h * d, 3.0 * b * l * h * d, [=](CaseMemory& memory) {
+                       RopeBackwardArgs args{.dy = memory.normal({b, l, h, d}),
+                                             .cos = memory.normal({l, d / 2}),
+                                             .sin = memory.normal({l, d / 2}),
+                                             .pairs = pairs};
+                       rope_table_1d(l, d, 10000.0, args.cos, args.sin);
+                       args.dx = memory.output({b, l, h, d});
+                       return bind_op("rope_backward", rope_backward, rope_backward_table(),
+                                      rope_backward_working, args, {args.dx});
+                     }});
+  };
+  add(CaseKind::tiny, 1, 3, 2, 8, RopePairs::adjacent);
+  add(CaseKind::odd, 2, 37, 3, 70, RopePairs::adjacent);
+  add(CaseKind::odd, 2, 37, 3, 70, RopePairs::halves);
+}
+
 inline std::vector<OpCase> rope_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t b, int64_t frames, int64_t rows, int64_t columns, int64_t h,
@@ -34,6 +55,7 @@ inline std::vector<OpCase> rope_cases() {
   add(CaseKind::odd, 1, 7, 5, 1, 3, 74, 3, RopePairs::halves);
   add(CaseKind::real, 1, 3, 30, 52, 12, 128, 0);
   add(CaseKind::real, 1, 4096, 1, 1, 32, 128, 0, RopePairs::halves);  // a language model's queries
+  add_rope_backward_cases(cases);
   return cases;
 }
 
