@@ -35,7 +35,9 @@ DIT = dict(patch_size=(1, 2, 2), num_attention_heads=3, attention_head_dim=128, 
 
 
 # ------------------------------------------------------------------------------------------- data
-SIZES = [4] + [8, 9, 8] + [9, 10, 9] + [8, 3]  # classes per question; the second object may be absent, place and time unsaid
+OWN = [8, 9, 8]       # colours, shapes, motions
+PAIR, PASS = 2, 3     # of the four layouts
+SIZES = [4] + OWN + [9, 10, 9] + [8, 3]  # classes per question; the second object may be absent, place and time unsaid
 
 
 def answers(s):
@@ -48,29 +50,36 @@ def answers(s):
             world.BACKGROUNDS.index(s.background) if s.said["background"] else 7, world.TIMES.index(s.time) if s.said["time"] else 2]
 
 
+def clause_owner(order, spans, offsets):
+    """For each token (character offsets) the object whose clause it lies in: 1 or 2 in the order of `answers`, 0 for none."""
+    return [next((1 + order.index(k) for k, (a, b) in enumerate(spans) if a < end <= b), 0) for _, end in offsets]
+
+
 def _bank_part(job):
     seed, n, model = job
     from tokenizers import Tokenizer
     tok = Tokenizer.from_file(os.path.join(model, "tokenizer", "tokenizer.json"))
     rng = np.random.default_rng(seed)
     scenes = [world.sample_scene(rng, mix=(0.16, 0.06, 0.48, 0.3)) for _ in range(n)]  # two objects are far harder
-    ids = np.zeros((n, WORDINGS, MAX_TOKENS), np.int16)
+    ids, owner = np.zeros((n, WORDINGS, MAX_TOKENS), np.int16), np.zeros((n, WORDINGS, MAX_TOKENS), np.int8)
     for i, s in enumerate(scenes):
+        order = [1, 0] if s.layout == "pass" and s.objects[0].motion == "left" else [0, 1]
         for j in range(WORDINGS):
-            t = tok.encode(world.caption(s, rng)).ids
-            ids[i, j, :len(t)] = t
-    return world.pack(scenes), ids, np.array([answers(s) for s in scenes], np.int8)
+            text, spans = world.caption(s, rng, clauses=True)
+            t = tok.encode(text)
+            ids[i, j, :len(t.ids)], owner[i, j, :len(t.ids)] = t.ids, clause_owner(order, spans, t.offsets)
+    return world.pack(scenes), ids, owner, np.array([answers(s) for s in scenes], np.int8)
 
 
 def make_bank(path, scenes, model):
-    """Writes packed scenes [n, ...], token ids [n, WORDINGS, MAX_TOKENS] and answers [n, len(SIZES)] of n training scenes."""
+    """Writes packed scenes [n, ...], token ids and their clauses' owners [n, WORDINGS, MAX_TOKENS] and answers [n, len(SIZES)] of n training scenes."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     part = 500
     jobs = [(50000 + i, min(part, scenes - i * part), model) for i in range(-(-scenes // part))]
     with multiprocessing.get_context("spawn").Pool(min(len(jobs), max(1, (os.cpu_count() or 2) // 2))) as pool:
         parts = pool.map(_bank_part, jobs, chunksize=1)
     tmp = path + ".tmp.npz"
-    np.savez(tmp, **{k: np.concatenate([p[j] for p in parts]) for j, k in enumerate(("packed", "ids", "answers"))})
+    np.savez(tmp, **{k: np.concatenate([p[j] for p in parts]) for j, k in enumerate(("packed", "ids", "owner", "answers"))})
     os.replace(tmp, path)
 
 
@@ -163,8 +172,11 @@ def _block(m, h, ctx, bias, mod, rope):
     return h + m.ffn.net[2](m.ffn.net[0](u)).float() * g2
 
 
-def denoise(m, x, t, ctx, bias):
-    """Velocity [B, 16, T, H, W] of noisy latents x at times t [B] (0..1000), context rows ctx [B, R, text_dim] with score biases [B, R]."""
+def denoise(m, x, t, ctx, bias, states=None):
+    """Velocity [B, 16, T, H, W] of noisy latents x at times t [B] (0..1000), context rows ctx [B, R, text_dim] with score biases [B, R].
+
+    `states`, a list, receives the hidden states [B, tokens, d] behind every block.
+    """
     b, _, f, hh, ww = x.shape
     i = torch.arange(128, device=x.device)
     swap = (i[:, None] == (i ^ 1)[None]) * torch.where(i % 2 == 1, 1.0, -1.0)
@@ -179,6 +191,8 @@ def denoise(m, x, t, ctx, bias):
     ctx = c.text_embedder.linear_2(F.gelu(c.text_embedder.linear_1(ctx), approximate="tanh"))
     for layer in m.blocks:
         h = _block(layer, h, ctx, bias, mod, rope)
+        if states is not None:
+            states.append(h)
     shift, scale = (m.scale_shift_table + e[:, None]).chunk(2, 1)
     y = m.proj_out(F.layer_norm(h, h.shape[-1:], eps=1e-6) * (1 + scale) + shift)
     return y.view(b, f, hh // 2, ww // 2, 2, 2, -1).permute(0, 6, 1, 2, 4, 3, 5).reshape(b, -1, f, hh, ww).float()
@@ -193,12 +207,47 @@ def context(te, ids):
     return rows, torch.cat([bias, torch.log((CONTEXT - n).float())], 1)
 
 
-def loss_of(te, dit, tokens, x0, noise, s, where):
-    """Mean squared error of the velocity for clean latents x0 at noise levels s [B]; four times the weight `where` objects are."""
+class Hints(torch.nn.Module):
+    """Linear heads on the denoiser's hidden states during training, thrown away afterwards.
+
+    Wan's only notion of place is relative (rope), so from noise alone a token learns where it is only if that pays: the time and
+    the height did (backgrounds have an up and a down), left and right did not, and two objects side by side got mixed. One head
+    asks each token behind the second block for its (t, y, x); the other, behind the third, for colour, shape and motion of the
+    object that its half of the screen shows.
+    """
+
+    def __init__(self, d=DIT["num_attention_heads"] * DIT["attention_head_dim"]):
+        super().__init__()
+        self.place, self.own = torch.nn.Linear(d, 3), torch.nn.Linear(d, sum(OWN))
+
+    def forward(self, states, shape, want, said):
+        """(loss, place error, share of right answers); shape (T, H, W) in tokens, want [B, len(SIZES)] answers, said [B] not empty."""
+        f, hh, ww = shape
+        dev = want.device
+        grid = torch.stack(torch.meshgrid(*(torch.linspace(-1, 1, n, device=dev) for n in shape), indexing="ij"), -1).view(-1, 3)
+        ln = lambda h: F.layer_norm(h, h.shape[-1:])
+        place = (self.place(ln(states[1])).float() - grid).square().mean()
+        y, x = grid[:, 1] > 0, grid[:, 2] > 0
+        layout = want[:, :1]
+        second = ((layout == PAIR) & x[None]) | ((layout == PASS) & y[None])                     # [B, tokens]
+        target = torch.where(second[..., None], want[:, None, 4:7], want[:, None, 1:4])
+        target = torch.where(said[:, None, None], target, -100)
+        parts = self.own(ln(states[2])).float().split(OWN, 2)
+        own = sum(F.cross_entropy(p.flatten(0, 1), target[..., k].flatten()) for k, p in enumerate(parts)) / len(OWN)
+        right = sum((p.argmax(2) == target[..., k]).sum() for k, p in enumerate(parts)) / (len(OWN) * f * hh * ww * said.sum())
+        return 0.1 * place + 0.1 * own, place.detach(), right
+
+
+def loss_of(te, dit, hints, tokens, x0, noise, s, where, want):
+    """Mean squared error of the velocity for clean latents x0 at noise levels s [B], four times the weight `where` objects are; and
+    the hints' loss. Returns (sum, what to report [3]: velocity error, place error, share of right answers)."""
     rows, bias = context(te, tokens)
-    w = s.view(-1, 1, 1, 1, 1)
-    e = denoise(dit, (1 - w) * x0 + w * noise, 1000 * s, rows, bias) - (noise - x0)
-    return ((1 + 3 * where) * e * e).mean()
+    w, states = s.view(-1, 1, 1, 1, 1), []
+    e = denoise(dit, (1 - w) * x0 + w * noise, 1000 * s, rows, bias, states) - (noise - x0)
+    velocity = ((1 + 3 * where) * e * e).mean()
+    _, _, f, hh, ww = x0.shape
+    extra, place, right = hints(states, (f, hh // 2, ww // 2), want, tokens[:, 1] != 0)
+    return velocity + extra, torch.stack([velocity.detach(), place, right])
 
 
 # ------------------------------------------------------------------------------------------- training
@@ -238,15 +287,15 @@ def train(args):
     clock = Clock(team, args.minutes, args.max_steps)
     torch.manual_seed(2)
     te, dit = build(args.resume)
-    te, dit = te.to(team.device), dit.to(team.device)
+    te, dit, hints = te.to(team.device), dit.to(team.device), Hints().to(team.device)
     torch.manual_seed(200 + team.rank)
-    flat = Flat(team, [te, dit], betas=(0.9, 0.99))
+    flat = Flat(team, [te, dit, hints], betas=(0.9, 0.99))
     team.log(f"text encoder {sum(p.numel() for p in te.parameters()) / 1e6:.2f} M, denoiser {sum(p.numel() for p in dit.parameters()) / 1e6:.2f} M parameters")
 
     while not os.path.exists(args.bank):
         time.sleep(1)
     bank = np.load(args.bank)
-    packed, ids = (torch.from_numpy(bank[k][team.rank::team.size].copy()) for k in ("packed", "ids"))
+    packed, ids, want = (torch.from_numpy(bank[k][team.rank::team.size].copy()) for k in ("packed", "ids", "answers"))
     net = video.build(os.path.join(args.model, "vae")).to(team.device)
     latents, stats, where = encode_bank(team, net, packed, min(args.encode_batch, len(packed)))
     del net
@@ -261,7 +310,7 @@ def train(args):
     mean, std = ((torch.round(t * 1e5) / 1e5).float().view(1, -1, 1, 1, 1) for t in (mean, std))
     for i in range(0, len(latents), 2048):
         latents[i:i + 2048] = ((latents[i:i + 2048].float() - mean) / std).bfloat16()
-    ids = ids[:len(latents)].to(team.device)
+    ids, want = (t[:len(latents)].to(team.device) for t in (ids, want))
     if args.text:  # prepared by text.py in the meantime
         while not os.path.exists(args.text):
             time.sleep(0.5)
@@ -276,12 +325,12 @@ def train(args):
 
     def save():
         if team.rank == 0:
-            t, d = flat.averaged([te, dit])
+            t, d = flat.averaged([te, dit])  # the hints stay behind
             t.save_pretrained(os.path.join(args.model, "text_encoder"))
             d.save_pretrained(os.path.join(args.model, "transformer"))
             assemble(args.model, args.steps, args.guidance)
 
-    step, mark, total, saved = 0, time.time(), torch.zeros((), device=dev), time.time()
+    step, mark, total, saved = 0, time.time(), torch.zeros(3, device=dev), time.time()
     began = time.time()
     while clock.tick(step):
         i = torch.randint(len(latents), (b,), device=dev)
@@ -291,13 +340,14 @@ def train(args):
         noise = torch.randn_like(x0)
         u = torch.where(torch.rand(b, device=dev) < 0.15, torch.rand(b, device=dev), torch.sigmoid(torch.randn(b, device=dev)))
         with torch.autocast(dev.type, torch.bfloat16, enabled=team.cuda):
-            loss = loss_fn(te, dit, tokens, x0, noise, 3 * u / (1 + 2 * u), where[i])
+            loss, report = loss_fn(te, dit, hints, tokens, x0, noise, 3 * u / (1 + 2 * u), where[i], want[i].long())
         loss.backward()
         flat.step(clock.lr(step, args.lr, warm=400, floor=0.005), decay=args.ema)
-        total += loss.detach()
+        total += report
         step += 1
         if step % 100 == 0:
-            team.log(f"step {step} {100 * clock.fraction:.0f} % loss {float(total) / 100:.4f} {10 * (time.time() - mark):.1f} ms a step")
+            loss, place, right = (total / 100).tolist()
+            team.log(f"step {step} {100 * clock.fraction:.0f} % loss {loss:.4f} place {place:.3f} objects {100 * right:.1f} % {10 * (time.time() - mark):.1f} ms a step")
             total.zero_()
             mark = time.time()
         if team.rank == 0 and time.time() - saved > args.save_every:
@@ -314,12 +364,13 @@ def train(args):
 def warm(args):
     """Compiles the loss as `train` does, so that the caches are filled while something else runs."""
     team = Team()
-    te, dit = (m.to(team.device) for m in build())
+    te, dit, hints = (m.to(team.device) for m in (*build(), Hints()))
     loss_fn, b = torch.compile(loss_of, dynamic=False), args.batch
     x0 = torch.randn(b, 16, 9, world.SIZE // 8, world.SIZE // 8, device=team.device)
     with torch.autocast(team.device.type, torch.bfloat16, enabled=team.cuda):
-        loss = loss_fn(te, dit, torch.ones(b, MAX_TOKENS, dtype=torch.long, device=team.device), x0, x0.clone(), torch.rand(b, device=team.device),
-                       torch.zeros(b, 1, 9, world.SIZE // 8, world.SIZE // 8, dtype=torch.bool, device=team.device))
+        loss, _ = loss_fn(te, dit, hints, torch.ones(b, MAX_TOKENS, dtype=torch.long, device=team.device), x0, x0.clone(), torch.rand(b, device=team.device),
+                          torch.zeros(b, 1, 9, world.SIZE // 8, world.SIZE // 8, dtype=torch.bool, device=team.device),
+                          torch.zeros(b, len(SIZES), dtype=torch.long, device=team.device))
     loss.backward()
     team.log("warm")
 

@@ -26,6 +26,7 @@ def main():
     a.add_argument("--warm", type=int, help="after this many seconds, compile the denoiser beside the autoencoder's training")
     a.add_argument("--judge", default="", help="more arguments for evaluate.py")
     a.add_argument("--vae", default="", help="more arguments for vae.py")
+    a.add_argument("--text", default="", help="more arguments for text.py")
     a.add_argument("--dit", default="", help="more arguments for dit.py")
     args = a.parse_args()
     model, work = os.path.abspath(args.model), os.path.abspath(args.work)
@@ -62,7 +63,7 @@ def main():
     words = os.path.join(work, "text_encoder")
     preparing = None
     if not os.path.exists(words):  # beside the encoding of the clips, on the last device
-        preparing = subprocess.Popen(command("text.py", "--bank", bank, "--out", words, "--minutes", args.text_minutes, many=False),
+        preparing = subprocess.Popen(command("text.py", "--bank", bank, "--out", words, "--minutes", args.text_minutes, *args.text.split(), many=False),
                                      env={**os.environ, "LOCAL_RANK": str(args.processes - 1)},
                                      stdout=open(os.path.join(work, "text.log"), "w"), stderr=subprocess.STDOUT)
     stage("dit", *command("dit.py", "train", "--text", words, "--bank", bank, "--model", model, "--minutes", args.dit_minutes, *args.dit.split()))

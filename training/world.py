@@ -152,11 +152,30 @@ def _article(word):
     return "an" if word[0] in "aeiou" else "a"
 
 
-def caption(scene, rng, lang=None):
-    """One of many wordings of the scene, in English or Chinese; cleaned."""
+def caption(scene, rng, lang=None, clauses=False):
+    """One of many wordings of the scene, in English or Chinese; cleaned.
+
+    With `clauses` also where each object is spoken of: (text, [(start, end) of objects[0]'s clause, ...]), in characters.
+    """
     lang = lang or _pick(rng, ["en", "en", "zh"])
-    text = _english(scene, rng) if lang == "en" else _chinese(scene, rng)
-    return clean(text)
+    text = clean(_english(scene, rng) if lang == "en" else _chinese(scene, rng))
+    plain, spans, open_ = [], [(0, 0)] * len(scene.objects), {}
+    for c in text:
+        if c in OPEN:
+            open_[OPEN.index(c)] = len(plain)
+        elif c in CLOSE:
+            k = CLOSE.index(c)
+            spans[k] = (open_[k], len(plain))
+        else:
+            plain.append(c)
+    return ("".join(plain), spans) if clauses else "".join(plain)
+
+
+OPEN, CLOSE = "\ue000\ue001", "\ue010\ue011"  # private characters around the clauses of both objects while a caption is put together
+
+
+def _clause(k, text):
+    return OPEN[k] + text + CLOSE[k]
 
 
 def _english(s, rng):
@@ -172,18 +191,17 @@ def _english(s, rng):
     gerund = rng.random() < 0.25
     a = s.objects[0]
     if s.layout == "single":
-        text = f"{noun(a)} {verb(a, 2 if gerund else 0)}"
+        text = _clause(0, f"{noun(a)} {verb(a, 2 if gerund else 0)}")
     elif s.layout == "twin":
-        text = f"two {_pick(rng, EN_COLOUR[a.colour])} {_pick(rng, EN_NOUN[a.shape]).split('/')[1]} {verb(a, 2 if gerund else 1)}"
+        text = _clause(0, f"two {_pick(rng, EN_COLOUR[a.colour])} {_pick(rng, EN_NOUN[a.shape]).split('/')[1]} {verb(a, 2 if gerund else 1)}")
     elif s.layout == "pair":
         i = int(rng.integers(2))
         sides = [" on the left", " on the right"]
-        parts = [f"{noun(s.objects[k])} {verb(s.objects[k], 2 if gerund else 0)}{sides[k]}" for k in (i, 1 - i)]
+        parts = [_clause(k, f"{noun(s.objects[k])} {verb(s.objects[k], 2 if gerund else 0)}{sides[k]}") for k in (i, 1 - i)]
         text = _pick(rng, [" and ", " while ", ", "]).join(parts) if not gerund else " and ".join(parts)
     else:
         i = int(rng.integers(2))
-        a, b = s.objects[i], s.objects[1 - i]
-        text = f"{noun(a)} {verb(a, 2 if gerund else 0)} and {noun(b)} {verb(b, 2 if gerund else 0)}" + _pick(rng, ["", ", passing each other"])
+        text = " and ".join(_clause(k, f"{noun(s.objects[k])} {verb(s.objects[k], 2 if gerund else 0)}") for k in (i, 1 - i)) + _pick(rng, ["", ", passing each other"])
     place = " " + _pick(rng, EN_PLACE[s.background]) if s.said["background"] else ""
     time = _pick(rng, EN_TIME[s.time]) if s.said["time"] else ""
     lead = rng.random()
@@ -194,7 +212,8 @@ def _english(s, rng):
     if lead < 0.06:
         text = "a video of " + text
     elif lead < 0.5:
-        text = text[0].upper() + text[1:]
+        first = next(i for i, c in enumerate(text) if c not in OPEN)
+        text = text[:first] + text[first].upper() + text[first + 1:]
     return text + _pick(rng, ["", "."])
 
 
@@ -209,15 +228,15 @@ def _chinese(s, rng):
 
     a = s.objects[0]
     if s.layout == "single":
-        text = noun(a) + _pick(rng, ["", "正在", "在"] if not s.said["background"] else ["", "正在"]) + verb(a)
+        text = _clause(0, noun(a) + _pick(rng, ["", "正在", "在"] if not s.said["background"] else ["", "正在"]) + verb(a))
     elif s.layout == "twin":
-        text = noun(a, "两") + _pick(rng, ["", "一起"]) + verb(a)
+        text = _clause(0, noun(a, "两") + _pick(rng, ["", "一起"]) + verb(a))
     elif s.layout == "pair":
         i = int(rng.integers(2))
-        text = "，".join(_pick(rng, [["左边", "左侧"], ["右边", "右侧"]][k]) + noun(s.objects[k]) + verb(s.objects[k]) for k in (i, 1 - i))
+        text = "，".join(_clause(k, _pick(rng, [["左边", "左侧"], ["右边", "右侧"]][k]) + noun(s.objects[k]) + verb(s.objects[k])) for k in (i, 1 - i))
     else:
         i = int(rng.integers(2))
-        text = "，".join(noun(s.objects[k]) + verb(s.objects[k]) for k in (i, 1 - i)) + _pick(rng, ["", "，擦肩而过"])
+        text = "，".join(_clause(k, noun(s.objects[k]) + verb(s.objects[k])) for k in (i, 1 - i)) + _pick(rng, ["", "，擦肩而过"])
     place = _pick(rng, ZH_PLACE[s.background]) if s.said["background"] else ""
     time = _pick(rng, ZH_TIME[s.time]) if s.said["time"] else ""
     if place and time:
