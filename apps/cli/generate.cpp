@@ -15,6 +15,7 @@
 #include "media/video_writer.h"
 #include "progress.h"
 #include "settings.h"
+#include "state_file.h"
 
 namespace tachy::cli {
 namespace {
@@ -87,6 +88,15 @@ void print_plan(const VideoPlan& plan) {
              human_seconds(plan.seconds));
 }
 
+// A line about the run: JSON with --json, nothing with --quiet.
+void report(const GenerateOptions& o, const json& event, const std::string& text) {
+  if (o.json)
+    fmt::print("{}\n", event.dump());
+  else if (!o.quiet)
+    fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
 struct Job {
   RunSettings settings;
   fs::path output;
@@ -96,8 +106,12 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   RunSettings base;
   if (!o.from.empty()) base = read_settings(o.from);
   if (!o.model.empty()) base.model = o.model;
-  if (!o.init_latents.empty()) base.init_latents = o.init_latents;
+  if (!o.init_latents.empty()) base.init_latents = {o.init_latents, ""};
+  if (!o.image.empty()) base.image = {o.image, ""};
+  if (!o.last_image.empty()) base.last_image = {o.last_image, ""};
+  if (!o.image_embeds.empty()) base.image_embeds = {o.image_embeds, ""};
   o.apply(base.request);
+  load_inputs(base);
 
   std::vector<std::string> prompts = all_prompts(o);
   if (prompts.empty() && !o.from.empty()) prompts = {base.request.prompt};
@@ -108,25 +122,51 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
           count);
 
+  fs::path output = o.output;
+  if (output.empty() && fs::path(o.from).extension() == ".resume") output = StateFile::output_of(o.from);
   std::vector<Job> jobs;
   for (const std::string& prompt : prompts)
     for (uint64_t seed : seeds) {
       Job job{base, {}};
       job.settings.request.prompt = prompt;
       job.settings.request.seed = seed;
-      job.output = o.output.empty() ? fs::path(fmt::format("{}-{}.mp4", slug(prompt), seed))
-                                    : numbered(o.output, jobs.size(), count);
+      job.output = output.empty() ? fs::path(fmt::format("{}-{}.mp4", slug(prompt), seed))
+                                  : numbered(output, jobs.size(), count);
       jobs.push_back(std::move(job));
     }
   return jobs;
 }
 
+// Whether an earlier run of the same settings has finished this output: its settings are written last.
+bool is_complete(const fs::path& output, const json& settings) {
+  std::error_code ec;
+  const fs::path beside = settings_path(output);
+  if (!fs::is_regular_file(beside, ec) ||
+      (output.filename().string().find('%') == std::string::npos && !fs::exists(output, ec)))
+    return false;
+  try {
+    return difference(json::parse(std::ifstream(beside)), settings).empty();
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+// diffusers stretches, and so do we; but nobody should find out from the video.
+void warn_of_stretching(const VideoRequest& r) {
+  for (const Picture* p : {r.image.get(), r.last_image.get()}) {
+    if (!p || r.image_fit != "stretch") continue;
+    const double shape = double(p->width) / p->height, video = double(*r.width) / *r.height;
+    if (std::max(shape / video, video / shape) > 1.05)
+      warn(
+          "the picture of {}x{} is stretched to {}x{}, as diffusers does it; --image-fit crop keeps its "
+          "shape",
+          p->width, p->height, *r.width, *r.height);
+  }
+}
+
 void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   const auto start = std::chrono::steady_clock::now();
-  VideoRequest request = job.settings.request;
-  if (!job.settings.init_latents.empty())
-    request.init_latents = read_latents(job.settings.init_latents).values;
-
+  const VideoRequest& request = job.settings.request;
   const VideoPlan plan = engine.plan(request);
   if (o.plan) {
     if (o.json)
@@ -140,7 +180,27 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
 
   // The settings with every default filled in go into the file, so that the run can be repeated from it.
   const VideoRequest filled = engine.resolve(request).request;
-  const json settings = to_json({filled, job.settings.model, job.settings.init_latents});
+  RunSettings run = job.settings;
+  run.request = filled;
+  const json settings = to_json(run);
+  warn_of_stretching(filled);
+
+  StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(); });
+  std::optional<RunState> resume;
+  if (o.resume) {
+    resume = state.load();
+    if (!resume && is_complete(job.output, settings)) {
+      report(o, {{"event", "complete"}, {"output", job.output.string()}},
+             fmt::format("{} is complete already", job.output.string()));
+      return;
+    }
+    report(o, {{"event", "resume"}, {"step", resume ? resume->step : 0}},
+           resume ? fmt::format("going on after step {} ({})", resume->step, state.path().string())
+                  : fmt::format("nothing to resume at {}: beginning anew", state.path().string()));
+  } else if (state.exists()) {
+    warn("{} is of an interrupted run, which --resume would go on with; this run begins anew",
+         state.path().string());
+  }
 
   VideoOptions video{
       .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
@@ -163,27 +223,32 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
       write_latents(o.save_latents, values, shape);
     };
-  engine.generate(request, callbacks);
+  callbacks.state = [&](const RunStateView& view) { state.step(view); };
+  try {
+    engine.generate(request, callbacks, resume ? &*resume : nullptr);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::cancelled || state.saved_step() == 0) throw;
+    progress.clear();
+    fail(ErrorCode::cancelled, "{} (step {} is saved: the same command with --resume goes on from there)",
+         e.message(), state.saved_step());
+  }
   writer->finish();
   const std::string text = settings.dump(2) + "\n";
   PartFile settings_file(settings_path(job.output));
   settings_file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   settings_file.publish();
+  state.remove();
   progress.clear();
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (o.json)
-    fmt::print(
-        "{}\n",
-        json{{"event", "done"}, {"output", job.output.string()}, {"seconds", seconds}, {"settings", settings}}
-            .dump());
-  else if (!o.quiet)
-    fmt::print("{} ({} frames of {}x{}, seed {}, {})\n", job.output.string(), *filled.frames, *filled.width,
-               *filled.height, filled.seed, human_seconds(seconds));
-  std::fflush(stdout);
+  report(o,
+         {{"event", "done"}, {"output", job.output.string()}, {"seconds", seconds}, {"settings", settings}},
+         fmt::format("{} ({} frames of {}x{}, seed {}, {})", job.output.string(), *filled.frames,
+                     *filled.width, *filled.height, filled.seed, human_seconds(seconds)));
 }
 
 int run(const GenerateOptions& o) {
+  require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
   std::vector<Job> jobs = make_jobs(o);
   const std::string model = jobs.front().settings.model;
@@ -205,7 +270,11 @@ Command add_generate(CLI::App& app) {
       "  tachyscope generate \"a cat on a skateboard\" --model Wan2.1-T2V-1.3B-Diffusers --size 832x480 "
       "--seed 7 -o cat.mp4\n"
       "  tachyscope generate --from cat.json -o again.mp4        (the same frames, bit for bit)\n"
-      "  tachyscope generate \"a cat\" --model Wan2.1-T2V-14B --plan  (memory and time, then stop)");
+      "  tachyscope generate \"a cat\" --model Wan2.1-T2V-14B --plan  (memory and time, then stop)\n"
+      "  tachyscope generate \"she smiles\" --image photo.jpg --model Wan2.2-TI2V-5B-Diffusers --size "
+      "1280x704\n"
+      "  tachyscope generate \"a cat\" -o cat.mp4 --resume              (after an interruption: the rest)\n"
+      "  tachyscope generate --from cat.mp4.resume --resume            (the same without typing it again)");
   return [options] { return run(*options); };
 }
 

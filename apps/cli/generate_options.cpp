@@ -48,6 +48,7 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (grid) r.grid = grid;
   if (sinusoid) r.sinusoid = sinusoid;
   if (rng) r.rng = *rng;
+  if (image_fit) r.image_fit = *image_fit;
   if (rng_multiprocessors) r.rng_multiprocessors = *rng_multiprocessors;
   if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
 }
@@ -64,6 +65,20 @@ void register_options(CLI::App& app, GenerateOptions& o) {
   app.add_option("-o,--output,--save_file,--output-path", o.output,
                  "out.mp4, .webm, .gif, .png (one frame), name_%04d.png or folder/ (default: made from the "
                  "prompt, .mp4)");
+
+  const char* image = "Image to video";
+  app.add_option("-i,--image,--init-img", o.image,
+                 "the picture that the video begins with (PNG, JPEG, WebP), for models that take one")
+      ->group(image);
+  app.add_option("--last-image,--last_image,--last_frame,--end-img", o.last_image,
+                 "the picture that it ends with, for models that take two")
+      ->group(image);
+  app.add_option("--image-embeds,--image_embeds", o.image_embeds,
+                 "CLIP embeddings of the pictures (.safetensors, 'image_embeds'), for Wan 2.1's models")
+      ->group(image);
+  app.add_option("--image-fit", o.image_fit,
+                 "to the video's size: stretch (default, as diffusers does it) or crop (keeps the shape)")
+      ->group(image);
 
   const char* video = "Video";
   app.add_option("--size", o.size, "WIDTHxHEIGHT in pixels")->group(video);
@@ -122,7 +137,16 @@ void register_options(CLI::App& app, GenerateOptions& o) {
       ->group(running);
   app.add_option("--preview", o.preview, "write the latents as a small PNG here after each step")
       ->group(running);
-  app.add_option("--from", o.from, "repeat a run: its .json, or the video itself; other options override it")
+  app.add_option("--from", o.from,
+                 "repeat a run: its .json, the video itself, or the .resume of an interrupted one; other "
+                 "options override it")
+      ->group(running);
+  app.add_flag("--resume", o.resume,
+               "go on with an interrupted run of the same settings from its last saved step (OUTPUT.resume); "
+               "the frames are the same")
+      ->group(running);
+  app.add_option("--state-every", o.state_every,
+                 "save the state for --resume at most every so many seconds (default 5; 0: after each step)")
       ->group(running);
   app.add_flag("--plan", o.plan, "print memory and predicted time of each stage, then stop")->group(running);
   app.add_flag("--json", o.json, "print JSON lines instead of text")->group(running);

@@ -13,13 +13,15 @@ namespace tachy::cli {
 struct GenerateOptions {
   std::vector<std::string> prompts;
   std::string prompt_file, model, size, output, from, init_latents, save_latents, preview;
-  std::optional<std::string> negative_prompt, sampler, grid, sinusoid, rng;
+  std::string image, last_image, image_embeds;
+  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng;
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
   std::optional<double> fps, guidance, shift;
   std::vector<uint64_t> seeds;
   int threads = 0, crf = -1;
   std::string weights = "auto";
-  bool plan = false, json = false, quiet = false;
+  double state_every = 5;  // seconds
+  bool resume = false, plan = false, json = false, quiet = false;
 
   // Overlays what was given on `base` (defaults, or the settings of --from).
   void apply(VideoRequest& base) const;

@@ -31,14 +31,16 @@ int run_info(const InfoOptions& o) {
   const ModelInfo info = describe_model(model);
   std::optional<VideoPlan> plan;
   VideoRequest request;
-  if (info.kind == "text-to-video" || info.kind == "text-and-image-to-video") {
+  try {
     Engine engine(model);
-    request = engine.defaults();
-    request.prompt = "a prompt of ordinary length, for the memory of its keys and values";
+    request = engine.example_request();
     if (o.width) request.width = o.width;
     if (o.height) request.height = o.height;
     if (o.frames) request.frames = o.frames;
     plan = engine.plan(request);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::unsupported)
+      throw;  // models that generate does not take are described all the same
   }
   if (o.json) {
     json components = json::array();

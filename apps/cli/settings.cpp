@@ -1,11 +1,14 @@
 #include "settings.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/sha256.h"
 #include "media/metadata.h"
 
 namespace tachy::cli {
@@ -52,6 +55,34 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
+template <class Settings>
+auto files_of(Settings& s) {
+  using File = std::remove_reference_t<decltype((s.image))>;
+  return std::array<std::pair<const char*, File*>, 4>{{{"init_latents", &s.init_latents},
+                                                       {"image", &s.image},
+                                                       {"last_image", &s.last_image},
+                                                       {"image_embeds", &s.image_embeds}}};
+}
+
+std::string option_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+std::string sha256_of(const std::string& path, const std::string& option) {
+  std::error_code ec;
+  std::ifstream in(path, std::ios::binary);
+  check(in.good() && !std::filesystem::is_directory(path, ec), ErrorCode::not_found,
+        "{}: cannot read {}; give an existing file", option, path);
+  Sha256 hash;
+  std::vector<char> block(1 << 16);
+  while (in) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    hash.add(std::string_view(block.data(), static_cast<size_t>(in.gcount())));
+  }
+  return hash.hex();
+}
+
 }  // namespace
 
 json to_json(const RunSettings& s) {
@@ -74,13 +105,66 @@ json to_json(const RunSettings& s) {
   put(j, "grid", r.grid);
   put(j, "sinusoid", r.sinusoid);
   if (!s.model.empty()) j["model"] = s.model;
-  if (!s.init_latents.empty()) j["init_latents"] = s.init_latents;
+  if (r.image) j["image_fit"] = r.image_fit;
+  for (const auto& [key, file] : files_of(s)) {
+    if (file->path.empty()) continue;
+    j[key] = file->path;
+    j[std::string(key) + "_sha256"] = file->sha256;
+  }
   return j;
+}
+
+void load_inputs(RunSettings& s) {
+  for (const auto& [key, file] : files_of(s)) {
+    if (file->path.empty()) continue;
+    const std::string option = option_of(key), hash = sha256_of(file->path, option);
+    require(file->sha256.empty() || file->sha256 == hash,
+            "{}: {} is not the file of that run (SHA-256 {}…, now {}…); {} {} takes it as it is", option,
+            file->path, file->sha256.substr(0, 12), hash.substr(0, 12), option, file->path);
+    file->sha256 = hash;
+  }
+  VideoRequest& r = s.request;
+  const auto read = [](const char* option, const InputFile& file, auto&& body) {
+    if (file.path.empty()) return;
+    try {
+      body(file.path);
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("{}: {}", option, e.message()), e.where());
+    }
+  };
+  read("--init-latents", s.init_latents, [&](const auto& p) { r.init_latents = read_latents(p).values; });
+  read("--image", s.image, [&](const auto& p) { r.image = std::make_shared<Picture>(read_picture(p)); });
+  read("--last-image", s.last_image,
+       [&](const auto& p) { r.last_image = std::make_shared<Picture>(read_picture(p)); });
+  read("--image-embeds", s.image_embeds,
+       [&](const auto& p) { r.image_embeds = std::make_shared<ImageEmbeds>(read_image_embeds(p)); });
+}
+
+std::string difference(const json& earlier, const json& now) {
+  const auto text = [](const json& j, const std::string& key) {
+    const auto it = j.find(key);
+    return it == j.end() ? "none" : it->is_string() ? it->get<std::string>() : it->dump();
+  };
+  json all = earlier;
+  all.update(now);
+  std::string out;
+  for (const auto& item : all.items()) {
+    const std::string& key = item.key();
+    const bool place = key == "model" || all.contains(key + "_sha256");
+    if (place || (earlier.contains(key) && now.contains(key) && earlier[key] == now[key])) continue;
+    out += (out.empty() ? "" : ", ") + (key == "tachyscope" ? "version" : key) + " " + text(earlier, key) +
+           ", here " + text(now, key);
+  }
+  return out;
 }
 
 RunSettings read_settings(const std::string& path) {
   const std::filesystem::path file(path);
-  const std::string text = file.extension() == ".json" ? read_text(file) : read_comment(file);
+  std::string text;
+  if (file.extension() == ".resume")
+    text = read_run_state(file).about["settings"];
+  else
+    text = file.extension() == ".json" ? read_text(file) : read_comment(file);
   check(!text.empty(), ErrorCode::invalid_argument, "--from: {} carries no settings of a run", path);
   try {
     const json j = json::parse(text);
@@ -105,7 +189,17 @@ RunSettings read_settings(const std::string& path) {
     take(j, "grid", r.grid);
     take(j, "sinusoid", r.sinusoid);
     take(j, "model", s.model);
-    take(j, "init_latents", s.init_latents);
+    take(j, "image_fit", r.image_fit);
+    for (const auto& [key, input] : files_of(s)) {
+      take(j, key, input->path);
+      take(j, (std::string(key) + "_sha256").c_str(), input->sha256);
+      // A path is meant from where the run was made; the settings may have moved along with the picture.
+      const auto beside = file.parent_path() / input->path;
+      std::error_code ec;
+      if (!input->path.empty() && !std::filesystem::exists(input->path, ec) &&
+          std::filesystem::exists(beside, ec))
+        input->path = beside.string();
+    }
     return s;
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "--from: {}: {}", path, e.what());

@@ -8,15 +8,29 @@
 
 namespace tachy::cli {
 
+// A file that a run depends on, and what was in it.
+struct InputFile {
+  std::string path;    // or ""
+  std::string sha256;  // "": not known yet
+};
+
 struct RunSettings {
   VideoRequest request;
-  std::string model;         // folder, or "" for the one that ships
-  std::string init_latents;  // file, or ""
+  std::string model;  // folder, or "" for the one that ships
+  InputFile init_latents, image, last_image, image_embeds;
 };
+
+// Reads the files into the request. Throws when one is not what it was in the run of --from, naming both
+// hashes.
+void load_inputs(RunSettings& settings);
+
+// How two settings differ ("seed 7, here 8"), places of files aside; "" when they do not.
+std::string difference(const nlohmann::json& earlier, const nlohmann::json& now);
 
 nlohmann::json to_json(const RunSettings& settings);
 
-// From a .json beside an output, or from the video itself. Throws corrupt or invalid_argument naming the key.
+// From a .json beside an output, from the video itself or from a saved state. Throws corrupt or
+// invalid_argument naming the key.
 RunSettings read_settings(const std::string& path);
 
 }  // namespace tachy::cli

@@ -38,9 +38,31 @@ ResolvedRequest Engine::resolve(const VideoRequest& request) const {
   return tachy::resolve(state_->pipeline.model(), request);
 }
 VideoPlan Engine::plan(const VideoRequest& request) { return state_->pipeline.plan(request); }
-ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks) {
-  return state_->pipeline.generate(request, callbacks);
+ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+                                 const RunState* resume) {
+  const VideoRequest filled = resolve(request).request;
+  VideoRequest fitted = request;
+  fitted.image = fit_picture(request.image, request.image_fit, *filled.width, *filled.height);
+  fitted.last_image = fit_picture(request.last_image, request.image_fit, *filled.width, *filled.height);
+  return state_->pipeline.generate(fitted, callbacks, resume);
 }
+
+VideoRequest Engine::example_request() const {
+  const ModelBundle& m = state_->pipeline.model();
+  VideoRequest r = m.defaults;
+  r.prompt = "a prompt of ordinary length, for the memory of its keys and values";
+  if (m.image_input == ImageInput::channels)
+    r.image = std::make_shared<Picture>(Picture{1, 1, std::vector<uint8_t>(3)});
+  if (m.dit.pos_embed_seq_len > 0) r.last_image = r.image;
+  if (m.dit.image_branch()) {
+    const int64_t rows = m.dit.pos_embed_seq_len > 0 ? m.dit.pos_embed_seq_len : 257;
+    r.image_embeds = std::make_shared<ImageEmbeds>(ImageEmbeds{
+        std::vector<float>(static_cast<size_t>(rows * m.dit.image_dim)), {rows, m.dit.image_dim}});
+  }
+  return r;
+}
+
+std::string Engine::fingerprint() const { return tachy::fingerprint(state_->pipeline.model()); }
 
 std::string version() { return TACHY_VERSION; }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,8 +41,15 @@ class Engine {
   ResolvedRequest resolve(const VideoRequest& request) const;
   // Exact memory and predicted time of a request, before anything is loaded.
   VideoPlan plan(const VideoRequest& request);
-  // Runs it; returns the request with every default filled in.
-  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {});
+  // Runs it; returns the request with every default filled in. Pictures of another size than the video's are
+  // fitted to it. resume: a state that callbacks.state gave in an earlier run of the same request.
+  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
+                           const RunState* resume = nullptr);
+
+  // The model's defaults with everything it cannot do without: blank pictures, embeddings of zeros. For
+  // plans.
+  VideoRequest example_request() const;
+  std::string fingerprint() const;  // differs when the model's weights, options or tokenizer do
 
  private:
   struct State;
@@ -62,5 +70,20 @@ struct LatentFile {
 LatentFile read_latents(const std::filesystem::path& path);
 void write_latents(const std::filesystem::path& path, std::span<const float> values,
                    std::span<const int64_t> shape);
+
+Picture read_picture(const std::filesystem::path& path);           // PNG, JPEG, WebP
+ImageEmbeds read_image_embeds(const std::filesystem::path& path);  // .safetensors, 'image_embeds'
+std::shared_ptr<const Picture> fit_picture(const std::shared_ptr<const Picture>& picture,
+                                           const std::string& fit, int width, int height);
+
+// The state of a run in a .safetensors file (written under a temporary name, then renamed): `about` holds
+// what the caller wants to know before it goes on (settings, model).
+void write_run_state(const std::filesystem::path& path, const RunStateView& state,
+                     const std::map<std::string, std::string>& about);
+struct SavedRun {
+  RunState state;
+  std::map<std::string, std::string> about;
+};
+SavedRun read_run_state(const std::filesystem::path& path);
 
 }  // namespace tachy

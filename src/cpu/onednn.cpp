@@ -44,6 +44,8 @@ memory view(const memory::desc& desc, const void* data) {
 // The library's exceptions never leave this file.
 template <class F>
 auto guarded(const char* what, F&& f) {
+  // A primitive remembers how many threads it was made for: a plan makes them before the pool has run.
+  omp_set_num_threads(1);
   try {
     return f();
   } catch (const dnnl::error& e) {

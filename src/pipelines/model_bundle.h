@@ -35,6 +35,9 @@ struct ModelBundle {
   int64_t size_multiple() const;  // pixel sizes must be multiples of this
 };
 
+// Differs when a part's options, weights or tokenizer differ; the folder's name and place play no part.
+std::string fingerprint(const ModelBundle& model);
+
 // Opens one component; a whole model folder gives its part. Used by the single-stage runner.
 struct TransformerFiles {
   std::shared_ptr<TensorSource> source;

@@ -63,7 +63,7 @@ struct RgbImage {
 
 // A run after some finished steps: all that the remaining ones need. The view is valid during the call.
 struct RunStateView {
-  int64_t step = 0;  // finished steps
+  int64_t step = 0, steps = 0;  // finished steps, of how many
   std::span<const float> latents;
   std::vector<std::span<const float>> solver;  // the sampler's tensors, each of the latents' size
   std::vector<uint8_t> generator;              // of the noise

@@ -146,7 +146,7 @@ void report_state(const DenoiseInput& in, int64_t finished, const std::vector<Te
   const auto values = [](const Tensor& t) {
     return std::span<const float>(t.as<float>(), static_cast<size_t>(t.numel()));
   };
-  RunStateView view{finished, values(in.latents), {}, in.noise->save()};
+  RunStateView view{finished, in.sampler->steps(), values(in.latents), {}, in.noise->save()};
   for (const Tensor& t : solver) view.solver.push_back(values(t));
   in.callbacks->state(view);
 }

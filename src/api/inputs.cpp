@@ -1,0 +1,107 @@
+// Files that a request refers to (pictures, embeddings, latents) and the state that --resume goes on from.
+#include <nlohmann/json.hpp>
+
+#include "api/tachyscope.h"
+#include "media/image_reader.h"
+#include "tensor/dtype.h"
+#include "weights/safetensors.h"
+#include "weights/scope.h"
+
+namespace tachy {
+namespace {
+
+constexpr const char* kStateFormat = "tachyscope run state 1";
+
+std::vector<float> floats(const TensorSource& source, const TensorSource::Entry& entry) {
+  std::vector<float> out(static_cast<size_t>(entry.bytes) / static_cast<size_t>(dtype_size(entry.dtype)));
+  const auto* from = static_cast<const uint8_t*>(entry.data);
+  for (float& value : out) {
+    uint16_t half = 0;
+    switch (entry.dtype) {
+      case DType::f32:
+        std::memcpy(&value, from, 4), from += 4;
+        break;
+      case DType::bf16:
+        std::memcpy(&half, from, 2), from += 2;
+        value = to_float(bf16_t{half});
+        break;
+      case DType::f16:
+        std::memcpy(&half, from, 2), from += 2;
+        value = to_float(f16_t{half});
+        break;
+      default:
+        fail(ErrorCode::invalid_argument, "{}: '{}' has dtype {}; expected f32, bf16 or f16",
+             source.files_text(), entry.name, dtype_name(entry.dtype));
+    }
+  }
+  return out;
+}
+
+const TensorSource::Entry& entry_of(const TensorSource& source, std::string_view name) {
+  const TensorSource::Entry* entry = source.find(name);
+  check(entry != nullptr && entry->unusable.empty(), ErrorCode::corrupt, "{}: no usable tensor '{}'",
+        source.files_text(), name);
+  return *entry;
+}
+
+}  // namespace
+
+Picture read_picture(const std::filesystem::path& path) {
+  RgbFrame frame = read_image(path);
+  return {frame.width, frame.height, std::move(frame.rgb)};
+}
+
+ImageEmbeds read_image_embeds(const std::filesystem::path& path) {
+  const auto source = open_weights(path);
+  const TensorSource::Entry* entry = source->find("image_embeds");
+  if (!entry) entry = source->find("encoder_hidden_states_image");
+  check(entry && entry->unusable.empty(), ErrorCode::invalid_argument,
+        "{}: expected a tensor named 'image_embeds'", path.string());
+  return {floats(*source, *entry), entry->dims};
+}
+
+std::shared_ptr<const Picture> fit_picture(const std::shared_ptr<const Picture>& picture,
+                                           const std::string& fit, int width, int height) {
+  if (!picture || (picture->width == width && picture->height == height)) return picture;
+  const RgbView view{picture->rgb.data(), picture->width, picture->height, int64_t{picture->width} * 3};
+  RgbFrame fitted = fit == "crop" ? resize_crop(view, width, height) : resize(view, width, height);
+  return std::make_shared<const Picture>(Picture{width, height, std::move(fitted.rgb)});
+}
+
+void write_run_state(const std::filesystem::path& path, const RunStateView& state,
+                     const std::map<std::string, std::string>& about) {
+  std::vector<NamedTensor> tensors;
+  const auto add = [&](const std::string& name, std::span<const float> values) {
+    tensors.push_back(
+        {name, Tensor(const_cast<float*>(values.data()), DType::f32, {static_cast<int64_t>(values.size())})});
+  };
+  add("latents", state.latents);
+  for (size_t i = 0; i < state.solver.size(); ++i) add(fmt::format("solver.{}", i), state.solver[i]);
+  tensors.push_back({"generator", Tensor(const_cast<uint8_t*>(state.generator.data()), DType::u8,
+                                         {static_cast<int64_t>(state.generator.size())})});
+  auto metadata = about;
+  metadata["format"] = kStateFormat;
+  metadata["step"] = fmt::format("{}", state.step);
+  write_safetensors(path, std::move(tensors), metadata);
+}
+
+SavedRun read_run_state(const std::filesystem::path& path) {
+  const auto source = open_safetensors(path);
+  SavedRun out;
+  out.about = source->metadata();
+  const auto format = out.about.find("format"), step = out.about.find("step");
+  check(format != out.about.end() && format->second == kStateFormat && step != out.about.end() &&
+            !step->second.empty() && step->second.size() <= 9 &&
+            step->second.find_first_not_of("0123456789") == std::string::npos,
+        ErrorCode::corrupt, "{}: this is not the state of a run of this version", path.string());
+  out.state.step = std::stoll(step->second);
+  out.state.latents = floats(*source, entry_of(*source, "latents"));
+  for (size_t i = 0; i < 8 && source->has(fmt::format("solver.{}", i)); ++i)
+    out.state.solver.push_back(floats(*source, entry_of(*source, fmt::format("solver.{}", i))));
+  const TensorSource::Entry& generator = entry_of(*source, "generator");
+  const auto* bytes = static_cast<const uint8_t*>(generator.data);
+  out.state.generator.assign(bytes, bytes + generator.bytes);
+  return out;
+}
+
+}  // namespace tachy

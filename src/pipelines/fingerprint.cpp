@@ -1,0 +1,61 @@
+// What a model is, in 64 letters: SHA-256 over the parts' options, the tokenizer's files, and the weight
+// files: whole up to 8 MB, beyond that their size, both ends and 64 samples between. A resumed run must not
+// go on with other weights; reading tens of gigabytes to know that would take longer than many runs.
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "pipelines/model_bundle.h"
+
+namespace tachy {
+namespace {
+
+constexpr uint64_t kWhole = 8u << 20, kEnd = 1u << 20, kSample = 4096, kSamples = 64;
+constexpr std::streamsize kTokenizerCap = 64 << 20;
+
+void add_weights(Sha256& hash, const TensorSource& source) {
+  for (const auto& file : source.files()) {
+    const auto bytes =
+        std::span(reinterpret_cast<const uint8_t*>(file->data()), static_cast<size_t>(file->size()));
+    hash.add(fmt::format("file of {} bytes\n", file->size()));
+    if (bytes.size() <= kWhole) {
+      hash.add(bytes);
+      continue;
+    }
+    hash.add(bytes.first(kEnd));
+    hash.add(bytes.last(kEnd));
+    const uint64_t stride = (bytes.size() - 2 * kEnd) / kSamples;
+    for (uint64_t i = 0; i < kSamples; ++i) hash.add(bytes.subspan(kEnd + i * stride, kSample));
+  }
+}
+
+void add_json(Sha256& hash, const std::shared_ptr<const nlohmann::json>& json) {
+  hash.add(json ? json->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) : "none");
+  hash.add("\n");
+}
+
+void add_file(Sha256& hash, const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::vector<char> block(1 << 16);
+  for (std::streamsize total = 0; in && total < kTokenizerCap; total += in.gcount()) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    hash.add(std::string_view(block.data(), static_cast<size_t>(in.gcount())));
+  }
+}
+
+}  // namespace
+
+std::string fingerprint(const ModelBundle& m) {
+  Sha256 hash;
+  for (const ComponentFiles* part : {&m.files.transformer, &m.files.text_encoder, &m.files.vae})
+    add_json(hash, part->config);
+  add_json(hash, m.files.scheduler);
+  for (const char* name : {"tokenizer.json", "spiece.model"}) add_file(hash, m.files.tokenizer / name);
+  for (const TensorSource* source : {m.transformer.get(), m.text_encoder.get(), m.vae.get()})
+    add_weights(hash, *source);
+  return hash.hex();
+}
+
+}  // namespace tachy
