@@ -110,7 +110,9 @@ Command add_stage(CLI::App& app) {
   sub->add_option("--steps", o->steps, "sampler: steps")->check(CLI::Range(1, 1000));
   sub->add_option("--shift", o->shift, "sampler: shift of the flow schedule");
   sub->add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
-  sub->add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14");
+  sub->add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH");
+  sub->add_option("--image", o->image, "fit-image: the picture (PNG, JPEG, WebP)");
+  sub->add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
   sub->add_option("--rng", o->rng, "noise: cpu or cuda");
   sub->add_option("--rng-multiprocessors", o->rng_multiprocessors,
                   "noise: multiprocessors of the GPU that --rng cuda imitates");
@@ -126,7 +128,8 @@ Command add_stage(CLI::App& app) {
       "  vae-encode     video [B, 3, T, H, W] in [-1, 1]            -> mean, logvar\n"
       "  vae-decode     latents [B, z, T, h, w], un-normalised      -> decoded [B, 3, T, H, W]\n"
       "  sampler        --sampler --grid --shift --steps            -> sigmas, timesteps\n"
-      "  noise          --seed --shape --rng                        -> noise");
+      "  noise          --seed --shape --rng                        -> noise\n"
+      "  fit-image      --image --image-fit --shape                 -> image [H, W, 3]");
   return [o, shape, weights] {
     for (const std::string& part : split(*shape, ',')) {
       try {

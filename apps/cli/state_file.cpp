@@ -79,9 +79,12 @@ std::optional<RunState> StateFile::load() {
 
 void StateFile::step(const RunStateView& state) {
   const double time = now();
-  // The last step is saved only if the run is long enough for its decoding to be worth it.
-  const double wait = std::max(every_seconds_, cost_ * kShare);
-  if (broken_ || time - (state.step == state.steps ? start_ : last_) < wait) return;
+  // The last step is saved whenever the run was not a short one: frames may take long too. 0 means every
+  // step, whatever that costs.
+  const bool final = state.step == state.steps;
+  const double wait =
+      final || every_seconds_ == 0 ? every_seconds_ : std::max(every_seconds_, cost_ * kShare);
+  if (broken_ || time - (final ? start_ : last_) < wait) return;
   try {
     write_run_state(path_, state,
                     {{"settings", settings_.dump()}, {"model", model()}, {"output", output_name_}});

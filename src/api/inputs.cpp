@@ -3,7 +3,6 @@
 
 #include "api/tachyscope.h"
 #include "media/image_reader.h"
-#include "tensor/dtype.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 

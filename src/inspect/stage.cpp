@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "media/image_reader.h"
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/stages.h"
 #include "samplers/sampler.h"
@@ -315,15 +316,26 @@ void run_noise(const StageRequest& request, StageIo& io) {
   io.reshape_last(request.shape);
 }
 
+void run_fit_image(const StageRequest& request, StageIo& io) {
+  require(!request.image.empty(), "stage fit-image: --image is needed");
+  require(request.shape.size() == 2 && *std::min_element(request.shape.begin(), request.shape.end()) > 0 &&
+              *std::max_element(request.shape.begin(), request.shape.end()) <= kMaxImageSide,
+          "--shape: expected HEIGHT,WIDTH up to {}, got {}", kMaxImageSide, shape_string(request.shape));
+  require(request.image_fit == "stretch" || request.image_fit == "crop",
+          "--image-fit: expected stretch or crop, got '{}'", request.image_fit);
+  const RgbFrame picture = read_image(request.image);
+  const int64_t height = request.shape[0], width = request.shape[1];
+  const auto fit = request.image_fit == "crop" ? resize_crop : resize;
+  const RgbFrame fitted = fit(picture.view(), static_cast<int>(width), static_cast<int>(height));
+  std::memcpy(io.output("image", DType::u8, {height, width, 3}).data, fitted.rgb.data(), fitted.rgb.size());
+}
+
 using Runner = void (*)(const StageRequest&, StageIo&);
 const std::map<std::string, Runner, std::less<>>& runners() {
-  static const std::map<std::string, Runner, std::less<>> map = {{"tokenize", run_tokenize},
-                                                                 {"text-encoder", run_text_encoder},
-                                                                 {"transformer", run_transformer},
-                                                                 {"vae-encode", run_vae_encode},
-                                                                 {"vae-decode", run_vae_decode},
-                                                                 {"sampler", run_sampler},
-                                                                 {"noise", run_noise}};
+  static const std::map<std::string, Runner, std::less<>> map = {
+      {"tokenize", run_tokenize},     {"text-encoder", run_text_encoder}, {"transformer", run_transformer},
+      {"vae-encode", run_vae_encode}, {"vae-decode", run_vae_decode},     {"sampler", run_sampler},
+      {"noise", run_noise},           {"fit-image", run_fit_image}};
   return map;
 }
 
@@ -342,7 +354,8 @@ void run_stage(const StageRequest& request) {
     for (const auto& name : stage_names()) known += (known.empty() ? "" : ", ") + name;
     fail(ErrorCode::invalid_argument, "stage: no stage '{}'; there are {}", request.name, known);
   }
-  const bool needs_model = request.name != "sampler" && request.name != "noise";
+  const bool needs_model =
+      request.name != "sampler" && request.name != "noise" && request.name != "fit-image";
   require(!needs_model || !request.model.empty(), "stage {}: --model is needed", request.name);
   require(!request.output.empty(), "stage {}: --out is needed", request.name);
   StageIo io(request);

@@ -10,6 +10,7 @@
 //   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
 //   sampler        → sigmas [steps + 1], timesteps [steps]
 //   noise          seed, shape → noise f32
+//   fit-image      a picture's file, stretch or crop, shape H,W → image [H, W, 3] u8, as the VAE is given it
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,8 @@ struct StageRequest {
   std::vector<int64_t> shape;
   std::string rng = "cpu";
   int rng_multiprocessors = 132;
+  std::filesystem::path image;  // fit-image
+  std::string image_fit = "stretch";
   std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
   bool pack_weights = true;
   int threads = 0;

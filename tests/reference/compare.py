@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import generation  # noqa: E402
+import images  # noqa: E402
 import layouts  # noqa: E402
 import random_models as rm  # noqa: E402
 from precision import error, float64  # noqa: E402
@@ -164,6 +165,7 @@ def main():
             "layouts": lambda: layouts.compare(ctx),
             "samplers": lambda: generation.compare_schedules(ctx),
             "generation": lambda: generation.compare_generation(ctx),
+            "images": lambda: images.compare(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),
         }

@@ -1,0 +1,255 @@
+// --image and --resume as a user meets them: files, hashes, killed processes, refusals.
+#include <nlohmann/json.hpp>
+
+#include "binary.h"
+
+namespace tachy::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class Resume : public CliTest {
+ protected:
+  std::vector<std::string> job(const std::string& sampler, const std::string& output,
+                               std::vector<std::string> more = {}) const {
+    std::vector<std::string> words{"a red cat", "--size",        "48x48", "--frames",  "9",     "--steps",
+                                   "40",        "--state-every", "0",     "--sampler", sampler, "--json",
+                                   "-o",        output};
+    words.insert(words.end(), more.begin(), more.end());
+    return generate(words);
+  }
+
+  // Starts it, and kills it when `stage` has reported `done` steps. False when it was over before.
+  bool kill_at(const std::vector<std::string>& args, const std::string& stage, int done) {
+    const pid_t child = start(args);
+    for (int i = 0; i < 60000; ++i) {
+      std::istringstream lines(read_text(folder_.string() + ".out"));
+      for (std::string line; std::getline(lines, line);) {
+        const json j = json::parse(line, nullptr, false);
+        if (j.is_discarded() || j.value("event", "") != "progress" || j.at("stage") != stage) continue;
+        if (j.at("done").get<int>() >= done) {
+          kill(child, SIGKILL);
+          return finish(child).code == 1000 + SIGKILL;
+        }
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << stage << " did not get to " << done;
+    kill(child, SIGKILL);
+    finish(child);
+    return false;
+  }
+
+  static int resumed_step(const Done& done) {
+    std::istringstream lines(done.out);
+    for (std::string line; std::getline(lines, line);) {
+      const json j = json::parse(line, nullptr, false);
+      if (!j.is_discarded() && j.value("event", "") == "resume") return j.at("step").get<int>();
+    }
+    return -1;
+  }
+};
+
+TEST_F(Resume, KilledRunsGoOnBitForBit) {
+  for (const std::string sampler : {"unipc", "euler", "dpm++", "lcm"}) {
+    ASSERT_EQ(run(job(sampler, "whole.mp4")).code, 0);
+    EXPECT_FALSE(fs::exists(path("whole.mp4.resume")));
+    // Three times killed, each time further on.
+    int last = 0;
+    for (const int at : {3, 12, 25}) {
+      if (!kill_at(job(sampler, "cut.mp4", {"--resume"}), "denoise", at)) break;
+      EXPECT_FALSE(fs::exists(path("cut.mp4")));
+      ASSERT_TRUE(fs::exists(path("cut.mp4.resume"))) << sampler << " killed at " << at;
+    }
+    const Done rest = run(job(sampler, "cut.mp4", {"--resume"}));
+    ASSERT_EQ(rest.code, 0) << rest.err;
+    last = resumed_step(rest);
+    EXPECT_GE(last, 3) << sampler;
+    EXPECT_EQ(read_text(path("cut.mp4")), read_text(path("whole.mp4"))) << sampler << " from step " << last;
+    EXPECT_FALSE(fs::exists(path("cut.mp4.resume"))) << "gone with the completed run";
+    EXPECT_FALSE(fs::exists(path("cut.mp4.resume.part")));
+    fs::remove(path("cut.mp4")), fs::remove(path("cut.json"));
+  }
+}
+
+TEST_F(Resume, KilledWhileDecodingAndFromTheStateFileAlone) {
+  const auto args = [&](const std::string& output) {
+    return generate({"a red cat", "--steps", "3", "--state-every", "0", "--json", "--frames", "65", "--size",
+                     "128x128", "--seed", "5", "-o", output});
+  };
+  ASSERT_EQ(run(args("whole/")).code, 0);
+  ASSERT_TRUE(kill_at(args("cut/"), "decode", 1));
+  ASSERT_TRUE(fs::exists(path("cut.resume")));
+  const Done rest = run({"generate", "--from", "cut.resume", "--resume", "--json", "-t", "3"});
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(resumed_step(rest), 3);
+  EXPECT_THAT(rest.out, Not(HasSubstr("denoise"))) << "only decoding was left";
+  int frames = 0;
+  for (const auto& entry : fs::directory_iterator(path("whole"))) {
+    EXPECT_EQ(read_text(entry.path()), read_text(path("cut") / entry.path().filename())) << entry.path();
+    ++frames;
+  }
+  EXPECT_EQ(frames, 66) << "pictures and settings";
+}
+
+TEST_F(Resume, CancelledRunsSayHowToGoOn) {
+  const auto args = generate({"a cat", "--size", "96x96", "--frames", "33", "--steps", "1000", "--json",
+                              "--state-every", "0", "-o", "long.mp4"});
+  const pid_t child = start(args);
+  for (int i = 0; i < 30000 && !fs::exists(path("long.mp4.resume")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_EQ(kill(child, SIGINT), 0);
+  const Done done = finish(child);
+  EXPECT_EQ(done.code, 130);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("cancelled"), HasSubstr("--resume")));
+  EXPECT_THAT(files(), testing::ElementsAre("long.mp4.resume"));
+}
+
+TEST_F(Resume, WhatDiffersIsNamed) {
+  ASSERT_TRUE(kill_at(job("unipc", "cut.mp4"), "denoise", 5));
+  ASSERT_TRUE(fs::exists(path("cut.mp4.resume")));
+  const std::string kept = read_text(path("cut.mp4.resume"));
+  Done done = run(job("unipc", "cut.mp4", {"--resume", "--seed", "3", "--shift", "7"}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--resume"), HasSubstr("seed 0, here 3"),
+                              HasSubstr("flow_shift 3.0, here 7.0"), Not(HasSubstr("prompt"))));
+  done = run(job("euler", "cut.mp4", {"--resume"}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, HasSubstr("sampler unipc, here euler"));
+  // The same options with other weights.
+  fs::copy(model_path(), path("other"), fs::copy_options::recursive);
+  const auto weights = path("other") / "vae" / "diffusion_pytorch_model.safetensors";
+  std::string bytes = read_text(weights);
+  bytes[bytes.size() - 1] ^= 1;
+  std::ofstream(weights, std::ios::binary) << bytes;
+  auto words = job("unipc", "cut.mp4", {"--resume"});
+  *std::find(words.begin(), words.end(), model_path()) = "other";
+  done = run(words);
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, HasSubstr("the model's files"));
+  // Another version.
+  std::string altered = kept;
+  const std::string key = "\\\"tachyscope\\\":\\\"";
+  const size_t at = altered.find(key);
+  ASSERT_NE(at, std::string::npos);
+  altered[at + key.size()] = '9';
+  write("cut.mp4.resume", altered);
+  done = run(job("unipc", "cut.mp4", {"--resume"}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, HasSubstr("version 9"));
+  // A damaged file.
+  for (const size_t size : {size_t{0}, size_t{5}, kept.size() / 2, kept.size() - 1}) {
+    write("cut.mp4.resume", kept.substr(0, size));
+    done = run(job("unipc", "cut.mp4", {"--resume"}));
+    EXPECT_EQ(done.code, 4) << size << done.err;
+    EXPECT_THAT(done.err, HasSubstr("cut.mp4.resume"));
+  }
+  // Unharmed, it still goes on; and without --resume a run begins anew and says so.
+  write("cut.mp4.resume", kept);
+  EXPECT_EQ(run(job("unipc", "cut.mp4", {"--resume"})).code, 0);
+  write("cut.mp4.resume", kept);
+  done = run(job("unipc", "cut.mp4"));
+  EXPECT_EQ(done.code, 0);
+  EXPECT_THAT(done.err, HasSubstr("--resume"));
+  EXPECT_FALSE(fs::exists(path("cut.mp4.resume")));
+}
+
+TEST_F(Resume, NothingToResumeAndAlreadyComplete) {
+  const Done first = run(generate({"a cat", "--resume", "-o", "a.gif"}));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("beginning anew"));
+  const Done again = run(generate({"a cat", "--resume", "-o", "a.gif"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("complete already"));
+  const Done other = run(generate({"a dog", "--resume", "-o", "a.gif"}));
+  EXPECT_THAT(other.out, HasSubstr("beginning anew"));
+  const Done negative = run(generate({"a cat", "--state-every", "-1"}));
+  EXPECT_EQ(negative.code, 2);
+  EXPECT_THAT(negative.err, AllOf(HasSubstr("--state-every"), HasSubstr("-1")));
+}
+
+class ImageOption : public CliTest {
+ protected:
+  std::vector<std::string> ti2v(std::vector<std::string> more) const {
+    std::vector<std::string> words{"generate", "a red cat", "-m",       golden("image_pipeline/ti2v"),
+                                   "--size",   "96x64",     "--frames", "5",
+                                   "--steps",  "2",         "-t",       "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(ImageOption, TheRunRecordsThePictureAndChecksIt) {
+  fs::copy(golden("image_pipeline/first.png"), path("photo.png"));
+  const Done done = run(ti2v({"--image", "photo.png", "-o", "a.mp4"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, IsEmpty());
+  const json settings = json::parse(read_text(path("a.json")));
+  EXPECT_EQ(settings["image"], "photo.png");
+  EXPECT_EQ(settings["image_fit"], "stretch");
+  EXPECT_EQ(settings["image_sha256"], "077ee4c599c7f99bc4be6acf5d7b9b2331fcb513b5f8fecebe6a9dc0872df487");
+  EXPECT_EQ(run({"generate", "--from", "a.mp4", "-o", "b.mp4", "-t", "1"}).code, 0);
+  EXPECT_EQ(read_text(path("a.mp4")), read_text(path("b.mp4")));
+  // Settings and picture moved together.
+  fs::create_directory(path("moved"));
+  fs::rename(path("photo.png"), path("moved/photo.png")), fs::rename(path("a.json"), path("moved/a.json"));
+  EXPECT_EQ(run({"generate", "--from", "moved/a.json", "-o", "c/"}).code, 0);
+  // Another picture under the old name.
+  fs::copy(golden("image_pipeline/last.png"), path("moved/photo.png"), fs::copy_options::overwrite_existing);
+  const Done other = run({"generate", "--from", "moved/a.json", "-o", "d.mp4"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("--image"), HasSubstr("photo.png"), HasSubstr("077ee4c599c7")));
+  const Done taken = run({"generate", "--from", "moved/a.json", "--image", "moved/photo.png", "-o", "d.mp4"});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_THAT(taken.err, HasSubstr("--image-fit crop")) << "40x61 on 96x64 is stretched";
+}
+
+TEST_F(ImageOption, BadInputsNameOptionValueAndRemedy) {
+  Done done = run(ti2v({"--image", "gone.png", "-o", "x.mp4"}));
+  EXPECT_EQ(done.code, 3);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image"), HasSubstr("gone.png")));
+  write("broken.png", read_text(golden("image_pipeline/first.png")).substr(0, 500));
+  done = run(ti2v({"--image", "broken.png", "-o", "x.mp4"}));
+  EXPECT_EQ(done.code, 4);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image"), HasSubstr("broken.png")));
+  write("text.png", "this is no picture");
+  done = run(ti2v({"--image", "text.png", "-o", "x.mp4"}));
+  EXPECT_EQ(done.code, 5);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image"), HasSubstr("text.png"), HasSubstr("PNG")));
+  done = run(ti2v({"--image", ".", "-o", "x.mp4"}));
+  EXPECT_EQ(done.code, 3);
+  const std::string first = golden("image_pipeline/first.png");
+  done = run(generate({"a cat", "--image", first, "-o", "x.mp4"}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image"), HasSubstr("text-to-video model")));
+  done = run(ti2v({"--image", first, "--image-embeds", first, "-o", "x.mp4"}));
+  EXPECT_NE(done.code, 0);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image-embeds"), HasSubstr("safetensors")));
+  const std::string embeds = golden("image_pipeline/embeds_pair.safetensors");
+  done = run({"generate", "a cat", "-m", golden("image_pipeline/i2v"), "--size", "48x32", "--image", first,
+              "--image-embeds", embeds});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image-embeds"), HasSubstr("[257, 12]"), HasSubstr("[2, 7, 12]")));
+  EXPECT_THAT(files(), testing::ElementsAre("broken.png", "text.png"));
+}
+
+TEST_F(ImageOption, PlanAndInfoKnowTheImageStage) {
+  const std::string first = golden("image_pipeline/first.png");
+  const Done plan = run(ti2v({"--image", first, "--plan", "--json"}));
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const json stages = json::parse(plan.out)["stages"];
+  ASSERT_EQ(stages.size(), 4u);
+  EXPECT_EQ(stages[1]["stage"], "image");
+  for (const char* model : {"i2v", "flf2v", "i2v22", "ti2v"}) {
+    const Done info = run({"info", golden("image_pipeline/" + std::string(model)), "--json"});
+    ASSERT_EQ(info.code, 0) << info.err;
+    EXPECT_GT(json::parse(info.out)["peak_bytes"].get<uint64_t>(), 0u) << model;
+  }
+}
+
+}  // namespace
+}  // namespace tachy::test
