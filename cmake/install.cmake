@@ -25,5 +25,6 @@ foreach(header base/error.h api/tachyscope.h api/tachyscope_c.h api/exit_code.h 
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models/sprites/model_index.json)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models) # sprites-fast links to its neighbour
 endif()

@@ -78,6 +78,10 @@ VideoRequest default_request(const ModelBundle& m) {
     if (j.contains("guidance_scale")) d.guidance = json_double(j, "guidance_scale", 5, 0, 100);
     if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
     if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
+    // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
+    if (j.contains("sampler"))
+      d.sampler = std::string(to_string(parse_sampler(json_string(j, "sampler", ""))));
+    if (j.contains("grid")) d.grid = json_string(j, "grid", "");
   }
   if (m.files.scheduler) {
     const nlohmann::json& j = *m.files.scheduler;
