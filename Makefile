@@ -35,6 +35,7 @@ test: configure
 	@ctest --test-dir $(BUILD) --output-on-failure -j 1
 
 test-reference: build
+	@cmake --build $(BUILD) -j $(JOBS) --target op_call text_lines
 	@tests/reference/run $(BUILD)/tachyscope
 
 judge: build

@@ -20,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import generation  # noqa: E402
 import images  # noqa: E402
 import layouts  # noqa: E402
+import ops  # noqa: E402
 import random_models as rm  # noqa: E402
 from precision import error, float64  # noqa: E402
 
@@ -159,6 +160,7 @@ def main():
         ctx = Context(args.binary, folder, seed)
         groups = {
             "noise": lambda: compare_noise(ctx),
+            "ops": lambda: ops.compare(ctx, args.draws),
             "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
             "vae": lambda: [compare_vae(ctx, i) for i in range(args.draws)],
