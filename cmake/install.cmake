@@ -10,7 +10,7 @@ add_library(tachyscope::tachyscope ALIAS tachyscope_interface)
 
 install(TARGETS tachyscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS tachyscope_interface tachy_api tachy_inspect tachy_op_runner tachy_pipelines tachy_umt5 tachy_wan tachy_wan_vae
-  tachy_samplers tachy_nn tachy_weights tachy_text tachy_media tachy_ops tachy_cpu tachy_tensor tachy_base
+  tachy_samplers tachy_nn tachy_weights tachy_text tachy_media tachy_ops tachy_cuda tachy_cpu tachy_tensor tachy_base
   EXPORT tachyscope ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tachyscope)
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tachyscope)
 install(EXPORT tachyscope NAMESPACE tachyscope:: DESTINATION ${cmake_folder})

@@ -1,16 +1,21 @@
 # tachy_library(name SOURCES … LINKS …): one static library a folder; LINKS is its row of the dependency table
 # (ARCHITECTURE.md); tools/check_layers proves that the includes keep to it.
 add_library(tachy_flags INTERFACE)
-target_compile_options(tachy_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+set(host_flags -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+target_compile_options(tachy_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_flags}>")
+# --expt-relaxed-constexpr: constexpr helpers of host headers are callable on the device.
+target_compile_options(tachy_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>")
 if(TACHY_WERROR)
-  target_compile_options(tachy_flags INTERFACE -Werror)
+  target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 if(TACHY_SANITIZE)
-  target_compile_options(tachy_flags INTERFACE -fsanitize=${TACHY_SANITIZE} -fno-omit-frame-pointer -g)
+  target_compile_options(tachy_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${TACHY_SANITIZE};-fno-omit-frame-pointer;-g>")
   target_link_options(tachy_flags INTERFACE -fsanitize=${TACHY_SANITIZE})
 endif()
 # Contraction to FMA is left to the code that asks for it, so that results do not depend on the compiler.
-target_compile_options(tachy_flags INTERFACE -ffp-contract=off)
+target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>)
 
 function(tachy_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})

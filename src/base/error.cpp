@@ -28,4 +28,16 @@ std::string_view to_string(ErrorCode code) {
   return "unknown";
 }
 
+void fail_filled(ErrorCode code, const char* text, const std::string* fields, size_t count) {
+  std::string filled(text);
+  size_t from = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = filled.find("{}", from);
+    if (at == std::string::npos) break;
+    filled.replace(at, 2, fields[i]);
+    from = at + fields[i].size();
+  }
+  throw Error(code, std::move(filled));
+}
+
 }  // namespace tachy

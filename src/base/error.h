@@ -5,7 +5,9 @@
 // name the file and the fix where there is one.
 #pragma once
 
+#ifndef __CUDACC__
 #include <fmt/format.h>
+#endif
 
 #include <exception>
 #include <source_location>
@@ -44,6 +46,11 @@ class Error : public std::exception {
   std::source_location where_;
 };
 
+// Replaces each "{}" of the text by the next field; what files compiled by nvcc fail with.
+[[noreturn]] void fail_filled(ErrorCode code, const char* text, const std::string* fields, size_t count);
+
+#ifndef __CUDACC__
+
 // Captures the call site beside a format string, so that fail() and check() need no macro.
 template <class... Args>
 struct LocatedFormat {
@@ -72,5 +79,32 @@ void require(bool ok, LocatedFormat<std::type_identity_t<Args>...> f, Args&&... 
   if (!ok) [[unlikely]]
     throw Error(ErrorCode::invalid_argument, fmt::format(f.text, std::forward<Args>(args)...), f.where);
 }
+
+#else  // nvcc takes neither fmt 9 nor its compile-time checks: plain "{}" only, filled at run time
+
+struct ErrorField {
+  std::string text;
+  ErrorField(const char* s) : text(s) {}
+  ErrorField(const std::string& s) : text(s) {}
+  ErrorField(std::string_view s) : text(s) {}
+  template <class Number>
+  ErrorField(Number n) : text(std::to_string(n)) {}
+};
+
+template <class... Args>
+[[noreturn]] void fail(ErrorCode code, const char* text, const Args&... args) {
+  const std::string fields[] = {ErrorField(args).text..., ""};
+  fail_filled(code, text, fields, sizeof...(args));
+}
+template <class... Args>
+void check(bool ok, ErrorCode code, const char* text, const Args&... args) {
+  if (!ok) fail(code, text, args...);
+}
+template <class... Args>
+void require(bool ok, const char* text, const Args&... args) {
+  if (!ok) fail(ErrorCode::invalid_argument, text, args...);
+}
+
+#endif
 
 }  // namespace tachy

@@ -17,7 +17,16 @@ struct Impl {
   const char* name;
   std::optional<std::string> (*why_not)(const Args&, const Stream&);  // nothing, or the reason it cannot run
   void (*run)(const Args&, Stream&);
+  Device device = Device::cpu;  // whose tensors it takes
 };
+
+// Nothing, or the reason why this entry cannot run on this stream.
+template <class Args>
+std::optional<std::string> why_not(const Impl<Args>& impl, const Args& args, const Stream& stream) {
+  if (impl.device != stream.device())
+    return impl.device == Device::cuda ? "it needs a GPU" : "the tensors are on the GPU";
+  return impl.why_not ? impl.why_not(args, stream) : std::nullopt;
+}
 
 std::optional<std::string> forced_impl(const char* op);  // from TACHY_FORCE
 void set_forced_impl(const char* op, const char* name);  // for the op runner; nullptr clears
@@ -30,7 +39,7 @@ const Impl<Args>& pick(const char* op, std::span<const Impl<Args>> table, const 
   std::string reasons;
   for (const Impl<Args>& impl : table) {
     if (forced && *forced != impl.name) continue;
-    const auto reason = impl.why_not ? impl.why_not(args, stream) : std::nullopt;
+    const auto reason = why_not(impl, args, stream);
     if (!reason) {
       report_pick(op, impl.name, reasons);
       return impl;

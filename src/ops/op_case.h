@@ -76,7 +76,7 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
   for (const auto& impl : table) bound.impls.emplace_back(impl.name);
   bound.why_not = [args, table](const std::string& name, const Stream& stream) -> std::string {
     for (const auto& impl : table)
-      if (name == impl.name) return impl.why_not ? impl.why_not(args, stream).value_or("") : "";
+      if (name == impl.name) return why_not(impl, args, stream).value_or("");
     return "no such implementation";
   };
   bound.run = [args, op, function, working](const std::string& name, Stream& stream) {

@@ -18,22 +18,27 @@ void count_allocation(size_t bytes) {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes) : size_(bytes) {
+Buffer::Buffer(size_t bytes, DeviceMemory* device) : size_(bytes) {
   const size_t rounded = align_up(bytes ? bytes : 1);
   check(rounded >= bytes && bytes < (size_t{1} << 56), ErrorCode::out_of_memory, "buffer: {} bytes", bytes);
+  if (device) {
+    data_ = std::unique_ptr<void, BufferFree>(device->allocate(rounded), BufferFree{rounded, device});
+    return;
+  }
   void* p = std::aligned_alloc(kAlignment, rounded);
   check(p != nullptr, ErrorCode::out_of_memory, "out of memory: could not allocate {}", human_bytes(bytes));
-  data_ = std::unique_ptr<void, BufferFree>(p, BufferFree{rounded});
+  data_ = std::unique_ptr<void, BufferFree>(p, BufferFree{rounded, nullptr});
   count_allocation(rounded);
 }
 
 void BufferFree::operator()(void* p) const {
+  if (device) return device->release(p, bytes);
   std::free(p);
   g_live.fetch_sub(bytes);
 }
 
 Tensor Buffer::tensor(DType dtype, std::span<const int64_t> dims) const {
-  Tensor out(data(), dtype, dims);
+  Tensor out(data(), dtype, dims, data_.get_deleter().device ? Device::cuda : Device::cpu);
   check(static_cast<size_t>(out.bytes()) <= size_, ErrorCode::internal, "buffer: {} of {} in {} bytes",
         shape_string(dims), dtype_name(dtype), size_);
   return out;
@@ -55,7 +60,7 @@ void* Arena::bytes(size_t count) {
 Tensor Arena::tensor(DType dtype, std::span<const int64_t> dims) {
   Tensor shape_only(nullptr, dtype, dims, Device::null);
   void* data = bytes(static_cast<size_t>(shape_only.bytes()));
-  return Tensor(data, dtype, dims, measuring_ ? Device::null : Device::cpu);
+  return Tensor(data, dtype, dims, device_);
 }
 
 }  // namespace tachy

@@ -1,6 +1,8 @@
 // Owners of tensor memory, and the stream that ops run on.
 //
-// Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables).
+// Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables), on the
+// host
+//         or on a device.
 // Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
 //         A measuring arena hands out tensors without storage: the same model code then yields the exact
 //         peak.
@@ -13,22 +15,29 @@
 #include <span>
 
 #include "base/thread_pool.h"
+#include "tensor/device_memory.h"
 #include "tensor/tensor.h"
 
 namespace tachy {
+
+namespace cuda {
+class Gpu;  // cuda/gpu.h; opaque here, so that no host file needs CUDA's headers
+}
 
 inline constexpr size_t kAlignment = 256;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 struct BufferFree {
   size_t bytes = 0;
+  DeviceMemory* device = nullptr;
   void operator()(void* p) const;
 };
 
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(size_t bytes);  // throws out_of_memory with the size
+  // On the host, or on `device`, which must outlive the Buffer. Throws out_of_memory with the size.
+  explicit Buffer(size_t bytes, DeviceMemory* device = nullptr);
   void* data() const { return data_.get(); }
   size_t size() const { return size_; }
   Tensor tensor(DType dtype, std::span<const int64_t> dims) const;
@@ -36,8 +45,8 @@ class Buffer {
     return tensor(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 
-  // Bytes held by all live Buffers (each rounded to kAlignment), and its highest value since the last reset.
-  // Arenas count too. Tests compare this with the plan.
+  // Bytes held by all live Buffers on the host (each rounded to kAlignment), and its highest value since the
+  // last reset. Arenas count too. Tests compare this with the plan. A DeviceMemory counts its own.
   static size_t live_bytes();
   static size_t peak_bytes();
   static void reset_peak();
@@ -50,7 +59,11 @@ class Buffer {
 class Arena {
  public:
   Arena() = default;  // measuring
-  explicit Arena(size_t capacity) : buffer_(capacity), capacity_(capacity), measuring_(false) {}
+  explicit Arena(size_t capacity, DeviceMemory* device = nullptr)
+      : buffer_(capacity, device),
+        capacity_(capacity),
+        measuring_(false),
+        device_(device ? Device::cuda : Device::cpu) {}
 
   bool measuring() const { return measuring_; }
   size_t peak() const { return peak_; }
@@ -71,6 +84,7 @@ class Arena {
   Buffer buffer_;
   size_t capacity_ = 0, used_ = 0, peak_ = 0;
   bool measuring_ = true;
+  Device device_ = Device::null;
 };
 
 // Gives back everything allocated since its construction.
@@ -92,13 +106,16 @@ struct Stream {
   Arena* arena = nullptr;
   ThreadPool* pool = nullptr;
   const std::atomic<bool>* cancel = nullptr;
-  uint64_t* flops = nullptr;  // a measure run counts the multiply-adds (times two) of its products here
+  cuda::Gpu* gpu = nullptr;       // ops run there, queued on its stream; null: on the CPU
+  DType activation = DType::f32;  // of a model's activations; float32 on the CPU
+  uint64_t* flops = nullptr;      // a measure run counts the multiply-adds (times two) of its products here
 
   void count_flops(double n) const {
     if (flops && measuring()) *flops += static_cast<uint64_t>(n);
   }
   bool measuring() const { return arena->measuring(); }
   int threads() const { return pool->threads(); }
+  Device device() const { return gpu ? Device::cuda : Device::cpu; }
   void throw_if_cancelled() const {
     if (cancel && cancel->load(std::memory_order_relaxed)) fail(ErrorCode::cancelled, "cancelled");
   }

@@ -1,0 +1,39 @@
+// What files with CUDA calls share: error checks that name the call, and the one launch helper.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "base/error.h"
+#include "cuda/gpu.h"
+#include "tensor/memory.h"
+
+namespace tachy::cuda {
+
+// Throws device (or out_of_memory) with the call's name and CUDA's own words.
+void check_cuda(cudaError_t status, const char* what);
+
+inline cudaStream_t stream_of(const Stream& stream) {
+  return static_cast<cudaStream_t>(stream.gpu->stream());
+}
+
+struct LaunchShape {
+  dim3 grid, block;
+  size_t shared_bytes = 0;
+};
+
+// Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. Kernels with more than 48 KiB
+// of dynamic shared memory are allowed it here.
+template <class... Params, class... Args>
+void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shape, const Stream& stream,
+            Args&&... args) {
+  if (shape.shared_bytes > 48 * 1024)
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shape.shared_bytes)),
+               name);
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid, config.blockDim = shape.block, config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream_of(stream);
+  check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
+}
+
+}  // namespace tachy::cuda
