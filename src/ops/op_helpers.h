@@ -33,6 +33,26 @@ inline void expect_f32(const char* op, const char* name, const Tensor& t,
           t.stride(-1));
 }
 
+// What an activation may be: f32 on the CPU; f32, f16 or bf16 on the GPU.
+inline void expect_float_dtype(const char* op, const char* name, const Tensor& t, const Stream& stream) {
+  if (!stream.gpu) return expect_dtype(op, name, t, DType::f32);
+  require(t.dtype == DType::f32 || t.dtype == DType::f16 || t.dtype == DType::bf16,
+          "{}: expected {} f32, f16 or bf16, got {}", op, name, dtype_name(t.dtype));
+}
+// The same with a shape, inner dim contiguous.
+inline void expect_float(const char* op, const char* name, const Tensor& t,
+                         std::initializer_list<int64_t> shape, const Stream& stream) {
+  expect_shape(op, name, t, shape);
+  expect_float_dtype(op, name, t, stream);
+  require(t.inner_contiguous(), "{}: expected {} with a contiguous last dim, got stride {}", op, name,
+          t.stride(-1));
+}
+
+// Tensors that share the activations' dtype: `t` has that of `like`.
+inline void expect_same_dtype(const char* op, const char* name, const Tensor& t, const Tensor& like) {
+  expect_dtype(op, name, t, like.dtype);
+}
+
 // The same in `dtype`, for the backward ops: their definitions also run on float64, where gradients are
 // checked.
 inline void expect_real(const char* op, const char* name, const Tensor& t,
@@ -53,14 +73,15 @@ inline void expect_contiguous(const char* op, const char* name, const Tensor& t)
   require(t.contiguous(), "{}: expected {} {} contiguous, got strides", op, name, shape_string(t));
 }
 
-// `row` maps each of m tokens to a row of a table with `rows` rows; every entry is checked (m int32: cheap).
+// `row` maps each of m tokens to a row of a table with `rows` rows; on the CPU every entry is checked (m
+// int32: cheap). On the GPU its maker answers for the values.
 inline void expect_rows(const char* op, const Tensor& row, int64_t m, int64_t rows, const Stream& stream) {
   require(rows >= 1, "{}: expected a table with at least one row, got 0", op);
   if (!row.defined()) return;
   expect_shape(op, "row", row, {m});
   expect_dtype(op, "row", row, DType::i32);
   expect_contiguous(op, "row", row);
-  if (stream.measuring()) return;
+  if (stream.measuring() || stream.gpu) return;
   const int32_t* r = row.as<int32_t>();
   for (int64_t i = 0; i < m; ++i)
     require(r[i] >= 0 && r[i] < rows, "{}: expected row[{}] in [0, {}), got {}", op, i, rows, r[i]);

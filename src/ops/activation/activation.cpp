@@ -11,10 +11,10 @@ std::span<const Impl<ActivationArgs>> activation_table() {
 
 void activation(const ActivationArgs& a, Stream& stream) {
   const char* op = "activation";
-  expect_dtype(op, "x", a.x, DType::f32);
+  expect_float_dtype(op, "x", a.x, stream);
   expect_contiguous(op, "x", a.x);
   require(same_shape(a.x, a.y), "{}: expected y {}, got {}", op, shape_string(a.x), shape_string(a.y));
-  expect_dtype(op, "y", a.y, DType::f32);
+  expect_same_dtype(op, "y", a.y, a.x);
   expect_contiguous(op, "y", a.y);
   const auto& impl = pick<ActivationArgs>(op, activation_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);

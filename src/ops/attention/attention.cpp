@@ -9,17 +9,17 @@ std::span<const Impl<AttentionArgs>> attention_table() {
   return table;
 }
 
-void check_attention(const char* op, const AttentionArgs& a, DType dtype) {
+void check_attention(const char* op, const AttentionArgs& a, DType dtype, DType wide) {
   expect_real(op, "q", a.q, {-1, -1, -1, -1}, dtype);
   const int64_t b = a.q.dim(0), lq = a.q.dim(1), h = a.q.dim(2), d = a.q.dim(3);
   expect_real(op, "k", a.k, {b, -1, h, d}, dtype);
   const int64_t lk = a.k.dim(1);
   require(lk >= 1, "{}: expected at least one key, got none", op);
   expect_real(op, "v", a.v, {b, lk, h, d}, dtype);
-  if (a.key_bias.defined()) expect_real(op, "key_bias", a.key_bias, {b, lk}, dtype);
-  if (a.bias.defined()) expect_real(op, "bias", a.bias, {h, lq, lk}, dtype);
+  if (a.key_bias.defined()) expect_real(op, "key_bias", a.key_bias, {b, lk}, wide);
+  if (a.bias.defined()) expect_real(op, "bias", a.bias, {h, lq, lk}, wide);
   expect_real(op, "out", a.out, {b, lq, h, d}, dtype);
-  if (a.lse.defined()) expect_real(op, "lse", a.lse, {b, h, lq}, dtype);
+  if (a.lse.defined()) expect_real(op, "lse", a.lse, {b, h, lq}, wide);
   require(a.causal || a.causal_offset == 0, "{}: causal_offset {} needs causal", op, a.causal_offset);
   require(a.causal_offset >= -lq && a.causal_offset <= lk, "{}: expected causal_offset in [{}, {}], got {}",
           op, -lq, lk, a.causal_offset);
@@ -27,7 +27,9 @@ void check_attention(const char* op, const AttentionArgs& a, DType dtype) {
 
 void attention(const AttentionArgs& a, Stream& stream) {
   const char* op = "attention";
-  check_attention(op, a, DType::f32);
+  require(a.q.defined(), "{}: expected q, got no tensor", op);
+  expect_float_dtype(op, "q", a.q, stream);
+  check_attention(op, a, a.q.dtype, DType::f32);
   double pairs = static_cast<double>(a.q.dim(1)) * static_cast<double>(a.k.dim(1));
   if (a.causal) {
     pairs = 0;

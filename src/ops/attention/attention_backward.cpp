@@ -12,7 +12,7 @@ void attention_backward(const AttentionBackwardArgs& a, Stream& stream) {
   const char* op = "attention_backward";
   const AttentionArgs& f = a.forward;
   const DType dtype = real_dtype(op, "q", f.q);
-  check_attention(op, f, dtype);
+  check_attention(op, f, dtype, dtype);
   require(!f.accumulate, "{}: expected a forward pass that did not accumulate", op);
   require(f.lse.defined(), "{}: expected the forward pass's lse, got none", op);
   const int64_t b = f.q.dim(0), lq = f.q.dim(1), h = f.q.dim(2), d = f.q.dim(3), lk = f.k.dim(1);

@@ -16,8 +16,9 @@ inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
   return std::clamp<int64_t>(i + a.causal_offset + 1, 0, keys);
 }
 
-// Throws unless shapes, strides and options fit together; all tensors of `dtype`.
-void check_attention(const char* op, const AttentionArgs& args, DType dtype);
+// Throws unless shapes, strides and options fit together; q, k, v and out of `dtype`, biases and lse of
+// `wide`.
+void check_attention(const char* op, const AttentionArgs& args, DType dtype, DType wide);
 
 void attention_ref(const AttentionArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
 void attention_working(const AttentionArgs& args,

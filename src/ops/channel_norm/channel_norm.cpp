@@ -11,12 +11,13 @@ std::span<const Impl<ChannelNormArgs>> channel_norm_table() {
 
 void channel_norm(const ChannelNormArgs& a, Stream& stream) {
   const char* op = "channel_norm";
-  expect_f32(op, "x", a.x, {-1, -1});
+  expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t p = a.x.dim(0), c = a.x.dim(1);
   expect_f32(op, "gamma", a.gamma, {c});
-  expect_f32(op, "y", a.y, {p, c});
+  expect_float(op, "y", a.y, {p, c}, stream);
   expect_contiguous(op, "x", a.x);
   expect_contiguous(op, "y", a.y);
+  expect_same_dtype(op, "y", a.y, a.x);
   const auto& impl = pick<ChannelNormArgs>(op, channel_norm_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

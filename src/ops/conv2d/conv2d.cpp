@@ -4,6 +4,7 @@
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "ops/conv2d/conv2d_impl.h"
+#include "ops/op_helpers.h"
 
 namespace tachy::ops {
 namespace {
@@ -13,29 +14,31 @@ constexpr Impl<Conv2dArgs> kTable[] = {
     {"ref", nullptr, conv2d_ref},
 };
 
-void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
+void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape, DType dtype) {
   expect_shape("conv2d", name, t, shape);
-  expect_dtype("conv2d", name, t, DType::f32);
+  expect_dtype("conv2d", name, t, dtype);
   require(t.contiguous(), "conv2d: expected a contiguous {}", name);
 }
 
-void check_args(const Conv2dArgs& a) {
+void check_args(const Conv2dArgs& a, const Stream& stream) {
   require(a.kernel_h >= 1 && a.kernel_w >= 1 && a.stride >= 1 && a.pad_top >= 0 && a.pad_left >= 0 &&
               a.pad_bottom >= 0 && a.pad_right >= 0,
           "conv2d: expected kernel and stride >= 1 and padding >= 0, got kernel {}x{}, stride {}, padding "
           "{},{},{},{}",
           a.kernel_h, a.kernel_w, a.stride, a.pad_top, a.pad_left, a.pad_bottom, a.pad_right);
-  expect_dense("x", a.x, {-1, -1, -1, -1});
-  expect_dense("y", a.y, {-1, -1, -1, -1});
+  const DType dtype = a.x.dtype;
+  expect_float_dtype("conv2d", "x", a.x, stream);
+  expect_dense("x", a.x, {-1, -1, -1, -1}, dtype);
+  expect_dense("y", a.y, {-1, -1, -1, -1}, dtype);
   const int64_t height = a.x.dim(1) + a.pad_top + a.pad_bottom, width = a.x.dim(2) + a.pad_left + a.pad_right;
   require(height >= a.kernel_h && width >= a.kernel_w,
           "conv2d: expected x of at least the kernel {}x{}, got {}", a.kernel_h, a.kernel_w,
           shape_string(a.x));
   const int64_t ho = (height - a.kernel_h) / a.stride + 1, wo = (width - a.kernel_w) / a.stride + 1;
   const int64_t co = a.y.dim(3);
-  expect_dense("y", a.y, {a.x.dim(0), ho, wo, co});
-  if (a.bias.defined()) expect_dense("bias", a.bias, {co});
-  if (a.residual.defined()) expect_dense("residual", a.residual, {a.x.dim(0), ho, wo, co});
+  expect_dense("y", a.y, {a.x.dim(0), ho, wo, co}, dtype);
+  if (a.bias.defined()) expect_dense("bias", a.bias, {co}, DType::f32);
+  if (a.residual.defined()) expect_dense("residual", a.residual, {a.x.dim(0), ho, wo, co}, dtype);
   expect_dtype("conv2d", "packed", a.packed, DType::u8);
   expect_shape("conv2d", "packed", a.packed, {packed_conv2d_bytes(co, a.x.dim(3), a.kernel_h, a.kernel_w)});
 }
@@ -45,7 +48,7 @@ void check_args(const Conv2dArgs& a) {
 std::span<const Impl<Conv2dArgs>> conv2d_table() { return kTable; }
 
 void conv2d(const Conv2dArgs& args, Stream& stream) {
-  check_args(args);
+  check_args(args, stream);
   if (args.y.numel() == 0) return;
   stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
                      static_cast<double>(args.kernel_h * args.kernel_w * args.x.dim(3)));

@@ -7,6 +7,7 @@
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "ops/conv3d/conv3d_impl.h"
+#include "ops/op_helpers.h"
 
 namespace tachy::ops {
 namespace {
@@ -16,13 +17,14 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     {"ref", nullptr, causal_conv3d_ref},
 };
 
-void expect_dense(const char* op, const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
+void expect_dense(const char* op, const char* name, const Tensor& t, std::initializer_list<int64_t> shape,
+                  DType dtype) {
   expect_shape(op, name, t, shape);
-  expect_dtype(op, name, t, DType::f32);
+  expect_dtype(op, name, t, dtype);
   require(t.contiguous(), "{}: expected a contiguous {}", op, name);
 }
 
-void check_args(const CausalConv3dArgs& a) {
+void check_args(const CausalConv3dArgs& a, const Stream& stream) {
   const char* op = "causal_conv3d";
   require(a.kernel_t >= 1 && a.kernel_h >= 1 && a.kernel_w >= 1 && a.kernel_h % 2 == 1 && a.kernel_w % 2 == 1,
           "causal_conv3d: expected a kernel with odd height and width, got {}x{}x{}", a.kernel_t, a.kernel_h,
@@ -30,18 +32,20 @@ void check_args(const CausalConv3dArgs& a) {
   require(a.time_stride >= 1 && a.front >= 0 && a.history >= 0,
           "causal_conv3d: expected time_stride >= 1, front and history >= 0, got {}, {}, {}", a.time_stride,
           a.front, a.history);
-  expect_dense(op, "x", a.x, {-1, -1, -1, -1});
-  expect_dense(op, "y", a.y, {-1, -1, -1, -1});
+  const DType dtype = a.x.dtype;
+  expect_float_dtype(op, "x", a.x, stream);
+  expect_dense(op, "x", a.x, {-1, -1, -1, -1}, dtype);
+  expect_dense(op, "y", a.y, {-1, -1, -1, -1}, dtype);
   const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   require(a.front + t >= a.kernel_t,
           "causal_conv3d: expected at least {} frames with the history, got {} + {}", a.kernel_t, a.front, t);
-  expect_dense(op, "y", a.y, {(a.front + t - a.kernel_t) / a.time_stride + 1, h, w, co});
-  if (a.cache.defined()) expect_dense(op, "cache", a.cache, {-1, h, w, ci});
+  expect_dense(op, "y", a.y, {(a.front + t - a.kernel_t) / a.time_stride + 1, h, w, co}, dtype);
+  if (a.cache.defined()) expect_dense(op, "cache", a.cache, {-1, h, w, ci}, dtype);
   require(a.history <= (a.cache.defined() ? a.cache.dim(0) : 0),
           "causal_conv3d: expected history of at most the cache's {} frames, got {}",
           a.cache.defined() ? a.cache.dim(0) : 0, a.history);
-  if (a.bias.defined()) expect_dense(op, "bias", a.bias, {co});
-  if (a.residual.defined()) expect_dense(op, "residual", a.residual, {a.y.dim(0), h, w, co});
+  if (a.bias.defined()) expect_dense(op, "bias", a.bias, {co}, DType::f32);
+  if (a.residual.defined()) expect_dense(op, "residual", a.residual, {a.y.dim(0), h, w, co}, dtype);
   expect_dtype(op, "packed", a.packed, DType::u8);
   expect_shape(op, "packed", a.packed, {packed_conv3d_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w)});
 }
@@ -51,7 +55,7 @@ void check_args(const CausalConv3dArgs& a) {
 std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table() { return kTable; }
 
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
-  check_args(args);
+  check_args(args, stream);
   if (args.y.numel() == 0) return;
   stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
                      static_cast<double>(args.kernel_t * args.kernel_h * args.kernel_w * args.x.dim(3)));
@@ -76,8 +80,9 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
 
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream) {
   const char* op = "push_frames";
-  expect_dense(op, "cache", cache, {-1, -1, -1, -1});
-  expect_dense(op, "x", x, {-1, cache.dim(1), cache.dim(2), cache.dim(3)});
+  expect_float_dtype(op, "cache", cache, stream);
+  expect_dense(op, "cache", cache, {-1, -1, -1, -1}, cache.dtype);
+  expect_dense(op, "x", x, {-1, cache.dim(1), cache.dim(2), cache.dim(3)}, cache.dtype);
   const int64_t n = cache.dim(0), t = x.dim(0);
   require(history >= 0 && history <= n, "push_frames: expected history in [0, {}], got {}", n, history);
   const int64_t kept = std::min(history, std::max<int64_t>(0, n - t)), added = std::min(t, n);

@@ -69,7 +69,8 @@ void widen(const Tensor& x, const Tensor& y, Stream& stream) {
   const char* op = "widen";
   require(is_float(x.dtype), "{}: expected x of a float dtype, got {}", op, dtype_name(x.dtype));
   expect_flat(op, "x", x, x.dtype);
-  expect_flat(op, "y", y, DType::f32);
+  expect_float_dtype(op, "y", y, stream);
+  expect_flat(op, "y", y, y.dtype);
   expect_same_shape(op, x, y);
   const WidenArgs args{x, y};
   const auto& impl = pick<WidenArgs>(op, widen_table(), args, stream);
@@ -79,8 +80,8 @@ void widen(const Tensor& x, const Tensor& y, Stream& stream) {
 void copy(const CopyArgs& a, Stream& stream) {
   const char* op = "copy";
   require(a.x.defined() && a.y.defined(), "{}: expected x and y, got no tensor", op);
-  expect_dtype(op, "x", a.x, DType::f32);
-  expect_dtype(op, "y", a.y, DType::f32);
+  expect_float_dtype(op, "x", a.x, stream);
+  expect_float_dtype(op, "y", a.y, stream);
   expect_same_shape(op, a.x, a.y);
   require(a.channel_axis >= 0 && a.channel_axis < a.x.rank, "{}: expected channel_axis in [0, {}), got {}",
           op, static_cast<int>(a.x.rank), a.channel_axis);
@@ -92,7 +93,8 @@ void copy(const CopyArgs& a, Stream& stream) {
 
 void to_rgb8(const Tensor& x, const Tensor& y, Stream& stream) {
   const char* op = "to_rgb8";
-  expect_flat(op, "x", x, DType::f32);
+  expect_float_dtype(op, "x", x, stream);
+  expect_flat(op, "x", x, x.dtype);
   require(x.dim(-1) == 3, "{}: expected x with 3 colours last, got {}", op, shape_string(x));
   expect_flat(op, "y", y, DType::u8);
   expect_same_shape(op, x, y);
@@ -103,7 +105,8 @@ void to_rgb8(const Tensor& x, const Tensor& y, Stream& stream) {
 
 void clamp(const Tensor& x, float lo, float hi, Stream& stream) {
   const char* op = "clamp";
-  expect_flat(op, "x", x, DType::f32);
+  expect_float_dtype(op, "x", x, stream);
+  expect_flat(op, "x", x, x.dtype);
   require(lo <= hi, "{}: expected lo <= hi, got {} and {}", op, lo, hi);
   const ClampArgs args{x, lo, hi};
   const auto& impl = pick<ClampArgs>(op, clamp_table(), args, stream);
@@ -112,7 +115,8 @@ void clamp(const Tensor& x, float lo, float hi, Stream& stream) {
 
 bool all_finite(const Tensor& x, Stream& stream) {
   const char* op = "all_finite";
-  expect_flat(op, "x", x, DType::f32);
+  expect_float_dtype(op, "x", x, stream);
+  expect_flat(op, "x", x, x.dtype);
   bool result = true;
   const AllFiniteArgs args{x, &result};
   const auto& impl = pick<AllFiniteArgs>(op, all_finite_table(), args, stream);

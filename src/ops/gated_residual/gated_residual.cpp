@@ -11,14 +11,14 @@ std::span<const Impl<GatedResidualArgs>> gated_residual_table() {
 
 void gated_residual(const GatedResidualArgs& a, Stream& stream) {
   const char* op = "gated_residual";
-  expect_f32(op, "x", a.x, {-1, -1});
+  expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
-  expect_f32(op, "u", a.u, {m, c});
+  expect_float(op, "u", a.u, {m, c}, stream);
   if (a.gate.defined()) {
     expect_f32(op, "gate", a.gate, {-1, c});
     expect_rows(op, a.row, m, a.gate.dim(0), stream);
   }
-  expect_f32(op, "y", a.y, {m, c});
+  expect_float(op, "y", a.y, {m, c}, stream);
   const auto& impl = pick<GatedResidualArgs>(op, gated_residual_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -29,11 +29,21 @@ void check_args(const GemmArgs& a, const Stream& stream) {
   check_weight(a.weight);
   require(a.x.rank == 2, "gemm: expected x [M, K], got {}", shape_string(a.x));
   const int64_t m = a.x.dim(0), n = a.weight.dim(0), k = a.weight.dim(1);
-  expect_f32(op, "x", a.x, {m, k});
-  expect_f32(op, "y", a.y, {m, n});
-  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {n});
-  if (a.multiply.defined()) expect_f32(op, "multiply", a.multiply, {m, n});
-  if (a.residual.defined()) expect_f32(op, "residual", a.residual, {m, n});
+  expect_float(op, "x", a.x, {m, k}, stream);
+  expect_float(op, "y", a.y, {m, n}, stream);
+  if (a.bias.defined()) {
+    expect_float(op, "bias", a.bias, {n}, stream);
+    expect_same_dtype(op, "bias", a.bias, a.y);
+  }
+  if (a.multiply.defined()) expect_float(op, "multiply", a.multiply, {m, n}, stream);
+  if (a.residual.defined()) {
+    expect_float(op, "residual", a.residual, {m, n}, stream);
+    expect_same_dtype(op, "residual", a.residual, a.y);
+  }
+  if (stream.gpu) {
+    expect_same_dtype(op, "weight", a.weight, a.x);
+    require(!a.packed.defined(), "{}: expected no packed weight on the GPU, got one", op);
+  }
   if (a.packed.defined()) {
     expect_dtype(op, "packed", a.packed, DType::u8);
     expect_shape(op, "packed", a.packed, {packed_gemm_bytes(n, k)});

@@ -10,9 +10,11 @@ std::span<const Impl<GluArgs>> glu_table() {
 
 void glu(const GluArgs& args, Stream& stream) {
   const char* op = "glu";
-  expect_f32(op, "a", args.a, {-1, -1});
-  expect_f32(op, "b", args.b, {args.a.dim(0), args.a.dim(1)});
-  expect_f32(op, "y", args.y, {args.a.dim(0), args.a.dim(1)});
+  expect_float(op, "a", args.a, {-1, -1}, stream);
+  expect_float(op, "b", args.b, {args.a.dim(0), args.a.dim(1)}, stream);
+  expect_float(op, "y", args.y, {args.a.dim(0), args.a.dim(1)}, stream);
+  expect_same_dtype(op, "b", args.b, args.a);
+  expect_same_dtype(op, "y", args.y, args.a);
   const auto& impl = pick<GluArgs>(op, glu_table(), args, stream);
   if (!stream.measuring()) impl.run(args, stream);
 }

@@ -11,13 +11,14 @@ std::span<const Impl<GroupNormArgs>> group_norm_table() {
 
 void group_norm(const GroupNormArgs& a, Stream& stream) {
   const char* op = "group_norm";
-  expect_f32(op, "x", a.x, {-1, -1, -1});
+  expect_float(op, "x", a.x, {-1, -1, -1}, stream);
   const int64_t n = a.x.dim(0), p = a.x.dim(1), c = a.x.dim(2);
   require(a.groups >= 1 && c % a.groups == 0, "{}: expected groups that divide {} channels, got {}", op, c,
           a.groups);
   if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
   if (a.bias.defined()) expect_f32(op, "bias", a.bias, {c});
-  expect_f32(op, "y", a.y, {n, p, c});
+  expect_float(op, "y", a.y, {n, p, c}, stream);
+  expect_same_dtype(op, "y", a.y, a.x);
   expect_contiguous(op, "x", a.x);
   expect_contiguous(op, "y", a.y);
   pick<GroupNormArgs>(op, group_norm_table(), a, stream).run(a, stream);

@@ -11,7 +11,7 @@ std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table() {
 
 void layernorm_modulate(const LayerNormModulateArgs& a, Stream& stream) {
   const char* op = "layernorm_modulate";
-  expect_f32(op, "x", a.x, {-1, -1});
+  expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
   if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
   if (a.bias.defined()) expect_f32(op, "bias", a.bias, {c});
@@ -21,7 +21,7 @@ void layernorm_modulate(const LayerNormModulateArgs& a, Stream& stream) {
     expect_f32(op, "shift", a.shift, {a.scale.dim(0), c});
     expect_rows(op, a.row, m, a.scale.dim(0), stream);
   }
-  expect_f32(op, "y", a.y, {m, c});
+  expect_float(op, "y", a.y, {m, c}, stream);
   const auto& impl = pick<LayerNormModulateArgs>(op, layernorm_modulate_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

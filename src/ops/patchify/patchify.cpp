@@ -5,14 +5,15 @@ namespace tachy::ops {
 namespace {
 
 void check_video(const char* op, const Tensor& video, const Tensor& tokens, int64_t pt, int64_t ph,
-                 int64_t pw) {
+                 int64_t pw, const Stream& stream) {
   require(pt >= 1 && ph >= 1 && pw >= 1, "{}: expected a positive patch, got {} x {} x {}", op, pt, ph, pw);
   expect_f32(op, "video", video, {-1, -1, -1, -1, -1});
   expect_contiguous(op, "video", video);
   const int64_t t = video.dim(2), h = video.dim(3), w = video.dim(4);
   require(t % pt == 0 && h % ph == 0 && w % pw == 0, "{}: expected {} to be whole patches of {} x {} x {}",
           op, shape_string(video), pt, ph, pw);
-  expect_f32(op, "tokens", tokens, {video.dim(0), t / pt * (h / ph) * (w / pw), video.dim(1) * pt * ph * pw});
+  expect_float(op, "tokens", tokens,
+               {video.dim(0), t / pt * (h / ph) * (w / pw), video.dim(1) * pt * ph * pw}, stream);
   expect_contiguous(op, "tokens", tokens);
 }
 
@@ -29,13 +30,13 @@ std::span<const Impl<UnpatchifyArgs>> unpatchify_table() {
 }
 
 void patchify(const PatchifyArgs& a, Stream& stream) {
-  check_video("patchify", a.x, a.y, a.patch_t, a.patch_h, a.patch_w);
+  check_video("patchify", a.x, a.y, a.patch_t, a.patch_h, a.patch_w, stream);
   const auto& impl = pick<PatchifyArgs>("patchify", patchify_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }
 
 void unpatchify(const UnpatchifyArgs& a, Stream& stream) {
-  check_video("unpatchify", a.y, a.x, a.patch_t, a.patch_h, a.patch_w);
+  check_video("unpatchify", a.y, a.x, a.patch_t, a.patch_h, a.patch_w, stream);
   const auto& impl = pick<UnpatchifyArgs>("unpatchify", unpatchify_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -11,7 +11,7 @@ std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table() {
 
 void qk_norm_rope(const QkNormRopeArgs& a, Stream& stream) {
   const char* op = "qk_norm_rope";
-  expect_f32(op, "x", a.x, {-1, -1, -1});
+  expect_float(op, "x", a.x, {-1, -1, -1}, stream);
   const int64_t l = a.x.dim(1), c = a.x.dim(2);
   if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
   require(a.cos.defined() == a.sin.defined(), "{}: expected cos and sin together, got only one", op);
@@ -23,7 +23,8 @@ void qk_norm_rope(const QkNormRopeArgs& a, Stream& stream) {
     expect_f32(op, "cos", a.cos, {l, d / 2});
     expect_f32(op, "sin", a.sin, {l, d / 2});
   }
-  expect_f32(op, "y", a.y, {a.x.dim(0), l, c});
+  expect_float(op, "y", a.y, {a.x.dim(0), l, c}, stream);
+  expect_same_dtype(op, "y", a.y, a.x);
   const auto& impl = pick<QkNormRopeArgs>(op, qk_norm_rope_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

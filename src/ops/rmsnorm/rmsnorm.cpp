@@ -10,10 +10,10 @@ std::span<const Impl<RmsNormArgs>> rmsnorm_table() {
 
 void rmsnorm(const RmsNormArgs& a, Stream& stream) {
   const char* op = "rmsnorm";
-  expect_f32(op, "x", a.x, {-1, -1});
+  expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
   if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
-  expect_f32(op, "y", a.y, {m, c});
+  expect_float(op, "y", a.y, {m, c}, stream);
   const auto& impl = pick<RmsNormArgs>(op, rmsnorm_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

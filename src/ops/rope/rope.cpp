@@ -14,12 +14,13 @@ std::span<const Impl<RopeArgs>> rope_impls() {
 
 void rope(const RopeArgs& a, Stream& stream) {
   const char* op = "rope";
-  expect_f32(op, "x", a.x, {-1, -1, -1, -1});
+  expect_float(op, "x", a.x, {-1, -1, -1, -1}, stream);
   const int64_t l = a.x.dim(1), d = a.x.dim(3);
   require(d % 2 == 0, "{}: expected an even head dim, got {}", op, d);
   expect_f32(op, "cos", a.cos, {l, d / 2});
   expect_f32(op, "sin", a.sin, {l, d / 2});
-  expect_f32(op, "y", a.y, {a.x.dim(0), l, a.x.dim(2), d});
+  expect_float(op, "y", a.y, {a.x.dim(0), l, a.x.dim(2), d}, stream);
+  expect_same_dtype(op, "y", a.y, a.x);
   const auto& impl = pick<RopeArgs>(op, rope_impls(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -9,6 +9,7 @@
 
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
+#include "ops/op_helpers.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops {
@@ -19,17 +20,18 @@ constexpr Impl<UpsampleConv2dArgs> kTable[] = {
     {"ref", nullptr, upsample_conv2d_ref},
 };
 
-void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape) {
+void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64_t> shape, DType dtype) {
   expect_shape("upsample_conv2d", name, t, shape);
-  expect_dtype("upsample_conv2d", name, t, DType::f32);
+  expect_dtype("upsample_conv2d", name, t, dtype);
   require(t.contiguous(), "upsample_conv2d: expected a contiguous {}", name);
 }
 
-void check_args(const UpsampleConv2dArgs& a) {
-  expect_dense("x", a.x, {-1, -1, -1, -1});
-  expect_dense("y", a.y, {a.x.dim(0), 2 * a.x.dim(1), 2 * a.x.dim(2), -1});
+void check_args(const UpsampleConv2dArgs& a, const Stream& stream) {
+  expect_float_dtype("upsample_conv2d", "x", a.x, stream);
+  expect_dense("x", a.x, {-1, -1, -1, -1}, a.x.dtype);
+  expect_dense("y", a.y, {a.x.dim(0), 2 * a.x.dim(1), 2 * a.x.dim(2), -1}, a.x.dtype);
   const int64_t co = a.y.dim(3);
-  if (a.bias.defined()) expect_dense("bias", a.bias, {co});
+  if (a.bias.defined()) expect_dense("bias", a.bias, {co}, DType::f32);
   expect_dtype("upsample_conv2d", "packed", a.packed, DType::u8);
   expect_shape("upsample_conv2d", "packed", a.packed, {packed_upsample_conv2d_bytes(co, a.x.dim(3))});
 }
@@ -52,7 +54,7 @@ void phase_kernel(const float* kernel, int64_t ci, int a, int b, float* out) {
 std::span<const Impl<UpsampleConv2dArgs>> upsample_conv2d_table() { return kTable; }
 
 void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
-  check_args(args);
+  check_args(args, stream);
   if (args.y.numel() == 0) return;
   stream.count_flops(2.0 * static_cast<double>(args.y.numel()) * static_cast<double>(4 * args.x.dim(3)));
   pick<UpsampleConv2dArgs>("upsample_conv2d", kTable, args, stream).run(args, stream);
