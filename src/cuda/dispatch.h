@@ -1,0 +1,69 @@
+// What launchers of kernels share on the host: the C++ type behind a dtype, whether tensors allow 16-byte
+// accesses, and the size of a grid.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "cuda/runtime.h"
+
+namespace tachy::cuda {
+
+// body.operator()<T>() with T float, __half or __nv_bfloat16.
+template <class Body>
+void dispatch_float(const char* op, DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body.template operator()<float>();
+    case DType::f16:
+      return body.template operator()<__half>();
+    case DType::bf16:
+      return body.template operator()<__nv_bfloat16>();
+    default:
+      fail(ErrorCode::invalid_argument, "{}: expected f32, f16 or bf16", op);
+  }
+}
+
+// body.operator()<X, Y>() for a pair of which one may be f32: f16 beside bf16 has no kernel.
+template <class Body>
+void dispatch_pair(const char* op, DType x, DType y, Body&& body) {
+  require(x == y || x == DType::f32 || y == DType::f32, "{}: expected one 16-bit dtype, got f16 and bf16",
+          op);
+  dispatch_float(op, x, [&]<class X>() {
+    if (y == x) return body.template operator()<X, X>();
+    if constexpr (sizeof(X) == 2) return body.template operator()<X, float>();
+    if constexpr (sizeof(X) == 4) {
+      if (y == DType::f16) return body.template operator()<float, __half>();
+      return body.template operator()<float, __nv_bfloat16>();
+    }
+  });
+}
+
+// True when rows of packs of `pack` values can be read whole: pointers and outer strides fit, and so does the
+// last dim. Absent tensors fit.
+inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
+  for (const Tensor* t : tensors) {
+    if (!t->defined()) continue;
+    const int64_t bytes = pack * dtype_size(t->dtype), align = std::min<int64_t>(bytes, 16);
+    if (reinterpret_cast<uintptr_t>(t->data) % static_cast<uintptr_t>(align)) return false;
+    if (t->dims[t->rank - 1] % pack) return false;
+    for (int axis = 0; axis + 1 < t->rank; ++axis)
+      if (t->dims[axis] != 1 && t->strides[axis] % pack) return false;
+  }
+  return true;
+}
+
+inline unsigned blocks_for(int64_t count, int64_t each) {
+  return static_cast<unsigned>(std::max<int64_t>(1, (count + each - 1) / each));
+}
+
+// At most `waves` blocks for each multiprocessor, for kernels that stride over their work.
+inline unsigned persistent_grid(const Stream& stream, int64_t blocks, int waves) {
+  const int64_t most = static_cast<int64_t>(stream.gpu->info().multiprocessors) * waves;
+  return static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, most));
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,78 @@
+// Element types of the device and their way to float32 and back, and the activations in float32.
+// Everything computes in float32; a 16-bit value is only how a tensor is stored. Narrowing rounds to nearest
+// even. With Fast the special functions are the hardware's (about 2^-21 relative error, far below half a unit
+// of f16 or bf16); without, the library's (1-2 ulp): what float32 tensors get.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace tachy::device {
+
+using bf16 = __nv_bfloat16;
+using f16 = __half;
+
+__device__ __forceinline__ float to_float(float v) { return v; }
+__device__ __forceinline__ float to_float(f16 v) { return __half2float(v); }
+__device__ __forceinline__ float to_float(bf16 v) { return __bfloat162float(v); }
+
+template <class T>
+__device__ __forceinline__ T from_float(float v);
+template <>
+__device__ __forceinline__ float from_float<float>(float v) {
+  return v;
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float v) {
+  return __float2half_rn(v);
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float v) {
+  return __float2bfloat16_rn(v);
+}
+
+// v as a tensor of T holds it.
+template <class T>
+__device__ __forceinline__ float rounded(float v) {
+  return to_float(from_float<T>(v));
+}
+
+// The order of ops/activation_kind.h.
+enum class Act { none, silu, gelu_tanh, gelu_erf, mish };
+
+template <bool Fast>
+__device__ __forceinline__ float sigmoid(float x) {
+  if constexpr (Fast) return __fdividef(1.0f, 1.0f + __expf(-x));  // 1 + inf divides to 0
+  return 1.0f / (1.0f + expf(-x));
+}
+
+template <bool Fast>
+__device__ __forceinline__ float activate(float x, Act kind) {
+  switch (kind) {
+    case Act::none:
+      return x;
+    case Act::silu:
+      if constexpr (Fast) return x * sigmoid<true>(x);
+      return x / (1.0f + expf(-x));
+    case Act::gelu_tanh: {
+      // 0.5x(1 + tanh t) = x · sigmoid(2t): no cancellation where x is very negative.
+      const float inner = 0.79788456080286535588f * (x + 0.044715f * x * x * x);
+      if constexpr (Fast) return x * sigmoid<true>(2.0f * inner);
+      return 0.5f * x * (1.0f + tanhf(inner));
+    }
+    case Act::gelu_erf:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
+    case Act::mish: {
+      // tanh(log(1 + e)) = n / (n + 2) with n = e(e + 2); above 20 it is 1 to every digit.
+      if (x > 20.0f) return x;
+      const float e = Fast ? __expf(x) : expf(x), n = e * (e + 2.0f);
+      return Fast ? x * __fdividef(n, n + 2.0f) : x * (n / (n + 2.0f));
+    }
+  }
+  return x;
+}
+
+}  // namespace tachy::device

@@ -1,0 +1,128 @@
+// 16-byte loads and stores. A Pack is N neighbouring values as they lie in memory, so that a row held in
+// registers costs what it costs in memory; `get` widens one value when it is needed.
+//   kPack<T, U>   values a thread handles at once when a kernel reads T and writes U: 16 bytes of the wider
+//   one
+// Activations are read once: they bypass the first-level cache, which is left to what rows share (modulation,
+// norm weights). Plain (not .nc) loads: an op may run in place.
+#pragma once
+
+#include "device/numeric.cuh"
+
+namespace tachy::device {
+
+template <class T, class U = T>
+inline constexpr int kPack = 16 / (sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U));
+
+template <class T, int N>
+struct Pack {
+  static constexpr int kBytes = N * sizeof(T), kWords = kBytes >= 4 ? kBytes / 4 : 1;
+  uint32_t words[kWords];
+
+  __device__ __forceinline__ float get(int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return __uint_as_float(words[i]);
+    } else if constexpr (N == 1) {
+      return widen(words[0] & 0xffffu);
+    } else {
+      return widen(i % 2 ? words[i / 2] >> 16 : words[i / 2] & 0xffffu);
+    }
+  }
+  // Two at a time: the conversion of a pair is one instruction.
+  __device__ __forceinline__ void set(int i, float a, float b) {
+    if constexpr (sizeof(T) == 4) {
+      words[i] = __float_as_uint(a), words[i + 1] = __float_as_uint(b);
+    } else if constexpr (std::is_same_v<T, bf16>) {
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+      words[i / 2] = *reinterpret_cast<const uint32_t*>(&pair);
+    } else {
+      const __half2 pair = __floats2half2_rn(a, b);
+      words[i / 2] = *reinterpret_cast<const uint32_t*>(&pair);
+    }
+  }
+  __device__ __forceinline__ void set(const float (&v)[N]) {
+    if constexpr (N == 1) {
+      const T narrow = from_float<T>(v[0]);
+      if constexpr (sizeof(T) == 4)
+        words[0] = __float_as_uint(v[0]);
+      else
+        words[0] = *reinterpret_cast<const uint16_t*>(&narrow);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; i += 2) set(i, v[i], v[i + 1]);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ static float widen(uint32_t bits) {
+    if constexpr (std::is_same_v<T, bf16>) {
+      return __uint_as_float(bits << 16);
+    } else {
+      const uint16_t half = static_cast<uint16_t>(bits);
+      return __half2float(*reinterpret_cast<const __half*>(&half));
+    }
+  }
+};
+
+template <class T, int N>
+__device__ __forceinline__ Pack<T, N> load(const T* p) {
+  Pack<T, N> out;
+  if constexpr (out.kBytes == 2) {
+    uint16_t v;
+    asm volatile("ld.global.L1::no_allocate.u16 %0, [%1];" : "=h"(v) : "l"(p));
+    out.words[0] = v;
+  } else if constexpr (out.kBytes == 4) {
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(out.words[0]) : "l"(p));
+  } else if constexpr (out.kBytes == 8) {
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(out.words[0]), "=r"(out.words[1])
+                 : "l"(p));
+  } else {
+    static_assert(out.kBytes == 16);
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(out.words[0]), "=r"(out.words[1]), "=r"(out.words[2]), "=r"(out.words[3])
+                 : "l"(p));
+  }
+  return out;
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store(T* p, const Pack<T, N>& v) {
+  if constexpr (v.kBytes == 2)
+    *reinterpret_cast<uint16_t*>(p) = static_cast<uint16_t>(v.words[0]);
+  else if constexpr (v.kBytes == 4)
+    *reinterpret_cast<uint32_t*>(p) = v.words[0];
+  else if constexpr (v.kBytes == 8)
+    *reinterpret_cast<uint2*>(p) = make_uint2(v.words[0], v.words[1]);
+  else
+    *reinterpret_cast<uint4*>(p) = make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]);
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store(T* p, const float (&v)[N]) {
+  Pack<T, N> pack;
+  pack.set(v);
+  store(p, pack);
+}
+
+// N float32 parameters that many rows share: through the first-level cache.
+template <int N>
+__device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {
+  if constexpr (N % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      const float4 four = __ldg(reinterpret_cast<const float4*>(p + i));
+      v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
+    }
+  } else if constexpr (N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const float2 two = __ldg(reinterpret_cast<const float2*>(p + i));
+      v[i] = two.x, v[i + 1] = two.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = __ldg(p + i);
+  }
+}
+
+}  // namespace tachy::device
