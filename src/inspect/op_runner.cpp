@@ -1,10 +1,8 @@
 #include "inspect/op_runner.h"
 
 #include <array>
-#include <chrono>
-#include <cmath>
-#include <cstring>
 
+#include "inspect/op_runner_impl.h"
 #include "ops/activation/activation_cases.h"
 #include "ops/add_norm/add_norm_cases.h"
 #include "ops/attention/attention_cases.h"
@@ -28,11 +26,6 @@
 #include "ops/upsample_conv2d/upsample_conv2d_cases.h"
 
 namespace tachy {
-
-using ops::BoundOp;
-using ops::CaseKind;
-using ops::CaseMemory;
-using ops::OpCase;
 
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> all;
@@ -62,132 +55,10 @@ std::vector<OpCase> all_op_cases() {
 
 namespace {
 
-// Calls visit(byte offset from t.data) for each element.
-template <class Visit>
-void for_each_element(const Tensor& t, Visit&& visit) {
-  int64_t index[kMaxDims] = {};
-  const int64_t count = t.numel(), size = dtype_size(t.dtype);
-  for (int64_t n = 0; n < count; ++n) {
-    int64_t offset = 0;
-    for (int axis = 0; axis < t.rank; ++axis) offset += index[axis] * t.strides[axis];
-    visit(offset * size);
-    for (int axis = t.rank - 1; axis >= 0 && ++index[axis] == t.dims[axis]; --axis) index[axis] = 0;
-  }
-}
-
-std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
-  std::vector<char> all;
-  for (const Tensor& t : outputs)
-    for_each_element(t, [&](int64_t offset) {
-      const char* p = static_cast<const char*>(t.data) + offset;
-      all.insert(all.end(), p, p + dtype_size(t.dtype));
-    });
-  return all;
-}
-
 std::vector<float> floats_of(const std::vector<char>& bytes) {
   std::vector<float> values(bytes.size() / 4);
   std::memcpy(values.data(), bytes.data(), values.size() * 4);
   return values;
-}
-
-// One case, made once and run many times on the same memory.
-class Bench {
- public:
-  Bench(const OpCase& op_case, uint64_t seed) : memory_(seed, op_case.kind), op_(op_case.make(memory_)) {
-    for (auto& block : memory_.blocks())
-      if (block.input) block.pristine.assign(block.data, block.data + block.bytes);
-  }
-
-  const BoundOp& op() const { return op_; }
-
-  // Inputs back to their values, outputs to NaN (every byte 0xff).
-  void reset() {
-    for (auto& block : memory_.blocks()) {
-      if (block.input && block.output) std::memcpy(block.data, block.pristine.data(), block.pristine.size());
-      if (!block.input) std::memset(block.data, 0xff, static_cast<size_t>(block.bytes));
-    }
-  }
-
-  std::vector<char> run(const std::string& impl, ThreadPool& pool) {
-    prepare(impl, pool);
-    reset();
-    Stream stream{&arena_, &pool};
-    op_.run(impl, stream);
-    return bytes_of(op_.outputs);
-  }
-
-  double seconds(const std::string& impl, ThreadPool& pool) {
-    Stream stream{&arena_, &pool};
-    const auto start = std::chrono::steady_clock::now();
-    op_.run(impl, stream);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  // The arena's size is what a measure run of this implementation asks for.
-  void prepare(const std::string& impl, ThreadPool& pool) {
-    Arena measure;
-    Stream stream{&measure, &pool};
-    reset();
-    op_.run(impl, stream);
-    arena_ = Arena(measure.peak());
-  }
-
-  // "" or what was changed that should not have been.
-  std::string damage() {
-    int number = 0;
-    for (auto& block : memory_.blocks()) {
-      const char* start = static_cast<const char*>(block.buffer.data());
-      for (const char* p = start; p < start + block.buffer.size(); ++p) {
-        if (p == block.data) p += block.bytes;
-        if (p < start + block.buffer.size() && static_cast<uint8_t>(*p) != CaseMemory::kGuard)
-          return fmt::format("tensor {}: guard byte at {} was changed", number, p - block.data);
-      }
-      if (block.input && !block.output &&
-          std::memcmp(block.data, block.pristine.data(), block.pristine.size()) != 0)
-        return fmt::format("tensor {}: an input was changed", number);
-      if (!block.input) {
-        std::vector<bool> covered(static_cast<size_t>(block.bytes));
-        for (const Tensor& t : op_.outputs) {
-          if (memory_.block_of(t.data) != &block) continue;
-          for_each_element(t, [&](int64_t offset) {
-            const int64_t at = static_cast<const char*>(t.data) - block.data + offset;
-            for (int i = 0; i < dtype_size(t.dtype); ++i) covered[static_cast<size_t>(at + i)] = true;
-          });
-        }
-        for (int64_t i = 0; i < block.bytes; ++i)
-          if (!covered[static_cast<size_t>(i)] && static_cast<uint8_t>(block.data[i]) != 0xff)
-            return fmt::format("tensor {}: byte {} between the rows of an output was changed", number, i);
-      }
-      ++number;
-    }
-    return "";
-  }
-
- private:
-  CaseMemory memory_;
-  BoundOp op_;
-  Arena arena_;
-};
-
-struct Distance {
-  double max = 0, rms = 0;
-  bool same_specials = true;  // NaN and infinities in the same places
-};
-
-Distance distance(const std::vector<float>& a, const std::vector<float>& b) {
-  Distance d;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
-      d.same_specials = d.same_specials && ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]);
-      continue;
-    }
-    const double e = std::abs(static_cast<double>(a[i]) - b[i]);
-    d.max = std::max(d.max, e);
-    d.rms += e * e;
-  }
-  d.rms = a.empty() ? 0 : std::sqrt(d.rms / static_cast<double>(a.size()));
-  return d;
 }
 
 void compare_with_definition(Bench& bench, const std::vector<char>& definition,
@@ -255,12 +126,18 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
   }
   const auto matches = [&](size_t part, const std::string& text) { return text.starts_with(parts[part]); };
   ThreadPool pool(options.threads), one(1), more(options.threads + 1);
+  GpuCeilings ceilings;
+  if (options.gpu && options.perf) ceilings = measure_ceilings(*options.gpu, options.dtype, pool);
   std::vector<OpResult> results;
   for (const OpCase& op_case : cases) {
     const bool wanted = op_case.kind == CaseKind::tiny  ? options.tiny
                         : op_case.kind == CaseKind::odd ? options.odd
                                                         : options.real;
     if (!wanted || !matches(0, op_case.op) || !matches(1, op_case.name)) continue;
+    if (options.gpu) {
+      if (op_case.gpu) run_case_on_gpu(options, op_case, parts[2], pool, ceilings, results);
+      continue;
+    }
     Bench bench(op_case, options.seed);
     std::vector<char> definition, working;
     if (options.ref) {

@@ -9,6 +9,12 @@
 //   perf     median µs, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as repetition
 //   makes them
 //
+// On a GPU (options.gpu) the same cases are made there with activations of `dtype`, values rounded to it
+// first: R is the definition on the CPU, L is R rounded as each output is stored. Further modes there:
+//   capture  the op can be recorded in a CUDA graph (so it neither allocates nor waits) and replaying gives
+//            the same bytes
+//   perf     replays of a graph that rotates through enough copies of the tensors to find the cache cold
+//
 // A failure's `id` ("attention:2x13x77x3x20:cpu") repeats it: pass it as the filter with the same seed.
 #pragma once
 
@@ -28,6 +34,9 @@ struct OpRunnerOptions {
   uint64_t seed = 1;
   int threads = 2;            // of the runs; bitwise compares with 1 and with threads + 1
   double perf_seconds = 0.3;  // timing budget a case and implementation
+  cuda::Gpu* gpu = nullptr;   // run there, with activations of `dtype`
+  DType dtype = DType::f32;
+  bool capture = true;  // on a GPU
 };
 
 struct OpResult {
@@ -37,8 +46,15 @@ struct OpResult {
   uint64_t seed = 0;
   double error = 0, bound = 0;                     // ref: max error and its bound
   double median_us = 0, gb_per_s = 0, gflops = 0;  // perf
+  double roofline =
+      0;  // perf on a GPU: share of the better of the copy's bytes and the matmul's flops a second
+  bool on_gpu = false;  // with activations of `dtype`
+  DType dtype = DType::f32;
   std::string id() const { return op + ":" + case_name + ":" + impl; }
-  std::string repeat() const { return "repeat with --op " + id() + " --seed " + std::to_string(seed); }
+  std::string repeat() const {
+    return "repeat with --op " + id() + " --seed " + std::to_string(seed) +
+           (on_gpu ? " --device cuda --dtype " + std::string(dtype_name(dtype)) : "");
+  }
 };
 
 std::vector<ops::OpCase> all_op_cases();

@@ -3,68 +3,213 @@
 #include <cstring>
 
 namespace tachy::ops {
+namespace {
 
-Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output) {
+void narrow_one(float v, DType dtype, void* base, int64_t i) {
+  switch (dtype) {
+    case DType::f32:
+      static_cast<float*>(base)[i] = v;
+      break;
+    case DType::f64:
+      static_cast<double*>(base)[i] = v;
+      break;
+    case DType::bf16:
+      static_cast<bf16_t*>(base)[i] = to_bf16(v);
+      break;
+    case DType::f16:
+      static_cast<f16_t*>(base)[i] = to_f16(v);
+      break;
+    default:
+      fail(ErrorCode::internal, "op case: no way to {}", dtype_name(dtype));
+  }
+}
+
+float rounded(float v, DType dtype) {
+  if (dtype == DType::bf16) return to_float(to_bf16(v));
+  if (dtype == DType::f16) return to_float(to_f16(v));
+  return v;
+}
+
+// body(begin, end) over [0, count), on the pool where there is one.
+template <class Body>
+void ranges(ThreadPool* pool, int64_t count, Body&& body) {
+  constexpr int64_t kStep = 1 << 18;
+  if (!pool || count <= kStep) return body(0, count);
+  auto tile = [&](int64_t t, int) { body(t * kStep, std::min(count, (t + 1) * kStep)); };
+  pool->run((count + kStep - 1) / kStep, tile);
+}
+
+uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output, bool activation, bool on_host) {
+  const bool on_device = target_.gpu && !on_host;
+  const DType wide = dtype;
+  if (on_device && activation) dtype = target_.dtype;
   const Tensor shape(nullptr, dtype, dims);
-  const int64_t shift = kind_ == CaseKind::odd && dtype_size(dtype) <= 4 ? 4 : 0;
-  Buffer buffer(static_cast<size_t>(shape.bytes() + 2 * kGuardBytes + shift));
-  std::memset(buffer.data(), kGuard, buffer.size());
+  const int64_t size = dtype_size(dtype);
+  const int64_t shift = kind_ != CaseKind::odd || size > 4 ? 0 : on_device ? size : 4;
+  const auto total = static_cast<size_t>(shape.bytes() + 2 * kGuardBytes + shift);
+  Buffer buffer(total, on_device ? target_.device : nullptr), values;
+  if (on_device) {
+    target_.device->fill(buffer.data(), kGuard, buffer.size());
+    if (input) values = Buffer(static_cast<size_t>(shape.numel() * dtype_size(wide)));
+  } else {
+    std::memset(buffer.data(), kGuard, kind_ == CaseKind::real && !output ? kGuardBytes : buffer.size());
+    std::memset(static_cast<char*>(buffer.data()) + total - kGuardBytes, kGuard, kGuardBytes);
+  }
   char* data = static_cast<char*>(buffer.data()) + kGuardBytes + shift;
-  blocks_.push_back({std::move(buffer), data, shape.bytes(), input, output, {}});
-  return Tensor(data, dtype, dims);
+  blocks_.push_back({std::move(buffer),
+                     data,
+                     shape.bytes(),
+                     input,
+                     output,
+                     {},
+                     wide,
+                     activation,
+                     on_device,
+                     false,
+                     std::move(values)});
+  return Tensor(data, dtype, dims, on_device ? Device::cuda : Device::cpu);
+}
+
+Tensor CaseMemory::host(const Tensor& t) {
+  Block* block = block_of(t.data);
+  check(block != nullptr, ErrorCode::internal, "op case: a tensor of another case");
+  if (!block->on_device) return t;
+  check(block->input, ErrorCode::internal, "op case: an output has no values yet");
+  Tensor out = t;
+  const int64_t at = (static_cast<char*>(t.data) - block->data) / dtype_size(t.dtype);
+  out.data = static_cast<char*>(block->values.data()) + at * dtype_size(block->dtype);
+  out.dtype = block->dtype, out.device = Device::cpu;
+  return out;
+}
+
+void CaseMemory::fill_normal(const Tensor& t, float scale, float offset) {
+  if (target_.blank) return;
+  float* values = host(t).as<float>();
+  if (kind_ != CaseKind::real) {
+    std::normal_distribution<float> gauss(offset, scale);
+    for (int64_t i = 0; i < t.numel(); ++i) values[i] = gauss(engine_);
+    return;
+  }
+  // Large tensors: the sum of four uniforms, from the index alone, on all threads.
+  const uint64_t key = mixed(seed_ * 1000003 + blocks_.size());
+  ranges(target_.pool, t.numel(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const uint64_t r = mixed(key + static_cast<uint64_t>(i));
+      const auto sum =
+          static_cast<float>((r & 0xffff) + ((r >> 16) & 0xffff) + ((r >> 32) & 0xffff) + (r >> 48));
+      values[i] = offset + scale * (sum - 131070.0f) * 2.6429e-5f;  // variance 1
+    }
+  });
 }
 
 Tensor CaseMemory::normal(Dims dims, float scale, float offset) {
+  Tensor t = allocate(DType::f32, dims, true, false, true);
+  fill_normal(t, scale, offset);
+  return t;
+}
+
+Tensor CaseMemory::param(Dims dims, float scale, float offset) {
   Tensor t = allocate(DType::f32, dims, true, false);
-  std::normal_distribution<float> gauss(offset, scale);
-  for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = gauss(engine_);
+  fill_normal(t, scale, offset);
+  return t;
+}
+
+Tensor CaseMemory::host_weight(Dims dims, float scale) {
+  Tensor t = allocate(DType::f32, dims, true, false, false, true);
+  fill_normal(t, scale, 0);
+  for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = rounded(t.as<float>()[i], target_.dtype);
+  return t;
+}
+
+Tensor CaseMemory::packed(int64_t bytes) {
+  Tensor t = allocate(DType::u8, {bytes}, true, false);
+  blocks_.back().packed = true;
   return t;
 }
 
 Tensor CaseMemory::normal_as(DType dtype, Dims dims) {
   Tensor t = allocate(dtype, dims, true, false);
+  const Tensor values = host(t);
   std::normal_distribution<float> gauss;
   for (int64_t i = 0; i < t.numel(); ++i) {
     const float v = gauss(engine_);
-    switch (dtype) {
-      case DType::f32:
-        t.as<float>()[i] = v;
-        break;
-      case DType::f64:
-        t.as<double>()[i] = v;
-        break;
-      case DType::bf16:
-        t.as<bf16_t>()[i] = to_bf16(v);
-        break;
-      case DType::f16:
-        t.as<f16_t>()[i] = to_f16(v);
-        break;
-      default:  // f8: without this bit no pattern is NaN or Inf
-        static_cast<uint8_t*>(t.data)[i] = static_cast<uint8_t>(engine_() & 0xfbu);
-    }
+    if (dtype_size(dtype) == 1)  // f8: without this bit no pattern is NaN or Inf
+      static_cast<uint8_t*>(values.data)[i] = static_cast<uint8_t>(engine_() & 0xfbu);
+    else
+      narrow_one(v, dtype, values.data, i);
   }
   return t;
 }
 
 Tensor CaseMemory::rows(int64_t count, int64_t limit) {
   Tensor t = allocate(DType::i32, {count}, true, false);
+  auto* values = host(t).as<int32_t>();
   for (int64_t i = 0; i < count; ++i)
-    t.as<int32_t>()[i] = static_cast<int32_t>(engine_() % static_cast<uint64_t>(limit));
+    values[i] = static_cast<int32_t>(engine_() % static_cast<uint64_t>(limit));
   return t;
 }
 
 Tensor CaseMemory::ids(int64_t count, int64_t limit) {
   Tensor t = allocate(DType::i64, {count}, true, false);
+  auto* values = host(t).as<int64_t>();
   for (int64_t i = 0; i < count; ++i)
-    t.as<int64_t>()[i] = static_cast<int64_t>(engine_() % static_cast<uint64_t>(limit));
+    values[i] = static_cast<int64_t>(engine_() % static_cast<uint64_t>(limit));
   return t;
 }
 
 Tensor CaseMemory::output(DType dtype, Dims dims) { return allocate(dtype, dims, false, true); }
+Tensor CaseMemory::output(Dims dims) { return allocate(DType::f32, dims, false, true, true); }
+Tensor CaseMemory::host_output(DType dtype, Dims dims) {
+  return allocate(dtype, dims, false, true, false, true);
+}
 
 Tensor CaseMemory::inout(const Tensor& t) {
   block_of(t.data)->output = true;
   return t;
+}
+
+void CaseMemory::finish() {
+  if (target_.blank) return;
+  for (Block& block : blocks_) {
+    if (!block.input) continue;
+    if (!block.on_device) {
+      if (block.activation && target_.dtype != DType::f32) {
+        auto* values = reinterpret_cast<float*>(block.data);
+        ranges(target_.pool, block.bytes / 4, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) values[i] = rounded(values[i], target_.dtype);
+        });
+      }
+      continue;
+    }
+    if (block.packed) {
+      block.pristine.resize(static_cast<size_t>(block.bytes));
+      target_.device->download(block.pristine.data(), block.data, block.pristine.size());
+      continue;
+    }
+    const DType to = block.activation ? target_.dtype : block.dtype;
+    const char* bytes = static_cast<const char*>(block.values.data());
+    if (to != block.dtype) {
+      block.pristine.resize(static_cast<size_t>(block.bytes));
+      const auto* values = static_cast<const float*>(block.values.data());
+      ranges(target_.pool, block.bytes / dtype_size(to), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) narrow_one(values[i], to, block.pristine.data(), i);
+      });
+      bytes = block.pristine.data();
+    } else {
+      block.pristine.assign(bytes, bytes + block.bytes);
+    }
+    target_.device->upload(block.data, bytes, static_cast<size_t>(block.bytes));
+  }
+  if (target_.device) target_.device->synchronize();
 }
 
 CaseMemory::Block* CaseMemory::block_of(const void* data) {

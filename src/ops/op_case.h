@@ -11,27 +11,54 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
 
 enum class CaseKind { tiny, odd, real };
 
+// Where and in which dtype a case is made: on the CPU in float32 (with the activations' values rounded to
+// `dtype`, so that the definition reads what the GPU reads), or on a GPU with activations of `dtype`.
+struct CaseTarget {
+  DType dtype = DType::f32;
+  cuda::Gpu* gpu = nullptr;
+  DeviceMemory* device = nullptr;  // the same GPU
+  ThreadPool* pool = nullptr;      // fills large tensors
+  bool blank = false;              // no values: they will be copied from a case like it
+};
+
 // Tensors of one case. Every allocation has guard bytes on both sides; in odd cases data is aligned to 4
-// bytes only.
+// bytes only (on a GPU 16-bit values to 2).
+//
+// On a GPU the values are made on the host, too, and go to the device in finish(), when the case is whole: a
+// case that sets values itself writes through host(t), never through t.
 class CaseMemory {
  public:
-  CaseMemory(uint64_t seed, CaseKind kind) : engine_(seed), kind_(kind) {}
+  CaseMemory(uint64_t seed, CaseKind kind, CaseTarget target = {})
+      : seed_(seed), engine_(seed), kind_(kind), target_(target) {}
 
   using Dims = std::initializer_list<int64_t>;
-  Tensor normal(Dims dims, float scale = 1, float offset = 0);  // f32
+  Tensor normal(Dims dims, float scale = 1, float offset = 0);  // an activation: f32, on a GPU `dtype`
+  Tensor param(Dims dims, float scale = 1, float offset = 0);   // f32 everywhere
   Tensor normal_as(DType dtype, Dims dims);                     // narrowed to dtype
   Tensor rows(int64_t count, int64_t limit);                    // i32 in [0, limit)
   Tensor ids(int64_t count, int64_t limit);                     // i64 in [0, limit)
-  Tensor output(DType dtype, Dims dims);
-  Tensor output(Dims dims) { return output(DType::f32, dims); }
+  Tensor output(DType dtype, Dims dims);                        // of that dtype everywhere
+  Tensor output(Dims dims);                                     // an activation
+  Tensor host_output(DType dtype, Dims dims);                   // on the host everywhere
+  // On the host everywhere, f32 with values that `dtype` can hold: a convolution's weight before packing.
+  Tensor host_weight(Dims dims, float scale = 1);
+  // u8 of which the case fills the device's bytes itself, by the op's pack function.
+  Tensor packed(int64_t bytes);
   Tensor inout(const Tensor& t);  // marks an input that the op also writes; returns it
   float random() { return std::normal_distribution<float>()(engine_); }
+
+  // t's values on the host, with t's shape and strides; float activations are f32 there.
+  Tensor host(const Tensor& t);
+  DType dtype() const { return target_.dtype; }
+  cuda::Gpu* gpu() const { return target_.gpu; }
+  void finish();
 
   static constexpr int64_t kGuardBytes = 256;
   static constexpr uint8_t kGuard = 0xa5;
@@ -41,14 +68,22 @@ class CaseMemory {
     int64_t bytes;
     bool input, output;
     std::vector<char> pristine;  // of inputs
+    DType dtype = DType::f32;
+    bool activation = false, on_device = false, packed = false;
+    Buffer values;  // on a GPU: what host() shows
   };
   std::vector<Block>& blocks() { return blocks_; }
   Block* block_of(const void* data);  // the block that holds this address, or nullptr
 
  private:
-  Tensor allocate(DType dtype, Dims dims, bool input, bool output);
+  Tensor allocate(DType dtype, Dims dims, bool input, bool output, bool activation = false,
+                  bool on_host = false);
+  void fill_normal(const Tensor& host, float scale, float offset);
+  float* host_floats(const Tensor& t);
+  uint64_t seed_;
   std::mt19937_64 engine_;
   CaseKind kind_;
+  CaseTarget target_;
   std::vector<Block> blocks_;
 };
 
@@ -67,7 +102,16 @@ struct OpCase {
   CaseKind kind;
   double bytes, flops;  // that the op must move and do at least
   std::function<BoundOp(CaseMemory&)> make;
+  bool gpu = false;       // can be made on a GPU
+  bool waits = false;     // the op reads a result back: it cannot be captured
+  double gpu_factor = 1;  // raises the tolerance on a GPU; a case that sets it says why
 };
+
+// For the end of a list: every case can be made on a GPU.
+inline std::vector<OpCase> on_gpu(std::vector<OpCase> cases) {
+  for (OpCase& c : cases) c.gpu = !c.op.ends_with("_backward");
+  return cases;
+}
 
 template <class Args>
 BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::span<const Impl<Args>> table,

@@ -1,5 +1,7 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
 //   op_runner [--op op:case:implementation] [--seed n] [--threads n] [--real] [--perf]
+//             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
+//             [--kinds tiny,odd,real] [--summary]
 // --perf times the real cases (and only times) against a plain copy of 64 MB; the exit status is 1 when a
 // check failed.
 #include <fmt/core.h>
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "cuda/gpu.h"
 #include "inspect/op_runner.h"
 
 namespace {
@@ -27,8 +30,16 @@ double copy_gb_per_s() {
   return 2e-9 * static_cast<double>(bytes) / seconds[5];
 }
 
+tachy::DType dtype_named(const std::string& name) {
+  for (const tachy::DType dtype : {tachy::DType::f32, tachy::DType::f16, tachy::DType::bf16})
+    if (name == tachy::dtype_name(dtype)) return dtype;
+  tachy::fail(tachy::ErrorCode::invalid_argument, "--dtype: expected f32, f16 or bf16, got '{}'", name);
+}
+
 int run(int argc, char** argv) {
   tachy::OpRunnerOptions options;
+  std::string device = "cpu";
+  bool summary = false;  // only failures, timings and a count
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     const auto value = [&] {
@@ -45,19 +56,48 @@ int run(int argc, char** argv) {
       options.real = true;
     else if (flag == "--perf")
       options.perf = options.real = true;
+    else if (flag == "--device")
+      device = value();
+    else if (flag == "--dtype")
+      options.dtype = dtype_named(value());
+    else if (flag == "--modes") {
+      const std::string list = value();
+      const auto has = [&](const char* mode) { return list.find(mode) != std::string::npos; };
+      options.ref = has("ref"), options.bitwise = has("bitwise"), options.canary = has("canary");
+      options.capture = has("capture");
+    } else if (flag == "--kinds") {
+      const std::string list = value();
+      const auto has = [&](const char* kind) { return list.find(kind) != std::string::npos; };
+      options.tiny = has("tiny"), options.odd = has("odd"), options.real = has("real");
+    } else if (flag == "--summary")
+      summary = true;
     else
       tachy::fail(tachy::ErrorCode::invalid_argument, "unknown option '{}'", flag);
   }
   if (options.perf) {
-    options.ref = options.bitwise = options.canary = options.tiny = options.odd = false;
-    fmt::print("copy of 64 MB, one thread: {:.2f} GB/s read and written\n", copy_gb_per_s());
+    options.ref = options.bitwise = options.canary = options.capture = options.tiny = options.odd = false;
+    if (device == "cpu")
+      fmt::print("copy of 64 MB, one thread: {:.2f} GB/s read and written\n", copy_gb_per_s());
+  }
+  std::unique_ptr<tachy::cuda::Gpu> gpu;
+  if (device != "cpu") {
+    tachy::require(device.starts_with("cuda"), "--device: expected cpu, cuda or cuda:N, got '{}'", device);
+    gpu = tachy::cuda::open_gpu(device.size() > 5 ? std::stoi(device.substr(5)) : 0);
+    options.gpu = gpu.get();
+    options.threads = tachy::available_processors();
+    fmt::print("{}, {} multiprocessors, {}\n", gpu->info().name, gpu->info().multiprocessors,
+               tachy::dtype_name(options.dtype));
   }
   bool ok = true;
+  size_t passed = 0, skipped = 0, failed = 0;
   for (const auto& r : tachy::run_ops(options)) {
+    ++(r.skipped ? skipped : r.ok ? passed : failed);
+    if (summary && !r.skipped && r.ok && r.mode != "perf") continue;
     fmt::print("{:7} {:8} {:52} {}\n", r.skipped ? "skip" : r.ok ? "ok" : "FAILED", r.mode, r.id(), r.detail);
     if (!r.ok) fmt::print("        {}\n", r.repeat());
     ok = ok && r.ok;
   }
+  if (summary) fmt::print("{} passed, {} skipped, {} failed\n", passed, skipped, failed);
   return ok ? 0 : 1;
 }
 

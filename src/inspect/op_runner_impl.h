@@ -1,0 +1,150 @@
+// What the runner's two halves share: a case on the host, and distances between results.
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "inspect/op_runner.h"
+
+namespace tachy {
+
+using ops::BoundOp;
+using ops::CaseKind;
+using ops::CaseMemory;
+using ops::OpCase;
+
+// Calls visit(byte offset from t.data) for each element.
+template <class Visit>
+void for_each_element(const Tensor& t, Visit&& visit) {
+  int64_t index[kMaxDims] = {};
+  const int64_t count = t.numel(), size = dtype_size(t.dtype);
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t offset = 0;
+    for (int axis = 0; axis < t.rank; ++axis) offset += index[axis] * t.strides[axis];
+    visit(offset * size);
+    for (int axis = t.rank - 1; axis >= 0 && ++index[axis] == t.dims[axis]; --axis) index[axis] = 0;
+  }
+}
+
+inline std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
+  std::vector<char> all;
+  for (const Tensor& t : outputs)
+    for_each_element(t, [&](int64_t offset) {
+      const char* p = static_cast<const char*>(t.data) + offset;
+      all.insert(all.end(), p, p + dtype_size(t.dtype));
+    });
+  return all;
+}
+
+// One case, made once and run many times on the same memory.
+class Bench {
+ public:
+  explicit Bench(const OpCase& op_case, uint64_t seed, ops::CaseTarget target = {})
+      : memory_(seed, op_case.kind, target), op_(op_case.make(memory_)) {
+    memory_.finish();
+    for (auto& block : memory_.blocks())
+      if (block.input) block.pristine.assign(block.data, block.data + block.bytes);
+  }
+
+  const BoundOp& op() const { return op_; }
+
+  // Inputs back to their values, outputs to NaN (every byte 0xff).
+  void reset() {
+    for (auto& block : memory_.blocks()) {
+      if (block.input && block.output) std::memcpy(block.data, block.pristine.data(), block.pristine.size());
+      if (!block.input) std::memset(block.data, 0xff, static_cast<size_t>(block.bytes));
+    }
+  }
+
+  std::vector<char> run(const std::string& impl, ThreadPool& pool) {
+    prepare(impl, pool);
+    reset();
+    Stream stream{&arena_, &pool};
+    op_.run(impl, stream);
+    return bytes_of(op_.outputs);
+  }
+
+  double seconds(const std::string& impl, ThreadPool& pool) {
+    Stream stream{&arena_, &pool};
+    const auto start = std::chrono::steady_clock::now();
+    op_.run(impl, stream);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  // The arena's size is what a measure run of this implementation asks for.
+  void prepare(const std::string& impl, ThreadPool& pool) {
+    Arena measure;
+    Stream stream{&measure, &pool};
+    reset();
+    op_.run(impl, stream);
+    arena_ = Arena(measure.peak());
+  }
+
+  // "" or what was changed that should not have been.
+  std::string damage() {
+    int number = 0;
+    for (auto& block : memory_.blocks()) {
+      const char* start = static_cast<const char*>(block.buffer.data());
+      for (const char* p = start; p < start + block.buffer.size(); ++p) {
+        if (p == block.data) p += block.bytes;
+        if (p < start + block.buffer.size() && static_cast<uint8_t>(*p) != CaseMemory::kGuard)
+          return fmt::format("tensor {}: guard byte at {} was changed", number, p - block.data);
+      }
+      if (block.input && !block.output &&
+          std::memcmp(block.data, block.pristine.data(), block.pristine.size()) != 0)
+        return fmt::format("tensor {}: an input was changed", number);
+      if (!block.input) {
+        std::vector<bool> covered(static_cast<size_t>(block.bytes));
+        for (const Tensor& t : op_.outputs) {
+          if (memory_.block_of(t.data) != &block) continue;
+          for_each_element(t, [&](int64_t offset) {
+            const int64_t at = static_cast<const char*>(t.data) - block.data + offset;
+            for (int i = 0; i < dtype_size(t.dtype); ++i) covered[static_cast<size_t>(at + i)] = true;
+          });
+        }
+        for (int64_t i = 0; i < block.bytes; ++i)
+          if (!covered[static_cast<size_t>(i)] && static_cast<uint8_t>(block.data[i]) != 0xff)
+            return fmt::format("tensor {}: byte {} between the rows of an output was changed", number, i);
+      }
+      ++number;
+    }
+    return "";
+  }
+
+ private:
+  CaseMemory memory_;
+  BoundOp op_;
+  Arena arena_;
+};
+
+struct Distance {
+  double max = 0, rms = 0;
+  bool same_specials = true;  // NaN and infinities in the same places
+};
+
+inline Distance distance(const std::vector<float>& a, const std::vector<float>& b) {
+  Distance d;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
+      d.same_specials = d.same_specials && ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]);
+      continue;
+    }
+    const double e = std::abs(static_cast<double>(a[i]) - b[i]);
+    d.max = std::max(d.max, e);
+    d.rms += e * e;
+  }
+  d.rms = a.empty() ? 0 : std::sqrt(d.rms / static_cast<double>(a.size()));
+  return d;
+}
+
+// Appends the results of one case on the GPU (op_runner_gpu.cpp).
+struct GpuCeilings {
+  double copy_gb_per_s = 0, matmul_gflops = 0;  // 0: not measured
+};
+GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
+void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, const std::string& impl_prefix,
+                     ThreadPool& pool, const GpuCeilings& ceilings, std::vector<OpResult>& results);
+
+}  // namespace tachy
