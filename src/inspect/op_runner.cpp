@@ -5,6 +5,7 @@
 #include "inspect/op_runner_impl.h"
 #include "ops/activation/activation_cases.h"
 #include "ops/add_norm/add_norm_cases.h"
+#include "ops/add_rows/add_rows_cases.h"
 #include "ops/attention/attention_cases.h"
 #include "ops/channel_norm/channel_norm_cases.h"
 #include "ops/conv2d/conv2d_cases.h"
@@ -18,6 +19,7 @@
 #include "ops/group_norm/group_norm_cases.h"
 #include "ops/layernorm_modulate/layernorm_modulate_cases.h"
 #include "ops/patchify/patchify_cases.h"
+#include "ops/position_bias/position_bias_cases.h"
 #include "ops/qk_norm_rope/qk_norm_rope_cases.h"
 #include "ops/quantize/quantize_cases.h"
 #include "ops/reparameterize/reparameterize_cases.h"
@@ -30,6 +32,8 @@ namespace tachy {
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> all;
   for (auto* list : {ops::add_norm_cases,
+                     ops::add_rows_cases,
+                     ops::position_bias_cases,
                      ops::group_norm_cases,
                      ops::quantize_cases,
                      ops::reparameterize_cases,

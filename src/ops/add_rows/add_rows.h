@@ -1,0 +1,17 @@
+// y[l, r] = table[l] + rows[r]: the modulation of every block of a transformer (a learned table each) at
+// every distinct timestep, at once.
+#pragma once
+
+#include "tensor/memory.h"
+
+namespace tachy::ops {
+
+struct AddRowsArgs {
+  Tensor table;  // [L, C] f32
+  Tensor rows;   // [R, C] f32
+  Tensor y;      // [L, R, C] f32, contiguous
+};
+
+void add_rows(const AddRowsArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

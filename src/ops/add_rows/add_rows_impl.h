@@ -1,0 +1,14 @@
+// The implementations of add_rows, for its table and the op runner. One rounded sum a value: every
+// implementation gives the definition's bits.
+#pragma once
+
+#include "ops/add_rows/add_rows.h"
+#include "ops/impl_table.h"
+
+namespace tachy::ops {
+
+void add_rows_ref(const AddRowsArgs& args, Stream& stream);
+void add_rows_cuda(const AddRowsArgs& args, Stream& stream);
+std::span<const Impl<AddRowsArgs>> add_rows_table();
+
+}  // namespace tachy::ops
