@@ -1,6 +1,5 @@
 #include "base/thread_pool.h"
 
-#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -11,10 +10,14 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+
+// Of whatever OpenMP runtime oneDNN uses; omp.h belongs to a compiler, not to the runtime.
+extern "C" void omp_set_num_threads(int);
 
 namespace tachy {
 
@@ -51,6 +54,15 @@ struct ThreadPool::State {
     current_worker = -1;
   }
 
+  void end() {
+    {
+      std::lock_guard lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    for (auto& worker : workers) worker.join();
+  }
+
   void work(int worker) {
     omp_set_num_threads(1);
     uint64_t seen = 0;
@@ -73,17 +85,17 @@ thread_local int ThreadPool::State::current_worker = -1;
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   require(threads >= 1 && threads <= 1024, "threads: expected 1 to 1024, got {}", threads);
   state_->threads = threads;
-  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this, i] { state_->work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) state_->workers.emplace_back([s = state_.get(), i] { s->work(i); });
+  } catch (const std::system_error& e) {
+    const size_t started = state_->workers.size();
+    state_->end();  // the destructor does not run
+    fail(ErrorCode::out_of_memory, "--threads: cannot start thread {} of {}: {}; fewer may work", started + 2,
+         threads, e.code().message());
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->wake.notify_all();
-  for (auto& worker : state_->workers) worker.join();
-}
+ThreadPool::~ThreadPool() { state_->end(); }
 
 int ThreadPool::threads() const { return state_->threads; }
 
