@@ -2,6 +2,10 @@
 //
 // Weights are used where they lie: opening a 30 GB file costs a few system calls, pages arrive when first
 // read and can be dropped by the kernel at any time. Writing through the pointers is a segmentation fault.
+//
+// The price: a file that somebody truncates while it is mapped raises SIGBUS when its pages are read.
+// check_unchanged() finds that beforehand, base/last_words.h lets a handler name the file, and
+// FileAccess::read avoids it altogether: the file is read into memory at once.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +14,17 @@
 #include <span>
 #include <string>
 
+#include "tensor/memory.h"
+
 namespace tachy {
+
+enum class FileAccess { map, read };
 
 class MappedFile {
  public:
   MappedFile() = default;
   // Throws not_found or io, naming the file. An empty file maps to zero bytes.
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::filesystem::path& path, FileAccess access = FileAccess::map);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -25,11 +33,17 @@ class MappedFile {
   uint64_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
   const std::string& path() const { return path_; }
+  bool in_memory() const { return copy_.data() != nullptr; }  // read, not mapped
+
+  // Throws io when the mapped file is no longer as long as it was.
+  void check_unchanged() const;
 
  private:
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
   std::string path_;
+  int fd_ = -1;  // of a mapped file, for check_unchanged
+  Buffer copy_;
 };
 
 }  // namespace tachy

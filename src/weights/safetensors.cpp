@@ -174,8 +174,8 @@ void refuse_overlaps(const std::string& path, const Header& header) {
 
 }  // namespace
 
-std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path_) {
-  auto file = std::make_shared<const MappedFile>(path_);
+std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path_, FileAccess access) {
+  auto file = std::make_shared<const MappedFile>(path_, access);
   const std::string& path = file->path();
   check(file->size() >= 8, ErrorCode::corrupt, "{}: expected a safetensors file, got {} bytes", path,
         file->size());

@@ -16,10 +16,12 @@
 
 namespace tachy {
 
-std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path);
+std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path,
+                                               FileAccess access = FileAccess::map);
 
 // `*.safetensors.index.json` (also `*.bin.index.json`): {"weight_map": {tensor: plain file name beside it}}.
-std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_path);
+std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_path,
+                                           FileAccess access = FileAccess::map);
 
 struct NamedTensor {
   std::string name;

@@ -23,7 +23,7 @@ bool is_plain_name(std::string_view name) {
 
 }  // namespace
 
-std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_path) {
+std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_path, FileAccess access) {
   const std::string where = index_path.string();
   const nlohmann::json index = read_json(index_path);
   const auto map = index.find("weight_map");
@@ -52,7 +52,7 @@ std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_pa
     check(std::filesystem::is_regular_file(path, error), ErrorCode::not_found,
           "{}: shard {} is missing (it holds {} tensors, {} among them)", where, in_quotes(shard_name),
           names.size(), in_quotes(names.front()));
-    const auto shard = open_weights(path);
+    const auto shard = open_weights(path, access);
     for (const auto& name : names) {
       const auto* found = shard->find(name);
       check(found != nullptr, ErrorCode::corrupt, "{}: tensor {} is not in its shard {}", where,

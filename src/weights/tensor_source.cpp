@@ -45,8 +45,20 @@ std::string TensorSource::files_text() const {
 
 uint64_t TensorSource::mapped_bytes() const {
   uint64_t total = 0;
-  for (const auto& file : files_) total += file->size();
+  for (const auto& file : files_)
+    if (!file->in_memory()) total += file->size();
   return total;
+}
+
+uint64_t TensorSource::read_bytes() const {
+  uint64_t total = 0;
+  for (const auto& file : files_)
+    if (file->in_memory()) total += align_up(file->size());
+  return total;
+}
+
+void TensorSource::check_files() const {
+  for (const auto& file : files_) file->check_unchanged();
 }
 
 namespace {
@@ -88,22 +100,23 @@ fs::path only_file(const fs::path& folder, Wanted wanted) {
   return found.empty() ? fs::path() : found[0];
 }
 
-std::shared_ptr<TensorSource> open_file(const fs::path& path) {
+std::shared_ptr<TensorSource> open_file(const fs::path& path, FileAccess access) {
   std::string head;
   {
     const MappedFile file(path);
     check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
     head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), 64));
   }
-  if (head.size() > 8 && head[8] == '{') return open_safetensors(path);
-  if (head.starts_with("PK")) return open_torch_zip(path);
-  if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path);
+  if (head.size() > 8 && head[8] == '{') return open_safetensors(path, access);
+  if (head.starts_with("PK")) return open_torch_zip(path, access);
+  if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
   check(!head.starts_with("GGUF"), ErrorCode::unsupported,
         "{}: GGUF files are not read; use the .safetensors file of the same model", path.string());
   check(!head.starts_with("version https://git-lfs"), ErrorCode::corrupt,
         "{}: this is a git-lfs pointer, not the weights: run 'git lfs pull'", path.string());
-  if (path.extension() == ".safetensors") return open_safetensors(path);  // for its more precise error
-  return open_torch_zip(path);
+  if (path.extension() == ".safetensors")
+    return open_safetensors(path, access);  // for its more precise error
+  return open_torch_zip(path, access);
 }
 
 }  // namespace
@@ -120,18 +133,18 @@ fs::path find_weights(const fs::path& folder) {
   return only_file(folder, [](std::string_view n) { return n.ends_with(".pth") || n.ends_with(".pt"); });
 }
 
-std::shared_ptr<TensorSource> open_weights(const fs::path& path) {
+std::shared_ptr<TensorSource> open_weights(const fs::path& path, FileAccess access) {
   std::error_code error;
   const auto status = fs::status(path, error);
   check(fs::exists(status), ErrorCode::not_found, "{}: no such file or folder", path.string());
-  if (!fs::is_directory(status)) return open_file(path);
+  if (!fs::is_directory(status)) return open_file(path, access);
   const fs::path found = find_weights(path);
   check(
       !found.empty(), ErrorCode::not_found,
       "{}: expected weights (diffusion_pytorch_model.safetensors, model.safetensors, their .index.json with "
       "shards, or a single .safetensors, .pth or .pt file), found none",
       path.string());
-  return open_file(found);
+  return open_file(found, access);
 }
 
 }  // namespace tachy

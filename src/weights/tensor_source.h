@@ -44,6 +44,10 @@ class TensorSource {
   const std::vector<std::shared_ptr<const MappedFile>>& files() const { return files_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   uint64_t mapped_bytes() const;  // sizes of all mapped files
+  uint64_t read_bytes() const;    // of all files that were read into memory instead, as Buffers
+
+  // Throws io, naming the file, when a mapped one has changed its length: its pages must not be touched.
+  void check_files() const;
 
  private:
   std::vector<Entry> entries_;
@@ -53,7 +57,8 @@ class TensorSource {
 
 // Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a *.index.json of shards, or a
 // folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
-std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path);
+std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path,
+                                           FileAccess access = FileAccess::map);
 
 // The file in `folder` that open_weights(folder) would open; empty when there is none.
 std::filesystem::path find_weights(const std::filesystem::path& folder);

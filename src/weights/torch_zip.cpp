@@ -98,8 +98,8 @@ struct Archive {
   }
 };
 
-Archive open_archive(const std::filesystem::path& path_) {
-  Archive archive{std::make_shared<const MappedFile>(path_), {}, {}};
+Archive open_archive(const std::filesystem::path& path_, FileAccess access) {
+  Archive archive{std::make_shared<const MappedFile>(path_, access), {}, {}};
   const std::string& path = archive.file->path();
   check(archive.file->size() > 0, ErrorCode::corrupt, "{}: the file is empty", path);
   refuse_other_formats(*archive.file);
@@ -155,8 +155,8 @@ TensorSource::Entry make_entry(const Archive& archive, const std::string& name, 
 
 }  // namespace
 
-std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path) {
-  const Archive archive = open_archive(path);
+std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path, FileAccess access) {
+  const Archive archive = open_archive(path, access);
   const ZipEntry& entry = *archive.find("data.pkl");
   const std::string what = archive.file->path() + ": data.pkl";
   check(entry.bytes <= kMaxPickle, ErrorCode::corrupt, "{}: {} bytes, the limit is {}", what, entry.bytes,

@@ -14,6 +14,7 @@
 namespace tachy {
 
 // Unwraps a top dict that holds its tensors under state_dict, model_state, model, generator or gen_model.
-std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path);
+std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path,
+                                             FileAccess access = FileAccess::map);
 
 }  // namespace tachy
