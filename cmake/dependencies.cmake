@@ -1,6 +1,15 @@
 # Everything comes from the distribution; nothing is vendored. tools/install_deps lists each package's reason.
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)   # only to pin oneDNN's team size to one thread
+# Only to pin oneDNN's team size to one thread. Clang without its own runtime takes GCC's, which oneDNN links anyway.
+find_package(OpenMP COMPONENTS CXX)
+if(NOT OpenMP_CXX_FOUND)
+  execute_process(COMMAND gcc -print-file-name=libgomp.so OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT EXISTS "${gomp}")
+    message(FATAL_ERROR "no OpenMP runtime: install libomp-dev (clang) or gcc")
+  endif()
+  add_library(OpenMP::OpenMP_CXX UNKNOWN IMPORTED)
+  set_target_properties(OpenMP::OpenMP_CXX PROPERTIES IMPORTED_LOCATION ${gomp})
+endif()
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -14,6 +14,14 @@ if(TACHY_SANITIZE)
     "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${TACHY_SANITIZE};-fno-omit-frame-pointer;-g>")
   target_link_options(tachy_flags INTERFACE -fsanitize=${TACHY_SANITIZE})
 endif()
+if(TACHY_FUZZ)  # what a fuzzer steers by; the first report ends the run
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(tachy_flags INTERFACE -fsanitize=fuzzer-no-link)
+  else()
+    target_compile_options(tachy_flags INTERFACE -fsanitize-coverage=trace-pc,trace-cmp)
+  endif()
+  target_compile_options(tachy_flags INTERFACE -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS)
+endif()
 # Contraction to FMA is left to the code that asks for it, so that results do not depend on the compiler.
 target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>)
 

@@ -2,8 +2,6 @@
 // descriptors take the engine first) stay inside make_matmul and make_conv.
 #include "cpu/onednn.h"
 
-#include <omp.h>
-
 #include <array>
 #include <map>
 #include <mutex>
@@ -14,6 +12,8 @@
 
 #include "base/error.h"
 #include "tensor/memory.h"
+
+extern "C" void omp_set_num_threads(int);  // see base/thread_pool.cpp
 
 namespace tachy::cpu {
 namespace {
