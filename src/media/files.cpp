@@ -1,16 +1,22 @@
 #include "media/files.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/last_words.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
@@ -24,6 +30,45 @@ void fail_io(const fs::path& path, const char* what, int error_number) {
   fail(ErrorCode::io, "{}: cannot {}: {}", path.string(), what, std::strerror(error_number));
 }
 
+namespace {
+
+// The process of ".STEM.PID-N.part", or 0 for any other name.
+pid_t maker_of(std::string_view name, std::string& stem) {
+  if (!name.starts_with('.') || !name.ends_with(".part")) return 0;
+  name = name.substr(1, name.size() - 6);
+  const size_t dot = name.rfind('.'), dash = name.rfind('-');
+  if (dot == name.npos || dash == name.npos || dash < dot) return 0;
+  stem = name.substr(0, dot);
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + dash, pid);
+  return error == std::errc() && end == name.data() + dash && pid > 0 ? pid : 0;
+}
+
+// Temporaries of this final name whose process was killed. A folder is listed once, for those that earlier
+// processes left: a sequence of pictures makes thousands of names.
+void remove_leftovers(const fs::path& folder, const std::string& stem) {
+  static std::mutex mutex;
+  static std::map<std::string, std::multimap<std::string, std::pair<pid_t, fs::path>>> folders;
+  std::lock_guard lock(mutex);
+  const auto [it, fresh] = folders.try_emplace(folder.string());
+  if (fresh) {
+    std::error_code ec;
+    for (const auto& item : fs::directory_iterator(folder, ec)) {
+      std::string of;
+      if (const pid_t pid = maker_of(item.path().filename().string(), of); pid > 0)
+        it->second.emplace(of, std::pair(pid, item.path()));
+    }
+  }
+  const auto [first, last] = it->second.equal_range(stem);
+  for (auto left = first; left != last; ++left) {
+    const auto& [pid, path] = left->second;
+    if (::kill(pid, 0) != 0 && errno == ESRCH) ::unlink(path.c_str());
+  }
+  it->second.erase(first, last);
+}
+
+}  // namespace
+
 PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
   std::error_code ec;
   fs::file_status status = fs::status(final_, ec);
@@ -33,6 +78,7 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
         "{}: cannot write: the name belongs to something that is not a plain file", final_.string());
   static std::atomic<int> counter{0};
   std::string stem = final_.filename().string().substr(0, 100);
+  remove_leftovers(folder_of(final_), stem);
   for (int tries = 0; fd_ < 0; ++tries) {
     part_ = folder_of(final_) / fmt::format(".{}.{}-{}.part", stem, ::getpid(), counter++);
     fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -44,6 +90,7 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
       fail_io(final_, "write", reason);
     }
   }
+  note_temporary(part_.native());
 }
 
 PartFile::PartFile(PartFile&& other) noexcept
@@ -53,7 +100,9 @@ PartFile::PartFile(PartFile&& other) noexcept
 
 PartFile::~PartFile() {
   if (fd_ >= 0) ::close(fd_);
-  if (!part_.empty()) ::unlink(part_.c_str());
+  if (part_.empty()) return;
+  ::unlink(part_.c_str());
+  forget_temporary(part_.native());
 }
 
 void PartFile::write(std::span<const uint8_t> bytes) {
@@ -78,6 +127,7 @@ void PartFile::publish() {
   seal();
   if (::rename(part_.c_str(), final_.c_str()) != 0)
     fail_io(final_, "rename the finished file to this name", errno);
+  forget_temporary(part_.native());
   part_.clear();
 }
 

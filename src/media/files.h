@@ -2,7 +2,7 @@
 //
 // PartFile creates `.NAME.PID-N.part` in the folder of the final name (exclusively, so that nobody's file or
 // link is followed), syncs it and renames it over the final name. Until publish() has run, its destructor
-// removes it.
+// removes it. What a killed process left of a final name is removed when the next one writes that name.
 #pragma once
 
 #include <cstdint>

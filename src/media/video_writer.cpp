@@ -109,7 +109,7 @@ AVRational frame_rate(double fps) {
 }
 
 av::OutputSetup mp4_setup(const fs::path& path, const VideoOptions& options) {
-  require(options.crf <= 51, "{}: expected crf 0 to 51, got {}", path.string(), options.crf);
+  require(options.crf <= 51, "{}: --crf: expected 0 to 51, got {}", path.string(), options.crf);
   av::OutputSetup setup;
   setup.muxer = "mp4";
   setup.encoder = "libx264";
@@ -124,7 +124,7 @@ av::OutputSetup mp4_setup(const fs::path& path, const VideoOptions& options) {
 }
 
 av::OutputSetup webm_setup(const fs::path& path, const VideoOptions& options) {
-  require(options.crf <= 63, "{}: expected crf 0 to 63, got {}", path.string(), options.crf);
+  require(options.crf <= 63, "{}: --crf: expected 0 to 63, got {}", path.string(), options.crf);
   av::OutputSetup setup;
   setup.muxer = "webm";
   setup.encoder = "libvpx-vp9";
