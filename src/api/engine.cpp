@@ -10,7 +10,8 @@ WeightMode parse_weights(const std::string& name) {
   if (name == "auto") return WeightMode::automatic;
   if (name == "packed") return WeightMode::packed;
   if (name == "mapped") return WeightMode::mapped;
-  fail(ErrorCode::invalid_argument, "--weights: expected auto, packed or mapped, got '{}'", name);
+  if (name == "read") return WeightMode::automatic;  // the same, over files that were read at the start
+  fail(ErrorCode::invalid_argument, "--weights: expected auto, packed, mapped or read, got '{}'", name);
 }
 
 }  // namespace
@@ -23,10 +24,11 @@ struct Engine::State {
 Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
   require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
           options.threads);
-  state_ = std::make_unique<State>(ModelBundle::open(model),
-                                   TextToVideo::Options{.threads = options.threads,
-                                                        .weights = parse_weights(options.weights),
-                                                        .keep_loaded = options.keep_loaded});
+  const TextToVideo::Options pipeline{.threads = options.threads,
+                                      .weights = parse_weights(options.weights),
+                                      .keep_loaded = options.keep_loaded};
+  const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
+  state_ = std::make_unique<State>(ModelBundle::open(model, access), pipeline);
 }
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
@@ -38,6 +40,7 @@ ResolvedRequest Engine::resolve(const VideoRequest& request) const {
   return tachy::resolve(state_->pipeline.model(), request);
 }
 VideoPlan Engine::plan(const VideoRequest& request) { return state_->pipeline.plan(request); }
+void Engine::check_memory(const VideoPlan& plan) const { state_->pipeline.check_memory(plan); }
 ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                  const RunState* resume) {
   const VideoRequest filled = resolve(request).request;

@@ -22,9 +22,11 @@
 namespace tachy {
 
 struct EngineOptions {
-  int threads = 0;               // 0: all processors this process may use
-  std::string weights = "auto";  // "packed" (float32 copies, faster), "mapped" (used in the file), "auto"
-  bool keep_loaded = false;      // keep the model in memory between calls of generate
+  int threads = 0;  // 0: all processors this process may use
+  // "packed" (float32 copies, faster), "mapped" (used in the file), "auto" (packed where small); "read": the
+  // files are read into memory at the start, for folders whose files may change or vanish meanwhile.
+  std::string weights = "auto";
+  bool keep_loaded = false;  // keep the model in memory between calls of generate
 };
 
 class Engine {
@@ -41,6 +43,9 @@ class Engine {
   ResolvedRequest resolve(const VideoRequest& request) const;
   // Exact memory and predicted time of a request, before anything is loaded.
   VideoPlan plan(const VideoRequest& request);
+  // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
+  // it, too.
+  void check_memory(const VideoPlan& plan) const;
   // Runs it; returns the request with every default filled in. Pictures of another size than the video's are
   // fitted to it. resume: a state that callbacks.state gave in an earlier run of the same request.
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},

@@ -24,7 +24,7 @@ namespace {
 class StageIo {
  public:
   explicit StageIo(const StageRequest& request) : request_(request) {
-    if (!request.input.empty()) source_ = open_weights(request.input);
+    if (!request.input.empty()) source_ = naming("--in", [&] { return open_weights(request.input); });
   }
 
   bool has(std::string_view name) const { return source_ && source_->has(name); }
@@ -69,7 +69,7 @@ class StageIo {
         check(std::all_of(values, values + out.tensor.numel(), [](float v) { return std::isfinite(v); }),
               ErrorCode::numerical, "stage {}: '{}' holds NaN or Inf", request_.name, out.name);
       }
-    write_safetensors(request_.output, outputs_, {{"stage", request_.name}});
+    naming("--out", [&] { write_safetensors(request_.output, outputs_, {{"stage", request_.name}}); });
   }
 
  private:
@@ -128,7 +128,7 @@ void run_planned(const StageRequest& request, const std::function<void(Stream&, 
 }
 
 void run_text_encoder(const StageRequest& request, StageIo& io) {
-  const TextEncoderFiles files = open_text_encoder(request.model);
+  const TextEncoderFiles files = naming("--model", [&] { return open_text_encoder(request.model); });
   const Tensor ids = io.input("input_ids", 2, 2);
   expect_dtype("stage text-encoder", "input_ids", ids, DType::i64);
   const Tensor mask = io.has("attention_mask") ? io.input("attention_mask", 2, 2) : Tensor();
@@ -160,7 +160,7 @@ int64_t real_rows(const Tensor& text) {
 }
 
 void run_transformer(const StageRequest& request, StageIo& io) {
-  TransformerFiles files = open_transformer(request.model);
+  TransformerFiles files = naming("--model", [&] { return open_transformer(request.model); });
   if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
   const WanConfig& c = files.config;
   const Tensor x = io.input("hidden_states", 5, 5);
@@ -219,7 +219,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
 }
 
 void run_vae_encode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = open_vae(request.model);
+  const VaeFiles files = naming("--model", [&] { return open_vae(request.model); });
   const VaeConfig& c = files.config;
   const Tensor video = io.input("video", 5, 5);
   expect_shape("stage vae-encode", "video", video, {-1, c.image_channels(), -1, -1, -1});
@@ -240,7 +240,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
 }
 
 void run_vae_decode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = open_vae(request.model);
+  const VaeFiles files = naming("--model", [&] { return open_vae(request.model); });
   const VaeConfig& c = files.config;
   const Tensor latents = io.input("latents", 5, 5);
   expect_shape("stage vae-decode", "latents", latents, {-1, c.z_dim, -1, -1, -1});
@@ -272,7 +272,8 @@ void run_tokenize(const StageRequest& request, StageIo& io) {
                         ? request.model
                         : open_model(request.model).tokenizer;
   const auto tokenizer = Tokenizer::open(path);
-  const TokenIds tokens = encode_padded(*tokenizer, clean_prompt(request.prompt), request.max_text_tokens);
+  const std::string prompt = naming("--prompt", [&] { return clean_prompt(request.prompt); });
+  const TokenIds tokens = encode_padded(*tokenizer, prompt, request.max_text_tokens);
   const auto length = static_cast<int64_t>(tokens.ids.size());
   std::memcpy(io.output("input_ids", DType::i64, {1, length}).data, tokens.ids.data(), tokens.ids.size() * 8);
   std::memcpy(io.output("attention_mask", DType::i64, {1, length}).data, tokens.mask.data(),
@@ -282,7 +283,9 @@ void run_tokenize(const StageRequest& request, StageIo& io) {
 void run_sampler(const StageRequest& request, StageIo& io) {
   VideoRequest r;
   r.sampler = request.sampler, r.grid = request.grid, r.steps = request.steps, r.shift = request.shift;
-  const Schedule schedule = make_schedule(sampler_config(r));
+  require(*r.shift > 0 && *r.shift <= 100, "--shift: expected above 0 to 100, got {}", *r.shift);
+  naming("--grid", [&] { parse_grid(*r.grid); });
+  const Schedule schedule = make_schedule(naming("--sampler", [&] { return sampler_config(r); }));
   const auto steps = static_cast<int64_t>(schedule.steps());
   std::copy(schedule.sigmas.begin(), schedule.sigmas.end(),
             io.output("sigmas", DType::f32, {steps + 1}).as<float>());
@@ -307,6 +310,8 @@ void run_noise(const StageRequest& request, StageIo& io) {
   }
   require(request.rng == "cpu" || request.rng == "cuda", "--rng: expected cpu or cuda, got '{}'",
           request.rng);
+  require(request.rng_multiprocessors >= 1 && request.rng_multiprocessors <= 1024,
+          "--rng-multiprocessors: expected 1 to 1024, got {}", request.rng_multiprocessors);
   const Tensor flat = io.output("noise", DType::f32, {count});
   const auto values = std::span(flat.as<float>(), static_cast<size_t>(count));
   if (request.rng == "cuda")

@@ -86,7 +86,8 @@ VideoRequest default_request(const ModelBundle& m) {
   if (m.files.scheduler) {
     const nlohmann::json& j = *m.files.scheduler;
     const std::string name = json_string(j, "_class_name", "UniPCMultistepScheduler");
-    fill(d.sampler, std::string(to_string(parse_sampler(name))));
+    fill(d.sampler,
+         std::string(to_string(naming("scheduler_config.json", [&] { return parse_sampler(name); }))));
     const double shift = json_double(j, "shift", 1.0, 0.01, 100);
     fill(d.shift, json_double(j, "flow_shift", shift, 0.01, 100));
   }
@@ -128,14 +129,14 @@ std::vector<float> preview_factors(const ModelBundle& m) {
 
 }  // namespace
 
-ModelBundle ModelBundle::open(const std::filesystem::path& path) {
+ModelBundle ModelBundle::open(const std::filesystem::path& path, FileAccess access) {
   ModelBundle m;
   m.files = open_model(path);
-  m.transformer = dit_source(open_weights(m.files.transformer.weights)).source;
+  m.transformer = dit_source(open_weights(m.files.transformer.weights, access)).source;
   m.dit = transformer_config(m.files.transformer, *m.transformer);
-  m.text_encoder = umt5_source(open_weights(m.files.text_encoder.weights)).source;
+  m.text_encoder = umt5_source(open_weights(m.files.text_encoder.weights, access)).source;
   m.text = text_config(m.files.text_encoder, *m.text_encoder);
-  m.vae = vae_source(open_weights(m.files.vae.weights)).source;
+  m.vae = vae_source(open_weights(m.files.vae.weights, access)).source;
   m.vae_config = autoencoder_config(m.files.vae, *m.vae);
   m.image_input = detect_image_input(m.files, m.dit);
   m.kind = model_kind(m);

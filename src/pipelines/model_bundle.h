@@ -30,7 +30,7 @@ struct ModelBundle {
   std::string kind;                    // "text-to-video", "image-to-video", "text-and-image-to-video", …
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
 
-  static ModelBundle open(const std::filesystem::path& path);
+  static ModelBundle open(const std::filesystem::path& path, FileAccess access = FileAccess::map);
 
   int64_t size_multiple() const;  // pixel sizes must be multiples of this
 };

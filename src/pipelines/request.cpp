@@ -133,8 +133,8 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
           "--rng-multiprocessors: expected 1 to 1024, got {}", r.rng_multiprocessors);
   require(r.max_text_tokens >= 1 && r.max_text_tokens <= 4096,
           "--max-sequence-length: expected 1 to 4096, got {}", r.max_text_tokens);
-  known_sampler(*r.sampler);
-  parse_grid(*r.grid);
+  naming("--sampler", [&] { known_sampler(*r.sampler); });
+  naming("--grid", [&] { parse_grid(*r.grid); });
   if (r.sinusoid) parse_sinusoid(*r.sinusoid);
   check_images(model, r);
 

@@ -69,6 +69,7 @@ std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& pro
 }
 
 LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream) {
+  model.text_encoder->check_files();
   // A prompt is encoded once: packing its weights first would only add a copy.
   nn::ParamStore store({.plan_only = plan_only, .pack_weights = false}, stream);
   LoadedText out;
@@ -81,6 +82,7 @@ LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream) {
 }
 
 LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream) {
+  model.transformer->check_files();
   const bool pack = mode == WeightMode::packed ||
                     (mode == WeightMode::automatic && float32_bytes(*model.transformer) <= kPackLimitBytes);
   nn::ParamStore store({.plan_only = plan_only, .pack_weights = pack}, stream);
@@ -94,6 +96,7 @@ LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, St
 }
 
 LoadedVae load_vae(const ModelBundle& model, bool plan_only, Stream& stream) {
+  model.vae->check_files();
   LoadedVae out;
   out.model = load_component(model.vae, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
     return std::make_unique<VaeDecoder>(
@@ -211,6 +214,7 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
   if (!plan_only) clock.emplace(in.callbacks, "denoise", steps, first);
   for (int i = first; i < run; ++i) {
     stream.throw_if_cancelled();
+    in.model->transformer->check_files();  // the step reads its weights where they lie in the file
     if (!plan_only)
       for (int64_t b = 0; b < branches; ++b) {
         std::memcpy(input.select(0, b).data, in.latents.data, static_cast<size_t>(in.latents.bytes()));

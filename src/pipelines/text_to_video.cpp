@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/memory_room.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
 
@@ -74,12 +75,19 @@ void check_state(const RunState& s, const Sampler& sampler, size_t values) {
 TextToVideo::TextToVideo(ModelBundle model, Options options)
     : model_(std::move(model)),
       options_(options),
-      pool_(options.threads > 0 ? options.threads : available_processors()) {}
+      pool_(options.threads > 0 ? options.threads : available_processors()) {
+  const MemoryRoom room = memory_room(pool_.threads());
+  check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
+        human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+}
 
 TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) const {
   Prompts p;
-  p.positive = prompt_ids(model_, r.request.prompt, r.request.max_text_tokens);
-  if (r.guided) p.negative = prompt_ids(model_, *r.request.negative_prompt, r.request.max_text_tokens);
+  const auto ids = [&](const char* option, const std::string& text) {
+    return naming(option, [&] { return prompt_ids(model_, text, r.request.max_text_tokens); });
+  };
+  p.positive = ids("--prompt", r.request.prompt);
+  if (r.guided) p.negative = ids("--negative-prompt", *r.request.negative_prompt);
   return p;
 }
 
@@ -114,7 +122,9 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
   Stream no_stream{.arena = &no_arena, .pool = &pool_};
   nn::ParamStore shared_store({.plan_only = true}, no_stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
-  plan.shared_bytes = shared_store.bytes();
+  const uint64_t files_read =
+      model_.text_encoder->read_bytes() + model_.transformer->read_bytes() + model_.vae->read_bytes();
+  plan.shared_bytes = shared_store.bytes() + files_read;
 
   // Runs `body` against a measuring arena; body returns the bytes of the Buffers it holds.
   const auto stage = [&](const char* name, uint64_t mapped, auto&& body) {
@@ -173,6 +183,19 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
   return plan;
 }
 
+void TextToVideo::check_memory(const VideoPlan& plan) const {
+  // What a kept model already holds is part of the plan and already taken.
+  const uint64_t held = model_.text_encoder->read_bytes() + model_.transformer->read_bytes() +
+                        model_.vae->read_bytes() + text_.bytes + dit_.bytes + vae_.bytes;
+  const uint64_t need = plan.peak_bytes > held ? plan.peak_bytes - held : 0;
+  const MemoryRoom room = memory_room(pool_.threads());
+  check(need + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
+        "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "
+        "--size, fewer "
+        "--frames or --weights mapped need less (see --plan)",
+        human_bytes(need), need, human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+}
+
 void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, const Tensor& text,
                            const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream) {
   StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
@@ -192,6 +215,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   const Prompts prompts = tokenize(r);
   const VideoPlan plan = make_plan(r, prompts);
   log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
+  check_memory(plan);
 
   Arena none;  // no op runs between the stages
   Stream stream{.arena = &none, .pool = &pool_, .cancel = callbacks.cancel};

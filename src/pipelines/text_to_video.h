@@ -25,8 +25,11 @@ class TextToVideo {
 
   // Exact memory and predicted time; loads no weights.
   VideoPlan plan(const VideoRequest& request);
+  // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
+  void check_memory(const VideoPlan& plan) const;
 
-  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set. Pictures must have the
+  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set, and
+  // out_of_memory before anything is loaded. Pictures must have the
   // video's size already (the Engine sees to that). resume: what an earlier run of the same request reported;
   // the rest then gives the same bits.
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks,
