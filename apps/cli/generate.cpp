@@ -58,7 +58,7 @@ void check_writable(const char* option, const fs::path& path) {
   if (path.empty()) return;
   std::error_code ec;
   check(!fs::is_directory(path, ec), ErrorCode::io, "{}: {} is a folder", option, path.string());
-  const PartFile probe(path);
+  naming(option, [&] { const PartFile probe(path); });
 }
 
 json plan_json(const VideoPlan& plan) {
@@ -175,6 +175,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
       print_plan(plan);
     return;
   }
+  engine.check_memory(plan);
   if (plan.seconds > kLongRunSeconds)
     warn("this run will take about {} on this machine; ctrl-C stops it cleanly", human_seconds(plan.seconds));
 
@@ -204,8 +205,9 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
 
   VideoOptions video{
       .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
-  auto writer =
-      VideoWriter::open(job.output, *filled.width, *filled.height, video);  // fails before hours are spent
+  auto writer = naming("--output", [&] {  // fails before hours are spent
+    return VideoWriter::open(job.output, *filled.width, *filled.height, video);
+  });
   check_writable("--output", settings_path(job.output));
   check_writable("--save-latents", o.save_latents);
   check_writable("--preview", o.preview);
@@ -252,8 +254,10 @@ int run(const GenerateOptions& o) {
   set_quiet(o.quiet);
   std::vector<Job> jobs = make_jobs(o);
   const std::string model = jobs.front().settings.model;
-  Engine engine(model.empty() ? shipped_model() : fs::path(model),
-                {.threads = o.threads, .weights = o.weights, .keep_loaded = jobs.size() > 1});
+  Engine engine = naming("--model", [&] {
+    return Engine(model.empty() ? shipped_model() : fs::path(model),
+                  {.threads = o.threads, .weights = o.weights, .keep_loaded = jobs.size() > 1});
+  });
   for (Job& job : jobs) run_job(engine, o, job);
   return 0;
 }

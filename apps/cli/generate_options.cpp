@@ -133,7 +133,10 @@ void register_options(CLI::App& app, GenerateOptions& o) {
   app.add_option("-t,--threads", o.threads,
                  "threads (default: all this process may use); any number gives the same frames")
       ->group(running);
-  app.add_option("--weights", o.weights, "packed (float32 copies: faster), mapped (less memory) or auto")
+  app.add_option(
+         "--weights", o.weights,
+         "packed (float32 copies: faster), mapped (less memory), read (files into memory at the start: they "
+         "may change during the run) or auto")
       ->group(running);
   app.add_option("--preview", o.preview, "write the latents as a small PNG here after each step")
       ->group(running);

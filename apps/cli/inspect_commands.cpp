@@ -28,7 +28,7 @@ json options_json(const std::vector<std::pair<std::string, std::string>>& option
 
 int run_info(const InfoOptions& o) {
   const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
-  const ModelInfo info = describe_model(model);
+  const ModelInfo info = naming("--model", [&] { return describe_model(model); });
   std::optional<VideoPlan> plan;
   VideoRequest request;
   try {

@@ -1,13 +1,21 @@
 // The `tachyscope` binary: parses the command line, runs one sub-command, turns errors into exit codes.
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <iostream>
 #include <new>
+#include <system_error>
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
+#include "base/last_words.h"
 #include "commands.h"
 
 namespace tachy::cli {
@@ -17,7 +25,69 @@ std::atomic<bool> g_cancel{false};
 namespace {
 
 extern "C" void on_signal(int) {
-  if (g_cancel.exchange(true)) std::_Exit(exit_code(ErrorCode::cancelled));
+  if (!g_cancel.exchange(true)) return;
+  remove_temporaries();
+  std::_Exit(exit_code(ErrorCode::cancelled));
+}
+
+// Memory that is a file cannot be read: the file shrank, or its disk failed. Nothing but a few system calls
+// is allowed.
+extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
+  uint64_t offset = 0;
+  const char* file = file_mapped_at(info->si_addr, &offset);
+  if (!file) {
+    std::signal(signal, SIG_DFL);
+    return;  // the access is repeated and ends the process as usual
+  }
+  remove_temporaries();
+  const auto say = [](const char* text) {
+    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+  };
+  char digits[24], *at = digits + sizeof digits;
+  *--at = 0;
+  do *--at = static_cast<char>('0' + offset % 10);
+  while (offset /= 10);
+  say("tachyscope: "), say(file), say(": cannot be read any more at byte "), say(at);
+  say(": it was cut short while in use, or its disk failed; --weights read reads it into memory at the "
+      "start\n");
+  std::_Exit(exit_code(ErrorCode::io));
+}
+
+void install_signal_handlers() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), like a full disk
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+// "" or what is wrong with the text of a number. The parser's own words do not say what would work, and it
+// takes 0x10.
+template <class T>
+std::string check_number(const std::string& text, const char* expected) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end) return "";
+  return fmt::format("expected {}, got '{}'", expected, text);
+}
+
+// Every option of every command that takes a number checks its text first.
+void check_numbers(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({}))
+    for (CLI::Option* option : command->get_options()) {
+      const std::string type = option->get_type_name();
+      if (type.starts_with("INT"))
+        option->check([](const std::string& text) { return check_number<int64_t>(text, "a whole number"); });
+      else if (type.starts_with("UINT"))
+        option->check(
+            [](const std::string& text) { return check_number<uint64_t>(text, "a whole number from 0 on"); });
+      else if (type.starts_with("FLOAT"))
+        option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
+    }
 }
 
 int run(int argc, char** argv) {
@@ -33,6 +103,7 @@ int run(int argc, char** argv) {
       "it.");
   const std::pair<const char*, Command> commands[] = {
       {"generate", add_generate(app)}, {"info", add_info(app)}, {"stage", add_stage(app)}};
+  check_numbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -48,17 +119,23 @@ int run(int argc, char** argv) {
 }  // namespace tachy::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGINT, tachy::cli::on_signal);
-  std::signal(SIGTERM, tachy::cli::on_signal);
-  std::signal(SIGPIPE, SIG_IGN);
+  tachy::cli::install_signal_handlers();
   try {
-    return tachy::cli::run(argc, argv);
+    const int code = tachy::cli::run(argc, argv);
+    // What stays in the buffer until now fails silently otherwise (`tachyscope info > /full/disk`).
+    std::cout.flush();
+    const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    tachy::check(written, tachy::ErrorCode::io, "cannot write to standard output: is the disk full?");
+    return code;
   } catch (const tachy::Error& e) {
     fmt::print(stderr, "tachyscope: {}\n", e.message());
     return tachy::exit_code(e.code());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "tachyscope: out of memory\n");
     return tachy::exit_code(tachy::ErrorCode::out_of_memory);
+  } catch (const std::system_error& e) {  // of fmt::print
+    fmt::print(stderr, "tachyscope: cannot write to standard output: {}\n", e.what());
+    return tachy::exit_code(tachy::ErrorCode::io);
   } catch (const std::exception& e) {
     fmt::print(stderr, "tachyscope: {}\n", e.what());
     return tachy::exit_code(tachy::ErrorCode::internal);

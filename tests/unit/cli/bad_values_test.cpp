@@ -1,0 +1,196 @@
+// Every option of every command has a value that does not work, and the message for it names the option, the
+// value and what would work. The table is complete by force: it is compared with what --help lists.
+//
+// A new option needs a row here (or, when no value can be wrong, a line in kAnyValueWorks with the reason).
+#include <algorithm>
+#include <map>
+#include <regex>
+
+#include "binary.h"
+
+namespace tachy::test {
+namespace {
+
+using testing::HasSubstr;
+
+struct BadValue {
+  std::string command, option, value;
+  int code;
+  std::vector<std::string> says;       // beside the option and the value
+  std::vector<std::string> more = {};  // further arguments
+};
+
+// Values with invalid UTF-8 are shown as the offset of the bad byte.
+const std::string kNotUtf8 = "a\xff";
+
+// `generate` is run with a prompt and the tiny model, the stages with what they need (see arguments()).
+const std::vector<BadValue> kBadValues = {
+    {"generate", "--prompt", kNotUtf8, 2, {"UTF-8", "byte 1"}},
+    {"generate", "--prompt-file", "gone.txt", 3, {"cannot read"}},
+    {"generate", "--negative-prompt", kNotUtf8, 2, {"UTF-8", "byte 1"}},
+    {"generate", "--model", "no/such/model", 3, {"no such folder"}},
+    {"generate", "--output", "clip.avi", 5, {".mp4", ".webm", ".gif", ".png"}},
+    {"generate", "--size", "64by32", 2, {"WIDTHxHEIGHT", "832x480"}},
+    {"generate", "--width", "100", 2, {"96", "112"}},
+    {"generate", "--height", "1.5", 2, {"whole number"}},
+    {"generate", "--frames", "80", 2, {"77", "81"}},
+    {"generate", "--fps", "-2", 2, {"above 0 to 1000"}},
+    {"generate", "--crf", "99", 2, {"0", "51"}},
+    {"generate", "--steps", "0", 2, {"1 to 1000"}},
+    {"generate", "--guidance", "nan", 2, {"0 to 100"}},
+    {"generate", "--shift", "-1", 2, {"above 0 to 100"}},
+    {"generate", "--sampler", "ddim", 2, {"unipc", "euler", "dpm++", "lcm"}},
+    {"generate", "--grid", "square", 2, {"diffusers", "original"}},
+    {"generate", "--sinusoid", "cosine", 2, {"diffusers", "original"}},
+    {"generate", "--seed", "-1", 2, {"0 to 18446744073709551615"}},
+    {"generate", "--rng", "tpu", 2, {"cpu", "cuda"}},
+    {"generate", "--rng-multiprocessors", "0", 2, {"1 to 1024"}},
+    {"generate", "--max-sequence-length", "5000", 2, {"1 to 4096"}},
+    {"generate", "--init-latents", "gone.safetensors", 3, {"no such file"}},
+    {"generate", "--save-latents", "nowhere/l.safetensors", 6, {"no folder"}},
+    {"generate", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"generate", "--weights", "mmap", 2, {"auto", "packed", "mapped", "read"}},
+    {"generate", "--preview", "nowhere/p.png", 6, {"no folder"}},
+    {"generate", "--from", "gone.json", 3, {"cannot read"}},
+    {"info", "--model", "no/such/model", 3, {"no such folder"}},
+    {"info", "--width", "100", 2, {"96", "112"}},
+    {"info", "--height", "tall", 2, {"whole number"}},
+    {"info", "--frames", "80", 2, {"77", "81"}},
+    {"stage", "name", "frobnicate", 2, {"tokenize", "text-encoder", "vae-decode"}},
+    {"stage", "--model", "no/such/model", 3, {"no such"}, {"vae-decode"}},
+    {"stage", "--in", "gone.safetensors", 3, {"no such file"}, {"vae-decode"}},
+    {"stage", "--out", "nowhere/o.safetensors", 6, {"No such file"}, {"noise", "--shape", "4"}},
+    {"stage", "--prompt", kNotUtf8, 2, {"UTF-8", "byte 1"}, {"tokenize"}},
+    {"stage", "--max-sequence-length", "0", 2, {"1", "4096"}, {"tokenize"}},
+    {"stage", "--sampler", "ddim", 2, {"unipc", "euler", "dpm++", "lcm"}, {"sampler"}},
+    {"stage", "--grid", "square", 2, {"diffusers", "original"}, {"sampler"}},
+    {"stage", "--steps", "1001", 2, {"1", "1000"}, {"sampler"}},
+    {"stage", "--shift", "nan", 2, {"above 0"}, {"sampler"}},
+    {"stage", "--seed", "1e3", 2, {"0 to 18446744073709551615"}, {"noise", "--shape", "4"}},
+    {"stage", "--shape", "1,x", 2, {"whole numbers separated by commas"}, {"noise"}},
+    {"stage", "--rng", "tpu", 2, {"cpu", "cuda"}, {"noise", "--shape", "4"}},
+    {"stage", "--rng-multiprocessors", "0", 2, {"1 to 1024"}, {"noise", "--shape", "4", "--rng", "cuda"}},
+    {"stage", "--sinusoid", "cosine", 2, {"diffusers", "original"}, {"transformer"}},
+    {"stage", "--weights", "mmap", 2, {"packed", "mapped"}, {"vae-decode"}},
+    {"stage", "--threads", "-1", 2, {"0", "1024"}, {"vae-decode"}},
+};
+
+// "command --option" → why no value of it can be wrong.
+const std::map<std::string, std::string> kAnyValueWorks = {};
+
+// The options of a command that take a value, by their first long name; positional arguments by theirs.
+class BadValues : public CliTest {
+ protected:
+  std::vector<std::string> commands() {
+    std::vector<std::string> out;
+    std::istringstream help(run({"--help"}).out);
+    bool listed = false;
+    for (std::string line; std::getline(help, line);) {
+      if (line.starts_with("Subcommands")) {
+        listed = true;
+      } else if (listed) {
+        std::istringstream words(line);
+        std::string name;
+        // Continuation lines begin further to the right.
+        if (line.starts_with("  ") && !line.starts_with("   ") && words >> name) out.push_back(name);
+        if (line.empty()) break;
+      }
+    }
+    return out;
+  }
+  const std::vector<std::string>& options(const std::string& command) {
+    std::vector<std::string>& out = known_[command];
+    if (!out.empty()) return out;
+    std::istringstream help(run({command, "--help"}).out);
+    bool positionals = false;
+    for (std::string line; std::getline(help, line);) {
+      if (!line.starts_with(" ")) positionals = line.starts_with("Positionals");
+      static const std::regex option("^  (?:-\\w,)?(--[\\w-]+)(?:,--?[\\w-]+)* (TEXT|INT|UINT|FLOAT|\\[)");
+      static const std::regex positional("^  (\\w+) TEXT");
+      std::smatch match;
+      if (positionals ? std::regex_search(line, match, positional) : std::regex_search(line, match, option))
+        out.push_back(match[1]);
+    }
+    // A positional argument that is an option, too, is covered by it.
+    std::erase_if(out, [&](const std::string& o) {
+      return !o.starts_with("--") && std::find(out.begin(), out.end(), "--" + o) != out.end();
+    });
+    return out;
+  }
+
+  std::map<std::string, std::vector<std::string>> known_;
+
+  std::vector<std::string> arguments(const BadValue& bad) {
+    std::vector<std::string> args{bad.command};
+    args.insert(args.end(), bad.more.begin(), bad.more.end());
+    const auto needs = [&](const char* option, const std::string& value) {
+      if (bad.option != option) args.insert(args.end(), {option, value});
+    };
+    if (bad.command == "generate") {
+      // Two prompts are two videos.
+      if (bad.option != "--prompt" && bad.option != "--prompt-file") args.push_back("x");
+      needs("--output", "a.mp4");
+    }
+    if (bad.command == "stage") needs("--out", "out.safetensors");
+    needs("--model", model_path());
+    if (bad.option.starts_with("--"))
+      args.push_back(bad.option + "=" + bad.value);
+    else
+      args.insert(args.begin() + 1, bad.value);
+    return args;
+  }
+};
+
+TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
+  for (const BadValue& bad : kBadValues) {
+    const Done done = run(arguments(bad));
+    const std::string what = bad.command + " " + bad.option + "=" + bad.value + ": " + done.err;
+    EXPECT_EQ(done.code, bad.code) << what;
+    if (bad.option.starts_with("--")) EXPECT_THAT(done.err, HasSubstr(bad.option)) << what;
+    if (bad.value != kNotUtf8) EXPECT_THAT(done.err, HasSubstr(bad.value)) << what;
+    for (const std::string& text : bad.says) EXPECT_THAT(done.err, HasSubstr(text)) << what;
+    EXPECT_TRUE(files().empty()) << what << " left files behind";
+  }
+}
+
+TEST_F(BadValues, EveryOptionHasARow) {
+  const auto all = commands();
+  ASSERT_THAT(all, testing::IsSupersetOf({"generate", "info", "stage"}));
+  size_t found = 0;
+  for (const std::string& command : all)
+    for (const std::string& option : options(command)) {
+      ++found;
+      const bool row = std::any_of(kBadValues.begin(), kBadValues.end(), [&](const BadValue& bad) {
+        return bad.command == command && bad.option == option;
+      });
+      EXPECT_TRUE(row || kAnyValueWorks.contains(command + " " + option))
+          << "tests/unit/cli/bad_values_test.cpp has no bad value for " << command << " " << option;
+    }
+  EXPECT_GE(found, kBadValues.size() - kAnyValueWorks.size())
+      << "the options of --help were not all understood";
+  for (const BadValue& bad : kBadValues) {
+    const auto& known = options(bad.command);
+    EXPECT_TRUE(std::find(known.begin(), known.end(), bad.option) != known.end())
+        << bad.command << " has no option " << bad.option;
+  }
+}
+
+TEST_F(BadValues, NumbersThatAreNone) {
+  for (const char* option : {"--width", "--steps", "--threads", "--crf", "--rng-multiprocessors"}) {
+    for (const char* value : {"many", "5.5", "", "99999999999999999999", "0x10", "1e3", "7 8"}) {
+      const Done done = run(generate({"x", std::string(option) + "=" + value}));
+      EXPECT_EQ(done.code, 2) << option << "=" << value << done.err;
+      EXPECT_THAT(done.err, HasSubstr(option)) << value;
+    }
+  }
+  for (const char* option : {"--guidance", "--shift", "--fps"}) {
+    for (const char* value : {"high", "1,5", "", "inf", "nan", "1e999", "--1"}) {
+      const Done done = run(generate({"x", std::string(option) + "=" + value}));
+      EXPECT_EQ(done.code, 2) << option << "=" << value << done.err;
+      EXPECT_THAT(done.err, HasSubstr(option)) << value;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tachy::test
