@@ -1,0 +1,226 @@
+"""Seeds of the fuzz targets: the smallest sound file of each kind, and a few that are odd.
+
+    python tests/fuzz/make_corpus.py        (torch 2.11.0, safetensors, sentencepiece 0.2, pillow, numpy; seed 0)
+
+Files named crash-* and by a hash are not made here: fuzzing found them.
+"""
+
+import io
+import json
+import pathlib
+import pickle
+import struct
+import tempfile
+import zipfile
+import zlib
+
+import numpy as np
+import sentencepiece
+import torch
+from PIL import Image, PngImagePlugin
+from safetensors.torch import save
+
+HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden"
+
+
+def put(target, name, data):
+    path = HERE / "corpus" / target / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def weights():
+    torch.manual_seed(0)
+    tiny = {"a": torch.randn(2, 3), "b.weight": torch.zeros(4, dtype=torch.bfloat16)}
+    kinds = [torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
+    put("safetensors", "tiny", save(tiny, {"format": "pt"}))
+    put("safetensors", "dtypes", save({str(k): torch.zeros(3, dtype=k) for k in kinds} | {"empty": torch.zeros(0, 2)}))
+    names = {
+        "dit": ["model.diffusion_model.blocks.0.self_attn.q.weight", "model.diffusion_model.head.head.weight",
+                "model.diffusion_model.img_emb.proj.0.weight", "model.diffusion_model.time_projection.1.weight"],
+        "umt5": ["blocks.0.attn.q.weight", "blocks.0.pos_embedding.embedding.weight", "token_embedding.weight",
+                 "blocks.0.ffn.gate.0.weight"],
+        "vae": ["decoder.conv1.weight", "decoder.middle.0.residual.0.gamma", "decoder.upsamples.0.residual.2.weight",
+                "encoder.downsamples.2.resample.1.weight", "conv2.weight"],
+    }
+    for kind, keys in names.items():
+        put("safetensors", kind, save({k: torch.zeros(1) for k in keys}))
+
+    def sharded(index, shard):
+        text = json.dumps(index).encode()
+        return struct.pack("<H", len(text)) + text + shard
+
+    map_ = {"a": "a.safetensors", "b.weight": "a.safetensors", "w": "b.safetensors"}
+    put("sharded", "two", sharded({"metadata": {"total_size": 1}, "weight_map": map_}, save(tiny)))
+    put("sharded", "outside", sharded({"weight_map": {"a": "../a.safetensors"}}, save(tiny)))
+    put("sharded", "missing", sharded({"weight_map": {"c": "a.safetensors"}}, save(tiny)))
+
+    def pth(obj, **more):
+        out = io.BytesIO()
+        torch.save(obj, out, **more)
+        return out.getvalue()
+
+    shared = torch.randn(4)
+    objects = {
+        "tiny": tiny,
+        "wrapped": {"epoch": 3, "lr": 0.5, "state_dict": tiny, "names": ["x", ("y", None, True)]},
+        "views": {"v": shared[1:3], "t": torch.zeros(2, 3).t(), "p": torch.nn.Parameter(torch.zeros(2)), "s": shared},
+    }
+    for name, obj in objects.items():
+        data = pth(obj)
+        put("torch_zip", name, data)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entry = next(n for n in archive.namelist() if n.endswith("data.pkl"))
+            put("pickle", name, archive.read(entry))
+    put("torch_zip", "protocol4", pth(tiny, pickle_protocol=4))
+    put("pickle", "protocol5", pickle.dumps({"a": [1, 2.5, "x", None, (1,), 1 << 70], 1: {2, 3}}, protocol=5))
+    put("pickle", "protocol0", pickle.dumps({"a": [1, 2.5, "x", (1, 2, 3, 4)], "b": -7}, protocol=0))
+    put("pickle", "global", pickle.dumps(print, protocol=2))
+
+
+def configs():
+    files = ["model/model_index.json", "model/generation_config.json", "model/scheduler/scheduler_config.json",
+             "model/transformer/config.json", "model/text_encoder/config.json", "model/vae/config.json",
+             "original/config.json"]
+    for i, name in enumerate(files):
+        put("model_config", name.replace("/", "-")[:-5], bytes([i]) + (GOLDEN / "pipeline" / name).read_bytes())
+    put("model_config", "original-generation", bytes([7]) + (GOLDEN / "pipeline/model/generation_config.json").read_bytes())
+    settings = {"tachyscope": "0.1.0", "prompt": "a cat", "seed": 18446744073709551615, "rng": "cuda",
+                "rng_multiprocessors": 132, "max_sequence_length": 512, "negative_prompt": "ugly", "width": 32,
+                "height": 16, "num_frames": 5, "fps": 16.0, "num_inference_steps": 2, "guidance_scale": 4.0,
+                "flow_shift": 3.0, "sampler": "unipc", "grid": "diffusers", "sinusoid": "original", "model": "m",
+                "init_latents": "l.safetensors"}
+    put("settings", "all", b"\0" + json.dumps(settings).encode())
+    put("settings", "few", b'\0{"tachyscope":"0","prompt":""}')
+    picture = Image.fromarray(np.zeros((2, 2, 3), np.uint8))
+    text = PngImagePlugin.PngInfo()
+    text.add_itxt("Comment", json.dumps({"tachyscope": "0", "prompt": "é"}), zip=True)
+    out = io.BytesIO()
+    picture.save(out, "png", pnginfo=text)
+    put("settings", "png", b"\1" + out.getvalue())
+    out = io.BytesIO()
+    picture.save(out, "gif", comment=json.dumps({"tachyscope": "0", "prompt": "a"}))
+    put("settings", "gif", b"\1" + out.getvalue())
+
+
+def texts():
+    tiny = json.loads((GOLDEN / "pipeline/model/tokenizer/tokenizer.json").read_text())
+    put("tokenizer_json", "tiny", json.dumps(tiny, ensure_ascii=False))
+    shipped = json.loads((HERE.parents[1] / "models/sprites/tokenizer/tokenizer.json").read_text())
+    shipped["model"]["vocab"] = shipped["model"]["vocab"][:40]
+    shipped["added_tokens"] = shipped["added_tokens"][:6]
+    put("tokenizer_json", "shipped", json.dumps(shipped, ensure_ascii=False))
+    tiny["normalizer"] = {"type": "Sequence", "normalizers": [
+        {"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"},
+        {"type": "Replace", "pattern": {"String": "a"}, "content": "b"}, {"type": "Prepend", "prepend": "▁"}]}
+    put("tokenizer_json", "normalizers", json.dumps(tiny, ensure_ascii=False))
+
+    with tempfile.TemporaryDirectory() as folder:
+        lines = ["a red circle moves right", "a blue square moves left over hills", "two cats 123", "红色的猫 é"]
+        text = pathlib.Path(folder, "text")
+        text.write_text("\n".join(lines * 20))
+        for name, rule in (("identity", "identity"), ("nfkc", "nmt_nfkc_cf")):
+            sentencepiece.SentencePieceTrainer.train(
+                input=str(text), model_prefix=folder + "/m", vocab_size=48, model_type="unigram", pad_id=0, eos_id=1,
+                unk_id=2, bos_id=-1, normalization_rule_name=rule, hard_vocab_limit=False, minloglevel=2)
+            data = pathlib.Path(folder, "m.model").read_bytes()
+            if len(data) < 20_000:
+                put("spiece", name, data)
+            else:  # with the character map left out: it alone takes 240 KB
+                put("spiece", name, cut_charsmap(data))
+
+    prompts = {"plain": "a red circle moves right", "html": "&amp;lt;b&amp;gt; &#x41; &#65; &copy &nosuch; &notit;",
+               "quotes": "“curly” ‘quotes’ … ﬁ ligature — dash", "wide": "ｆｕｌｌ　ｗｉｄｔｈ カタカナ ｶﾀｶﾅ",
+               "marks": "e\u0301 \u200b\ufeff\u202e \x1b[31mred\x1b[0m \u2028 \r\n \x00 x", "mojibake": "cafÃ© â€œxâ€\x9d",
+               "cjk": "红色的猫在跳舞 🎈 👩‍👩‍👧", "surrogates": "a"}
+    for name, text in prompts.items():
+        put("prompt", name, text)
+    put("prompt", "surrogates", b"\xed\xa0\xbd\xed\xb2\xa9 \xc3\xad\xc2\xa0")
+
+
+def cut_charsmap(data):
+    """Protobuf: field 3 (normalizer_spec), field 2 (precompiled_charsmap) replaced by an empty one."""
+    def varint(b, i):
+        n = shift = 0
+        while True:
+            n |= (b[i] & 127) << shift
+            shift, i = shift + 7, i + 1
+            if b[i - 1] < 128:
+                return n, i
+
+    def encode(n):
+        out = b""
+        while n > 127:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+
+    def fields(b):
+        i = 0
+        while i < len(b):
+            start = i
+            key, i = varint(b, i)
+            kind = key & 7
+            if kind == 0:
+                _, i = varint(b, i)
+            elif kind == 5:
+                i += 4
+            elif kind == 1:
+                i += 8
+            else:
+                n, i = varint(b, i)
+                yield key >> 3, b[start:i + n], b[i:i + n]
+                i += n
+                continue
+            yield key >> 3, b[start:i], None
+
+    out = b""
+    for number, whole, body in fields(data):
+        if number == 3:
+            kept = b"".join(w for n, w, _ in fields(body) if n != 2)
+            whole = bytes([3 << 3 | 2]) + encode(len(kept)) + kept
+        out += whole
+    return out
+
+
+def images():
+    random = np.random.default_rng(0)
+    x = random.integers(0, 256, (6, 9, 3), dtype=np.uint8)
+    rgb = Image.fromarray(x)
+
+    def save_as(name, image, kind, **more):
+        out = io.BytesIO()
+        image.save(out, kind, **more)
+        put("image", name, out.getvalue())
+
+    text = PngImagePlugin.PngInfo()
+    text.add_itxt("Comment", '{"a": 1}', zip=True)
+    text.add_text("Comment", "plain")
+    text.add_text("Comment", "zipped", zip=True)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    save_as("rgb.png", rgb, "png", pnginfo=text)
+    save_as("gray.png", rgb.convert("L"), "png")
+    save_as("bits.png", rgb.convert("1"), "png")
+    save_as("palette.png", rgb.quantize(7), "png")
+    save_as("alpha.png", rgb.convert("RGBA"), "png")
+    save_as("wide.png", Image.fromarray((x[:, :, 0].astype(np.uint16) << 7)), "png")
+    save_as("420.jpg", rgb, "jpeg", quality=50, subsampling=2, exif=exif)
+    save_as("444.jpg", rgb, "jpeg", quality=50, subsampling=0, progressive=True)
+    save_as("gray.jpg", rgb.convert("L"), "jpeg")
+    save_as("lossy.webp", rgb, "webp", quality=30, exif=exif)
+    save_as("lossless.webp", rgb, "webp", lossless=True)
+    save_as("alpha.webp", rgb.convert("RGBA"), "webp", quality=30)
+    save_as("still.gif", rgb.quantize(7), "gif", comment=b"c" * 300)
+    # A picture of 16384 x 16384 in a few bytes.
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    put("image", "bomb.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16384, 6000, 8, 2, 0, 0, 0)) +
+        chunk(b"IDAT", zlib.compress(bytes(5000))) + chunk(b"IEND", b""))
+
+
+if __name__ == "__main__":
+    weights()
+    configs()
+    texts()
+    images()

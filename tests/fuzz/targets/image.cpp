@@ -1,0 +1,22 @@
+// A picture: header, decoder, turning, resizing, and the comment that settings are read from.
+#include "../fuzz_input.h"
+#include "media/image_reader.h"
+#include "media/metadata.h"
+
+using namespace tachy;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static fuzz::MemoryFile file;
+  file.set(fuzz::view(data, size));
+  fuzz::expect_error_or_result([] { (void)read_comment(file.path()); });
+  fuzz::expect_error_or_result([] {
+    const ImageSize claimed = read_image_size(file.path());
+    if (claimed.width < 1 || claimed.height < 1) std::abort();
+    if (int64_t{claimed.width} * claimed.height > (1 << 20)) return;  // right, but slow here
+    const RgbFrame image = read_image(file.path());
+    if (image.width != claimed.width || image.height != claimed.height) std::abort();
+    const RgbFrame small = resize_cover(image.view(), 24, 16);
+    fuzz::touch(small.rgb.data(), small.rgb.size());
+  });
+  return 0;
+}

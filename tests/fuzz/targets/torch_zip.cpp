@@ -1,0 +1,26 @@
+// A .pth file: zip directory, pickle, storages.
+#include "weights/torch_zip.h"
+
+#include "../fuzz_input.h"
+#include "weights/rename.h"
+#include "weights/scope.h"
+
+using namespace tachy;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static fuzz::MemoryFile file;
+  file.set(fuzz::view(data, size));
+  fuzz::expect_error_or_result([] {
+    const auto source = open_torch_zip(file.path());
+    const Scope scope(source);
+    for (const auto& entry : source->entries()) {
+      if (!entry.unusable.empty()) continue;
+      fuzz::touch(entry.data, entry.bytes);
+      const Tensor t = scope.tensor(entry.name, std::span<const int64_t>(entry.dims));
+      fuzz::touch(t.data, static_cast<uint64_t>(t.bytes()));
+    }
+    for (const auto rename : {dit_source, umt5_source, vae_source})
+      fuzz::expect_error_or_result([&] { rename(source); });
+  });
+  return 0;
+}
