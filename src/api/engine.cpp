@@ -1,7 +1,6 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "pipelines/text_to_video.h"
-#include "weights/safetensors.h"
 
 namespace tachy {
 namespace {
@@ -89,27 +88,6 @@ std::filesystem::path shipped_model() {
   }
   fail(ErrorCode::not_found,
        "no model given and the one that ships was not found (looked at {}): pass --model FOLDER", looked);
-}
-
-LatentFile read_latents(const std::filesystem::path& path) {
-  const auto source = open_weights(path);
-  const TensorSource::Entry* entry = source->find("latents");
-  check(entry && entry->dtype == DType::f32, ErrorCode::invalid_argument,
-        "{}: expected a float32 tensor named 'latents'", path.string());
-  LatentFile out;
-  out.shape = entry->dims;
-  if (out.shape.size() == 5 && out.shape[0] == 1) out.shape.erase(out.shape.begin());
-  require(out.shape.size() == 4, "{}: 'latents' is {}, expected [z, T, h, w]", path.string(),
-          shape_string(entry->dims));
-  const Scope scope(source);
-  const Tensor t = scope.tensor("latents", std::span<const int64_t>(entry->dims));
-  out.values.assign(t.as<float>(), t.as<float>() + t.numel());
-  return out;
-}
-
-void write_latents(const std::filesystem::path& path, std::span<const float> values,
-                   std::span<const int64_t> shape) {
-  write_safetensors(path, {{"latents", Tensor(const_cast<float*>(values.data()), DType::f32, shape)}});
 }
 
 }  // namespace tachy

@@ -328,7 +328,7 @@ void run_fit_image(const StageRequest& request, StageIo& io) {
           "--shape: expected HEIGHT,WIDTH up to {}, got {}", kMaxImageSide, shape_string(request.shape));
   require(request.image_fit == "stretch" || request.image_fit == "crop",
           "--image-fit: expected stretch or crop, got '{}'", request.image_fit);
-  const RgbFrame picture = read_image(request.image);
+  const RgbFrame picture = naming("--image", [&] { return read_image(request.image); });
   const int64_t height = request.shape[0], width = request.shape[1];
   const auto fit = request.image_fit == "crop" ? resize_crop : resize;
   const RgbFrame fitted = fit(picture.view(), static_cast<int>(width), static_cast<int>(height));

@@ -102,6 +102,11 @@ def configs():
     out = io.BytesIO()
     picture.save(out, "gif", comment=json.dumps({"tachyscope": "0", "prompt": "a"}))
     put("settings", "gif", b"\1" + out.getvalue())
+    about = {"format": "tachyscope run state 1", "step": "3", "settings": json.dumps(settings), "model": "0", "output": "a.mp4"}
+    state = {"latents": torch.zeros(6), "solver.0": torch.ones(6), "generator": torch.zeros(9, dtype=torch.uint8)}
+    put("settings", "state", b"\2" + save(state, about))
+    put("settings", "latents", b"\3" + save({"latents": torch.zeros(1, 2, 1, 2, 2)}))
+    put("settings", "embeds", b"\3" + save({"image_embeds": torch.zeros(2, 3, dtype=torch.bfloat16)}))
 
 
 def texts():

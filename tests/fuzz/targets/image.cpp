@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (int64_t{claimed.width} * claimed.height > (1 << 20)) return;  // right, but slow here
     const RgbFrame image = read_image(file.path());
     if (image.width != claimed.width || image.height != claimed.height) std::abort();
-    const RgbFrame small = resize_cover(image.view(), 24, 16);
-    fuzz::touch(small.rgb.data(), small.rgb.size());
+    for (const RgbFrame& small : {resize(image.view(), 24, 16), resize_crop(image.view(), 16, 24)})
+      fuzz::touch(small.rgb.data(), small.rgb.size());
   });
   return 0;
 }

@@ -1,4 +1,5 @@
-// --from: the settings of a run, as a .json or inside a video or picture (the first byte says which).
+// --from: the settings of a run as a .json, inside a video or picture, or in the state that --resume reads;
+// and the tensors that --init-latents and --image-embeds read (the first byte says which).
 #include "../../../apps/cli/settings.h"
 
 #include <nlohmann/json.hpp>
@@ -10,20 +11,35 @@ using namespace tachy;
 // settings.cpp writes the version; the engine behind it is not linked here.
 std::string tachy::version() { return "0"; }
 
+namespace {
+
+// A name for the fuzzer's file with the extension that decides how it is read.
+std::string named(const fuzz::MemoryFile& file, const fuzz::Folder& folder, const char* name) {
+  const auto path = folder.path() / name;
+  std::filesystem::create_symlink(file.path(), path);
+  return path.string();
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static fuzz::MemoryFile file;
   static fuzz::Folder folder;
-  static const std::string json = [] {
-    const auto path = folder.path() / "run.json";
-    std::filesystem::create_symlink(file.path(), path);
-    return path.string();
-  }();
+  static const std::string json = named(file, folder, "run.json");
+  static const std::string state = named(file, folder, "run.mp4.resume");
   if (size < 1) return 0;
   file.set(fuzz::view(data + 1, size - 1));
+  const int which = data[0] % 4;
   fuzz::expect_error_or_result([&] {
-    const cli::RunSettings s = cli::read_settings(data[0] % 2 == 0 ? json : file.path());
+    if (which == 3) {
+      fuzz::expect_error_or_result([] { (void)read_latents(file.path()); });
+      (void)read_image_embeds(file.path());
+      return;
+    }
+    const cli::RunSettings s = cli::read_settings(which == 0 ? json : which == 1 ? file.path() : state);
     // What was read is written into the next run's output. (A text that is not UTF-8 cannot come from JSON.)
     (void)cli::to_json(s).dump();
+    if (which == 2) (void)read_run_state(state);
   });
   return 0;
 }
