@@ -14,7 +14,7 @@ struct GenerateOptions {
   std::vector<std::string> prompts;
   std::string prompt_file, model, size, output, from, init_latents, save_latents, preview;
   std::string image, last_image, image_embeds;
-  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng;
+  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, dtype;
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
   std::optional<double> fps, guidance, shift;
   std::vector<uint64_t> seeds;

@@ -91,7 +91,8 @@ json to_json(const RunSettings& s) {
             {"prompt", r.prompt},
             {"seed", r.seed},
             {"rng", r.rng},
-            {"max_sequence_length", r.max_text_tokens}};
+            {"max_sequence_length", r.max_text_tokens},
+            {"dtype", r.dtype}};
   if (r.rng == "cuda") j["rng_multiprocessors"] = r.rng_multiprocessors;
   put(j, "negative_prompt", r.negative_prompt);
   put(j, "width", r.width);
@@ -177,6 +178,7 @@ RunSettings read_settings(const std::string& path) {
     take(j, "rng", r.rng);
     take(j, "rng_multiprocessors", r.rng_multiprocessors);
     take(j, "max_sequence_length", r.max_text_tokens);
+    take(j, "dtype", r.dtype);
     take(j, "negative_prompt", r.negative_prompt);
     take(j, "width", r.width);
     take(j, "height", r.height);

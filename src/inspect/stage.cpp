@@ -120,7 +120,8 @@ class StageIo {
 void run_planned(const StageRequest& request, const std::function<void(Stream&, bool)>& body) {
   ThreadPool pool(request.threads > 0 ? request.threads : available_processors());
   Arena measure;
-  Stream stream{.arena = &measure, .pool = &pool, .cancel = request.cancel};
+  Stream stream{
+      .arena = &measure, .pool = &pool, .cancel = request.cancel, .compute = parse_compute(request.dtype)};
   body(stream, true);
   Arena arena(std::max<size_t>(measure.peak(), 1));
   stream.arena = &arena;

@@ -39,6 +39,7 @@ struct StageRequest {
   std::filesystem::path image;  // fit-image
   std::string image_fit = "stretch";
   std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
+  std::string dtype = "f32";            // what products multiply in
   bool pack_weights = true;
   int threads = 0;
   const std::atomic<bool>* cancel = nullptr;

@@ -21,7 +21,7 @@ Tensor ParamStore::widened(const Tensor& source) {
 
 Tensor ParamStore::packed(const Tensor& weight) {
   if (!options_.pack_weights) return {};
-  const Tensor out = allocate(DType::u8, {ops::packed_gemm_bytes(weight.dim(0), weight.dim(1))});
+  const Tensor out = allocate(DType::u8, {ops::packed_gemm_bytes(weight.dim(0), weight.dim(1), stream_.compute)});
   ops::pack_gemm_weight(weight, out, stream_);
   return out;
 }

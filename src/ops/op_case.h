@@ -115,15 +115,20 @@ inline std::vector<OpCase> on_gpu(std::vector<OpCase> cases) {
 
 template <class Args>
 BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::span<const Impl<Args>> table,
-                void (*working)(const Args&, Stream&), Args args, std::vector<Tensor> outputs) {
+                void (*working)(const Args&, Stream&), Args args, std::vector<Tensor> outputs,
+                Compute compute = Compute::f32) {
   BoundOp bound;
   for (const auto& impl : table) bound.impls.emplace_back(impl.name);
-  bound.why_not = [args, table](const std::string& name, const Stream& stream) -> std::string {
+  bound.why_not = [args, table, compute](const std::string& name, const Stream& given) -> std::string {
+    Stream stream = given;
+    stream.compute = compute;
     for (const auto& impl : table)
       if (name == impl.name) return why_not(impl, args, stream).value_or("");
     return "no such implementation";
   };
-  bound.run = [args, op, function, working](const std::string& name, Stream& stream) {
+  bound.run = [args, op, function, working, compute](const std::string& name, Stream& given) {
+    Stream stream = given;
+    stream.compute = compute;
     if (name == "working") return working(args, stream);
     struct Forced {
       const char* op;

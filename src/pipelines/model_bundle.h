@@ -10,6 +10,7 @@
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
 #include "pipelines/request.h"
+#include "tensor/memory.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 
@@ -58,5 +59,8 @@ VaeFiles open_vae(const std::filesystem::path& path);
 // Fills the request from the model's defaults and checks it. Errors name the option, its value and what would
 // work.
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request);
+
+// "f32" or "bf16"; throws invalid_argument for others.
+Compute parse_compute(const std::string& dtype);
 
 }  // namespace tachy

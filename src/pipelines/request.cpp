@@ -97,6 +97,11 @@ bool known_sampler(const std::string& name) {
 
 }  // namespace
 
+Compute parse_compute(const std::string& dtype) {
+  require(dtype == "f32" || dtype == "bf16", "--dtype: expected f32 or bf16, got '{}'", dtype);
+  return dtype == "bf16" ? Compute::bf16 : Compute::f32;
+}
+
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   ResolvedRequest out;
   VideoRequest& r = out.request;
@@ -133,6 +138,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
           "--rng-multiprocessors: expected 1 to 1024, got {}", r.rng_multiprocessors);
   require(r.max_text_tokens >= 1 && r.max_text_tokens <= 4096,
           "--max-sequence-length: expected 1 to 4096, got {}", r.max_text_tokens);
+  parse_compute(r.dtype);
   naming("--sampler", [&] { known_sampler(*r.sampler); });
   naming("--grid", [&] { parse_grid(*r.grid); });
   if (r.sinusoid) parse_sinusoid(*r.sinusoid);

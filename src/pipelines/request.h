@@ -43,6 +43,7 @@ struct VideoRequest {
   std::string rng = "cpu";        // whose noise the seed means: torch's "cpu" or "cuda" generator
   int rng_multiprocessors = 132;  // of the GPU whose noise is wanted with rng "cuda"
   int max_text_tokens = 512;
+  std::string dtype = "f32";  // what products multiply in: f32, or bf16 where the CPU has instructions for it
   std::vector<float> init_latents;                   // [z, T, h, w] in place of the noise, or empty
   std::shared_ptr<const Picture> image, last_image;  // first and last frame, for models that take them
   std::shared_ptr<const ImageEmbeds> image_embeds;

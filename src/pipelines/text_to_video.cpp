@@ -95,9 +95,9 @@ double TextToVideo::measured_flops_per_second() {
   if (flops_per_second_ > 0) return flops_per_second_;
   constexpr int64_t kSize = 512;
   Arena measure;
-  Stream stream{.arena = &measure, .pool = &pool_};
+  Stream stream{.arena = &measure, .pool = &pool_, .compute = compute_};
   const Buffer data(kSize * kSize * 3 * sizeof(float)),
-      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize)));
+      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize, compute_)));
   std::fill_n(static_cast<float*>(data.data()), kSize * kSize * 3, 0.5f);
   const Tensor all = data.tensor(DType::f32, {3, kSize, kSize});
   ops::GemmArgs args{.x = all.select(0, 0), .weight = all.select(0, 1), .y = all.select(0, 2)};
@@ -116,10 +116,17 @@ double TextToVideo::measured_flops_per_second() {
   return flops_per_second_;
 }
 
+void TextToVideo::use(const std::string& dtype) {
+  const Compute wanted = parse_compute(dtype);
+  if (wanted == compute_) return;
+  compute_ = wanted, flops_per_second_ = 0;
+  text_ = {}, dit_ = {}, vae_ = {};
+}
+
 VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompts) {
   VideoPlan plan;
   Arena no_arena;
-  Stream no_stream{.arena = &no_arena, .pool = &pool_};
+  Stream no_stream{.arena = &no_arena, .pool = &pool_, .compute = compute_};
   nn::ParamStore shared_store({.plan_only = true}, no_stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const uint64_t files_read =
@@ -130,7 +137,7 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
   const auto stage = [&](const char* name, uint64_t mapped, auto&& body) {
     Arena arena;
     uint64_t flops = 0;
-    Stream stream{.arena = &arena, .pool = &pool_, .flops = &flops};
+    Stream stream{.arena = &arena, .pool = &pool_, .compute = compute_, .flops = &flops};
     const uint64_t held = body(stream);
     plan.stages.push_back(
         {name, mapped, held, align_up(std::max<size_t>(arena.peak(), 1)), static_cast<double>(flops), 0});
@@ -174,6 +181,7 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
 
 VideoPlan TextToVideo::plan(const VideoRequest& request) {
   const ResolvedRequest r = resolve(model_, request);
+  use(r.request.dtype);
   VideoPlan plan = make_plan(r, tokenize(r));
   const double rate = measured_flops_per_second() * 0.8;  // attention and norms run below the GEMM's rate
   for (StagePlan& s : plan.stages) {
@@ -212,13 +220,14 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
 ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                       const RunState* resume) {
   const ResolvedRequest r = resolve(model_, request);
+  use(r.request.dtype);
   const Prompts prompts = tokenize(r);
   const VideoPlan plan = make_plan(r, prompts);
   log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
   check_memory(plan);
 
   Arena none;  // no op runs between the stages
-  Stream stream{.arena = &none, .pool = &pool_, .cancel = callbacks.cancel};
+  Stream stream{.arena = &none, .pool = &pool_, .cancel = callbacks.cancel, .compute = compute_};
   nn::ParamStore shared_store({}, stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const auto memory = shared_store.keep();

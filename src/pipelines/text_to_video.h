@@ -40,6 +40,7 @@ class TextToVideo {
     std::vector<int64_t> positive, negative;
   };
   Prompts tokenize(const ResolvedRequest& request) const;
+  void use(const std::string& dtype);  // weights packed for another dtype are released
   VideoPlan make_plan(const ResolvedRequest& request, const Prompts& prompts);
   void run_text(const ResolvedRequest& request, const Prompts& prompts, const Tensor& text,
                 const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream);
@@ -49,6 +50,7 @@ class TextToVideo {
   Options options_;
   ThreadPool pool_;
   double flops_per_second_ = 0;
+  Compute compute_ = Compute::f32;
   LoadedText text_;
   LoadedVaeEncoder encoder_;
   LoadedDit dit_;

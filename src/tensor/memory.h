@@ -100,15 +100,20 @@ class ArenaScope {
   size_t mark_;
 };
 
+// What products (linear layers, convolutions, attention) multiply in; sums are float32 either way, and so is
+// everything else.
+enum class Compute { f32, bf16 };
+
 // What an op runs on: where activations and scratch come from, who computes, whether anybody cancelled.
 // In a measure run (`measuring()`) an op checks its arguments, takes its scratch and returns.
 struct Stream {
   Arena* arena = nullptr;
   ThreadPool* pool = nullptr;
   const std::atomic<bool>* cancel = nullptr;
-  cuda::Gpu* gpu = nullptr;       // ops run there, queued on its stream; null: on the CPU
-  DType activation = DType::f32;  // of a model's activations; float32 on the CPU
-  uint64_t* flops = nullptr;      // a measure run counts the multiply-adds (times two) of its products here
+  cuda::Gpu* gpu = nullptr;        // ops run there, queued on its stream; null: on the CPU
+  DType activation = DType::f32;   // of a model's activations; float32 on the CPU
+  Compute compute = Compute::f32;  // weights are packed for it: the same at load and at run
+  uint64_t* flops = nullptr;       // a measure run counts the multiply-adds (times two) of its products here
 
   void count_flops(double n) const {
     if (flops && measuring()) *flops += static_cast<uint64_t>(n);

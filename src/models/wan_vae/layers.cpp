@@ -127,7 +127,8 @@ CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co)
 
 CausalConv::CausalConv(const Loader& at, const Tensor& weight, const Tensor& bias_) : bias(bias_) {
   const int64_t co = weight.dim(0), ci = weight.dim(1);
-  packed = at.store.allocate(DType::u8, {ops::packed_conv3d_bytes(co, ci, 3, 3, 3)});
+  packed =
+      at.store.allocate(DType::u8, {ops::packed_conv3d_bytes(co, ci, 3, 3, 3, at.store.stream().compute)});
   ops::pack_conv3d_weight(weight, packed, at.store.stream());
   slot = at.add_slot(ci, 2);
 }

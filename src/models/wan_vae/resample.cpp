@@ -14,8 +14,9 @@ namespace tachy::wan_vae {
 namespace {
 
 Tensor pack_time_conv(const Loader& at, const Tensor& weight) {
-  const Tensor packed =
-      at.store.allocate(DType::u8, {ops::packed_conv3d_bytes(weight.dim(0), weight.dim(1), 3, 1, 1)});
+  const Tensor packed = at.store.allocate(
+      DType::u8,
+      {ops::packed_conv3d_bytes(weight.dim(0), weight.dim(1), 3, 1, 1, at.store.stream().compute)});
   ops::pack_conv3d_weight(weight, packed, at.store.stream());
   return packed;
 }
@@ -23,7 +24,8 @@ Tensor pack_time_conv(const Loader& at, const Tensor& weight) {
 class Upsample : public Layer {
  public:
   Upsample(const Loader& at, int64_t ci, int64_t co, bool in_time) : in_time_(in_time) {
-    packed_ = at.store.allocate(DType::u8, {ops::packed_upsample_conv2d_bytes(co, ci)});
+    packed_ =
+        at.store.allocate(DType::u8, {ops::packed_upsample_conv2d_bytes(co, ci, at.store.stream().compute)});
     ops::pack_upsample_conv2d_weight(at.scope.tensor("resample.1.weight", {co, ci, 3, 3}), packed_,
                                      at.store.stream());
     bias_ = at.vector("resample.1.bias", {co});
@@ -73,7 +75,7 @@ class Upsample : public Layer {
 class Downsample : public Layer {
  public:
   Downsample(const Loader& at, int64_t c, bool in_time) : in_time_(in_time) {
-    packed_ = at.store.allocate(DType::u8, {ops::packed_conv2d_bytes(c, c, 3, 3)});
+    packed_ = at.store.allocate(DType::u8, {ops::packed_conv2d_bytes(c, c, 3, 3, at.store.stream().compute)});
     ops::pack_conv2d_weight(at.scope.tensor("resample.1.weight", {c, c, 3, 3}), packed_, at.store.stream());
     bias_ = at.vector("resample.1.bias", {c});
     if (!in_time) return;

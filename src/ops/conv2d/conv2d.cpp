@@ -1,6 +1,7 @@
 // Checks, packing and dispatch of the 2-D convolution.
 #include "ops/conv2d/conv2d.h"
 
+#include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "ops/conv2d/conv2d_impl.h"
@@ -10,6 +11,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<Conv2dArgs> kTable[] = {
+    {"bf16", conv2d_why_not_bf16, conv2d_bf16},
     {"onednn", conv2d_why_not_onednn, conv2d_onednn},
     {"ref", nullptr, conv2d_ref},
 };
@@ -40,7 +42,8 @@ void check_args(const Conv2dArgs& a, const Stream& stream) {
   if (a.bias.defined()) expect_dense("bias", a.bias, {co}, DType::f32);
   if (a.residual.defined()) expect_dense("residual", a.residual, {a.x.dim(0), ho, wo, co}, dtype);
   expect_dtype("conv2d", "packed", a.packed, DType::u8);
-  expect_shape("conv2d", "packed", a.packed, {packed_conv2d_bytes(co, a.x.dim(3), a.kernel_h, a.kernel_w)});
+  expect_shape("conv2d", "packed", a.packed,
+               {packed_conv2d_bytes(co, a.x.dim(3), a.kernel_h, a.kernel_w, stream.compute)});
 }
 
 }  // namespace
@@ -55,7 +58,8 @@ void conv2d(const Conv2dArgs& args, Stream& stream) {
   pick<Conv2dArgs>("conv2d", kTable, args, stream).run(args, stream);
 }
 
-int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w) {
+int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, Compute compute) {
+  if (cpu::usable(compute) == Compute::bf16) return cpu::conv_panels_bytes(1, co, ci, kernel_h, kernel_w);
   return cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
 }
 
@@ -64,10 +68,15 @@ void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
   require(weight.contiguous() && cpu::widens(weight.dtype),
           "pack_conv2d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
           dtype_name(weight.dtype));
-  expect_shape("pack_conv2d_weight", "packed", packed,
-               {packed_conv2d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3))});
+  expect_shape(
+      "pack_conv2d_weight", "packed", packed,
+      {packed_conv2d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), stream.compute)});
   if (stream.measuring()) return;
-  cpu::pack_conv_parts(weight, 1, weight.dim(2), weight.dim(3), packed.data, *stream.pool);
+  const int64_t kernel_h = weight.dim(2), kernel_w = weight.dim(3);
+  if (cpu::usable(stream.compute) == Compute::bf16)
+    return cpu::pack_conv_panels(weight.view({weight.dim(0), weight.dim(1), 1, kernel_h, kernel_w}),
+                                 packed.data, *stream.pool);
+  cpu::pack_conv_parts(weight, 1, kernel_h, kernel_w, packed.data, *stream.pool);
 }
 
 }  // namespace tachy::ops

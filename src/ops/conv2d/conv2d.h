@@ -19,7 +19,9 @@ struct Conv2dArgs {
 
 void conv2d(const Conv2dArgs& args, Stream& stream);
 
-int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w);
+// compute: the stream's, at packing and at use.
+int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w,
+                            Compute compute = Compute::f32);
 // weight [Co, Ci, kh, kw] (any float dtype, contiguous) → packed u8.
 void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 

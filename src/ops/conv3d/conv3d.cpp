@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "ops/conv3d/conv3d_impl.h"
@@ -13,6 +14,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<CausalConv3dArgs> kTable[] = {
+    {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
     {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
     {"ref", nullptr, causal_conv3d_ref},
 };
@@ -47,7 +49,8 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
   if (a.bias.defined()) expect_dense(op, "bias", a.bias, {co}, DType::f32);
   if (a.residual.defined()) expect_dense(op, "residual", a.residual, {a.y.dim(0), h, w, co}, dtype);
   expect_dtype(op, "packed", a.packed, DType::u8);
-  expect_shape(op, "packed", a.packed, {packed_conv3d_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w)});
+  expect_shape(op, "packed", a.packed,
+               {packed_conv3d_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w, stream.compute)});
 }
 
 }  // namespace
@@ -62,7 +65,10 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
   pick<CausalConv3dArgs>("causal_conv3d", kTable, args, stream).run(args, stream);
 }
 
-int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w) {
+int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
+                            Compute compute) {
+  if (cpu::usable(compute) == Compute::bf16)
+    return cpu::conv_panels_bytes(kernel_t, co, ci, kernel_h, kernel_w);
   return kernel_t * cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
 }
 
@@ -71,10 +77,12 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
   require(weight.contiguous() && cpu::widens(weight.dtype),
           "pack_conv3d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
           dtype_name(weight.dtype));
-  expect_shape(
-      "pack_conv3d_weight", "packed", packed,
-      {packed_conv3d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), weight.dim(4))});
+  expect_shape("pack_conv3d_weight", "packed", packed,
+               {packed_conv3d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), weight.dim(4),
+                                    stream.compute)});
   if (stream.measuring()) return;
+  if (cpu::usable(stream.compute) == Compute::bf16)
+    return cpu::pack_conv_panels(weight, packed.data, *stream.pool);
   cpu::pack_conv_parts(weight, weight.dim(2), weight.dim(3), weight.dim(4), packed.data, *stream.pool);
 }
 

@@ -24,7 +24,9 @@ struct CausalConv3dArgs {
 
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream);
 
-int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w);
+// compute: the stream's, at packing and at use.
+int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
+                            Compute compute = Compute::f32);
 // weight [Co, Ci, kt, kh, kw] (any float dtype, contiguous) → packed u8.
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 

@@ -10,6 +10,7 @@ namespace tachy::ops {
 struct Conv3dOptions {
   int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
   bool residual = false, alias = false;
+  Compute compute = Compute::f32;
 };
 
 struct Conv3dCase {
@@ -26,50 +27,56 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   args.x = memory.normal({c.frames, c.h, c.w, c.ci});
   if (args.front > 0) args.cache = memory.normal({args.front, c.h, c.w, c.ci});
   const Tensor weight = memory.normal({c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel});
-  args.packed = memory.normal_as(
-      DType::u8, {packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel)});
+  args.packed = memory.normal_as(DType::u8, {packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel,
+                                                                 c.with.kernel, c.with.compute)});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{&arena, &pool};
+  Stream stream{.arena = &arena, .pool = &pool, .compute = c.with.compute};
   pack_conv3d_weight(weight, args.packed, stream);
   args.bias = memory.normal({c.co});
   if (c.with.residual) args.residual = memory.normal({to, c.h, c.w, c.co});
   args.y = c.with.alias ? memory.inout(args.residual) : memory.output({to, c.h, c.w, c.co});
-  return bind_op("causal_conv3d", causal_conv3d, causal_conv3d_table(), causal_conv3d_working, args,
-                 {args.y});
+  return bind_op("causal_conv3d", causal_conv3d, causal_conv3d_table(), causal_conv3d_working, args, {args.y},
+                 c.with.compute);
 }
 
 inline std::vector<OpCase> conv3d_cases() {
   using enum CaseKind;
   std::vector<OpCase> cases;
-  const auto add = [&](const Conv3dCase& c) {
-    const auto name =
-        fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}", c.frames, c.h, c.w, c.ci, c.co,
-                    c.history, c.with.kernel_t, c.with.kernel, c.with.kernel, c.with.time_stride,
-                    c.with.residual ? "-residual" : "", c.with.alias ? "-alias" : "");
+  const auto add_case = [&](const Conv3dCase& c) {
+    const auto name = fmt::format(
+        "{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co, c.history,
+        c.with.kernel_t, c.with.kernel, c.with.kernel, c.with.time_stride, c.with.residual ? "-residual" : "",
+        c.with.alias ? "-alias" : "", c.with.compute == Compute::bf16 ? "-bf16" : "");
     const double pixels = static_cast<double>(c.frames) * c.h * c.w;
     cases.push_back(
         {"causal_conv3d", name, c.kind, 4 * pixels * (c.ci + c.co),
          2 * pixels * c.ci * c.co * c.with.kernel_t * c.with.kernel * c.with.kernel / c.with.time_stride,
          [c](CaseMemory& memory) { return make_conv3d_case(memory, c); }});
   };
-  add({tiny, 1, 3, 4, 2, 3});
-  for (const int64_t history : {0, 1, 2}) add({odd, 3, 7, 9, 5, 17, history});
-  add({odd, 1, 6, 5, 16, 3, 0});
-  add({odd, 5, 3, 11, 3, 16, 2, {.residual = true}});
-  add({odd, 4, 21, 33, 12, 20, 1, {.residual = true, .alias = true}});
-  add({odd, 4, 5, 7, 24, 24, 1, {.kernel = 1, .time_stride = 2, .front = 1}});  // the time downsampler
-  add({odd, 4, 5, 7, 24, 24, 0, {.kernel = 1, .time_stride = 2, .front = 1}});
-  add({odd, 3, 5, 7, 17, 34, 1, {.kernel = 1}});  // the time upsampler
-  add({odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
-  add({odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
-  add({real, 4, 128, 128, 96, 96, 2});         // Wan VAE 2.1, last level, small picture
-  add({real, 4, 128, 128, 96, 3, 2});
-  add({real, 4, 64, 64, 192, 192, 2});
-  add({real, 2, 32, 32, 384, 384, 2});
-  add({real, 1, 16, 16, 16, 384, 2});
-  add({real, 2, 32, 32, 384, 768, 2, {.kernel = 1}});
-  add({real, 4, 240, 416, 192, 192, 2, {.residual = true}});  // 480p, third level
+  const auto add = [&](auto c) {
+    add_case(c);
+    c.with.compute = Compute::bf16;
+    add_case(c);
+  };
+  add(Conv3dCase{tiny, 1, 3, 4, 2, 3});
+  for (const int64_t history : {0, 1, 2}) add(Conv3dCase{odd, 3, 7, 9, 5, 17, history});
+  add(Conv3dCase{odd, 1, 6, 5, 16, 3, 0});
+  add(Conv3dCase{odd, 5, 3, 11, 3, 16, 2, {.residual = true}});
+  add(Conv3dCase{odd, 4, 21, 33, 12, 20, 1, {.residual = true, .alias = true}});
+  add(Conv3dCase{
+      odd, 4, 5, 7, 24, 24, 1, {.kernel = 1, .time_stride = 2, .front = 1}});  // the time downsampler
+  add(Conv3dCase{odd, 4, 5, 7, 24, 24, 0, {.kernel = 1, .time_stride = 2, .front = 1}});
+  add(Conv3dCase{odd, 3, 5, 7, 17, 34, 1, {.kernel = 1}});  // the time upsampler
+  add(Conv3dCase{odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
+  add(Conv3dCase{odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
+  add(Conv3dCase{real, 4, 128, 128, 96, 96, 2});         // Wan VAE 2.1, last level, small picture
+  add(Conv3dCase{real, 4, 128, 128, 96, 3, 2});
+  add(Conv3dCase{real, 4, 64, 64, 192, 192, 2});
+  add(Conv3dCase{real, 2, 32, 32, 384, 384, 2});
+  add(Conv3dCase{real, 1, 16, 16, 16, 384, 2});
+  add(Conv3dCase{real, 2, 32, 32, 384, 768, 2, {.kernel = 1}});
+  add(Conv3dCase{real, 4, 240, 416, 192, 192, 2, {.residual = true}});  // 480p, third level
   return cases;
 }
 

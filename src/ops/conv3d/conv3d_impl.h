@@ -15,11 +15,14 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
+std::optional<std::string> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_bf16(const CausalConv3dArgs& args,
+                        Stream& stream);  // x and weights rounded to bf16, sums in float
 std::optional<std::string> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
 void causal_conv3d_ref(const CausalConv3dArgs& args,
                        Stream& stream);  // the definition: plain loops, sums in double
-// The same with sums in float: the tolerance's yardstick.
+// The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
 std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table();
 

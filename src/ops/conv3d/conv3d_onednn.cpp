@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cpu/conv_tiles.h"
+#include "cpu/panels.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops {
@@ -59,7 +60,8 @@ void run_tile(const CausalConv3dArgs& a, const cpu::ConvTiles& tiles, int64_t t,
 
 }  // namespace
 
-std::optional<std::string> causal_conv3d_why_not_onednn(const CausalConv3dArgs& a, const Stream&) {
+std::optional<std::string> causal_conv3d_why_not_onednn(const CausalConv3dArgs& a, const Stream& stream) {
+  if (cpu::usable(stream.compute) == Compute::bf16) return "the weights are packed in bf16";
   return tiles_of(a).why_not();
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/onednn.h"
+#include "cpu/panels.h"
 #include "cpu/widen.h"
 #include "ops/gemm/gemm_impl.h"
 #include "ops/op_helpers.h"
@@ -13,6 +13,8 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<GemmArgs> kTable[] = {
+    {"bf16", gemm_why_not_bf16, gemm_bf16},
+    {"f32", gemm_why_not_f32, gemm_f32},
     {"onednn", gemm_why_not_onednn, gemm_onednn},
     {"ref", nullptr, gemm_ref},
 };
@@ -46,7 +48,7 @@ void check_args(const GemmArgs& a, const Stream& stream) {
   }
   if (a.packed.defined()) {
     expect_dtype(op, "packed", a.packed, DType::u8);
-    expect_shape(op, "packed", a.packed, {packed_gemm_bytes(n, k)});
+    expect_shape(op, "packed", a.packed, {packed_gemm_bytes(n, k, stream.compute)});
   }
   require(!a.gate.defined() || a.residual.defined(), "gemm: a gate needs a residual");
   require(!a.row.defined() || a.gate.defined(), "gemm: row needs a gate");
@@ -69,26 +71,25 @@ void gemm(const GemmArgs& args, Stream& stream) {
   pick<GemmArgs>("gemm", kTable, args, stream).run(args, stream);
 }
 
-int64_t packed_gemm_bytes(int64_t n, int64_t k) {
-  const int64_t whole = n / kSlabColumns, rest = n % kSlabColumns;
-  return (whole ? whole * cpu::packed_matmul_bytes(k, kSlabColumns) : 0) +
-         (rest ? cpu::packed_matmul_bytes(k, rest) : 0);
+int64_t packed_gemm_bytes(int64_t n, int64_t k, Compute compute) {
+  compute = cpu::usable(compute);
+  return cpu::panels_bytes(cpu::panel_depth(k, compute), n, compute);
 }
 
 void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   check_weight(weight);
+  const int64_t n = weight.dim(0), k = weight.dim(1);
+  const Compute compute = cpu::usable(stream.compute);
   expect_dtype("pack_gemm_weight", "packed", packed, DType::u8);
-  expect_shape("pack_gemm_weight", "packed", packed, {packed_gemm_bytes(weight.dim(0), weight.dim(1))});
+  expect_shape("pack_gemm_weight", "packed", packed, {packed_gemm_bytes(n, k, compute)});
   if (stream.measuring()) return;
-  const int64_t n = weight.dim(0), k = weight.dim(1), columns = kSlabColumns;
-  stream.pool->run((n + columns - 1) / columns, [&](int64_t slab, int) {
-    const int64_t first = slab * columns, count = std::min(columns, n - first);
-    std::vector<float> wide(static_cast<size_t>(count * k));
-    cpu::widen(static_cast<const char*>(weight.data) + first * k * dtype_size(weight.dtype), weight.dtype,
-               count * k, wide.data());
-    cpu::pack_matmul(
-        k, count, wide.data(),
-        static_cast<char*>(packed.data) + (slab ? slab * cpu::packed_matmul_bytes(k, columns) : 0));
+  const int64_t depth = cpu::panel_depth(k, compute), columns = cpu::panel_columns(compute);
+  stream.pool->run(cpu::panels_count(n, compute), [&](int64_t panel, int) {
+    std::vector<char> scratch(static_cast<size_t>(cpu::kPanelPackScratch));
+    cpu::pack_panel(
+        static_cast<const char*>(weight.data) + panel * columns * k * dtype_size(weight.dtype), weight.dtype,
+        k, std::min(columns, n - panel * columns), k, depth, cpu::panel_width(n, panel, compute), compute,
+        static_cast<char*>(packed.data) + cpu::panel_offset(depth, panel, compute), scratch.data());
   });
 }
 

@@ -1,7 +1,8 @@
 // Linear layer with its epilogue: t = act(x·Wᵀ + bias) [· multiply];  y = t, or y = residual + gate[row]·t.
 //
 // The weight is used where it lies (a mapped file, any float dtype): slabs of it are widened and packed into
-// scratch as they are needed. Where memory allows, a layer packs once at load and passes `packed`.
+// scratch as they are needed. Where memory allows, a layer packs once at load and passes `packed`. With
+// Compute::bf16 (and a CPU that has it) x and weights are rounded to bf16, sums and epilogue stay float32.
 #pragma once
 
 #include "ops/activation_kind.h"
@@ -24,8 +25,9 @@ struct GemmArgs {
 
 void gemm(const GemmArgs& args, Stream& stream);
 
-int64_t packed_gemm_bytes(int64_t n, int64_t k);
-// weight [N, K] (any float dtype) → packed u8 [packed_gemm_bytes(N, K)].
+// compute: the stream's, at packing and at use.
+int64_t packed_gemm_bytes(int64_t n, int64_t k, Compute compute = Compute::f32);
+// weight [N, K] (any float dtype) → packed u8 [packed_gemm_bytes(N, K, stream.compute)].
 void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 
 }  // namespace tachy::ops

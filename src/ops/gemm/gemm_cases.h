@@ -13,6 +13,7 @@ struct GemmOptions {
   Activation act = Activation::none;
   bool bias = false, multiply = false, residual = false, gate = false, row = false, strided = false,
        alias = false;
+  Compute compute = Compute::f32;
 };
 
 struct GemmCase {
@@ -26,11 +27,12 @@ inline Tensor gemm_case_rows(CaseMemory& memory, const GemmCase& c, int64_t colu
   return memory.normal({c.m, columns + 5}).slice(1, 2, 2 + columns);
 }
 
-inline Tensor pack_gemm_case(CaseMemory& memory, const Tensor& weight) {
-  const Tensor packed = memory.normal_as(DType::u8, {packed_gemm_bytes(weight.dim(0), weight.dim(1))});
+inline Tensor pack_gemm_case(CaseMemory& memory, const Tensor& weight, Compute compute) {
+  const Tensor packed =
+      memory.normal_as(DType::u8, {packed_gemm_bytes(weight.dim(0), weight.dim(1), compute)});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{&arena, &pool};
+  Stream stream{.arena = &arena, .pool = &pool, .compute = compute};
   pack_gemm_weight(weight, packed, stream);
   return packed;
 }
@@ -41,7 +43,7 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
   args.weight = c.with.dtype == DType::f32
                     ? memory.normal({c.n, c.k}, 1.0f / std::sqrt(static_cast<float>(c.k)))
                     : memory.normal_as(c.with.dtype, {c.n, c.k});
-  if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight);
+  if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight, c.with.compute);
   if (c.with.bias) args.bias = memory.normal({c.n});
   if (c.with.multiply) args.multiply = gemm_case_rows(memory, c, c.n);
   if (c.with.gate) args.gate = memory.normal({3, c.n});
@@ -53,27 +55,37 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
     args.y = memory.output({c.m, c.n + 3}).slice(1, 1, 1 + c.n);
   else
     args.y = memory.output({c.m, c.n});
-  return bind_op("gemm", gemm, gemm_table(), gemm_working, args, {args.y});
+  return bind_op("gemm", gemm, gemm_table(), gemm_working, args, {args.y}, c.with.compute);
 }
 
 inline std::vector<OpCase> gemm_cases() {
   using enum CaseKind;
   using enum Activation;
   std::vector<OpCase> cases;
-  const auto add = [&](const GemmCase& c) {
+  const auto add_case = [&](const GemmCase& c) {
     const auto flag = [](bool on, const char* name) { return on ? name : ""; };
     const auto name = fmt::format(
-        "{}x{}x{}-{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
-        flag(c.with.packed, "-packed"), static_cast<int>(c.with.act), flag(c.with.bias, "-bias"),
-        flag(c.with.multiply, "-multiply"), flag(c.with.gate, "-gate"), flag(c.with.row, "-row"),
-        flag(c.with.residual, "-residual"), flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
-    const double bytes = 4.0 * c.m * (c.k + c.n) +
-                         static_cast<double>(c.n) * c.k * (c.with.packed ? 4 : dtype_size(c.with.dtype));
+        "{}x{}x{}-{}{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
+        flag(c.with.packed, "-packed"), flag(c.with.compute == Compute::bf16, "-bf16"),
+        static_cast<int>(c.with.act), flag(c.with.bias, "-bias"), flag(c.with.multiply, "-multiply"),
+        flag(c.with.gate, "-gate"), flag(c.with.row, "-row"), flag(c.with.residual, "-residual"),
+        flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
+    const double bytes = 4.0 * c.m * (c.k + c.n) + static_cast<double>(c.n) * c.k *
+                                                       (!c.with.packed ? dtype_size(c.with.dtype)
+                                                        : c.with.compute == Compute::bf16 ? 2
+                                                                                          : 4);
     cases.push_back({"gemm", name, c.kind, bytes, 2.0 * c.m * c.n * c.k,
                      [c](CaseMemory& m) { return make_gemm_case(m, c); }});
   };
-  add({tiny, 2, 3, 4, {.bias = true}});
-  for (const bool packed : {false, true}) {
+  add_case({tiny, 2, 3, 4, {.bias = true}});
+  for (const auto& [packed, as] : {std::pair{false, Compute::f32},
+                                   {true, Compute::f32},
+                                   {false, Compute::bf16},
+                                   {true, Compute::bf16}}) {
+    const auto add = [&, compute = as](GemmCase c) {
+      c.with.compute = compute;
+      add_case(c);
+    };
     add({odd, 1, 1, 3, {.packed = packed}});
     add({odd, 7, 5, 17, {.packed = packed, .act = silu, .bias = true}});
     add({odd, 65, 129, 17, {.packed = packed, .act = gelu_tanh, .multiply = true}});
@@ -88,21 +100,25 @@ inline std::vector<OpCase> gemm_cases() {
     for (const DType dtype : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
       add({odd, 5, 131, 67, {.dtype = dtype, .packed = packed, .bias = true}});
   }
-  for (const bool packed : {true, false}) {
-    const GemmOptions base{.dtype = packed ? DType::f32 : DType::bf16, .packed = packed, .bias = true};
+  for (const auto& [packed, as] : {std::pair{true, Compute::f32},
+                                   {false, Compute::f32},
+                                   {true, Compute::bf16},
+                                   {false, Compute::bf16}}) {
+    const GemmOptions base{
+        .dtype = packed ? DType::f32 : DType::bf16, .packed = packed, .bias = true, .compute = as};
     const auto with = [&](Activation act, bool gated = false) {
       GemmOptions o = base;
       o.act = act, o.residual = o.gate = gated;
       return o;
     };
-    add({real, 1152, 384, 384, base});  // the shipped model: two branches of 576 tokens
-    add({real, 1152, 1024, 384, with(gelu_tanh)});
-    add({real, 1152, 384, 1024, with(none, true)});
-    add({real, 1560, 1536, 1536, base});  // Wan 1.3B, one frame of 480p
-    add({real, 1560, 8960, 1536, with(gelu_tanh)});
-    add({real, 512, 4096, 4096, base});  // umT5-XXL, a prompt
+    add_case({real, 1152, 384, 384, base});  // the shipped model: two branches of 576 tokens
+    add_case({real, 1152, 1024, 384, with(gelu_tanh)});
+    add_case({real, 1152, 384, 1024, with(none, true)});
+    add_case({real, 1560, 1536, 1536, base});  // Wan 1.3B, one frame of 480p
+    add_case({real, 1560, 8960, 1536, with(gelu_tanh)});
+    add_case({real, 512, 4096, 4096, base});  // umT5-XXL, a prompt
   }
-  add({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
+  add_case({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
   return cases;
 }
 

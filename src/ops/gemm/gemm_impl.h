@@ -6,7 +6,7 @@
 
 namespace tachy::ops {
 
-// The slabs of columns that weights are packed and multiplied in; fixed, whatever the machine.
+// The slabs of columns that mapped weights are multiplied in; fixed, whatever the machine.
 inline constexpr int64_t kSlabColumns = 128;
 
 // One row of a tile: y[i] = residual[i] + gate[i]·(act(t[i] + bias[i])·multiply[i]), i < count; absent terms
@@ -23,10 +23,15 @@ struct EpilogueRow {
 };
 void run_epilogue_row(const EpilogueRow& row);
 
+std::optional<std::string> gemm_why_not_f32(const GemmArgs& args, const Stream& stream);
+std::optional<std::string> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
+void gemm_f32(const GemmArgs& args, Stream& stream);
+void gemm_bf16(const GemmArgs& args, Stream& stream);  // x and weights rounded to bf16, sums in float
 std::optional<std::string> gemm_why_not_onednn(const GemmArgs& args, const Stream& stream);
 void gemm_onednn(const GemmArgs& args, Stream& stream);
 void gemm_ref(const GemmArgs& args, Stream& stream);  // the definition: plain loops, sums in double
-// The same with sums in float: the tolerance's yardstick.
+// The same with sums in float, and what bf16 rounds rounded where the stream asks for it: the tolerance's
+// yardstick.
 void gemm_working(const GemmArgs& args, Stream& stream);
 std::span<const Impl<GemmArgs>> gemm_table();
 

@@ -2,10 +2,8 @@
 // some rows of x; each tile is one kernel call into scratch, and the epilogue carries it to y while it is in
 // cache.
 //
-// Packed weights: the slab lies ready in the library's blocked format; tiles have up to 192 rows. Mapped
-// weights: the tile widens its slab to float (f32 is read where it lies) and the kernel transposes it on the
-// fly, which costs about a tenth at 384 rows and needs no copy of the whole weight. The cut depends on (M, N,
-// K) alone.
+// For mapped weights of few rows (panels serve the others): the tile widens its slab to float (f32 is read
+// where it lies) and the kernel transposes it on the fly. The cut depends on (M, N, K) alone.
 #include <algorithm>
 
 #include "cpu/onednn.h"
@@ -15,11 +13,11 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kPackedRows = 96, kMappedRows = 384;
+constexpr int64_t kMappedRows = 384;
 
 struct Plan {
   int64_t m, n, k, rows, row_tiles, slabs;
-  bool packed, widen, copy_x, direct;
+  bool widen, copy_x, direct;
   const cpu::TileKernel* kernels[2][2];                             // [last rows][last columns]
   int64_t x_bytes = 0, w_bytes = 0, y_bytes = 0, kernel_bytes = 0;  // of each worker's scratch
   int64_t worker_bytes() const { return x_bytes + w_bytes + y_bytes + kernel_bytes; }
@@ -33,14 +31,13 @@ int64_t bytes_of(int64_t floats) { return static_cast<int64_t>(align_up(static_c
 
 Plan make_plan(const GemmArgs& a) {
   Plan p{.m = a.x.dim(0), .n = a.weight.dim(0), .k = a.weight.dim(1)};
-  p.packed = a.packed.defined();
-  const int64_t limit = p.packed ? kPackedRows : kMappedRows;
+  const int64_t limit = kMappedRows;
   const int64_t count = (p.m + limit - 1) / limit;
   p.rows = (p.m + count - 1) / count;
   if (count > 1) p.rows = std::min(limit, (p.rows + 7) / 8 * 8);
   p.row_tiles = (p.m + p.rows - 1) / p.rows;
   p.slabs = (p.n + kSlabColumns - 1) / kSlabColumns;
-  p.widen = !p.packed && a.weight.dtype != DType::f32;
+  p.widen = a.weight.dtype != DType::f32;
   p.copy_x = a.x.stride(0) != p.k && p.m > 1;
   p.direct = p.slabs == 1 && plain_epilogue(a) && (a.y.stride(0) == p.n || p.m == 1);
   const int64_t last_rows = p.m - (p.row_tiles - 1) * p.rows,
@@ -48,7 +45,7 @@ Plan make_plan(const GemmArgs& a) {
   for (const bool last_row : {false, true})
     for (const bool last_column : {false, true}) {
       const int64_t columns = last_column ? last_columns : std::min(p.n, kSlabColumns);
-      const auto& kernel = cpu::matmul_kernel({last_row ? last_rows : p.rows, p.k, columns, !p.packed});
+      const auto& kernel = cpu::matmul_kernel({last_row ? last_rows : p.rows, p.k, columns, true});
       p.kernels[last_row][last_column] = &kernel;
       p.kernel_bytes = std::max(p.kernel_bytes, kernel.scratch_bytes());
     }
@@ -87,15 +84,10 @@ void run_tile(const GemmArgs& a, const Plan& p, int64_t row_tile, int64_t slab, 
     x = dense;
   }
   scratch += p.x_bytes;
-  const char* weights;
-  if (p.packed) {
-    weights = static_cast<const char*>(a.packed.data) + slab * cpu::packed_matmul_bytes(p.k, kSlabColumns);
-  } else {
-    weights = static_cast<const char*>(a.weight.data) + column * p.k * dtype_size(a.weight.dtype);
-    if (p.widen) {
-      cpu::widen(weights, a.weight.dtype, columns * p.k, reinterpret_cast<float*>(scratch));
-      weights = scratch;
-    }
+  const char* weights = static_cast<const char*>(a.weight.data) + column * p.k * dtype_size(a.weight.dtype);
+  if (p.widen) {
+    cpu::widen(weights, a.weight.dtype, columns * p.k, reinterpret_cast<float*>(scratch));
+    weights = scratch;
   }
   scratch += p.w_bytes;
   float* t = p.direct ? a.y.as<float>() + row * p.n : reinterpret_cast<float*>(scratch);
@@ -107,6 +99,7 @@ void run_tile(const GemmArgs& a, const Plan& p, int64_t row_tile, int64_t slab, 
 }  // namespace
 
 std::optional<std::string> gemm_why_not_onednn(const GemmArgs& a, const Stream&) {
+  if (a.packed.defined()) return "the weight is packed as panels";
   const Plan p = make_plan(a);
   for (const auto& row : p.kernels)
     for (const cpu::TileKernel* kernel : row)

@@ -2,7 +2,9 @@
 // gate[row]·t. Everything is accumulated in double and rounded once; the weight is read in its own dtype,
 // `packed` is not used.
 #include <cmath>
+#include <vector>
 
+#include "cpu/panels.h"
 #include "cpu/widen.h"
 #include "ops/gemm/gemm_impl.h"
 
@@ -34,18 +36,32 @@ Sum dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
+void round_to_bf16(float* values, int64_t count) {
+  std::vector<uint16_t> bits(static_cast<size_t>(count));
+  cpu::narrow_bf16(values, count, bits.data());
+  cpu::widen(bits.data(), DType::bf16, count, values);
+}
+
 template <class Sum>
-void reference(const GemmArgs& a, Stream& stream) {
+void reference(const GemmArgs& a, Stream& stream, bool rounded = false) {
   const int64_t m = a.x.dim(0), n = a.weight.dim(0), k = a.weight.dim(1);
   ArenaScope scope(*stream.arena);
   Tensor wide = stream.arena->f32({stream.threads(), k});
+  const Tensor narrowed = rounded ? stream.arena->f32({m, k}) : Tensor();
   if (stream.measuring()) return;
+  if (rounded)
+    for (int64_t i = 0; i < m; ++i) {
+      std::copy_n(a.x.as<float>() + i * a.x.stride(0), k, narrowed.as<float>() + i * k);
+      round_to_bf16(narrowed.as<float>() + i * k, k);
+    }
+  const Tensor& x = rounded ? narrowed : a.x;
   stream.pool->run(n, [&](int64_t column, int worker) {
     float* w = wide.as<float>() + worker * k;
     const char* from = static_cast<const char*>(a.weight.data) + column * k * dtype_size(a.weight.dtype);
     cpu::widen(from, a.weight.dtype, k, w);
+    if (rounded) round_to_bf16(w, k);
     for (int64_t i = 0; i < m; ++i) {
-      Sum t = dot<Sum>(a.x.as<float>() + i * a.x.stride(0), w, k);
+      Sum t = dot<Sum>(x.as<float>() + i * x.stride(0), w, k);
       if (a.bias.defined()) t += a.bias.as<float>()[column];
       t = activate(t, a.act);
       if (a.multiply.defined()) t *= a.multiply.as<float>()[i * a.multiply.stride(0) + column];
@@ -62,6 +78,8 @@ void reference(const GemmArgs& a, Stream& stream) {
 }  // namespace
 
 void gemm_ref(const GemmArgs& args, Stream& stream) { reference<double>(args, stream); }
-void gemm_working(const GemmArgs& args, Stream& stream) { reference<float>(args, stream); }
+void gemm_working(const GemmArgs& args, Stream& stream) {
+  reference<float>(args, stream, cpu::usable(stream.compute) == Compute::bf16);
+}
 
 }  // namespace tachy::ops

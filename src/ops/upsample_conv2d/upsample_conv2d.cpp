@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "ops/op_helpers.h"
@@ -16,6 +17,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<UpsampleConv2dArgs> kTable[] = {
+    {"bf16", upsample_conv2d_why_not_bf16, upsample_conv2d_bf16},
     {"onednn", upsample_conv2d_why_not_onednn, upsample_conv2d_onednn},
     {"ref", nullptr, upsample_conv2d_ref},
 };
@@ -33,7 +35,8 @@ void check_args(const UpsampleConv2dArgs& a, const Stream& stream) {
   const int64_t co = a.y.dim(3);
   if (a.bias.defined()) expect_dense("bias", a.bias, {co}, DType::f32);
   expect_dtype("upsample_conv2d", "packed", a.packed, DType::u8);
-  expect_shape("upsample_conv2d", "packed", a.packed, {packed_upsample_conv2d_bytes(co, a.x.dim(3))});
+  expect_shape("upsample_conv2d", "packed", a.packed,
+               {packed_upsample_conv2d_bytes(co, a.x.dim(3), stream.compute)});
 }
 
 // Which of the two source rows (or columns) of a phase tap 0, 1 or 2 reads.
@@ -60,7 +63,8 @@ void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
   pick<UpsampleConv2dArgs>("upsample_conv2d", kTable, args, stream).run(args, stream);
 }
 
-int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci) {
+int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute) {
+  if (cpu::usable(compute) == Compute::bf16) return 4 * cpu::conv_panels_bytes(1, co, ci, 2, 2);
   return 4 * cpu::packed_conv_bytes(co, ci, 2, 2);
 }
 
@@ -70,17 +74,23 @@ void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Str
           "pack_upsample_conv2d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
           dtype_name(weight.dtype));
   const int64_t co = weight.dim(0), ci = weight.dim(1);
-  expect_shape("pack_upsample_conv2d_weight", "packed", packed, {packed_upsample_conv2d_bytes(co, ci)});
+  expect_shape("pack_upsample_conv2d_weight", "packed", packed,
+               {packed_upsample_conv2d_bytes(co, ci, stream.compute)});
   if (stream.measuring()) return;
   std::vector<float> wide(static_cast<size_t>(co * ci * 9));
   cpu::widen(weight.data, weight.dtype, weight.numel(), wide.data());
-  const int64_t block = cpu::packed_conv_bytes(co, ci, 2, 2);
+  const bool bf16 = cpu::usable(stream.compute) == Compute::bf16;
+  const int64_t block = packed_upsample_conv2d_bytes(co, ci, stream.compute) / 4;
   stream.pool->run(4, [&](int64_t phase, int) {
     std::vector<float> kernel(static_cast<size_t>(co * ci * 4));
     for (int64_t o = 0; o < co; ++o)
       phase_kernel(wide.data() + o * ci * 9, ci, static_cast<int>(phase / 2), static_cast<int>(phase % 2),
                    kernel.data() + o * ci * 4);
-    cpu::pack_conv(co, ci, 2, 2, kernel.data(), static_cast<char*>(packed.data) + phase * block);
+    char* to = static_cast<char*>(packed.data) + phase * block;
+    if (bf16)
+      cpu::pack_conv_panels(Tensor(kernel.data(), DType::f32, {co, ci, 1, 2, 2}), to, *stream.pool);
+    else
+      cpu::pack_conv(co, ci, 2, 2, kernel.data(), to);
   });
 }
 

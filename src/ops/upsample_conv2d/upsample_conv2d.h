@@ -16,7 +16,8 @@ struct UpsampleConv2dArgs {
 
 void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream);
 
-int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci);
+// compute: the stream's, at packing and at use.
+int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute = Compute::f32);
 // weight [Co, Ci, 3, 3] (any float dtype, contiguous) → packed u8.
 void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cpu/conv_tiles.h"
+#include "cpu/panels.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops {
@@ -37,7 +38,8 @@ struct Phases {
 
 }  // namespace
 
-std::optional<std::string> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& a, const Stream&) {
+std::optional<std::string> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& a, const Stream& stream) {
+  if (cpu::usable(stream.compute) == Compute::bf16) return "the weights are packed in bf16";
   const Phases phases(a);
   for (const auto& tiles : phases.tiles)
     if (tiles.why_not()) return tiles.why_not();

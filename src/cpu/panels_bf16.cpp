@@ -1,0 +1,224 @@
+// The bf16 tile of panels.h: products of bf16 pairs summed in float32.
+//
+//   AMX          C 32 x 32 in four tiles, two of X (16 rows of 32 values), two of B (16 pairs by 16 columns):
+//   four loads for
+//                four products of 16 cycles. Rows come from memory 16 at a time, hence panel_row_step.
+//   AVX-512 BF16 8 rows by 2 vectors
+//   portable     plain loops; only when asked for (TACHY_BF16=portable), for tests on other machines
+//
+// The kernel asks the system for the tile registers once a process; TACHY_BF16 = amx, avx512 or portable
+// picks by hand.
+#include <array>
+#include <cstring>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "cpu/panels.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define TACHY_BF16_X86 1
+#endif
+
+namespace tachy::cpu {
+namespace {
+
+float widen_one(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+void product_portable(const PanelProduct& p) {
+  for (int64_t i = 0; i < p.rows; ++i)
+    for (int64_t j = 0; j < p.width; ++j) {
+      float sum = p.add ? p.c[i * p.c_stride + j] : 0.0f;
+      const auto* b = static_cast<const uint16_t*>(p.panel);
+      for (int64_t s = 0; s < p.segments; ++s) {
+        const auto* x = static_cast<const uint16_t*>(p.x[s]) + i * p.x_stride;
+        for (int64_t k = 0; k < p.depth; ++k)
+          sum += widen_one(x[k]) * widen_one(b[(k / 2 * p.width + j) * 2 + k % 2]);
+        b += p.depth * p.width;
+      }
+      p.c[i * p.c_stride + j] = sum;
+    }
+}
+
+#ifdef TACHY_BF16_X86
+
+#define TACHY_TARGET_AMX __attribute__((target("amx-tile,amx-bf16")))
+#define TACHY_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+  TileConfig() {
+    for (int i = 0; i < 8; ++i) row_bytes[i] = 64, rows[i] = 16;
+  }
+};
+
+template <bool kTwoRows, bool kTwoColumns>
+TACHY_TARGET_AMX inline void amx_tile(const PanelProduct& p, int64_t row) {
+  const int64_t c_bytes = p.c_stride * 4, x_bytes = p.x_stride * 2, b_bytes = p.width * 4;
+  float *c0 = p.c + row * p.c_stride, *c1 = c0 + 16 * p.c_stride;
+  if (p.add) {
+    _tile_loadd(0, c0, c_bytes);
+    if constexpr (kTwoColumns) _tile_loadd(1, c0 + 16, c_bytes);
+    if constexpr (kTwoRows) _tile_loadd(2, c1, c_bytes);
+    if constexpr (kTwoRows && kTwoColumns) _tile_loadd(3, c1 + 16, c_bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const char* b = static_cast<const char*>(p.panel);
+  for (int64_t s = 0; s < p.segments; ++s) {
+    const char* x0 = static_cast<const char*>(p.x[s]) + row * x_bytes;
+    const char* x1 = x0 + 16 * x_bytes;
+    for (int64_t k = 0; k < p.depth; k += 32) {
+      _tile_loadd(6, b, b_bytes);
+      _tile_loadd(4, x0, x_bytes);
+      _tile_dpbf16ps(0, 4, 6);
+      if constexpr (kTwoColumns) {
+        _tile_loadd(7, b + 64, b_bytes);
+        _tile_dpbf16ps(1, 4, 7);
+      }
+      if constexpr (kTwoRows) {
+        _tile_loadd(5, x1, x_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+        if constexpr (kTwoColumns) _tile_dpbf16ps(3, 5, 7);
+      }
+      b += 16 * b_bytes, x0 += 64, x1 += 64;
+    }
+  }
+  _tile_stored(0, c0, c_bytes);
+  if constexpr (kTwoColumns) _tile_stored(1, c0 + 16, c_bytes);
+  if constexpr (kTwoRows) _tile_stored(2, c1, c_bytes);
+  if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, c1 + 16, c_bytes);
+}
+
+TACHY_TARGET_AMX void product_amx(const PanelProduct& p) {
+  static const TileConfig config;
+  // Compilers of 2022 think that the instruction reads 8 bytes; the barrier keeps the other 56.
+  asm volatile("" : : "m"(config) : "memory");
+  _tile_loadconfig(&config);
+  int64_t row = 0;
+  if (p.width > 16) {
+    for (; row + 16 < p.rows; row += 32) amx_tile<true, true>(p, row);
+    if (row < p.rows) amx_tile<false, true>(p, row);
+  } else {
+    for (; row + 16 < p.rows; row += 32) amx_tile<true, false>(p, row);
+    if (row < p.rows) amx_tile<false, false>(p, row);
+  }
+  _tile_release();
+}
+
+template <int kRows, int kVectors>
+TACHY_TARGET_AVX512 inline void avx512_tile(const PanelProduct& p, int64_t row) {
+  float* c = p.c + row * p.c_stride;
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = p.add ? _mm512_loadu_ps(c + r * p.c_stride + 16 * v) : _mm512_setzero_ps();
+  const auto* b = static_cast<const char*>(p.panel);
+  for (int64_t s = 0; s < p.segments; ++s) {
+    const auto* x = static_cast<const uint16_t*>(p.x[s]) + row * p.x_stride;
+    for (int64_t k = 0; k < p.depth; k += 2) {
+      __m512bh right[kVectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) right[v] = (__m512bh)_mm512_loadu_si512(b + 64 * v);
+      b += 64 * kVectors;
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        int pair;
+        std::memcpy(&pair, x + r * p.x_stride + k, 4);
+        const __m512bh left = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], left, right[v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(c + r * p.c_stride + 16 * v, sum[r][v]);
+}
+
+TACHY_TARGET_AVX512 void product_avx512(const PanelProduct& p) {
+  const int64_t rows = panel_rows(p.rows, Compute::bf16);
+  for (int64_t row = 0; row < rows; row += 8)
+    p.width > 16 ? avx512_tile<8, 2>(p, row) : avx512_tile<8, 1>(p, row);
+}
+
+uint64_t enabled_state() {
+  uint32_t low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t{high} << 32 | low;
+}
+
+struct Abilities {
+  bool amx = false, avx512 = false;
+  Abilities() {
+    uint32_t a, b, c, d;
+    if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c >> 27 & 1)) return;
+    const uint64_t state = enabled_state();
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
+    const bool avx512 =
+        (state & 0xe6) == 0xe6 && (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1) && (b >> 17 & 1);
+    const bool tiles = (d >> 22 & 1) && (d >> 24 & 1) && (state >> 17 & 3) == 3;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;
+    amx = tiles && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    uint32_t more = 0;
+    if (avx512 && __get_cpuid_count(7, 1, &more, &b, &c, &d)) this->avx512 = more >> 5 & 1;
+  }
+};
+
+#endif  // TACHY_BF16_X86
+
+struct Choice {
+  const char* name = nullptr;
+  void (*run)(const PanelProduct&) = nullptr;
+  std::string why_not;
+
+  Choice() {
+    const std::string wanted = env_string("TACHY_BF16", "");
+    check(wanted.empty() || wanted == "amx" || wanted == "avx512" || wanted == "portable",
+          ErrorCode::invalid_argument, "TACHY_BF16: expected amx, avx512 or portable, got '{}'", wanted);
+#ifdef TACHY_BF16_X86
+    const Abilities cpu;
+    if (cpu.amx && (wanted.empty() || wanted == "amx")) name = "amx-bf16", run = product_amx;
+    if (!run && cpu.avx512 && (wanted.empty() || wanted == "avx512"))
+      name = "avx512-bf16", run = product_avx512;
+#endif
+    if (!run && wanted == "portable") name = "portable-bf16", run = product_portable;
+    if (!run) why_not = "this CPU has neither AMX-BF16 nor AVX-512 BF16";
+  }
+};
+
+const Choice& choice() {
+  static const Choice choice;
+  return choice;
+}
+
+}  // namespace
+
+std::optional<std::string> panels_why_not(Compute compute) {
+  if (compute == Compute::f32 || choice().run) return std::nullopt;
+  return choice().why_not;
+}
+
+const char* panels_name(Compute compute) {
+  return compute == Compute::f32 ? "f32" : choice().name ? choice().name : "none";
+}
+
+void panel_product_bf16(const PanelProduct& p) { choice().run(p); }
+
+}  // namespace tachy::cpu

@@ -1,0 +1,245 @@
+// The float32 tile of panels.h in Highway, packing of panels of both kinds, and narrowing to bf16.
+//
+// With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 of B, the value of X as a broadcast; 11 loads
+// for 24 multiply-adds, so two loads and two multiply-adds a cycle are not far from balance. With 16 it is 6
+// rows by 2.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/panels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/panels_f32.cpp"
+#include <hwy/foreach_target.h>
+// Order matters: highway.h sees the target that foreach_target.h set.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "cpu/simd_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SCALAR
+inline constexpr int kRows = 6, kVectors = 2;
+#else
+inline constexpr int kRows = 8, kVectors = 3;
+#endif
+
+int64_t f32_lanes() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+int64_t f32_columns() { return kVectors * f32_lanes(); }
+
+template <int kR, int kV>
+HWY_INLINE void tile(const PanelProduct& p, int64_t row) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* HWY_RESTRICT c = p.c + row * p.c_stride;
+  V sum[kR][kV];
+#pragma GCC unroll 16
+  for (int r = 0; r < kR; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < kV; ++v)
+      sum[r][v] = p.add ? hn::LoadU(d, c + r * p.c_stride + v * lanes) : hn::Zero(d);
+  const float* HWY_RESTRICT b = static_cast<const float*>(p.panel);
+  const int64_t stride = p.x_stride, depth = p.depth;
+  for (int64_t s = 0; s < p.segments; ++s) {
+    const float* HWY_RESTRICT x = static_cast<const float*>(p.x[s]) + row * stride;
+    for (int64_t k = 0; k < depth; ++k) {
+      V right[kV];
+#pragma GCC unroll 3
+      for (int v = 0; v < kV; ++v) {
+        right[v] = hn::LoadU(d, b + v * lanes);
+        hwy::Prefetch(b + (8 * kV + v) * lanes);
+      }
+      b += kV * lanes;
+#pragma GCC unroll 16
+      for (int r = 0; r < kR; ++r) {
+        const V left = hn::Set(d, x[r * stride + k]);
+#pragma GCC unroll 3
+        for (int v = 0; v < kV; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kR; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < kV; ++v) hn::StoreU(sum[r][v], d, c + r * p.c_stride + v * lanes);
+}
+
+template <int kV>
+void product(const PanelProduct& p) {
+  int64_t row = 0;
+  if constexpr (kV == 1 && kRows == 8)
+    for (; row + 16 <= p.rows; row += 16) tile<16, kV>(p, row);
+  for (; row + kRows <= p.rows; row += kRows) tile<kRows, kV>(p, row);
+  if (row + 4 <= p.rows) tile<4, kV>(p, row), row += 4;
+  if (row + 2 <= p.rows) tile<2, kV>(p, row), row += 2;
+  if (row < p.rows) tile<1, kV>(p, row);
+}
+
+void product_f32(const PanelProduct& p) {
+  switch (p.width / static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()))) {
+    case 1:
+      return product<1>(p);
+    case 2:
+      return product<2>(p);
+    default:
+      return product<kVectors>(p);
+  }
+}
+
+// to[k·width + j] = from[j·stride + k] for j < count, k < depth: 4-byte values, whatever they mean.
+void transpose_words(const float* from, int64_t stride, int64_t count, int64_t depth, float* to,
+                     int64_t width) {
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4) {
+    int64_t k = 0;
+    for (; k + 4 <= depth; k += 4) transpose_4x4(from + j * stride + k, stride, to + k * width + j, width);
+    for (; k < depth; ++k)
+      for (int64_t i = 0; i < 4; ++i) std::memcpy(to + k * width + j + i, from + (j + i) * stride + k, 4);
+  }
+  for (; j < count; ++j)
+    for (int64_t k = 0; k < depth; ++k) std::memcpy(to + k * width + j, from + j * stride + k, 4);
+}
+
+void narrow(const float* from, int64_t count, uint16_t* to) {
+  const hn::ScalableTag<uint32_t> d;
+  const hn::Rebind<uint16_t, decltype(d)> half;
+  const hn::RebindToFloat<decltype(d)> f;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = hn::LoadU(f, from + i);
+    const auto bits = hn::BitCast(d, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff)));
+    const auto quiet = hn::Or(bits, hn::Set(d, 0x400000));
+    const auto nan = hn::RebindMask(d, hn::IsNaN(value));
+    hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded))), half, to + i);
+  }
+  for (; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, from + i, 4);
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    to[i] = static_cast<uint16_t>((nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+  }
+}
+
+void finish(const PanelFinish& f) {
+  for (int64_t i = 0; i < f.rows; ++i) {
+    const float *c = f.c + i * f.c_stride, *residual = f.residual ? f.residual + i * f.y_stride : nullptr;
+    float* y = f.y + i * f.y_stride;
+    for_lanes(f.n, [&](auto d, int64_t o) HWY_ATTR {
+      auto v = hn::LoadU(d, c + o);
+      if (f.bias) v = hn::Add(v, hn::LoadU(d, f.bias + o));
+      if (residual) v = hn::Add(v, hn::LoadU(d, residual + o));
+      hn::StoreU(v, d, y + o);
+    });
+  }
+}
+
+}  // namespace tachy::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "cpu/widen.h"
+
+namespace tachy::cpu {
+
+HWY_EXPORT(f32_lanes);
+HWY_EXPORT(f32_columns);
+HWY_EXPORT(product_f32);
+HWY_EXPORT(transpose_words);
+HWY_EXPORT(narrow);
+HWY_EXPORT(finish);
+
+namespace {
+
+constexpr int64_t kBf16Columns = 32, kBf16Step = 16;
+constexpr int64_t kPackDepth = 256;  // k values of a panel's rows that are widened at a time
+constexpr int64_t kMaxColumns = 64;
+
+int64_t column_step(Compute compute) {
+  static const int64_t lanes = HWY_DYNAMIC_DISPATCH(f32_lanes)();
+  return compute == Compute::bf16 ? kBf16Step : lanes;
+}
+
+}  // namespace
+
+int64_t panel_columns(Compute compute) {
+  static const int64_t f32 = HWY_DYNAMIC_DISPATCH(f32_columns)();
+  return compute == Compute::bf16 ? kBf16Columns : f32;
+}
+
+int64_t panels_count(int64_t n, Compute compute) {
+  const int64_t columns = panel_columns(compute);
+  return (n + columns - 1) / columns;
+}
+
+int64_t panel_width(int64_t n, int64_t panel, Compute compute) {
+  const int64_t columns = panel_columns(compute), step = column_step(compute);
+  const int64_t rest = n - panel * columns;
+  return std::min(columns, (rest + step - 1) / step * step);
+}
+
+int64_t panels_bytes(int64_t k, int64_t n, Compute compute) {
+  const int64_t last = panels_count(n, compute) - 1;
+  return static_cast<int64_t>(align_up(static_cast<size_t>(
+      panel_offset(k, last, compute) + panel_k_bytes(panel_width(n, last, compute), k, compute))));
+}
+
+void pack_panel(const void* rows, DType dtype, int64_t stride, int64_t count, int64_t k_given, int64_t k,
+                int64_t width, Compute compute, void* packed, void* scratch) {
+  static_assert(kPanelPackScratch == kMaxColumns * kPackDepth * 6);
+  const int64_t size = dtype_size(dtype);
+  float* wide = static_cast<float*>(scratch);
+  auto* narrow_rows = reinterpret_cast<uint16_t*>(wide + kMaxColumns * kPackDepth);
+  float* to = static_cast<float*>(packed);
+  const bool bf16 = compute == Compute::bf16;
+  std::memset(to, 0, static_cast<size_t>(panel_k_bytes(width, k, compute)));
+  for (int64_t begin = 0; begin < k_given; begin += kPackDepth) {
+    const int64_t depth = std::min(kPackDepth, k_given - begin);
+    for (int64_t j = 0; j < count; ++j) {
+      const char* from = static_cast<const char*>(rows) + (j * stride + begin) * size;
+      uint16_t* row = narrow_rows + j * kPackDepth;
+      if (bf16 && dtype == DType::bf16) {
+        std::memcpy(row, from, static_cast<size_t>(depth) * 2);
+      } else {
+        widen(from, dtype, depth, wide + j * kPackDepth);
+        if (bf16) narrow_bf16(wide + j * kPackDepth, depth, row);
+      }
+      if (bf16 && depth % 2) row[depth] = 0;
+    }
+    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_words);
+    if (bf16)
+      transpose(reinterpret_cast<const float*>(narrow_rows), kPackDepth / 2, count, (depth + 1) / 2,
+                to + begin / 2 * width, width);
+    else
+      transpose(wide, kPackDepth, count, depth, to + begin * width, width);
+  }
+}
+
+float panel_value(const void* packed, int64_t depth, int64_t n, int64_t k, int64_t column, Compute compute) {
+  const int64_t panel = column / panel_columns(compute), j = column % panel_columns(compute);
+  const int64_t width = panel_width(n, panel, compute);
+  const char* from = static_cast<const char*>(packed) + panel_offset(depth, panel, compute);
+  float value;
+  if (compute == Compute::bf16)
+    widen(from + ((k / 2 * width + j) * 2 + k % 2) * 2, DType::bf16, 1, &value);
+  else
+    std::memcpy(&value, from + (k * width + j) * 4, 4);
+  return value;
+}
+
+void finish_panels(const PanelFinish& f) { HWY_DYNAMIC_DISPATCH(finish)(f); }
+
+void panel_product_f32(const PanelProduct& p) { HWY_DYNAMIC_DISPATCH(product_f32)(p); }
+
+void narrow_bf16(const float* from, int64_t count, uint16_t* to) {
+  HWY_DYNAMIC_DISPATCH(narrow)(from, count, to);
+}
+
+}  // namespace tachy::cpu
+#endif

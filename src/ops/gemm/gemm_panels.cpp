@@ -1,0 +1,182 @@
+// The linear layer on panels (cpu/panels.h), in float32 or bf16: y is cut into tiles of some rows by a few
+// panels of columns; a tile is summed in scratch over blocks of K, and the epilogue carries it to y while it
+// is in cache.
+//
+// bf16: x is rounded once, before the tiles. Mapped weights: panels of as many columns as fit 24 MB are
+// packed into scratch by all workers, then multiplied; over many rows that costs a few percent. The cut
+// depends on (M, N, K) alone.
+#include <algorithm>
+
+#include "cpu/panels.h"
+#include "cpu/widen.h"
+#include "ops/gemm/gemm_impl.h"
+#include "ops/op_helpers.h"
+
+namespace tachy::ops {
+namespace {
+
+constexpr int64_t kMinMappedRows = 32;  // below, packing on the fly costs more than it saves
+constexpr int64_t kGroupBytes = int64_t{24} << 20;
+
+struct Plan {
+  Compute compute;
+  int64_t m, n, k;       // k: as packed
+  int64_t rows;          // of a tile
+  int64_t depth;         // of a block of K
+  int64_t panels, step;  // in all, of a tile
+  int64_t group;         // panels that are packed at once; all of them where the weights come packed
+  int64_t x_stride;      // of the bf16 copy
+  int64_t x_bytes, group_bytes, tile_bytes, pack_bytes;
+  int64_t worker_bytes() const { return std::max(tile_bytes, pack_bytes); }
+};
+
+int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
+  const int64_t count = (total + limit - 1) / limit;
+  return ((total + count - 1) / count + step - 1) / step * step;
+}
+
+int64_t aligned(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
+
+Plan make_plan(const GemmArgs& a, Compute compute) {
+  Plan p{.compute = compute, .m = a.x.dim(0), .n = a.weight.dim(0)};
+  const bool bf16 = compute == Compute::bf16;
+  p.k = cpu::panel_depth(a.weight.dim(1), compute);
+  // A block of X's rows stays in the second-level cache; a panel's block of K in the first with bf16.
+  p.rows = std::min(p.m, split_evenly(p.m, bf16 ? 128 : 96, bf16 ? 32 : 8));
+  p.depth = std::min(p.k, split_evenly(p.k, bf16 ? 512 : 1024, bf16 ? 32 : 8));
+  p.panels = cpu::panels_count(p.n, compute);
+  const int64_t columns = cpu::panel_columns(compute);
+  p.step = std::min(p.panels, std::max<int64_t>(1, 192 / columns));
+  p.group = p.panels;
+  if (!a.packed.defined()) {
+    const int64_t panel = cpu::panel_k_bytes(columns, p.k, compute) * p.step;
+    p.group = std::min(p.panels, std::max<int64_t>(1, kGroupBytes / panel) * p.step);
+    p.group_bytes = aligned(cpu::panel_k_bytes(columns, p.k, compute) * p.group);
+    p.pack_bytes = aligned(cpu::kPanelPackScratch);
+  }
+  if (bf16) {
+    p.x_stride = p.k % 1024 == 0 ? p.k + 32 : p.k;  // rows 2 KB apart would share a few sets of the cache
+    p.x_bytes = aligned(cpu::panel_rows(p.m, compute) * p.x_stride * 2 + 64);
+  }
+  p.tile_bytes = aligned(cpu::panel_rows(p.rows, compute) * p.step * columns * 4);
+  return p;
+}
+
+void finish_tile(const GemmArgs& a, const float* t, int64_t stride, int64_t row, int64_t rows, int64_t column,
+                 int64_t columns) {
+  const auto at = [&](const Tensor& tensor, int64_t i) {
+    return tensor.defined() ? tensor.as<float>() + i * tensor.stride(0) + column : nullptr;
+  };
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t gate_row = a.row.defined() ? a.row.as<int32_t>()[row + i] : 0;
+    run_epilogue_row({.t = t + i * stride,
+                      .bias = a.bias.defined() ? a.bias.as<float>() + column : nullptr,
+                      .multiply = at(a.multiply, row + i),
+                      .gate = at(a.gate, gate_row),
+                      .residual = at(a.residual, row + i),
+                      .y = a.y.as<float>() + (row + i) * a.y.stride(0) + column,
+                      .count = columns,
+                      .act = a.act});
+  }
+}
+
+// Rows [row, row + rows) of x as bf16, zeros beyond K.
+void narrow_rows(const GemmArgs& a, const Plan& p, int64_t row, int64_t rows, uint16_t* to) {
+  const int64_t k = a.weight.dim(1);
+  for (int64_t i = row; i < row + rows; ++i) {
+    uint16_t* out = to + i * p.x_stride;
+    cpu::narrow_bf16(a.x.as<float>() + i * a.x.stride(0), k, out);
+    std::fill(out + k, out + p.x_stride, uint16_t{0});
+  }
+}
+
+// One tile: rows from `row`, panels [first, last); `weights` is where panel `origin` begins.
+void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride, int64_t row, int64_t first,
+              int64_t last, const char* weights, int64_t origin, float* t) {
+  const int64_t rows = std::min(p.rows, p.m - row), columns = cpu::panel_columns(p.compute);
+  const int64_t size = p.compute == Compute::bf16 ? 2 : 4, stride = p.step * columns;
+  for (int64_t k = 0; k < p.k; k += p.depth) {
+    const void* from = static_cast<const char*>(x) + (row * x_stride + k) * size;
+    for (int64_t panel = first; panel < last; ++panel) {
+      const int64_t width = cpu::panel_width(p.n, panel, p.compute);
+      cpu::panel_product({.x = &from,
+                          .depth = std::min(p.depth, p.k - k),
+                          .x_stride = x_stride,
+                          .panel = weights + cpu::panel_k_bytes(columns * (panel - origin), p.k, p.compute) +
+                                   cpu::panel_k_bytes(width, k, p.compute),
+                          .width = width,
+                          .rows = rows,
+                          .c = t + (panel - first) * columns,
+                          .c_stride = stride,
+                          .add = k > 0},
+                         p.compute);
+    }
+  }
+  const int64_t column = first * columns;
+  finish_tile(a, t, stride, row, rows, column, std::min(p.n, last * columns) - column);
+}
+
+void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
+  const Plan p = make_plan(a, compute);
+  ArenaScope scope(*stream.arena);
+  Arena& arena = *stream.arena;
+  char* const narrowed =
+      p.x_bytes ? static_cast<char*>(arena.bytes(static_cast<size_t>(p.x_bytes))) : nullptr;
+  char* const group =
+      p.group_bytes ? static_cast<char*>(arena.bytes(static_cast<size_t>(p.group_bytes))) : nullptr;
+  char* const scratch =
+      static_cast<char*>(arena.bytes(static_cast<size_t>(stream.threads() * p.worker_bytes())));
+  if (stream.measuring()) return;
+
+  const void* x = a.x.data;
+  int64_t x_stride = a.x.stride(0);
+  if (compute == Compute::bf16) {
+    parallel_ranges(stream, p.m, std::max<int64_t>(1, 32768 / p.k), [&](int64_t begin, int64_t end, int) {
+      narrow_rows(a, p, begin, end - begin, reinterpret_cast<uint16_t*>(narrowed));
+    });
+    x = narrowed, x_stride = p.x_stride;
+  }
+  const int64_t row_tiles = (p.m + p.rows - 1) / p.rows, columns = cpu::panel_columns(compute);
+  for (int64_t origin = 0; origin < p.panels; origin += p.group) {
+    const int64_t end = std::min(p.panels, origin + p.group);
+    const char* weights = static_cast<const char*>(a.packed.data);
+    if (group) {
+      stream.throw_if_cancelled();
+      stream.pool->run(end - origin, [&](int64_t i, int worker) {
+        const int64_t first = (origin + i) * columns, k = a.weight.dim(1);
+        cpu::pack_panel(static_cast<const char*>(a.weight.data) + first * k * dtype_size(a.weight.dtype),
+                        a.weight.dtype, k, std::min(columns, p.n - first), k, p.k,
+                        cpu::panel_width(p.n, origin + i, compute), compute,
+                        group + cpu::panel_offset(p.k, i, compute), scratch + worker * p.worker_bytes());
+      });
+      weights = group;
+    }
+    const int64_t column_tiles = (end - origin + p.step - 1) / p.step;
+    stream.pool->run(row_tiles * column_tiles, [&](int64_t tile, int worker) {
+      const int64_t first = origin + tile / row_tiles * p.step;
+      run_tile(a, p, x, x_stride, tile % row_tiles * p.rows, first, std::min(end, first + p.step), weights,
+               origin, reinterpret_cast<float*>(scratch + worker * p.worker_bytes()));
+    });
+  }
+}
+
+std::optional<std::string> why_not(const GemmArgs& a, const Stream& stream, Compute compute) {
+  if (cpu::usable(stream.compute) != compute)
+    return compute == Compute::bf16 ? cpu::panels_why_not(Compute::bf16).value_or("float32 is asked for")
+                                    : "bf16 is asked for";
+  if (!a.packed.defined() && a.x.dim(0) < kMinMappedRows) return "few rows of a weight that is not packed";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> gemm_why_not_f32(const GemmArgs& a, const Stream& stream) {
+  return why_not(a, stream, Compute::f32);
+}
+std::optional<std::string> gemm_why_not_bf16(const GemmArgs& a, const Stream& stream) {
+  return why_not(a, stream, Compute::bf16);
+}
+void gemm_f32(const GemmArgs& a, Stream& stream) { run_panels(a, stream, Compute::f32); }
+void gemm_bf16(const GemmArgs& a, Stream& stream) { run_panels(a, stream, Compute::bf16); }
+
+}  // namespace tachy::ops
