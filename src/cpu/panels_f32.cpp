@@ -2,7 +2,7 @@
 //
 // With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 of B, the value of X as a broadcast; 11 loads
 // for 24 multiply-adds, so two loads and two multiply-adds a cycle are not far from balance. With 16 it is 6
-// rows by 2.
+// rows by 2. Panels are 48 columns wide on every instruction set: shorter vectors walk them in groups.
 #include <algorithm>
 #include <cstring>
 
@@ -27,23 +27,21 @@ inline constexpr int kRows = 6, kVectors = 2;
 inline constexpr int kRows = 8, kVectors = 3;
 #endif
 
-int64_t f32_lanes() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
-int64_t f32_columns() { return kVectors * f32_lanes(); }
-
+// Columns [column, column + kV · lanes) of rows [row, row + kR).
 template <int kR, int kV>
-HWY_INLINE void tile(const PanelProduct& p, int64_t row) {
+HWY_INLINE void tile(const PanelProduct& p, int64_t row, int64_t column) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* HWY_RESTRICT c = p.c + row * p.c_stride;
+  float* HWY_RESTRICT c = p.c + row * p.c_stride + column;
   V sum[kR][kV];
 #pragma GCC unroll 16
   for (int r = 0; r < kR; ++r)
 #pragma GCC unroll 3
     for (int v = 0; v < kV; ++v)
       sum[r][v] = p.add ? hn::LoadU(d, c + r * p.c_stride + v * lanes) : hn::Zero(d);
-  const float* HWY_RESTRICT b = static_cast<const float*>(p.panel);
-  const int64_t stride = p.x_stride, depth = p.depth;
+  const float* HWY_RESTRICT b = static_cast<const float*>(p.panel) + column;
+  const int64_t stride = p.x_stride, depth = p.depth, width = p.width;
   for (int64_t s = 0; s < p.segments; ++s) {
     const float* HWY_RESTRICT x = static_cast<const float*>(p.x[s]) + row * stride;
     for (int64_t k = 0; k < depth; ++k) {
@@ -51,9 +49,9 @@ HWY_INLINE void tile(const PanelProduct& p, int64_t row) {
 #pragma GCC unroll 3
       for (int v = 0; v < kV; ++v) {
         right[v] = hn::LoadU(d, b + v * lanes);
-        hwy::Prefetch(b + (8 * kV + v) * lanes);
+        hwy::Prefetch(b + 8 * width + v * lanes);
       }
-      b += kV * lanes;
+      b += width;
 #pragma GCC unroll 16
       for (int r = 0; r < kR; ++r) {
         const V left = hn::Set(d, x[r * stride + k]);
@@ -69,25 +67,23 @@ HWY_INLINE void tile(const PanelProduct& p, int64_t row) {
 }
 
 template <int kV>
-void product(const PanelProduct& p) {
+void product(const PanelProduct& p, int64_t column) {
   int64_t row = 0;
   if constexpr (kV == 1 && kRows == 8)
-    for (; row + 16 <= p.rows; row += 16) tile<16, kV>(p, row);
-  for (; row + kRows <= p.rows; row += kRows) tile<kRows, kV>(p, row);
-  if (row + 4 <= p.rows) tile<4, kV>(p, row), row += 4;
-  if (row + 2 <= p.rows) tile<2, kV>(p, row), row += 2;
-  if (row < p.rows) tile<1, kV>(p, row);
+    for (; row + 16 <= p.rows; row += 16) tile<16, kV>(p, row, column);
+  for (; row + kRows <= p.rows; row += kRows) tile<kRows, kV>(p, row, column);
+  if (row + 4 <= p.rows) tile<4, kV>(p, row, column), row += 4;
+  if (row + 2 <= p.rows) tile<2, kV>(p, row, column), row += 2;
+  if (row < p.rows) tile<1, kV>(p, row, column);
 }
 
 void product_f32(const PanelProduct& p) {
-  switch (p.width / static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()))) {
-    case 1:
-      return product<1>(p);
-    case 2:
-      return product<2>(p);
-    default:
-      return product<kVectors>(p);
-  }
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  const int64_t group = kVectors * lanes;
+  int64_t column = 0;
+  for (; column + group <= p.width; column += group) product<kVectors>(p, column);
+  if (kVectors > 2 && column + 2 * lanes <= p.width) product<2>(p, column), column += 2 * lanes;
+  for (; column < p.width; column += lanes) product<1>(p, column);
 }
 
 // to[k·width + j] = from[j·stride + k] for j < count, k < depth: 4-byte values, whatever they mean.
@@ -148,8 +144,6 @@ HWY_AFTER_NAMESPACE();
 
 namespace tachy::cpu {
 
-HWY_EXPORT(f32_lanes);
-HWY_EXPORT(f32_columns);
 HWY_EXPORT(product_f32);
 HWY_EXPORT(transpose_words);
 HWY_EXPORT(narrow);
@@ -157,21 +151,13 @@ HWY_EXPORT(finish);
 
 namespace {
 
-constexpr int64_t kBf16Columns = 32, kBf16Step = 16;
+constexpr int64_t kColumns = 48, kBf16Columns = 32, kStep = 16;
 constexpr int64_t kPackDepth = 256;  // k values of a panel's rows that are widened at a time
 constexpr int64_t kMaxColumns = 64;
 
-int64_t column_step(Compute compute) {
-  static const int64_t lanes = HWY_DYNAMIC_DISPATCH(f32_lanes)();
-  return compute == Compute::bf16 ? kBf16Step : lanes;
-}
-
 }  // namespace
 
-int64_t panel_columns(Compute compute) {
-  static const int64_t f32 = HWY_DYNAMIC_DISPATCH(f32_columns)();
-  return compute == Compute::bf16 ? kBf16Columns : f32;
-}
+int64_t panel_columns(Compute compute) { return compute == Compute::bf16 ? kBf16Columns : kColumns; }
 
 int64_t panels_count(int64_t n, Compute compute) {
   const int64_t columns = panel_columns(compute);
@@ -179,9 +165,8 @@ int64_t panels_count(int64_t n, Compute compute) {
 }
 
 int64_t panel_width(int64_t n, int64_t panel, Compute compute) {
-  const int64_t columns = panel_columns(compute), step = column_step(compute);
-  const int64_t rest = n - panel * columns;
-  return std::min(columns, (rest + step - 1) / step * step);
+  const int64_t columns = panel_columns(compute), rest = n - panel * columns;
+  return std::min(columns, (rest + kStep - 1) / kStep * kStep);
 }
 
 int64_t panels_bytes(int64_t k, int64_t n, Compute compute) {
