@@ -21,6 +21,7 @@ import generation  # noqa: E402
 import images  # noqa: E402
 import layouts  # noqa: E402
 import ops  # noqa: E402
+import properties  # noqa: E402
 import random_models as rm  # noqa: E402
 from precision import error, float64  # noqa: E402
 
@@ -147,6 +148,7 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--draws", type=int, default=6, help="random models per stage and variant")
+    parser.add_argument("--draw", type=int, default=None, help="of the property test, this draw alone")
     parser.add_argument("--only", default="", help="run the groups whose name contains this")
     args = parser.parse_args()
     seed = args.seed if args.seed is not None else secrets.randbelow(2**31)
@@ -164,6 +166,7 @@ def main():
             "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
             "vae": lambda: [compare_vae(ctx, i) for i in range(args.draws)],
+            "properties": lambda: properties.compare(ctx, seed, args.draw),
             "layouts": lambda: layouts.compare(ctx),
             "samplers": lambda: generation.compare_schedules(ctx),
             "generation": lambda: generation.compare_generation(ctx),

@@ -14,6 +14,13 @@ import random_models as rm
 from precision import float64
 
 _DIT = [
+    (r"^condition_embedder\.image_embedder\.norm1\.", "img_emb.proj.0."),
+    (r"^condition_embedder\.image_embedder\.ff\.net\.0\.proj\.", "img_emb.proj.1."),
+    (r"^condition_embedder\.image_embedder\.ff\.net\.2\.", "img_emb.proj.3."),
+    (r"^condition_embedder\.image_embedder\.norm2\.", "img_emb.proj.4."),
+    (r"^condition_embedder\.image_embedder\.pos_embed$", "img_emb.emb_pos"),
+    (r"\.attn2\.add_([kv])_proj\.", r".cross_attn.\1_img."),
+    (r"\.attn2\.norm_added_k\.", ".cross_attn.norm_k_img."),
     (r"^condition_embedder\.text_embedder\.linear_1\.", "text_embedding.0."),
     (r"^condition_embedder\.text_embedder\.linear_2\.", "text_embedding.2."),
     (r"^condition_embedder\.time_embedder\.linear_1\.", "time_embedding.0."),
@@ -76,15 +83,19 @@ def _vae_name(name, blocks_per_level):
     return _rename(name, _VAE[3:])
 
 
-def save_original(folder, dit, t5, vae, tokenizer=True):
-    folder = pathlib.Path(folder)
+def save_original_transformer(folder, dit, model_type="t2v"):
     folder.mkdir(parents=True, exist_ok=True)
     c = dit.config
     (folder / "config.json").write_text(json.dumps(dict(
-        _class_name="WanModel", model_type="t2v", dim=c.num_attention_heads * c.attention_head_dim, ffn_dim=c.ffn_dim,
-        freq_dim=c.freq_dim, in_dim=c.in_channels, out_dim=c.out_channels, num_heads=c.num_attention_heads,
-        num_layers=c.num_layers, text_len=512, eps=c.eps, text_dim=c.text_dim)))
+        _class_name="WanModel", model_type=model_type, dim=c.num_attention_heads * c.attention_head_dim, ffn_dim=c.ffn_dim,
+        freq_dim=c.freq_dim, in_dim=c.in_channels, out_dim=c.out_channels, num_heads=c.num_attention_heads, patch_size=c.patch_size,
+        num_layers=c.num_layers, text_len=512, eps=c.eps, text_dim=c.text_dim, cross_attn_norm=c.cross_attn_norm)))
     save_file({_rename(k, _DIT): v.contiguous() for k, v in dit.state_dict().items()}, folder / "diffusion_pytorch_model.safetensors")
+
+
+def save_original(folder, dit, t5, vae, tokenizer=True):
+    folder = pathlib.Path(folder)
+    save_original_transformer(folder, dit)
     torch.save({_rename(k, _T5): v for k, v in t5.state_dict().items() if not k.startswith("encoder.embed_tokens")},
                folder / "models_t5_umt5-xxl-enc-bf16.pth")
     per_level = vae.config.num_res_blocks + 1
