@@ -56,6 +56,8 @@ inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
   return true;
 }
 
+inline bool aligned16(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data) % 16 == 0; }
+
 inline unsigned blocks_for(int64_t count, int64_t each) {
   return static_cast<unsigned>(std::max<int64_t>(1, (count + each - 1) / each));
 }

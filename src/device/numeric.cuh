@@ -15,9 +15,9 @@ namespace tachy::device {
 using bf16 = __nv_bfloat16;
 using f16 = __half;
 
-__device__ __forceinline__ float to_float(float v) { return v; }
-__device__ __forceinline__ float to_float(f16 v) { return __half2float(v); }
-__device__ __forceinline__ float to_float(bf16 v) { return __bfloat162float(v); }
+__device__ __forceinline__ float as_float(float v) { return v; }
+__device__ __forceinline__ float as_float(f16 v) { return __half2float(v); }
+__device__ __forceinline__ float as_float(bf16 v) { return __bfloat162float(v); }
 
 template <class T>
 __device__ __forceinline__ T from_float(float v);
@@ -37,7 +37,7 @@ __device__ __forceinline__ bf16 from_float<bf16>(float v) {
 // v as a tensor of T holds it.
 template <class T>
 __device__ __forceinline__ float rounded(float v) {
-  return to_float(from_float<T>(v));
+  return as_float(from_float<T>(v));
 }
 
 // The order of ops/activation_kind.h.

@@ -18,37 +18,33 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// K sums at once over groups of Width <= 32 neighbouring lanes.
-template <int Width, int K>
-__device__ __forceinline__ void lanes_sum(float (&v)[K]) {
+// K sums at once over groups of `width` neighbouring threads, a power of two: lanes of a warp, or whole
+// warps, which meet in `scratch`, 2 · K · (warps of the block) floats of shared memory. `turn` alternates
+// between 0 and 1 from call to call, so that one barrier a call is enough.
+template <int K>
+__device__ __forceinline__ void group_sum(float (&v)[K], int width, float* scratch, int turn) {
+  if (width >= 32) {
 #pragma unroll
-  for (int offset = Width / 2; offset; offset >>= 1)
+    for (int offset = 16; offset; offset >>= 1)
 #pragma unroll
-    for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(0xffffffffu, v[k], offset);
-}
-
-// K sums at once over groups of Width threads: lanes of a warp, or Width / 32 neighbouring warps with
-// `scratch` in shared memory, [2][K][warps of the block] floats. `turn` alternates between 0 and 1 from call
-// to call, so that one barrier a call is enough.
-template <int Width, int K>
-__device__ __forceinline__ void group_sum(float (&v)[K], float* scratch, int turn) {
-  if constexpr (Width <= 32) {
-    lanes_sum<Width>(v);
+      for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(0xffffffffu, v[k], offset);
   } else {
-    constexpr int kWarps = Width / 32;
-    lanes_sum<32>(v);
-    const int warps = blockDim.x / 32, warp = threadIdx.x / 32, first = warp / kWarps * kWarps;
-    float* slot = scratch + turn * K * warps;
-    if (threadIdx.x % 32 == 0)
+    for (int offset = width / 2; offset; offset >>= 1)
 #pragma unroll
-      for (int k = 0; k < K; ++k) slot[k * warps + warp] = v[k];
-    __syncthreads();
+      for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(0xffffffffu, v[k], offset);
+  }
+  if (width <= 32) return;
+  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, each = width / 32, first = warp / each * each;
+  float* slot = scratch + turn * K * warps;
+  if (threadIdx.x % 32 == 0)
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      v[k] = 0;
+    for (int k = 0; k < K; ++k) slot[k * warps + warp] = v[k];
+  __syncthreads();
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) v[k] += slot[k * warps + first + w];
-    }
+  for (int k = 0; k < K; ++k) {
+    float total = 0;
+    for (int w = 0; w < each; ++w) total += slot[k * warps + first + w];
+    v[k] = total;
   }
 }
 

@@ -104,6 +104,21 @@ __device__ __forceinline__ void store(T* p, const float (&v)[N]) {
   store(p, pack);
 }
 
+// For results too large to be found in the cache again: they leave it first.
+template <class T, int N>
+__device__ __forceinline__ void store_streaming(T* p, const float (&v)[N]) {
+  Pack<T, N> pack;
+  pack.set(v);
+  if constexpr (pack.kBytes == 16)
+    __stcs(reinterpret_cast<uint4*>(p),
+           make_uint4(pack.words[0], pack.words[1], pack.words[2], pack.words[3]));
+  else
+    store(p, pack);
+}
+
+// Into the second-level cache, without waiting.
+__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // N float32 parameters that many rows share: through the first-level cache.
 template <int N>
 __device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {

@@ -78,19 +78,22 @@ Expected define(const OpCase& op_case, uint64_t seed, DType dtype, ThreadPool& p
   return out;
 }
 
+// Only timed: the values need not differ everywhere.
+bool tiled(const OpRunnerOptions& o) { return o.perf && !o.ref && !o.bitwise && !o.canary && !o.capture; }
+
 class GpuBench {
  public:
   GpuBench(const OpCase& op_case, uint64_t seed, const OpRunnerOptions& options, ThreadPool& pool, bool blank)
       : gpu_(*options.gpu),
         pool_(pool),
         memory_(seed, op_case.kind,
-                {.dtype = options.dtype, .gpu = &gpu_, .device = &gpu_, .pool = &pool, .blank = blank}),
+                {.dtype = options.dtype, .gpu = &gpu_, .device = &gpu_, .pool = &pool, .tiled = tiled(options), .blank = blank}),
         op_(op_case.make(memory_)),
         dtype_(options.dtype) {
     memory_.finish();
     for (auto& block : memory_.blocks()) {
       pristine_.emplace_back();
-      if (!blank && block.input && block.output && block.on_device) {
+      if (!blank && !tiled(options) && block.input && block.output && block.on_device) {
         pristine_.back() = Buffer(static_cast<size_t>(block.bytes), &gpu_);
         gpu_.copy(pristine_.back().data(), block.data, static_cast<size_t>(block.bytes));
       }

@@ -39,6 +39,8 @@ void ranges(ThreadPool* pool, int64_t count, Body&& body) {
   pool->run((count + kStep - 1) / kStep, tile);
 }
 
+constexpr int64_t kTileValues = 1 << 20;
+
 uint64_t mixed(uint64_t x) {  // splitmix64's finaliser
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -101,7 +103,8 @@ void CaseMemory::fill_normal(const Tensor& t, float scale, float offset) {
   }
   // Large tensors: the sum of four uniforms, from the index alone, on all threads.
   const uint64_t key = mixed(seed_ * 1000003 + blocks_.size());
-  ranges(target_.pool, t.numel(), [&](int64_t begin, int64_t end) {
+  const int64_t count = target_.tiled ? std::min(t.numel(), kTileValues) : t.numel();
+  ranges(target_.pool, count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const uint64_t r = mixed(key + static_cast<uint64_t>(i));
       const auto sum =
@@ -197,10 +200,21 @@ void CaseMemory::finish() {
     }
     const DType to = block.activation ? target_.dtype : block.dtype;
     const char* bytes = static_cast<const char*>(block.values.data());
+    const int64_t count = block.bytes / dtype_size(to);
+    if (target_.tiled && block.dtype == DType::f32 && count > kTileValues) {
+      std::vector<char> tile(static_cast<size_t>(kTileValues * dtype_size(to)));
+      for (int64_t i = 0; i < kTileValues; ++i)
+        narrow_one(static_cast<const float*>(block.values.data())[i], to, tile.data(), i);
+      target_.device->upload(block.data, tile.data(), tile.size());
+      for (auto done = static_cast<int64_t>(tile.size()); done < block.bytes; done *= 2)
+        target_.device->copy(block.data + done, block.data,
+                             static_cast<size_t>(std::min(done, block.bytes - done)));
+      continue;
+    }
     if (to != block.dtype) {
       block.pristine.resize(static_cast<size_t>(block.bytes));
       const auto* values = static_cast<const float*>(block.values.data());
-      ranges(target_.pool, block.bytes / dtype_size(to), [&](int64_t begin, int64_t end) {
+      ranges(target_.pool, count, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) narrow_one(values[i], to, block.pristine.data(), i);
       });
       bytes = block.pristine.data();

@@ -25,6 +25,7 @@ struct CaseTarget {
   cuda::Gpu* gpu = nullptr;
   DeviceMemory* device = nullptr;  // the same GPU
   ThreadPool* pool = nullptr;      // fills large tensors
+  bool tiled = false;              // for timing: large tensors repeat their first million values
   bool blank = false;              // no values: they will be copied from a case like it
 };
 

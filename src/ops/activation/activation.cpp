@@ -3,8 +3,11 @@
 
 namespace tachy::ops {
 
+void activation_cuda(const ActivationArgs& args, Stream& stream);  // activation_sm80.cu
+
 std::span<const Impl<ActivationArgs>> activation_table() {
-  static constexpr Impl<ActivationArgs> table[] = {{"cpu", nullptr, activation_cpu},
+  static constexpr Impl<ActivationArgs> table[] = {{"cuda", nullptr, activation_cuda, Device::cuda},
+                                                   {"cpu", nullptr, activation_cpu},
                                                    {"ref", nullptr, activation_ref}};
   return table;
 }

@@ -3,8 +3,11 @@
 
 namespace tachy::ops {
 
+void add_norm_cuda(const AddNormArgs& args, Stream& stream);  // add_norm_sm80.cu
+
 std::span<const Impl<AddNormArgs>> add_norm_table() {
-  static constexpr Impl<AddNormArgs> table[] = {{"cpu", nullptr, add_norm_cpu},
+  static constexpr Impl<AddNormArgs> table[] = {{"cuda", nullptr, add_norm_cuda, Device::cuda},
+                                                {"cpu", nullptr, add_norm_cpu},
                                                 {"ref", nullptr, add_norm_ref}};
   return table;
 }
@@ -14,6 +17,16 @@ void add_norm(const AddNormArgs& a, Stream& stream) {
   expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
   expect_float(op, "u", a.u, {m, c}, stream);
+  if (a.gate.defined()) {
+    expect_f32(op, "gate", a.gate, {-1, c});
+    expect_rows(op, a.row, m, a.gate.dim(0), stream);
+  }
+  require(a.scale.defined() == a.shift.defined(), "{}: expected scale and shift together, got only one", op);
+  if (a.scale.defined()) {
+    expect_f32(op, "scale", a.scale, {-1, c});
+    expect_f32(op, "shift", a.shift, {a.scale.dim(0), c});
+    expect_rows(op, a.row, m, a.scale.dim(0), stream);
+  }
   if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
   if (a.bias.defined()) expect_f32(op, "bias", a.bias, {c});
   if (a.sum.defined()) {
@@ -22,6 +35,8 @@ void add_norm(const AddNormArgs& a, Stream& stream) {
             "{}: expected sum and y in different places, got the same", op);
   }
   expect_float(op, "y", a.y, {m, c}, stream);
+  expect_same_dtype(op, "y", a.y, a.u);
+  if (a.sum.defined()) expect_same_dtype(op, "sum", a.sum, a.x);
   const auto& impl = pick<AddNormArgs>(op, add_norm_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -1,7 +1,8 @@
-// The residual add and the norm that follows it, in one pass:
-//   h = x + u;   y = norm(h) [· weight] [+ bias]
+// The residual add and the norm that follows it, with the modulation of both, in one pass:
+//   h = x + [gate[row] ·] u;   y = norm(h) [· weight] [+ bias] [· (1 + scale[row]) + shift[row]]
 // norm is RMSNorm, h / sqrt(mean(h²) + eps), or LayerNorm, (h − mean) / sqrt(var + eps). h is what the next
-// residual add needs: it is stored where `sum` is given.
+// residual add needs: it is stored where `sum` is given, and what is
+// normalised is h as a tensor of x's dtype holds it. On the GPU x and sum are f32 or 16-bit, u and y alike.
 #pragma once
 
 #include "tensor/memory.h"
@@ -11,11 +12,15 @@ namespace tachy::ops {
 enum class NormKind { rms, layer };
 
 struct AddNormArgs {
-  Tensor x;  // [M, C] f32, rows may be strided
-  Tensor u;  // [M, C] f32, rows may be strided
+  Tensor x;     // [M, C] f32, rows may be strided
+  Tensor u;     // [M, C] f32, rows may be strided
+  Tensor gate;  // optional [R, C] f32, rows may be strided
+  Tensor row;   // optional [M] i32: the row of gate, scale and shift for each token; absent: row 0
   NormKind kind = NormKind::rms;
   Tensor weight;  // optional [C] f32
   Tensor bias;    // optional [C] f32
+  Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
+  Tensor shift;   // optional [R, C] f32, rows may be strided
   float eps = 1e-6f;
   Tensor sum;  // optional [M, C] f32, rows may be strided, may alias x or u
   Tensor y;    // [M, C] f32, rows may be strided, may alias x or u, not sum

@@ -17,12 +17,19 @@ namespace simd = cpu::HWY_NAMESPACE;
 void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
   const int64_t c = a.x.dims[1];
   const float *w = row_ptr(a.weight, 0), *bias = row_ptr(a.bias, 0);
+  const bool modulated = a.row.defined() && (a.gate.defined() || a.scale.defined());
+  const int32_t* row = modulated ? static_cast<const int32_t*>(a.row.data) : nullptr;
   const bool layer = a.kind == NormKind::layer;
   for (int64_t i = begin; i < end; ++i) {
     const float *x = row_ptr(a.x, i), *u = row_ptr(a.u, i);
     float *h = row_of<float>(a.sum.defined() ? a.sum : a.y, i), *y = row_of<float>(a.y, i);
+    const int64_t part = row ? row[i] : 0;
+    const float *gate = row_ptr(a.gate, part), *scale = row_ptr(a.scale, part),
+                *shift = row_ptr(a.shift, part);
     const float first = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
-      const auto v = hn::Add(hn::LoadU(d, x + j), hn::LoadU(d, u + j));
+      auto v = hn::LoadU(d, u + j);
+      if (gate) v = hn::Mul(v, hn::LoadU(d, gate + j));
+      v = hn::Add(hn::LoadU(d, x + j), v);
       hn::StoreU(v, d, h + j);
       return layer ? v : hn::Mul(v, v);
     });
@@ -41,6 +48,10 @@ void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
       n = hn::Mul(n, hn::Set(d, r));
       if (w) n = hn::Mul(n, hn::LoadU(d, w + j));
       if (bias) n = hn::Add(n, hn::LoadU(d, bias + j));
+      if (scale) {
+        const auto s = hn::Add(hn::Set(d, 1.0f), hn::LoadU(d, scale + j));
+        n = hn::Add(hn::Mul(n, s), hn::LoadU(d, shift + j));
+      }
       hn::StoreU(n, d, y + j);
     });
   }

@@ -22,7 +22,7 @@ inline std::vector<OpCase> add_rows_cases() {
   add(CaseKind::tiny, 2, 3, 5, 0);
   add(CaseKind::odd, 3, 2, 333, 3);
   add(CaseKind::real, 40, 1, 6 * 5120, 0);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

@@ -34,11 +34,12 @@ inline std::vector<OpCase> channel_norm_cases() {
     const auto name = fmt::format("{}x{}{}{}", p, c, silu ? "-silu" : "", zeros ? "-zeros" : "");
     cases.push_back({"channel_norm", name, kind, 8.0 * p * c, 24.0 * p * c, [=](CaseMemory& memory) {
                        ChannelNormArgs args{.x = memory.normal({p, c}),
-                                            .gamma = memory.normal({c}),
+                                            .gamma = memory.param({c}),
                                             .silu = silu,
                                             .y = memory.output({p, c})};
                        if (zeros)
-                         std::memset(args.x.data, 0, static_cast<size_t>(c) * 4);  // a black position
+                         std::memset(memory.host(args.x).data, 0,
+                                     static_cast<size_t>(c) * 4);  // a black position
                        return bind_op("channel_norm", channel_norm, channel_norm_table(),
                                       channel_norm_working, args, {args.y});
                      }});
@@ -47,9 +48,15 @@ inline std::vector<OpCase> channel_norm_cases() {
   add(CaseKind::tiny, 1, 3, false, false);
   add(CaseKind::odd, 101, 77, true, true);
   add(CaseKind::odd, 7, 384, false, false);
+  for (const int64_t c : {96, 160, 192, 256, 384, 512, 640, 1024})
+    add(CaseKind::tiny, 133, c, c != 160, true);
+  add(CaseKind::real, 4 * 480 * 832, 96, true, false);
+  add(CaseKind::real, 4 * 240 * 416, 192, true, false);
+  add(CaseKind::real, 4 * 120 * 208, 384, true, false);
+  add(CaseKind::real, 4 * 720 * 1280, 96, true, false);
   add(CaseKind::real, 4 * 240 * 416, 96, true, false);
   add_channel_norm_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

@@ -12,28 +12,36 @@ std::optional<std::string> widen_cpu_why_not(const WidenArgs& a, const Stream&) 
 }  // namespace
 
 std::span<const Impl<LincombArgs>> lincomb_table() {
-  static constexpr Impl<LincombArgs> table[] = {{"cpu", nullptr, lincomb_cpu}, {"ref", nullptr, lincomb_ref}};
+  static constexpr Impl<LincombArgs> table[] = {{"cuda", nullptr, lincomb_cuda, Device::cuda},
+                                                {"cpu", nullptr, lincomb_cpu},
+                                                {"ref", nullptr, lincomb_ref}};
   return table;
 }
 std::span<const Impl<WidenArgs>> widen_table() {
-  static constexpr Impl<WidenArgs> table[] = {{"cpu", widen_cpu_why_not, widen_cpu},
+  static constexpr Impl<WidenArgs> table[] = {{"cuda", nullptr, widen_cuda, Device::cuda},
+                                              {"cpu", widen_cpu_why_not, widen_cpu},
                                               {"ref", nullptr, widen_ref}};
   return table;
 }
 std::span<const Impl<CopyArgs>> copy_table() {
-  static constexpr Impl<CopyArgs> table[] = {{"cpu", nullptr, copy_cpu}, {"ref", nullptr, copy_ref}};
+  static constexpr Impl<CopyArgs> table[] = {
+      {"cuda", nullptr, copy_cuda, Device::cuda}, {"cpu", nullptr, copy_cpu}, {"ref", nullptr, copy_ref}};
   return table;
 }
 std::span<const Impl<ToRgb8Args>> to_rgb8_table() {
-  static constexpr Impl<ToRgb8Args> table[] = {{"cpu", nullptr, to_rgb8_cpu}, {"ref", nullptr, to_rgb8_ref}};
+  static constexpr Impl<ToRgb8Args> table[] = {{"cuda", nullptr, to_rgb8_cuda, Device::cuda},
+                                               {"cpu", nullptr, to_rgb8_cpu},
+                                               {"ref", nullptr, to_rgb8_ref}};
   return table;
 }
 std::span<const Impl<ClampArgs>> clamp_table() {
-  static constexpr Impl<ClampArgs> table[] = {{"cpu", nullptr, clamp_cpu}, {"ref", nullptr, clamp_ref}};
+  static constexpr Impl<ClampArgs> table[] = {
+      {"cuda", nullptr, clamp_cuda, Device::cuda}, {"cpu", nullptr, clamp_cpu}, {"ref", nullptr, clamp_ref}};
   return table;
 }
 std::span<const Impl<AllFiniteArgs>> all_finite_table() {
-  static constexpr Impl<AllFiniteArgs> table[] = {{"cpu", nullptr, all_finite_cpu},
+  static constexpr Impl<AllFiniteArgs> table[] = {{"cuda", nullptr, all_finite_cuda, Device::cuda},
+                                                  {"cpu", nullptr, all_finite_cpu},
                                                   {"ref", nullptr, all_finite_ref}};
   return table;
 }
@@ -120,7 +128,7 @@ bool all_finite(const Tensor& x, Stream& stream) {
   bool result = true;
   const AllFiniteArgs args{x, &result};
   const auto& impl = pick<AllFiniteArgs>(op, all_finite_table(), args, stream);
-  if (!stream.measuring()) impl.run(args, stream);
+  if (!stream.measuring() || stream.gpu) impl.run(args, stream);  // on the GPU it takes scratch
   return result;
 }
 

@@ -22,16 +22,16 @@ struct LincombArgs {
 };
 void lincomb(const LincombArgs& args, Stream& stream);
 
-// y = float32(x), x any float dtype, both contiguous.
+// y = float32(x), x any float dtype, both contiguous. On the GPU y may also be f16 or bf16 (nearest even).
 void widen(const Tensor& x, const Tensor& y, Stream& stream);
 
 // y = x · scale[c] + shift[c] over any strides (layout changes such as [C,T,H,W] to [T,H,W,C] through
 // Tensor::transpose); c is the index along `channel_axis` of x and y. scale and shift may be absent.
 struct CopyArgs {
-  Tensor x;             // f32, rank up to 6, any strides
+  Tensor x;             // f32 (GPU: also 16-bit), rank up to 6, any strides
   Tensor scale, shift;  // optional [C] f32
   int channel_axis = 0;
-  Tensor y;  // f32, same shape, any strides
+  Tensor y;  // f32 (GPU: also 16-bit), same shape, any strides
 };
 void copy(const CopyArgs& args, Stream& stream);
 
@@ -41,7 +41,7 @@ void to_rgb8(const Tensor& x, const Tensor& y, Stream& stream);
 // clamp into [lo, hi] in place.
 void clamp(const Tensor& x, float lo, float hi, Stream& stream);
 
-// True when no value is NaN or Inf (always true in a measure run).
+// True when no value is NaN or Inf (always true in a measure run). Waits for the GPU: never in captured work.
 bool all_finite(const Tensor& x, Stream& stream);
 
 }  // namespace tachy::ops

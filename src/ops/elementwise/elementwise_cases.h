@@ -19,8 +19,8 @@ inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n)
   for (const int count : {1, 3, 8})
     cases.push_back({"lincomb", fmt::format("{}-terms{}", n, count), kind, 4.0 * n * (count + 1),
                      2.0 * n * count, [=](CaseMemory& memory) {
-                       LincombArgs args{.count = count, .out = memory.output({n})};
-                       for (int i = 0; i < count; ++i) args.terms[i] = {memory.normal({n}), memory.random()};
+                       LincombArgs args{.count = count, .out = memory.output(DType::f32, {n})};
+                       for (int i = 0; i < count; ++i) args.terms[i] = {memory.param({n}), memory.random()};
                        return bind_op<LincombArgs>("lincomb", lincomb, lincomb_table(), nullptr, args,
                                                    {args.out});
                      }});
@@ -42,12 +42,13 @@ inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n)
   for (const bool finite : {true, false})
     cases.push_back(
         {"all_finite", fmt::format("{}-{}", n, finite), kind, 4.0 * n, 1.0 * n, [=](CaseMemory& memory) {
-           const Tensor x = memory.normal({n}), y = memory.output(DType::u8, {1});
-           if (!finite) x.as<float>()[n - 1] = -std::numeric_limits<float>::infinity();
+           const Tensor x = memory.normal({n}), y = memory.host_output(DType::u8, {1});
+           if (!finite) memory.host(x).as<float>()[n - 1] = -std::numeric_limits<float>::infinity();
            AllFiniteArgs args{x, static_cast<bool*>(y.data)};
            return bind_op<AllFiniteArgs>("all_finite", all_finite_args, all_finite_table(), nullptr, args,
                                          {y});
          }});
+  for (OpCase& c : cases) c.waits = c.op == "all_finite";
 }
 
 // From [C, T, H, W] in memory, seen as [T, H, W, C] (the decoder's way in), or back.
@@ -65,7 +66,7 @@ inline void add_copy_case(std::vector<OpCase>& cases, CaseKind kind, int64_t c, 
                        args.x = memory.normal({t, h, w, c}).transpose(2, 3).transpose(1, 2).transpose(0, 1);
                        args.y = memory.output({c, t, h, w});
                      }
-                     if (affine) args.scale = memory.normal({c}), args.shift = memory.normal({c});
+                     if (affine) args.scale = memory.param({c}), args.shift = memory.param({c});
                      return bind_op<CopyArgs>("copy", copy, copy_table(), nullptr, args, {args.y});
                    }});
 }
@@ -81,11 +82,12 @@ inline std::vector<OpCase> elementwise_cases() {
       add_copy_case(cases, CaseKind::odd, 7, 3, 5, 9, last, affine);
       add_copy_case(cases, CaseKind::odd, 130, 1, 11, 13, last, affine);
     }
+    add_copy_case(cases, CaseKind::tiny, 48, 2, 6, 10, last, true);
     add_copy_case(cases, CaseKind::real, 16, 21, 60, 104, last, true);
     add_copy_case(cases, CaseKind::real, 96, 1, 240, 416, last, false);
     add_copy_case(cases, CaseKind::real, 3, 1, 480, 832, last, false);
   }
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

@@ -1,25 +1,10 @@
 // The implementations of the elementwise ops, for their tables and the op runner.
 #pragma once
 
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_args.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
-
-struct WidenArgs {
-  Tensor x, y;
-};
-struct ToRgb8Args {
-  Tensor x, y;
-};
-struct ClampArgs {
-  Tensor x;
-  float lo = 0, hi = 1;
-};
-struct AllFiniteArgs {
-  Tensor x;
-  bool* result = nullptr;
-};
 
 void lincomb_ref(const LincombArgs& args,
                  Stream& stream);  // float32 as stated: every product and sum rounded
@@ -35,6 +20,13 @@ void copy_cpu(const CopyArgs& args, Stream& stream);
 void to_rgb8_cpu(const ToRgb8Args& args, Stream& stream);
 void clamp_cpu(const ClampArgs& args, Stream& stream);
 void all_finite_cpu(const AllFiniteArgs& args, Stream& stream);
+
+void lincomb_cuda(const LincombArgs& args, Stream& stream);
+void widen_cuda(const WidenArgs& args, Stream& stream);
+void copy_cuda(const CopyArgs& args, Stream& stream);
+void to_rgb8_cuda(const ToRgb8Args& args, Stream& stream);
+void clamp_cuda(const ClampArgs& args, Stream& stream);
+void all_finite_cuda(const AllFiniteArgs& args, Stream& stream);
 
 std::span<const Impl<LincombArgs>> lincomb_table();
 std::span<const Impl<WidenArgs>> widen_table();

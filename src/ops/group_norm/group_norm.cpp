@@ -3,8 +3,11 @@
 
 namespace tachy::ops {
 
+void group_norm_cuda(const GroupNormArgs& args, Stream& stream);  // group_norm_sm80.cu
+
 std::span<const Impl<GroupNormArgs>> group_norm_table() {
-  static constexpr Impl<GroupNormArgs> table[] = {{"cpu", nullptr, group_norm_cpu},
+  static constexpr Impl<GroupNormArgs> table[] = {{"cuda", nullptr, group_norm_cuda, Device::cuda},
+                                                  {"cpu", nullptr, group_norm_cpu},
                                                   {"ref", nullptr, group_norm_ref}};
   return table;
 }

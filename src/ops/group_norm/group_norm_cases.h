@@ -46,7 +46,7 @@ inline std::vector<OpCase> group_norm_cases() {
                                           .groups = s.groups,
                                           .act = s.act,
                                           .y = memory.output({s.n, s.p, s.c})};
-                       if (s.affine) args.weight = memory.normal({s.c}), args.bias = memory.normal({s.c});
+                       if (s.affine) args.weight = memory.param({s.c}), args.bias = memory.param({s.c});
                        return bind_op("group_norm", group_norm, group_norm_table(), group_norm_working, args,
                                       {args.y});
                      }});
@@ -58,10 +58,15 @@ inline std::vector<OpCase> group_norm_cases() {
   add(CaseKind::odd, {2, 501, 130, 13, Activation::silu});  // several tiles, the last one short
   add(CaseKind::odd, {1, 1000, 66, 1, Activation::none, true, 100});
   add(CaseKind::odd, {1, 7, 20000, 4, Activation::silu});  // a row is more than a tile
+  add(CaseKind::tiny, {2, 1000, 256, 32, Activation::silu});
+  add(CaseKind::tiny, {2, 333, 96, 32, Activation::mish});
+  add(CaseKind::tiny, {1, 50, 4096, 32, Activation::none, true, 100});
+  add(CaseKind::real, {2, 256 * 256, 256, 32, Activation::silu});
+  add(CaseKind::real, {2, 256 * 256, 256, 32, Activation::mish});
   add(CaseKind::real, {1, 5 * 240 * 416, 96, 32, Activation::silu});
   add(CaseKind::real, {4, 60 * 104, 512, 32, Activation::mish});
   add_group_norm_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

@@ -3,9 +3,14 @@
 
 namespace tachy::ops {
 
+void layernorm_modulate_cuda(const LayerNormModulateArgs& args,
+                             Stream& stream);  // layernorm_modulate_sm80.cu
+
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table() {
-  static constexpr Impl<LayerNormModulateArgs> table[] = {{"cpu", nullptr, layernorm_modulate_cpu},
-                                                          {"ref", nullptr, layernorm_modulate_ref}};
+  static constexpr Impl<LayerNormModulateArgs> table[] = {
+      {"cuda", nullptr, layernorm_modulate_cuda, Device::cuda},
+      {"cpu", nullptr, layernorm_modulate_cpu},
+      {"ref", nullptr, layernorm_modulate_ref}};
   return table;
 }
 

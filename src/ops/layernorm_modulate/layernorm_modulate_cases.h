@@ -40,16 +40,18 @@ inline std::vector<OpCase> layernorm_modulate_cases() {
   std::vector<OpCase> cases;
   // rows: how many rows of scale and shift (0: none); offset: mean of x, to provoke cancellation.
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool affine, int64_t rows, int64_t pad,
-                       float offset) {
-    const auto name =
-        fmt::format("{}x{}{}{}{}{}", m, c, affine ? "-affine" : "", rows ? fmt::format("-rows{}", rows) : "",
-                    pad ? "-strided" : "", offset != 0 ? "-offset" : "");
+                       float offset, bool wide = false) {
+    const auto name = fmt::format("{}x{}{}{}{}{}{}", m, c, affine ? "-affine" : "",
+                                  rows ? fmt::format("-rows{}", rows) : "", pad ? "-strided" : "",
+                                  offset != 0 ? "-offset" : "", wide ? "-wide" : "");
     cases.push_back({"layernorm_modulate", name, kind, 8.0 * m * c, 8.0 * m * c, [=](CaseMemory& memory) {
-                       LayerNormModulateArgs args{.x = memory.normal({m, c + pad}, 1, offset).slice(1, 0, c)};
-                       if (affine) args.weight = memory.normal({c}), args.bias = memory.normal({c});
+                       const Tensor x = wide ? memory.param({m, c + pad}, 1, offset)
+                                             : memory.normal({m, c + pad}, 1, offset);
+                       LayerNormModulateArgs args{.x = x.slice(1, 0, c)};
+                       if (affine) args.weight = memory.param({c}), args.bias = memory.param({c});
                        if (rows) {
-                         args.scale = memory.normal({rows, c + pad}).slice(1, pad, c + pad);
-                         args.shift = memory.normal({rows, c + pad}).slice(1, pad, c + pad);
+                         args.scale = memory.param({rows, c + pad}).slice(1, pad, c + pad);
+                         args.shift = memory.param({rows, c + pad}).slice(1, pad, c + pad);
                        }
                        if (rows > 1) args.row = memory.rows(m, rows);
                        args.y = memory.output({m, c + pad}).slice(1, pad, c + pad);
@@ -62,9 +64,19 @@ inline std::vector<OpCase> layernorm_modulate_cases() {
   add(CaseKind::odd, 5, 77, true, 3, 2, 0);
   add(CaseKind::odd, 19, 1001, false, 4, 0, 100);
   add(CaseKind::odd, 7, 131, false, 0, 5, 0);
+  add(CaseKind::odd, 6, 224, true, 2, 8, 0, true);
+  add(CaseKind::tiny, 9, 160, true, 3, 8, 0);
+  for (const int64_t c : {384, 1536, 2048, 3072, 5120, 6144})
+    add(CaseKind::tiny, 7, c, false, 3, 0, 0, c == 1536);
+  add(CaseKind::tiny, 3, 5120, true, 0, 0, 100, true);
+  add(CaseKind::real, 32760, 1536, false, 1, 0, 0);
+  add(CaseKind::real, 32760, 5120, false, 1, 0, 0);
+  add(CaseKind::real, 32760, 5120, false, 1, 0, 0, true);
+  add(CaseKind::real, 32760, 5120, true, 0, 0, 0);
+  add(CaseKind::real, 75600, 5120, false, 1, 0, 0);
   add(CaseKind::real, 3276, 5120, false, 1, 0, 0);
   add_layernorm_modulate_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

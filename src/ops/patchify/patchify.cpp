@@ -2,6 +2,9 @@
 #include "ops/patchify/patchify_impl.h"
 
 namespace tachy::ops {
+
+void patchify_cuda(const PatchifyArgs& args, Stream& stream);  // patchify_sm80.cu
+void unpatchify_cuda(const UnpatchifyArgs& args, Stream& stream);
 namespace {
 
 void check_video(const char* op, const Tensor& video, const Tensor& tokens, int64_t pt, int64_t ph,
@@ -20,12 +23,14 @@ void check_video(const char* op, const Tensor& video, const Tensor& tokens, int6
 }  // namespace
 
 std::span<const Impl<PatchifyArgs>> patchify_table() {
-  static constexpr Impl<PatchifyArgs> table[] = {{"ref", nullptr, patchify_ref}};
+  static constexpr Impl<PatchifyArgs> table[] = {{"cuda", nullptr, patchify_cuda, Device::cuda},
+                                                 {"ref", nullptr, patchify_ref}};
   return table;
 }
 
 std::span<const Impl<UnpatchifyArgs>> unpatchify_table() {
-  static constexpr Impl<UnpatchifyArgs> table[] = {{"ref", nullptr, unpatchify_ref}};
+  static constexpr Impl<UnpatchifyArgs> table[] = {{"cuda", nullptr, unpatchify_cuda, Device::cuda},
+                                                   {"ref", nullptr, unpatchify_ref}};
   return table;
 }
 

@@ -13,7 +13,7 @@ inline std::vector<OpCase> patchify_cases() {
     const auto name = fmt::format("{}x{}x{}x{}x{}-by{}x{}x{}", b, c, t, h, w, pt, ph, pw);
     const int64_t l = t / pt * (h / ph) * (w / pw), values = c * pt * ph * pw;
     cases.push_back({"patchify", name, kind, 8.0 * b * l * values, 0, [=](CaseMemory& memory) {
-                       PatchifyArgs args{.x = memory.normal({b, c, t, h, w}),
+                       PatchifyArgs args{.x = memory.param({b, c, t, h, w}),
                                          .patch_t = pt,
                                          .patch_h = ph,
                                          .patch_w = pw,
@@ -26,15 +26,16 @@ inline std::vector<OpCase> patchify_cases() {
                                            .patch_t = pt,
                                            .patch_h = ph,
                                            .patch_w = pw,
-                                           .y = memory.output({b, c, t, h, w})};
+                                           .y = memory.output(DType::f32, {b, c, t, h, w})};
                        return bind_op<UnpatchifyArgs>("unpatchify", unpatchify, unpatchify_table(), nullptr,
                                                       args, {args.y});
                      }});
   };
   add(CaseKind::tiny, 1, 2, 1, 2, 2, 1, 2, 2);
   add(CaseKind::odd, 2, 3, 4, 6, 9, 2, 2, 3);
+  add(CaseKind::real, 1, 16, 21, 90, 160, 1, 2, 2);
   add(CaseKind::real, 1, 16, 21, 60, 104, 1, 2, 2);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

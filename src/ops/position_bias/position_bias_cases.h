@@ -22,7 +22,7 @@ inline std::vector<OpCase> position_bias_cases() {
   add(CaseKind::tiny, 2, 5, 4);
   add(CaseKind::odd, 3, 37, 32);
   add(CaseKind::real, 64, 512, 32);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

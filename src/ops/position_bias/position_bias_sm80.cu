@@ -1,26 +1,40 @@
-// One thread a value; the table (a few KB) stays in the cache, the result is written once.
+// A block takes one head and some queries: the head's 2L − 1 values lie in shared memory, each query's row is
+// a window of them.
 #include "cuda/dispatch.h"
 #include "ops/position_bias/position_bias.h"
 
 namespace tachy::ops {
 namespace {
 
-__global__ void position_bias_kernel(const float* table, const int32_t* bucket, float* y, int64_t heads,
-                                     int64_t length, int64_t count) {
-  const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
-  if (i >= count) return;
-  const int64_t key = i % length, query = i / length % length, head = i / (length * length);
-  y[i] = table[bucket[key - query + length - 1] * heads + head];
+constexpr int kQueries = 16;
+
+__global__ void __launch_bounds__(256)
+    position_bias_kernel(const float* table, const int32_t* bucket, float* y, int heads, int length) {
+  extern __shared__ float window[];  // values from distance 1 − L − first … on, only those this block reads
+  const int head = blockIdx.y, first = blockIdx.x * kQueries;
+  const int queries = min(kQueries, length - first), base = length - first - queries,
+            count = length + queries - 1;
+  for (int i = threadIdx.x; i < count; i += blockDim.x)
+    window[i] = table[static_cast<int64_t>(bucket[base + i]) * heads + head];
+  __syncthreads();
+  float* out = y + (static_cast<int64_t>(head) * length + first) * length;
+  for (int q = 0; q < queries; ++q)
+    for (int j = threadIdx.x; j < length; j += blockDim.x)
+      out[static_cast<int64_t>(q) * length + j] = window[queries - 1 - q + j];
 }
 
 }  // namespace
 
 void position_bias_cuda(const PositionBiasArgs& a, Stream& stream) {
-  const int64_t count = a.y.numel();
-  if (count == 0) return;
-  cuda::launch("position_bias", position_bias_kernel, {dim3(cuda::blocks_for(count, 256)), dim3(256)}, stream,
+  const auto heads = static_cast<int>(a.table.dims[1]), length = static_cast<int>(a.y.dims[1]);
+  if (heads == 0) return;
+  const size_t shared = static_cast<size_t>(length + kQueries) * 4;
+  require(shared <= stream.gpu->info().shared_bytes, "position_bias: expected at most {} positions, got {}",
+          stream.gpu->info().shared_bytes / 4 - kQueries, length);
+  cuda::launch("position_bias", position_bias_kernel,
+               {dim3(cuda::blocks_for(length, kQueries), static_cast<unsigned>(heads)), 256, shared}, stream,
                static_cast<const float*>(a.table.data), static_cast<const int32_t*>(a.bucket.data),
-               static_cast<float*>(a.y.data), a.y.dims[0], a.y.dims[1], count);
+               static_cast<float*>(a.y.data), heads, length);
 }
 
 }  // namespace tachy::ops

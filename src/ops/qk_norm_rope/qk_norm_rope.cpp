@@ -4,7 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table() {
-  static constexpr Impl<QkNormRopeArgs> table[] = {{"cpu", nullptr, qk_norm_rope_cpu},
+  static constexpr Impl<QkNormRopeArgs> table[] = {{"cuda", nullptr, qk_norm_rope_cuda, Device::cuda},
+                                                   {"cpu", nullptr, qk_norm_rope_cpu},
                                                    {"ref", nullptr, qk_norm_rope_ref}};
   return table;
 }
@@ -25,6 +26,15 @@ void qk_norm_rope(const QkNormRopeArgs& a, Stream& stream) {
   }
   expect_float(op, "y", a.y, {a.x.dim(0), l, c}, stream);
   expect_same_dtype(op, "y", a.y, a.x);
+  require(a.x2.defined() == a.y2.defined(), "{}: expected x2 and y2 together, got only one", op);
+  require(a.x2.defined() || !a.weight2.defined(), "{}: weight2 needs x2", op);
+  if (a.x2.defined()) {
+    expect_float(op, "x2", a.x2, {a.x.dim(0), l, c}, stream);
+    expect_same_dtype(op, "x2", a.x2, a.x);
+    if (a.weight2.defined()) expect_f32(op, "weight2", a.weight2, {c});
+    expect_float(op, "y2", a.y2, {a.x.dim(0), l, c}, stream);
+    expect_same_dtype(op, "y2", a.y2, a.x);
+  }
   const auto& impl = pick<QkNormRopeArgs>(op, qk_norm_rope_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

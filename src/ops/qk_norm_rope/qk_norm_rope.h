@@ -14,6 +14,9 @@ struct QkNormRopeArgs {
   Tensor cos;  // optional [L, D/2] f32, D = C / heads
   Tensor sin;  // optional [L, D/2] f32
   Tensor y;    // [B, L, C] f32, rows may be strided, may alias x
+  // Optional second tensor of the same shape with its own weight: the keys beside the queries, with the same
+  // tables, in the same pass. On the GPU all four are of one dtype (slices of one qkv buffer, in place).
+  Tensor x2, weight2, y2;
 };
 
 void qk_norm_rope(const QkNormRopeArgs& args, Stream& stream);

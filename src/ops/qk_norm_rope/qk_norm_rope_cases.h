@@ -37,20 +37,47 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
     cases.push_back(
         {"qk_norm_rope", name, kind, 8.0 * b * l * c, 8.0 * b * l * c, [=](CaseMemory& memory) {
            QkNormRopeArgs args{.x = memory.normal({b, l, c + pad}).slice(2, 0, c), .heads = heads};
-           if (weight) args.weight = memory.normal({c});
-           if (tables) args.cos = memory.normal({l, d / 2}), args.sin = memory.normal({l, d / 2});
+           if (weight) args.weight = memory.param({c});
+           if (tables) args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
            args.y = memory.output({b, l, c + pad}).slice(2, pad, c + pad);
            return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(), qk_norm_rope_working, args,
                           {args.y});
          }});
   };
+  // Queries and keys of one [B, L, 3C] buffer, in place.
+  const auto add_pair = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d) {
+    const int64_t c = heads * d;
+    cases.push_back({"qk_norm_rope", fmt::format("{}x{}x{}x{}-pair", b, l, heads, d), kind, 16.0 * b * l * c,
+                     16.0 * b * l * c, [=](CaseMemory& memory) {
+                       const Tensor qkv = memory.inout(memory.normal({b, l, 3 * c}));
+                       QkNormRopeArgs args{
+                           .x = qkv.slice(2, 0, c), .weight = memory.param({c}), .heads = heads};
+                       args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
+                       args.y = args.x, args.x2 = args.y2 = qkv.slice(2, c, 2 * c);
+                       args.weight2 = memory.param({c});
+                       return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(),
+                                      qk_norm_rope_working, args, {args.y, args.y2});
+                     }});
+  };
+  add_pair(CaseKind::tiny, 2, 5, 12, 128);
+  add_pair(CaseKind::tiny, 1, 7, 40, 128);
+  add_pair(CaseKind::tiny, 2, 9, 3, 128);
+  add_pair(CaseKind::tiny, 1, 33, 6, 64);
+  add_pair(CaseKind::tiny, 1, 9, 24, 128);
+  add_pair(CaseKind::odd, 2, 11, 3, 24);
+  add_pair(CaseKind::real, 1, 32760, 12, 128);
+  add_pair(CaseKind::real, 1, 32760, 40, 128);
+  add_pair(CaseKind::real, 1, 75600, 40, 128);
+  add(CaseKind::tiny, 2, 5, 12, 128, false, true, 0);
+  add(CaseKind::tiny, 1, 5, 40, 128, true, true, 16);
+  add(CaseKind::real, 1, 32760, 40, 128, false, true, 0);  // the queries of cross-attention
   add(CaseKind::tiny, 1, 3, 2, 8, true, true, 0);
   add(CaseKind::odd, 2, 5, 3, 14, true, true, 3);
   add(CaseKind::odd, 1, 7, 5, 50, true, false, 0);
   add(CaseKind::odd, 2, 3, 1, 77, false, true, 1);
   add(CaseKind::real, 1, 3276, 40, 128, true, true, 0);
   add_qk_norm_rope_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

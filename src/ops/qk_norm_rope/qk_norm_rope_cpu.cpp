@@ -45,6 +45,7 @@ namespace tachy::ops {
 HWY_EXPORT(qk_norm_rope_rows);
 
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream) {
+  if (args.x2.defined()) qk_norm_rope_cpu(second_of(args), stream);
   parallel_ranges(stream, args.x.dim(0) * args.x.dim(1), rows_per_tile(args.x.dim(2)),
                   [&](int64_t begin, int64_t end, int) {
                     HWY_DYNAMIC_DISPATCH(qk_norm_rope_rows)(args, begin, end);

@@ -7,11 +7,19 @@
 
 namespace tachy::ops {
 
+// The second tensor of the pair as a call of its own.
+inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
+  a.x = a.x2, a.weight = a.weight2, a.y = a.y2;
+  a.x2 = a.weight2 = a.y2 = Tensor();
+  return a;
+}
+
 void qk_norm_rope_ref(const QkNormRopeArgs& args,
                       Stream& stream);  // the definition: plain loops, float64 inside
 void qk_norm_rope_working(const QkNormRopeArgs& args,
                           Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream);  // Highway
+void qk_norm_rope_cuda(const QkNormRopeArgs& args, Stream& stream);
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table();
 
 // The backward pass has its definition only; it also takes float64 tensors.

@@ -33,11 +33,19 @@ void define(const QkNormRopeArgs& a, Stream& stream) {
   });
 }
 
+template <class Store, class Real>
+void define_both(const QkNormRopeArgs& a, Stream& stream) {
+  define<Store, Real>(a, stream);
+  if (a.x2.defined()) define<Store, Real>(second_of(a), stream);
+}
+
 }  // namespace
 
 void qk_norm_rope_ref(const QkNormRopeArgs& args, Stream& stream) {
-  with_store(args.x, [&]<class Store>() { define<Store, double>(args, stream); });
+  with_store(args.x, [&]<class Store>() { define_both<Store, double>(args, stream); });
 }
-void qk_norm_rope_working(const QkNormRopeArgs& args, Stream& stream) { define<float, float>(args, stream); }
+void qk_norm_rope_working(const QkNormRopeArgs& args, Stream& stream) {
+  define_both<float, float>(args, stream);
+}
 
 }  // namespace tachy::ops

@@ -6,8 +6,8 @@ namespace {
 
 // wide: the f32 matrix, q: the 8-bit one.
 void check(const char* op, const char* wide_name, const Tensor& wide, const Tensor& q, const Tensor& scale,
-           QuantBlock block) {
-  expect_f32(op, wide_name, wide, {-1, -1});
+           QuantBlock block, const Stream& stream) {
+  expect_float(op, wide_name, wide, {-1, -1}, stream);
   expect_shape(op, "q", q, {wide.dim(0), wide.dim(1)});
   require(q.dtype == DType::f8_e4m3 || q.dtype == DType::f8_e5m2 || q.dtype == DType::i8,
           "{}: expected q f8_e4m3, f8_e5m2 or i8, got {}", op, dtype_name(q.dtype));
@@ -22,24 +22,26 @@ void check(const char* op, const char* wide_name, const Tensor& wide, const Tens
 }  // namespace
 
 std::span<const Impl<QuantizeArgs>> quantize_table() {
-  static constexpr Impl<QuantizeArgs> table[] = {{"cpu", nullptr, quantize_cpu},
+  static constexpr Impl<QuantizeArgs> table[] = {{"cuda", nullptr, quantize_cuda, Device::cuda},
+                                                 {"cpu", nullptr, quantize_cpu},
                                                  {"ref", nullptr, quantize_ref}};
   return table;
 }
 
 std::span<const Impl<DequantizeArgs>> dequantize_table() {
-  static constexpr Impl<DequantizeArgs> table[] = {{"cpu", nullptr, dequantize_cpu},
+  static constexpr Impl<DequantizeArgs> table[] = {{"cuda", nullptr, dequantize_cuda, Device::cuda},
+                                                   {"cpu", nullptr, dequantize_cpu},
                                                    {"ref", nullptr, dequantize_ref}};
   return table;
 }
 
 void quantize(const QuantizeArgs& a, Stream& stream) {
-  check("quantize", "x", a.x, a.q, a.scale, a.block);
+  check("quantize", "x", a.x, a.q, a.scale, a.block, stream);
   pick<QuantizeArgs>("quantize", quantize_table(), a, stream).run(a, stream);
 }
 
 void dequantize(const DequantizeArgs& a, Stream& stream) {
-  check("dequantize", "y", a.y, a.q, a.scale, a.block);
+  check("dequantize", "y", a.y, a.q, a.scale, a.block, stream);
   const auto& impl = pick<DequantizeArgs>("dequantize", dequantize_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -18,7 +18,7 @@ struct QuantBlock {
 };
 
 struct QuantizeArgs {
-  Tensor x;  // [M, C] f32, rows may be strided
+  Tensor x;  // [M, C] f32 (on the GPU also 16-bit), rows may be strided
   QuantBlock block;
   bool given_scale = false;  // scale (positive) is read instead of written; values beyond it saturate
   Tensor scale;              // [ceil(M / block rows), ceil(C / block columns)] f32, contiguous
@@ -30,7 +30,7 @@ struct DequantizeArgs {
   Tensor q;  // [M, C] f8_e4m3, f8_e5m2 or i8, rows may be strided
   QuantBlock block;
   Tensor scale;  // as above
-  Tensor y;      // [M, C] f32, rows may be strided
+  Tensor y;      // [M, C] f32 (on the GPU also 16-bit), rows may be strided
 };
 void dequantize(const DequantizeArgs& args, Stream& stream);
 

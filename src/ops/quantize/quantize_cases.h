@@ -17,9 +17,12 @@ struct QuantizeCase {
 };
 
 inline Tensor quantize_case_x(CaseMemory& memory, const QuantizeCase& s) {
-  const Tensor x = memory.normal({s.m, s.c + s.pad}).slice(1, 0, s.c);
+  // Extremes of float32 stay float32 on a GPU.
+  const Tensor whole = s.specials ? memory.param({s.m, s.c + s.pad}) : memory.normal({s.m, s.c + s.pad});
+  const Tensor x = whole.slice(1, 0, s.c);
   if (!s.specials) return x;
-  const auto row = [&](int64_t i) { return x.as<float>() + i * x.stride(0); };
+  const Tensor values = memory.host(x);
+  const auto row = [&](int64_t i) { return values.as<float>() + i * values.stride(0); };
   for (int64_t j = 0; j < s.c; ++j) {
     row(0)[j] = 0;
     row(1)[j] *= 1e-41f;
@@ -45,11 +48,12 @@ inline std::vector<OpCase> quantize_cases() {
                              .x = quantize_case_x(memory, s), .block = s.block, .given_scale = s.given_scale};
                          const QuantGrid grid(args.x, s.block);
                          if (s.given_scale) {
-                           args.scale = memory.normal({grid.bands, grid.strips});
+                           args.scale = memory.param({grid.bands, grid.strips});
                            for (int64_t i = 0; i < args.scale.numel(); ++i)
-                             args.scale.as<float>()[i] = 0.001f + std::abs(args.scale.as<float>()[i]) * 0.01f;
+                             memory.host(args.scale).as<float>()[i] =
+                                 0.001f + std::abs(memory.host(args.scale).as<float>()[i]) * 0.01f;
                          } else {
-                           args.scale = memory.output({grid.bands, grid.strips});
+                           args.scale = memory.output(DType::f32, {grid.bands, grid.strips});
                          }
                          args.q = memory.output(dtype, {s.m, s.c + s.pad}).slice(1, s.pad, s.c + s.pad);
                          return bind_op<QuantizeArgs>(
@@ -63,7 +67,7 @@ inline std::vector<OpCase> quantize_cases() {
                              .q = memory.normal_as(dtype, {s.m, s.c + s.pad}).slice(1, 0, s.c),
                              .block = s.block};
                          const QuantGrid grid(args.q, s.block);
-                         args.scale = memory.normal({grid.bands, grid.strips});
+                         args.scale = memory.param({grid.bands, grid.strips});
                          args.y = memory.output({s.m, s.c + s.pad}).slice(1, s.pad, s.c + s.pad);
                          return bind_op<DequantizeArgs>("dequantize", dequantize, dequantize_table(), nullptr,
                                                         args, {args.y});
@@ -80,11 +84,16 @@ inline std::vector<OpCase> quantize_cases() {
   add(CaseKind::odd, {500, 100, {0, 32}});  // a block of several tiles
   add(CaseKind::odd, {9, 333, {1, 0}, 0, false, true});
   add(CaseKind::odd, {9, 33, {3, 1}, 0, true, true});
+  add(CaseKind::tiny, {5, 5120, {1, 0}});
+  add(CaseKind::tiny, {130, 512, {128, 128}});
+  add(CaseKind::tiny, {7, 1024, {1, 128}});
+  add(CaseKind::real, {32760, 5120, {1, 0}});
+  add(CaseKind::real, {32760, 5120, {0, 0}});
   add(CaseKind::real, {3276, 5120, {0, 0}});
   add(CaseKind::real, {3276, 5120, {1, 0}});  // activations of a 14B model
   add(CaseKind::real, {3276, 5120, {1, 128}});
   add(CaseKind::real, {5120, 5120, {128, 128}});  // a weight
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

@@ -1,32 +1,10 @@
 // The implementations of quantize and dequantize, for their tables and the op runner.
 #pragma once
 
-#include <algorithm>
-
 #include "ops/impl_table.h"
-#include "ops/quantize/quantize.h"
+#include "ops/quantize/quantize_grid.h"
 
 namespace tachy::ops {
-
-// The blocks of a matrix, with 0 replaced by the extent.
-struct QuantGrid {
-  int64_t rows, columns;              // of the matrix
-  int64_t block_rows, block_columns;  // of a block
-  int64_t bands, strips;              // blocks down and across
-
-  QuantGrid(const Tensor& matrix, QuantBlock block)
-      : rows(matrix.dims[0]),
-        columns(matrix.dims[1]),
-        block_rows(std::clamp<int64_t>(block.rows ? block.rows : rows, 1, std::max<int64_t>(1, rows))),
-        block_columns(
-            std::clamp<int64_t>(block.columns ? block.columns : columns, 1, std::max<int64_t>(1, columns))),
-        bands((rows + block_rows - 1) / block_rows),
-        strips((columns + block_columns - 1) / block_columns) {}
-};
-
-inline float quant_top(DType dtype) {
-  return dtype == DType::f8_e4m3 ? 448.0f : dtype == DType::f8_e5m2 ? 57344.0f : 127.0f;
-}
 
 // Written so that NaN and Inf pass through.
 inline float quant_scale(float amax, DType dtype) {
@@ -40,6 +18,8 @@ void quantize_ref(const QuantizeArgs& args, Stream& stream);
 void quantize_cpu(const QuantizeArgs& args, Stream& stream);  // Highway
 void dequantize_ref(const DequantizeArgs& args, Stream& stream);
 void dequantize_cpu(const DequantizeArgs& args, Stream& stream);  // Highway
+void quantize_cuda(const QuantizeArgs& args, Stream& stream);
+void dequantize_cuda(const DequantizeArgs& args, Stream& stream);
 std::span<const Impl<QuantizeArgs>> quantize_table();
 std::span<const Impl<DequantizeArgs>> dequantize_table();
 

@@ -3,8 +3,11 @@
 
 namespace tachy::ops {
 
+void reparameterize_cuda(const ReparameterizeArgs& args, Stream& stream);  // reparameterize_sm80.cu
+
 std::span<const Impl<ReparameterizeArgs>> reparameterize_table() {
-  static constexpr Impl<ReparameterizeArgs> table[] = {{"cpu", nullptr, reparameterize_cpu},
+  static constexpr Impl<ReparameterizeArgs> table[] = {{"cuda", nullptr, reparameterize_cuda, Device::cuda},
+                                                       {"cpu", nullptr, reparameterize_cpu},
                                                        {"ref", nullptr, reparameterize_ref}};
   return table;
 }

@@ -40,9 +40,9 @@ inline std::vector<OpCase> reparameterize_cases() {
                        } else {
                          args.mean = memory.normal({m, p}), args.logvar = memory.normal({m, p}, scale);
                        }
-                       args.noise = memory.normal({m, p});
-                       if (normalised) args.center = memory.normal({m}), args.factor = memory.normal({m});
-                       args.z = memory.output({m, p});
+                       args.noise = memory.param({m, p});
+                       if (normalised) args.center = memory.param({m}), args.factor = memory.param({m});
+                       args.z = memory.output(DType::f32, {m, p});
                        return bind_op("reparameterize", reparameterize, reparameterize_table(),
                                       reparameterize_working, args, {args.z});
                      }});
@@ -54,7 +54,7 @@ inline std::vector<OpCase> reparameterize_cases() {
   add(CaseKind::odd, 9, 77, false, 3, false);
   add(CaseKind::real, 16, 21 * 60 * 104, true, 3, false);  // 81 frames of 480p
   add_reparameterize_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

@@ -29,11 +29,13 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> rmsnorm_cases() {
   std::vector<OpCase> cases;
-  const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad) {
-    const auto name = fmt::format("{}x{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "");
+  const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad, bool wide = false) {
+    const auto name = fmt::format("{}x{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",
+                                  wide ? "-wide" : "");  // x is f32 on the GPU, too
     cases.push_back({"rmsnorm", name, kind, 8.0 * m * c, 4.0 * m * c, [=](CaseMemory& memory) {
-                       RmsNormArgs args{.x = memory.normal({m, c + pad}).slice(1, 0, c)};
-                       if (weight) args.weight = memory.normal({c});
+                       const Tensor x = wide ? memory.param({m, c + pad}) : memory.normal({m, c + pad});
+                       RmsNormArgs args{.x = x.slice(1, 0, c)};
+                       if (weight) args.weight = memory.param({c});
                        args.y = memory.output({m, c + pad}).slice(1, pad, c + pad);
                        return bind_op("rmsnorm", rmsnorm, rmsnorm_table(), rmsnorm_working, args, {args.y});
                      }});
@@ -42,9 +44,21 @@ inline std::vector<OpCase> rmsnorm_cases() {
   add(CaseKind::tiny, 3, 64, true, 0);
   add(CaseKind::odd, 5, 77, true, 3);
   add(CaseKind::odd, 37, 1001, false, 1);
+  add(CaseKind::odd, 9, 160, true, 0, true);
+  add(CaseKind::odd, 7, 5000, true, 0);  // longer than registers hold, unaligned
+  add(CaseKind::tiny, 3, 96, true, 0);   // every way of sharing a row among threads
+  add(CaseKind::tiny, 67, 192, true, 0);
+  for (const int64_t c : {384, 640, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 8192, 13824, 40960})
+    add(CaseKind::tiny, 5, c, true, 0);
+  add(CaseKind::tiny, 5, 1536, true, 8, true);
+  for (const int64_t rows : {1, 2, 4}) add(CaseKind::real, rows * 1024, 2048, true, 0);
+  for (const int64_t rows : {2, 4}) add(CaseKind::real, rows * 4096, 3072, true, 0);
+  add(CaseKind::real, 32760, 1536, true, 0);
+  add(CaseKind::real, 32760, 5120, true, 0);
+  add(CaseKind::real, 75600, 5120, true, 0);
   add(CaseKind::real, 3276, 5120, true, 0);  // a tenth of 480p, 14B
   add_rmsnorm_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

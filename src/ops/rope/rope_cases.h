@@ -36,14 +36,14 @@ inline std::vector<OpCase> rope_cases() {
                                   pairs == RopePairs::halves ? "-halves" : "");
     cases.push_back({"rope", name, kind, 8.0 * b * l * h * d, 3.0 * b * l * h * d, [=](CaseMemory& memory) {
                        RopeArgs args{.x = memory.normal({b, l, h, d + pad}).slice(3, 0, d),
-                                     .cos = memory.normal({l, d / 2}),
-                                     .sin = memory.normal({l, d / 2}),
+                                     .cos = memory.param({l, d / 2}),
+                                     .sin = memory.param({l, d / 2}),
                                      .pairs = pairs};
                        if (pairs == RopePairs::halves)
-                         rope_table_1d(l, d, 500000.0, args.cos, args.sin);
+                         rope_table_1d(l, d, 500000.0, memory.host(args.cos), memory.host(args.sin));
                        else
-                         rope_table_3d(frames, rows, columns, d, 10000.0, args.cos, args.sin,
-                                       {.first = 5, .reverse = b == 2});
+                         rope_table_3d(frames, rows, columns, d, 10000.0, memory.host(args.cos),
+                                       memory.host(args.sin), {.first = 5, .reverse = b == 2});
                        args.y = memory.output({b, l, h, d + pad}).slice(3, pad, d + pad);
                        return bind_op("rope", rope, rope_impls(), rope_working, args, {args.y});
                      }});
@@ -53,10 +53,13 @@ inline std::vector<OpCase> rope_cases() {
   add(CaseKind::odd, 1, 3, 5, 3, 5, 70, 0);
   add(CaseKind::tiny, 2, 3, 1, 1, 2, 8, 0, RopePairs::halves);
   add(CaseKind::odd, 1, 7, 5, 1, 3, 74, 3, RopePairs::halves);
+  add(CaseKind::tiny, 2, 2, 3, 3, 3, 128, 0);
+  add(CaseKind::tiny, 1, 9, 1, 1, 3, 128, 8, RopePairs::halves);
+  add(CaseKind::real, 1, 21, 30, 52, 40, 128, 0);
   add(CaseKind::real, 1, 3, 30, 52, 12, 128, 0);
   add(CaseKind::real, 1, 4096, 1, 1, 32, 128, 0, RopePairs::halves);  // a language model's queries
   add_rope_backward_cases(cases);
-  return cases;
+  return on_gpu(cases);
 }
 
 }  // namespace tachy::ops

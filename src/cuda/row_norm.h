@@ -1,0 +1,42 @@
+// Launches device/row_norm.cuh: for the .cu files of rmsnorm, layernorm_modulate, add_norm and channel_norm.
+#pragma once
+
+#include "cuda/row_plan.h"
+#include "device/row_norm.cuh"
+
+namespace tachy::cuda {
+
+// Rows a group of threads holds at once.
+template <int Chunks, bool Add>
+inline constexpr int kRowsAtOnce = Add || Chunks > 3 ? 1
+                                   : Chunks == 3     ? 4
+                                                     : 2;
+
+template <device::RowNorm kKind, bool Add, device::Act kAct, class X, class U, class Y>
+void launch_row_norm(const char* op, const device::RowNormParams<X, U, Y>& p, bool packs_fit,
+                     const Stream& stream) {
+  constexpr int kValues = device::kPack<X, Y>;
+  if (p.rows == 0 || p.c == 0) return;
+  const RowPlan plan = packs_fit ? plan_row(p.c / kValues, p.rows, stream) : RowPlan{};
+  if (!plan.chunks) {
+    const LaunchShape shape{persistent_grid(stream, p.rows, 16), 256};
+    return launch(op, device::row_norm_any_kernel<kKind, Add, kAct, X, U, Y>, shape, stream, p);
+  }
+  dispatch_chunks(plan.chunks, [&]<int Chunks>() {
+    constexpr int kRows = kRowsAtOnce<Chunks, Add>;
+    const int each = plan.threads / plan.width * kRows;
+    launch(op, device::row_norm_kernel<kKind, Add, kAct, kValues, Chunks, kRows, X, U, Y>,
+           {blocks_for(p.rows, each), static_cast<unsigned>(plan.threads)}, stream, p, plan.width);
+  });
+}
+
+// Whether a [C] or [R, C] table of float32 parameters can be read in packs.
+inline bool fits_param(int pack, const Tensor& t) { return fits_packs(pack, {&t}); }
+
+template <class T>
+T* data_of(const Tensor& t) {
+  return t.defined() ? static_cast<T*>(t.data) : nullptr;
+}
+inline int64_t stride_of(const Tensor& t) { return t.defined() && t.rank > 1 ? t.strides[0] : 0; }
+
+}  // namespace tachy::cuda

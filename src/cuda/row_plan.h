@@ -1,0 +1,82 @@
+// How many threads share a row of packs, and how many packs each of them holds in registers: what the row
+// kernels (device/row_norm.cuh, qk_norm_rope) are launched with. A warp or part of one where the row is
+// short, so that no barrier is needed; up to 512 threads where it is long.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/dispatch.h"
+
+namespace tachy::cuda {
+
+struct RowPlan {
+  int width = 0, chunks = 0;  // chunks 0: too long for registers
+  int threads = 128;          // of a block
+};
+
+inline constexpr int kRowChunks[] = {1, 2, 3, 4, 5, 6, 8};
+
+// At most `most` packs a thread. With few rows more threads share each, down to one pack, until they fill the
+// GPU: what counts then is the latency of one row.
+inline RowPlan plan_row(int64_t packs, int64_t rows, const Stream& stream, int most = 8) {
+  RowPlan best;
+  double waste = 2;
+  for (int width = 4; width <= 512; width *= 2) {
+    const int64_t need = (packs + width - 1) / width;
+    for (const int chunks : kRowChunks) {
+      if (chunks < need || chunks > most) continue;
+      const double idle = 1.0 - static_cast<double>(packs) / (static_cast<double>(width) * chunks);
+      // Wider groups only where they waste clearly less.
+      if (idle < waste - 0.05) waste = idle, best = {width, chunks, width > 128 ? width : 128};
+      break;
+    }
+  }
+  const int64_t room = int64_t{stream.gpu->info().multiprocessors} * 1024;
+  while (best.chunks && best.chunks % 2 == 0 && best.width >= 32 && best.width < 512 &&
+         (rows * best.width * 2 <= room || best.chunks > 6))
+    best.width *= 2, best.chunks /= 2, best.threads = std::max(best.threads, best.width);
+  return best;
+}
+
+// A walk where a thread keeps its pack of columns and goes down the rows, `ahead` of them at a time.
+struct ColumnShape {
+  dim3 grid, block;
+  ColumnShape(int64_t packs, int64_t rows, int ahead, const Stream& stream) {
+    int64_t across = 32;  // threads along a row: as few idle ones as can be
+    double waste = 2;
+    for (int64_t threads = 32; threads <= 256; threads += 32) {
+      const double idle =
+          static_cast<double>((packs + threads - 1) / threads * threads) / static_cast<double>(packs);
+      if (idle <= waste) waste = idle, across = threads;
+    }
+    const int64_t down = std::max<int64_t>(1, 256 / across);
+    const int64_t columns = (packs + across - 1) / across, bands = (rows + down * ahead - 1) / (down * ahead);
+    const int64_t most = std::max<int64_t>(1, int64_t{stream.gpu->info().multiprocessors} * 32 / columns);
+    block = dim3(static_cast<unsigned>(across), static_cast<unsigned>(down));
+    grid =
+        dim3(static_cast<unsigned>(columns), static_cast<unsigned>(std::min<int64_t>({bands, most, 65535})));
+  }
+};
+
+// body.operator()<Chunks>() for the plan's chunks.
+template <class Body>
+void dispatch_chunks(int chunks, Body&& body) {
+  switch (chunks) {
+    case 1:
+      return body.template operator()<1>();
+    case 2:
+      return body.template operator()<2>();
+    case 3:
+      return body.template operator()<3>();
+    case 4:
+      return body.template operator()<4>();
+    case 5:
+      return body.template operator()<5>();
+    case 6:
+      return body.template operator()<6>();
+    default:
+      return body.template operator()<8>();
+  }
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,70 @@
+// Flat: each thread has four packs in flight, a block's packs lie together.
+#include "cuda/dispatch.h"
+#include "device/vec.cuh"
+#include "ops/activation/activation.h"
+
+namespace tachy::ops {
+namespace {
+
+using namespace device;
+
+constexpr int kAhead = 4;
+
+template <class T, int N, Act kAct>
+__global__ void __launch_bounds__(256) activation_kernel(const T* x, T* y, int64_t count) {
+  const int64_t packs = count / N, first = static_cast<int64_t>(blockIdx.x) * kAhead * 256 + threadIdx.x;
+  Pack<T, N> in[kAhead];
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k)
+    if (first + k * 256 < packs) in[k] = load<T, N>(x + (first + k * 256) * N);
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k) {
+    const int64_t at = first + k * 256;
+    if (at < packs) {
+      float v[N];
+#pragma unroll
+      for (int i = 0; i < N; ++i) v[i] = activate<sizeof(T) == 2>(in[k].get(i), kAct);
+      store(y + at * N, v);
+    } else if (at == packs) {  // the values behind the last whole pack
+      for (int64_t i = packs * N; i < count; ++i)
+        y[i] = from_float<T>(activate<sizeof(T) == 2>(as_float(x[i]), kAct));
+    }
+  }
+}
+
+template <class T, int N>
+void run(const ActivationArgs& a, Stream& stream) {
+  const int64_t count = a.x.numel();
+  const cuda::LaunchShape shape{cuda::blocks_for(count / N + 1, 256 * kAhead), 256};
+  const T* x = static_cast<const T*>(a.x.data);
+  T* y = static_cast<T*>(a.y.data);
+  const auto with = [&]<Act kAct>() {
+    cuda::launch("activation", activation_kernel<T, N, kAct>, shape, stream, x, y, count);
+  };
+  switch (a.kind) {
+    case Activation::none:
+      return with.template operator()<Act::none>();
+    case Activation::silu:
+      return with.template operator()<Act::silu>();
+    case Activation::gelu_tanh:
+      return with.template operator()<Act::gelu_tanh>();
+    case Activation::gelu_erf:
+      return with.template operator()<Act::gelu_erf>();
+    case Activation::mish:
+      return with.template operator()<Act::mish>();
+  }
+}
+
+}  // namespace
+
+void activation_cuda(const ActivationArgs& a, Stream& stream) {
+  if (a.x.numel() == 0) return;
+  cuda::dispatch_float("activation", a.x.dtype, [&]<class T>() {
+    if (cuda::aligned16(a.x) && cuda::aligned16(a.y))
+      run<T, kPack<T>>(a, stream);
+    else
+      run<T, 1>(a, stream);
+  });
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,87 @@
+// y = act(a)·b. Rows of a and b may be halves of one: a thread keeps its columns and walks down the rows.
+#include "cuda/row_norm.h"
+#include "ops/glu/glu.h"
+
+namespace tachy::ops {
+namespace {
+
+using namespace device;
+
+template <class T>
+struct Params {
+  const T *a, *b;
+  T* y;
+  int64_t a_stride, b_stride, y_stride, rows;
+  int packs;
+};
+
+template <class T, int N, Act kAct, int Ahead>
+__global__ void __launch_bounds__(512) glu_kernel(const Params<T> p) {
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= p.packs) return;
+  const int64_t step = static_cast<int64_t>(gridDim.y) * blockDim.y;
+  for (int64_t r = static_cast<int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; r < p.rows;
+       r += Ahead * step) {
+    Pack<T, N> a[Ahead], b[Ahead];
+#pragma unroll
+    for (int k = 0; k < Ahead; ++k) {
+      const int64_t row = r + k * step;
+      if (row >= p.rows) continue;
+      a[k] = load<T, N>(p.a + row * p.a_stride + at * N);
+      b[k] = load<T, N>(p.b + row * p.b_stride + at * N);
+    }
+#pragma unroll
+    for (int k = 0; k < Ahead; ++k) {
+      const int64_t row = r + k * step;
+      if (row >= p.rows) continue;
+      float v[N];
+#pragma unroll
+      for (int i = 0; i < N; ++i) v[i] = activate<sizeof(T) == 2>(a[k].get(i), kAct) * b[k].get(i);
+      store(p.y + row * p.y_stride + at * N, v);
+    }
+  }
+}
+
+template <class T, int N>
+void run(const GluArgs& args, const Stream& stream) {
+  Params<T> p{cuda::data_of<T>(args.a), cuda::data_of<T>(args.b),
+              cuda::data_of<T>(args.y), args.a.strides[0],
+              args.b.strides[0],        args.y.strides[0],
+              args.a.dims[0],           static_cast<int>(args.a.dims[1] / N)};
+  // Rows that follow one another are one long row of another shape.
+  if (args.a.contiguous() && args.b.contiguous() && args.y.contiguous() && p.packs < 128) {
+    const int64_t all = p.rows * p.packs, packs = 1024;
+    if (all % packs == 0)
+      p.rows = all / packs, p.packs = packs, p.a_stride = p.b_stride = p.y_stride = packs * N;
+  }
+  const cuda::ColumnShape shape(p.packs, p.rows, 4, stream);
+  const auto with = [&]<Act kAct>() {
+    cuda::launch("glu", glu_kernel<T, N, kAct, 4>, {shape.grid, shape.block}, stream, p);
+  };
+  switch (args.kind) {
+    case Activation::none:
+      return with.template operator()<Act::none>();
+    case Activation::silu:
+      return with.template operator()<Act::silu>();
+    case Activation::gelu_tanh:
+      return with.template operator()<Act::gelu_tanh>();
+    case Activation::gelu_erf:
+      return with.template operator()<Act::gelu_erf>();
+    case Activation::mish:
+      return with.template operator()<Act::mish>();
+  }
+}
+
+}  // namespace
+
+void glu_cuda(const GluArgs& args, Stream& stream) {
+  if (args.a.numel() == 0) return;
+  cuda::dispatch_float("glu", args.a.dtype, [&]<class T>() {
+    if (cuda::fits_packs(kPack<T>, {&args.a, &args.b, &args.y}))
+      run<T, kPack<T>>(args, stream);
+    else
+      run<T, 1>(args, stream);
+  });
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,202 @@
+// RMSNorm over all channels and the rotation of each head in one pass; q and k of a token together, so that
+// its row of the rope tables is read once. A thread holds neighbouring pairs: no shuffles for the rotation.
+//   x [B, L, C]: token t = b·L + l;  pack j of a thread holds channels (j·width + lane)·N …
+#include "cuda/row_plan.h"
+#include "device/reduce.cuh"
+#include "device/vec.cuh"
+#include "ops/qk_norm_rope/qk_norm_rope.h"
+
+namespace tachy::ops {
+namespace {
+
+using namespace device;
+
+template <class T>
+struct Side {
+  const T* x;
+  T* y;
+  int64_t x_batch, x_token, y_batch, y_token;
+  const float* weight;  // optional
+};
+
+template <class T>
+struct Params {
+  Side<T> side[2];  // queries and keys, or only the first
+  const float *cos, *sin;
+  int64_t cos_stride, sin_stride;
+  int64_t tokens, length;
+  int c, head;  // channels, head dim
+  float eps;
+};
+
+template <int N>
+__device__ __forceinline__ void rotate(float (&v)[N], const float (&cos)[N / 2], const float (&sin)[N / 2]) {
+#pragma unroll
+  for (int i = 0; i < N; i += 2) {
+    const float a = v[i], b = v[i + 1], co = cos[i / 2], si = sin[i / 2];
+    v[i] = a * co - b * si;
+    v[i + 1] = a * si + b * co;
+  }
+}
+
+// Rows: tokens·sides that a group of `width` threads holds at once; row r belongs to side r % Sides.
+template <class T, int N, int Chunks, int Sides, int Rows>
+__global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, const int width) {
+  __shared__ float scratch[2 * Rows * 16];
+  constexpr int kTokens = Rows / Sides;
+  const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
+  const int packs = p.c / N;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * groups * kTokens + group;
+
+  Pack<T, N> x[Rows][Chunks];
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+    const int64_t token = first + static_cast<int64_t>(r / Sides) * groups;
+    const Side<T>& side = p.side[r % Sides];
+    const T* from = side.x + token / p.length * side.x_batch + token % p.length * side.x_token;
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      if (token < p.tokens && at < packs) {
+        x[r][j] = load<T, N>(from + at * N);
+      } else {
+#pragma unroll
+        for (uint32_t& word : x[r][j].words) word = 0;
+      }
+    }
+  }
+  float factor[Rows];
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+    factor[r] = 0;
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j)
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float v = x[r][j].get(i);
+        factor[r] = fmaf(v, v, factor[r]);
+      }
+  }
+  group_sum(factor, width, scratch, 0);
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) factor[r] = 1.0f / sqrtf(factor[r] / static_cast<float>(p.c) + p.eps);
+
+  const bool same = p.cos && width * N % p.head == 0;  // every pack of the thread has the same pairs
+#pragma unroll
+  for (int t = 0; t < kTokens; ++t) {
+    const int64_t token = first + static_cast<int64_t>(t) * groups;
+    if (token >= p.tokens) continue;
+    const int64_t b = token / p.length, l = token % p.length;
+    float cos[N / 2], sin[N / 2];
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      if (at >= packs) continue;
+      if (p.cos && (j == 0 || !same)) {
+        const int pair = at * N % p.head / 2;
+        load_shared_row<N / 2>(p.cos + l * p.cos_stride + pair, cos);
+        load_shared_row<N / 2>(p.sin + l * p.sin_stride + pair, sin);
+      }
+#pragma unroll
+      for (int s = 0; s < Sides; ++s) {
+        const Side<T>& side = p.side[s];
+        float v[N];
+        if (side.weight) {
+          load_shared_row<N>(side.weight + at * N, v);
+        } else {
+#pragma unroll
+          for (int i = 0; i < N; ++i) v[i] = 1;
+        }
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] *= x[t * Sides + s][j].get(i) * factor[t * Sides + s];
+        if (p.cos) rotate<N>(v, cos, sin);
+        store(side.y + b * side.y_batch + l * side.y_token + at * N, v);
+      }
+    }
+  }
+}
+
+// Any width, strides and alignment: a block for each token of a side, two values at a time.
+template <class T>
+__global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p, const int sides) {
+  __shared__ float scratch[33];
+  for (int64_t r = blockIdx.x; r < p.tokens * sides; r += gridDim.x) {
+    const int64_t token = r / sides, b = token / p.length, l = token % p.length;
+    const Side<T>& side = p.side[r % sides];
+    const T* x = side.x + b * side.x_batch + l * side.x_token;
+    T* y = side.y + b * side.y_batch + l * side.y_token;
+    float squares = 0;
+    for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
+      const float v = as_float(x[j]);
+      squares = fmaf(v, v, squares);
+    }
+    const float factor = 1.0f / sqrtf(block_sum(squares, scratch) / static_cast<float>(p.c) + p.eps);
+    const auto normed = [&](int j) {
+      return (side.weight ? side.weight[j] : 1.0f) * (as_float(x[j]) * factor);
+    };
+    if (!p.cos) {
+      for (int j = threadIdx.x; j < p.c; j += blockDim.x) y[j] = from_float<T>(normed(j));
+      continue;
+    }
+    for (int pair = threadIdx.x; pair < p.c / 2; pair += blockDim.x) {
+      const int j = 2 * pair, at = j % p.head / 2;
+      float v[2] = {normed(j), normed(j + 1)};
+      const float cos[1] = {p.cos[l * p.cos_stride + at]}, sin[1] = {p.sin[l * p.sin_stride + at]};
+      rotate<2>(v, cos, sin);
+      y[j] = from_float<T>(v[0]), y[j + 1] = from_float<T>(v[1]);
+    }
+  }
+}
+
+template <class T>
+Side<T> side_of(const Tensor& x, const Tensor& y, const Tensor& weight) {
+  return {static_cast<const T*>(x.data),
+          static_cast<T*>(y.data),
+          x.strides[0],
+          x.strides[1],
+          y.strides[0],
+          y.strides[1],
+          weight.defined() ? static_cast<const float*>(weight.data) : nullptr};
+}
+
+}  // namespace
+
+void qk_norm_rope_cuda(const QkNormRopeArgs& a, Stream& stream) {
+  const char* op = "qk_norm_rope";
+  cuda::dispatch_float(op, a.x.dtype, [&]<class T>() {
+    constexpr int kValues = kPack<T>;
+    Params<T> p{};
+    const bool both = a.x2.defined();
+    p.side[0] = side_of<T>(a.x, a.y, a.weight);
+    if (both) p.side[1] = side_of<T>(a.x2, a.y2, a.weight2);
+    if (a.cos.defined()) {
+      p.cos = static_cast<const float*>(a.cos.data), p.cos_stride = a.cos.strides[0];
+      p.sin = static_cast<const float*>(a.sin.data), p.sin_stride = a.sin.strides[0];
+    }
+    p.length = a.x.dims[1], p.tokens = a.x.dims[0] * p.length, p.c = static_cast<int>(a.x.dims[2]);
+    p.head = p.c / a.heads, p.eps = a.eps;
+    if (p.tokens == 0 || p.c == 0) return;
+    const bool fits = cuda::fits_packs(kValues, {&a.x, &a.y, &a.weight, &a.x2, &a.y2, &a.weight2}) &&
+                      (!p.cos || (p.head % kValues == 0 && cuda::fits_packs(kValues / 2, {&a.cos, &a.sin})));
+    const cuda::RowPlan plan = fits ? cuda::plan_row(p.c / kValues, p.tokens, stream, 6) : cuda::RowPlan{};
+    if (!plan.chunks)
+      return cuda::launch(op, qk_norm_rope_any_kernel<T>,
+                          {cuda::persistent_grid(stream, p.tokens * (both ? 2 : 1), 16), 256}, stream, p,
+                          both ? 2 : 1);
+    cuda::dispatch_chunks(plan.chunks, [&]<int Chunks>() {
+      if constexpr (Chunks <= 6) {
+        constexpr int kTokens = Chunks <= 3 ? 2 : 1;
+        const auto threads = static_cast<unsigned>(plan.threads);
+        const unsigned grid = cuda::blocks_for(p.tokens, plan.threads / plan.width * kTokens);
+        if (both)
+          cuda::launch(op, qk_norm_rope_kernel<T, kValues, Chunks, 2, 2 * kTokens>, {grid, threads}, stream,
+                       p, plan.width);
+        else
+          cuda::launch(op, qk_norm_rope_kernel<T, kValues, Chunks, 1, kTokens>, {grid, threads}, stream, p,
+                       plan.width);
+      }
+    });
+  });
+}
+
+}  // namespace tachy::ops

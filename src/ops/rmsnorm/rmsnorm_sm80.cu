@@ -1,0 +1,19 @@
+// One pass, one row in registers: device/row_norm.cuh.
+#include "cuda/row_norm.h"
+#include "ops/rmsnorm/rmsnorm.h"
+
+namespace tachy::ops {
+
+void rmsnorm_cuda(const RmsNormArgs& a, Stream& stream) {
+  cuda::dispatch_pair("rmsnorm", a.x.dtype, a.y.dtype, [&]<class X, class Y>() {
+    device::RowNormParams<X, X, Y> p{};
+    p.x = cuda::data_of<X>(a.x), p.x_stride = a.x.strides[0];
+    p.y = cuda::data_of<Y>(a.y), p.y_stride = a.y.strides[0];
+    p.weight = cuda::data_of<float>(a.weight);
+    p.rows = a.x.dims[0], p.c = static_cast<int>(a.x.dims[1]), p.eps = a.eps;
+    const bool fits = cuda::fits_packs(device::kPack<X, Y>, {&a.x, &a.y, &a.weight});
+    cuda::launch_row_norm<device::RowNorm::rms, false, device::Act::none>("rmsnorm", p, fits, stream);
+  });
+}
+
+}  // namespace tachy::ops
