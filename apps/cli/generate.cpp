@@ -53,14 +53,6 @@ fs::path settings_path(const fs::path& output) {
   return path.replace_extension(".json");
 }
 
-// Throws io when a file could not be written there: hours of denoising must not end in that.
-void check_writable(const char* option, const fs::path& path) {
-  if (path.empty()) return;
-  std::error_code ec;
-  check(!fs::is_directory(path, ec), ErrorCode::io, "{}: {} is a folder", option, path.string());
-  naming(option, [&] { const PartFile probe(path); });
-}
-
 json plan_json(const VideoPlan& plan) {
   json stages = json::array();
   for (const StagePlan& s : plan.stages)
@@ -97,6 +89,13 @@ void report(const GenerateOptions& o, const json& event, const std::string& text
   std::fflush(stdout);
 }
 
+// A finished file or none.
+void write_text(const fs::path& path, const std::string& text) {
+  PartFile file(path);
+  file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  file.publish();
+}
+
 struct Job {
   RunSettings settings;
   fs::path output;
@@ -119,6 +118,7 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   std::vector<uint64_t> seeds = o.seeds;
   if (seeds.empty()) seeds = {base.request.seed};
   const size_t count = prompts.size() * seeds.size();
+  require(o.profile.empty() || count == 1, "--profile takes one prompt and one seed, got {} videos", count);
   require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
           count);
 
@@ -202,6 +202,8 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     warn("{} is of an interrupted run, which --resume would go on with; this run begins anew",
          state.path().string());
   }
+  std::optional<HostProfiler> profiler;
+  if (!o.profile.empty()) profiler.emplace();
 
   VideoOptions video{
       .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
@@ -211,8 +213,10 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   check_writable("--output", settings_path(job.output));
   check_writable("--save-latents", o.save_latents);
   check_writable("--preview", o.preview);
+  check_writable("--profile", o.profile);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
   VideoCallbacks callbacks{.cancel = &g_cancel};
+  callbacks.profiler = profiler ? &*profiler : nullptr;
   callbacks.progress = [&](const Progress& p) { progress.update(p); };
   callbacks.frame = [&](const RgbImage& image, int64_t) {
     writer->write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
@@ -226,27 +230,40 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
       write_latents(o.save_latents, values, shape);
     };
   callbacks.state = [&](const RunStateView& view) { state.step(view); };
+  ResolvedRequest done;
   try {
-    engine.generate(request, callbacks, resume ? &*resume : nullptr);
+    done = engine.generate(request, callbacks, resume ? &*resume : nullptr);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::cancelled || state.saved_step() == 0) throw;
     progress.clear();
     fail(ErrorCode::cancelled, "{} (step {} is saved: the same command with --resume goes on from there)",
          e.message(), state.saved_step());
   }
+  ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
   writer->finish();
-  const std::string text = settings.dump(2) + "\n";
-  PartFile settings_file(settings_path(job.output));
-  settings_file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  settings_file.publish();
+  finishing.done();
+  write_text(settings_path(job.output), settings.dump(2) + "\n");
   state.remove();
   progress.clear();
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::string reused =
+      done.steps_reused ? fmt::format(", {} of {} steps reused", done.steps_reused, *filled.steps) : "";
   report(o,
-         {{"event", "done"}, {"output", job.output.string()}, {"seconds", seconds}, {"settings", settings}},
-         fmt::format("{} ({} frames of {}x{}, seed {}, {})", job.output.string(), *filled.frames,
-                     *filled.width, *filled.height, filled.seed, human_seconds(seconds)));
+         {{"event", "done"},
+          {"output", job.output.string()},
+          {"seconds", seconds},
+          {"steps_reused", done.steps_reused},
+          {"settings", settings}},
+         fmt::format("{} ({} frames of {}x{}, seed {}, {}{})", job.output.string(), *filled.frames,
+                     *filled.width, *filled.height, filled.seed, human_seconds(seconds), reused));
+  if (profiler) {
+    const ProfileReport summary = summarise(profiler->events());
+    write_text(o.profile, chrome_trace(profiler->events()));
+    report(o, json::parse(profile_json(summary)),
+           fmt::format("{}{}: open it in ui.perfetto.dev or chrome://tracing", profile_table(summary),
+                       o.profile));
+  }
 }
 
 int run(const GenerateOptions& o) {
@@ -255,8 +272,9 @@ int run(const GenerateOptions& o) {
   std::vector<Job> jobs = make_jobs(o);
   const std::string model = jobs.front().settings.model;
   Engine engine = naming("--model", [&] {
-    return Engine(model.empty() ? shipped_model() : fs::path(model),
-                  {.threads = o.threads, .weights = o.weights, .keep_loaded = jobs.size() > 1});
+    return Engine(
+        model.empty() ? shipped_model() : fs::path(model),
+        {.threads = o.threads, .weights = o.weights, .keep_loaded = jobs.size() > 1, .device = o.device});
   });
   for (Job& job : jobs) run_job(engine, o, job);
   return 0;

@@ -50,7 +50,12 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (rng) r.rng = *rng;
   if (image_fit) r.image_fit = *image_fit;
   if (rng_multiprocessors) r.rng_multiprocessors = *rng_multiprocessors;
+  if (level) {  // its parts follow it unless they are given too
+    r.level = *level;
+    r.dtype.reset(), r.step_cache.reset();
+  }
   if (dtype) r.dtype = *dtype;
+  if (step_cache) r.step_cache = step_cache;
   if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
 }
 
@@ -134,14 +139,31 @@ void register_options(CLI::App& app, GenerateOptions& o) {
   app.add_option("-t,--threads", o.threads,
                  "threads (default: all this process may use); any number gives the same frames")
       ->group(running);
+  app.add_option("--device", o.device,
+                 "cpu (default), cuda, cuda:1 …, or auto: a GPU where there is one; on a GPU products and "
+                 "activations are bf16 unless --dtype says f32 or f16")
+      ->group(running);
   app.add_option("--dtype,--precision", o.dtype,
-                 "what products multiply in: f32 (default), or bf16 where the CPU has instructions for it: "
+                 "what products multiply in, whatever the level says: f32, or bf16 where the CPU has "
+                 "instructions for it: "
                  "faster, within about 1 %")
       ->group(running);
   app.add_option(
          "--weights", o.weights,
          "packed (float32 copies: faster), mapped (less memory), read (files into memory at the start: they "
          "may change during the run) or auto")
+      ->group(running);
+  app.add_option(
+         "--level", o.level,
+         "none (definitions: slow), safe (float32, default), aggressive (bf16), extreme (bf16 and step "
+         "cache); `tachyscope doctor` lists what each turns on here")
+      ->group(running);
+  app.add_option("--step-cache", o.step_cache,
+                 "reuse the model's output while its predicted relative change is below this; 0: never")
+      ->group(running);
+  app.add_option(
+         "--profile", o.profile,
+         "write where the time went here (Chrome trace: chrome://tracing, ui.perfetto.dev), print a table")
       ->group(running);
   app.add_option("--preview", o.preview, "write the latents as a small PNG here after each step")
       ->group(running);

@@ -12,12 +12,13 @@ namespace tachy::cli {
 
 struct GenerateOptions {
   std::vector<std::string> prompts;
-  std::string prompt_file, model, size, output, from, init_latents, save_latents, preview;
+  std::string prompt_file, model, size, output, from, init_latents, save_latents, preview, profile;
   std::string image, last_image, image_embeds;
-  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, dtype;
+  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, level, dtype;
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
-  std::optional<double> fps, guidance, shift;
+  std::optional<double> fps, guidance, shift, step_cache;
   std::vector<uint64_t> seeds;
+  std::string device = "cpu";
   int threads = 0, crf = -1;
   std::string weights = "auto";
   double state_every = 5;  // seconds

@@ -119,6 +119,7 @@ Command add_stage(CLI::App& app) {
   sub->add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
   sub->add_option("--dtype,--precision", o->dtype, "what products multiply in: f32 or bf16");
   sub->add_option("--weights", *weights, "packed or mapped")->check(CLI::IsMember({"packed", "mapped"}));
+  sub->add_option("--level", o->level, "none (definitions), safe, aggressive or extreme");
   sub->add_option("-t,--threads", o->threads, "threads")->check(CLI::Range(0, 1024));
   sub->footer(
       "Tensors (names as in diffusers):\n"

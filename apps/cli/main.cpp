@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -11,7 +12,9 @@
 #include <cstring>
 #include <iostream>
 #include <new>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
@@ -90,6 +93,24 @@ void check_numbers(CLI::App& app) {
     }
 }
 
+// The arguments, last first as the parser wants them; "--option=" becomes "--option" and an empty value (it
+// would take the next argument).
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    options = options && word != "--";
+    const bool empty =
+        options && word.size() > 3 && word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (empty) word.pop_back();
+    words.push_back(std::move(word));
+    if (empty) words.emplace_back();
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Tachyscope: videos from text with the Wan family of diffusion models, on any CPU.",
                "tachyscope"};
@@ -98,14 +119,17 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file, 5 not "
       "supported,\n"
-      "6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage, 130 cancelled (ctrl-C).\n"
+      "6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage, 10 a check missed, 130 cancelled "
+      "(ctrl-C).\n"
       "TACHY_LOG=dispatch,plan,load prints what is chosen and why; TACHY_FORCE=op:implementation overrides "
       "it.");
   const std::pair<const char*, Command> commands[] = {
-      {"generate", add_generate(app)}, {"info", add_info(app)}, {"stage", add_stage(app)}};
+      {"generate", add_generate(app)}, {"info", add_info(app)},    {"stage", add_stage(app)},
+      {"validate", add_validate(app)}, {"bench", add_bench(app)},  {"compare", add_compare(app)},
+      {"all", add_all(app)},           {"doctor", add_doctor(app)}};
   check_numbers(app);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);
     return code == 0 ? 0 : exit_code(ErrorCode::invalid_argument);

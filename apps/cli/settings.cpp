@@ -26,6 +26,8 @@ template <class T>
 T value(const json& v, const char* key) {
   if constexpr (std::is_same_v<T, std::string>) {
     check(v.is_string(), ErrorCode::corrupt, "--from: '{}' should be a text, got {}", key, v.dump());
+  } else if constexpr (std::is_same_v<T, bool>) {
+    check(v.is_boolean(), ErrorCode::corrupt, "--from: '{}' should be true or false, got {}", key, v.dump());
   } else if constexpr (std::is_integral_v<T>) {
     const bool fits = v.is_number_unsigned() && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
     check(fits, ErrorCode::corrupt, "--from: '{}' should be a whole number from 0 to {}, got {}", key,
@@ -92,7 +94,7 @@ json to_json(const RunSettings& s) {
             {"seed", r.seed},
             {"rng", r.rng},
             {"max_sequence_length", r.max_text_tokens},
-            {"dtype", r.dtype}};
+            {"level", r.level}};
   if (r.rng == "cuda") j["rng_multiprocessors"] = r.rng_multiprocessors;
   put(j, "negative_prompt", r.negative_prompt);
   put(j, "width", r.width);
@@ -105,6 +107,8 @@ json to_json(const RunSettings& s) {
   put(j, "sampler", r.sampler);
   put(j, "grid", r.grid);
   put(j, "sinusoid", r.sinusoid);
+  put(j, "dtype", r.dtype);
+  put(j, "step_cache", r.step_cache);
   if (!s.model.empty()) j["model"] = s.model;
   if (r.image) j["image_fit"] = r.image_fit;
   for (const auto& [key, file] : files_of(s)) {
@@ -190,6 +194,8 @@ RunSettings read_settings(const std::string& path) {
     take(j, "sampler", r.sampler);
     take(j, "grid", r.grid);
     take(j, "sinusoid", r.sinusoid);
+    take(j, "level", r.level);
+    take(j, "step_cache", r.step_cache);
     take(j, "model", s.model);
     take(j, "image_fit", r.image_fit);
     for (const auto& [key, input] : files_of(s)) {

@@ -1,5 +1,6 @@
 #include "inspect/op_runner.h"
 
+#include <algorithm>
 #include <array>
 
 #include "inspect/op_runner_impl.h"
@@ -90,15 +91,19 @@ void compare_with_definition(Bench& bench, const std::vector<char>& definition,
                   error.rms, rms_bound, error.same_specials ? "" : ", NaN or Inf in other places");
 }
 
-void compare_runs(Bench& bench, const std::string& impl, ThreadPool& pool, ThreadPool& one, ThreadPool& more,
+// pools[0] is the one that other modes run on.
+void compare_runs(Bench& bench, const std::string& impl, std::vector<std::unique_ptr<ThreadPool>>& pools,
                   OpResult& result) {
-  const auto first = bench.run(impl, pool);
-  if (bench.run(impl, pool) != first)
+  const auto first = bench.run(impl, *pools[0]);
+  if (bench.run(impl, *pools[0]) != first) {
     result.ok = false, result.detail = "two runs differ";
-  else if (bench.run(impl, one) != first)
-    result.ok = false, result.detail = "1 thread gives other bytes";
-  else if (bench.run(impl, more) != first)
-    result.ok = false, result.detail = "more threads give other bytes";
+    return;
+  }
+  for (size_t i = 1; i < pools.size(); ++i)
+    if (bench.run(impl, *pools[i]) != first) {
+      result.ok = false, result.detail = fmt::format("{} threads give other bytes", pools[i]->threads());
+      return;
+    }
 }
 
 void time_runs(Bench& bench, const OpCase& op_case, const std::string& impl, ThreadPool& pool, double budget,
@@ -106,11 +111,15 @@ void time_runs(Bench& bench, const OpCase& op_case, const std::string& impl, Thr
   bench.prepare(impl, pool);
   std::vector<double> times;
   bench.seconds(impl, pool);
-  for (double total = 0; times.size() < 3 || (total < budget && times.size() < 1000); total += times.back())
+  for (double total = 0;
+       times.size() < (total < 4 * budget ? 5u : 3u) || (total < budget && times.size() < 1000);
+       total += times.back())
     times.push_back(bench.seconds(impl, pool));
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   result.median_us = median * 1e6;
+  result.repeats = static_cast<int>(times.size());
+  result.spread = (times[times.size() * 3 / 4] - times[times.size() / 4]) / 2 / median;
   result.gb_per_s = op_case.bytes / median * 1e-9, result.gflops = op_case.flops / median * 1e-9;
   result.detail =
       fmt::format("{:.1f} us, {:.2f} GB/s, {:.1f} GFLOP/s", result.median_us, result.gb_per_s, result.gflops);
@@ -128,8 +137,17 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
     parts[i] = options.filter.substr(begin, end - begin);
     begin = end + 1;
   }
-  const auto matches = [&](size_t part, const std::string& text) { return text.starts_with(parts[part]); };
-  ThreadPool pool(options.threads), one(1), more(options.threads + 1);
+  // "rmsnorm" is that op and not rmsnorm_backward, "rms" is both.
+  const bool exact =
+      std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == parts[0]; });
+  const auto matches = [&](size_t part, const std::string& text) {
+    return part == 0 && exact ? text == parts[0] : text.starts_with(parts[part]);
+  };
+  std::vector<std::unique_ptr<ThreadPool>> pools;
+  pools.push_back(std::make_unique<ThreadPool>(options.threads));
+  for (int n = 1; n <= options.threads + 1 && options.bitwise; ++n)
+    if (n != options.threads) pools.push_back(std::make_unique<ThreadPool>(n));
+  ThreadPool& pool = *pools[0];
   GpuCeilings ceilings;
   if (options.gpu && options.perf) ceilings = measure_ceilings(*options.gpu, options.dtype, pool);
   std::vector<OpResult> results;
@@ -138,23 +156,32 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
                         : op_case.kind == CaseKind::odd ? options.odd
                                                         : options.real;
     if (!wanted || !matches(0, op_case.op) || !matches(1, op_case.name)) continue;
+    if (options.started) options.started(op_case);
+    if (options.perf && op_case.flops > options.max_perf_flops) continue;
     if (options.gpu) {
       if (op_case.gpu) run_case_on_gpu(options, op_case, parts[2], pool, ceilings, results);
       continue;
     }
     Bench bench(op_case, options.seed);
     std::vector<char> definition, working;
-    if (options.ref) {
+    const bool definable = op_case.flops <= options.max_definition_flops;
+    if (options.ref && definable) {
       definition = bench.run("ref", pool);
       if (bench.op().has_working) working = bench.run("working", pool);
     }
     for (const std::string& impl : bench.op().impls) {
       if (!matches(2, impl)) continue;
+      Arena nothing;
+      const std::string why_not = bench.op().why_not(impl, Stream{&nothing, &pool});
+      if (options.picked_only && (!why_not.empty() || (options.definitions && impl != "ref"))) continue;
       const auto add = [&](const char* mode, auto&& body) {
         OpResult result{
             .op = op_case.op, .case_name = op_case.name, .impl = impl, .mode = mode, .seed = options.seed};
-        Arena arena;
-        const std::string reason = bench.op().why_not(impl, Stream{&arena, &pool});
+        result.bytes = op_case.bytes, result.flops = op_case.flops, result.kind = op_case.kind;
+        result.compute = bench.op().compute;
+        std::string reason = why_not;
+        if (reason.empty() && !definable && (impl == "ref" || std::string_view(mode) == "ref"))
+          reason = fmt::format("{:.1f} GFLOP are too much for the definition", op_case.flops * 1e-9);
         if (!reason.empty()) {
           result.skipped = true, result.detail = reason;
         } else {
@@ -168,8 +195,7 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
       };
       if (options.ref && impl != "ref")
         add("ref", [&](OpResult& r) { compare_with_definition(bench, definition, working, impl, pool, r); });
-      if (options.bitwise)
-        add("bitwise", [&](OpResult& r) { compare_runs(bench, impl, pool, one, more, r); });
+      if (options.bitwise) add("bitwise", [&](OpResult& r) { compare_runs(bench, impl, pools, r); });
       if (options.canary)
         add("canary", [&](OpResult& r) {
           bench.run(impl, pool);
@@ -178,10 +204,11 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
         });
       if (options.perf)
         add("perf", [&](OpResult& r) { time_runs(bench, op_case, impl, pool, options.perf_seconds, r); });
+      if (options.picked_only) break;
     }
   }
   require(!results.empty() || options.filter.empty(),
-          "op runner: no case matches '{}'; expected op:case:implementation", options.filter);
+          "--op: no case matches '{}'; expected op:case:implementation", options.filter);
   return results;
 }
 

@@ -4,10 +4,10 @@
 //   same with
 //            float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS. Outputs start
 //            as NaN.
-//   bitwise  two runs, and 1 against several threads, give equal bytes
-//   canary   bytes round and between outputs and all inputs are unchanged
-//   perf     median µs, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as repetition
-//   makes them
+//   bitwise  two runs, and any number of threads from 1 to one more than asked for, give equal bytes
+//   canary   outputs start poisoned; bytes round and between them and all inputs are unchanged
+//   perf     median µs and spread, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as
+//   repetition makes them
 //
 // On a GPU (options.gpu) the same cases are made there with activations of `dtype`, values rounded to it
 // first: R is the definition on the CPU, L is R rounded as each output is stored. Further modes there:
@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@
 namespace tachy {
 
 struct OpRunnerOptions {
-  std::string
-      filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes, "" matches all
+  std::string filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes (an op's
+                       // whole name: only that op), "" matches all
   bool ref = true, bitwise = true, canary = true, perf = false;
   bool tiny = true, odd = true, real = false;
   uint64_t seed = 1;
@@ -36,7 +37,12 @@ struct OpRunnerOptions {
   double perf_seconds = 0.3;  // timing budget a case and implementation
   cuda::Gpu* gpu = nullptr;   // run there, with activations of `dtype`
   DType dtype = DType::f32;
-  bool capture = true;  // on a GPU
+  bool capture = true;                 // on a GPU
+  bool picked_only = false;            // only the implementation that a model would get
+  bool definitions = false;            // a model at level none
+  double max_perf_flops = 1e15;        // perf leaves larger cases out
+  double max_definition_flops = 1e15;  // plain loops are slow: larger cases skip what needs the definition
+  std::function<void(const ops::OpCase&)> started;  // told of each case, for progress
 };
 
 struct OpResult {
@@ -48,6 +54,11 @@ struct OpResult {
   double median_us = 0, gb_per_s = 0, gflops = 0;  // perf
   double roofline =
       0;  // perf on a GPU: share of the better of the copy's bytes and the matmul's flops a second
+  double spread = 0;  // perf: half the middle half of the times, of the median
+  int repeats = 0;
+  double bytes = 0, flops = 0;  // of the case
+  Compute compute = Compute::f32;
+  ops::CaseKind kind = ops::CaseKind::tiny;
   bool on_gpu = false;  // with activations of `dtype`
   DType dtype = DType::f32;
   std::string id() const { return op + ":" + case_name + ":" + impl; }

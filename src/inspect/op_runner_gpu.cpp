@@ -87,7 +87,12 @@ class GpuBench {
       : gpu_(*options.gpu),
         pool_(pool),
         memory_(seed, op_case.kind,
-                {.dtype = options.dtype, .gpu = &gpu_, .device = &gpu_, .pool = &pool, .tiled = tiled(options), .blank = blank}),
+                {.dtype = options.dtype,
+                 .gpu = &gpu_,
+                 .device = &gpu_,
+                 .pool = &pool,
+                 .tiled = tiled(options),
+                 .blank = blank}),
         op_(op_case.make(memory_)),
         dtype_(options.dtype) {
     memory_.finish();

@@ -120,8 +120,12 @@ class StageIo {
 void run_planned(const StageRequest& request, const std::function<void(Stream&, bool)>& body) {
   ThreadPool pool(request.threads > 0 ? request.threads : available_processors());
   Arena measure;
-  Stream stream{
-      .arena = &measure, .pool = &pool, .cancel = request.cancel, .compute = parse_compute(request.dtype)};
+  const Level& level = find_level(request.level);
+  Stream stream{.arena = &measure,
+                .pool = &pool,
+                .cancel = request.cancel,
+                .compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype),
+                .definitions = level.mode.reference};
   body(stream, true);
   Arena arena(std::max<size_t>(measure.peak(), 1));
   stream.arena = &arena;

@@ -39,8 +39,9 @@ struct StageRequest {
   std::filesystem::path image;  // fit-image
   std::string image_fit = "stretch";
   std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
-  std::string dtype = "f32";            // what products multiply in
+  std::string dtype;                    // what products multiply in, f32 or bf16; "": as the level says
   bool pack_weights = true;
+  std::string level = "safe";  // none, safe, aggressive, extreme (tensor/compute.h)
   int threads = 0;
   const std::atomic<bool>* cancel = nullptr;
 };

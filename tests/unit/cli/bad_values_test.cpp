@@ -24,6 +24,7 @@ struct BadValue {
 const std::string kNotUtf8 = "a\xff";
 
 const std::string kPicture = golden("image_pipeline/first.png");
+const std::string kLatents = golden("validate/vae-decode.safetensors");
 
 // `generate` is run with a prompt and the tiny model, the stages with what they need (see arguments()).
 const std::vector<BadValue> kBadValues = {
@@ -56,6 +57,10 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--state-every", "-1", 2, {"0 or more seconds"}},
     {"generate", "--save-latents", "nowhere/l.safetensors", 6, {"no folder"}},
     {"generate", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"generate", "--dtype", "f16", 2, {"f32", "bf16"}},
+    {"generate", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
+    {"generate", "--step-cache", "7", 2, {"0 (off) to 1"}},
+    {"generate", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"generate", "--weights", "mmap", 2, {"auto", "packed", "mapped", "read"}},
     {"generate", "--preview", "nowhere/p.png", 6, {"no folder"}},
     {"generate", "--from", "gone.json", 3, {"cannot read"}},
@@ -87,6 +92,40 @@ const std::vector<BadValue> kBadValues = {
     {"stage", "--sinusoid", "cosine", 2, {"diffusers", "original"}, {"transformer"}},
     {"stage", "--weights", "mmap", 2, {"packed", "mapped"}, {"vae-decode"}},
     {"stage", "--threads", "-1", 2, {"0", "1024"}, {"vae-decode"}},
+    {"stage", "--dtype", "f16", 2, {"f32", "bf16"}, {"vae-decode", "--in", kLatents}},
+    {"stage",
+     "--level",
+     "warp",
+     2,
+     {"none", "safe", "aggressive", "extreme"},
+     {"vae-decode", "--in", kLatents}},
+    {"validate", "--golden", "gone", 3, {"golden.json"}},
+    {"validate", "--op", "frobnicate", 2, {"op:case:implementation"}},
+    {"validate", "--mode", "guess", 2, {"ref", "bitwise", "canary"}},
+    {"validate", "--cases", "huge", 2, {"tiny", "odd", "real"}},
+    {"validate", "--max-gflop", "-1", 2, {"0"}},
+    {"validate", "--seed", "-1", 2, {"0 to 18446744073709551615"}},
+    {"validate", "--model", "no/such/model", 3, {"no such folder"}},
+    {"validate", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
+    {"validate", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"bench", "--output", "nowhere/b.json", 6, {"no folder"}},
+    {"bench", "--compare", "gone.json", 3, {"cannot read"}},
+    {"bench", "--model", "no/such/model", 3, {"no such folder"}},
+    {"bench", "--op", "frobnicate", 2, {"op:case:implementation"}},
+    {"bench", "--cases", "huge", 2, {"tiny", "odd", "real"}},
+    {"bench", "--seconds", "0", 2, {"above 0 to 60"}},
+    {"bench", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
+    {"bench", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"compare", "before", "gone.json", 3, {"cannot read"}, {"gone.json"}},
+    {"compare", "after", "gone.json", 3, {"cannot read"}, {"gone.json"}},
+    {"all", "--golden", "gone", 3, {"golden.json"}},
+    {"all", "--output", "nowhere/b.json", 6, {"no folder"}},
+    {"all", "--compare", "gone.json", 3, {"cannot read"}},
+    {"all", "--model", "no/such/model", 3, {"no such folder"}},
+    {"all", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
+    {"all", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"doctor", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
+    {"doctor", "--threads", "5000", 2, {"0 (all) to 1024"}},
 };
 
 // "command --option" → why no value of it can be wrong.
@@ -146,7 +185,7 @@ class BadValues : public CliTest {
       needs("--output", "a.mp4");
     }
     if (bad.command == "stage") needs("--out", "out.safetensors");
-    needs("--model", model_path());
+    if (bad.command != "compare" && bad.command != "doctor") needs("--model", model_path());
     if (bad.option.starts_with("--"))
       args.push_back(bad.option + "=" + bad.value);
     else

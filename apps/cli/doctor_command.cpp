@@ -1,0 +1,83 @@
+// `tachyscope doctor`: what this machine has, what each op will use and why, and whether it works here.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/exit_code.h"
+#include "api/gauges.h"
+#include "api/tachyscope.h"
+#include "base/env.h"
+#include "commands.h"
+
+namespace tachy::cli {
+namespace {
+
+void print_machine(const cpu::Machine& m) {
+  fmt::print("CPU        {}\n", m.cpu);
+  fmt::print("           {} of {} processors usable; vector code: {}\n", m.usable, m.processors,
+             m.simd_target);
+  fmt::print("           {}\n", fmt::join(m.isa, " "));
+  std::string caches;
+  for (const auto& [name, size] : m.caches)
+    caches += fmt::format("{}{} {}", caches.empty() ? "" : ", ", name, size);
+  fmt::print("caches     {}\n", caches.empty() ? "not stated" : caches);
+  fmt::print("memory     {}, {} available{}\n", human_bytes(m.memory_bytes), human_bytes(m.available_bytes),
+             m.memory_limit_bytes ? ", container limit " + human_bytes(m.memory_limit_bytes) : "");
+}
+
+void print_text(const DoctorReport& report) {
+  print_machine(report.machine);
+  std::string libraries;
+  for (const auto& [name, v] : report.libraries)
+    libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, v);
+  fmt::print("libraries  {}\n\n", libraries);
+  fmt::print("  {:<12}{:<80}{}\n", "level", "what it turns on", "on this machine");
+  for (const LevelState& l : report.levels)
+    fmt::print("{} {:<12}{:<80}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
+  fmt::print("  single switches of generate: --dtype, --step-cache; TACHY_FORCE=op:implementation\n\n");
+  fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15}  {}\n", "op", "uses", "cases", "works", "error of bound", "why");
+  for (const OpHealth& h : report.ops) {
+    fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15.2f}  {}\n", h.op, h.pick, h.cases, h.ok ? "yes" : "NO", h.worst,
+               h.why);
+    for (const auto& e : h.exceptions)
+      fmt::print("{:<29}{} in {} of {} cases, not {}\n", "", e.pick, e.cases, h.cases, e.reason);
+    if (!h.ok) fmt::print("{:<29}{}\n", "", h.failure);
+  }
+  fmt::print("self-test of {} ops: {} ({})\n", report.ops.size(), report.ok() ? "all work" : "SOME FAIL",
+             human_seconds(report.self_test_seconds));
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& app) {
+  struct Options {
+    std::string level = "safe";
+    int threads = 0;
+    bool json = false;
+  };
+  auto* sub =
+      app.add_subcommand("doctor", "what this machine has, what each op uses and why, and a self-test");
+  auto o = std::make_shared<Options>();
+  sub->add_option("--level", o->level, "what would be used at level none, safe, aggressive or extreme");
+  sub->add_option("-t,--threads", o->threads, "threads (default: all this process may use)");
+  sub->add_flag("--json", o->json, "print JSON");
+  sub->footer(
+      "The self-test runs every implementation on small inputs against its definition; `tachyscope validate` "
+      "does\n"
+      "far more. Exit code 10 when an op fails.");
+  return [o] {
+    const DoctorReport report = run_doctor(o->level, o->threads);
+    if (o->json) {
+      auto j = to_json(report);
+      j["tachyscope"] = version();
+      fmt::print("{}\n", j.dump(2));
+    } else {
+      fmt::print("tachyscope {}\n", version());
+      print_text(report);
+    }
+    return report.ok() ? 0 : kExitMiss;
+  };
+}
+
+}  // namespace tachy::cli

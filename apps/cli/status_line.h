@@ -1,0 +1,26 @@
+// What a long command is doing now: one line on a terminal that the next overwrites, nothing elsewhere. And
+// the file it writes at its end.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tachy::cli {
+
+class StatusLine {
+ public:
+  explicit StatusLine(bool wanted);
+  ~StatusLine() { clear(); }
+  void show(const std::string& text);
+  void clear();
+
+ private:
+  bool active_, shown_ = false;
+};
+
+// Throws io when a file could not be written there: hours of work must not end in that. "" is fine.
+void check_writable(const char* option, const std::filesystem::path& path);
+// Writes a finished file or none.
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace tachy::cli

@@ -1,0 +1,136 @@
+// `tachyscope validate`: is this build right on this machine? And `all`, which benchmarks too.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/exit_code.h"
+#include "base/env.h"
+#include "commands.h"
+#include "gauge_options.h"
+#include "status_line.h"
+
+namespace tachy::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Checks:\n"
+    "  op       every implementation against the op's definition (column max: worst error over its bound);\n"
+    "           bitwise: the same bytes in two runs and for any number of threads; canary: nothing else is "
+    "written\n"
+    "  stage    every stage of a model against golden values of the PyTorch reference, error "
+    "max|y-R|/max|R|,\n"
+    "           bound: three times the reference's own error in the same precision, at least 5e-6 (VAE "
+    "1e-5)\n"
+    "  frame    a whole generation, frame by frame: largest and mean difference in levels of 255, PSNR in "
+    "dB\n"
+    "Exit code 10 when a check misses its bound.\n"
+    "Examples:\n"
+    "  tachyscope validate                                    (all ops, the models that ship)\n"
+    "  tachyscope validate --ops-only --op attention --cases tiny,odd,real\n"
+    "  tachyscope validate --models-only --golden FOLDER      (made by tools/golden/make_validation.py)\n"
+    "  tachyscope validate --level aggressive --json";
+
+std::string result_of(const Check& c) { return c.skipped ? "skipped" : c.ok ? "ok" : "FAILED"; }
+
+void print_line(const Check& c) {
+  if (c.skipped) {
+    fmt::print("{:<8}{:<8}{}: {}\n", result_of(c), c.kind, c.name, c.detail);
+  } else if (c.kind == "frame") {
+    fmt::print("{:<8}{:<8}{:<44}{:>10}{:>10.4f}  {:>9}  {}\n", result_of(c), c.kind, c.name, c.max, c.mean,
+               c.psnr >= 999 ? "equal" : fmt::format("{:.1f} dB", c.psnr), c.detail);
+  } else if (c.kind == "op") {
+    fmt::print("{:<8}{:<8}{:<44}{:>10.2f}{:>10}  {:>9.0f}  {}\n", result_of(c), c.kind, c.name, c.max, "",
+               c.bound, c.detail);
+  } else if (c.kind == "weights") {
+    fmt::print("{:<8}{:<8}{:<44}{:>31}  {}\n", result_of(c), c.kind, c.name, "", c.detail);
+  } else {
+    fmt::print("{:<8}{:<8}{:<44}{:>10.1e}{:>10.1e}  {:>9.1e}  {}\n", result_of(c), c.kind, c.name, c.max,
+               c.mean, c.bound, c.detail);
+  }
+  for (const std::string& failure : c.failures) fmt::print("        {}\n", failure);
+}
+
+}  // namespace
+
+void ValidateCommand::add_options(CLI::App& app, bool short_list) {
+  app.add_option("--golden", options.golden,
+                 "golden folder (again for more; default: those of the models that ship)")
+      ->allow_extra_args(false);
+  if (short_list) return;
+  app.add_option("--op", options.filter,
+                 "only these: op, op:case or op:case:implementation; parts may be cut short");
+  app.add_option("--mode", modes, "of the ops' checks: some of ref,bitwise,canary");
+  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real");
+  app.add_option("--max-gflop", options.max_definition_gflop,
+                 "real cases beyond this skip the comparison with the (slow) definition")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--seed", options.seed, "of the ops' random inputs");
+  app.add_option("-m,--model", options.model,
+                 "model folder in place of the one that the golden folder names");
+  app.add_option("--level", options.level, "none, safe, aggressive or extreme");
+  app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
+  app.add_flag("--ops-only", ops_only, "no models");
+  app.add_flag("--models-only", models_only, "no ops");
+  app.add_flag("--json", json, "print JSON");
+}
+
+void ValidateCommand::prepare() {
+  require(!(ops_only && models_only), "--ops-only and --models-only exclude each other");
+  options.ops = !models_only, options.models = !ops_only;
+  options.modes = split(modes, ','), options.cases = split(cases, ',');
+  check_validate(options);
+}
+
+int ValidateCommand::run() {
+  options.cancel = &g_cancel;
+  StatusLine status(!json);
+  options.progress = [&](const std::string& text) { status.show(text); };
+  const std::vector<Check> checks = run_validate(options);
+  status.clear();
+  int failed = 0;
+  for (const Check& c : checks) failed += !c.ok;
+  if (json) {
+    fmt::print("{}\n", to_json(checks).dump(2));
+  } else {
+    fmt::print("{:<8}{:<8}{:<44}{:>10}{:>10}  {:>9}\n", "result", "kind", "what", "max", "mean", "bound/dB");
+    for (const Check& c : checks) print_line(c);
+    fmt::print("{} checks, {} failed\n", checks.size(), failed);
+  }
+  return failed ? kExitMiss : 0;
+}
+
+Command add_validate(CLI::App& app) {
+  auto* sub =
+      app.add_subcommand("validate", "check ops, models and a whole generation against the reference");
+  auto command = std::make_shared<ValidateCommand>();
+  command->add_options(*sub, false);
+  sub->footer(kFooter);
+  return [command] {
+    command->prepare();
+    return command->run();
+  };
+}
+
+Command add_all(CLI::App& app) {
+  auto* sub = app.add_subcommand("all", "validate, then bench (and compare, with --compare)");
+  auto first = std::make_shared<ValidateCommand>();
+  auto second = std::make_shared<BenchCommand>();
+  auto level = std::make_shared<std::string>("safe");
+  auto threads = std::make_shared<int>(0);
+  first->add_options(*sub, true);
+  second->add_options(*sub, true);
+  sub->add_option("--level", *level, "none, safe, aggressive or extreme");
+  sub->add_option("-t,--threads", *threads, "threads (default: all this process may use)");
+  sub->footer(
+      "Exit code 10 when a check misses its bound, or, with --strict, a line is slower than the baseline.");
+  return [first, second, level, threads] {
+    first->options.level = second->options.level = *level;
+    first->options.threads = second->options.threads = *threads;
+    first->prepare(), second->prepare();
+    const int validated = first->run(), benched = second->run();
+    return validated ? validated : benched;
+  };
+}
+
+}  // namespace tachy::cli

@@ -1,0 +1,186 @@
+#include "inspect/doctor.h"
+
+#include <fmt/core.h>
+#include <spdlog/version.h>
+#include <utf8proc.h>
+
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+}
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "inspect/op_runner.h"
+#include "ops/features.h"
+#include "pipelines/stages.h"
+
+namespace tachy {
+namespace {
+
+using nlohmann::json;
+using ops::CaseKind;
+
+std::string version_of(unsigned v) { return fmt::format("{}.{}.{}", v >> 16, v >> 8 & 0xff, v & 0xff); }
+
+// The first implementation of a case that can run at this level, and why those before it cannot.
+struct Pick {
+  std::string impl, reason;
+  size_t choices = 0;
+};
+Pick pick_of(const ops::BoundOp& op, const char* name, const Stream& stream) {
+  Pick out{.choices = op.impls.size()};
+  const auto forced = ops::forced_impl(name);
+  for (const std::string& impl : op.impls) {
+    std::string reason = op.why_not(impl, stream);
+    if (forced && *forced != impl) reason = "TACHY_FORCE names another";
+    if (!forced && stream.definitions && impl != "ref") reason = "level none takes definitions";
+    if (reason.empty()) {
+      out.impl = impl;
+      return out;
+    }
+    out.reason += fmt::format("{}{}: {}", out.reason.empty() ? "" : "; ", impl, reason);
+  }
+  out.impl = "none";
+  return out;
+}
+
+void find_picks(std::map<std::string, OpHealth>& health, const Mode& mode, ThreadPool& pool) {
+  std::map<std::string, std::map<std::pair<std::string, std::string>, int>> picks;
+  std::map<std::string, size_t> choices;
+  // Products have cases in float32 and in bf16: those of this level count.
+  struct Made {
+    std::string op;
+    Compute compute;
+    Pick pick;
+  };
+  std::vector<Made> made;
+  std::set<std::string> asked;  // ops with cases of this level's arithmetic
+  for (const ops::OpCase& c : all_op_cases()) {
+    if (c.kind == CaseKind::real) continue;  // their inputs take too long to make
+    ops::CaseMemory memory(1, c.kind);
+    const ops::BoundOp op = c.make(memory);
+    Arena arena;
+    Stream stream{.arena = &arena, .pool = &pool, .definitions = mode.reference};
+    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
+    if (op.compute == mode.compute) asked.insert(c.op);
+  }
+  for (const Made& m : made) {
+    if (m.compute != mode.compute && asked.contains(m.op)) continue;
+    ++picks[m.op][{m.pick.impl, m.pick.reason}];
+    choices[m.op] = std::max(choices[m.op], m.pick.choices);
+  }
+  for (const auto& [op, counts] : picks) {
+    OpHealth& h = health[op];
+    h.op = op;
+    std::map<std::string, int> by_impl;
+    for (const auto& [pick, count] : counts) h.cases += count, by_impl[pick.first] += count;
+    h.pick = std::max_element(by_impl.begin(), by_impl.end(), [](auto& a, auto& b) {
+               return a.second < b.second;
+             })->first;
+    // Why: the commonest reason of that pick; everything else is an exception.
+    const auto most = std::max_element(counts.begin(), counts.end(), [&](auto& a, auto& b) {
+      return (a.first.first == h.pick ? a.second : 0) < (b.first.first == h.pick ? b.second : 0);
+    });
+    h.why = !most->first.second.empty() ? "not " + most->first.second
+            : choices[op] == 1          ? "its only one"
+                                        : fmt::format("first choice of {}", choices[op]);
+    for (const auto& [pick, count] : counts)
+      if (pick != most->first) h.exceptions.push_back({pick.first, pick.second, count});
+  }
+}
+
+std::vector<LevelState> describe_levels(const std::string& active) {
+  const auto no_bf16 = ops::why_no_bf16();
+  std::vector<LevelState> out;
+  for (const Level& level : levels()) {
+    std::string here = "as named";
+    if (level.mode.compute == Compute::bf16 && no_bf16) here = "float32 in place of bf16: " + *no_bf16;
+    if (level.mode.step_cache > 0)
+      here += fmt::format("; step cache with threshold {}", level.mode.step_cache);
+    out.push_back({level.name, level.means, here, level.name == active});
+  }
+  return out;
+}
+
+}  // namespace
+
+bool DoctorReport::ok() const {
+  return std::all_of(ops.begin(), ops.end(), [](const OpHealth& h) { return h.ok; });
+}
+
+DoctorReport run_doctor(const std::string& level, int threads) {
+  require(threads >= 0 && threads <= 1024, "--threads: expected 0 (all) to 1024, got {}", threads);
+  const Mode mode = find_level(level).mode;
+  DoctorReport report{.machine = cpu::describe_machine(), .level = level, .levels = describe_levels(level)};
+  report.libraries = report.machine.libraries;
+  report.libraries.insert(
+      report.libraries.end(),
+      {{"libavcodec", version_of(avcodec_version())},
+       {"libavformat", version_of(avformat_version())},
+       {"utf8proc", utf8proc_version()},
+       {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+       {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
+       {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                     NLOHMANN_JSON_VERSION_PATCH)}});
+  std::map<std::string, OpHealth> health;
+  const int count = threads > 0 ? threads : report.machine.usable;
+  ThreadPool pool(count);
+  find_picks(health, mode, pool);
+
+  const double start = monotonic_seconds();
+  for (const OpResult& r : run_ops({.bitwise = false, .threads = count})) {
+    if (r.skipped) continue;
+    OpHealth& h = health[r.op];
+    if (r.bound > 0) h.worst = std::max(h.worst, r.error / r.bound);
+    if (r.ok || !h.ok) continue;
+    h.ok = false;
+    h.failure = fmt::format("{} {}: {}; {}", r.mode, r.id(), r.detail, r.repeat());
+  }
+  report.self_test_seconds = monotonic_seconds() - start;
+  for (auto& [op, h] : health) report.ops.push_back(std::move(h));
+  return report;
+}
+
+json to_json(const DoctorReport& report) {
+  const cpu::Machine& m = report.machine;
+  json caches = json::object(), libraries = json::object(), list = json::array(), levels = json::array();
+  for (const auto& [name, size] : m.caches) caches[name] = size;
+  for (const auto& [name, version] : report.libraries) libraries[name] = version;
+  for (const OpHealth& h : report.ops) {
+    json exceptions = json::array();
+    for (const auto& e : h.exceptions)
+      exceptions.push_back({{"implementation", e.pick}, {"cases", e.cases}, {"reason", e.reason}});
+    list.push_back({{"op", h.op},
+                    {"implementation", h.pick},
+                    {"why", h.why},
+                    {"cases", h.cases},
+                    {"exceptions", exceptions},
+                    {"self_test", h.ok ? "ok" : "failed"},
+                    {"worst_error_of_bound", h.worst},
+                    {"failure", h.failure}});
+  }
+  for (const LevelState& l : report.levels)
+    levels.push_back({{"level", l.name}, {"means", l.means}, {"here", l.here}, {"active", l.active}});
+  return {{"machine",
+           {{"cpu", m.cpu},
+            {"isa", m.isa},
+            {"simd", m.simd_target},
+            {"caches", caches},
+            {"processors", m.processors},
+            {"usable_processors", m.usable},
+            {"memory_bytes", m.memory_bytes},
+            {"available_bytes", m.available_bytes},
+            {"memory_limit_bytes", m.memory_limit_bytes}}},
+          {"libraries", libraries},
+          {"level", report.level},
+          {"levels", levels},
+          {"ops", list},
+          {"self_test_seconds", report.self_test_seconds},
+          {"ok", report.ok()}};
+}
+
+}  // namespace tachy

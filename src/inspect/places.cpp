@@ -1,0 +1,20 @@
+#include "inspect/places.h"
+
+#include "base/env.h"
+
+namespace tachy {
+
+std::vector<std::filesystem::path> model_places() {
+  std::vector<std::filesystem::path> places;
+  if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty()) places.emplace_back(dir);
+  std::error_code ec;
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe", ec);
+  if (ec) return places;
+  const auto folder = executable.parent_path();
+  places.push_back(folder / "../models");                   // a build folder inside the source tree
+  places.push_back(folder / "../share/tachyscope/models");  // installed
+  places.push_back(folder / "models");                      // a relocatable package
+  return places;
+}
+
+}  // namespace tachy

@@ -1,0 +1,35 @@
+// What a profile says: each module's time as a tree, the sum by kind of work, and the Chrome trace of it all
+// (open it in chrome://tracing or ui.perfetto.dev).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/profiler.h"
+
+namespace tachy {
+
+struct ProfileRow {
+  std::string path;  // "denoise/step/transformer/block/feed-forward/up + gelu"
+  ProfileKind kind;
+  int64_t count = 0;
+  double total_us = 0, self_us = 0;  // self: not covered by ranges inside
+  double mean_us = 0, median_us = 0, p95_us = 0;
+  double share = 0;  // of the whole profile's time
+  int depth() const;
+  std::string name() const;
+};
+
+struct ProfileReport {
+  double wall_us = 0;            // first begin to last end
+  std::vector<ProfileRow> rows;  // parents before children, in order of first appearance
+  std::vector<std::pair<ProfileKind, double>> by_kind;  // self time, largest first
+};
+
+ProfileReport summarise(const std::vector<ProfileEvent>& events);
+
+std::string profile_table(const ProfileReport& report);
+std::string profile_json(const ProfileReport& report);
+std::string chrome_trace(const std::vector<ProfileEvent>& events);
+
+}  // namespace tachy

@@ -1,0 +1,141 @@
+#include "inspect/validate.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/thread_pool.h"
+#include "inspect/golden_set.h"
+#include "inspect/op_runner.h"
+#include "inspect/places.h"
+#include "pipelines/model_bundle.h"
+
+namespace tachy {
+namespace {
+
+using nlohmann::json;
+
+bool holds(const std::vector<std::string>& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+void expect_names(const char* option, const std::vector<std::string>& given,
+                  std::initializer_list<std::string_view> known) {
+  for (const std::string& name : given)
+    require(std::find(known.begin(), known.end(), name) != known.end(), "{}: expected some of {}, got '{}'",
+            option, fmt::join(known, ", "), name);
+}
+
+// One line an op: the worst of its cases.
+void validate_ops(const ValidateOptions& options, std::vector<Check>& checks) {
+  OpRunnerOptions run{.filter = options.filter,
+                      .ref = holds(options.modes, "ref"),
+                      .bitwise = holds(options.modes, "bitwise"),
+                      .canary = holds(options.modes, "canary"),
+                      .tiny = holds(options.cases, "tiny"),
+                      .odd = holds(options.cases, "odd"),
+                      .real = holds(options.cases, "real"),
+                      .seed = options.seed,
+                      .threads = options.threads > 0 ? options.threads : available_processors(),
+                      .max_definition_flops = options.max_definition_gflop * 1e9};
+  run.started = [&](const ops::OpCase& c) {
+    if (options.progress) options.progress(c.op + " " + c.name);
+    if (options.cancel && options.cancel->load()) fail(ErrorCode::cancelled, "cancelled");
+  };
+  struct Counts {
+    int checked = 0, skipped = 0;
+    std::map<std::string, int> reasons;
+  };
+  std::map<std::string, Check> by_op;
+  std::map<std::string, Counts> counts;
+  for (const OpResult& r : run_ops(run)) {
+    Check& check = by_op[r.op];
+    check.kind = "op", check.name = r.op, check.bound = 1;
+    Counts& count = counts[r.op];
+    if (r.skipped) {
+      ++count.skipped, ++count.reasons[r.detail];
+      continue;
+    }
+    ++count.checked;
+    if (r.bound > 0) check.max = std::max(check.max, r.error / r.bound);
+    if (r.ok) continue;
+    check.ok = false;
+    check.failures.push_back(
+        fmt::format("{} {}: {}; repeat with --op {} --seed {}", r.mode, r.id(), r.detail, r.id(), r.seed));
+  }
+  for (auto& [op, check] : by_op) {
+    const Counts& count = counts[op];
+    check.skipped = count.checked == 0;
+    check.detail = fmt::format("{} checks", count.checked);
+    if (!check.failures.empty()) check.detail += fmt::format(", {} failed", check.failures.size());
+    if (count.skipped > 0) {
+      const auto most = std::max_element(count.reasons.begin(), count.reasons.end(),
+                                         [](auto& a, auto& b) { return a.second < b.second; });
+      check.detail += fmt::format(", {} skipped ({}{})", count.skipped, most->first,
+                                  count.reasons.size() > 1 ? ", …" : "");
+    }
+    checks.push_back(std::move(check));
+  }
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> shipped_golden() {
+  std::vector<std::filesystem::path> found;
+  std::error_code ec;
+  for (const auto& place : model_places()) {
+    if (!std::filesystem::is_directory(place, ec)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(place, ec))
+      if (const auto folder = entry.path() / "golden"; std::filesystem::exists(folder / "golden.json", ec))
+        found.push_back(std::filesystem::weakly_canonical(folder, ec));
+    if (!found.empty()) break;  // the first place that has models is the one that is used
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void check_validate(const ValidateOptions& options) {
+  require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
+          options.threads);
+  expect_names("--mode", options.modes, {"ref", "bitwise", "canary"});
+  expect_names("--cases", options.cases, {"tiny", "odd", "real"});
+  find_level(options.level);
+  for (const auto& folder : options.golden)
+    check(std::filesystem::exists(folder / "golden.json"), ErrorCode::not_found,
+          "--golden: {} has no golden.json (tools/golden/make_validation.py makes such a folder)",
+          folder.string());
+  if (!options.model.empty()) naming("--model", [&] { ModelBundle::open(options.model); });
+}
+
+std::vector<Check> run_validate(const ValidateOptions& options) {
+  check_validate(options);
+  std::vector<Check> checks;
+  if (options.ops) validate_ops(options, checks);
+  if (!options.models) return checks;
+  const auto folders = options.golden.empty() ? shipped_golden() : options.golden;
+  for (const auto& folder : folders) validate_golden(folder, options, checks);
+  if (folders.empty())
+    checks.push_back({.kind = "stage",
+                      .name = "models",
+                      .skipped = true,
+                      .detail = "no model that ships has golden files here; give --golden FOLDER"});
+  return checks;
+}
+
+json to_json(const std::vector<Check>& checks) {
+  json list = json::array();
+  int failed = 0, skipped = 0;
+  for (const Check& c : checks) {
+    failed += !c.ok, skipped += c.skipped;
+    json line = {
+        {"kind", c.kind}, {"name", c.name},   {"result", c.skipped ? "skipped" : c.ok ? "ok" : "failed"},
+        {"max", c.max},   {"bound", c.bound}, {"detail", c.detail}};
+    if (c.kind != "op") line["mean"] = c.mean;
+    if (c.psnr >= 0) line["psnr"] = c.psnr;
+    if (!c.failures.empty()) line["failures"] = c.failures;
+    list.push_back(std::move(line));
+  }
+  return {{"checks", list}, {"failed", failed}, {"skipped", skipped}, {"ok", failed == 0}};
+}
+
+}  // namespace tachy

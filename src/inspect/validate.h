@@ -1,0 +1,58 @@
+// Is this build right on this machine? Every op against its definition, every stage of every shipped model
+// against golden values of the PyTorch reference, and a whole generation frame by frame.
+//
+// A golden folder (tools/golden/make_validation.py) holds golden.json, one safetensors file a stage, the
+// final latents and the frames of a run. A stage passes when max and mean of |y−R|/max|R| (R in float64) are
+// at most three times the reference's own in the working precision (the largest of five draws), or
+// kLeastError and a tenth of it; a frame when it differs by at most one level more than the reference's own
+// float32 frames do, and its PSNR is at most 9.5 dB (three times) below theirs. With bf16 the reference's
+// bfloat16 errors are the measure, and only the PSNR binds. With the step cache, which the reference has not,
+// frames are held to kStepCachePsnr.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace tachy {
+
+// What any model may err by in float32, however small the reference's own error: as in tests/reference.
+inline constexpr double kLeastError = 5e-6, kLeastVaeError = 1e-5, kLeastRunError = 1e-5;
+inline constexpr double kStepCachePsnr = 20;  // dB
+
+struct ValidateOptions {
+  bool ops = true, models = true;
+  std::string filter;  // of the ops, as in OpRunnerOptions
+  std::vector<std::string> modes = {"ref", "bitwise", "canary"};
+  std::vector<std::string> cases = {"tiny", "odd"};  // and "real"
+  double max_definition_gflop = 2;                   // real cases beyond it skip what needs the definition
+  std::vector<std::filesystem::path> golden;         // folders; empty: those of the shipped models
+  std::filesystem::path model;                       // in place of the one that golden.json names
+  std::string level = "safe";
+  int threads = 0;
+  uint64_t seed = 1;
+  std::function<void(const std::string&)> progress;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct Check {
+  std::string kind;  // "op", "weights", "stage", "latents", "frame"
+  std::string name;  // "gemm", "sprites: transformer: sample", "sprites: frame 3"
+  bool ok = true;
+  bool skipped = false;
+  double max = 0, mean = 0;  // stages: of max|R|; frames: levels of 255; ops: the worst error over its bound
+  double bound = 0;          // of max
+  double psnr = -1;          // frames, dB; 999: equal
+  std::string detail;
+  std::vector<std::string> failures;  // ops: one line each, with what repeats it
+};
+
+std::vector<std::filesystem::path> shipped_golden();  // golden folders of the models that ship
+void check_validate(const ValidateOptions& options);  // throws when they cannot work, in no time
+std::vector<Check> run_validate(const ValidateOptions& options);
+nlohmann::json to_json(const std::vector<Check>& checks);
+
+}  // namespace tachy

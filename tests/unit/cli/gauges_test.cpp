@@ -1,0 +1,154 @@
+// validate, bench, compare, all, doctor and --profile as a user meets them: tables, JSON, exit codes.
+#include <nlohmann/json.hpp>
+
+#include "binary.h"
+
+namespace tachy::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Gauges : public CliTest {};
+
+TEST_F(Gauges, HelpTeaches) {
+  for (const char* command : {"validate", "bench", "compare", "all", "doctor"}) {
+    const Done done = run({command, "--help"});
+    EXPECT_EQ(done.code, 0) << command;
+    EXPECT_THAT(done.out, HasSubstr("Usage")) << command;
+  }
+  EXPECT_THAT(run({"validate", "--help"}).out, AllOf(HasSubstr("Exit code 10"), HasSubstr("Examples")));
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("10 a check missed"));
+}
+
+TEST_F(Gauges, ValidateOps) {
+  const Done table = run({"validate", "--ops-only", "--op", "rope", "-t", "2"});
+  EXPECT_EQ(table.code, 0) << table.out << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("rope"), HasSubstr("0 failed")));
+  const Done done =
+      run({"validate", "--ops-only", "--op", "gemm", "--mode", "ref", "--cases", "tiny", "--json"});
+  EXPECT_EQ(done.code, 0);
+  const json j = json::parse(done.out);
+  EXPECT_EQ(j["failed"], 0);
+  EXPECT_EQ(j["checks"][0]["name"], "gemm");
+  EXPECT_LE(j["checks"][0]["max"].get<double>(), 1);
+}
+
+TEST_F(Gauges, ValidateModelAndMiss) {
+  const std::string golden_folder = golden("validate");
+  const Done good = run({"validate", "--models-only", "--golden", golden_folder, "-t", "2"});
+  EXPECT_EQ(good.code, 0) << good.out << good.err;
+  EXPECT_THAT(good.out, AllOf(HasSubstr("frame 4"), HasSubstr("dB"), HasSubstr("transformer")));
+  fs::copy(golden_folder, path("golden"), fs::copy_options::recursive);
+  json changed = json::parse(read_text(path("golden/golden.json")));
+  changed["generation"]["run"]["seed"] = 1;
+  write("golden/golden.json", changed.dump());
+  const Done miss = run({"validate", "--models-only", "--golden", "golden", "-m", model_path(), "--json"});
+  EXPECT_EQ(miss.code, 10) << miss.out << miss.err;
+  const json j = json::parse(miss.out);
+  EXPECT_FALSE(j["ok"].get<bool>());
+  EXPECT_EQ(j["failed"], 6);
+}
+
+TEST_F(Gauges, WrongValuesNameTheOption) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"validate", "--mode", "guess"}, "guess"},
+      {{"validate", "--cases", "huge"}, "huge"},
+      {{"validate", "--level", "warp"}, "--level"},
+      {{"validate", "--ops-only", "--models-only"}, "--models-only"},
+      {{"validate", "--ops-only", "--op", "frobnicate"}, "frobnicate"},
+      {{"bench", "--ops-only", "--seconds", "0"}, "--seconds"},
+      {{"bench", "--ops-only", "--threads", "5000"}, "--threads"},
+      {{"bench", "--ops-only", "--level", "warp"}, "--level"},
+      {{"bench", "--ops-only", "--cases", "huge"}, "--cases"},
+      {{"doctor", "--level", "warp"}, "--level"},
+      {{"doctor", "--threads", "-3"}, "--threads"},
+      {generate({"x", "--level", "warp"}), "--level"},
+      {generate({"x", "--step-cache", "7"}), "--step-cache"},
+      {generate({"x", "--level", "none", "--dtype", "bf16"}), "--dtype"}};
+  for (const auto& [args, says] : cases) {
+    const Done done = run(args);
+    EXPECT_EQ(done.code, 2) << testing::PrintToString(args) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(says)) << testing::PrintToString(args);
+  }
+  EXPECT_EQ(run({"validate", "--models-only", "--golden", "gone"}).code, 3);
+  EXPECT_EQ(run({"compare", "gone.json", "gone.json"}).code, 3);
+  write("bad.json", "[1, 2]");
+  EXPECT_EQ(run({"compare", "bad.json", "bad.json"}).code, 4);
+  EXPECT_EQ(run({"bench", "--ops-only", "--compare", "bad.json"}).code, 4)
+      << "refused before anything is timed";
+}
+
+TEST_F(Gauges, BenchAndCompare) {
+  const Done done =
+      run({"bench", "--op", "rope", "--ops-only", "--seconds", "0.02", "-t", "1", "-o", "a.json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("rope"), HasSubstr("roofline"), HasSubstr("GFLOP/s")));
+  json a = json::parse(read_text(path("a.json")));
+  ASSERT_FALSE(a["lines"].empty());
+  EXPECT_THAT(run({"compare", "a.json", "a.json"}).out,
+              testing::ContainsRegex("0 faster, [1-9] the same, 0 slower"));
+  a["lines"][0]["spread"] = 0.0;
+  write("a.json", a.dump());
+  a["lines"][0]["median_us"] = a["lines"][0]["median_us"].get<double>() * 2;
+  write("b.json", a.dump());
+  EXPECT_EQ(run({"compare", "a.json", "b.json"}).code, 0);
+  const Done slower = run({"compare", "a.json", "b.json", "--strict", "--json"});
+  EXPECT_EQ(slower.code, 10);
+  EXPECT_EQ(json::parse(slower.out)["lines"][0]["verdict"], "slower");
+  EXPECT_EQ(json::parse(run({"compare", "b.json", "a.json", "--json"}).out)["lines"][0]["verdict"], "faster");
+}
+
+TEST_F(Gauges, BenchTimesAModelsStep) {
+  const Done done = run({"bench", "--op", "model", "-m", model_path(), "-t", "1", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const json j = json::parse(done.out);
+  std::string ids;
+  for (const auto& line : j["lines"]) ids += line["id"].get<std::string>() + "\n";
+  EXPECT_THAT(ids,
+              AllOf(HasSubstr("model:step"), HasSubstr("model:decode"), HasSubstr("model:text encoder")));
+  EXPECT_GT(j["roofline"]["one_thread"]["f32_gflops"].get<double>(), 0);
+}
+
+TEST_F(Gauges, Doctor) {
+  const Done text = run({"doctor"});
+  EXPECT_EQ(text.code, 0) << text.out;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("CPU"), HasSubstr("oneDNN"), HasSubstr("extreme"), HasSubstr("gemm"),
+                              HasSubstr("all work")));
+  const json j = json::parse(run({"doctor", "--json", "--level", "none"}).out);
+  EXPECT_TRUE(j["ok"].get<bool>());
+  EXPECT_EQ(j["levels"].size(), 4u);
+  for (const auto& op : j["ops"]) EXPECT_EQ(op["implementation"], "ref");
+}
+
+TEST_F(Gauges, ProfileWritesATraceAndATable) {
+  const Done done = run(generate({"x", "--profile", "t.json", "-o", "p.gif"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("P95"), HasSubstr("self-attention"), HasSubstr("res block"),
+                              HasSubstr("by kind")));
+  const json trace = json::parse(read_text(path("t.json")));
+  EXPECT_GT(trace["traceEvents"].size(), 50u);
+  const Done plain = run(generate({"x", "-o", "q.gif"}));
+  EXPECT_EQ(read_text(path("p.gif")), read_text(path("q.gif"))) << "profiling changes nothing";
+  EXPECT_EQ(run(generate({"x", "-p", "y", "--profile", "t.json"})).code, 2);
+  EXPECT_EQ(run(generate({"x", "--profile", "/proc/t.json", "-o", "r.gif"})).code, 6);
+}
+
+TEST_F(Gauges, LevelsAreRecordedAndRepeated) {
+  ASSERT_EQ(run(generate({"x", "--level", "extreme", "--dtype", "f32", "--steps", "20", "-o", "a/"})).code,
+            0);
+  const json settings = json::parse(read_text(path("a/settings.json")));
+  EXPECT_EQ(settings["level"], "extreme");
+  EXPECT_EQ(settings["dtype"], "f32");
+  EXPECT_GT(settings["step_cache"].get<double>(), 0);
+  ASSERT_EQ(run({"generate", "--from", "a/settings.json", "-o", "b/", "-t", "1"}).code, 0);
+  EXPECT_EQ(json::parse(read_text(path("b/settings.json"))), settings);
+  ASSERT_EQ(run({"generate", "--from", "a/settings.json", "--level", "safe", "-o", "c/"}).code, 0);
+  EXPECT_EQ(json::parse(read_text(path("c/settings.json")))["step_cache"], 0.0)
+      << "a level given resets its parts";
+}
+
+}  // namespace
+}  // namespace tachy::test
