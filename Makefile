@@ -4,6 +4,7 @@
 #   make test                all tests
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make judge               the shipped model on the held-out captions, judged by a program
+#   make package             a .deb and a relocatable tar in out/ (tools/check_package tries them)
 #   make format, check-format, check-layers
 PROMPT ?= a red circle moves right over hills at day
 BUILD ?= build
@@ -11,7 +12,7 @@ JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files 'src/*.h' 'src/*.cpp' 'apps/*.h' 'apps/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.h' 'examples/*.cpp' 'examples/*.c')
 
-.PHONY: demo build test test-reference judge deps configure check-layers format check-format install clean
+.PHONY: package demo build test test-reference judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -49,6 +50,9 @@ format:
 
 check-format:
 	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
+
+package: build
+	@tools/package $(BUILD) out
 
 install: build
 	@cmake --install $(BUILD)

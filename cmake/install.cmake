@@ -1,5 +1,6 @@
-# Installs the binary, the shipped model, the headers of the public interface and the libraries behind it, with a
-# package config: find_package(tachyscope) gives tachyscope::tachyscope.
+# Installs the binary and the shipped models (component runtime: what packages hold), the headers of the public interface
+# and the libraries behind it (component development), with a package config: find_package(tachyscope) gives
+# tachyscope::tachyscope.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,9 +9,13 @@ set_target_properties(tachyscope_interface PROPERTIES EXPORT_NAME tachyscope)
 target_link_libraries(tachyscope_interface INTERFACE tachy_api)
 add_library(tachyscope::tachyscope ALIAS tachyscope_interface)
 
-install(TARGETS tachyscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# A relocatable package keeps its libraries there. DT_RPATH, not DT_RUNPATH: it counts for the libraries' libraries too.
+set_target_properties(tachyscope PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tachyscope")
+target_link_options(tachyscope PRIVATE -Wl,--disable-new-dtags)
+install(TARGETS tachyscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(TARGETS tachyscope_interface tachy_api tachy_inspect tachy_op_runner tachy_pipelines tachy_umt5 tachy_wan tachy_wan_vae
-  tachy_samplers tachy_nn tachy_weights tachy_text tachy_media tachy_ops tachy_cuda tachy_cpu tachy_tensor tachy_base
+  tachy_samplers tachy_runtime tachy_nn tachy_weights tachy_text tachy_media tachy_ops tachy_cuda tachy_cpu tachy_tensor tachy_base
   EXPORT tachyscope ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tachyscope)
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tachyscope)
 install(EXPORT tachyscope NAMESPACE tachyscope:: DESTINATION ${cmake_folder})
@@ -20,11 +25,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tachyscope-config-version
 install(FILES ${PROJECT_BINARY_DIR}/tachyscope-config.cmake ${PROJECT_BINARY_DIR}/tachyscope-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/dependencies.cmake DESTINATION ${cmake_folder})
 
-foreach(header base/error.h api/tachyscope.h api/tachyscope_c.h api/exit_code.h pipelines/request.h inspect/info.h inspect/stage.h)
+foreach(header base/error.h base/profiler.h api/tachyscope.h api/tachyscope_c.h api/exit_code.h pipelines/request.h inspect/info.h inspect/profile_report.h inspect/stage.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models/sprites/model_index.json)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models) # sprites-fast links to its neighbour
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime) # sprites-fast links to its neighbour
 endif()
