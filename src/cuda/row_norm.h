@@ -8,16 +8,17 @@ namespace tachy::cuda {
 
 // Rows a group of threads holds at once.
 template <int Chunks, bool Add>
-inline constexpr int kRowsAtOnce = Add || Chunks > 3 ? 1
-                                   : Chunks == 3     ? 4
-                                                     : 2;
+inline constexpr int kRowsAtOnce = Add           ? 1
+                                   : Chunks <= 3 ? 4
+                                   : Chunks <= 6 ? 2
+                                                 : 1;
 
 template <device::RowNorm kKind, bool Add, device::Act kAct, class X, class U, class Y>
 void launch_row_norm(const char* op, const device::RowNormParams<X, U, Y>& p, bool packs_fit,
                      const Stream& stream) {
   constexpr int kValues = device::kPack<X, Y>;
   if (p.rows == 0 || p.c == 0) return;
-  const RowPlan plan = packs_fit ? plan_row(p.c / kValues, p.rows, stream) : RowPlan{};
+  const RowPlan plan = packs_fit ? plan_row(p.c / kValues) : RowPlan{};
   if (!plan.chunks) {
     const LaunchShape shape{persistent_grid(stream, p.rows, 16), 256};
     return launch(op, device::row_norm_any_kernel<kKind, Add, kAct, X, U, Y>, shape, stream, p);

@@ -16,9 +16,8 @@ struct RowPlan {
 
 inline constexpr int kRowChunks[] = {1, 2, 3, 4, 5, 6, 8};
 
-// At most `most` packs a thread. With few rows more threads share each, down to one pack, until they fill the
-// GPU: what counts then is the latency of one row.
-inline RowPlan plan_row(int64_t packs, int64_t rows, const Stream& stream, int most = 8) {
+// At most `most` packs a thread.
+inline RowPlan plan_row(int64_t packs, int most = 8) {
   RowPlan best;
   double waste = 2;
   for (int width = 4; width <= 512; width *= 2) {
@@ -31,10 +30,6 @@ inline RowPlan plan_row(int64_t packs, int64_t rows, const Stream& stream, int m
       break;
     }
   }
-  const int64_t room = int64_t{stream.gpu->info().multiprocessors} * 1024;
-  while (best.chunks && best.chunks % 2 == 0 && best.width >= 32 && best.width < 512 &&
-         (rows * best.width * 2 <= room || best.chunks > 6))
-    best.width *= 2, best.chunks /= 2, best.threads = std::max(best.threads, best.width);
   return best;
 }
 

@@ -19,6 +19,7 @@ inline cudaStream_t stream_of(const Stream& stream) {
 struct LaunchShape {
   dim3 grid, block;
   size_t shared_bytes = 0;
+  unsigned cluster = 1;  // blocks of a cluster, along x
 };
 
 // Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. Kernels with more than 48 KiB
@@ -33,6 +34,10 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shap
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid, config.blockDim = shape.block, config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(stream);
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = shape.cluster, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  if (shape.cluster > 1) config.attrs = &cluster, config.numAttrs = 1;
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
 }
 

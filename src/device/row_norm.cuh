@@ -65,15 +65,6 @@ __global__ void __launch_bounds__(512) row_norm_kernel(const RowNormParams<X, U,
       }
     }
   }
-  if (!p.row)
-#pragma unroll
-    for (int j = 0; j < Chunks; ++j) {
-      const int at = j * width + lane;
-      if (at >= packs) continue;
-      if (p.weight) prefetch(p.weight + at * N);
-      if (p.bias) prefetch(p.bias + at * N);
-      if (p.scale) prefetch(p.scale + at * N), prefetch(p.shift + at * N);
-    }
   int64_t part[Rows];
 #pragma unroll
   for (int k = 0; k < Rows; ++k) {

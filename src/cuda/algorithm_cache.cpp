@@ -1,0 +1,93 @@
+// File: a first line "tachyscope algorithms 1", then one line a key: eight 16-digit hexadecimal words, their
+// sum as a ninth (so that a torn line is told from a whole one), the key.
+#include "cuda/algorithm_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+
+#include "base/env.h"
+
+namespace tachy::cuda {
+namespace {
+
+constexpr const char* kFirstLine = "tachyscope algorithms 1";
+constexpr size_t kWordDigits = 16, kMostLines = 10000;
+
+std::string cache_folder() {
+  const std::string own = env_string("XDG_CACHE_HOME", ""), home = env_string("HOME", "");
+  if (!own.empty()) return own + "/tachyscope";
+  return home.empty() ? "" : home + "/.cache/tachyscope";
+}
+
+uint64_t sum_of(const AlgorithmWords& words, const std::string& key) {
+  uint64_t sum = 1469598103934665603u;
+  for (const uint64_t word : words) sum = (sum ^ word) * 1099511628211u;
+  for (const char c : key) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return sum;
+}
+
+bool read_word(const std::string& line, size_t index, uint64_t& word) {
+  const char* begin = line.data() + index * (kWordDigits + 1);
+  const auto got = std::from_chars(begin, begin + kWordDigits, word, 16);
+  return got.ec == std::errc() && got.ptr == begin + kWordDigits;
+}
+
+}  // namespace
+
+AlgorithmCache::AlgorithmCache(const std::string& name) {
+  const std::string folder = cache_folder();
+  if (folder.empty()) return;
+  std::string file;
+  for (const char c : name)
+    file += std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' ? c : '_';
+  path_ = folder + "/" + file + ".txt";
+  read();
+}
+
+void AlgorithmCache::read() {
+  std::ifstream in(path_);
+  std::string line;
+  if (!in || !std::getline(in, line) || line != kFirstLine) return;
+  for (size_t count = 0; count < kMostLines && std::getline(in, line); ++count) {
+    constexpr size_t kKeyAt = 9 * (kWordDigits + 1);
+    if (line.size() <= kKeyAt) continue;
+    AlgorithmWords words;
+    uint64_t sum = 0;
+    bool good = read_word(line, 8, sum);
+    for (size_t i = 0; i < words.size(); ++i) good = good && read_word(line, i, words[i]);
+    const std::string key = line.substr(kKeyAt);
+    if (good && sum == sum_of(words, key)) all_.insert_or_assign(key, words);
+  }
+}
+
+const AlgorithmWords* AlgorithmCache::find(const std::string& key) const {
+  const auto found = all_.find(key);
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
+  if (path_.empty()) return void(all_.insert_or_assign(key, words));
+  read();  // what another process added meanwhile
+  all_.insert_or_assign(key, words);
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
+  const std::string temporary = fmt::format("{}.{}", path_, getpid());
+  {
+    std::ofstream out(temporary);
+    out << kFirstLine << '\n';
+    for (const auto& [k, w] : all_) {
+      for (const uint64_t word : w) out << fmt::format("{:016x} ", word);
+      out << fmt::format("{:016x} {}\n", sum_of(w, k), k);
+    }
+    out.close();
+    if (!out) return void(std::filesystem::remove(temporary, error));
+  }
+  std::filesystem::rename(temporary, path_, error);
+  if (error) std::filesystem::remove(temporary, error);
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,57 @@
+// Convolutions of channels-last frames on the GPU: what the ops conv2d, causal_conv3d and upsample_conv2d
+// share.
+//
+// The weight is packed as [phases, Co, K] in the activations' dtype, K = taps x padded Ci (a multiple of 32,
+// zeros behind Ci) where Ci is a multiple of 8, otherwise taps x Ci, padded as a whole.
+//   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
+//   sm80    bf16, f16: mma.sync and cp.async (device/conv_sm80.cuh)
+//   head    bf16, f16: 3x3x3, 96 channels → 3, memory-bound (device/conv_head.cuh)
+//   stem    bf16, f16: 3x3x3, 3 channels → many (device/conv_stem.cuh)
+//   simple  float32 with FMA, for checks
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "device/conv_shape.h"
+#include "tensor/memory.h"
+
+namespace tachy::cuda {
+
+struct ConvProblem {
+  Tensor x;      // [T, H, W, Ci]
+  Tensor cache;  // [n, H, W, Ci] or undefined; its last `history` frames lie before x
+  Tensor packed, bias, residual;
+  Tensor y;                      // [To, Ho, Wo, Co]; with 4 phases [To, 2H, 2W, Co]
+  device::ConvShape shape = {};  // sizes; pointers and strides are filled in by the launchers
+};
+
+// Sizes from the tensors; kernel, padding, strides and history are the caller's to set.
+ConvProblem conv_problem(const Tensor& x, const Tensor& y, int64_t phases = 1);
+
+int64_t conv_padded_ci(int64_t ci);  // 0: K is flat
+int64_t conv_packed_k(int64_t ci, int64_t taps);
+int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps);
+
+// weight(row, out) writes row = phase·Co + o as floats [Ci, taps]; → packed on the stream's GPU, in `dtype`.
+void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
+               const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream);
+
+// A choice of tile, for measurements; zeros: any.
+struct ConvTuning {
+  int n = 0, mi = 0, chunk = 0, cluster = 0, columns = 0;
+};
+
+std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
+std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_sm80(const ConvProblem& problem, Stream& stream);
+std::optional<std::string> conv_head_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_head(const ConvProblem& problem, Stream& stream);
+std::optional<std::string> conv_stem_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_stem(const ConvProblem& problem, Stream& stream);
+std::optional<std::string> conv_simple_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_simple(const ConvProblem& problem, Stream& stream);
+
+}  // namespace tachy::cuda

@@ -1,0 +1,62 @@
+// cuBLASLt: y = alpha·x·w + beta·c with an epilogue, for row-major matrices, plans kept by shape in
+// Gpu::cublaslt. The algorithm is the library's first suggestion, or, with TACHY_TUNE=gemm, the fastest of
+// its first suggestions, measured once a shape on buffers of its own when the plan is made (never while a
+// graph is captured) and kept on disk in the user's cache folder by GPU, driver and library version.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cuda/gpu.h"
+#include "tensor/tensor.h"
+
+namespace tachy::cuda {
+
+struct MatmulShape {
+  int64_t m, n, k;                         // y [m, n] = x [m, k] · w
+  int64_t x_row, w_row, y_row, c_row = 0;  // row strides in elements
+  DType type;                              // of x and w
+  DType out;                               // of y, c and bias: `type` or f32
+  bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
+  bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): neither with c
+  bool c = false;                          // beta is used; may alias y
+  int alignment = 16;                      // bytes that every pointer and row begins at a multiple of
+};
+
+// What every plan may use: callers take this much scratch, whichever plan they get, so that a measure run
+// asks for as much as the real one.
+inline constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
+
+struct MatmulPlan {
+  virtual ~MatmulPlan() = default;
+  std::string why;  // not empty: the library has no algorithm for it
+  std::string algorithm;
+  size_t workspace_bytes = 0;
+};
+
+struct MatmulTensors {
+  const void *x, *w, *bias = nullptr, *c = nullptr;
+  void* y;
+  void* workspace = nullptr;
+};
+
+class CublasLt : public Gpu::Extra {
+ public:
+  // Opened when first asked for; null, and why, without the library.
+  static CublasLt* of(Gpu& gpu, std::string& why);
+  ~CublasLt() override;
+
+  const MatmulPlan& plan(const MatmulShape& shape);
+  void run(const MatmulPlan& plan, const MatmulTensors& t, float alpha = 1, float beta = 0);
+  size_t version() const;
+
+ private:
+  CublasLt();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The largest power of two up to 16 that divides all row strides' bytes and the addresses.
+int alignment_of(std::initializer_list<const Tensor*> tensors);
+
+}  // namespace tachy::cuda

@@ -1,0 +1,57 @@
+#include "cuda/vendor_library.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "base/env.h"
+
+namespace tachy::cuda {
+namespace {
+
+std::vector<std::string> folders(std::span<const char* const> packages) {
+  std::vector<std::string> all;
+  for (const auto& folder : split(env_string("TACHY_CUDA_LIBRARIES", ""), ':')) {
+    all.push_back(folder + "/");
+    for (const char* package : packages) {
+      all.push_back(folder + "/" + package + "/");
+      all.push_back(folder + "/nvidia/" + package + "/");
+    }
+  }
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) all.push_back(self.parent_path().string() + "/");
+  all.push_back("");  // the system's loader
+  return all;
+}
+
+}  // namespace
+
+bool VendorLibrary::open(std::span<const char* const> names, std::span<const char* const> packages,
+                         std::string& why) {
+  std::string broken;
+  for (const auto& folder : folders(packages))
+    for (const char* name : names) {
+      std::error_code error;
+      if (!folder.empty() && !std::filesystem::exists(folder + name, error)) continue;
+      // Global: cuDNN's own parts find each other's symbols.
+      handle_ = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+      if (handle_) {
+        name_ = folder + name;
+        return true;
+      }
+      if (!folder.empty() && broken.empty()) broken = dlerror();
+    }
+  why = std::string(names[0]) + " was not found (TACHY_CUDA_LIBRARIES can name its folder)";
+  if (!broken.empty()) why = "could not open it: " + broken;
+  return false;
+}
+
+void* VendorLibrary::symbol(const char* name) const {
+  void* found = dlsym(handle_, name);
+  check(found != nullptr, ErrorCode::unsupported, "{}: it has no {}; a newer version is needed", name_, name);
+  return found;
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,34 @@
+// Shared libraries of the vendor (cuBLASLt, cuDNN), opened at run time: neither building nor starting needs
+// them. Looked for, in this order: under each folder of TACHY_CUDA_LIBRARIES (a:b; a folder that holds the
+// library, or the folder `nvidia` of a Python environment whose packages bring it), beside the program, and
+// where the system's loader looks.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+namespace tachy::cuda {
+
+class VendorLibrary {
+ public:
+  // The first of `names` that opens. Where the Python packages keep it is in `packages` ("cudnn/lib").
+  // Without success `why` tells what was tried.
+  bool open(std::span<const char* const> names, std::span<const char* const> packages, std::string& why);
+  explicit operator bool() const { return handle_ != nullptr; }
+  const std::string& name() const { return name_; }
+
+  // Throws unsupported when the library has no such function (too old).
+  template <class Function>
+  void find(const char* name, Function*& to) const {
+    to = reinterpret_cast<Function*>(symbol(name));
+  }
+
+ private:
+  void* symbol(const char* name) const;
+  void* handle_ = nullptr;  // never closed: the library's threads and kernels live as long as the process
+  std::string name_;
+};
+
+}  // namespace tachy::cuda

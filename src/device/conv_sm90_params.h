@@ -1,0 +1,18 @@
+// Parameters of the Hopper convolution's kernel, made by the host.
+#pragma once
+
+#include <cuda.h>
+
+#include "device/conv_shape.h"
+
+namespace tachy::device {
+
+struct Conv90Params {
+  ConvShape s;
+  int columns_log2;               // of the rectangle: 3 or 4
+  int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, channel tiles
+  int work;                       // cluster tiles in all
+  int chunks, padded_ci;          // channels of a tap in the weights, and their chunks
+};
+
+}  // namespace tachy::device
