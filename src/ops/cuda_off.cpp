@@ -2,9 +2,11 @@
 #include "ops/activation/activation_impl.h"
 #include "ops/add_norm/add_norm_impl.h"
 #include "ops/add_rows/add_rows_impl.h"
+#include "ops/attention/attention_impl.h"
 #include "ops/channel_norm/channel_norm_impl.h"
 #include "ops/elementwise/elementwise_impl.h"
 #include "ops/gated_residual/gated_residual_impl.h"
+#include "ops/gemm/gemm_impl.h"
 #include "ops/glu/glu_impl.h"
 #include "ops/group_norm/group_norm_impl.h"
 #include "ops/layernorm_modulate/layernorm_modulate_impl.h"
@@ -46,5 +48,16 @@ void dequantize_cuda(const DequantizeArgs&, Stream&) { no_cuda(); }
 void reparameterize_cuda(const ReparameterizeArgs&, Stream&) { no_cuda(); }
 void rmsnorm_cuda(const RmsNormArgs&, Stream&) { no_cuda(); }
 void rope_cuda(const RopeArgs&, Stream&) { no_cuda(); }
+
+std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs&, const Stream&) { no_cuda(); }
+void gemm_cublaslt(const GemmArgs&, Stream&) { no_cuda(); }
+
+std::optional<std::string> attention_why_not_cudnn(const AttentionArgs&, const Stream&) { no_cuda(); }
+std::optional<std::string> attention_why_not_sm80(const AttentionArgs&, const Stream&) { no_cuda(); }
+std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs&, const Stream&) { no_cuda(); }
+void attention_cudnn(const AttentionArgs&, Stream&) { no_cuda(); }
+void attention_sm80(const AttentionArgs&, Stream&) { no_cuda(); }
+void attention_softmax_gemm(const AttentionArgs&, Stream&) { no_cuda(); }
+void attention_plain_cuda(const AttentionArgs&, Stream&) { no_cuda(); }
 
 }  // namespace tachy::ops

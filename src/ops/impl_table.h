@@ -1,6 +1,7 @@
 // Dispatch by implementation: each op has one table, best first, its definition ("ref") last. The pick is the
 // first entry whose `why_not` returns nothing. TACHY_LOG=dispatch prints each distinct pick once with the
-// reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:onednn overrides it.
+// reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:onednn overrides it. A stream with
+// `definitions` (level none) takes the definitions.
 #pragma once
 
 #include <optional>
@@ -39,6 +40,7 @@ const Impl<Args>& pick(const char* op, std::span<const Impl<Args>> table, const 
   std::string reasons;
   for (const Impl<Args>& impl : table) {
     if (forced && *forced != impl.name) continue;
+    if (!forced && stream.definitions && std::string_view(impl.name) != "ref") continue;
     const auto reason = why_not(impl, args, stream);
     if (!reason) {
       report_pick(op, impl.name, reasons);

@@ -134,7 +134,10 @@ Tensor CaseMemory::host_weight(Dims dims, float scale) {
 }
 
 Tensor CaseMemory::packed(int64_t bytes) {
+  const CaseKind kind = kind_;
+  if (target_.gpu) kind_ = CaseKind::tiny;  // lies where a Buffer puts it: aligned
   Tensor t = allocate(DType::u8, {bytes}, true, false);
+  kind_ = kind;
   blocks_.back().packed = true;
   return t;
 }

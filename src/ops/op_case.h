@@ -95,7 +95,8 @@ struct BoundOp {
   std::function<void(const std::string& impl, Stream& stream)> run;
   bool has_working = false;  // without one, results must equal the definition's to the bit
   std::vector<Tensor> outputs;
-  double factor = 1;  // raises the tolerance; a case that sets it says why
+  Compute compute = Compute::f32;  // of the streams it runs on
+  double factor = 1;               // raises the tolerance; a case that sets it says why
 };
 
 struct OpCase {
@@ -140,6 +141,7 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
   };
   bound.has_working = working != nullptr;
   bound.outputs = std::move(outputs);
+  bound.compute = compute;
   return bound;
 }
 

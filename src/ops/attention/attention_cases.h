@@ -70,21 +70,22 @@ inline std::vector<OpCase> attention_cases() {
              args.k = memory.normal({s.b, s.lk, s.h, s.d}), args.v = memory.normal({s.b, s.lk, s.h, s.d});
            }
            if (s.masked_every) {
-             args.key_bias = memory.normal({s.b, s.lk});
+             args.key_bias = memory.param({s.b, s.lk});
+             auto* values = memory.host(args.key_bias).as<float>();
              for (int64_t i = 0; i < s.b * s.lk; ++i) {
-               float& value = args.key_bias.as<float>()[i];
+               float& value = values[i];
                if (s.masked_every < 0)
                  value = std::numeric_limits<float>::lowest();
                else if (i % s.masked_every == 0)
                  value = -std::numeric_limits<float>::infinity();
              }
            }
-           if (s.bias) args.bias = memory.normal({s.h, s.lq, s.lk});
+           if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
            args.accumulate = s.accumulate;
            args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
                                    : memory.output({s.b, s.lq, s.h, s.d});
            args.causal = s.causal, args.causal_offset = s.offset;
-           if (s.lse) args.lse = memory.output({s.b, s.h, s.lq});
+           if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
            return bind_op("attention", attention, attention_table(), attention_working, args,
                           s.lse ? std::vector{args.out, args.lse} : std::vector{args.out});
          }});
@@ -117,13 +118,28 @@ inline std::vector<OpCase> attention_cases() {
       {.b = 1, .lq = 120, .lk = 90, .h = 2, .d = 20, .causal = true, .lse = true, .offset = -30});
   add(CaseKind::odd, {.b = 1, .lq = 5, .lk = 300, .h = 2, .d = 16, .masked_every = 1, .lse = true});
   add(CaseKind::odd, {.b = 1, .lq = 40, .lk = 513, .h = 1, .d = 300, .accumulate = true, .lse = true});
+  // Ragged and aligned: what the kernels for 16-byte rows take.
+  add(CaseKind::tiny, {.b = 2, .lq = 130, .lk = 193, .h = 2, .d = 128, .lse = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 77, .lk = 257, .h = 3, .d = 64, .accumulate = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 65, .h = 1, .d = 96, .fused = false, .lse = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 200, .lk = 200, .h = 2, .d = 40, .fused = true, .lse = true});
+  add(CaseKind::tiny, {.b = 2, .lq = 70, .lk = 131, .h = 2, .d = 64, .masked_every = 3, .bias = true});
+  add(CaseKind::tiny, {.b = 2, .lq = 129, .lk = 300, .h = 1, .d = 128, .masked_every = 5, .lse = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 40, .lk = 70, .h = 1, .d = 128, .masked_every = -1, .lse = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 40, .lk = 70, .h = 1, .d = 64, .masked_every = 1, .lse = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 300, .h = 2, .d = 128, .causal = true, .lse = true});
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 150, .lk = 90, .h = 1, .d = 64, .causal = true, .lse = true, .offset = -60});
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
+  add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
   add(CaseKind::real, {1, 4096, 4096, 2, 128});
   add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .causal = true, .lse = true});
   add(CaseKind::real, {1, 1560, 1560, 12, 128});
   add(CaseKind::real, {1, 1560, 512, 12, 128});
   add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480
   add_attention_backward_cases(cases);
-  return cases;
+  return on_gpu(std::move(cases));
 }
 
 }  // namespace tachy::ops

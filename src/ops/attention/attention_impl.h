@@ -5,6 +5,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_backward.h"
+#include "ops/attention/attention_cuda.h"
 #include "ops/impl_table.h"
 
 namespace tachy::ops {
@@ -24,6 +25,7 @@ void attention_ref(const AttentionArgs& args, Stream& stream);  // the definitio
 void attention_working(const AttentionArgs& args,
                        Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
 void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway
+
 std::span<const Impl<AttentionArgs>> attention_table();
 
 // The backward pass has its definition only; it also takes float64 tensors.

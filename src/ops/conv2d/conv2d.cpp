@@ -4,6 +4,7 @@
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
+#include "cuda/conv.h"
 #include "ops/conv2d/conv2d_impl.h"
 #include "ops/op_helpers.h"
 
@@ -11,6 +12,9 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<Conv2dArgs> kTable[] = {
+    {"sm90", conv2d_why_not_sm90, conv2d_sm90, Device::cuda},
+    {"sm80", conv2d_why_not_sm80, conv2d_sm80, Device::cuda},
+    {"simple", conv2d_why_not_simple, conv2d_simple, Device::cuda},
     {"bf16", conv2d_why_not_bf16, conv2d_bf16},
     {"onednn", conv2d_why_not_onednn, conv2d_onednn},
     {"ref", nullptr, conv2d_ref},
@@ -20,6 +24,12 @@ void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64
   expect_shape("conv2d", name, t, shape);
   expect_dtype("conv2d", name, t, dtype);
   require(t.contiguous(), "conv2d: expected a contiguous {}", name);
+}
+
+int64_t packed_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, DType dtype,
+                     const Stream& stream) {
+  return stream.gpu ? cuda::conv_packed_bytes(dtype, 1, co, ci, kernel_h * kernel_w)
+                    : ops::packed_conv2d_bytes(co, ci, kernel_h, kernel_w, stream.compute);
 }
 
 void check_args(const Conv2dArgs& a, const Stream& stream) {
@@ -43,7 +53,7 @@ void check_args(const Conv2dArgs& a, const Stream& stream) {
   if (a.residual.defined()) expect_dense("residual", a.residual, {a.x.dim(0), ho, wo, co}, dtype);
   expect_dtype("conv2d", "packed", a.packed, DType::u8);
   expect_shape("conv2d", "packed", a.packed,
-               {packed_conv2d_bytes(co, a.x.dim(3), a.kernel_h, a.kernel_w, stream.compute)});
+               {packed_bytes(co, a.x.dim(3), a.kernel_h, a.kernel_w, dtype, stream)});
 }
 
 }  // namespace
@@ -63,19 +73,30 @@ int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t ke
   return cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
 }
 
+int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w,
+                            const Stream& stream) {
+  return packed_bytes(co, ci, kernel_h, kernel_w, stream.activation, stream);
+}
+
 void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   expect_shape("pack_conv2d_weight", "weight", weight, {-1, -1, -1, -1});
   require(weight.contiguous() && cpu::widens(weight.dtype),
           "pack_conv2d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
           dtype_name(weight.dtype));
-  expect_shape(
-      "pack_conv2d_weight", "packed", packed,
-      {packed_conv2d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), stream.compute)});
+  const int64_t co = weight.dim(0), ci = weight.dim(1), kernel_h = weight.dim(2), kernel_w = weight.dim(3);
+  expect_shape("pack_conv2d_weight", "packed", packed,
+               {packed_conv2d_bytes(co, ci, kernel_h, kernel_w, stream)});
   if (stream.measuring()) return;
-  const int64_t kernel_h = weight.dim(2), kernel_w = weight.dim(3);
+  if (stream.gpu) {
+    const int64_t taps = kernel_h * kernel_w;
+    const auto row = [&](int64_t o, float* out) {
+      cpu::widen(static_cast<const char*>(weight.data) + o * ci * taps * dtype_size(weight.dtype),
+                 weight.dtype, ci * taps, out);
+    };
+    return cuda::conv_pack(stream.activation, 1, co, ci, taps, row, packed, stream);
+  }
   if (cpu::usable(stream.compute) == Compute::bf16)
-    return cpu::pack_conv_panels(weight.view({weight.dim(0), weight.dim(1), 1, kernel_h, kernel_w}),
-                                 packed.data, *stream.pool);
+    return cpu::pack_conv_panels(weight.view({co, ci, 1, kernel_h, kernel_w}), packed.data, *stream.pool);
   cpu::pack_conv_parts(weight, 1, kernel_h, kernel_w, packed.data, *stream.pool);
 }
 

@@ -27,14 +27,19 @@ inline BoundOp make_conv2d_case(CaseMemory& memory, const Conv2dCase& c) {
   const int64_t ho = (c.h + before + args.pad_bottom - c.with.kernel) / c.with.stride + 1;
   const int64_t wo = (c.w + before + args.pad_right - c.with.kernel) / c.with.stride + 1;
   args.x = memory.normal({c.frames, c.h, c.w, c.ci});
-  const Tensor weight = memory.normal_as(c.with.dtype, {c.co, c.ci, c.with.kernel, c.with.kernel});
-  args.packed = memory.normal_as(
-      DType::u8, {packed_conv2d_bytes(c.co, c.ci, c.with.kernel, c.with.kernel, c.with.compute)});
+  const Tensor weight = c.with.dtype == DType::f32
+                            ? memory.host_weight({c.co, c.ci, c.with.kernel, c.with.kernel})
+                            : memory.normal_as(c.with.dtype, {c.co, c.ci, c.with.kernel, c.with.kernel});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{.arena = &arena, .pool = &pool, .compute = c.with.compute};
+  Stream stream{.arena = &arena,
+                .pool = &pool,
+                .gpu = memory.gpu(),
+                .activation = memory.dtype(),
+                .compute = c.with.compute};
+  args.packed = memory.packed(packed_conv2d_bytes(c.co, c.ci, c.with.kernel, c.with.kernel, stream));
   pack_conv2d_weight(weight, args.packed, stream);
-  if (c.with.bias) args.bias = memory.normal({c.co});
+  if (c.with.bias) args.bias = memory.param({c.co});
   if (c.with.residual) args.residual = memory.normal({c.frames, ho, wo, c.co});
   args.y = c.with.alias ? memory.inout(args.residual) : memory.output({c.frames, ho, wo, c.co});
   return bind_op("conv2d", conv2d, conv2d_table(), conv2d_working, args, {args.y}, c.with.compute);
@@ -53,6 +58,7 @@ inline std::vector<OpCase> conv2d_cases() {
     cases.push_back({"conv2d", name, c.kind, 4 * (pixels * c.ci + outputs * c.co),
                      2 * outputs * c.ci * c.co * c.with.kernel * c.with.kernel,
                      [c](CaseMemory& memory) { return make_conv2d_case(memory, c); }});
+    cases.back().gpu = c.with.compute == Compute::f32 && c.with.dtype == DType::f32;
   };
   const auto add = [&](auto c) {
     add_case(c);
@@ -70,6 +76,11 @@ inline std::vector<OpCase> conv2d_cases() {
   add(Conv2dCase{odd, 2, 5, 7, 17, 129, {.kernel = 1}});
   add(Conv2dCase{odd, 1, 9, 9, 6, 6, {.kernel = 5, .dtype = DType::bf16}});
   add(Conv2dCase{odd, 1, 4, 6, 10, 12, {.dtype = DType::f16}});
+  // Aligned, as the GPU's fast kernels want it.
+  add(Conv2dCase{tiny, 2, 17, 20, 32, 40, {.residual = true}});
+  add(Conv2dCase{tiny, 1, 19, 34, 96, 104, {.stride = 2}});
+  add(Conv2dCase{tiny, 1, 7, 18, 64, 16, {.kernel = 1}});
+  add(Conv2dCase{tiny, 1, 7, 18, 16, 8, {.kernel = 5}});
   add(Conv2dCase{real, 4, 128, 128, 96, 96});
   add(Conv2dCase{real, 4, 64, 64, 192, 192, {.stride = 2}});
   add(Conv2dCase{real, 1, 60, 104, 384, 384, {.kernel = 1}});

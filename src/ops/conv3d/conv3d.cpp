@@ -7,6 +7,8 @@
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
+#include "cuda/conv.h"
+#include "cuda/gpu.h"
 #include "ops/conv3d/conv3d_impl.h"
 #include "ops/op_helpers.h"
 
@@ -14,6 +16,11 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<CausalConv3dArgs> kTable[] = {
+    {"head", causal_conv3d_why_not_head, causal_conv3d_head, Device::cuda},
+    {"stem", causal_conv3d_why_not_stem, causal_conv3d_stem, Device::cuda},
+    {"sm90", causal_conv3d_why_not_sm90, causal_conv3d_sm90, Device::cuda},
+    {"sm80", causal_conv3d_why_not_sm80, causal_conv3d_sm80, Device::cuda},
+    {"simple", causal_conv3d_why_not_simple, causal_conv3d_simple, Device::cuda},
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
     {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
     {"ref", nullptr, causal_conv3d_ref},
@@ -24,6 +31,12 @@ void expect_dense(const char* op, const char* name, const Tensor& t, std::initia
   expect_shape(op, name, t, shape);
   expect_dtype(op, name, t, dtype);
   require(t.contiguous(), "{}: expected a contiguous {}", op, name);
+}
+
+int64_t packed_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
+                     DType dtype, const Stream& stream) {
+  return stream.gpu ? cuda::conv_packed_bytes(dtype, 1, co, ci, kernel_t * kernel_h * kernel_w)
+                    : ops::packed_conv3d_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.compute);
 }
 
 void check_args(const CausalConv3dArgs& a, const Stream& stream) {
@@ -50,7 +63,14 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
   if (a.residual.defined()) expect_dense(op, "residual", a.residual, {a.y.dim(0), h, w, co}, dtype);
   expect_dtype(op, "packed", a.packed, DType::u8);
   expect_shape(op, "packed", a.packed,
-               {packed_conv3d_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w, stream.compute)});
+               {packed_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w, dtype, stream)});
+}
+
+void move(char* to, const char* from, int64_t bytes, Stream& stream) {
+  if (stream.gpu)
+    stream.gpu->copy(to, from, static_cast<size_t>(bytes));
+  else
+    std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 }  // namespace
@@ -72,15 +92,28 @@ int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t ke
   return kernel_t * cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
 }
 
+int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
+                            const Stream& stream) {
+  return packed_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.activation, stream);
+}
+
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   expect_shape("pack_conv3d_weight", "weight", weight, {-1, -1, -1, -1, -1});
   require(weight.contiguous() && cpu::widens(weight.dtype),
           "pack_conv3d_weight: expected a contiguous weight of f32, f16, bf16 or f8, got {}",
           dtype_name(weight.dtype));
+  const int64_t co = weight.dim(0), ci = weight.dim(1);
   expect_shape("pack_conv3d_weight", "packed", packed,
-               {packed_conv3d_bytes(weight.dim(0), weight.dim(1), weight.dim(2), weight.dim(3), weight.dim(4),
-                                    stream.compute)});
+               {packed_conv3d_bytes(co, ci, weight.dim(2), weight.dim(3), weight.dim(4), stream)});
   if (stream.measuring()) return;
+  if (stream.gpu) {
+    const int64_t taps = weight.dim(2) * weight.dim(3) * weight.dim(4);
+    const auto row = [&](int64_t o, float* out) {
+      cpu::widen(static_cast<const char*>(weight.data) + o * ci * taps * dtype_size(weight.dtype),
+                 weight.dtype, ci * taps, out);
+    };
+    return cuda::conv_pack(stream.activation, 1, co, ci, taps, row, packed, stream);
+  }
   if (cpu::usable(stream.compute) == Compute::bf16)
     return cpu::pack_conv_panels(weight, packed.data, *stream.pool);
   cpu::pack_conv_parts(weight, weight.dim(2), weight.dim(3), weight.dim(4), packed.data, *stream.pool);
@@ -95,13 +128,14 @@ int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Strea
   require(history >= 0 && history <= n, "push_frames: expected history in [0, {}], got {}", n, history);
   const int64_t kept = std::min(history, std::max<int64_t>(0, n - t)), added = std::min(t, n);
   if (!stream.measuring() && n > 0) {
-    const int64_t frame = cache.numel() / n;
-    float* to = cache.as<float>();
-    // Valid frames lie at the end of the cache, so those that stay move towards the front by `added`.
-    std::memmove(to + (n - added - kept) * frame, to + (n - kept) * frame,
-                 static_cast<size_t>(kept * frame) * 4);
-    std::memcpy(to + (n - added) * frame, x.as<float>() + (t - added) * frame,
-                static_cast<size_t>(added * frame) * 4);
+    const int64_t frame = cache.numel() / n * dtype_size(cache.dtype);
+    char* to = static_cast<char*>(cache.data);
+    const char* from = static_cast<const char*>(x.data) + (t - added) * frame;
+    // Valid frames lie at the end of the cache, so those that stay move towards the front by `added`: one by
+    // one, the first first, no copy overlaps itself.
+    for (int64_t i = n - added - kept; i < n - added; ++i)
+      move(to + i * frame, to + (i + added) * frame, frame, stream);
+    move(to + (n - added) * frame, from, added * frame, stream);
   }
   return kept + added;
 }

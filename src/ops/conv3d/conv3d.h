@@ -9,8 +9,8 @@
 namespace tachy::ops {
 
 struct CausalConv3dArgs {
-  Tensor x;             // [T, H, W, Ci] f32, contiguous
-  Tensor cache;         // optional [n, H, W, Ci] f32: the frames just before x, oldest first
+  Tensor x;             // [T, H, W, Ci] f32 (on a GPU f16 or bf16, too), contiguous
+  Tensor cache;         // optional [n, H, W, Ci] as x: the frames just before x, oldest first
   int64_t history = 0;  // how many of the cache's LAST frames are valid; the others count as zeros
   int64_t front =
       2;  // frames before x that the kernel reaches: kernel_t − 1 (1 for the time-strided downsampler)
@@ -18,8 +18,8 @@ struct CausalConv3dArgs {
   Tensor packed;                                     // what pack_conv3d_weight made, u8
   int64_t kernel_t = 3, kernel_h = 3, kernel_w = 3;  // spatial padding (kernel − 1)/2 on each side
   Tensor bias;                                       // optional [Co] f32
-  Tensor residual;                                   // optional [To, H, W, Co] f32, may alias y
-  Tensor y;  // [To, H, W, Co] f32, contiguous; To = (front + T − kernel_t) / time_stride + 1
+  Tensor residual;                                   // optional [To, H, W, Co] as x, may alias y
+  Tensor y;  // [To, H, W, Co] as x, contiguous; To = (front + T − kernel_t) / time_stride + 1
 };
 
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream);
@@ -27,7 +27,11 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream);
 // compute: the stream's, at packing and at use.
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                             Compute compute = Compute::f32);
-// weight [Co, Ci, kt, kh, kw] (any float dtype, contiguous) → packed u8.
+// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.activation) of
+// their own and lie on the device.
+int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
+                            const Stream& stream);
+// weight on the host [Co, Ci, kt, kh, kw] (any float dtype, contiguous) → packed u8.
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 
 // Keeps the last n = cache.dim(0) frames of (valid history ++ x) in the cache, at its end; returns the new

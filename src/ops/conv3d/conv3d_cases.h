@@ -26,14 +26,18 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   const int64_t to = (args.front + c.frames - c.with.kernel_t) / c.with.time_stride + 1;
   args.x = memory.normal({c.frames, c.h, c.w, c.ci});
   if (args.front > 0) args.cache = memory.normal({args.front, c.h, c.w, c.ci});
-  const Tensor weight = memory.normal({c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel});
-  args.packed = memory.normal_as(DType::u8, {packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel,
-                                                                 c.with.kernel, c.with.compute)});
+  const Tensor weight = memory.host_weight({c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{.arena = &arena, .pool = &pool, .compute = c.with.compute};
+  Stream stream{.arena = &arena,
+                .pool = &pool,
+                .gpu = memory.gpu(),
+                .activation = memory.dtype(),
+                .compute = c.with.compute};
+  args.packed =
+      memory.packed(packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel, stream));
   pack_conv3d_weight(weight, args.packed, stream);
-  args.bias = memory.normal({c.co});
+  args.bias = memory.param({c.co});
   if (c.with.residual) args.residual = memory.normal({to, c.h, c.w, c.co});
   args.y = c.with.alias ? memory.inout(args.residual) : memory.output({to, c.h, c.w, c.co});
   return bind_op("causal_conv3d", causal_conv3d, causal_conv3d_table(), causal_conv3d_working, args, {args.y},
@@ -53,6 +57,7 @@ inline std::vector<OpCase> conv3d_cases() {
         {"causal_conv3d", name, c.kind, 4 * pixels * (c.ci + c.co),
          2 * pixels * c.ci * c.co * c.with.kernel_t * c.with.kernel * c.with.kernel / c.with.time_stride,
          [c](CaseMemory& memory) { return make_conv3d_case(memory, c); }});
+    cases.back().gpu = c.with.compute == Compute::f32;
   };
   const auto add = [&](auto c) {
     add_case(c);
@@ -70,13 +75,27 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{odd, 3, 5, 7, 17, 34, 1, {.kernel = 1}});  // the time upsampler
   add(Conv3dCase{odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
   add(Conv3dCase{odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
-  add(Conv3dCase{real, 4, 128, 128, 96, 96, 2});         // Wan VAE 2.1, last level, small picture
+  // Aligned, as the GPU's fast kernels want it: edges of tiles, every amount of history, time resampling.
+  for (const int64_t history : {0, 1, 2})
+    add(Conv3dCase{tiny, 3, 9, 19, 32, 96, history, {.residual = history == 1}});
+  add(Conv3dCase{tiny, 2, 17, 9, 64, 200, 2, {.residual = true, .alias = true}});
+  add(Conv3dCase{tiny, 1, 10, 17, 40, 48, 1});
+  add(Conv3dCase{tiny, 4, 9, 17, 96, 3, 1});
+  add(Conv3dCase{tiny, 4, 9, 17, 3, 104, 1});
+  add(Conv3dCase{tiny, 4, 9, 7, 64, 72, 1, {.kernel = 1, .time_stride = 2, .front = 1}});
+  add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1}});
+  add(Conv3dCase{tiny, 3, 4, 4, 8, 8, 0, {.front = 4}});
+  add(Conv3dCase{real, 4, 128, 128, 96, 96, 2});  // Wan VAE 2.1, last level, small picture
   add(Conv3dCase{real, 4, 128, 128, 96, 3, 2});
   add(Conv3dCase{real, 4, 64, 64, 192, 192, 2});
   add(Conv3dCase{real, 2, 32, 32, 384, 384, 2});
   add(Conv3dCase{real, 1, 16, 16, 16, 384, 2});
   add(Conv3dCase{real, 2, 32, 32, 384, 768, 2, {.kernel = 1}});
   add(Conv3dCase{real, 4, 240, 416, 192, 192, 2, {.residual = true}});  // 480p, third level
+  add(Conv3dCase{real, 2, 120, 208, 384, 384, 2, {.residual = true}});
+  add(Conv3dCase{real, 4, 480, 832, 96, 96, 2, {.residual = true}});
+  add(Conv3dCase{real, 4, 480, 832, 96, 3, 2});
+  add(Conv3dCase{real, 4, 480, 832, 3, 96, 2});
   return cases;
 }
 

@@ -24,6 +24,17 @@ void causal_conv3d_ref(const CausalConv3dArgs& args,
                        Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
+// On the GPU (cuda/conv.h).
+std::optional<std::string> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_head(const CausalConv3dArgs& args, Stream& stream);
+std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_stem(const CausalConv3dArgs& args, Stream& stream);
+std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_sm90(const CausalConv3dArgs& args, Stream& stream);
+std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_sm80(const CausalConv3dArgs& args, Stream& stream);
+std::optional<std::string> causal_conv3d_why_not_simple(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_simple(const CausalConv3dArgs& args, Stream& stream);
 std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table();
 
 }  // namespace tachy::ops

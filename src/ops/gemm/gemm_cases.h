@@ -46,7 +46,7 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
   if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight, c.with.compute);
   if (c.with.bias) args.bias = memory.normal({c.n});
   if (c.with.multiply) args.multiply = gemm_case_rows(memory, c, c.n);
-  if (c.with.gate) args.gate = memory.normal({3, c.n});
+  if (c.with.gate) args.gate = memory.param({3, c.n});
   if (c.with.row) args.row = memory.rows(c.m, 3);
   if (c.with.residual) args.residual = gemm_case_rows(memory, c, c.n);
   if (c.with.alias)
@@ -76,6 +76,8 @@ inline std::vector<OpCase> gemm_cases() {
                                                                                           : 4);
     cases.push_back({"gemm", name, c.kind, bytes, 2.0 * c.m * c.n * c.k,
                      [c](CaseMemory& m) { return make_gemm_case(m, c); }});
+    // On a GPU the weight has the activations' dtype.
+    cases.back().gpu = !c.with.packed && c.with.dtype == DType::f32 && c.with.compute == Compute::f32;
   };
   add_case({tiny, 2, 3, 4, {.bias = true}});
   for (const auto& [packed, as] : {std::pair{false, Compute::f32},
@@ -100,6 +102,13 @@ inline std::vector<OpCase> gemm_cases() {
     for (const DType dtype : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
       add({odd, 5, 131, 67, {.dtype = dtype, .packed = packed, .bias = true}});
   }
+  // Whole 16-byte rows.
+  add_case({tiny, 130, 264, 136, {.bias = true}});
+  add_case({tiny, 77, 136, 200, {.act = gelu_tanh, .bias = true}});
+  add_case({tiny, 77, 136, 200, {.act = silu, .bias = true, .multiply = true}});
+  add_case({tiny, 200, 72, 64, {.bias = true, .residual = true}});
+  add_case({tiny, 200, 72, 64, {.bias = true, .residual = true, .gate = true, .row = true, .alias = true}});
+  add_case({tiny, 2, 9216, 256, {.act = silu, .bias = true}});
   for (const auto& [packed, as] : {std::pair{true, Compute::f32},
                                    {false, Compute::f32},
                                    {true, Compute::bf16},

@@ -23,6 +23,8 @@ struct EpilogueRow {
 };
 void run_epilogue_row(const EpilogueRow& row);
 
+std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs& args, const Stream& stream);
+void gemm_cublaslt(const GemmArgs& args, Stream& stream);
 std::optional<std::string> gemm_why_not_f32(const GemmArgs& args, const Stream& stream);
 std::optional<std::string> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
 void gemm_f32(const GemmArgs& args, Stream& stream);

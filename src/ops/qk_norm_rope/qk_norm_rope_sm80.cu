@@ -178,7 +178,7 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& a, Stream& stream) {
     if (p.tokens == 0 || p.c == 0) return;
     const bool fits = cuda::fits_packs(kValues, {&a.x, &a.y, &a.weight, &a.x2, &a.y2, &a.weight2}) &&
                       (!p.cos || (p.head % kValues == 0 && cuda::fits_packs(kValues / 2, {&a.cos, &a.sin})));
-    const cuda::RowPlan plan = fits ? cuda::plan_row(p.c / kValues, p.tokens, stream, 6) : cuda::RowPlan{};
+    const cuda::RowPlan plan = fits ? cuda::plan_row(p.c / kValues, 6) : cuda::RowPlan{};
     if (!plan.chunks)
       return cuda::launch(op, qk_norm_rope_any_kernel<T>,
                           {cuda::persistent_grid(stream, p.tokens * (both ? 2 : 1), 16), 256}, stream, p,

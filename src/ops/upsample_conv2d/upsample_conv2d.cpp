@@ -10,6 +10,7 @@
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
+#include "cuda/conv.h"
 #include "ops/op_helpers.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
@@ -17,6 +18,9 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<UpsampleConv2dArgs> kTable[] = {
+    {"sm90", upsample_conv2d_why_not_sm90, upsample_conv2d_sm90, Device::cuda},
+    {"sm80", upsample_conv2d_why_not_sm80, upsample_conv2d_sm80, Device::cuda},
+    {"simple", upsample_conv2d_why_not_simple, upsample_conv2d_simple, Device::cuda},
     {"bf16", upsample_conv2d_why_not_bf16, upsample_conv2d_bf16},
     {"onednn", upsample_conv2d_why_not_onednn, upsample_conv2d_onednn},
     {"ref", nullptr, upsample_conv2d_ref},
@@ -28,6 +32,11 @@ void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64
   require(t.contiguous(), "upsample_conv2d: expected a contiguous {}", name);
 }
 
+int64_t packed_bytes(int64_t co, int64_t ci, DType dtype, const Stream& stream) {
+  return stream.gpu ? cuda::conv_packed_bytes(dtype, 4, co, ci, 4)
+                    : ops::packed_upsample_conv2d_bytes(co, ci, stream.compute);
+}
+
 void check_args(const UpsampleConv2dArgs& a, const Stream& stream) {
   expect_float_dtype("upsample_conv2d", "x", a.x, stream);
   expect_dense("x", a.x, {-1, -1, -1, -1}, a.x.dtype);
@@ -35,8 +44,7 @@ void check_args(const UpsampleConv2dArgs& a, const Stream& stream) {
   const int64_t co = a.y.dim(3);
   if (a.bias.defined()) expect_dense("bias", a.bias, {co}, DType::f32);
   expect_dtype("upsample_conv2d", "packed", a.packed, DType::u8);
-  expect_shape("upsample_conv2d", "packed", a.packed,
-               {packed_upsample_conv2d_bytes(co, a.x.dim(3), stream.compute)});
+  expect_shape("upsample_conv2d", "packed", a.packed, {packed_bytes(co, a.x.dim(3), a.x.dtype, stream)});
 }
 
 // Which of the two source rows (or columns) of a phase tap 0, 1 or 2 reads.
@@ -68,6 +76,10 @@ int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute) {
   return 4 * cpu::packed_conv_bytes(co, ci, 2, 2);
 }
 
+int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, const Stream& stream) {
+  return packed_bytes(co, ci, stream.activation, stream);
+}
+
 void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   expect_shape("pack_upsample_conv2d_weight", "weight", weight, {-1, -1, 3, 3});
   require(weight.contiguous() && cpu::widens(weight.dtype),
@@ -75,10 +87,17 @@ void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Str
           dtype_name(weight.dtype));
   const int64_t co = weight.dim(0), ci = weight.dim(1);
   expect_shape("pack_upsample_conv2d_weight", "packed", packed,
-               {packed_upsample_conv2d_bytes(co, ci, stream.compute)});
+               {packed_upsample_conv2d_bytes(co, ci, stream)});
   if (stream.measuring()) return;
   std::vector<float> wide(static_cast<size_t>(co * ci * 9));
   cpu::widen(weight.data, weight.dtype, weight.numel(), wide.data());
+  if (stream.gpu) {
+    const auto row = [&](int64_t index, float* out) {
+      const int phase = static_cast<int>(index / co);
+      phase_kernel(wide.data() + index % co * ci * 9, ci, phase / 2, phase % 2, out);
+    };
+    return cuda::conv_pack(stream.activation, 4, co, ci, 4, row, packed, stream);
+  }
   const bool bf16 = cpu::usable(stream.compute) == Compute::bf16;
   const int64_t block = packed_upsample_conv2d_bytes(co, ci, stream.compute) / 4;
   stream.pool->run(4, [&](int64_t phase, int) {

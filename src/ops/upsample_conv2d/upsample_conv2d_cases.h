@@ -17,27 +17,34 @@ inline std::vector<OpCase> upsample_conv2d_cases() {
     cases.push_back({"upsample_conv2d", name, kind, 4 * pixels * (ci + 4 * co), 32 * pixels * ci * co,
                      [=](CaseMemory& memory) {
                        UpsampleConv2dArgs args{.x = memory.normal({f, h, w, ci})};
-                       const Tensor weight = memory.normal({co, ci, 3, 3});
-                       args.packed =
-                           memory.normal_as(DType::u8, {packed_upsample_conv2d_bytes(co, ci, compute)});
+                       const Tensor weight = memory.host_weight({co, ci, 3, 3});
                        ThreadPool pool(1);
                        Arena arena(0);
-                       Stream stream{.arena = &arena, .pool = &pool, .compute = compute};
+                       Stream stream{.arena = &arena,
+                                     .pool = &pool,
+                                     .gpu = memory.gpu(),
+                                     .activation = memory.dtype(),
+                                     .compute = compute};
+                       args.packed = memory.packed(packed_upsample_conv2d_bytes(co, ci, stream));
                        pack_upsample_conv2d_weight(weight, args.packed, stream);
-                       if (bias) args.bias = memory.normal({co});
+                       if (bias) args.bias = memory.param({co});
                        args.y = memory.output({f, 2 * h, 2 * w, co});
                        return bind_op("upsample_conv2d", upsample_conv2d, upsample_conv2d_table(),
                                       upsample_conv2d_working, args, {args.y}, compute);
                      }});
+    cases.back().gpu = compute == Compute::f32;
   };
   for (const Compute compute : {Compute::f32, Compute::bf16}) {
     add(tiny, 1, 2, 3, 2, 3, true, compute);
     add(odd, 1, 1, 1, 5, 7, false, compute);
     add(odd, 2, 5, 9, 17, 3, true, compute);
     add(odd, 1, 35, 31, 8, 20, true, compute);
+    add(tiny, 2, 9, 17, 64, 40, true, compute);  // aligned, as the GPU's fast kernels want it
+    add(tiny, 1, 16, 19, 32, 96, false, compute);
     add(real, 2, 32, 32, 384, 192, true, compute);
     add(real, 4, 64, 64, 192, 96, true, compute);
     add(real, 4, 120, 208, 192, 96, true, compute);
+    add(real, 4, 240, 416, 192, 96, true, compute);
   }
   return cases;
 }

@@ -1,0 +1,27 @@
+// Attention's implementations on the GPU; a header that nvcc takes.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ops/attention/attention.h"
+
+namespace tachy::ops {
+
+// On the GPU: cuDNN's, our own flash kernel, products with a softmax between, and one for every other case.
+std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
+void attention_cudnn(const AttentionArgs& args, Stream& stream);
+std::optional<std::string> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
+void attention_sm80(const AttentionArgs& args, Stream& stream);
+std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& args, const Stream& stream);
+void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
+void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
+
+struct AttentionBand {
+  int64_t batch, head, first, rows;  // query rows [first, first + rows) of one head
+};
+// scores [rows, Lk] f32 → weights of q's dtype (may be the same memory); lse too, when it is asked for.
+void attention_softmax_cuda(const AttentionArgs& args, const AttentionBand& band, const Tensor& scores,
+                            const Tensor& weights, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,110 @@
+// Attention as two products with a softmax between them, for heads that are too wide for a flash kernel (the
+// VAE's single head of 384 to 1024 channels) and for float32: scores of a band of query rows in float32,
+// their softmax in the activations' dtype, times v. The band is larger than the cache: a product of few rows
+// by 384 columns would leave most multiprocessors without work, and costs more than the traffic
+// (bench/NOTES.md).
+#include <algorithm>
+
+#include "cuda/cublaslt.h"
+#include "ops/attention/attention_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+using cuda::CublasLt;
+using cuda::MatmulShape;
+
+constexpr int64_t kBandBytes = int64_t{160} << 20;
+
+struct Bands {
+  int64_t rows, columns;  // of a band; columns: Lk rounded up to whole 16 bytes
+  bool in_place;          // float32: the weights overwrite the scores
+};
+
+Bands bands_of(const AttentionArgs& a) {
+  const int64_t lq = a.q.dims[1], columns = (a.k.dims[1] + 7) / 8 * 8;
+  const bool in_place = a.q.dtype == DType::f32;
+  const int64_t each = columns * (in_place ? 4 : 4 + dtype_size(a.q.dtype));
+  return {std::min(lq, std::max<int64_t>(128, kBandBytes / each / 128 * 128)), columns, in_place};
+}
+
+int64_t stride_of(const Tensor& t) { return t.dims[1] > 1 ? t.strides[1] : std::max<int64_t>(1, t.dims[3]); }
+
+MatmulShape scores_shape(const AttentionArgs& a, const Bands& bands, int64_t rows) {
+  return {.m = rows,
+          .n = a.k.dims[1],
+          .k = a.q.dims[3],
+          .x_row = stride_of(a.q),
+          .w_row = stride_of(a.k),
+          .y_row = bands.columns,
+          .type = a.q.dtype,
+          .out = DType::f32,
+          .alignment = cuda::alignment_of({&a.q, &a.k})};
+}
+MatmulShape out_shape(const AttentionArgs& a, const Bands& bands, int64_t rows) {
+  return {.m = rows,
+          .n = a.q.dims[3],
+          .k = a.k.dims[1],
+          .x_row = bands.columns,
+          .w_row = stride_of(a.v),
+          .y_row = stride_of(a.out),
+          .c_row = stride_of(a.out),
+          .type = a.q.dtype,
+          .out = a.q.dtype,
+          .w_is_nk = false,
+          .c = a.accumulate,
+          .alignment = cuda::alignment_of({&a.v, &a.out})};
+}
+
+char* at(const Tensor& t, int64_t b, int64_t row, int64_t head) {
+  return static_cast<char*>(t.data) +
+         (b * t.strides[0] + row * t.strides[1] + head * t.strides[2]) * dtype_size(t.dtype);
+}
+
+}  // namespace
+
+std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& a, const Stream& stream) {
+  std::string why;
+  CublasLt* lt = CublasLt::of(*stream.gpu, why);
+  if (!lt) return why;
+  const Bands bands = bands_of(a);
+  const int64_t lq = a.q.dims[1], rest = lq % bands.rows;
+  for (const int64_t rows : {bands.rows, rest}) {
+    if (rows == 0) continue;
+    for (const MatmulShape& shape : {scores_shape(a, bands, rows), out_shape(a, bands, rows)})
+      if (const auto& plan = lt->plan(shape); !plan.why.empty()) return plan.why;
+  }
+  return std::nullopt;
+}
+
+void attention_softmax_gemm(const AttentionArgs& a, Stream& stream) {
+  std::string why;
+  CublasLt& lt = *CublasLt::of(*stream.gpu, why);
+  const Bands bands = bands_of(a);
+  const int64_t lq = a.q.dims[1];
+  ArenaScope scope(*stream.arena);
+  const Tensor scores = stream.arena->f32({bands.rows, bands.columns});
+  const Tensor weights =
+      bands.in_place ? scores : stream.arena->tensor(a.q.dtype, {bands.rows, bands.columns});
+  void* workspace = stream.arena->bytes(cuda::kMatmulWorkspaceBytes);
+  if (stream.measuring()) return;
+  for (int64_t b = 0; b < a.q.dims[0]; ++b)
+    for (int64_t h = 0; h < a.q.dims[2]; ++h)
+      for (int64_t first = 0; first < lq; first += bands.rows) {
+        const int64_t rows = std::min(bands.rows, lq - first);
+        lt.run(lt.plan(scores_shape(a, bands, rows)),
+               {.x = at(a.q, b, first, h), .w = at(a.k, b, 0, h), .y = scores.data, .workspace = workspace},
+               a.scale);
+        attention_softmax_cuda(a, {b, h, first, rows}, scores, weights, stream);
+        char* out = at(a.out, b, first, h);
+        lt.run(lt.plan(out_shape(a, bands, rows)),
+               {.x = weights.data,
+                .w = at(a.v, b, 0, h),
+                .c = a.accumulate ? out : nullptr,
+                .y = out,
+                .workspace = workspace},
+               1, a.accumulate ? 1 : 0);
+      }
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,12 @@
+// Which optional arithmetic the ops of this build have on this CPU.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace tachy::ops {
+
+// Nothing when products can run in bf16 (a stream's Compute::bf16 then has an effect), or the reason why not.
+std::optional<std::string> why_no_bf16();
+
+}  // namespace tachy::ops

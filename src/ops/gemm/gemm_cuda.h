@@ -1,0 +1,12 @@
+// What gemm's host code calls of its kernels; a header that nvcc takes.
+#pragma once
+
+#include "ops/gemm/gemm.h"
+
+namespace tachy::ops {
+
+// y's rows [first, first + rows) from those of x·Wᵀ, product [rows, N] f32.
+void gemm_epilogue_cuda(const GemmArgs& args, const Tensor& product, int64_t first, int64_t rows,
+                        Stream& stream);
+
+}  // namespace tachy::ops
