@@ -35,6 +35,30 @@ int nesting(std::string_view text) {
   return deepest;
 }
 
+// Python writes -Infinity, Infinity and NaN, which are not JSON: diffusers does so for DPM-Solver's
+// lambda_min_clipped. Nobody here reads such a value, so it becomes a text of the same length (offsets in
+// errors stay true), which a getter of numbers refuses.
+std::string with_python_numbers_as_texts(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {
+      {"-Infinity", "\"-inf\"   "}, {"Infinity", "\"inf\"   "}, {"NaN", "\"\" "}};
+  std::string out(text);
+  bool in_string = false;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i] == '"') in_string = !in_string;
+    if (in_string) {
+      if (out[i] == '\\') ++i;
+      continue;
+    }
+    for (const auto& [number, instead] : kNumbers)
+      if (out.compare(i, number.size(), number) == 0) {
+        out.replace(i, number.size(), instead);
+        i += number.size() - 1;
+        break;
+      }
+  }
+  return out;
+}
+
 // nullptr when absent or null.
 const nlohmann::json* value_of(const nlohmann::json& j, std::string_view key) {
   if (!j.is_object()) return nullptr;
@@ -85,7 +109,9 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   check(nesting(text) <= kMaxDepth, ErrorCode::corrupt, "{}: JSON is nested deeper than {} levels", what,
         kMaxDepth);
   try {
-    auto j = nlohmann::json::parse(text.begin(), text.end());
+    const bool python = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
+    auto j = python ? nlohmann::json::parse(with_python_numbers_as_texts(text))
+                    : nlohmann::json::parse(text.begin(), text.end());
     check(j.is_object(), ErrorCode::corrupt, "{}: expected a JSON object, got {}", what, j.type_name());
     return j;
   } catch (const nlohmann::json::parse_error& e) {

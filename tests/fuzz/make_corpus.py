@@ -86,6 +86,8 @@ def configs():
     for i, name in enumerate(files):
         put("model_config", name.replace("/", "-")[:-5], bytes([i]) + (GOLDEN / "pipeline" / name).read_bytes())
     put("model_config", "original-generation", bytes([7]) + (GOLDEN / "pipeline/model/generation_config.json").read_bytes())
+    put("model_config", "python-numbers", b"\2" + json.dumps({"_class_name": "DPMSolverMultistepScheduler", "lambda_min_clipped": -float("inf"),
+                                                              "flow_shift": 3.0, "x": float("nan")}).encode())
     settings = {"tachyscope": "0.1.0", "prompt": "a cat", "seed": 18446744073709551615, "rng": "cuda",
                 "rng_multiprocessors": 132, "max_sequence_length": 512, "negative_prompt": "ugly", "width": 32,
                 "height": 16, "num_frames": 5, "fps": 16.0, "num_inference_steps": 2, "guidance_scale": 4.0,
