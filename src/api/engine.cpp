@@ -1,5 +1,5 @@
 #include "api/tachyscope.h"
-#include "base/env.h"
+#include "inspect/places.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {
@@ -25,7 +25,9 @@ Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
           options.threads);
   const TextToVideo::Options pipeline{.threads = options.threads,
                                       .weights = parse_weights(options.weights),
-                                      .keep_loaded = options.keep_loaded};
+                                      .keep_loaded = options.keep_loaded,
+                                      .device = options.device,
+                                      .graphs = options.graphs};
   const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
   state_ = std::make_unique<State>(ModelBundle::open(model, access), pipeline);
 }
@@ -34,9 +36,13 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 
 int Engine::threads() const { return state_->pipeline.threads(); }
+std::string Engine::device() const {
+  const cuda::Gpu* gpu = state_->pipeline.gpu();
+  return gpu ? gpu->info().name : "cpu";
+}
 const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
 ResolvedRequest Engine::resolve(const VideoRequest& request) const {
-  return tachy::resolve(state_->pipeline.model(), request);
+  return state_->pipeline.resolved(request);
 }
 VideoPlan Engine::plan(const VideoRequest& request) { return state_->pipeline.plan(request); }
 void Engine::check_memory(const VideoPlan& plan) const { state_->pipeline.check_memory(plan); }
@@ -69,19 +75,10 @@ std::string Engine::fingerprint() const { return tachy::fingerprint(state_->pipe
 std::string version() { return TACHY_VERSION; }
 
 std::filesystem::path shipped_model() {
-  std::vector<std::filesystem::path> places;
-  if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty())
-    places.push_back(std::filesystem::path(dir) / "sprites");
-  std::error_code ec;
-  const auto executable = std::filesystem::read_symlink("/proc/self/exe", ec);
-  if (!ec) {
-    const auto folder = executable.parent_path();
-    places.push_back(folder / "../models/sprites");                   // a build folder inside the source tree
-    places.push_back(folder / "../share/tachyscope/models/sprites");  // installed
-    places.push_back(folder / "models/sprites");                      // a relocatable package
-  }
   std::string looked;
-  for (const auto& place : places) {
+  std::error_code ec;
+  for (const auto& models : model_places()) {
+    const auto place = models / "sprites";
     if (std::filesystem::exists(place / "model_index.json", ec))
       return std::filesystem::weakly_canonical(place, ec);
     looked += (looked.empty() ? "" : ", ") + place.lexically_normal().string();

@@ -5,6 +5,8 @@
 
 namespace tachy {
 
+constexpr int kExitMiss = 10;  // validate found a miss, doctor a failed op, compare a slower line (--strict)
+
 constexpr int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/profiler.h"
 #include "inspect/info.h"
+#include "inspect/profile_report.h"
 #include "inspect/stage.h"
 #include "pipelines/request.h"
 
@@ -26,7 +28,9 @@ struct EngineOptions {
   // "packed" (float32 copies, faster), "mapped" (used in the file), "auto" (packed where small); "read": the
   // files are read into memory at the start, for folders whose files may change or vanish meanwhile.
   std::string weights = "auto";
-  bool keep_loaded = false;  // keep the model in memory between calls of generate
+  bool keep_loaded = false;    // keep the model in memory between calls of generate
+  std::string device = "cpu";  // "cpu", "cuda", "cuda:1" …, or "auto": a GPU where there is one
+  bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
 };
 
 class Engine {
@@ -37,6 +41,7 @@ class Engine {
   Engine& operator=(Engine&&) noexcept;
 
   int threads() const;
+  std::string device() const;            // "cpu", or the GPU's name
   const VideoRequest& defaults() const;  // every optional filled, from the model
 
   // The request with every default filled in and checked; runs nothing.

@@ -1,7 +1,9 @@
 #include "pipelines/condition.h"
 
 #include <algorithm>
-#include <cstring>
+#include <vector>
+
+#include "tensor/transfer.h"
 
 namespace tachy {
 namespace {
@@ -15,7 +17,12 @@ void fill_pixels(const Picture& picture, const Tensor& frame) {
     out[i] = 2.0f * (static_cast<float>(picture.rgb[i]) / 255.0f) - 1.0f;
 }
 
-void fill_zeros(const Tensor& x) { std::memset(x.data, 0, static_cast<size_t>(x.bytes())); }
+// The same where the stream computes.
+void put_picture(const Picture& picture, const Tensor& frame, Stream& stream) {
+  std::vector<float> pixels(picture.rgb.size());
+  fill_pixels(picture, Tensor(pixels.data(), DType::f32, frame.shape()));
+  upload(pixels.data(), frame, stream);
+}
 
 // mask [s, T, h, w]: entry s·t + c is pixel frame max(0, s·t + c - (s - 1)).
 void fill_mask(const Tensor& mask, bool last) {
@@ -60,16 +67,21 @@ uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const
   const auto source = [&](int64_t first, int64_t count) {
     const Tensor part = chunk.slice(0, 0, count);
     if (stream.measuring()) return part;
-    fill_zeros(part);
-    if (first == 0) fill_pixels(*r.request.image, part.select(0, 0));
+    zero(part, stream);
+    if (first == 0) put_picture(*r.request.image, part.select(0, 0), stream);
     if (r.request.last_image && first + count == frames)
-      fill_pixels(*r.request.last_image, part.select(0, count - 1));
+      put_picture(*r.request.last_image, part.select(0, count - 1), stream);
     return part;
   };
   const int64_t mask = whole ? vae.config().temporal_stride() : 0;
   const Tensor latents = condition.slice(0, mask, condition.dim(0));
   vae.encode({frames, height, width}, source, latents, Tensor(), stream);
-  if (whole && !stream.measuring()) fill_mask(condition.slice(0, 0, mask), r.request.last_image != nullptr);
+  if (whole && !stream.measuring()) {
+    const Tensor known = condition.slice(0, 0, mask);
+    std::vector<float> values(static_cast<size_t>(known.numel()));
+    fill_mask(Tensor(values.data(), DType::f32, known.shape()), r.request.last_image != nullptr);
+    upload(values.data(), known, stream);
+  }
   return align_up(vae.state_bytes(height, width, frames));
 }
 

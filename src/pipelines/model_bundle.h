@@ -10,7 +10,7 @@
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
 #include "pipelines/request.h"
-#include "tensor/memory.h"
+#include "tensor/compute.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 
@@ -62,5 +62,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request);
 
 // "f32" or "bf16"; throws invalid_argument for others.
 Compute parse_compute(const std::string& dtype);
+// How a resolved request computes.
+Mode mode_of(const VideoRequest& resolved);
 
 }  // namespace tachy

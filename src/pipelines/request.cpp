@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "ops/features.h"
 #include "pipelines/model_bundle.h"
 #include "samplers/sampler.h"
 
@@ -95,11 +97,30 @@ bool known_sampler(const std::string& name) {
   return true;
 }
 
+// What the level turns on where the request does not say. Without bf16 instructions products stay in float32.
+void resolve_level(VideoRequest& r) {
+  const Mode mode = find_level(r.level).mode;
+  const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
+  require(!mode.reference || wanted == Compute::f32, "--dtype: level none runs definitions, in f32");
+  if (wanted == Compute::bf16)
+    if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", *reason);
+  r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
+  r.step_cache = r.step_cache.value_or(mode.step_cache);
+  require(*r.step_cache >= 0 && *r.step_cache <= 1, "--step-cache: expected 0 (off) to 1, got {}",
+          *r.step_cache);
+}
+
 }  // namespace
 
 Compute parse_compute(const std::string& dtype) {
   require(dtype == "f32" || dtype == "bf16", "--dtype: expected f32 or bf16, got '{}'", dtype);
   return dtype == "bf16" ? Compute::bf16 : Compute::f32;
+}
+
+Mode mode_of(const VideoRequest& r) {
+  return {.reference = find_level(r.level).mode.reference,
+          .compute = parse_compute(r.dtype.value_or("f32")),
+          .step_cache = r.step_cache.value_or(0)};
 }
 
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
@@ -138,11 +159,11 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
           "--rng-multiprocessors: expected 1 to 1024, got {}", r.rng_multiprocessors);
   require(r.max_text_tokens >= 1 && r.max_text_tokens <= 4096,
           "--max-sequence-length: expected 1 to 4096, got {}", r.max_text_tokens);
-  parse_compute(r.dtype);
   naming("--sampler", [&] { known_sampler(*r.sampler); });
   naming("--grid", [&] { parse_grid(*r.grid); });
   if (r.sinusoid) parse_sinusoid(*r.sinusoid);
   check_images(model, r);
+  resolve_level(r);
 
   out.latent_channels = model.vae_config.z_dim;
   out.latent_frames = model.vae_config.latent_frames(*r.frames);

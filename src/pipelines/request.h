@@ -13,6 +13,8 @@
 
 namespace tachy {
 
+class Profiler;  // base/profiler.h
+
 // A picture to begin (or end) a video with, of any size; the Engine fits it to the video's.
 struct Picture {
   int width = 0, height = 0;
@@ -25,7 +27,6 @@ struct ImageEmbeds {
   std::vector<float> values;
   std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]
 };
-
 // Everything left out comes from the model's own defaults.
 struct VideoRequest {
   std::string prompt;
@@ -43,11 +44,14 @@ struct VideoRequest {
   std::string rng = "cpu";        // whose noise the seed means: torch's "cpu" or "cuda" generator
   int rng_multiprocessors = 132;  // of the GPU whose noise is wanted with rng "cuda"
   int max_text_tokens = 512;
-  std::string dtype = "f32";  // what products multiply in: f32, or bf16 where the CPU has instructions for it
   std::vector<float> init_latents;                   // [z, T, h, w] in place of the noise, or empty
   std::shared_ptr<const Picture> image, last_image;  // first and last frame, for models that take them
   std::shared_ptr<const ImageEmbeds> image_embeds;
   std::string image_fit = "stretch";  // to the video's size as diffusers does it; "crop" keeps the shape
+  std::string level = "safe";         // none, safe, aggressive, extreme: what the two below default to
+  std::optional<std::string>
+      dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it
+  std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
 };
 
 struct Progress {
@@ -83,6 +87,7 @@ struct VideoCallbacks {
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;  // final, [z, T, h, w]
   std::function<void(const RunStateView&)> state;                                       // after each step
   const std::atomic<bool>* cancel = nullptr;
+  Profiler* profiler = nullptr;  // told of each module's time
 };
 
 struct StagePlan {
@@ -107,6 +112,7 @@ struct ResolvedRequest {
   int64_t latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
   bool guided = false;
   bool pictured = false;  // begins with a picture
+  int steps_reused = 0;   // by the step cache, after a run
 };
 
 }  // namespace tachy

@@ -4,6 +4,9 @@
 #include <cstring>
 
 #include "ops/elementwise/elementwise.h"
+#include "pipelines/step_cache.h"
+#include "runtime/step_graph.h"
+#include "tensor/transfer.h"
 #include "text/clean_prompt.h"
 #include "text/tokenizer.h"
 
@@ -118,10 +121,8 @@ SamplerConfig sampler_config(const VideoRequest& r) {
 }
 
 void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream) {
-  const ArenaScope scope(*stream.arena);
   const auto count = static_cast<int64_t>(ids.size());
-  const Tensor input = stream.arena->tensor(DType::i64, {1, count});
-  if (!stream.measuring()) std::memcpy(input.data, ids.data(), ids.size_bytes());
+  const Tensor input(const_cast<int64_t*>(ids.data()), DType::i64, {1, count});  // only read
   model.forward(input, {}, text.view({1, count, text.dim(1)}), stream);
   check(ops::all_finite(text, stream), ErrorCode::numerical,
         "text encoder: the result holds NaN or Inf: its weights are damaged");
@@ -130,24 +131,28 @@ void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const T
 namespace {
 
 // Copies `frame` [z, 1, h, w] over latent frame 0 of x [z, T, h, w].
-void put_first_frame(const Tensor& frame, const Tensor& x) {
-  const size_t bytes = static_cast<size_t>(frame.bytes() / frame.dim(0));
-  for (int64_t c = 0; c < frame.dim(0); ++c) std::memcpy(x.select(0, c).data, frame.select(0, c).data, bytes);
+void put_first_frame(const Tensor& frame, const Tensor& x, Stream& stream) {
+  ops::copy({.x = frame, .y = x.slice(1, 0, 1)}, stream);
 }
 
 // Tokens of latent frame 0 point at row 1 (timestep 0), all others at row 0.
 Tensor first_frame_rows(const WanGrid& grid, int64_t branches, nn::ParamStore& store) {
-  const Tensor row = store.allocate(DType::i32, {branches * grid.tokens()});
-  if (store.plan_only()) return row;
-  for (int64_t i = 0; i < row.numel(); ++i)
-    row.as<int32_t>()[i] = i % grid.tokens() < grid.rows * grid.columns ? 1 : 0;
-  return row;
+  std::vector<int32_t> row(static_cast<size_t>(branches * grid.tokens()));
+  for (size_t i = 0; i < row.size(); ++i)
+    row[i] = static_cast<int64_t>(i) % grid.tokens() < grid.rows * grid.columns ? 1 : 0;
+  return store.uploaded(row.data(), DType::i32, {static_cast<int64_t>(row.size())});
 }
 
-void report_state(const DenoiseInput& in, int64_t finished, const std::vector<Tensor>& solver) {
+void report_state(const DenoiseInput& in, int64_t finished, const std::vector<Tensor>& solver,
+                  const Stream& stream) {
   if (!in.callbacks || !in.callbacks->state) return;
-  const auto values = [](const Tensor& t) {
-    return std::span<const float>(t.as<float>(), static_cast<size_t>(t.numel()));
+  std::vector<std::vector<float>> copies;  // of what lies on a GPU
+  copies.reserve(solver.size() + 1);
+  const auto values = [&](const Tensor& t) {
+    const auto count = static_cast<size_t>(t.numel());
+    if (!stream.gpu) return std::span<const float>(t.as<float>(), count);
+    download(t, copies.emplace_back(count).data(), stream);
+    return std::span<const float>(copies.back());
   };
   RunStateView view{finished, in.sampler->steps(), values(in.latents), {}, in.noise->save()};
   for (const Tensor& t : solver) view.solver.push_back(values(t));
@@ -162,6 +167,7 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
   const int64_t branches = in.negative.defined() ? 2 : 1;
   nn::ParamStore store({.plan_only = plan_only}, stream);
 
+  ProfileRange part(stream.profiler, "hoisted", ProfileKind::group);
   // Everything that no step changes is made before the loop: text keys and values, rope tables, the time
   // path.
   std::vector<WanContext> contexts;
@@ -190,19 +196,24 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
   const Tensor velocity = store.allocate(DType::f32, {branches, z, frames, h, w});
   const Tensor noise = store.allocate(DType::f32, {z, frames, h, w});
   std::vector<Tensor> state;
-  for (int i = 0; i < in.sampler->state_tensors(); ++i) {
+  for (int i = 0; i < in.sampler->state_tensors(); ++i)
     state.push_back(store.allocate(DType::f32, {z, frames, h, w}));
-    if (plan_only) continue;
-    if (in.resume)
-      std::copy_n(in.resume->solver.at(static_cast<size_t>(i)).begin(), state.back().numel(),
-                  state.back().as<float>());
-    else
-      std::memset(state.back().data, 0, static_cast<size_t>(state.back().bytes()));
-  }
+  // A step's time path where a captured step reads it.
+  const WanTimes fixed_times = stream.gpu
+                                   ? WanTimes{store.allocate(DType::f32, {distinct, times.embedding.dim(1)}),
+                                              store.allocate(DType::f32, {distinct, times.projection.dim(1)})}
+                                   : WanTimes();
   if (!plan_only && extra > 0)
     for (int64_t b = 0; b < branches; ++b)
-      std::memcpy(input.select(0, b).slice(0, z, z + extra).data, in.condition.data,
-                  static_cast<size_t>(in.condition.bytes()));
+      copy_bytes(in.condition, input.select(0, b).slice(0, z, z + extra), stream);
+  StepCache cache(in.request->request.step_cache.value_or(0), in.latents, store);
+  std::vector<Tensor> kept = state;  // what a resumed run needs
+  for (const Tensor& t : cache.state()) kept.push_back(t);
+  for (size_t i = 0; i < kept.size() && !plan_only; ++i)
+    if (in.resume)
+      upload(in.resume->solver.at(i).data(), kept[i], stream);
+    else
+      zero(kept[i], stream);
 
   const float guidance = static_cast<float>(*r.request.guidance);
   const Tensor prediction = velocity.select(0, 0);
@@ -212,30 +223,48 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
   uint64_t before = stream.flops ? *stream.flops : 0;
   std::optional<StageClock> clock;
   if (!plan_only) clock.emplace(in.callbacks, "denoise", steps, first);
+  runtime::StepGraph graph(in.graphs && !stream.profiler);  // ranges end where their work does
+  std::vector<float> drawn;
   for (int i = first; i < run; ++i) {
     stream.throw_if_cancelled();
+    part.next("step", ProfileKind::group, i);
+    ProfileRange inner(stream.profiler);
     in.model->transformer->check_files();  // the step reads its weights where they lie in the file
-    if (!plan_only)
+    const bool reused = !plan_only && cache.reuse(in.latents, i, steps, prediction);
+    if (reused && in.reused) ++*in.reused;
+    if (!plan_only && !reused)
       for (int64_t b = 0; b < branches; ++b) {
-        std::memcpy(input.select(0, b).data, in.latents.data, static_cast<size_t>(in.latents.bytes()));
-        if (fixed_frame) put_first_frame(in.condition, input.select(0, b));
+        copy_bytes(in.latents, input.select(0, b).slice(0, 0, z), stream);
+        if (fixed_frame) put_first_frame(in.condition, input.select(0, b), stream);
       }
     WanInput forward{.latents = input, .grid = &grid, .row = row};
     const int64_t begin = i * distinct, end = begin + distinct;
     forward.times = {times.embedding.slice(0, begin, end), times.projection.slice(0, begin, end)};
     for (const WanContext& context : contexts) forward.contexts.push_back(&context);
-    model.forward(forward, velocity, stream);
+    if (stream.gpu && !plan_only) {
+      copy_bytes(forward.times.embedding, fixed_times.embedding, stream);
+      copy_bytes(forward.times.projection, fixed_times.projection, stream);
+      forward.times = fixed_times;
+    }
+    if (!reused) {
+      inner.next("transformer", ProfileKind::group);
+      graph.run(stream, [&] { model.forward(forward, velocity, stream); });
+    }
+    inner.next(reused ? "sampler (model output reused)" : "sampler", ProfileKind::elementwise);
     check(ops::all_finite(velocity, stream), ErrorCode::numerical,
           "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
 
-    if (branches == 2) {  // u + g(c − u)
+    if (branches == 2 && !reused) {  // u + g(c − u)
       ops::LincombArgs guide{.count = 2, .out = prediction};
       guide.terms[0] = {velocity.select(0, 1), 1 - guidance};
       guide.terms[1] = {velocity.select(0, 0), guidance};
       ops::lincomb(guide, stream);
     }
+    if (!plan_only && !reused) cache.computed(in.latents, prediction);
     if (!plan_only && in.sampler->needs_noise(i)) {
-      in.noise->draw(std::span(noise.as<float>(), static_cast<size_t>(noise.numel())));
+      drawn.resize(static_cast<size_t>(noise.numel()));
+      in.noise->draw(drawn);
+      upload(drawn.data(), noise, stream);
     }
     if (!plan_only && in.callbacks && in.callbacks->preview) {
       // A tensor that this step no longer reads: the next step fills the input anew.
@@ -243,8 +272,11 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
       denoised.terms[0] = {in.latents, 1};
       denoised.terms[1] = {prediction, in.sampler->denoised_coefficient(i)};
       ops::lincomb(denoised, stream);
-      if (fixed_frame) put_first_frame(in.condition, denoised.out);
-      const Preview picture = latent_preview(denoised.out, in.model->preview_factors);
+      if (fixed_frame) put_first_frame(in.condition, denoised.out, stream);
+      std::vector<float> clean(static_cast<size_t>(denoised.out.numel()));
+      download(denoised.out, clean.data(), stream);
+      const Preview picture =
+          latent_preview(Tensor(clean.data(), DType::f32, denoised.out.shape()), in.model->preview_factors);
       in.callbacks->preview({picture.rgb, picture.width, picture.height}, i);
     }
     for (const Assignment& a : in.sampler->update(i)) {
@@ -256,8 +288,8 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
       ops::lincomb(sum, stream);
     }
     if (plan_only) break;
-    if (fixed_frame && i + 1 == steps) put_first_frame(in.condition, in.latents);
-    report_state(in, i + 1, state);
+    if (fixed_frame && i + 1 == steps) put_first_frame(in.condition, in.latents, stream);
+    report_state(in, i + 1, kept, stream);
     clock->done(i + 1);
   }
   if (plan_only && stream.flops) *stream.flops += (*stream.flops - before) * static_cast<uint64_t>(steps - 1);

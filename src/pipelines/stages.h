@@ -69,7 +69,9 @@ struct DenoiseInput {
   Tensor condition, image_embeds;  // of condition.h, or undefined
   NoiseSource* noise = nullptr;    // of the run; needed for real only
   const VideoCallbacks* callbacks = nullptr;
+  bool graphs = true;                // on a GPU: a step is captured once and replayed
   const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
+  int* reused = nullptr;             // counts the steps that the step cache saved
 };
 
 // Runs all steps. Contexts, tables and sampler state go into a store of its own; returns its bytes.

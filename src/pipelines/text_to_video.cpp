@@ -8,9 +8,13 @@
 #include "base/memory_room.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
+#include "pipelines/step_cache.h"
+#include "tensor/transfer.h"
 
 namespace tachy {
 namespace {
+
+constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // a context, cuBLASLt and cuDNN
 
 // What lives across stages: text embeddings, the picture's latents, and the latents.
 struct Shared {
@@ -36,16 +40,21 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
   const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;
   const ArenaScope scope(*stream.arena);
   const Tensor bytes = stream.arena->tensor(DType::u8, {chunk, height, width, 3});
+  std::vector<uint8_t> host(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes.bytes()) : 0);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total);
   vae.decode(
       latents,
       [&](const Tensor& frames, int64_t first) {
         const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
+        ProfileRange part(stream.profiler, "pixels", ProfileKind::elementwise);
         ops::to_rgb8(frames, rgb, stream);
+        const uint8_t* pixels = stream.gpu ? host.data() : rgb.as<uint8_t>();
+        if (stream.gpu) download(rgb, host.data(), stream);
+        part.next("frames out", ProfileKind::output);
         for (int64_t i = 0; i < frames.dim(0); ++i)
           if (callbacks && callbacks->frame)
-            callbacks->frame({{rgb.select(0, i).as<uint8_t>(), static_cast<size_t>(height * width * 3)},
+            callbacks->frame({{pixels + i * height * width * 3, static_cast<size_t>(height * width * 3)},
                               static_cast<int>(width),
                               static_cast<int>(height)},
                              first + i);
@@ -55,7 +64,7 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
 }
 
 // A state read from a file may be anything: throws corrupt unless it fits the request.
-void check_state(const RunState& s, const Sampler& sampler, size_t values) {
+void check_state(const RunState& s, const Sampler& sampler, bool step_cache, size_t values) {
   const auto finite = [](const std::vector<float>& v) {
     return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
   };
@@ -63,8 +72,9 @@ void check_state(const RunState& s, const Sampler& sampler, size_t values) {
         sampler.steps());
   check(s.latents.size() == values && finite(s.latents), ErrorCode::corrupt,
         "resume: expected {} finite latents, got {} values", values, s.latents.size());
-  check(s.solver.size() == static_cast<size_t>(sampler.state_tensors()), ErrorCode::corrupt,
-        "resume: the sampler keeps {} tensors, got {}", sampler.state_tensors(), s.solver.size());
+  const int tensors = sampler.state_tensors() + (step_cache ? StepCache::kStateTensors : 0);
+  check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
+        "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
   for (const auto& tensor : s.solver)
     check(tensor.size() == values && finite(tensor), ErrorCode::corrupt,
           "resume: expected {} finite values of the sampler, got {}", values, tensor.size());
@@ -79,6 +89,20 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
   const MemoryRoom room = memory_room(pool_.threads());
   check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
         human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+  if (options_.device == "cpu" || (options_.device == "auto" && cuda::gpu_count() == 0)) return;
+  const auto colon = options_.device.find(':');
+  const std::string kind = options_.device.substr(0, colon);
+  const std::string number = colon == std::string::npos ? "0" : options_.device.substr(colon + 1);
+  require((kind == "cuda" || options_.device == "auto") && !number.empty() && number.size() <= 3 &&
+              number.find_first_not_of("0123456789") == std::string::npos,
+          "--device: expected cpu, cuda, cuda:N or auto, got '{}'", options_.device);
+  gpu_ = cuda::open_gpu(std::stoi(number));
+}
+
+Stream TextToVideo::stream_on(Arena& arena) {
+  Stream s{.arena = &arena, .pool = &pool_, .compute = mode_.compute, .definitions = mode_.reference};
+  if (gpu_) s.gpu = gpu_.get(), s.memory = gpu_.get(), s.activation = activation_;
+  return s;
 }
 
 TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) const {
@@ -93,11 +117,16 @@ TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) const {
 
 double TextToVideo::measured_flops_per_second() {
   if (flops_per_second_ > 0) return flops_per_second_;
+  if (gpu_) {  // a rough figure from the number of multiprocessors: 1.7 GHz, three quarters of the products'
+               // rate
+    const double per_clock = activation_ == DType::f32 ? 256 : gpu_->info().major >= 9 ? 4096 : 2048;
+    return flops_per_second_ = 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
+  }
   constexpr int64_t kSize = 512;
   Arena measure;
-  Stream stream{.arena = &measure, .pool = &pool_, .compute = compute_};
+  Stream stream{.arena = &measure, .pool = &pool_, .compute = mode_.compute, .definitions = mode_.reference};
   const Buffer data(kSize * kSize * 3 * sizeof(float)),
-      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize, compute_)));
+      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize, mode_.compute)));
   std::fill_n(static_cast<float*>(data.data()), kSize * kSize * 3, 0.5f);
   const Tensor all = data.tensor(DType::f32, {3, kSize, kSize});
   ops::GemmArgs args{.x = all.select(0, 0), .weight = all.select(0, 1), .y = all.select(0, 2)};
@@ -116,17 +145,36 @@ double TextToVideo::measured_flops_per_second() {
   return flops_per_second_;
 }
 
-void TextToVideo::use(const std::string& dtype) {
-  const Compute wanted = parse_compute(dtype);
-  if (wanted == compute_) return;
-  compute_ = wanted, flops_per_second_ = 0;
-  text_ = {}, dit_ = {}, vae_ = {};
+ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
+  if (!gpu_) return resolve(model_, request);
+  // bf16 unless asked otherwise; the level's way of computing is the CPU's.
+  VideoRequest given = request;
+  const std::string dtype = given.dtype.value_or(given.level == "none" ? "f32" : "bf16");
+  require(dtype == "f32" || dtype == "bf16" || dtype == "f16", "--dtype: expected f32, bf16 or f16, got '{}'",
+          dtype);
+  given.dtype.reset();
+  given.level = "safe";
+  ResolvedRequest r = resolve(model_, given);
+  r.request.level = request.level, r.request.dtype = dtype;
+  return r;
+}
+
+ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
+  ResolvedRequest r = resolved(request);
+  const std::string& dtype = *r.request.dtype;
+  const DType activation = !gpu_ || dtype == "f32" ? DType::f32 : dtype == "f16" ? DType::f16 : DType::bf16;
+  Mode wanted = gpu_ ? Mode() : mode_of(r.request);
+  wanted.step_cache = 0;  // changes no weight
+  if (wanted == mode_ && activation == activation_) return r;
+  mode_ = wanted, activation_ = activation, flops_per_second_ = 0;
+  text_ = {}, dit_ = {}, vae_ = {}, encoder_ = {};
+  return r;
 }
 
 VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompts) {
   VideoPlan plan;
   Arena no_arena;
-  Stream no_stream{.arena = &no_arena, .pool = &pool_, .compute = compute_};
+  Stream no_stream = stream_on(no_arena);
   nn::ParamStore shared_store({.plan_only = true}, no_stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const uint64_t files_read =
@@ -137,7 +185,8 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
   const auto stage = [&](const char* name, uint64_t mapped, auto&& body) {
     Arena arena;
     uint64_t flops = 0;
-    Stream stream{.arena = &arena, .pool = &pool_, .compute = compute_, .flops = &flops};
+    Stream stream = stream_on(arena);
+    stream.flops = &flops;
     const uint64_t held = body(stream);
     plan.stages.push_back(
         {name, mapped, held, align_up(std::max<size_t>(arena.peak(), 1)), static_cast<double>(flops), 0});
@@ -180,8 +229,7 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
 }
 
 VideoPlan TextToVideo::plan(const VideoRequest& request) {
-  const ResolvedRequest r = resolve(model_, request);
-  use(r.request.dtype);
+  const ResolvedRequest r = prepare(request);
   VideoPlan plan = make_plan(r, tokenize(r));
   const double rate = measured_flops_per_second() * 0.8;  // attention and norms run below the GEMM's rate
   for (StagePlan& s : plan.stages) {
@@ -196,6 +244,13 @@ void TextToVideo::check_memory(const VideoPlan& plan) const {
   const uint64_t held = model_.text_encoder->read_bytes() + model_.transformer->read_bytes() +
                         model_.vae->read_bytes() + text_.bytes + dit_.bytes + vae_.bytes;
   const uint64_t need = plan.peak_bytes > held ? plan.peak_bytes - held : 0;
+  if (gpu_)
+    return check(
+        need + kGpuLibraryBytes <= gpu_->free_bytes(), ErrorCode::out_of_memory,
+        "this run needs {} of GPU memory ({} bytes) and about {} for libraries, but {} of {} are free; a "
+        "smaller --size or fewer --frames need less (see --plan)",
+        human_bytes(need), need, human_bytes(kGpuLibraryBytes), human_bytes(gpu_->free_bytes()),
+        gpu_->info().name);
   const MemoryRoom room = memory_room(pool_.threads());
   check(need + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
         "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "
@@ -207,7 +262,9 @@ void TextToVideo::check_memory(const VideoPlan& plan) const {
 void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, const Tensor& text,
                            const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream) {
   StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
+  ProfileRange part(callbacks.profiler, "load text encoder", ProfileKind::load);
   if (!text_.model) text_ = load_text(model_, false, stream);
+  part.next("text encoder", ProfileKind::group);
   encode_text(*text_.model, prompts.positive, text, stream);
   clock.done(1);
   if (r.guided) {
@@ -219,43 +276,49 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
 
 ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                       const RunState* resume) {
-  const ResolvedRequest r = resolve(model_, request);
-  use(r.request.dtype);
+  ProfileRange part(callbacks.profiler, "prepare", ProfileKind::other);
+  ResolvedRequest r = prepare(request);
   const Prompts prompts = tokenize(r);
   const VideoPlan plan = make_plan(r, prompts);
   log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
   check_memory(plan);
 
-  Arena none;  // no op runs between the stages
-  Stream stream{.arena = &none, .pool = &pool_, .cancel = callbacks.cancel, .compute = compute_};
+  Arena none(0);  // no op runs between the stages
+  Stream stream = stream_on(none);
+  stream.cancel = callbacks.cancel;
+  stream.profiler = callbacks.profiler;
   nn::ParamStore shared_store({}, stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const auto memory = shared_store.keep();
   const auto with_arena = [&](const char* name, auto&& body) {
     const auto stage =
         std::find_if(plan.stages.begin(), plan.stages.end(), [&](const auto& s) { return s.name == name; });
-    Arena arena(stage->arena_bytes);
+    Arena arena(stage->arena_bytes, stream.memory);
     stream.arena = &arena;
     body();
     stream.arena = &none;
   };
 
   const Sampler sampler(sampler_config(r.request));
-  const auto values = std::span(shared.latents.as<float>(), static_cast<size_t>(shared.latents.numel()));
-  if (resume) check_state(*resume, sampler, values.size());
+  std::vector<float> values(static_cast<size_t>(shared.latents.numel()));
+  if (resume) check_state(*resume, sampler, *r.request.step_cache > 0, values.size());
   const bool denoised = resume && resume->step == sampler.steps();  // only frames are left to make
 
+  part.done();
   if (!denoised)
     with_arena("text", [&] { run_text(r, prompts, shared.text, shared.negative, callbacks, stream); });
   if (r.pictured && !denoised)
     with_arena("image", [&] {
       StageClock clock(&callbacks, "image", 1);
+      part.next("load vae encoder", ProfileKind::load);
       if (!encoder_.model) encoder_ = load_vae_encoder(model_, false, stream);
+      part.next("encode image", ProfileKind::group);
       encode_condition(model_, *encoder_.model, r, shared.condition, stream);
       clock.done(1);
       if (!options_.keep_loaded) encoder_ = {};
     });
 
+  part.next("noise", ProfileKind::other);
   // One generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
   NoiseSource noise(r.request);
   if (resume) {
@@ -266,14 +329,17 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   } else {
     std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
   }
+  upload(values.data(), shared.latents, stream);
 
   if (!denoised)
     with_arena("denoise", [&] {
+      part.next("load transformer", ProfileKind::load);
       if (!dit_.model) {
         StageClock clock(&callbacks, "load", 1);
         dit_ = load_dit(model_, options_.weights, false, stream);
         clock.done(1);
       }
+      part.next("denoise", ProfileKind::group);
       denoise(*dit_.model,
               {.model = &model_,
                .request = &r,
@@ -285,14 +351,21 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
                .image_embeds = image_embeds(model_, r),
                .noise = &noise,
                .callbacks = &callbacks,
-               .resume = resume},
+               .graphs = options_.graphs,
+               .resume = resume,
+               .reused = &r.steps_reused},
               false, stream);
       if (!options_.keep_loaded) dit_ = {};
     });
-  if (callbacks.latents) callbacks.latents(values, shared.latents.shape());
+  if (callbacks.latents) {
+    download(shared.latents, values.data(), stream);
+    callbacks.latents(values, shared.latents.shape());
+  }
 
   with_arena("decode", [&] {
+    part.next("load vae", ProfileKind::load);
     if (!vae_.model) vae_ = load_vae(model_, false, stream);
+    part.next("decode", ProfileKind::group);
     decode(*vae_.model, shared.latents, &callbacks, stream);
     if (!options_.keep_loaded) vae_ = {};
   });

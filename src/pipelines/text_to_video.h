@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "cuda/gpu.h"
 #include "pipelines/condition.h"
 #include "pipelines/stages.h"
 
@@ -15,14 +16,19 @@ class TextToVideo {
   struct Options {
     int threads = 0;  // 0: all this process may use
     WeightMode weights = WeightMode::automatic;
-    bool keep_loaded = false;  // for several requests in a row
+    bool keep_loaded = false;    // for several requests in a row
+    std::string device = "cpu";  // "cpu", "cuda" or "cuda:N", "auto": a GPU where there is one
+    bool graphs = true;          // on a GPU: denoising steps are captured and replayed
   };
 
   TextToVideo(ModelBundle model, Options options);
 
   const ModelBundle& model() const { return model_; }
   int threads() const { return pool_.threads(); }
+  const cuda::Gpu* gpu() const { return gpu_.get(); }  // null: on the CPU
 
+  // The request with everything filled in and checked, as this pipeline's device runs it.
+  ResolvedRequest resolved(const VideoRequest& request) const;
   // Exact memory and predicted time; loads no weights.
   VideoPlan plan(const VideoRequest& request);
   // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
@@ -40,7 +46,8 @@ class TextToVideo {
     std::vector<int64_t> positive, negative;
   };
   Prompts tokenize(const ResolvedRequest& request) const;
-  void use(const std::string& dtype);  // weights packed for another dtype are released
+  ResolvedRequest prepare(const VideoRequest& request);  // weights made for another way are released
+  Stream stream_on(Arena& arena);
   VideoPlan make_plan(const ResolvedRequest& request, const Prompts& prompts);
   void run_text(const ResolvedRequest& request, const Prompts& prompts, const Tensor& text,
                 const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream);
@@ -49,8 +56,10 @@ class TextToVideo {
   ModelBundle model_;
   Options options_;
   ThreadPool pool_;
+  std::unique_ptr<cuda::Gpu> gpu_;  // outlives what was loaded
+  DType activation_ = DType::f32;   // on the GPU
   double flops_per_second_ = 0;
-  Compute compute_ = Compute::f32;
+  Mode mode_;  // packed weights depend on it
   LoadedText text_;
   LoadedVaeEncoder encoder_;
   LoadedDit dit_;

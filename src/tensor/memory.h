@@ -14,7 +14,9 @@
 #include <memory>
 #include <span>
 
+#include "base/profiler.h"
 #include "base/thread_pool.h"
+#include "tensor/compute.h"
 #include "tensor/device_memory.h"
 #include "tensor/tensor.h"
 
@@ -60,7 +62,7 @@ class Arena {
  public:
   Arena() = default;  // measuring
   explicit Arena(size_t capacity, DeviceMemory* device = nullptr)
-      : buffer_(capacity, device),
+      : buffer_(capacity ? Buffer(capacity, device) : Buffer()),
         capacity_(capacity),
         measuring_(false),
         device_(device ? Device::cuda : Device::cpu) {}
@@ -100,10 +102,6 @@ class ArenaScope {
   size_t mark_;
 };
 
-// What products (linear layers, convolutions, attention) multiply in; sums are float32 either way, and so is
-// everything else.
-enum class Compute { f32, bf16 };
-
 // What an op runs on: where activations and scratch come from, who computes, whether anybody cancelled.
 // In a measure run (`measuring()`) an op checks its arguments, takes its scratch and returns.
 struct Stream {
@@ -111,9 +109,13 @@ struct Stream {
   ThreadPool* pool = nullptr;
   const std::atomic<bool>* cancel = nullptr;
   cuda::Gpu* gpu = nullptr;        // ops run there, queued on its stream; null: on the CPU
+  DeviceMemory* memory = nullptr;  // the GPU's; given together with it
   DType activation = DType::f32;   // of a model's activations; float32 on the CPU
+  DType residual = DType::f32;     // of a transformer's residual stream: float32, or as the activations
   Compute compute = Compute::f32;  // weights are packed for it: the same at load and at run
+  bool definitions = false;        // level none: every op runs its definition
   uint64_t* flops = nullptr;       // a measure run counts the multiply-adds (times two) of its products here
+  Profiler* profiler = nullptr;    // told of the ranges of a run; null costs nothing
 
   void count_flops(double n) const {
     if (flops && measuring()) *flops += static_cast<uint64_t>(n);

@@ -6,7 +6,9 @@
 
 #include "ops/attention/attention.h"
 #include "ops/embedding/embedding.h"
+#include "ops/position_bias/position_bias.h"
 #include "ops/rmsnorm/rmsnorm.h"
+#include "tensor/transfer.h"
 
 namespace tachy {
 
@@ -47,24 +49,15 @@ Umt5Encoder::Umt5Encoder(const Scope& scope, const Umt5Config& c, nn::ParamStore
   final_norm_ = store.widened(scope.tensor("encoder.final_layer_norm.weight", {c.d_model}));
 }
 
-namespace {
-
-// bias [H, L, L] from the layer's table [buckets, H]; it depends on key − query only.
-void fill_position_bias(const Tensor& table, const Tensor& bias, const Umt5Config& c, Stream& stream) {
-  const int64_t length = bias.dim(1);
-  const float* values = table.as<float>();
-  std::vector<int64_t> bucket(static_cast<size_t>(2 * length - 1));
-  for (int64_t d = 1 - length; d < length; ++d)
-    bucket[static_cast<size_t>(d + length - 1)] = relative_position_bucket(d, c.num_buckets, c.max_distance);
-  stream.pool->run(c.num_heads, [&](int64_t head, int) {
-    float* out = bias.as<float>() + head * length * length;
-    for (int64_t query = 0; query < length; ++query)
-      for (int64_t key = 0; key < length; ++key)
-        *out++ = values[bucket[static_cast<size_t>(key - query + length - 1)] * c.num_heads + head];
+// The table stays in the file, on the host: a prompt needs a few rows of it.
+void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) const {
+  if (!stream.gpu) return ops::embedding({.ids = ids, .table = embedding_, .y = h}, stream);
+  run_on_host(stream, [&](Stream& host) {
+    const Tensor rows = host.arena->tensor(DType::f32, h.shape());
+    ops::embedding({.ids = ids, .table = embedding_, .y = rows}, host);
+    if (!host.measuring()) upload(rows.data, h, stream);
   });
 }
-
-}  // namespace
 
 void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const {
   const Umt5Config& c = config_;
@@ -74,29 +67,40 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
   const ArenaScope scope(arena);
 
   const Tensor h = out.view({rows, c.d_model});  // the residual stream lives in the output
-  const Tensor normed = arena.f32({rows, c.d_model});
-  const Tensor q = arena.f32({rows, inner}), k = arena.f32({rows, inner}), v = arena.f32({rows, inner});
-  const Tensor mixed = arena.f32({rows, inner});
+  const auto scratch = [&](int64_t columns) { return arena.tensor(stream.activation, {rows, columns}); };
+  const Tensor normed = scratch(c.d_model), q = scratch(inner), k = scratch(inner), v = scratch(inner),
+               mixed = scratch(inner);
   const Tensor bias = arena.f32({c.num_heads, length, length});
-  const Tensor gate = arena.f32({rows, c.d_ff}), hidden = arena.f32({rows, c.d_ff});
+  const Tensor gate = scratch(c.d_ff), hidden = scratch(c.d_ff);
+  const Tensor bucket = arena.tensor(DType::i32, {2 * length - 1});
+  std::vector<int32_t> buckets;
+  for (int64_t d = 1 - length; d < length; ++d)
+    buckets.push_back(static_cast<int32_t>(relative_position_bucket(d, c.num_buckets, c.max_distance)));
+  upload(buckets.data(), bucket, stream);
   Tensor key_bias;
   if (mask.defined()) {
     expect_shape("umt5", "attention_mask", mask, {batch, length});
     key_bias = arena.f32({batch, length});
-    if (!stream.measuring())
-      for (int64_t i = 0; i < rows; ++i)
-        key_bias.as<float>()[i] = mask.as<int64_t>()[i] ? 0.0f : std::numeric_limits<float>::lowest();
+    std::vector<float> values;
+    for (int64_t i = 0; i < rows && !stream.measuring(); ++i)
+      values.push_back(mask.as<int64_t>()[i] ? 0.0f : std::numeric_limits<float>::lowest());
+    upload(values.data(), key_bias, stream);
   }
   const auto heads = [&](const Tensor& t) { return t.view({batch, length, c.num_heads, c.d_kv}); };
 
-  ops::embedding({.ids = ids.view({rows}), .table = embedding_, .y = h}, stream);
+  ProfileRange part(stream.profiler, "embedding", ProfileKind::elementwise);
+  embed(ids.view({rows}), h, stream);
   for (const Layer& layer : layers_) {
     stream.throw_if_cancelled();
+    part.next("norm", ProfileKind::norm);
     ops::rmsnorm({.x = h, .weight = layer.norm1, .eps = c.eps, .y = normed}, stream);
+    part.next("q, k, v", ProfileKind::linear);
     layer.q(normed, q, stream);
     layer.k(normed, k, stream);
     layer.v(normed, v, stream);
-    if (!stream.measuring()) fill_position_bias(layer.position_bias, bias, c, stream);
+    part.next("position bias", ProfileKind::elementwise);
+    ops::position_bias({.table = layer.position_bias, .bucket = bucket, .y = bias}, stream);
+    part.next("attention", ProfileKind::attention);
     ops::attention({.q = heads(q),
                     .k = heads(k),
                     .v = heads(v),
@@ -105,13 +109,17 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
                     .scale = 1,
                     .out = heads(mixed)},
                    stream);
+    part.next("out + residual", ProfileKind::linear);
     layer.o(mixed, h, stream, {.residual = h});
 
+    part.next("norm", ProfileKind::norm);
     ops::rmsnorm({.x = h, .weight = layer.norm2, .eps = c.eps, .y = normed}, stream);
+    part.next("feed-forward", ProfileKind::linear);
     layer.gate(normed, gate, stream, {.act = ops::Activation::gelu_tanh});
     layer.up(normed, hidden, stream, {.multiply = gate});
     layer.down(hidden, h, stream, {.residual = h});
   }
+  part.next("norm", ProfileKind::norm);
   ops::rmsnorm({.x = h, .weight = final_norm_, .eps = c.eps, .y = h}, stream);
 }
 

@@ -18,8 +18,9 @@ class Umt5Encoder {
 
   const Umt5Config& config() const { return config_; }
 
-  // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all tokens) → out [B, L, d_model]
-  // f32. Rows of padding are computed too, as the reference does; they attend to the real tokens only.
+  // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all tokens), both on the host → out
+  // [B, L, d_model] f32. Rows of padding are computed too, as the reference does; they attend to the real
+  // tokens only.
   void forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const;
 
  private:
@@ -28,6 +29,8 @@ class Umt5Encoder {
     Tensor position_bias;  // [buckets, heads]
     nn::Linear q, k, v, o, gate, up, down;
   };
+
+  void embed(const Tensor& ids, const Tensor& h, Stream& stream) const;
 
   Umt5Config config_;
   Tensor embedding_;  // [vocab, d_model] in the file

@@ -15,22 +15,29 @@ constexpr int64_t kFeedForwardRows = 8192;
 
 }  // namespace
 
-WanBlock::Attention WanBlock::load_attention(const Scope& scope, int64_t dim, nn::ParamStore& store) {
+WanBlock::Attention WanBlock::load_attention(const Scope& scope, int64_t dim, Joined joined,
+                                             nn::ParamStore& store) {
   Attention a;
-  a.q = nn::Linear(scope.sub("to_q"), store, dim, dim);
-  a.k = nn::Linear(scope.sub("to_k"), store, dim, dim);
-  a.v = nn::Linear(scope.sub("to_v"), store, dim, dim);
+  if (joined == Joined::qkv && store.on_gpu()) {
+    const Scope parts[] = {scope.sub("to_q"), scope.sub("to_k"), scope.sub("to_v")};
+    a.qkv = nn::Linear::joined(parts, store, dim, dim);
+  } else {
+    a.q = nn::Linear(scope.sub("to_q"), store, dim, dim);
+    a.k = nn::Linear(scope.sub("to_k"), store, dim, dim);
+    a.v = nn::Linear(scope.sub("to_v"), store, dim, dim);
+  }
   a.out = nn::Linear(scope.sub("to_out.0"), store, dim, dim);
   a.norm_q = store.widened(scope.tensor("norm_q.weight", {dim}));
   a.norm_k = store.widened(scope.tensor("norm_k.weight", {dim}));
   return a;
 }
 
-WanBlock::WanBlock(const Scope& scope, const WanConfig& c, nn::ParamStore& store) : config_(c) {
+WanBlock::WanBlock(const Scope& scope, const WanConfig& c, const Tensor& table, nn::ParamStore& store)
+    : config_(c) {
   const int64_t dim = c.dim();
-  table_ = store.widened(scope.tensor("scale_shift_table", {1, 6, dim}));
-  self_ = load_attention(scope.sub("attn1"), dim, store);
-  cross_ = load_attention(scope.sub("attn2"), dim, store);
+  store.fill(table, scope.tensor("scale_shift_table", {1, 6, dim}));
+  self_ = load_attention(scope.sub("attn1"), dim, Joined::qkv, store);
+  cross_ = load_attention(scope.sub("attn2"), dim, Joined::no, store);
   if (c.image_branch()) {
     const Scope cross = scope.sub("attn2");
     image_k_ = nn::Linear(cross.sub("add_k_proj"), store, dim, dim);
@@ -59,20 +66,17 @@ void WanBlock::image_keys(const Tensor& image, const Tensor& k, const Tensor& v,
   ops::qk_norm_rope({.x = keys, .weight = norm_image_k_, .eps = config_.eps, .y = keys}, stream);
 }
 
+Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) const {
+  return in.modulation.select(0, index).view({in.modulation.dim(1), 6, config_.dim()});
+}
+
 void WanBlock::forward(const WanBlockInput& in, int64_t index, Stream& stream) const {
-  const ArenaScope scope(*stream.arena);
-  const int64_t steps = in.time.dim(0), dim = config_.dim();
-  const Tensor modulation = stream.arena->f32({steps, 6, dim});
-  if (!stream.measuring()) {
-    const float* table = table_.as<float>();
-    for (int64_t r = 0; r < steps; ++r) {
-      const float* time = in.time.as<float>() + r * in.time.stride(0);
-      float* out = modulation.as<float>() + r * 6 * dim;
-      for (int64_t i = 0; i < 6 * dim; ++i) out[i] = table[i] + time[i];
-    }
-  }
+  const Tensor modulation = block_modulation(in, index);
+  ProfileRange part(stream.profiler, "self-attention", ProfileKind::group);
   self_attention(in, modulation, stream);
+  part.next("cross-attention", ProfileKind::group);
   cross_attention(in, index, stream);
+  part.next("feed-forward", ProfileKind::group);
   feed_forward(in, modulation, stream);
 }
 
@@ -85,6 +89,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   const auto sequence = [&](const Tensor& t) { return t.view({in.batch, in.tokens, dim}); };
   const auto split = [&](const Tensor& t) { return t.view({in.batch, in.tokens, heads, config_.head_dim}); };
 
+  ProfileRange part(stream.profiler, "norm + modulate", ProfileKind::norm);
   ops::layernorm_modulate({.x = in.x,
                            .scale = modulation.select(1, 1),
                            .shift = modulation.select(1, 0),
@@ -92,9 +97,11 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                            .eps = config_.eps,
                            .y = u},
                           stream);
+  part.next("q, k, v", ProfileKind::linear);
   self_.q(u, q, stream);
   self_.k(u, k, stream);
   self_.v(u, v, stream);
+  part.next("q, k norm + rope", ProfileKind::norm);
   for (const auto& [t, weight] : {std::pair{q, self_.norm_q}, std::pair{k, self_.norm_k}})
     ops::qk_norm_rope({.x = sequence(t),
                        .weight = weight,
@@ -105,64 +112,81 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                        .y = sequence(t)},
                       stream);
   const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  part.next("attention", ProfileKind::attention);
   ops::attention({.q = split(q), .k = split(k), .v = split(v), .scale = scale, .out = split(u)}, stream);
+  part.next("out + gated residual", ProfileKind::linear);
   self_.out(u, in.x, stream, {.gate = modulation.select(1, 2), .row = in.row, .residual = in.x});
 }
 
 void WanBlock::cross_attention(const WanBlockInput& in, int64_t index, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
-  const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
+  const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
   const Tensor u = stream.arena->f32({rows, dim}), q = stream.arena->f32({rows, dim});
   const Tensor source = config_.cross_attn_norm ? u : in.x;
+  ProfileRange part(stream.profiler, "norm", ProfileKind::norm);
   if (config_.cross_attn_norm)
     ops::layernorm_modulate(
         {.x = in.x, .weight = cross_norm_weight_, .bias = cross_norm_bias_, .eps = config_.eps, .y = u},
         stream);
+  part.next("q", ProfileKind::linear);
   cross_.q(source, q, stream);
+  part.next("q norm", ProfileKind::norm);
   const Tensor queries = q.view({in.batch, in.tokens, dim});
   ops::qk_norm_rope({.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .y = queries}, stream);
 
+  part.next("attention", ProfileKind::attention);
+  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
+  part.next("out + residual", ProfileKind::linear);
+  cross_.out(u, in.x, stream, {.residual = in.x});
+}
+
+void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
+                                 const Tensor& u, Stream& stream) const {
   const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  const auto split = [&](const Tensor& t) { return t.view({1, t.dim(0), heads, config_.head_dim}); };
-  for (int64_t b = 0; b < in.batch; ++b) {
-    const WanContext& context = *in.contexts[static_cast<size_t>(b)];
-    const Tensor out = split(u.slice(0, b * in.tokens, (b + 1) * in.tokens));
-    const Tensor query = split(q.slice(0, b * in.tokens, (b + 1) * in.tokens));
+  const auto split = [&](const Tensor& t) {
+    return t.view({1, t.dim(0), config_.num_heads, config_.head_dim});
+  };
+  const WanContext& context = *in.contexts[static_cast<size_t>(b)];
+  const Tensor out = split(u.slice(0, b * in.tokens, (b + 1) * in.tokens));
+  const Tensor query = split(q.slice(0, b * in.tokens, (b + 1) * in.tokens));
+  ops::attention({.q = query,
+                  .k = split(context.k.select(0, index)),
+                  .v = split(context.v.select(0, index)),
+                  .key_bias = context.key_bias,
+                  .scale = scale,
+                  .out = out},
+                 stream);
+  if (context.image_k.defined())  // its own softmax over the image's keys, added
     ops::attention({.q = query,
-                    .k = split(context.k.select(0, index)),
-                    .v = split(context.v.select(0, index)),
-                    .key_bias = context.key_bias,
+                    .k = split(context.image_k.select(0, index)),
+                    .v = split(context.image_v.select(0, index)),
                     .scale = scale,
+                    .accumulate = true,
                     .out = out},
                    stream);
-    if (context.image_k.defined())  // its own softmax over the image's keys, added
-      ops::attention({.q = query,
-                      .k = split(context.image_k.select(0, index)),
-                      .v = split(context.image_v.select(0, index)),
-                      .scale = scale,
-                      .accumulate = true,
-                      .out = out},
-                     stream);
-  }
-  cross_.out(u, in.x, stream, {.residual = in.x});
 }
 
 void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens, chunk = std::min(rows, kFeedForwardRows);
   const Tensor u = stream.arena->f32({chunk, dim}), hidden = stream.arena->f32({chunk, config_.ffn_dim});
+  ProfileRange part(stream.profiler);
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const int64_t end = std::min(rows, begin + chunk), count = end - begin;
-    const Tensor x = in.x.slice(0, begin, end), part = u.slice(0, 0, count), wide = hidden.slice(0, 0, count);
+    const Tensor x = in.x.slice(0, begin, end), normed = u.slice(0, 0, count),
+                 wide = hidden.slice(0, 0, count);
     const Tensor row = in.row.defined() ? in.row.slice(0, begin, end) : Tensor();
+    part.next("norm + modulate", ProfileKind::norm);
     ops::layernorm_modulate({.x = x,
                              .scale = modulation.select(1, 4),
                              .shift = modulation.select(1, 3),
                              .row = row,
                              .eps = config_.eps,
-                             .y = part},
+                             .y = normed},
                             stream);
-    up_(part, wide, stream, {.act = ops::Activation::gelu_tanh});
+    part.next("up + gelu", ProfileKind::linear);
+    up_(normed, wide, stream, {.act = ops::Activation::gelu_tanh});
+    part.next("down + gated residual", ProfileKind::linear);
     down_(wide, x, stream, {.gate = modulation.select(1, 5), .row = row, .residual = x});
   }
 }

@@ -16,25 +16,28 @@ namespace tachy {
 // text rows past the prompt are all equal after the text MLP: they are one key whose score carries
 // ln(count)).
 struct WanContext {
-  Tensor k, v;              // [layers, keys, dim] f32
+  Tensor k, v;              // [layers, keys, dim] f32 (on a GPU: the activations' dtype)
   Tensor key_bias;          // [1, keys] f32; undefined when no rows were collapsed
   Tensor image_k, image_v;  // [layers, image_keys, dim] f32, or undefined
 };
 
 struct WanBlockInput {
   int64_t batch = 1, tokens = 0;
-  Tensor x;                                 // [batch·tokens, dim] f32, updated in place
-  Tensor time;                              // [R, 6·dim] f32: time projection of the R distinct timesteps
-  Tensor row;                               // [batch·tokens] i32, or undefined: row 0
-  Tensor cos, sin;                          // [tokens, head_dim/2] f32
+  Tensor x;           // [batch·tokens, dim], the residual stream, updated in place
+  Tensor modulation;  // [layers, R, 6·dim] f32: each block's table + the time projection of R timesteps
+  Tensor row;         // [batch·tokens] i32, or undefined: row 0
+  Tensor cos, sin;    // [tokens, head_dim/2] f32
   std::vector<const WanContext*> contexts;  // one a batch item
 };
 
 class WanBlock {
  public:
-  WanBlock(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
+  // table: [6·dim], the block's row of its model's tables, filled here.
+  WanBlock(const Scope& scope, const WanConfig& config, const Tensor& table, nn::ParamStore& store);
 
+  // forward_fused (block_fused.cpp) is the same arithmetic in fewer passes over memory, for GPUs.
   void forward(const WanBlockInput& in, int64_t index, Stream& stream) const;
+  void forward_fused(const WanBlockInput& in, int64_t index, Stream& stream) const;
 
   // text [n, dim] after the text MLP → k, v [n, dim]; the same for the image tokens.
   void text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const;
@@ -43,15 +46,26 @@ class WanBlock {
  private:
   struct Attention {
     nn::Linear q, k, v, out;
+    nn::Linear qkv;         // in place of the three where layers are joined
     Tensor norm_q, norm_k;  // [dim]
   };
-  static Attention load_attention(const Scope& scope, int64_t dim, nn::ParamStore& store);
+  enum class Joined { no, qkv };
+  static Attention load_attention(const Scope& scope, int64_t dim, Joined joined, nn::ParamStore& store);
+  Tensor block_modulation(const WanBlockInput& in, int64_t index) const;  // [R, 6, dim]
+  // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
+  void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
+                         Stream& stream) const;
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, int64_t index, Stream& stream) const;
   void feed_forward(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
+  void fused_self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
+                            Stream& stream) const;
+  void fused_cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
+                             const Tensor& u, Stream& stream) const;
+  void fused_feed_forward(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
+                          Stream& stream) const;
 
   WanConfig config_;
-  Tensor table_;  // [6·dim]
   Attention self_, cross_;
   nn::Linear image_k_, image_v_;
   Tensor norm_image_k_;

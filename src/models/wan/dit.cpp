@@ -5,10 +5,12 @@
 
 #include "models/wan/timestep.h"
 #include "ops/activation/activation.h"
+#include "ops/add_rows/add_rows.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/patchify/patchify.h"
 #include "ops/rope/rope.h"
+#include "tensor/transfer.h"
 
 namespace tachy {
 namespace {
@@ -25,9 +27,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   const Scope condition = scope.sub("condition_embedder");
   text1_ = nn::Linear(condition.sub("text_embedder.linear_1"), store, c.text_dim, dim);
   text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
-  time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), store, c.freq_dim, dim);
-  time2_ = nn::Linear(condition.sub("time_embedder.linear_2"), store, dim, dim);
-  time_projection_ = nn::Linear(condition.sub("time_proj"), store, dim, 6 * dim);
+  load_times(condition, store);
   if (c.image_branch()) {
     const Scope image = condition.sub("image_embedder");
     if (c.pos_embed_seq_len > 0)
@@ -39,9 +39,28 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     image_.norm2_weight = store.widened(image.tensor("norm2.weight", {dim}));
     image_.norm2_bias = store.widened(image.tensor("norm2.bias", {dim}));
   }
-  for (int64_t i = 0; i < c.num_layers; ++i) blocks_.emplace_back(scope.sub("blocks").sub(i), c, store);
+  block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
+  for (int64_t i = 0; i < c.num_layers; ++i)
+    blocks_.emplace_back(scope.sub("blocks").sub(i), c, block_tables_.select(0, i), store);
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
-  head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim}));
+  head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
+}
+
+// The time path runs once for all steps, in float32: beside a GPU it stays on the host, where its weights lie
+// in the file (1.3 GB of float32 at 14B's size would be wasted there).
+void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
+  const int64_t dim = config_.dim();
+  const auto load = [&](nn::ParamStore& place) {
+    time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), place, config_.freq_dim, dim);
+    time2_ = nn::Linear(condition.sub("time_embedder.linear_2"), place, dim, dim);
+    time_projection_ = nn::Linear(condition.sub("time_proj"), place, dim, 6 * dim);
+  };
+  if (!store.on_gpu()) return load(store);
+  Arena none(0);
+  Stream host{.arena = &none, .pool = store.stream().pool};
+  nn::ParamStore place({.plan_only = store.plan_only(), .pack_weights = false}, host);
+  load(place);
+  host_memory_ = place.keep();
 }
 
 WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
@@ -54,27 +73,53 @@ WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t 
   require(std::max({grid.frames, grid.rows, grid.columns}) <= c.rope_max_seq_len,
           "transformer: a grid of {}x{}x{} tokens exceeds the model's {} positions an axis", grid.frames,
           grid.rows, grid.columns, c.rope_max_seq_len);
-  grid.cos = store.allocate(DType::f32, {grid.tokens(), c.head_dim / 2});
-  grid.sin = store.allocate(DType::f32, {grid.tokens(), c.head_dim / 2});
-  if (!store.plan_only())
+  const int64_t tokens = grid.tokens(), half = c.head_dim / 2;
+  grid.cos = store.allocate(DType::f32, {tokens, half});
+  grid.sin = store.allocate(DType::f32, {tokens, half});
+  if (store.plan_only()) return grid;
+  if (!store.on_gpu()) {
     ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, grid.cos, grid.sin);
+    return grid;
+  }
+  const Buffer memory(static_cast<size_t>(2 * tokens * half) * sizeof(float));
+  const Tensor both = memory.tensor(DType::f32, {2, tokens, half});
+  ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, both.select(0, 0),
+                     both.select(0, 1));
+  upload(both.select(0, 0).data, grid.cos, store.stream());
+  upload(both.select(0, 1).data, grid.sin, store.stream());
   return grid;
 }
 
 WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& store,
                             std::optional<Sinusoid> kind) const {
   Stream& stream = store.stream();
-  const ArenaScope scope(*stream.arena);
   const auto count = static_cast<int64_t>(timesteps.size());
   const int64_t dim = config_.dim();
   WanTimes times{store.allocate(DType::f32, {count, dim}), store.allocate(DType::f32, {count, 6 * dim})};
-  const Tensor sinusoid = stream.arena->f32({count, config_.freq_dim}),
-               hidden = stream.arena->f32({count, dim});
-  if (!stream.measuring()) fill_sinusoid(timesteps, kind.value_or(config_.sinusoid), sinusoid);
-  time1_(sinusoid, hidden, stream, {.act = ops::Activation::silu});
-  time2_(hidden, times.embedding, stream);
-  ops::activation({.x = times.embedding, .kind = ops::Activation::silu, .y = hidden}, stream);
-  time_projection_(hidden, times.projection, stream);
+  const auto compute = [&](Stream& s, const Tensor& embedding, const Tensor& projection) {
+    const ArenaScope scope(*s.arena);
+    const Tensor sinusoid = s.arena->f32({count, config_.freq_dim}), hidden = s.arena->f32({count, dim});
+    if (!s.measuring()) fill_sinusoid(timesteps, kind.value_or(config_.sinusoid), sinusoid);
+    time1_(sinusoid, hidden, s, {.act = ops::Activation::silu});
+    time2_(hidden, embedding, s);
+    ops::activation({.x = embedding, .kind = ops::Activation::silu, .y = hidden}, s);
+    time_projection_(hidden, projection, s);
+  };
+  if (!store.on_gpu()) {
+    compute(stream, times.embedding, times.projection);
+    return times;
+  }
+  if (store.plan_only()) return times;
+  run_on_host(stream, [&](Stream& host) {
+    const Tensor both = host.arena->f32({count, 7 * dim});
+    const Tensor embedding = Tensor(both.data, DType::f32, {count, dim}, both.device);
+    const Tensor projection = Tensor(both.data ? both.as<float>() + count * dim : nullptr, DType::f32,
+                                     {count, 6 * dim}, both.device);
+    compute(host, embedding, projection);
+    if (host.measuring()) return;
+    upload(embedding.data, times.embedding, stream);
+    upload(projection.data, times.projection, stream);
+  });
   return times;
 }
 
@@ -90,20 +135,20 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const int64_t keys = given + (padded ? 1 : 0);
 
   // One zero row stands for all rows past the prompt: equal rows stay equal, and exp(s + ln n) = n·exp(s).
-  const Tensor rows = stream.arena->f32({keys, c.text_dim});
-  const Tensor hidden = stream.arena->f32({keys, dim}), embedded = stream.arena->f32({keys, dim});
+  const DType type = stream.activation;
+  const Tensor rows = stream.arena->tensor(type, {keys, c.text_dim});
+  const Tensor hidden = stream.arena->tensor(type, {keys, dim}),
+               embedded = stream.arena->tensor(type, {keys, dim});
   WanContext context;
-  context.k = store.allocate(DType::f32, {layers, keys, dim});
-  context.v = store.allocate(DType::f32, {layers, keys, dim});
+  context.k = store.allocate(type, {layers, keys, dim});
+  context.v = store.allocate(type, {layers, keys, dim});
   if (padded) context.key_bias = store.allocate(DType::f32, {1, keys});
-  if (!stream.measuring()) {
-    std::memcpy(rows.data, text.data, static_cast<size_t>(text.bytes()));
-    if (padded) {
-      std::memset(rows.as<float>() + given * c.text_dim, 0, static_cast<size_t>(c.text_dim) * sizeof(float));
-      auto* bias = context.key_bias.as<float>();
-      std::memset(bias, 0, static_cast<size_t>(keys) * sizeof(float));
-      bias[given] = static_cast<float>(std::log(static_cast<double>(total_rows - given)));
-    }
+  ops::copy({.x = text, .y = rows.slice(0, 0, given)}, stream);
+  if (padded) {
+    zero(rows.slice(0, given, keys), stream);
+    std::vector<float> bias(static_cast<size_t>(keys), 0.0f);
+    bias.back() = static_cast<float>(std::log(static_cast<double>(total_rows - given)));
+    upload(bias.data(), context.key_bias, stream);
   }
   text1_(rows, hidden, stream, {.act = ops::Activation::gelu_tanh});
   text2_(hidden, embedded, stream);
@@ -118,27 +163,31 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   if (!image.defined()) return context;
   const int64_t tokens = image.dim(0);
   expect_shape("transformer", "encoder_hidden_states_image", image, {tokens, c.image_dim});
-  const Tensor a = stream.arena->f32({tokens, c.image_dim}), b = stream.arena->f32({tokens, c.image_dim});
-  const Tensor wide = stream.arena->f32({tokens, dim});
-  Tensor source = image;
+  const Tensor given_image = stream.arena->f32({tokens, c.image_dim});
+  const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim}),
+               b = stream.arena->tensor(type, {tokens, c.image_dim});
+  const Tensor wide = stream.arena->tensor(type, {tokens, dim});
+  upload(image.data, given_image, stream);
   if (image_.pos_embed.defined()) {
     expect_shape("transformer", "encoder_hidden_states_image", image, {c.pos_embed_seq_len, c.image_dim});
-    ops::LincombArgs sum{.count = 2, .out = a};
-    sum.terms[0].x = image;
+    ops::LincombArgs sum{.count = 2, .out = given_image};
+    sum.terms[0].x = given_image;
     sum.terms[1].x = image_.pos_embed.view({tokens, c.image_dim});
     ops::lincomb(sum, stream);
-    source = a;
   }
-  ops::layernorm_modulate(
-      {.x = source, .weight = image_.norm1_weight, .bias = image_.norm1_bias, .eps = kImageNormEps, .y = a},
-      stream);
+  ops::layernorm_modulate({.x = given_image,
+                           .weight = image_.norm1_weight,
+                           .bias = image_.norm1_bias,
+                           .eps = kImageNormEps,
+                           .y = a},
+                          stream);
   image_.up(a, b, stream, {.act = ops::Activation::gelu_erf});
   image_.down(b, wide, stream);
   ops::layernorm_modulate(
       {.x = wide, .weight = image_.norm2_weight, .bias = image_.norm2_bias, .eps = kImageNormEps, .y = wide},
       stream);
-  context.image_k = store.allocate(DType::f32, {layers, tokens, dim});
-  context.image_v = store.allocate(DType::f32, {layers, tokens, dim});
+  context.image_k = store.allocate(type, {layers, tokens, dim});
+  context.image_v = store.allocate(type, {layers, tokens, dim});
   for (int64_t i = 0; i < layers; ++i)
     blocks_[static_cast<size_t>(i)].image_keys(wide, context.image_k.select(0, i),
                                                context.image_v.select(0, i), stream);
@@ -158,15 +207,18 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
 
   WanBlockInput block{.batch = batch,
                       .tokens = tokens,
-                      .x = arena.f32({rows, dim}),
-                      .time = in.times.projection,
+                      .x = arena.tensor(stream.residual, {rows, dim}),
+                      .modulation = arena.f32({c.num_layers, in.times.projection.dim(0), 6 * dim}),
                       .row = in.row,
                       .cos = in.grid->cos,
                       .sin = in.grid->sin,
                       .contexts = in.contexts};
+  ProfileRange part(stream.profiler, "patch embedding", ProfileKind::linear);
+  ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   {
     const ArenaScope inner(arena);
-    const Tensor patches = arena.f32({batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
+    const Tensor patches =
+        arena.tensor(stream.activation, {batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
     ops::patchify(
         {.x = in.latents, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = patches},
         stream);
@@ -174,28 +226,25 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   }
   for (int64_t i = 0; i < c.num_layers; ++i) {
     stream.throw_if_cancelled();
-    blocks_[static_cast<size_t>(i)].forward(block, i, stream);
+    part.next("block", ProfileKind::group, i);
+    const WanBlock& layer = blocks_[static_cast<size_t>(i)];
+    stream.gpu ? layer.forward_fused(block, i, stream) : layer.forward(block, i, stream);
   }
 
-  const int64_t distinct = in.times.embedding.dim(0);
-  const Tensor modulation = arena.f32({distinct, 2, dim});
-  if (!stream.measuring()) {
-    const float* table = head_table_.as<float>();
-    for (int64_t r = 0; r < distinct; ++r)
-      for (int64_t part = 0; part < 2; ++part)
-        for (int64_t i = 0; i < dim; ++i)
-          modulation.as<float>()[(r * 2 + part) * dim + i] =
-              table[part * dim + i] + in.times.embedding.as<float>()[r * in.times.embedding.stride(0) + i];
-  }
+  part.next("head", ProfileKind::linear);
+  const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
+  ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
+  const Tensor normed =
+      block.x.dtype == stream.activation ? block.x : arena.tensor(stream.activation, {rows, dim});
   ops::layernorm_modulate({.x = block.x,
-                           .scale = modulation.select(1, 1),
-                           .shift = modulation.select(1, 0),
+                           .scale = modulation.select(0, 1),
+                           .shift = modulation.select(0, 0),
                            .row = in.row,
                            .eps = c.eps,
-                           .y = block.x},
+                           .y = normed},
                           stream);
   const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});
-  head_(block.x, out.view({rows, -1}), stream);
+  head_(normed, out.view({rows, -1}), stream);
   ops::unpatchify({.x = out, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = velocity},
                   stream);
 }

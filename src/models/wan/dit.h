@@ -45,9 +45,9 @@ class WanDit {
   // sinusoid: the config's unless given.
   WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store,
                       std::optional<Sinusoid> sinusoid = std::nullopt) const;
-  // text [n, text_dim]: the real rows; the context has `total_rows` ≥ n, the others being zeros before the
-  // text MLP. image [m, image_dim] (undefined without the branch; first-last-frame models: both images' rows
-  // after each other).
+  // text [n, text_dim] f32: the real rows; the context has `total_rows` ≥ n, the others being zeros before
+  // the text MLP. image [m, image_dim] (undefined without the branch; first-last-frame models: both images'
+  // rows after each other).
   WanContext make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
                           nn::ParamStore& store) const;
 
@@ -55,6 +55,8 @@ class WanDit {
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
 
  private:
+  void load_times(const Scope& condition, nn::ParamStore& store);
+
   struct ImageEmbedding {
     Tensor pos_embed, norm1_weight, norm1_bias, norm2_weight, norm2_bias;
     nn::Linear up, down;
@@ -63,9 +65,10 @@ class WanDit {
   WanConfig config_;
   nn::Linear patch_embedding_, text1_, text2_, time1_, time2_, time_projection_, head_;
   ImageEmbedding image_;
-  Tensor head_table_;  // [1, 2, dim]
+  Tensor block_tables_;  // [layers, 6·dim] f32
+  Tensor head_table_;    // [2, dim] f32
   std::vector<WanBlock> blocks_;
-  std::shared_ptr<const void> mapping_;
+  std::shared_ptr<const void> mapping_, host_memory_;
 };
 
 }  // namespace tachy

@@ -15,13 +15,16 @@ namespace {
 Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
 
 void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream) {
+  const ProfileRange range(stream.profiler, silu ? "norm + silu" : "norm", ProfileKind::norm);
   ops::channel_norm({.x = rows_of(x), .gamma = gamma, .silu = silu, .y = rows_of(y)}, stream);
 }
 
 class Pointwise : public Layer {
  public:
   explicit Pointwise(nn::Linear linear) : linear_(std::move(linear)) {}
+  const char* name() const override { return "1x1x1"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
+    const ProfileRange range(pass.stream.profiler, "product", ProfileKind::linear);
     linear_(rows_of(x), rows_of(y), pass.stream);
   }
 
@@ -32,6 +35,7 @@ class Pointwise : public Layer {
 class Conv : public Layer {
  public:
   Conv(const Loader& at, int64_t ci, int64_t co) : conv_(at, ci, co) {}
+  const char* name() const override { return "conv"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override { conv_.run(x, {}, y, pass); }
 
  private:
@@ -49,16 +53,19 @@ class ResBlock : public Layer {
       shortcut_ = nn::Linear::from_kernel(at.scope.sub("conv_shortcut"), at.store, {co, ci, 1, 1, 1});
   }
 
+  const char* name() const override { return "res block"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     Arena& arena = *pass.stream.arena;
     ArenaScope scope(arena);
     Tensor normed = x;  // with a shortcut, x is free once it has been projected into y
-    if (shortcut_.weight.defined())
+    if (shortcut_.weight.defined()) {
+      const ProfileRange range(pass.stream.profiler, "1x1x1 shortcut", ProfileKind::linear);
       shortcut_(rows_of(x), rows_of(y), pass.stream);
-    else
-      normed = arena.tensor(DType::f32, x.shape());
+    } else {
+      normed = arena.tensor(x.dtype, x.shape());
+    }
     normalise(x, norm1_, true, normed, pass.stream);
-    const Tensor hidden = arena.tensor(DType::f32, y.shape());
+    const Tensor hidden = arena.tensor(y.dtype, y.shape());
     conv1_.run(normed, {}, hidden, pass);
     normalise(hidden, norm2_, true, hidden, pass.stream);
     conv2_.run(hidden, y, y, pass);
@@ -77,19 +84,23 @@ class Attention : public Layer {
         to_qkv_(nn::Linear::from_kernel(at.scope.sub("to_qkv"), at.store, {3 * c, c, 1, 1})),
         proj_(nn::Linear::from_kernel(at.scope.sub("proj"), at.store, {c, c, 1, 1})) {}
 
+  const char* name() const override { return "attention block"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     const int64_t frames = x.dim(0), tokens = x.dim(1) * x.dim(2), c = x.dim(3);
     ArenaScope scope(*pass.stream.arena);
-    const Tensor mixed = pass.stream.arena->f32({frames, tokens, 1, c});
-    const Tensor qkv = pass.stream.arena->f32({frames, tokens, 3, c});
+    const Tensor mixed = pass.stream.arena->tensor(x.dtype, {frames, tokens, 1, c});
+    const Tensor qkv = pass.stream.arena->tensor(x.dtype, {frames, tokens, 3, c});
     normalise(x, norm_, false, mixed, pass.stream);
+    ProfileRange part(pass.stream.profiler, "q, k, v", ProfileKind::linear);
     to_qkv_(rows_of(mixed), qkv.view({-1, 3 * c}), pass.stream);
+    part.next("attention", ProfileKind::attention);
     ops::attention({.q = qkv.slice(2, 0, 1),
                     .k = qkv.slice(2, 1, 2),
                     .v = qkv.slice(2, 2, 3),
                     .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c))),
                     .out = mixed},
                    pass.stream);
+    part.next("out + residual", ProfileKind::linear);
     proj_(rows_of(mixed), rows_of(y), pass.stream, {.residual = rows_of(x)});
   }
 
@@ -101,6 +112,7 @@ class Attention : public Layer {
 class Head : public Layer {
  public:
   Head(Tensor gamma, CausalConv conv) : gamma_(gamma), conv_(std::move(conv)) {}
+  const char* name() const override { return "head"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     normalise(x, gamma_, true, x, pass.stream);
     conv_.run(x, {}, y, pass);
@@ -123,18 +135,22 @@ Tensor Loader::vector(std::string_view name, std::initializer_list<int64_t> dims
 }
 
 CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co)
-    : CausalConv(at, at.scope.tensor("weight", {co, ci, 3, 3, 3}), at.vector("bias", {co})) {}
+    : CausalConv(at, ci, co, at.vector("bias", {co})) {
+  pack(at.scope.tensor("weight", {co, ci, 3, 3, 3}), at.store.stream());
+}
 
-CausalConv::CausalConv(const Loader& at, const Tensor& weight, const Tensor& bias_) : bias(bias_) {
-  const int64_t co = weight.dim(0), ci = weight.dim(1);
-  packed =
-      at.store.allocate(DType::u8, {ops::packed_conv3d_bytes(co, ci, 3, 3, 3, at.store.stream().compute)});
-  ops::pack_conv3d_weight(weight, packed, at.store.stream());
+CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias_) : bias(bias_) {
+  packed = at.store.allocate(DType::u8, {ops::packed_conv3d_bytes(co, ci, 3, 3, 3, at.store.stream())});
   slot = at.add_slot(ci, 2);
+}
+
+void CausalConv::pack(const Tensor& weight, Stream& stream) const {
+  ops::pack_conv3d_weight(weight, packed, stream);
 }
 
 void CausalConv::run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const {
   VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
+  ProfileRange part(pass.stream.profiler, "conv 3x3x3", ProfileKind::convolution);
   ops::causal_conv3d({.x = x,
                       .cache = cache.frames,
                       .history = cache.history,
@@ -143,6 +159,7 @@ void CausalConv::run(const Tensor& x, const Tensor& residual, const Tensor& y, P
                       .residual = residual,
                       .y = y},
                      pass.stream);
+  part.next("cache update", ProfileKind::cache);
   if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
 }
 

@@ -45,6 +45,7 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual void run(const Tensor& x, const Tensor& y, Pass& pass) const = 0;
+  virtual const char* name() const = 0;  // of its range in a profile
 };
 using LayerPtr = std::unique_ptr<Layer>;
 
@@ -55,8 +56,9 @@ struct CausalConv {
 
   CausalConv() = default;
   CausalConv(const Loader& at, int64_t ci, int64_t co);  // weight and bias at `at`
-  CausalConv(const Loader& at, const Tensor& weight,
-             const Tensor& bias);  // already read; weight may be scratch
+  // Without its weight, which pack() gives (scratch of the caller's, on the host) unless planning.
+  CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias);
+  void pack(const Tensor& weight, Stream& stream) const;
   void run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const;
 };
 

@@ -40,25 +40,28 @@ void Network::finish(const Scope& scope, int64_t input_frames_multiple) {
 }
 
 size_t Network::state_bytes(int64_t height, int64_t width, bool single) const {
-  return make_state(height, width, single, true).bytes;
+  Arena measure;
+  return make_state(height, width, single, Stream{.arena = &measure, .pool = nullptr}).bytes;
 }
 
-VaeState Network::make_state(int64_t height, int64_t width, bool single, bool measuring) const {
+VaeState Network::make_state(int64_t height, int64_t width, bool single, const Stream& stream) const {
   VaeState state;
   state.height = height, state.width = width;
   state.caches.resize(slots_.size());
   if (single) return state;
+  const auto shape = [&](const Slot& slot, void* data, Device device) {
+    return Tensor(data, activation_,
+                  {slot.frames, scaled(height, slot.level), scaled(width, slot.level), slot.channels},
+                  device);
+  };
   for (const Slot& slot : slots_)
-    state.bytes += align_up(static_cast<size_t>(slot.frames * scaled(height, slot.level) *
-                                                scaled(width, slot.level) * slot.channels * 4));
-  if (!measuring) state.buffer = Buffer(state.bytes);
+    state.bytes += align_up(static_cast<size_t>(shape(slot, nullptr, Device::null).bytes()));
+  const bool measuring = stream.measuring();
+  if (!measuring) state.buffer = Buffer(state.bytes, stream.memory);
   size_t offset = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
     char* data = measuring ? nullptr : static_cast<char*>(state.buffer.data()) + offset;
-    state.caches[i].frames = Tensor(
-        data, DType::f32, {slot.frames, scaled(height, slot.level), scaled(width, slot.level), slot.channels},
-        measuring ? Device::null : Device::cpu);
+    state.caches[i].frames = shape(slots_[i], data, measuring ? Device::null : stream.device());
     offset += align_up(static_cast<size_t>(state.caches[i].frames.bytes()));
   }
   return state;
@@ -97,22 +100,26 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
   for (int id : group.saves) {
     const Save& save = saves_[static_cast<size_t>(id)];
     pass.saved[static_cast<size_t>(id)] =
-        arena.tensor(DType::f32, dims(pass.state, frames, save.channels, save.level, save.time_level));
+        arena.tensor(activation_, dims(pass.state, frames, save.channels, save.level, save.time_level));
   }
   {
     ArenaScope input_scope(arena);
     Tensor input = x;
     if (index > 0) {
       const Group& before = groups_[index - 1];
-      input = arena.tensor(DType::f32,
+      input = arena.tensor(activation_,
                            dims(pass.state, frames, before.channels, before.level, before.time_level));
       run_group(index - 1, x, input, pass, frames);
     }
     pass.stream.throw_if_cancelled();
+    const ProfileRange range(pass.stream.profiler, group.layers.front()->name(), ProfileKind::group,
+                             static_cast<int64_t>(index));
     group.layers.front()->run(input, y, pass);
   }
   for (size_t i = 1; i < group.layers.size(); ++i) {
     pass.stream.throw_if_cancelled();
+    const ProfileRange range(pass.stream.profiler, group.layers[i]->name(), ProfileKind::group,
+                             static_cast<int64_t>(index));
     group.layers[i]->run(y, y, pass);
   }
 }

@@ -15,7 +15,8 @@ class Network {
   enum class Direction { up, down };
 
   // The store is used until finish(), which takes what it holds.
-  Network(Direction direction, nn::ParamStore& store) : direction_(direction), store_(&store) {}
+  Network(Direction direction, nn::ParamStore& store)
+      : direction_(direction), store_(&store), activation_(store.stream().activation) {}
 
   // Building, in the order of execution.
   Loader at(const Scope& scope) { return {scope, *store_, slots_, level_}; }
@@ -29,7 +30,7 @@ class Network {
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   // single: the clip is one chunk of one frame, nothing is remembered.
-  VaeState make_state(int64_t height, int64_t width, bool single, bool measuring) const;
+  VaeState make_state(int64_t height, int64_t width, bool single, const Stream& stream) const;
   size_t state_bytes(int64_t height, int64_t width, bool single) const;
 
   // x [n, H, W, C] of the next chunk → y, whose shape output_dims() tells. Advances the state.
@@ -60,6 +61,7 @@ class Network {
   std::shared_ptr<const void> mapping_, memory_;
   size_t buffer_bytes_ = 0;
   bool planned_ = false;
+  DType activation_ = DType::f32;
   std::vector<Slot> slots_;
   std::vector<Group> groups_;
   std::vector<Save> saves_;

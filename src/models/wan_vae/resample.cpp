@@ -15,8 +15,7 @@ namespace {
 
 Tensor pack_time_conv(const Loader& at, const Tensor& weight) {
   const Tensor packed = at.store.allocate(
-      DType::u8,
-      {ops::packed_conv3d_bytes(weight.dim(0), weight.dim(1), 3, 1, 1, at.store.stream().compute)});
+      DType::u8, {ops::packed_conv3d_bytes(weight.dim(0), weight.dim(1), 3, 1, 1, at.store.stream())});
   ops::pack_conv3d_weight(weight, packed, at.store.stream());
   return packed;
 }
@@ -24,8 +23,7 @@ Tensor pack_time_conv(const Loader& at, const Tensor& weight) {
 class Upsample : public Layer {
  public:
   Upsample(const Loader& at, int64_t ci, int64_t co, bool in_time) : in_time_(in_time) {
-    packed_ =
-        at.store.allocate(DType::u8, {ops::packed_upsample_conv2d_bytes(co, ci, at.store.stream().compute)});
+    packed_ = at.store.allocate(DType::u8, {ops::packed_upsample_conv2d_bytes(co, ci, at.store.stream())});
     ops::pack_upsample_conv2d_weight(at.scope.tensor("resample.1.weight", {co, ci, 3, 3}), packed_,
                                      at.store.stream());
     bias_ = at.vector("resample.1.bias", {co});
@@ -37,10 +35,13 @@ class Upsample : public Layer {
     slot_ = at.add_slot(ci, 2);
   }
 
+  const char* name() const override { return "upsample"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     ArenaScope scope(*pass.stream.arena);
     const bool doubled = in_time_ && !pass.first();
+    ProfileRange part(pass.stream.profiler, "time conv", ProfileKind::convolution);
     const Tensor frames = doubled ? double_frames(x, pass) : x;
+    part.next("upsample + conv 3x3", ProfileKind::convolution);
     ops::upsample_conv2d({.x = frames, .packed = packed_, .bias = bias_, .y = y}, pass.stream);
   }
 
@@ -49,7 +50,7 @@ class Upsample : public Layer {
   Tensor double_frames(const Tensor& x, Pass& pass) const {
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
     const int64_t n = x.dim(0), c = x.dim(3);
-    const Tensor out = pass.stream.arena->f32({2 * n, x.dim(1), x.dim(2), c});
+    const Tensor out = pass.stream.arena->tensor(x.dtype, {2 * n, x.dim(1), x.dim(2), c});
     for (int64_t t = 0; t < n; ++t) {
       const Tensor frame = x.slice(0, t, t + 1);
       for (int64_t half = 0; half < 2; ++half)
@@ -75,7 +76,7 @@ class Upsample : public Layer {
 class Downsample : public Layer {
  public:
   Downsample(const Loader& at, int64_t c, bool in_time) : in_time_(in_time) {
-    packed_ = at.store.allocate(DType::u8, {ops::packed_conv2d_bytes(c, c, 3, 3, at.store.stream().compute)});
+    packed_ = at.store.allocate(DType::u8, {ops::packed_conv2d_bytes(c, c, 3, 3, at.store.stream())});
     ops::pack_conv2d_weight(at.scope.tensor("resample.1.weight", {c, c, 3, 3}), packed_, at.store.stream());
     bias_ = at.vector("resample.1.bias", {c});
     if (!in_time) return;
@@ -86,14 +87,18 @@ class Downsample : public Layer {
     slot_ = halved.add_slot(c, 1);
   }
 
+  const char* name() const override { return "downsample"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     ArenaScope scope(*pass.stream.arena);
     const bool halved = in_time_ && !pass.first();
-    const Tensor small = halved ? pass.stream.arena->f32({x.dim(0), y.dim(1), y.dim(2), y.dim(3)}) : y;
+    const Tensor small =
+        halved ? pass.stream.arena->tensor(x.dtype, {x.dim(0), y.dim(1), y.dim(2), y.dim(3)}) : y;
+    ProfileRange part(pass.stream.profiler, "conv 3x3, stride 2", ProfileKind::convolution);
     ops::conv2d(
         {.x = x, .packed = packed_, .stride = 2, .pad_top = 0, .pad_left = 0, .bias = bias_, .y = small},
         pass.stream);
     if (!in_time_) return;
+    part.next("time conv", ProfileKind::convolution);
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
     if (halved)
       ops::causal_conv3d({.x = small,

@@ -17,6 +17,7 @@ namespace {
 class Save : public Layer {
  public:
   explicit Save(int id) : id_(static_cast<size_t>(id)) {}
+  const char* name() const override { return "shortcut"; }
   void run(const Tensor& x, const Tensor&, Pass& pass) const override {
     ops::copy({.x = x, .y = pass.saved[id_]}, pass.stream);
   }
@@ -33,9 +34,12 @@ class AddAveraged : public Layer {
           s.ci, factor, s.co);
   }
 
+  const char* name() const override { return "shortcut"; }
   void run(const Tensor&, const Tensor& y, Pass& pass) const override {
     const Tensor& from = pass.saved[id_];
     if (pass.stream.measuring()) return;
+    check(!pass.stream.gpu, ErrorCode::unsupported,
+          "vae: Wan2.2's shortcuts run on the CPU only so far; use --device cpu");
     const int64_t height = y.dim(1), width = y.dim(2), ft = s_.time_factor, fs = s_.space_factor;
     const int64_t pad = (ft - from.dim(0) % ft) % ft;
     pass.stream.pool->run(y.dim(0) * height, [&](int64_t row, int) {
@@ -74,9 +78,12 @@ class AddDuplicated : public Layer {
           s.ci, s.co, factor);
   }
 
+  const char* name() const override { return "shortcut"; }
   void run(const Tensor&, const Tensor& y, Pass& pass) const override {
     const Tensor& from = pass.saved[id_];
     if (pass.stream.measuring()) return;
+    check(!pass.stream.gpu, ErrorCode::unsupported,
+          "vae: Wan2.2's shortcuts run on the CPU only so far; use --device cpu");
     const int64_t height = y.dim(1), width = y.dim(2), ft = s_.time_factor, fs = s_.space_factor;
     const int64_t factor = ft * fs * fs, repeats = s_.co * factor / s_.ci,
                   dropped = pass.first() ? ft - 1 : 0;

@@ -15,23 +15,28 @@ using namespace wan_vae;
 
 // W' = W·diag(std), b' = W·mean + b.
 nn::Linear load_post_quant(const Scope& scope, const VaeConfig& c, bool normalised, nn::ParamStore& store) {
-  nn::Linear out;
-  out.weight = store.widened(scope.tensor("weight", {c.z_dim, c.z_dim, 1, 1, 1})).view({c.z_dim, c.z_dim});
-  out.bias = store.widened(scope.tensor("bias", {c.z_dim}));
-  if (!normalised) return out;
-  check(!c.latents_mean.empty(), ErrorCode::unsupported,
+  check(!normalised || !c.latents_mean.empty(), ErrorCode::unsupported,
         "vae: config.json has no latents_mean and latents_std, which normalised latents need");
-  if (store.plan_only()) return out;
-  for (int64_t o = 0; o < c.z_dim; ++o) {
-    float* row = out.weight.as<float>() + o * c.z_dim;
-    double bias = out.bias.as<float>()[o];
-    for (int64_t i = 0; i < c.z_dim; ++i) {
-      bias += static_cast<double>(row[i]) * c.latents_mean[static_cast<size_t>(i)];
-      row[i] = static_cast<float>(static_cast<double>(row[i]) * c.latents_std[static_cast<size_t>(i)]);
+  const Tensor file_weight = scope.tensor("weight", {c.z_dim, c.z_dim, 1, 1, 1}),
+               file_bias = scope.tensor("bias", {c.z_dim});
+  std::vector<float> weight(static_cast<size_t>(c.z_dim * c.z_dim)), bias(static_cast<size_t>(c.z_dim));
+  const Tensor w(weight.data(), DType::f32, {c.z_dim, c.z_dim}), b(bias.data(), DType::f32, {c.z_dim});
+  if (!store.plan_only()) {
+    Arena none(0);
+    Stream host{.arena = &none, .pool = store.stream().pool};
+    ops::widen(file_weight.view({-1}), w.view({-1}), host);
+    ops::widen(file_bias, b, host);
+    for (int64_t o = 0; o < c.z_dim && normalised; ++o) {
+      float* row = weight.data() + o * c.z_dim;
+      double sum = bias[static_cast<size_t>(o)];
+      for (int64_t i = 0; i < c.z_dim; ++i) {
+        sum += static_cast<double>(row[i]) * c.latents_mean[static_cast<size_t>(i)];
+        row[i] = static_cast<float>(static_cast<double>(row[i]) * c.latents_std[static_cast<size_t>(i)]);
+      }
+      bias[static_cast<size_t>(o)] = static_cast<float>(sum);
     }
-    out.bias.as<float>()[o] = static_cast<float>(bias);
   }
-  return out;
+  return nn::Linear::from_host(w, b, store);
 }
 
 void add_blocks(Network& net, const Scope& blocks, const VaeConfig& c, int64_t channels) {
@@ -80,7 +85,7 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeD
 // x [n, h, w, c·p²] → y [n, h·p, w·p, c]; the horizontal offset is the slower index of a channel.
 void unpatchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = x.dim(0), h = x.dim(1), w = x.dim(2), c = y.dim(3);
-  Tensor target(y.data, DType::f32, {n, h, w, c, p, p}, y.device);
+  Tensor target(y.data, y.dtype, {n, h, w, c, p, p}, y.device);
   const int64_t strides[] = {y.strides[0], p * y.strides[1], p * y.strides[2], 1, y.strides[2], y.strides[1]};
   std::copy(std::begin(strides), std::end(strides), target.strides);
   ops::copy({.x = x.view({n, h, w, c, p, p}), .y = target}, stream);
@@ -102,7 +107,7 @@ size_t VaeDecoder::state_bytes(int64_t h, int64_t w, int64_t latent_frames) cons
 }
 
 VaeState VaeDecoder::make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const {
-  return network_->make_state(h, w, latent_frames == 1, stream.measuring());
+  return network_->make_state(h, w, latent_frames == 1, stream);
 }
 
 void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink,
@@ -113,19 +118,22 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
   const int64_t n = latents.dim(1), p = config_.patch_size;
   const int64_t first = state.next_frame == 0 ? 0 : config_.pixel_frames(state.next_frame);
   ArenaScope scope(*stream.arena);
-  const Tensor out = stream.arena->tensor(DType::f32, network_->output_dims(state, n));
+  const Tensor out = stream.arena->tensor(stream.activation, network_->output_dims(state, n));
   {
     ArenaScope input_scope(*stream.arena);
-    const Tensor input = stream.arena->f32({n, state.height, state.width, config_.z_dim});
+    const Tensor input =
+        stream.arena->tensor(stream.activation, {n, state.height, state.width, config_.z_dim});
     ops::copy({.x = channels_last_view(latents), .y = input}, stream);
     network_->run(input, out, state, stream);
   }
+  const ProfileRange range(stream.profiler, "check, clamp", ProfileKind::elementwise);
   check(ops::all_finite(out, stream), ErrorCode::numerical,
         "vae decode: frames from {} on hold NaN or Inf; the latents or the VAE's weights are broken", first);
   ops::clamp(out, -1, 1, stream);
   Tensor frames = out;
   if (p > 1) {
-    frames = stream.arena->f32({out.dim(0), out.dim(1) * p, out.dim(2) * p, config_.image_channels()});
+    frames = stream.arena->tensor(out.dtype,
+                                  {out.dim(0), out.dim(1) * p, out.dim(2) * p, config_.image_channels()});
     unpatchify(out, frames, p, stream);
   }
   if (sink && !stream.measuring()) sink(frames, first);

@@ -7,6 +7,7 @@
 #include "models/wan_vae/network.h"
 #include "models/wan_vae/wan_vae.h"
 #include "ops/elementwise/elementwise.h"
+#include "tensor/transfer.h"
 
 namespace tachy {
 namespace {
@@ -47,33 +48,39 @@ CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
   const Tensor file_head_bias = root.tensor("encoder.conv_out.bias", {moments});
   const Tensor file_quant_bias = root.tensor("quant_conv.bias", {moments});
   const Tensor bias = at.store.allocate(DType::f32, {rows});
+  const CausalConv conv(at, channels, rows, bias);
 
-  ArenaScope scope(*stream.arena);
-  const auto wide = [&](const Tensor& from) {
-    const Tensor out = stream.arena->tensor(DType::f32, from.shape());
-    ops::widen(from, out, stream);
-    return out;
+  const auto fold = [&](Stream& host) {
+    ArenaScope scope(*host.arena);
+    const auto wide = [&](const Tensor& from) {
+      const Tensor out = host.arena->tensor(DType::f32, from.shape());
+      ops::widen(from, out, host);
+      return out;
+    };
+    const Tensor head = wide(file_head), quant = wide(file_quant), head_bias = wide(file_head_bias),
+                 quant_bias = wide(file_quant_bias);
+    const Tensor folded = host.arena->f32({rows, channels, 3, 3, 3}), shifts = host.arena->f32({rows});
+    if (!host.measuring())
+      host.pool->run(rows, [&](int64_t o, int) {
+        const bool scaled = options.normalised && o < c.z_dim;
+        const double scale = scaled ? 1.0 / c.latents_std[static_cast<size_t>(o)] : 1.0;
+        double shift = quant_bias.as<float>()[o] - (scaled ? c.latents_mean[static_cast<size_t>(o)] : 0.0);
+        std::vector<double> sum(static_cast<size_t>(taps), 0.0);
+        for (int64_t i = 0; i < moments; ++i) {
+          const double q = quant.as<float>()[o * moments + i];
+          const float* row = head.as<float>() + i * taps;
+          for (int64_t k = 0; k < taps; ++k) sum[static_cast<size_t>(k)] += q * row[k];
+          shift += q * head_bias.as<float>()[i];
+        }
+        float* to = folded.as<float>() + o * taps;
+        for (int64_t k = 0; k < taps; ++k) to[k] = static_cast<float>(sum[static_cast<size_t>(k)] * scale);
+        shifts.as<float>()[o] = static_cast<float>(shift * scale);
+      });
+    if (!stream.gpu || !host.measuring()) conv.pack(folded, stream);
+    if (!host.measuring()) upload(shifts.data, bias, stream);
   };
-  const Tensor head = wide(file_head), quant = wide(file_quant), head_bias = wide(file_head_bias),
-               quant_bias = wide(file_quant_bias);
-  const Tensor folded = stream.arena->f32({rows, channels, 3, 3, 3});
-  if (!stream.measuring())
-    stream.pool->run(rows, [&](int64_t o, int) {
-      const bool scaled = options.normalised && o < c.z_dim;
-      const double scale = scaled ? 1.0 / c.latents_std[static_cast<size_t>(o)] : 1.0;
-      double shift = quant_bias.as<float>()[o] - (scaled ? c.latents_mean[static_cast<size_t>(o)] : 0.0);
-      std::vector<double> sum(static_cast<size_t>(taps), 0.0);
-      for (int64_t i = 0; i < moments; ++i) {
-        const double q = quant.as<float>()[o * moments + i];
-        const float* row = head.as<float>() + i * taps;
-        for (int64_t k = 0; k < taps; ++k) sum[static_cast<size_t>(k)] += q * row[k];
-        shift += q * head_bias.as<float>()[i];
-      }
-      float* to = folded.as<float>() + o * taps;
-      for (int64_t k = 0; k < taps; ++k) to[k] = static_cast<float>(sum[static_cast<size_t>(k)] * scale);
-      bias.as<float>()[o] = static_cast<float>(shift * scale);
-    });
-  return CausalConv(at, folded, bias);
+  stream.gpu ? run_on_host(stream, fold) : fold(stream);
+  return conv;
 }
 
 std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeEncoderOptions& options,
@@ -102,7 +109,7 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeE
 // channel.
 void patchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = y.dim(0), h = y.dim(1), w = y.dim(2), c = x.dim(3);
-  Tensor source(x.data, DType::f32, {n, h, w, c, p, p}, x.device);
+  Tensor source(x.data, x.dtype, {n, h, w, c, p, p}, x.device);
   const int64_t strides[] = {x.strides[0], p * x.strides[1], p * x.strides[2],
                              x.strides[3], x.strides[2],     x.strides[1]};
   std::copy(std::begin(strides), std::end(strides), source.strides);
@@ -150,15 +157,16 @@ void VaeEncoder::encode(std::array<int64_t, 3> frames_height_width, const Source
     expect_dtype(op, "mean and logvar", *moment, DType::f32);
     require(moment->contiguous(), "vae encode: expected contiguous mean and logvar");
   }
-  VaeState state = network_->make_state(height / p, width / p, total == 1, stream.measuring());
+  VaeState state = network_->make_state(height / p, width / p, total == 1, stream);
   for (int64_t t = 0, from = 0; t < total;) {
     stream.throw_if_cancelled();
     const int64_t n = from == 0 ? 1 : kChunkFrames;
     ArenaScope scope(*stream.arena);
-    const Tensor out = stream.arena->tensor(DType::f32, network_->output_dims(state, n));
+    const Tensor out = stream.arena->tensor(stream.activation, network_->output_dims(state, n));
     {
       ArenaScope input_scope(*stream.arena);
-      const Tensor input = stream.arena->f32({n, height / p, width / p, config_.in_channels});
+      const Tensor input =
+          stream.arena->tensor(stream.activation, {n, height / p, width / p, config_.in_channels});
       const Tensor video = source(from, n);
       expect_shape(op, "video", video, {n, height, width, config_.in_channels / (p * p)});
       expect_dtype(op, "video", video, DType::f32);

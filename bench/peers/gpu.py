@@ -1,0 +1,167 @@
+"""The GPU comparison with PyTorch: a Wan transformer or VAE of true shape with random weights, diffusers' forward and ours
+on the same GPU in the same run: times, peak memory, and errors against the float32 reference.
+
+    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|decode|encode [--size 480p|720p] [--compile] [--reference]
+
+OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+
+SIZES = {"480p": (21, 60, 104), "720p": (21, 90, 160), "small": (5, 30, 52)}
+SHAPES = {"dit-1.3b": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30), "dit-14b": dict(num_attention_heads=40, ffn_dim=13824, num_layers=40)}
+
+
+def timed(work, repeats):
+    times = []
+    for _ in range(repeats):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        out = work()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))
+    times.sort()
+    return times[len(times) // 2], out
+
+
+def errors(name, y, r):
+    y, r = y.double().flatten(), r.double().flatten()
+    print(f"  {name}: max|y-R|/max|R| {((y - r).abs().max() / r.abs().max()).item():.3e}, relative rms {((y - r).norm() / r.norm()).item():.3e}", flush=True)
+
+
+def floats(path, shape):
+    return torch.frombuffer(bytearray(pathlib.Path(path).read_bytes()), dtype=torch.float32).reshape(shape)
+
+
+def run_dit(args, folder):
+    from diffusers import WanTransformer3DModel
+    torch.manual_seed(1)
+    t, h, w = SIZES[args.size]
+    start = time.time()
+    with torch.device("cuda"):
+        torch.set_default_dtype(torch.bfloat16)
+        model = WanTransformer3DModel(attention_head_dim=128, in_channels=16, out_channels=16, text_dim=4096, freq_dim=256, cross_attn_norm=True,
+                                      qk_norm="rms_norm_across_heads", eps=1e-6, **SHAPES[args.what])
+        torch.set_default_dtype(torch.float32)
+    model.save_pretrained(folder / "model", max_shard_size="100GB")
+    print(f"{args.what}, latents {t}x{h}x{w}: made and saved in {time.time() - start:.0f} s", flush=True)
+    x = torch.randn(1, 16, t, h, w, device="cuda")
+    text = torch.zeros(1, 512, 4096, device="cuda")
+    text[:, :77] = torch.randn(1, 77, 4096, device="cuda") * 0.3
+    text = text.bfloat16().float()
+    x = x.bfloat16().float()
+    (folder / "x.bin").write_bytes(x.cpu().numpy().tobytes())
+    (folder / "text.bin").write_bytes(text[0, :77].contiguous().cpu().numpy().tobytes())
+    when = torch.tensor([637], device="cuda")
+    results = {}
+    with torch.no_grad():
+        model.set_attention_backend("_native_cudnn")
+        call = lambda: model(x.bfloat16(), when, text.bfloat16(), return_dict=False)[0]
+        call()
+        torch.cuda.reset_peak_memory_stats()
+        results["eager"], low = timed(call, args.repeats)
+        print(f"  diffusers eager, cuDNN attention: {results['eager']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        if args.compile:
+            start = time.time()
+            model.compile_repeated_blocks(fullgraph=True)
+            call()
+            print(f"  compiled in {time.time() - start:.0f} s", flush=True)
+            torch.cuda.reset_peak_memory_stats()
+            call()
+            results["compiled"], low = timed(call, args.repeats)
+            print(f"  diffusers compile_repeated_blocks, cuDNN attention: {results['compiled']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        reference = None
+        if args.reference:
+            del model
+            torch.backends.cuda.matmul.allow_tf32 = False
+            model = WanTransformer3DModel.from_pretrained(folder / "model", torch_dtype=torch.float32).to("cuda")
+            model.set_attention_backend("native")
+            reference = model(x, when, text, return_dict=False)[0].cpu()
+    low = low.float().cpu()
+    del model
+    torch.cuda.empty_cache()
+    for residual in args.residual.split(","):
+        done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"), str(folder / "text.bin"),
+                               str(folder / "out.bin"), str(args.repeats), residual], capture_output=True, text=True)
+        print(f"  ours, residual {residual}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
+        if done.returncode:
+            continue
+        ours = floats(folder / "out.bin", low.shape)
+        if reference is not None:
+            errors("diffusers bf16 against float32", low, reference)
+            errors("ours against float32", ours, reference)
+        else:
+            errors("ours against diffusers bf16", ours, low)
+
+
+def run_vae(args, folder):
+    from diffusers import AutoencoderKLWan
+    torch.manual_seed(2)
+    t, h, w = SIZES[args.size]
+    model = AutoencoderKLWan().to("cuda", torch.bfloat16)
+    model.save_pretrained(folder / "model")
+    decode = args.what == "decode"
+    if decode:
+        x = torch.randn(1, 16, t, h, w, device="cuda").bfloat16()
+        (folder / "x.bin").write_bytes(x[0].float().cpu().numpy().tobytes())
+    else:
+        x = (torch.rand(1, 3, 4 * t - 3, h * 8, w * 8, device="cuda") * 2 - 1).bfloat16()
+        (folder / "x.bin").write_bytes(x[0].float().permute(1, 2, 3, 0).contiguous().cpu().numpy().tobytes())
+    torch.backends.cudnn.benchmark = True
+    with torch.no_grad():
+        call = (lambda: model.decode(x, return_dict=False)[0]) if decode else (lambda: model.encode(x).latent_dist.mean)
+        call()
+        torch.cuda.reset_peak_memory_stats()
+        eager, low = timed(call, 2)
+        print(f"{args.what} {4 * t - 3}x{h * 8}x{w * 8}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        low = low.float().cpu()
+        reference = None
+        if args.reference:
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+            torch.backends.cudnn.benchmark = False
+            model.float()
+            x = x.float()
+            reference = call().cpu()
+    del model
+    torch.cuda.empty_cache()
+    size = [t, h, w] if decode else [4 * t - 3, h * 8, w * 8]
+    done = subprocess.run([args.ours, args.what, str(folder / "model"), args.dtype, *map(str, size), str(folder / "x.bin"), str(folder / "out.bin"), str(args.repeats)],
+                          capture_output=True, text=True)
+    print("  ours:", done.stdout.strip(), done.stderr.strip()[-2000:], flush=True)
+    if done.returncode == 0:
+        if decode:
+            ours = floats(folder / "out.bin", (4 * t - 3, h * 8, w * 8, 3)).permute(3, 0, 1, 2)[None]
+        else:
+            ours = floats(folder / "out.bin", low.shape)
+        if reference is not None:
+            errors("diffusers bf16 against float32", low, reference)
+            errors("ours against float32", ours, reference)
+        else:
+            errors("ours against diffusers bf16", ours, low)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours")
+    parser.add_argument("--what", default="dit-1.3b")
+    parser.add_argument("--size", default="480p", choices=SIZES)
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--residual", default="f32")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        (run_dit if args.what.startswith("dit") else run_vae)(args, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+// Our side of the GPU comparison with PyTorch (bench/peers/gpu.py): one stage on given values, timed as it
+// runs in a generation (captured, replayed), its result written for the comparison. Values are raw float32
+// files.
+//
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32 residual:
+//   f32|low] ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS ours_gpu encode FOLDER DTYPE T H
+//   W VIDEO.bin OUT.bin REPEATS
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include "cuda/graph.h"
+#include "ops/elementwise/elementwise.h"
+#include "pipelines/stages.h"
+#include "tensor/transfer.h"
+
+using namespace tachy;
+
+namespace {
+
+std::vector<float> read_floats(const std::string& path, int64_t count) {
+  std::vector<float> out(static_cast<size_t>(count));
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size() * 4));
+  check(file.good(), ErrorCode::io, "{}: expected {} float32 values", path, count);
+  return out;
+}
+
+void write_floats(const std::string& path, const std::vector<float>& values) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * 4));
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+struct Run {
+  std::unique_ptr<cuda::Gpu> gpu = cuda::open_gpu(0);
+  ThreadPool pool{available_processors()};
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool};
+
+  explicit Run(const std::string& dtype) {
+    stream.gpu = gpu.get(), stream.memory = gpu.get();
+    stream.activation = dtype == "bf16" ? DType::bf16 : dtype == "f16" ? DType::f16 : DType::f32;
+  }
+
+  // body(plan_only) twice: measured, then in an arena of that size.
+  template <class Body>
+  void planned(Body&& body) {
+    body(true);
+    Arena arena(std::max<size_t>(measure.peak(), 1), gpu.get());
+    stream.arena = &arena;
+    body(false);
+  }
+
+  void time(const char* what, int repeats, const std::function<void()>& work, bool graph) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    gpu->synchronize();
+    const double first =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    std::vector<double> eager, replayed;
+    for (int i = 0; i < repeats; ++i) eager.push_back(cuda::device_us(*gpu, work) / 1000);
+    size_t nodes = 0;
+    if (graph) {
+      const auto captured = cuda::capture(*gpu, work);
+      nodes = captured->nodes();
+      captured->launch();
+      for (int i = 0; i < repeats; ++i)
+        replayed.push_back(cuda::device_us(*gpu, [&] { captured->launch(); }) / 1000);
+    }
+    fmt::print("{}: first {:.1f} ms, median {:.3f} ms (min {:.3f}){}, peak {:.2f} GiB, arena {:.2f} GiB\n",
+               what, first, median(eager), *std::min_element(eager.begin(), eager.end()),
+               graph ? fmt::format(", graph of {} nodes {:.3f} ms", nodes, median(replayed)) : "",
+               static_cast<double>(gpu->peak_bytes()) / (1 << 30),
+               static_cast<double>(measure.peak()) / (1 << 30));
+    std::fflush(stdout);
+  }
+};
+
+void dit(char** a, int count) {
+  const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]), rows = std::atol(a[5]);
+  Run run(a[1]);
+  if (count > 11 && std::string(a[11]) == "low") run.stream.residual = run.stream.activation;
+  const TransformerFiles files = open_transformer(a[0]);
+  const WanConfig& c = files.config;
+  const auto latents = read_floats(a[7], c.in_channels * t * h * w),
+             text = read_floats(a[8], rows * c.text_dim);
+  const double timestep[] = {std::atof(a[6])};
+  run.planned([&](bool plan) {
+    nn::ParamStore store({.plan_only = plan}, run.stream);
+    const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
+      return std::make_unique<WanDit>(scope, c, store);
+    });
+    const Tensor x = store.uploaded(latents.data(), DType::f32, {1, c.in_channels, t, h, w});
+    const Tensor y = store.allocate(DType::f32, {1, c.out_channels, t, h, w});
+    const Tensor words = store.uploaded(text.data(), DType::f32, {rows, c.text_dim});
+    const WanGrid grid = model->make_grid(t, h, w, store);
+    const WanContext context = model->make_context(words, 512, {}, store);
+    const WanInput in{
+        .latents = x, .grid = &grid, .times = model->make_times(timestep, store), .contexts = {&context}};
+    if (plan) return model->forward(in, y, run.stream);
+    fmt::print("weights and tables {:.2f} GiB\n", static_cast<double>(store.bytes()) / (1 << 30));
+    run.time(
+        "dit", std::atoi(a[10]), [&] { model->forward(in, y, run.stream); }, true);
+    std::vector<float> out(static_cast<size_t>(y.numel()));
+    download(y, out.data(), run.stream);
+    write_floats(a[9], out);
+  });
+}
+
+void decode(char** a, int) {
+  const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]);
+  Run run(a[1]);
+  const VaeFiles files = open_vae(a[0]);
+  const VaeConfig& c = files.config;
+  const auto latents = read_floats(a[5], c.z_dim * t * h * w);
+  run.planned([&](bool plan) {
+    nn::ParamStore store({.plan_only = plan}, run.stream);
+    const auto model =
+        load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
+          return std::make_unique<VaeDecoder>(
+              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = plan}, run.stream);
+        });
+    const Tensor z = store.uploaded(latents.data(), DType::f32, {c.z_dim, t, h, w});
+    const int64_t frames = c.pixel_frames(t), s = c.spatial_stride();
+    const Tensor out = store.allocate(DType::f32, {frames, h * s, w * s, c.image_channels()});
+    const auto work = [&] {
+      model->decode(
+          z,
+          [&](const Tensor& part, int64_t first) {
+            ops::copy({.x = part, .y = out.slice(0, first, first + part.dim(0))}, run.stream);
+          },
+          run.stream);
+    };
+    if (plan) return work();
+    run.time("decode", std::atoi(a[7]), work, false);
+    std::vector<float> values(static_cast<size_t>(out.numel()));
+    download(out, values.data(), run.stream);
+    write_floats(a[6], values);
+  });
+}
+
+void encode(char** a, int) {
+  const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]);
+  Run run(a[1]);
+  const VaeFiles files = open_vae(a[0]);
+  const VaeConfig& c = files.config;
+  const auto video = read_floats(a[5], t * h * w * 3);
+  run.planned([&](bool plan) {
+    nn::ParamStore store({.plan_only = plan}, run.stream);
+    const auto model =
+        load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
+          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.logvar = false, .plan_only = plan},
+                                              run.stream);
+        });
+    const Tensor x = store.uploaded(video.data(), DType::f32, {t, h, w, 3});
+    const Tensor mean = store.allocate(DType::f32, {c.z_dim, c.latent_frames(t), h / 8, w / 8});
+    const auto work = [&] { model->encode(x, mean, Tensor(), run.stream); };
+    if (plan) return work();
+    run.time("encode", std::atoi(a[7]), work, false);
+    std::vector<float> values(static_cast<size_t>(mean.numel()));
+    download(mean, values.data(), run.stream);
+    write_floats(a[6], values);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    require(argc >= 10, "usage: see the file's first lines");
+    const std::string stage = argv[1];
+    (stage == "dit" ? dit : stage == "decode" ? decode : encode)(argv + 2, argc - 2);
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "ours_gpu: {}\n", e.what());
+    return 1;
+  }
+}

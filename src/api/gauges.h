@@ -1,0 +1,7 @@
+// The gauges behind `tachyscope validate`, `bench` and `doctor`, for the command line. Not part of the
+// installed interface.
+#pragma once
+
+#include "inspect/bench.h"
+#include "inspect/doctor.h"
+#include "inspect/validate.h"

@@ -1,0 +1,38 @@
+// What this machine can do at most, measured in a second: the yardstick of every benchmark.
+//
+//   f32    register-only fused multiply-adds, 12 independent sums (Highway, widest instruction set)
+//   bf16   register-only dot products: AMX tiles, else AVX-512 BF16, else nothing
+//   copy   memcpy, bytes read plus bytes written, at four sizes: caches are part of the machine
+// Each is the best of several repeats, on one thread or on all of the pool's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+namespace tachy::cpu {
+
+struct Roofline {
+  int threads = 1;
+  double f32_gflops = 0;
+  double bf16_gflops = 0;  // 0: no instructions for it
+  std::string bf16_how;    // "amx", "avx512_bf16" or ""
+  struct Copy {
+    double bytes, gb_per_s;
+  };
+  std::vector<Copy> copies;  // ascending
+
+  double copy_gb_per_s(double bytes) const;  // interpolated between the sizes measured
+  // The least time for work that moves `bytes` and does `flops`.
+  double seconds(double bytes, double flops, bool bf16) const;
+};
+
+Roofline measure_roofline(ThreadPool& pool);
+
+// Parts of the above (roofline_x86.cpp): flops done by `rounds` rounds of the widest bf16 product, 0 when
+// there is none; `how` names it.
+double run_bf16_products(int rounds);
+const char* bf16_products();
+
+}  // namespace tachy::cpu

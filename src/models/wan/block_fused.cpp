@@ -1,0 +1,157 @@
+// The block for devices where a pass over memory costs more than arithmetic: one product for q, k and v, one
+// pass for both norms and the rope, and every residual add in one pass with the norm that follows it:
+//   u = LN(x)(1 + M1) + M0;  q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention
+//   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
+//   x += a·Wo,      u = LN(x)(1 + M4) + M3;  FFN in pieces of rows, x += M5·FFN(u)
+// x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
+#include <algorithm>
+#include <cmath>
+
+#include "models/wan/block.h"
+#include "ops/add_norm/add_norm.h"
+#include "ops/attention/attention.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/gated_residual/gated_residual.h"
+#include "ops/layernorm_modulate/layernorm_modulate.h"
+#include "ops/qk_norm_rope/qk_norm_rope.h"
+
+namespace tachy {
+namespace {
+
+// Rows of the FFN's wide activations that live at a time: products stay at full speed, 14B's stay below 1 GB.
+constexpr int64_t kFusedFeedForwardRows = 32768;
+
+}  // namespace
+
+void WanBlock::forward_fused(const WanBlockInput& in, int64_t index, Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
+  const Tensor u = arena.tensor(stream.activation, {rows, dim});
+  const Tensor modulation = block_modulation(in, index);
+  ProfileRange part(stream.profiler, "self-attention", ProfileKind::group);
+  fused_self_attention(in, modulation, u, stream);
+  part.next("cross-attention", ProfileKind::group);
+  fused_cross_attention(in, modulation, index, u, stream);
+  part.next("feed-forward", ProfileKind::group);
+  fused_feed_forward(in, modulation, u, stream);
+}
+
+void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
+                                    Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
+  const Tensor qkv = arena.tensor(stream.activation, {rows, 3 * dim});
+  // Columns of qkv as [batch, tokens, dim], and by heads.
+  const auto part_of = [&](int64_t i) {
+    return qkv.view({in.batch, in.tokens, 3 * dim}).slice(2, i * dim, (i + 1) * dim);
+  };
+  const auto split = [&](int64_t i) {
+    return qkv.view({in.batch, in.tokens, 3 * heads, config_.head_dim}).slice(2, i * heads, (i + 1) * heads);
+  };
+  ProfileRange part(stream.profiler, "norm + modulate", ProfileKind::norm);
+  ops::layernorm_modulate({.x = in.x,
+                           .scale = modulation.select(1, 1),
+                           .shift = modulation.select(1, 0),
+                           .row = in.row,
+                           .eps = config_.eps,
+                           .y = u},
+                          stream);
+  part.next("q, k, v", ProfileKind::linear);
+  self_.qkv(u, qkv, stream);
+  part.next("q, k norm + rope", ProfileKind::norm);
+  ops::qk_norm_rope({.x = part_of(0),
+                     .weight = self_.norm_q,
+                     .eps = config_.eps,
+                     .heads = static_cast<int>(heads),
+                     .cos = in.cos,
+                     .sin = in.sin,
+                     .y = part_of(0),
+                     .x2 = part_of(1),
+                     .weight2 = self_.norm_k,
+                     .y2 = part_of(1)},
+                    stream);
+  part.next("attention", ProfileKind::attention);
+  ops::attention({.q = split(0),
+                  .k = split(1),
+                  .v = split(2),
+                  .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+                  .out = u.view({in.batch, in.tokens, heads, config_.head_dim})},
+                 stream);
+  part.next("out", ProfileKind::linear);
+  const Tensor y = Tensor(qkv.data, stream.activation, {rows, dim}, qkv.device);  // q, k, v are done with
+  self_.out(u, y, stream);
+  part.next("gated residual + norm", ProfileKind::norm);
+  if (config_.cross_attn_norm)
+    ops::add_norm({.x = in.x,
+                   .u = y,
+                   .gate = modulation.select(1, 2),
+                   .row = in.row,
+                   .kind = ops::NormKind::layer,
+                   .weight = cross_norm_weight_,
+                   .bias = cross_norm_bias_,
+                   .eps = config_.eps,
+                   .sum = in.x,
+                   .y = u},
+                  stream);
+  else
+    ops::gated_residual({.x = in.x, .u = y, .gate = modulation.select(1, 2), .row = in.row, .y = in.x},
+                        stream);
+}
+
+void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
+                                     const Tensor& u, Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
+  const Tensor q = arena.tensor(stream.activation, {rows, dim});
+  ProfileRange part(stream.profiler);
+  if (!config_.cross_attn_norm) {  // no published model: the stream itself, in the activations' dtype
+    part.next("copy", ProfileKind::elementwise);
+    ops::copy({.x = in.x, .y = u}, stream);
+  }
+  part.next("q", ProfileKind::linear);
+  cross_.q(u, q, stream);
+  part.next("q norm", ProfileKind::norm);
+  const Tensor queries = q.view({in.batch, in.tokens, dim});
+  ops::qk_norm_rope({.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .y = queries}, stream);
+  part.next("attention", ProfileKind::attention);
+  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
+  part.next("out", ProfileKind::linear);
+  cross_.out(u, q, stream);
+  part.next("residual + norm + modulate", ProfileKind::norm);
+  ops::add_norm({.x = in.x,
+                 .u = q,
+                 .row = in.row,
+                 .kind = ops::NormKind::layer,
+                 .scale = modulation.select(1, 4),
+                 .shift = modulation.select(1, 3),
+                 .eps = config_.eps,
+                 .sum = in.x,
+                 .y = u},
+                stream);
+}
+
+void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
+                                  Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
+  const int64_t pieces = (rows + kFusedFeedForwardRows - 1) / kFusedFeedForwardRows;
+  const int64_t chunk = ((rows + pieces - 1) / pieces + 127) / 128 * 128;
+  const Tensor hidden = arena.tensor(stream.activation, {std::min(rows, chunk), config_.ffn_dim});
+  ProfileRange part(stream.profiler);
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t end = std::min(rows, begin + chunk);
+    const Tensor normed = u.slice(0, begin, end), wide = hidden.slice(0, 0, end - begin);
+    part.next("up + gelu", ProfileKind::linear);
+    up_(normed, wide, stream, {.act = ops::Activation::gelu_tanh});
+    part.next("down", ProfileKind::linear);
+    down_(wide, normed, stream);
+  }
+  part.next("gated residual", ProfileKind::elementwise);
+  ops::gated_residual({.x = in.x, .u = u, .gate = modulation.select(1, 5), .row = in.row, .y = in.x}, stream);
+}
+
+}  // namespace tachy

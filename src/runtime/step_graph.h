@@ -1,0 +1,32 @@
+// A step as a CUDA graph: the first call of a shape runs as it is (libraries choose their kernels then), the
+// second is captured, the ones after that are one launch each. What the step reads and writes must lie at the
+// same addresses every time; what changes from step to step is copied into fixed tensors before.
+//
+// Without a GPU, or when switched off, every call just runs.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "cuda/graph.h"
+#include "tensor/memory.h"
+
+namespace tachy::runtime {
+
+class StepGraph {
+ public:
+  explicit StepGraph(bool enabled = true) : enabled_(enabled) {}
+
+  // `body` queues the step's work on the stream and nothing else.
+  void run(Stream& stream, const std::function<void()>& body);
+  int64_t nodes() const {
+    return graph_ ? static_cast<int64_t>(graph_->nodes()) : 0;
+  }  // 0 before the capture
+
+ private:
+  bool enabled_;
+  int calls_ = 0;
+  std::unique_ptr<cuda::Graph> graph_;
+};
+
+}  // namespace tachy::runtime

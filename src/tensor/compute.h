@@ -1,0 +1,38 @@
+// How a run computes: what an optimisation level turns on, resolved into the request and every Stream.
+//
+//   none        every op's definition (plain loops): the yardstick, slow
+//   safe        fast float32 implementations (the default)
+//   aggressive  + bf16 products (GEMM, convolution) where the CPU has instructions for them
+//   extreme     + the step cache: a step whose input changed little reuses the last model output's change
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tachy {
+
+// What products (linear layers, convolutions, attention) multiply in; sums are float32 either way, and so is
+// everything else.
+enum class Compute { f32, bf16 };
+
+struct Mode {
+  bool reference = false;          // only definitions
+  Compute compute = Compute::f32;  // of products
+  double step_cache = 0;           // of the predicted relative change below which a step is skipped; 0: off
+  bool operator==(const Mode&) const = default;
+};
+
+struct Level {
+  const char* name;
+  Mode mode;
+  const char* means;
+};
+
+// none, safe, aggressive, extreme.
+const std::vector<Level>& levels();
+// Throws invalid_argument with the names that exist.
+const Level& find_level(std::string_view name);
+
+}  // namespace tachy

@@ -1,0 +1,53 @@
+#include "tensor/transfer.h"
+
+#include <cstring>
+
+namespace tachy {
+namespace {
+
+size_t checked_bytes(const Tensor& t) {
+  check(t.contiguous(), ErrorCode::internal, "transfer: expected a contiguous tensor, got {}",
+        shape_string(t));
+  return static_cast<size_t>(t.bytes());
+}
+
+}  // namespace
+
+void upload(const void* host, const Tensor& to, const Stream& stream) {
+  const size_t bytes = checked_bytes(to);
+  if (stream.measuring() || bytes == 0) return;
+  if (stream.memory)
+    stream.memory->upload(to.data, host, bytes);
+  else
+    std::memcpy(to.data, host, bytes);
+}
+
+void download(const Tensor& from, void* host, const Stream& stream) {
+  const size_t bytes = checked_bytes(from);
+  if (stream.measuring() || bytes == 0) return;
+  if (stream.memory)
+    stream.memory->download(host, from.data, bytes);
+  else
+    std::memcpy(host, from.data, bytes);
+}
+
+void copy_bytes(const Tensor& from, const Tensor& to, const Stream& stream) {
+  const size_t bytes = checked_bytes(from);
+  check(bytes == checked_bytes(to), ErrorCode::internal, "transfer: {} bytes into {}", bytes, to.bytes());
+  if (stream.measuring() || bytes == 0) return;
+  if (stream.memory)
+    stream.memory->copy(to.data, from.data, bytes);
+  else
+    std::memcpy(to.data, from.data, bytes);
+}
+
+void zero(const Tensor& to, const Stream& stream) {
+  const size_t bytes = checked_bytes(to);
+  if (stream.measuring() || bytes == 0) return;
+  if (stream.memory)
+    stream.memory->fill(to.data, 0, bytes);
+  else
+    std::memset(to.data, 0, bytes);
+}
+
+}  // namespace tachy
