@@ -16,6 +16,7 @@
 #include "progress.h"
 #include "settings.h"
 #include "state_file.h"
+#include "status_line.h"
 
 namespace tachy::cli {
 namespace {

@@ -132,7 +132,7 @@ TEST(JsonFile, RefusesWhatIsNotAnObject) {
   };
   refuse("", "empty");
   refuse("[]", "got array");
-  refuse("{\"a\":NaN}", "byte");
+  refuse("{\"a\":nan}", "byte");
   refuse("{\"a\":1e999}", "c.json");
   refuse("{\"a\":1", "byte 6");
   refuse("{\"a\":\"\xff\"}", "byte");
