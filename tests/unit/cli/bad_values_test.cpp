@@ -57,6 +57,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--state-every", "-1", 2, {"0 or more seconds"}},
     {"generate", "--save-latents", "nowhere/l.safetensors", 6, {"no folder"}},
     {"generate", "--threads", "5000", 2, {"0 (all) to 1024"}},
+    {"generate", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
     {"generate", "--dtype", "f16", 2, {"f32", "bf16"}},
     {"generate", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
     {"generate", "--step-cache", "7", 2, {"0 (off) to 1"}},
