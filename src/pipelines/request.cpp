@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "ops/features.h"
 #include "pipelines/model_bundle.h"
 #include "samplers/sampler.h"
 
@@ -97,13 +95,11 @@ bool known_sampler(const std::string& name) {
   return true;
 }
 
-// What the level turns on where the request does not say. Without bf16 instructions products stay in float32.
+// What the level turns on where the request does not say.
 void resolve_level(VideoRequest& r) {
   const Mode mode = find_level(r.level).mode;
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
   require(!mode.reference || wanted == Compute::f32, "--dtype: level none runs definitions, in f32");
-  if (wanted == Compute::bf16)
-    if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", *reason);
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   r.step_cache = r.step_cache.value_or(mode.step_cache);
   require(*r.step_cache >= 0 && *r.step_cache <= 1, "--step-cache: expected 0 (off) to 1, got {}",

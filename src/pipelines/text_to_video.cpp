@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory_room.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/features.h"
 #include "ops/gemm/gemm.h"
 #include "pipelines/step_cache.h"
 #include "tensor/transfer.h"
@@ -146,7 +147,12 @@ double TextToVideo::measured_flops_per_second() {
 }
 
 ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
-  if (!gpu_) return resolve(model_, request);
+  if (!gpu_) {
+    ResolvedRequest r = resolve(model_, request);
+    if (parse_compute(*r.request.dtype) == Compute::bf16)
+      if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", *reason);
+    return r;
+  }
   // bf16 unless asked otherwise; the level's way of computing is the CPU's.
   VideoRequest given = request;
   const std::string dtype = given.dtype.value_or(given.level == "none" ? "f32" : "bf16");
