@@ -117,7 +117,7 @@ void BenchCommand::add_options(CLI::App& app, bool short_list) {
   app.add_option(
       "--op", options.filter,
       "only these: op, op:case or op:case:implementation, parts may be cut short; `model`: only the model");
-  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real");
+  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real,video (the last: gigabytes)");
   app.add_option("--seconds", options.seconds_per_case, "time spent on each case");
   app.add_flag("--large", options.large, "also cases of more than 60 GFLOP, which take seconds each");
   app.add_flag("--all-implementations", options.all_implementations, "also those that are not picked here");

@@ -86,8 +86,9 @@ void check_numbers(CLI::App& app) {
       if (type.starts_with("INT"))
         option->check([](const std::string& text) { return check_number<int64_t>(text, "a whole number"); });
       else if (type.starts_with("UINT"))
-        option->check(
-            [](const std::string& text) { return check_number<uint64_t>(text, "a whole number from 0 on"); });
+        option->check([](const std::string& text) {
+          return check_number<uint64_t>(text, "a whole number from 0 to 18446744073709551615");
+        });
       else if (type.starts_with("FLOAT"))
         option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
     }

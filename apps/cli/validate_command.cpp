@@ -61,7 +61,7 @@ void ValidateCommand::add_options(CLI::App& app, bool short_list) {
   app.add_option("--op", options.filter,
                  "only these: op, op:case or op:case:implementation; parts may be cut short");
   app.add_option("--mode", modes, "of the ops' checks: some of ref,bitwise,canary");
-  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real");
+  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real,video (the last: gigabytes)");
   app.add_option("--max-gflop", options.max_definition_gflop,
                  "real cases beyond this skip the comparison with the (slow) definition")
       ->check(CLI::Range(0.0, 1e6));

@@ -42,6 +42,7 @@ void bench_ops(const BenchOptions& options, const Mode& mode, BenchReport& repor
                       .tiny = wants(options, "tiny"),
                       .odd = wants(options, "odd"),
                       .real = wants(options, "real"),
+                      .video = wants(options, "video"),
                       .threads = report.threads,
                       .perf_seconds = options.seconds_per_case,
                       .picked_only = !options.all_implementations,
@@ -152,8 +153,8 @@ void check_bench(const BenchOptions& options) {
   require(options.seconds_per_case > 0 && options.seconds_per_case <= 60,
           "--seconds: expected above 0 to 60 a case, got {}", options.seconds_per_case);
   for (const std::string& kind : options.cases)
-    require(kind == "tiny" || kind == "odd" || kind == "real",
-            "--cases: expected some of tiny, odd, real, got '{}'", kind);
+    require(kind == "tiny" || kind == "odd" || kind == "real" || kind == "video",
+            "--cases: expected some of tiny, odd, real, video, got '{}'", kind);
   find_level(options.level);
   if (!options.model.empty()) naming("--model", [&] { ModelBundle::open(options.model); });
 }

@@ -26,7 +26,7 @@ struct BenchOptions {
   int threads = 0;  // 0: all this process may use
   double seconds_per_case = 0.15;
   bool all_implementations = false;           // not only the one a model gets
-  std::vector<std::string> cases = {"real"};  // and "tiny", "odd"
+  std::vector<std::string> cases = {"real"};  // and "tiny", "odd", "video"
   bool ops = true;
   bool large = false;  // also cases of more than kLargeFlops, which take seconds each
   std::function<void(const std::string&)> progress;

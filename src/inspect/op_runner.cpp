@@ -152,9 +152,10 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
   if (options.gpu && options.perf) ceilings = measure_ceilings(*options.gpu, options.dtype, pool);
   std::vector<OpResult> results;
   for (const OpCase& op_case : cases) {
-    const bool wanted = op_case.kind == CaseKind::tiny  ? options.tiny
-                        : op_case.kind == CaseKind::odd ? options.odd
-                                                        : options.real;
+    const bool wanted = op_case.kind == CaseKind::tiny   ? options.tiny
+                        : op_case.kind == CaseKind::odd  ? options.odd
+                        : op_case.kind == CaseKind::real ? options.real
+                                                         : options.video;
     if (!wanted || !matches(0, op_case.op) || !matches(1, op_case.name)) continue;
     if (options.started) options.started(op_case);
     if (options.perf && op_case.flops > options.max_perf_flops) continue;

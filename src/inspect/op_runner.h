@@ -31,7 +31,7 @@ struct OpRunnerOptions {
   std::string filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes (an op's
                        // whole name: only that op), "" matches all
   bool ref = true, bitwise = true, canary = true, perf = false;
-  bool tiny = true, odd = true, real = false;
+  bool tiny = true, odd = true, real = false, video = false;
   uint64_t seed = 1;
   int threads = 2;            // of the runs; bitwise compares with 1 and with threads + 1
   double perf_seconds = 0.3;  // timing budget a case and implementation

@@ -35,6 +35,7 @@ void validate_ops(const ValidateOptions& options, std::vector<Check>& checks) {
                       .tiny = holds(options.cases, "tiny"),
                       .odd = holds(options.cases, "odd"),
                       .real = holds(options.cases, "real"),
+                      .video = holds(options.cases, "video"),
                       .seed = options.seed,
                       .threads = options.threads > 0 ? options.threads : available_processors(),
                       .max_definition_flops = options.max_definition_gflop * 1e9};
@@ -98,7 +99,7 @@ void check_validate(const ValidateOptions& options) {
   require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
           options.threads);
   expect_names("--mode", options.modes, {"ref", "bitwise", "canary"});
-  expect_names("--cases", options.cases, {"tiny", "odd", "real"});
+  expect_names("--cases", options.cases, {"tiny", "odd", "real", "video"});
   find_level(options.level);
   for (const auto& folder : options.golden)
     check(std::filesystem::exists(folder / "golden.json"), ErrorCode::not_found,

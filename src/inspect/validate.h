@@ -27,7 +27,7 @@ struct ValidateOptions {
   bool ops = true, models = true;
   std::string filter;  // of the ops, as in OpRunnerOptions
   std::vector<std::string> modes = {"ref", "bitwise", "canary"};
-  std::vector<std::string> cases = {"tiny", "odd"};  // and "real"
+  std::vector<std::string> cases = {"tiny", "odd"};  // and "real", "video"
   double max_definition_gflop = 2;                   // real cases beyond it skip what needs the definition
   std::vector<std::filesystem::path> golden;         // folders; empty: those of the shipped models
   std::filesystem::path model;                       // in place of the one that golden.json names

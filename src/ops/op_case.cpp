@@ -63,7 +63,7 @@ Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output, boo
     target_.device->fill(buffer.data(), kGuard, buffer.size());
     if (input) values = Buffer(static_cast<size_t>(shape.numel() * dtype_size(wide)));
   } else {
-    std::memset(buffer.data(), kGuard, kind_ == CaseKind::real && !output ? kGuardBytes : buffer.size());
+    std::memset(buffer.data(), kGuard, kind_ >= CaseKind::real && !output ? kGuardBytes : buffer.size());
     std::memset(static_cast<char*>(buffer.data()) + total - kGuardBytes, kGuard, kGuardBytes);
   }
   char* data = static_cast<char*>(buffer.data()) + kGuardBytes + shift;
@@ -96,7 +96,7 @@ Tensor CaseMemory::host(const Tensor& t) {
 void CaseMemory::fill_normal(const Tensor& t, float scale, float offset) {
   if (target_.blank) return;
   float* values = host(t).as<float>();
-  if (kind_ != CaseKind::real) {
+  if (kind_ < CaseKind::real) {
     std::normal_distribution<float> gauss(offset, scale);
     for (int64_t i = 0; i < t.numel(); ++i) values[i] = gauss(engine_);
     return;

@@ -2,7 +2,8 @@
 //
 // <op>/<op>_cases.h lists them: a few lines each that make the inputs and outputs in a CaseMemory and return
 // the op bound to its arguments. Tiny cases are instant, odd ones hit remainders, strides and unaligned
-// pointers, real ones have the shapes of Wan models and are for timing.
+// pointers, real ones have the shapes of Wan models and are for timing, video ones those of whole videos (up
+// to gigabytes a tensor): for GPUs.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace tachy::ops {
 
-enum class CaseKind { tiny, odd, real };
+enum class CaseKind { tiny, odd, real, video };
 
 // Where and in which dtype a case is made: on the CPU in float32 (with the activations' values rounded to
 // `dtype`, so that the definition reads what the GPU reads), or on a GPU with activations of `dtype`.

@@ -43,8 +43,8 @@ inline std::vector<OpCase> activation_cases() {
     add(CaseKind::odd, 1001, act, 0.01f);  // small results keep their accuracy
     if (act != Activation::none) add(CaseKind::real, 16 << 20, act, 2);
   }
-  add(CaseKind::real, int64_t{32760} * 8960, Activation::gelu_tanh, 2);   // 1.3B
-  add(CaseKind::real, int64_t{32760} * 13824, Activation::gelu_tanh, 2);  // 14B
+  add(CaseKind::video, int64_t{32760} * 8960, Activation::gelu_tanh, 2);   // 1.3B
+  add(CaseKind::video, int64_t{32760} * 13824, Activation::gelu_tanh, 2);  // 14B
   add_activation_backward_cases(cases);
   return on_gpu(cases);
 }

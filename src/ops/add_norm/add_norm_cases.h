@@ -87,11 +87,11 @@ inline std::vector<OpCase> add_norm_cases() {
       add(CaseKind::tiny, {.m = 7, .c = c, .kind = kind, .bias = bias, .rows = 2});
       add(CaseKind::tiny, {.m = 5, .c = c, .kind = kind, .in_place = true, .rows = 1, .wide = true});
     }
-    add(CaseKind::real, {.m = 32760, .c = 1536, .kind = kind, .weight = false, .in_place = true, .rows = 1});
-    add(CaseKind::real, {.m = 32760, .c = 5120, .kind = kind, .weight = false, .in_place = true, .rows = 1});
-    add(CaseKind::real,
+    add(CaseKind::video, {.m = 32760, .c = 1536, .kind = kind, .weight = false, .in_place = true, .rows = 1});
+    add(CaseKind::video, {.m = 32760, .c = 5120, .kind = kind, .weight = false, .in_place = true, .rows = 1});
+    add(CaseKind::video,
         {.m = 32760, .c = 5120, .kind = kind, .weight = false, .in_place = true, .rows = 1, .wide = true});
-    add(CaseKind::real, {.m = 75600, .c = 5120, .kind = kind, .weight = false, .in_place = true, .rows = 1});
+    add(CaseKind::video, {.m = 75600, .c = 5120, .kind = kind, .weight = false, .in_place = true, .rows = 1});
     add(CaseKind::real, {.m = 3276, .c = 5120, .kind = kind, .bias = bias});
   }
   add_add_norm_backward_cases(cases);

@@ -50,10 +50,10 @@ inline std::vector<OpCase> channel_norm_cases() {
   add(CaseKind::odd, 7, 384, false, false);
   for (const int64_t c : {96, 160, 192, 256, 384, 512, 640, 1024})
     add(CaseKind::tiny, 133, c, c != 160, true);
-  add(CaseKind::real, 4 * 480 * 832, 96, true, false);
-  add(CaseKind::real, 4 * 240 * 416, 192, true, false);
+  add(CaseKind::video, 4 * 480 * 832, 96, true, false);
+  add(CaseKind::video, 4 * 240 * 416, 192, true, false);
   add(CaseKind::real, 4 * 120 * 208, 384, true, false);
-  add(CaseKind::real, 4 * 720 * 1280, 96, true, false);
+  add(CaseKind::video, 4 * 720 * 1280, 96, true, false);
   add(CaseKind::real, 4 * 240 * 416, 96, true, false);
   add_channel_norm_backward_cases(cases);
   return on_gpu(cases);

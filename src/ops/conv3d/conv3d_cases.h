@@ -93,7 +93,7 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{real, 2, 32, 32, 384, 768, 2, {.kernel = 1}});
   add(Conv3dCase{real, 4, 240, 416, 192, 192, 2, {.residual = true}});  // 480p, third level
   add(Conv3dCase{real, 2, 120, 208, 384, 384, 2, {.residual = true}});
-  add(Conv3dCase{real, 4, 480, 832, 96, 96, 2, {.residual = true}});
+  add(Conv3dCase{video, 4, 480, 832, 96, 96, 2, {.residual = true}});
   add(Conv3dCase{real, 4, 480, 832, 96, 3, 2});
   add(Conv3dCase{real, 4, 480, 832, 3, 96, 2});
   return cases;

@@ -49,9 +49,9 @@ inline std::vector<OpCase> glu_cases() {
   add(CaseKind::real, 512, 11008, Activation::silu, true);        // SwiGLU of a 7B language model
   add(CaseKind::tiny, 7, 1536, Activation::silu, true);
   add(CaseKind::tiny, 64, 32, Activation::gelu_tanh, false);
-  add(CaseKind::real, 32760, 8960, Activation::silu, true);
-  add(CaseKind::real, 32760, 8960, Activation::gelu_tanh, false);
-  add(CaseKind::real, 75600, 8960, Activation::silu, true);
+  add(CaseKind::video, 32760, 8960, Activation::silu, true);
+  add(CaseKind::video, 32760, 8960, Activation::gelu_tanh, false);
+  add(CaseKind::video, 75600, 8960, Activation::silu, true);
   add_glu_backward_cases(cases);
   return on_gpu(cases);
 }

@@ -69,11 +69,11 @@ inline std::vector<OpCase> layernorm_modulate_cases() {
   for (const int64_t c : {384, 1536, 2048, 3072, 5120, 6144})
     add(CaseKind::tiny, 7, c, false, 3, 0, 0, c == 1536);
   add(CaseKind::tiny, 3, 5120, true, 0, 0, 100, true);
-  add(CaseKind::real, 32760, 1536, false, 1, 0, 0);
-  add(CaseKind::real, 32760, 5120, false, 1, 0, 0);
-  add(CaseKind::real, 32760, 5120, false, 1, 0, 0, true);
-  add(CaseKind::real, 32760, 5120, true, 0, 0, 0);
-  add(CaseKind::real, 75600, 5120, false, 1, 0, 0);
+  add(CaseKind::video, 32760, 1536, false, 1, 0, 0);
+  add(CaseKind::video, 32760, 5120, false, 1, 0, 0);
+  add(CaseKind::video, 32760, 5120, false, 1, 0, 0, true);
+  add(CaseKind::video, 32760, 5120, true, 0, 0, 0);
+  add(CaseKind::video, 75600, 5120, false, 1, 0, 0);
   add(CaseKind::real, 3276, 5120, false, 1, 0, 0);
   add_layernorm_modulate_backward_cases(cases);
   return on_gpu(cases);

@@ -65,12 +65,12 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
   add_pair(CaseKind::tiny, 1, 33, 6, 64);
   add_pair(CaseKind::tiny, 1, 9, 24, 128);
   add_pair(CaseKind::odd, 2, 11, 3, 24);
-  add_pair(CaseKind::real, 1, 32760, 12, 128);
-  add_pair(CaseKind::real, 1, 32760, 40, 128);
-  add_pair(CaseKind::real, 1, 75600, 40, 128);
+  add_pair(CaseKind::video, 1, 32760, 12, 128);
+  add_pair(CaseKind::video, 1, 32760, 40, 128);
+  add_pair(CaseKind::video, 1, 75600, 40, 128);
   add(CaseKind::tiny, 2, 5, 12, 128, false, true, 0);
   add(CaseKind::tiny, 1, 5, 40, 128, true, true, 16);
-  add(CaseKind::real, 1, 32760, 40, 128, false, true, 0);  // the queries of cross-attention
+  add(CaseKind::video, 1, 32760, 40, 128, false, true, 0);  // the queries of cross-attention
   add(CaseKind::tiny, 1, 3, 2, 8, true, true, 0);
   add(CaseKind::odd, 2, 5, 3, 14, true, true, 3);
   add(CaseKind::odd, 1, 7, 5, 50, true, false, 0);

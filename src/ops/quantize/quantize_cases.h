@@ -87,8 +87,8 @@ inline std::vector<OpCase> quantize_cases() {
   add(CaseKind::tiny, {5, 5120, {1, 0}});
   add(CaseKind::tiny, {130, 512, {128, 128}});
   add(CaseKind::tiny, {7, 1024, {1, 128}});
-  add(CaseKind::real, {32760, 5120, {1, 0}});
-  add(CaseKind::real, {32760, 5120, {0, 0}});
+  add(CaseKind::video, {32760, 5120, {1, 0}});
+  add(CaseKind::video, {32760, 5120, {0, 0}});
   add(CaseKind::real, {3276, 5120, {0, 0}});
   add(CaseKind::real, {3276, 5120, {1, 0}});  // activations of a 14B model
   add(CaseKind::real, {3276, 5120, {1, 128}});

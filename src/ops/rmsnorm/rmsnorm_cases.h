@@ -53,9 +53,9 @@ inline std::vector<OpCase> rmsnorm_cases() {
   add(CaseKind::tiny, 5, 1536, true, 8, true);
   for (const int64_t rows : {1, 2, 4}) add(CaseKind::real, rows * 1024, 2048, true, 0);
   for (const int64_t rows : {2, 4}) add(CaseKind::real, rows * 4096, 3072, true, 0);
-  add(CaseKind::real, 32760, 1536, true, 0);
-  add(CaseKind::real, 32760, 5120, true, 0);
-  add(CaseKind::real, 75600, 5120, true, 0);
+  add(CaseKind::video, 32760, 1536, true, 0);
+  add(CaseKind::video, 32760, 5120, true, 0);
+  add(CaseKind::video, 75600, 5120, true, 0);
   add(CaseKind::real, 3276, 5120, true, 0);  // a tenth of 480p, 14B
   add_rmsnorm_backward_cases(cases);
   return on_gpu(cases);

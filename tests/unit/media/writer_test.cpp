@@ -169,7 +169,8 @@ TEST_F(WriterTest, BytesRepeat) {
   for (const char* ending : {".mp4", ".webm", ".gif"}) {
     fs::path first = write(std::string("a") + ending, options, 6);
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a date would have changed
-    EXPECT_EQ(bytes_of(first), bytes_of(write(std::string("b") + ending, options, 6))) << ending;
+    for (int again = 0; again < 5; ++again)
+      EXPECT_TRUE(bytes_of(first) == bytes_of(write(std::string("b") + ending, options, 6))) << ending;
   }
 }
 

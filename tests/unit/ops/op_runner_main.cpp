@@ -1,9 +1,9 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
 //   op_runner [--op op:case:implementation] [--seed n] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
-//             [--kinds tiny,odd,real] [--summary]
-// --perf times the real cases (and only times) against a plain copy of 64 MB; the exit status is 1 when a
-// check failed.
+//             [--kinds tiny,odd,real,video] [--summary]
+// --perf times the real cases, on a GPU the video ones too (and only times) against a plain copy of 64 MB;
+// the exit status is 1 when a check failed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
       const std::string list = value();
       const auto has = [&](const char* kind) { return list.find(kind) != std::string::npos; };
       options.tiny = has("tiny"), options.odd = has("odd"), options.real = has("real");
+      options.video = has("video");
     } else if (flag == "--summary")
       summary = true;
     else
@@ -76,6 +77,7 @@ int run(int argc, char** argv) {
   }
   if (options.perf) {
     options.ref = options.bitwise = options.canary = options.capture = options.tiny = options.odd = false;
+    options.video = device != "cpu";
     if (device == "cpu")
       fmt::print("copy of 64 MB, one thread: {:.2f} GB/s read and written\n", copy_gb_per_s());
   }
