@@ -3,6 +3,7 @@
 
 #include "binary.h"
 #include "media/metadata.h"
+#include "weights/safetensors.h"
 
 namespace tachy::test {
 namespace {
@@ -14,6 +15,17 @@ using testing::IsEmpty;
 
 class Runs : public CliTest {
  protected:
+  struct Bits {
+    std::string frames, latents;
+    bool bf16;  // whether the CPU could do as asked
+  };
+  // A variable of the environment for the runs started while it lives.
+  struct Setting {
+    Setting(const char* name, const char* value) : name(name) { setenv(name, value, 1); }
+    ~Setting() { unsetenv(name); }
+    Setting(const Setting&) = delete;
+    const char* name;
+  };
   // All pictures of a folder, one after another.
   std::string pictures(const std::string& name) {
     std::string bytes;
@@ -111,6 +123,44 @@ TEST_F(Runs, NamesOfManyVideos) {
   EXPECT_EQ(read_text(path("w-2.gif")), read_text(path("v-4.gif"))) << "the model was kept between the runs";
   ASSERT_EQ(run(generate({"红色的猫"})).code, 0);
   EXPECT_TRUE(fs::exists(path("video-0.mp4")));
+}
+
+// In each way this CPU has of multiplying bf16; the plain loops run anywhere. Layers of few rows multiply
+// mapped weights in float32, hence the larger picture.
+TEST_F(Runs, Bf16BitsDoNotDependOnThreadsOrRepetition) {
+  for (const char* weights : {"packed", "mapped"}) {
+    const bool packed = weights == std::string("packed");
+    const auto job = [&](const std::string& dtype, const std::string& threads) {
+      const Done done =
+          run(generate({"a red cat", "--size", packed ? "48x32" : "320x320", "--frames", packed ? "9" : "1",
+                        "--steps", packed ? "3" : "1", "--dtype", dtype, "-t", threads, "--weights", weights,
+                        "--save-latents", "l.safetensors", "-o", "run/"}));
+      EXPECT_EQ(done.code, 0) << done.err;
+      const auto source = open_safetensors(path("l.safetensors"));
+      const auto& latents = source->entries()[0];  // the file's only tensor
+      Bits bits{pictures("run"), std::string(static_cast<const char*>(latents.data), latents.bytes),
+                done.err.find("stay in float32") == std::string::npos};
+      fs::remove_all(path("run")), fs::remove(path("l.safetensors"));
+      return bits;
+    };
+    const Bits wide = job("f32", "2");
+    for (const char* way : {"amx", "avx512", "portable"}) {
+      SCOPED_TRACE(std::string(way) + ", " + weights);
+      const Setting setting("TACHY_BF16", way);
+      const Bits first = job("bf16", "1");
+      if (!first.bf16) {
+        EXPECT_STRNE(way, "portable");
+        EXPECT_TRUE(first.latents == wide.latents) << "the products stayed in float32";
+        continue;
+      }
+      EXPECT_TRUE(first.latents != wide.latents) << "nothing was multiplied in bf16";
+      for (const char* threads : {"1", "2", "3"}) {
+        const Bits other = job("bf16", threads);
+        EXPECT_TRUE(first.latents == other.latents) << threads << " threads: other latents";
+        EXPECT_TRUE(first.frames == other.frames) << threads << " threads: other frames";
+      }
+    }
+  }
 }
 
 TEST_F(Runs, EmptyPromptWorks) {

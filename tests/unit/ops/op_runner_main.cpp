@@ -1,10 +1,13 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
 //   op_runner [--op op:case:implementation] [--seed n] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
-//             [--kinds tiny,odd,real,video] [--summary]
+//             [--kinds tiny,odd,real,video] [--isa AVX2] [--summary]
+// --isa runs as on a CPU that has no more than this: Highway's targets, oneDNN's kernels and bf16 in plain
+// loops.
 // --perf times the real cases, on a GPU the video ones too (and only times) against a plain copy of 64 MB;
 // the exit status is 1 when a check failed.
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <hwy/targets.h>
 
 #include <algorithm>
 #include <chrono>
@@ -34,6 +37,20 @@ tachy::DType dtype_named(const std::string& name) {
   for (const tachy::DType dtype : {tachy::DType::f32, tachy::DType::f16, tachy::DType::bf16})
     if (name == tachy::dtype_name(dtype)) return dtype;
   tachy::fail(tachy::ErrorCode::invalid_argument, "--dtype: expected f32, f16 or bf16, got '{}'", name);
+}
+
+void narrow_cpu(const std::string& isa) {
+  std::vector<std::string> known;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    known.emplace_back(hwy::TargetName(target));
+    if (known.back() != isa) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    setenv("ONEDNN_MAX_CPU_ISA", isa == "SSE4" ? "SSE41" : isa.c_str(), 1);  // read at the first use
+    setenv("TACHY_BF16", "portable", 1);
+    return;
+  }
+  tachy::fail(tachy::ErrorCode::invalid_argument, "--isa: expected one of {} on this CPU, got '{}'",
+              fmt::join(known, ", "), isa);
 }
 
 int run(int argc, char** argv) {
@@ -70,7 +87,9 @@ int run(int argc, char** argv) {
       const auto has = [&](const char* kind) { return list.find(kind) != std::string::npos; };
       options.tiny = has("tiny"), options.odd = has("odd"), options.real = has("real");
       options.video = has("video");
-    } else if (flag == "--summary")
+    } else if (flag == "--isa")
+      narrow_cpu(value());
+    else if (flag == "--summary")
       summary = true;
     else
       tachy::fail(tachy::ErrorCode::invalid_argument, "unknown option '{}'", flag);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/features.h"
 #include "tensor/random.h"
 #include "tiny_model.h"
 
@@ -73,9 +74,13 @@ TEST(TextToVideo, GuidanceOneIsTheConditionalPassAlone) {
   EXPECT_NE(test::run(pipeline, request).latents, result.latents);
 }
 
-TEST(TextToVideo, BitsDoNotDependOnThreadsWeightsOrRepetition) {
+class SameBits : public testing::TestWithParam<const char*> {};
+
+TEST_P(SameBits, WhateverTheThreadsWeightsAndRepetition) {
+  const std::string dtype = GetParam();
+  if (dtype == "bf16" && ops::why_no_bf16()) GTEST_SKIP() << *ops::why_no_bf16();
   VideoRequest request = golden_request();
-  request.steps = 4;
+  request.steps = 4, request.dtype = dtype;
   for (const bool original : {false, true}) {
     TextToVideo pipeline(ModelBundle::open(model_path(original)),
                          {.threads = 1, .weights = WeightMode::packed});
@@ -86,6 +91,8 @@ TEST(TextToVideo, BitsDoNotDependOnThreadsWeightsOrRepetition) {
     EXPECT_EQ(first.rgb, again.rgb);
     for (const int threads : {1, 2, 3})
       for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped}) {
+        // Layers of few rows multiply mapped weights in float32: bf16 has other bits there (tests/unit/cli).
+        if (dtype == "bf16" && mode == WeightMode::mapped) continue;
         const Result other = test::run(model_path(original), request,
                                        {.threads = threads, .weights = mode, .keep_loaded = true});
         EXPECT_EQ(first.latents, other.latents) << threads << " threads";
@@ -93,6 +100,8 @@ TEST(TextToVideo, BitsDoNotDependOnThreadsWeightsOrRepetition) {
       }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(TextToVideo, SameBits, testing::Values("f32", "bf16"));
 
 TEST(TextToVideo, AKeptModelGivesTheSameRunsInAnyOrder) {
   VideoRequest a = test::short_request(), b = test::short_request();
