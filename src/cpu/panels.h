@@ -70,6 +70,8 @@ struct PanelProduct {
   int64_t x_stride = 0;  // values between rows
   const void* panel = nullptr;
   int64_t width = 0;  // of the panel
+  // That many panels of that width one after another, panel_step bytes apart, make neighbouring columns of C.
+  int64_t panels = 1, panel_step = 0;
   int64_t rows = 0;
   float* c = nullptr;
   int64_t c_stride = 0;

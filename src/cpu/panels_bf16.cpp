@@ -33,6 +33,16 @@ float widen_one(uint16_t bits) {
   return value;
 }
 
+// body(p) for each of the panels alone.
+template <class Body>
+void each_panel(PanelProduct p, Body&& body) {
+  for (int64_t i = 0; i < p.panels; ++i) {
+    body(p);
+    p.panel = static_cast<const char*>(p.panel) + p.panel_step;
+    p.c += p.width;
+  }
+}
+
 void product_portable(const PanelProduct& p) {
   for (int64_t i = 0; i < p.rows; ++i)
     for (int64_t j = 0; j < p.width; ++j) {
@@ -103,11 +113,7 @@ TACHY_TARGET_AMX inline void amx_tile(const PanelProduct& p, int64_t row) {
   if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, c1 + 16, c_bytes);
 }
 
-TACHY_TARGET_AMX void product_amx(const PanelProduct& p) {
-  static const TileConfig config;
-  // Compilers of 2022 think that the instruction reads 8 bytes; the barrier keeps the other 56.
-  asm volatile("" : : "m"(config) : "memory");
-  _tile_loadconfig(&config);
+TACHY_TARGET_AMX void amx_panel(const PanelProduct& p) {
   int64_t row = 0;
   if (p.width > 16) {
     for (; row + 16 < p.rows; row += 32) amx_tile<true, true>(p, row);
@@ -116,6 +122,14 @@ TACHY_TARGET_AMX void product_amx(const PanelProduct& p) {
     for (; row + 16 < p.rows; row += 32) amx_tile<true, false>(p, row);
     if (row < p.rows) amx_tile<false, false>(p, row);
   }
+}
+
+TACHY_TARGET_AMX void product_amx(const PanelProduct& p) {
+  static const TileConfig config;
+  // Compilers of 2022 think that the instruction reads 8 bytes; the barrier keeps the other 56.
+  asm volatile("" : : "m"(config) : "memory");
+  _tile_loadconfig(&config);
+  each_panel(p, amx_panel);
   _tile_release();
 }
 
@@ -196,9 +210,10 @@ struct Choice {
     const Abilities cpu;
     if (cpu.amx && (wanted.empty() || wanted == "amx")) name = "amx-bf16", run = product_amx;
     if (!run && cpu.avx512 && (wanted.empty() || wanted == "avx512"))
-      name = "avx512-bf16", run = product_avx512;
+      name = "avx512-bf16", run = [](const PanelProduct& p) { each_panel(p, product_avx512); };
 #endif
-    if (!run && wanted == "portable") name = "portable-bf16", run = product_portable;
+    if (!run && wanted == "portable")
+      name = "portable-bf16", run = [](const PanelProduct& p) { each_panel(p, product_portable); };
     if (!run) why_not = "this CPU has neither AMX-BF16 nor AVX-512 BF16";
   }
 };

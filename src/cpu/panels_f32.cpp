@@ -220,7 +220,14 @@ float panel_value(const void* packed, int64_t depth, int64_t n, int64_t k, int64
 
 void finish_panels(const PanelFinish& f) { HWY_DYNAMIC_DISPATCH(finish)(f); }
 
-void panel_product_f32(const PanelProduct& p) { HWY_DYNAMIC_DISPATCH(product_f32)(p); }
+void panel_product_f32(const PanelProduct& given) {
+  PanelProduct p = given;
+  for (int64_t i = 0; i < given.panels; ++i) {
+    HWY_DYNAMIC_DISPATCH(product_f32)(p);
+    p.panel = static_cast<const char*>(p.panel) + p.panel_step;
+    p.c += p.width;
+  }
+}
 
 void narrow_bf16(const float* from, int64_t count, uint16_t* to) {
   HWY_DYNAMIC_DISPATCH(narrow)(from, count, to);

@@ -9,7 +9,8 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       {"flash_sm80", attention_why_not_sm80, attention_sm80, Device::cuda},
       {"softmax_gemm", attention_why_not_softmax_gemm, attention_softmax_gemm, Device::cuda},
       {"cuda_plain", nullptr, attention_plain_cuda, Device::cuda},
-      {"cpu", nullptr, attention_cpu},
+      {"bf16", attention_why_not_bf16, attention_bf16},
+      {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};
   return table;
 }

@@ -15,6 +15,7 @@ struct AttentionCase {
   bool bias = false, accumulate = false, fused = false;  // fused: q, k, v are slices of one [B, L, 3, H, D]
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
+  Compute compute = Compute::f32;
 };
 
 // The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
@@ -47,12 +48,12 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
-  const auto add = [&](CaseKind kind, AttentionCase s) {
-    const auto name =
-        fmt::format("{}x{}x{}x{}x{}{}{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
-                    s.masked_every ? fmt::format("-mask{}", s.masked_every) : "", s.bias ? "-bias" : "",
-                    s.accumulate ? "-accumulate" : "", s.fused ? "-fused" : "",
-                    s.causal ? fmt::format("-causal{}", s.offset) : "", s.lse ? "-lse" : "");
+  const auto add_case = [&](CaseKind kind, AttentionCase s) {
+    const auto name = fmt::format("{}x{}x{}x{}x{}{}{}{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
+                                  s.masked_every ? fmt::format("-mask{}", s.masked_every) : "",
+                                  s.bias ? "-bias" : "", s.accumulate ? "-accumulate" : "",
+                                  s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : "",
+                                  s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "");
     double pairs = 1.0 * s.lq * s.lk;
     if (s.causal) {
       pairs = 0;
@@ -87,8 +88,14 @@ inline std::vector<OpCase> attention_cases() {
            args.causal = s.causal, args.causal_offset = s.offset;
            if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
            return bind_op("attention", attention, attention_table(), attention_working, args,
-                          s.lse ? std::vector{args.out, args.lse} : std::vector{args.out});
+                          s.lse ? std::vector{args.out, args.lse} : std::vector{args.out}, s.compute);
          }});
+    cases.back().gpu = s.compute == Compute::f32;
+  };
+  const auto add = [&](CaseKind kind, AttentionCase s) {
+    add_case(kind, s);
+    s.compute = Compute::bf16;
+    add_case(kind, s);
   };
   add(CaseKind::tiny, {1, 1, 1, 1, 1});
   add(CaseKind::tiny, {1, 4, 4, 2, 8});
@@ -139,7 +146,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::real, {1, 1560, 512, 12, 128});
   add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480
   add_attention_backward_cases(cases);
-  return on_gpu(std::move(cases));
+  return cases;
 }
 
 }  // namespace tachy::ops

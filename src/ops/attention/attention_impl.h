@@ -21,10 +21,15 @@ inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
 // `wide`.
 void check_attention(const char* op, const AttentionArgs& args, DType dtype, DType wide);
 
-void attention_ref(const AttentionArgs& args, Stream& stream);  // the definition: plain loops, float64 inside
-void attention_working(const AttentionArgs& args,
-                       Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
-void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway
+// The definition: plain loops, float64 inside; q, k and v rounded where the stream asks for bf16.
+void attention_ref(const AttentionArgs& args, Stream& stream);
+// The same in float32, sums in order, for bf16 the weights rounded too: the tolerance's yardstick.
+void attention_working(const AttentionArgs& args, Stream& stream);
+std::optional<std::string> attention_why_not_cpu(const AttentionArgs& args, const Stream& stream);
+void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway, in float32
+// Where the stream asks for bf16 and the CPU has it: q, k, v and the softmax's weights rounded to bf16.
+std::optional<std::string> attention_why_not_bf16(const AttentionArgs& args, const Stream& stream);
+void attention_bf16(const AttentionArgs& args, Stream& stream);
 
 std::span<const Impl<AttentionArgs>> attention_table();
 

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/panels.h"
+#include "cpu/widen.h"
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
 
@@ -13,10 +15,35 @@ Store* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
   return static_cast<Store*>(t.data) + b * t.strides[0] + l * t.strides[1] + h * t.strides[2];
 }
 
+template <class Real>
+Real as_bf16(Real value) {
+  const auto narrow = static_cast<float>(value);
+  uint16_t bits;
+  float wide;
+  cpu::narrow_bf16(&narrow, 1, &bits);
+  cpu::widen(&bits, DType::bf16, 1, &wide);
+  return wide;
+}
+
+// t's rows as they are, or rounded to bf16 in scratch.
+Tensor rounded(const Tensor& t, bool round, Stream& stream) {
+  if (!round) return t;
+  const Tensor copy = stream.arena->f32({t.dim(0), t.dim(1), t.dim(2), t.dim(3)});
+  if (stream.measuring()) return copy;
+  for (int64_t b = 0; b < t.dim(0); ++b)
+    for (int64_t l = 0; l < t.dim(1); ++l)
+      for (int64_t h = 0; h < t.dim(2); ++h)
+        for (int64_t c = 0; c < t.dim(3); ++c)
+          at<float>(copy, b, l, h)[c] = as_bf16(at<float>(t, b, l, h)[c]);
+  return copy;
+}
+
 template <class Store, class Real>
-void define(const AttentionArgs& a, Stream& stream) {
-  const int64_t batch = a.q.dim(0), lq = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3), lk = a.k.dim(1);
+void define(const AttentionArgs& given, Stream& stream, bool round, bool round_weights) {
   ArenaScope scope(*stream.arena);
+  AttentionArgs a = given;
+  a.q = rounded(a.q, round, stream), a.k = rounded(a.k, round, stream), a.v = rounded(a.v, round, stream);
+  const int64_t batch = a.q.dim(0), lq = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3), lk = a.k.dim(1);
   auto* scratch = static_cast<Real*>(stream.arena->bytes(stream.threads() * (lk + d) * sizeof(Real)));
   if (stream.measuring()) return;
   parallel_ranges(stream, batch * heads * lq, 1, [&](int64_t row, int64_t, int worker) {
@@ -42,7 +69,8 @@ void define(const AttentionArgs& a, Stream& stream) {
       const Store* v = at<Store>(a.v, b, j, h);
       const Real weight = std::exp(score[j] - highest);
       total += weight;
-      for (int64_t c = 0; c < d; ++c) sum[c] += weight * Real(v[c]);
+      const Real used = round_weights ? as_bf16(weight) : weight;
+      for (int64_t c = 0; c < d; ++c) sum[c] += used * Real(v[c]);
     }
     Store* out = at<Store>(a.out, b, i, h);
     for (int64_t c = 0; c < d; ++c) {
@@ -58,8 +86,12 @@ void define(const AttentionArgs& a, Stream& stream) {
 }  // namespace
 
 void attention_ref(const AttentionArgs& args, Stream& stream) {
-  with_store(args.q, [&]<class Store>() { define<Store, double>(args, stream); });
+  const bool bf16 = args.q.dtype == DType::f32 && cpu::usable(stream.compute) == Compute::bf16;
+  with_store(args.q, [&]<class Store>() { define<Store, double>(args, stream, bf16, false); });
 }
-void attention_working(const AttentionArgs& args, Stream& stream) { define<float, float>(args, stream); }
+void attention_working(const AttentionArgs& args, Stream& stream) {
+  const bool bf16 = cpu::usable(stream.compute) == Compute::bf16;
+  define<float, float>(args, stream, bf16, bf16);
+}
 
 }  // namespace tachy::ops

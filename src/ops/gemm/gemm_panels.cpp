@@ -43,10 +43,10 @@ Plan make_plan(const GemmArgs& a, Compute compute) {
   p.k = cpu::panel_depth(a.weight.dim(1), compute);
   // A block of X's rows stays in the second-level cache; a panel's block of K in the first with bf16.
   p.rows = std::min(p.m, split_evenly(p.m, bf16 ? 128 : 96, bf16 ? 32 : 8));
-  p.depth = std::min(p.k, split_evenly(p.k, bf16 ? 512 : 1024, bf16 ? 32 : 8));
+  p.depth = std::min(p.k, split_evenly(p.k, bf16 ? 256 : 1024, bf16 ? 32 : 8));
   p.panels = cpu::panels_count(p.n, compute);
   const int64_t columns = cpu::panel_columns(compute);
-  p.step = std::min(p.panels, std::max<int64_t>(1, 192 / columns));
+  p.step = std::min(p.panels, std::max<int64_t>(1, (bf16 ? 384 : 192) / columns));
   p.group = p.panels;
   if (!a.packed.defined()) {
     const int64_t panel = cpu::panel_k_bytes(columns, p.k, compute) * p.step;
@@ -97,14 +97,18 @@ void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride,
   const int64_t size = p.compute == Compute::bf16 ? 2 : 4, stride = p.step * columns;
   for (int64_t k = 0; k < p.k; k += p.depth) {
     const void* from = static_cast<const char*>(x) + (row * x_stride + k) * size;
-    for (int64_t panel = first; panel < last; ++panel) {
+    // Panels of one width go together; the last may be narrower.
+    for (int64_t panel = first, next; panel < last; panel = next) {
       const int64_t width = cpu::panel_width(p.n, panel, p.compute);
+      next = cpu::panel_width(p.n, last - 1, p.compute) == width ? last : std::max(panel + 1, last - 1);
       cpu::panel_product({.x = &from,
                           .depth = std::min(p.depth, p.k - k),
                           .x_stride = x_stride,
                           .panel = weights + cpu::panel_k_bytes(columns * (panel - origin), p.k, p.compute) +
                                    cpu::panel_k_bytes(width, k, p.compute),
                           .width = width,
+                          .panels = next - panel,
+                          .panel_step = cpu::panel_k_bytes(columns, p.k, p.compute),
                           .rows = rows,
                           .c = t + (panel - first) * columns,
                           .c_stride = stride,

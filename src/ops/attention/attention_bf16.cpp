@@ -1,0 +1,302 @@
+// Flash attention on the bf16 panels of cpu/panels.h (AMX, AVX-512 BF16). As in attention_cpu.cpp K and V of
+// some heads are packed once; a tile of up to 128 queries walks the keys in blocks of 256:
+//   S = Q·Kᵀ (bf16 in, float32 out) → P = exp(S·scale + biases − max), rounded to bf16 → O = O·e + P·V in
+//   float32.
+// Maxima and the sum Σ P stay in float32; the sum is of the weights before rounding. With AMX the two
+// products take less time than the softmax, whose exp therefore is a polynomial of degree 3 (7.5e-5, a
+// fiftieth of what rounding P costs).
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cpu/panels.h"
+#include "ops/attention/attention_impl.h"
+#include "ops/op_helpers.h"
+
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/attention/attention_bf16.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu/simd_rows.h"
+
+#ifndef TACHY_OPS_ATTENTION_BF16_ONCE
+#define TACHY_OPS_ATTENTION_BF16_ONCE
+namespace tachy::ops {
+namespace {
+
+constexpr int64_t kMaxQueries = 128, kWidth = 32;  // of a tile; columns of a panel
+constexpr int64_t kGroupBytes = 32 << 20;
+constexpr float kLog2e = 1.44269504088896341f, kLn2 = 0.6931471805599453f;
+
+struct Layout {
+  int64_t batch, queries, heads, depth, keys;
+  int64_t key_block, key_blocks;    // keys a block (a multiple of kWidth), blocks
+  int64_t query_tile, query_tiles;  // queries a tile (a multiple of 16), tiles
+  int64_t padded;                   // depth, a multiple of kWidth
+  int64_t block_bytes, head_bytes;  // packed K and V of a block, of a head
+  int64_t group;                    // heads (of any batch entry) packed at a time
+  int64_t q_stride, s_stride, p_stride, o_stride;
+  int64_t worker_bytes;  // Q, P, S, O, m, l; and where panels are packed
+};
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+Layout make_layout(const AttentionArgs& a) {
+  Layout l{};
+  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3),
+  l.keys = a.k.dim(1);
+  l.key_block = std::min<int64_t>(round_up(l.keys, kWidth), l.depth <= 256 ? 256 : 128);
+  l.key_blocks = (l.keys + l.key_block - 1) / l.key_block;
+  const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
+  l.query_tile = std::max<int64_t>(16, round_up((l.queries + tiles - 1) / tiles, 16));
+  l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
+  l.padded = round_up(l.depth, kWidth);
+  l.block_bytes = 2 * l.key_block * l.padded * 2;
+  l.head_bytes = l.key_blocks * l.block_bytes;
+  l.group = std::clamp<int64_t>(kGroupBytes / l.head_bytes, 1, std::max<int64_t>(1, l.batch * l.heads));
+  // Rows must not all fall on the same sets of the cache.
+  l.q_stride = l.padded + 32, l.p_stride = l.key_block + 32;
+  l.s_stride = l.key_block + 16, l.o_stride = l.padded + 16;
+  const int64_t tile = l.query_tile * (2 * (l.q_stride + l.p_stride) + 4 * (l.s_stride + l.o_stride + 2));
+  l.worker_bytes = round_up(std::max(tile, cpu::kPanelPackScratch), 256);
+  return l;
+}
+
+const float* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
+  return static_cast<const float*>(t.data) + b * t.strides[0] + l * t.strides[1] + h * t.strides[2];
+}
+
+}  // namespace
+}  // namespace tachy::ops
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = cpu::HWY_NAMESPACE;
+
+// Float bits rounded so that the upper half is the nearest bf16; for numbers (NaN may become infinity).
+template <class D, class V = hn::Vec<hn::RebindToUnsigned<D>>>
+HWY_INLINE V round_bits(D d, hn::Vec<D> value) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, value);
+  return hn::Add(bits, hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1)), hn::Set(du, 0x7fff)));
+}
+
+// V of a block as panels [keys/2][32 channels][2]: each word a pair of keys. NaN must survive:
+// cpu::narrow_bf16.
+void attention_pack_values(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t first,
+                           int64_t count, uint16_t* packed) {
+  const int64_t filled = round_up(count, kWidth);
+  uint16_t even[kWidth], odd[kWidth];
+  for (int64_t key = 0; key < filled; key += 2)
+    for (int64_t c = 0; c < l.padded; c += kWidth) {
+      const int64_t n = std::min(kWidth, l.depth - c);
+      std::memset(even, 0, sizeof even);
+      std::memset(odd, 0, sizeof odd);
+      if (key < count) cpu::narrow_bf16(at(a.v, b, first + key, h) + c, n, even);
+      if (key + 1 < count) cpu::narrow_bf16(at(a.v, b, first + key + 1, h) + c, n, odd);
+      uint16_t* to = packed + c * l.key_block + key * kWidth;
+      for (int64_t i = 0; i < kWidth; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
+    }
+}
+
+// 2^x for x <= 0, to 1.0e-4, exact at 0; below 2^-126, and of -inf, 0. NaN stays NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2_negative(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto below = hn::Lt(x, hn::Set(d, -126.0f));
+  const V magic = hn::Set(d, 12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer
+  const V shifted = hn::Add(x, magic);
+  const V f = hn::Sub(x, hn::Sub(shifted, magic));
+  V p = hn::MulAdd(hn::Set(d, 0.05500893f), f, hn::Set(d, 0.24221096f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.69328293f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  p = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::IfThenZeroElse(below, p);
+}
+
+// Scores of a row → bf16 weights; returns the weights' sum. *highest is updated, *rescale is exp(old − new).
+HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
+                            uint16_t* weights, float* highest, float* rescale) {
+  const hn::ScalableTag<float> full;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  const bool plain = !key_bias && !bias && scale > 0;
+  auto most = hn::Set(full, lowest), more = most;
+  float last = lowest;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(full));
+  int64_t j = 0;
+  if (plain) {
+    for (; j + 2 * lanes <= count; j += 2 * lanes) {
+      most = hn::Max(most, hn::LoadU(full, s + j));
+      more = hn::Max(more, hn::LoadU(full, s + j + lanes));
+    }
+    for (; j < count; ++j) last = std::max(last, s[j]);
+    last = std::max(last, hn::GetLane(hn::MaxOfLanes(full, hn::Max(most, more)))) * scale;
+  } else {
+    simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+      auto t = hn::Mul(hn::LoadU(d, s + i), hn::Set(d, scale));
+      if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + i));
+      if (bias) t = hn::Add(t, hn::LoadU(d, bias + i));
+      hn::StoreU(t, d, s + i);
+      if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
+        most = hn::Max(most, t);
+      else
+        last = std::max(last, hn::GetLane(t));
+    });
+    last = std::max(last, hn::GetLane(hn::MaxOfLanes(full, most)));
+  }
+  const float now = std::max(*highest, last);
+  const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
+  *rescale = std::exp(*highest - base);
+  *highest = now;
+  const float factor = plain ? scale * kLog2e : kLog2e, shift = base * kLog2e;
+  return simd::sum_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const hn::Rebind<uint16_t, decltype(d)> half;
+    const auto t = hn::LoadU(d, s + i);
+    // With biases the difference first: a mask of finfo.min times log2(e) would be infinite.
+    const auto x = plain ? hn::MulSub(t, hn::Set(d, factor), hn::Set(d, shift))
+                         : hn::Mul(hn::Sub(t, hn::Set(d, base)), hn::Set(d, factor));
+    const auto p = exp2_negative(d, x);
+    hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(round_bits(d, p))), half, weights + i);
+    (void)du;
+    return p;
+  });
+}
+
+// One tile of queries against all keys of its head.
+void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
+                         const char* packed, char* scratch) {
+  const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
+  const int64_t rows = cpu::panel_rows(count, Compute::bf16);
+  auto* s = reinterpret_cast<float*>(scratch);
+  float* o = s + l.query_tile * l.s_stride;
+  float *highest = o + l.query_tile * l.o_stride, *total = highest + l.query_tile;
+  auto* q = reinterpret_cast<uint16_t*>(total + l.query_tile);
+  uint16_t* p = q + l.query_tile * l.q_stride;
+  std::memset(q, 0, static_cast<size_t>(rows * l.q_stride) * 2);
+  std::memset(o, 0, static_cast<size_t>(rows * l.o_stride) * 4);
+  for (int64_t i = 0; i < rows; ++i) {
+    if (i < count) cpu::narrow_bf16(at(a.q, b, first + i, h), l.depth, q + i * l.q_stride);
+    highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
+  }
+  const int64_t seen = visible_keys(a, first + count - 1);  // the most that any row of the tile sees
+  for (int64_t block = 0; block * l.key_block < seen; ++block) {
+    const int64_t key = block * l.key_block, keys = std::min(l.key_block, seen - key);
+    const int64_t filled = round_up(keys, kWidth);
+    const char *k = packed + block * l.block_bytes, *v = k + l.key_block * l.padded * 2;
+    const void* from = q;
+    cpu::panel_product({.x = &from,
+                        .depth = l.padded,
+                        .x_stride = l.q_stride,
+                        .panel = k,
+                        .width = kWidth,
+                        .panels = filled / kWidth,
+                        .panel_step = l.padded * kWidth * 2,
+                        .rows = rows,
+                        .c = s,
+                        .c_stride = l.s_stride},
+                       Compute::bf16);
+    const float* key_bias = a.key_bias.defined() ? row_ptr(a.key_bias, b) + key : nullptr;
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* bias = a.bias.defined() && i < count
+                              ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
+                              : nullptr;
+      uint16_t* weights = p + i * l.p_stride;
+      const int64_t visible =
+          std::clamp<int64_t>(visible_keys(a, first + std::min(i, count - 1)) - key, 0, keys);
+      std::memset(weights + visible, 0, static_cast<size_t>(filled - visible) * 2);
+      if (visible == 0) continue;
+      float rescale;
+      const float sum =
+          soften_row(s + i * l.s_stride, visible, a.scale, key_bias, bias, weights, &highest[i], &rescale);
+      total[i] = total[i] * rescale + sum;
+      if (rescale == 1.0f || block == 0) continue;
+      float* row = o + i * l.o_stride;
+      simd::for_lanes(l.padded, [&](auto d, int64_t c) HWY_ATTR {
+        hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, rescale)), d, row + c);
+      });
+    }
+    from = p;
+    cpu::panel_product({.x = &from,
+                        .depth = filled,
+                        .x_stride = l.p_stride,
+                        .panel = v,
+                        .width = kWidth,
+                        .panels = l.padded / kWidth,
+                        .panel_step = l.key_block * kWidth * 2,
+                        .rows = rows,
+                        .c = o,
+                        .c_stride = l.o_stride,
+                        .add = true},
+                       Compute::bf16);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const float factor = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
+    if (a.lse.defined())  // total is 0 only where highest is -inf too
+      const_cast<float*>(row_ptr(a.lse, b))[h * a.lse.strides[1] + first + i] =
+          highest[i] + std::log(total[i]);
+    float* out = const_cast<float*>(at(a.out, b, first + i, h));
+    const float* row = o + i * l.o_stride;
+    simd::for_lanes(l.depth, [&](auto d, int64_t c) HWY_ATTR {
+      const auto value = hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor));
+      hn::StoreU(a.accumulate ? hn::Add(hn::LoadU(d, out + c), value) : value, d, out + c);
+    });
+  }
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tachy::ops {
+
+HWY_EXPORT(attention_pack_values);
+HWY_EXPORT(attention_tile_bf16);
+
+std::optional<std::string> attention_why_not_bf16(const AttentionArgs&, const Stream& stream) {
+  if (stream.compute != Compute::bf16) return "float32 is asked for";
+  return cpu::panels_why_not(Compute::bf16);
+}
+
+std::optional<std::string> attention_why_not_cpu(const AttentionArgs&, const Stream& stream) {
+  if (cpu::usable(stream.compute) == Compute::bf16) return "bf16 is asked for";
+  return std::nullopt;
+}
+
+void attention_bf16(const AttentionArgs& a, Stream& stream) {
+  const Layout l = make_layout(a);
+  ArenaScope scope(*stream.arena);
+  auto* packed = static_cast<char*>(stream.arena->bytes(static_cast<size_t>(l.group * l.head_bytes)));
+  auto* scratch =
+      static_cast<char*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker_bytes)));
+  if (stream.measuring()) return;
+  const int64_t heads = l.batch * l.heads;
+  for (int64_t first = 0; first < heads; first += l.group) {
+    const int64_t group = std::min(l.group, heads - first);
+    stream.throw_if_cancelled();
+    parallel_ranges(stream, group * l.key_blocks, 1, [&](int64_t i, int64_t, int worker) {
+      const int64_t b = (first + i / l.key_blocks) / l.heads, h = (first + i / l.key_blocks) % l.heads;
+      const int64_t begin = i % l.key_blocks * l.key_block, count = std::min(l.key_block, l.keys - begin);
+      char* k = packed + i * l.block_bytes;
+      for (int64_t key = 0; key < count; key += kWidth)
+        cpu::pack_panel(at(a.k, b, begin + key, h), DType::f32, a.k.strides[1], std::min(kWidth, count - key),
+                        l.depth, l.padded, kWidth, Compute::bf16, k + key * l.padded * 2,
+                        scratch + worker * l.worker_bytes);
+      HWY_DYNAMIC_DISPATCH(attention_pack_values)
+      (a, l, b, h, begin, count, reinterpret_cast<uint16_t*>(k + l.key_block * l.padded * 2));
+    });
+    parallel_ranges(stream, group * l.query_tiles, 1, [&](int64_t i, int64_t, int worker) {
+      const int64_t head = i / l.query_tiles;
+      HWY_DYNAMIC_DISPATCH(attention_tile_bf16)
+      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles,
+       packed + head * l.head_bytes, scratch + worker * l.worker_bytes);
+    });
+  }
+}
+
+}  // namespace tachy::ops
+#endif
