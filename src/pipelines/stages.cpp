@@ -1,8 +1,10 @@
 #include "pipelines/stages.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
+#include "base/memory_room.h"
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/step_cache.h"
 #include "runtime/step_graph.h"
@@ -13,8 +15,15 @@
 namespace tachy {
 namespace {
 
-// Packing pays when the copy is small: the widening of every step is saved for the price of float32 storage.
-constexpr uint64_t kPackLimitBytes = uint64_t{1} << 30;
+// Packing saves the widening of every step for the price of a copy. Small models are packed always, others
+// where the copy takes no more than a third of the memory at hand; judged once a process, so that a plan and
+// its run agree.
+constexpr uint64_t kPackAlwaysBytes = uint64_t{1} << 30;
+
+bool packs_by_default(uint64_t bytes) {
+  static const uint64_t room = memory_room().bytes;
+  return bytes <= std::max(kPackAlwaysBytes, room == UINT64_MAX ? 0 : room / 3);
+}
 
 uint64_t float32_bytes(const TensorSource& source) {
   uint64_t total = 0;
@@ -87,7 +96,7 @@ LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream) {
 LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream) {
   model.transformer->check_files();
   const bool pack = mode == WeightMode::packed ||
-                    (mode == WeightMode::automatic && float32_bytes(*model.transformer) <= kPackLimitBytes);
+                    (mode == WeightMode::automatic && packs_by_default(float32_bytes(*model.transformer)));
   nn::ParamStore store({.plan_only = plan_only, .pack_weights = pack}, stream);
   LoadedDit out;
   out.model = load_component(model.transformer, "transformer", {}, [&](const Scope& scope) {
