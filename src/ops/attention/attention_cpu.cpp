@@ -118,22 +118,39 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
   const float lowest = -std::numeric_limits<float>::infinity();
   auto most = hn::Set(full, lowest);
   float last = lowest;
-  simd::for_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
-    auto t = hn::Mul(hn::LoadU(d, s + j), hn::Set(d, scale));
-    if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + j));
-    if (bias) t = hn::Add(t, hn::LoadU(d, bias + j));
-    hn::StoreU(t, d, s + j);
-    if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
-      most = hn::Max(most, t);
-    else
-      last = std::max(last, hn::GetLane(t));
-  });
+  // Without biases the scores stay as they are: their largest is found, the scale goes into the exponent.
+  const bool plain = !key_bias && !bias && scale > 0;
+  if (plain) {
+    auto more = most;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(full));
+    int64_t j = 0;
+    for (; j + 2 * lanes <= count; j += 2 * lanes) {
+      most = hn::Max(most, hn::LoadU(full, s + j));
+      more = hn::Max(more, hn::LoadU(full, s + j + lanes));
+    }
+    for (; j < count; ++j) last = std::max(last, s[j]);
+    last = std::max(last, hn::GetLane(hn::MaxOfLanes(full, hn::Max(most, more)))) * scale;
+    most = hn::Set(full, lowest);
+  } else {
+    simd::for_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
+      auto t = hn::Mul(hn::LoadU(d, s + j), hn::Set(d, scale));
+      if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + j));
+      if (bias) t = hn::Add(t, hn::LoadU(d, bias + j));
+      hn::StoreU(t, d, s + j);
+      if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
+        most = hn::Max(most, t);
+      else
+        last = std::max(last, hn::GetLane(t));
+    });
+  }
   const float now = std::max(*highest, std::max(last, hn::GetLane(hn::MaxOfLanes(full, most))));
   const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
   *rescale = std::exp(*highest - base);
   *highest = now;
   return simd::sum_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
-    const auto p = cpu::HWY_NAMESPACE::exp_negative(d, hn::Sub(hn::LoadU(d, s + j), hn::Set(d, base)));
+    const auto t = hn::LoadU(d, s + j);
+    const auto p = cpu::HWY_NAMESPACE::exp_negative(
+        d, plain ? hn::MulSub(t, hn::Set(d, scale), hn::Set(d, base)) : hn::Sub(t, hn::Set(d, base)));
     hn::StoreU(p, d, s + j);
     return p;
   });
