@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <exception>
@@ -20,16 +21,39 @@
 extern "C" void omp_set_num_threads(int);
 
 namespace tachy {
+namespace {
+
+// Between two ops of a step lie microseconds, and waking a sleeper takes 50 or more: whoever waits looks for
+// this long before it sleeps.
+constexpr std::chrono::microseconds kLook{100};
+
+// Whether `ready` came true while looking.
+template <class Ready>
+bool look_for(Ready&& ready) {
+  const auto end = std::chrono::steady_clock::now() + kLook;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (ready()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return ready();
+}
+
+}  // namespace
 
 struct ThreadPool::State {
   std::vector<std::thread> workers;
   int threads = 1;
+  bool looks = false;  // not where threads share processors: looking would keep others from working
 
   std::mutex mutex;
   std::condition_variable wake, done;
-  uint64_t generation = 0;
-  bool stop = false;
-  int running = 0;  // workers that have not finished the current generation
+  std::atomic<uint64_t> generation{0};
+  std::atomic<bool> stop{false};
+  std::atomic<int> running{0};  // workers that have not finished the current generation
 
   const std::function<void(int64_t, int)>* body = nullptr;
   int64_t tiles = 0;
@@ -66,16 +90,18 @@ struct ThreadPool::State {
   void work(int worker) {
     omp_set_num_threads(1);
     uint64_t seen = 0;
+    const auto called = [&] { return stop.load() || generation.load() != seen; };
     for (;;) {
-      {
+      if (!(looks && look_for(called))) {
         std::unique_lock lock(mutex);
-        wake.wait(lock, [&] { return stop || generation != seen; });
-        if (stop) return;
-        seen = generation;
+        wake.wait(lock, called);
       }
+      if (stop) return;
+      seen = generation;
       drain(worker);
-      std::lock_guard lock(mutex);
-      if (--running == 0) done.notify_one();
+      if (running.fetch_sub(1) != 1) continue;
+      std::lock_guard lock(mutex);  // the caller may be between its look and its sleep
+      done.notify_one();
     }
   }
 };
@@ -85,6 +111,7 @@ thread_local int ThreadPool::State::current_worker = -1;
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   require(threads >= 1 && threads <= 1024, "threads: expected 1 to 1024, got {}", threads);
   state_->threads = threads;
+  state_->looks = threads <= available_processors();
   try {
     for (int i = 1; i < threads; ++i) state_->workers.emplace_back([s = state_.get(), i] { s->work(i); });
   } catch (const std::system_error& e) {
@@ -120,8 +147,11 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
   }
   s.wake.notify_all();
   s.drain(0);
-  std::unique_lock lock(s.mutex);
-  s.done.wait(lock, [&] { return s.running == 0; });
+  const auto finished = [&] { return s.running.load() == 0; };
+  if (!(s.looks && look_for(finished))) {
+    std::unique_lock lock(s.mutex);
+    s.done.wait(lock, finished);
+  }
   if (s.error) std::rethrow_exception(s.error);
 }
 
