@@ -9,6 +9,8 @@
 #define TACHY_CPU_SIMD_ROWS_H_
 #endif
 
+// Order matters: highway.h before its cache control.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstdint>
@@ -55,6 +57,30 @@ HWY_INLINE float sum_squares(const float* x, int64_t n) {
     return hn::Mul(v, v);
   });
 }
+
+// The way out of an op whose output is larger than the caches (op_helpers.h says when): a row is made in a
+// buffer of first-level size and then written past the caches. A plain store reads the line first, which is a
+// third of a norm's traffic.
+class RowWriter {
+ public:
+  static constexpr int64_t kMaxColumns = 8192;
+  RowWriter(bool past_caches, int64_t columns) : columns_(past_caches ? columns : 0) {}
+  RowWriter(const RowWriter&) = delete;
+  RowWriter& operator=(const RowWriter&) = delete;
+  ~RowWriter() {
+    if (columns_) hwy::FlushStream();
+  }
+  float* begin(float* y) { return columns_ ? buffer_ : y; }  // where the row that goes to y is made
+  HWY_INLINE void end(float* y) {
+    const hn::ScalableTag<float> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t j = 0; j < columns_; j += lanes) hn::Stream(hn::Load(d, buffer_ + j), d, y + j);
+  }
+
+ private:
+  int64_t columns_;
+  alignas(64) float buffer_[kMaxColumns];
+};
 
 // to[j][i] = from[i][j] for a 4x4 block.
 HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {

@@ -24,6 +24,18 @@ void parallel_ranges(Stream& stream, int64_t count, int64_t step, Body&& body) {
   stream.pool->run((count + step - 1) / step, std::ref(tile_body));
 }
 
+// Whether rows of y, `columns` values each, go past the caches (cpu/simd_rows.h: RowWriter): more than
+// whoever reads them next would still find there, whole lines, and not made in place, where the lines are at
+// hand already.
+inline bool past_caches(const Tensor& x, const Tensor& y, int64_t columns) {
+  constexpr int64_t kCachedBytes = int64_t{48} << 20;
+  bool whole = columns % 16 == 0 && columns <= 8192 && reinterpret_cast<uintptr_t>(y.data) % 64 == 0;
+  int64_t inner = 1;
+  for (int i = y.rank - 1; i >= 0; inner *= y.dim(i), --i)
+    whole = whole && (inner < columns ? y.stride(i) == inner : y.stride(i) % 16 == 0);
+  return whole && y.data != x.data && y.numel() * 4 >= kCachedBytes;
+}
+
 // f32, the given shape, inner dim contiguous (outer strides free).
 inline void expect_f32(const char* op, const char* name, const Tensor& t,
                        std::initializer_list<int64_t> shape) {

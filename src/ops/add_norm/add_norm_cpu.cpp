@@ -20,9 +20,14 @@ void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
   const bool modulated = a.row.defined() && (a.gate.defined() || a.scale.defined());
   const int32_t* row = modulated ? static_cast<const int32_t*>(a.row.data) : nullptr;
   const bool layer = a.kind == NormKind::layer;
+  // The sum too, unless it stays in place of x.
+  const bool sum_past = a.sum.defined() && past_caches(a.x, a.sum, c), y_past = past_caches(a.x, a.y, c);
+  simd::RowWriter sums(sum_past, c), results(y_past && (sum_past || a.sum.defined()), c);
   for (int64_t i = begin; i < end; ++i) {
     const float *x = row_ptr(a.x, i), *u = row_ptr(a.u, i);
-    float *h = row_of<float>(a.sum.defined() ? a.sum : a.y, i), *y = row_of<float>(a.y, i);
+    float* const sum_out = row_of<float>(a.sum.defined() ? a.sum : a.y, i);
+    float* const out = row_of<float>(a.y, i);
+    float *const h = sums.begin(sum_out), *const y = results.begin(out);
     const int64_t part = row ? row[i] : 0;
     const float *gate = row_ptr(a.gate, part), *scale = row_ptr(a.scale, part),
                 *shift = row_ptr(a.shift, part);
@@ -54,6 +59,8 @@ void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
       }
       hn::StoreU(n, d, y + j);
     });
+    sums.end(sum_out);
+    results.end(out);
   }
 }
 

@@ -16,17 +16,20 @@ namespace simd = cpu::HWY_NAMESPACE;
 void channel_norm_rows(const ChannelNormArgs& a, int64_t begin, int64_t end) {
   const int64_t c = a.x.dims[1];
   const float* gamma = row_ptr(a.gamma, 0);
+  simd::RowWriter writer(past_caches(a.x, a.y, c), c);
   const float root = std::sqrt(static_cast<float>(c));
   with_activation(a.silu ? Activation::silu : Activation::none, [&]<Activation K>() HWY_ATTR {
     for (int64_t i = begin; i < end; ++i) {
       const float* x = row_ptr(a.x, i);
-      float* y = static_cast<float*>(a.y.data) + i * c;
+      float* const out = static_cast<float*>(a.y.data) + i * c;
+      float* const y = writer.begin(out);
       const float norm = std::sqrt(simd::sum_squares(x, c));
       const float factor = root / (norm > 1e-12f ? norm : 1e-12f);
       simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
         const auto n = hn::Mul(hn::Mul(hn::LoadU(d, x + j), hn::Set(d, factor)), hn::LoadU(d, gamma + j));
         hn::StoreU(activate<K>(d, n), d, y + j);
       });
+      writer.end(out);
     }
   });
 }

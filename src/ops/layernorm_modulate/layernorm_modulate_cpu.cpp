@@ -18,10 +18,12 @@ void layernorm_modulate_rows(const LayerNormModulateArgs& a, int64_t begin, int6
   const int64_t c = a.x.dims[1];
   const float *w = row_ptr(a.weight, 0), *b = row_ptr(a.bias, 0);
   const auto* row = a.row.defined() && a.scale.defined() ? static_cast<const int32_t*>(a.row.data) : nullptr;
+  simd::RowWriter writer(past_caches(a.x, a.y, c), c);
   for (int64_t i = begin; i < end; ++i) {
     const float* x = row_ptr(a.x, i);
     const float *scale = row_ptr(a.scale, row ? row[i] : 0), *shift = row_ptr(a.shift, row ? row[i] : 0);
-    float* y = static_cast<float*>(a.y.data) + i * a.y.strides[0];
+    float* const out = static_cast<float*>(a.y.data) + i * a.y.strides[0];
+    float* const y = writer.begin(out);
     const float mean = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR { return hn::LoadU(d, x + j); }) /
                        static_cast<float>(c);
     const float squares = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
@@ -37,6 +39,7 @@ void layernorm_modulate_rows(const LayerNormModulateArgs& a, int64_t begin, int6
         n = hn::MulAdd(n, hn::Add(hn::Set(d, 1.0f), hn::LoadU(d, scale + j)), hn::LoadU(d, shift + j));
       hn::StoreU(n, d, y + j);
     });
+    writer.end(out);
   }
 }
 

@@ -18,21 +18,25 @@ namespace simd = cpu::HWY_NAMESPACE;
 void qk_norm_rope_rows(const QkNormRopeArgs& a, int64_t begin, int64_t end) {
   const int64_t length = a.x.dims[1], c = a.x.dims[2], head = c / a.heads;
   const float* w = row_ptr(a.weight, 0);
+  simd::RowWriter writer(past_caches(a.x, a.y, c), c);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t b = i / length, l = i % length;
     const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1];
-    float* y = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    float* const out = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    float* const y = writer.begin(out);
     const float r = 1.0f / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
     if (a.cos.defined()) {
       for (int64_t j = 0; j < c; j += head)
         simd::rotate_pairs(x + j, r, w ? w + j : nullptr, row_ptr(a.cos, l), row_ptr(a.sin, l), head / 2,
                            y + j);
+      writer.end(out);
       continue;
     }
     simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
       const auto n = hn::Mul(hn::LoadU(d, x + j), hn::Set(d, r));
       hn::StoreU(w ? hn::Mul(n, hn::LoadU(d, w + j)) : n, d, y + j);
     });
+    writer.end(out);
   }
 }
 

@@ -17,14 +17,17 @@ namespace simd = cpu::HWY_NAMESPACE;
 void rmsnorm_rows(const RmsNormArgs& a, int64_t begin, int64_t end) {
   const int64_t c = a.x.dims[1];
   const float* w = row_ptr(a.weight, 0);
+  simd::RowWriter writer(past_caches(a.x, a.y, c), c);
   for (int64_t i = begin; i < end; ++i) {
     const float* x = row_ptr(a.x, i);
-    float* y = static_cast<float*>(a.y.data) + i * a.y.strides[0];
+    float* const out = static_cast<float*>(a.y.data) + i * a.y.strides[0];
+    float* const y = writer.begin(out);
     const float r = 1.0f / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
     simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
       const auto n = hn::Mul(hn::LoadU(d, x + j), hn::Set(d, r));
       hn::StoreU(w ? hn::Mul(n, hn::LoadU(d, w + j)) : n, d, y + j);
     });
+    writer.end(out);
   }
 }
 

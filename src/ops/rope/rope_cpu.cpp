@@ -23,10 +23,13 @@ HWY_INLINE void rotate_halves(const float* x, const float* cos, const float* sin
 
 void rope_rows(const RopeArgs& a, int64_t begin, int64_t end) {
   const int64_t length = a.x.dims[1], heads = a.x.dims[2], pairs = a.x.dims[3] / 2;
+  // A token's heads as one row, where they lie side by side.
+  simd::RowWriter writer(past_caches(a.x, a.y, heads * pairs * 2), heads * pairs * 2);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t b = i / length, l = i % length;
     const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1];
-    float* y = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    float* const out = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    float* const y = writer.begin(out);
     for (int64_t h = 0; h < heads; ++h)
       if (a.pairs == RopePairs::halves)
         rotate_halves(x + h * a.x.strides[2], row_ptr(a.cos, l), row_ptr(a.sin, l), pairs,
@@ -34,6 +37,7 @@ void rope_rows(const RopeArgs& a, int64_t begin, int64_t end) {
       else
         simd::rotate_pairs(x + h * a.x.strides[2], 1.0f, nullptr, row_ptr(a.cos, l), row_ptr(a.sin, l), pairs,
                            y + h * a.y.strides[2]);
+    writer.end(out);
   }
 }
 
