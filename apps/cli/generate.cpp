@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "commands.h"
 #include "generate_options.h"
+#include "media/background_writer.h"
 #include "media/files.h"
-#include "media/video_writer.h"
 #include "progress.h"
 #include "settings.h"
 #include "state_file.h"
@@ -208,9 +208,9 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
 
   VideoOptions video{
       .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
-  auto writer = naming("--output", [&] {  // fails before hours are spent
+  BackgroundWriter writer(naming("--output", [&] {  // fails before hours are spent
     return VideoWriter::open(job.output, *filled.width, *filled.height, video);
-  });
+  }));
   check_writable("--output", settings_path(job.output));
   check_writable("--save-latents", o.save_latents);
   check_writable("--preview", o.preview);
@@ -220,7 +220,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   callbacks.profiler = profiler ? &*profiler : nullptr;
   callbacks.progress = [&](const Progress& p) { progress.update(p); };
   callbacks.frame = [&](const RgbImage& image, int64_t) {
-    writer->write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+    writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
   };
   if (!o.preview.empty())
     callbacks.preview = [&](const RgbImage& image, int) {
@@ -241,7 +241,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
          e.message(), state.saved_step());
   }
   ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
-  writer->finish();
+  writer.finish();
   finishing.done();
   write_text(settings_path(job.output), settings.dump(2) + "\n");
   state.remove();
