@@ -55,10 +55,10 @@ TEST(OpRunner, EveryInstructionSet) {
 }
 
 TEST(OpRunner, FilterPicksOneCase) {
-  const auto results = run_ops({.filter = "attention:1x97x300:cpu"});
+  const auto results = run_ops({.filter = "rope:2x18x3x10:cpu"});
   ASSERT_EQ(results.size(), 3u);
   for (const OpResult& r : results) EXPECT_EQ(r.impl, "cpu");
-  EXPECT_EQ(results[0].id(), "attention:1x97x300x2x64-mask3:cpu");
+  EXPECT_EQ(results[0].id(), "rope:2x18x3x10-strided:cpu");
 }
 
 // An op that doubles a vector, and ways of getting it wrong.
