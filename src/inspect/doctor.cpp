@@ -32,19 +32,22 @@ struct Pick {
   size_t choices = 0;
 };
 Pick pick_of(const ops::BoundOp& op, const char* name, const Stream& stream) {
-  Pick out{.choices = op.impls.size()};
+  Pick out;
   const auto forced = ops::forced_impl(name);
   for (const std::string& impl : op.impls) {
     std::string reason = op.why_not(impl, stream);
+    if (reason == "it needs a GPU") continue;  // no choice here
+    ++out.choices;
     if (forced && *forced != impl) reason = "TACHY_FORCE names another";
     if (!forced && stream.definitions && impl != "ref") reason = "level none takes definitions";
     if (reason.empty()) {
-      out.impl = impl;
-      return out;
+      if (out.impl.empty()) out.impl = impl;
+      continue;
     }
+    if (!out.impl.empty()) continue;
     out.reason += fmt::format("{}{}: {}", out.reason.empty() ? "" : "; ", impl, reason);
   }
-  out.impl = "none";
+  if (out.impl.empty()) out.impl = "none";
   return out;
 }
 
@@ -132,7 +135,7 @@ DoctorReport run_doctor(const std::string& level, int threads) {
   find_picks(health, mode, pool);
 
   const double start = monotonic_seconds();
-  for (const OpResult& r : run_ops({.bitwise = false, .threads = count})) {
+  for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .threads = count})) {
     if (r.skipped) continue;
     OpHealth& h = health[r.op];
     if (r.bound > 0) h.worst = std::max(h.worst, r.error / r.bound);
