@@ -104,7 +104,7 @@ void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modu
                                      const Tensor& u, Stream& stream) const {
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
-  const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
+  const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
   const Tensor q = arena.tensor(stream.activation, {rows, dim});
   ProfileRange part(stream.profiler);
   if (!config_.cross_attn_norm) {  // no published model: the stream itself, in the activations' dtype
@@ -137,7 +137,7 @@ void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulat
                                   Stream& stream) const {
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
-  const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
+  const int64_t rows = in.batch * in.tokens;
   const int64_t pieces = (rows + kFusedFeedForwardRows - 1) / kFusedFeedForwardRows;
   const int64_t chunk = ((rows + pieces - 1) / pieces + 127) / 128 * 128;
   const Tensor hidden = arena.tensor(stream.activation, {std::min(rows, chunk), config_.ffn_dim});
