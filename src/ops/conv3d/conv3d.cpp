@@ -67,10 +67,11 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
 }
 
 void move(char* to, const char* from, int64_t bytes, Stream& stream) {
-  if (stream.gpu)
-    stream.gpu->copy(to, from, static_cast<size_t>(bytes));
-  else
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (stream.gpu) return stream.gpu->copy(to, from, static_cast<size_t>(bytes));
+  constexpr int64_t kPiece = int64_t{1} << 18;  // bytes: large against handing a piece out
+  parallel_ranges(stream, bytes, kPiece, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ void layernorm_modulate_rows(const LayerNormModulateArgs& a, int64_t begin, int6
   const int64_t c = a.x.dims[1];
   const float *w = row_ptr(a.weight, 0), *b = row_ptr(a.bias, 0);
   const auto* row = a.row.defined() && a.scale.defined() ? static_cast<const int32_t*>(a.row.data) : nullptr;
-  simd::RowWriter writer(past_caches(a.x, a.y, c), c);
+  const bool past = past_caches(a.x, a.y, c);
+  simd::RowWriter writer(past, c);
   for (int64_t i = begin; i < end; ++i) {
     const float* x = row_ptr(a.x, i);
     const float *scale = row_ptr(a.scale, row ? row[i] : 0), *shift = row_ptr(a.shift, row ? row[i] : 0);
@@ -31,7 +32,9 @@ void layernorm_modulate_rows(const LayerNormModulateArgs& a, int64_t begin, int6
       return hn::Mul(v, v);
     });
     const float r = 1.0f / std::sqrt(squares / static_cast<float>(c) + a.eps);
+    const float* next = row_ptr(a.x, std::min(i + 1, end - 1));  // comes while this row is walked from cache
     simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
+      if (past) __builtin_prefetch(next + j, 0, 2);
       auto n = hn::Mul(hn::Sub(hn::LoadU(d, x + j), hn::Set(d, mean)), hn::Set(d, r));
       if (w) n = hn::Mul(n, hn::LoadU(d, w + j));
       if (b) n = hn::Add(n, hn::LoadU(d, b + j));
