@@ -20,6 +20,7 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu/simd_rows.h"
+#include "ops/attention/attention_simd.h"
 
 #ifndef TACHY_OPS_ATTENTION_BF16_ONCE
 #define TACHY_OPS_ATTENTION_BF16_ONCE
@@ -77,9 +78,10 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// Float bits rounded so that the upper half is the nearest bf16; for numbers (NaN may become infinity).
-template <class D, class V = hn::Vec<hn::RebindToUnsigned<D>>>
-HWY_INLINE V round_bits(D d, hn::Vec<D> value) {
+// Float bits rounded so that the upper half is the nearest bf16. Weights only: a NaN need not survive here,
+// it is in their sum.
+template <class D>
+HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, value);
   return hn::Add(bits, hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1)), hn::Set(du, 0x7fff)));
@@ -121,40 +123,14 @@ HWY_INLINE V exp2_negative(D d, V x) {
 // Scores of a row → bf16 weights; returns the weights' sum. *highest is updated, *rescale is exp(old − new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             uint16_t* weights, float* highest, float* rescale) {
-  const hn::ScalableTag<float> full;
   const float lowest = -std::numeric_limits<float>::infinity();
   const bool plain = !key_bias && !bias && scale > 0;
-  auto most = hn::Set(full, lowest), more = most;
-  float last = lowest;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(full));
-  int64_t j = 0;
-  if (plain) {
-    for (; j + 2 * lanes <= count; j += 2 * lanes) {
-      most = hn::Max(most, hn::LoadU(full, s + j));
-      more = hn::Max(more, hn::LoadU(full, s + j + lanes));
-    }
-    for (; j < count; ++j) last = std::max(last, s[j]);
-    last = std::max(last, hn::GetLane(hn::MaxOfLanes(full, hn::Max(most, more)))) * scale;
-  } else {
-    simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
-      auto t = hn::Mul(hn::LoadU(d, s + i), hn::Set(d, scale));
-      if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + i));
-      if (bias) t = hn::Add(t, hn::LoadU(d, bias + i));
-      hn::StoreU(t, d, s + i);
-      if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
-        most = hn::Max(most, t);
-      else
-        last = std::max(last, hn::GetLane(t));
-    });
-    last = std::max(last, hn::GetLane(hn::MaxOfLanes(full, most)));
-  }
-  const float now = std::max(*highest, last);
+  const float now = std::max(*highest, highest_score(s, count, scale, key_bias, bias, plain));
   const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
   *rescale = std::exp(*highest - base);
   *highest = now;
   const float factor = plain ? scale * kLog2e : kLog2e, shift = base * kLog2e;
   return simd::sum_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::RebindToUnsigned<decltype(d)> du;
     const hn::Rebind<uint16_t, decltype(d)> half;
     const auto t = hn::LoadU(d, s + i);
     // With biases the difference first: a mask of finfo.min times log2(e) would be infinite.
@@ -162,7 +138,6 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
                          : hn::Mul(hn::Sub(t, hn::Set(d, base)), hn::Set(d, factor));
     const auto p = exp2_negative(d, x);
     hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(round_bits(d, p))), half, weights + i);
-    (void)du;
     return p;
   });
 }
@@ -215,10 +190,7 @@ void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int
           soften_row(s + i * l.s_stride, visible, a.scale, key_bias, bias, weights, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
       if (rescale == 1.0f || block == 0) continue;
-      float* row = o + i * l.o_stride;
-      simd::for_lanes(l.padded, [&](auto d, int64_t c) HWY_ATTR {
-        hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, rescale)), d, row + c);
-      });
+      scale_row(o + i * l.o_stride, l.padded, rescale);
     }
     from = p;
     cpu::panel_product({.x = &from,
@@ -234,18 +206,8 @@ void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int
                         .add = true},
                        Compute::bf16);
   }
-  for (int64_t i = 0; i < count; ++i) {
-    const float factor = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
-    if (a.lse.defined())  // total is 0 only where highest is -inf too
-      const_cast<float*>(row_ptr(a.lse, b))[h * a.lse.strides[1] + first + i] =
-          highest[i] + std::log(total[i]);
-    float* out = const_cast<float*>(at(a.out, b, first + i, h));
-    const float* row = o + i * l.o_stride;
-    simd::for_lanes(l.depth, [&](auto d, int64_t c) HWY_ATTR {
-      const auto value = hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor));
-      hn::StoreU(a.accumulate ? hn::Add(hn::LoadU(d, out + c), value) : value, d, out + c);
-    });
-  }
+  for (int64_t i = 0; i < count; ++i)
+    write_query(a, b, h, first + i, o + i * l.o_stride, highest[i], total[i]);
 }
 
 }  // namespace tachy::ops::HWY_NAMESPACE

@@ -22,6 +22,7 @@
 #include "cpu/simd_math.h"
 #include "cpu/simd_rows.h"
 #include "cpu/simd_tile.h"
+#include "ops/attention/attention_simd.h"
 
 #ifndef TACHY_OPS_ATTENTION_CPU_ONCE
 #define TACHY_OPS_ATTENTION_CPU_ONCE
@@ -114,36 +115,9 @@ void attention_pack(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
 // new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             float* highest, float* rescale) {
-  const hn::ScalableTag<float> full;
   const float lowest = -std::numeric_limits<float>::infinity();
-  auto most = hn::Set(full, lowest);
-  float last = lowest;
-  // Without biases the scores stay as they are: their largest is found, the scale goes into the exponent.
   const bool plain = !key_bias && !bias && scale > 0;
-  if (plain) {
-    auto more = most;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(full));
-    int64_t j = 0;
-    for (; j + 2 * lanes <= count; j += 2 * lanes) {
-      most = hn::Max(most, hn::LoadU(full, s + j));
-      more = hn::Max(more, hn::LoadU(full, s + j + lanes));
-    }
-    for (; j < count; ++j) last = std::max(last, s[j]);
-    last = std::max(last, hn::GetLane(hn::MaxOfLanes(full, hn::Max(most, more)))) * scale;
-    most = hn::Set(full, lowest);
-  } else {
-    simd::for_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
-      auto t = hn::Mul(hn::LoadU(d, s + j), hn::Set(d, scale));
-      if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + j));
-      if (bias) t = hn::Add(t, hn::LoadU(d, bias + j));
-      hn::StoreU(t, d, s + j);
-      if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
-        most = hn::Max(most, t);
-      else
-        last = std::max(last, hn::GetLane(t));
-    });
-  }
-  const float now = std::max(*highest, std::max(last, hn::GetLane(hn::MaxOfLanes(full, most))));
+  const float now = std::max(*highest, highest_score(s, count, scale, key_bias, bias, plain));
   const float base = now == lowest ? 0.0f : now;  // all masked so far: every weight becomes exp(-inf) = 0
   *rescale = std::exp(*highest - base);
   *highest = now;
@@ -195,26 +169,13 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
       const float sum = soften_row(score, visible, a.scale, key_bias, bias, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
       if (rescale == 1.0f || block == 0) continue;
-      float* row = o + i * l.depth_stride;
-      simd::for_lanes(l.padded_depth, [&](auto d, int64_t c) HWY_ATTR {
-        hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, rescale)), d, row + c);
-      });
+      scale_row(o + i * l.depth_stride, l.padded_depth, rescale);
     }
     simd::multiply_panels<true>(s, l.score_stride, rows, k + l.block_k, keys, l.padded_depth / l.width,
                                 l.width * l.key_block, o, l.depth_stride);
   }
-  for (int64_t i = 0; i < count; ++i) {
-    const float factor = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
-    if (a.lse.defined())  // total is 0 only where highest is -inf too
-      const_cast<float*>(row_ptr(a.lse, b))[h * a.lse.strides[1] + first + i] =
-          highest[i] + std::log(total[i]);
-    float* out = const_cast<float*>(at(a.out, b, first + i, h));
-    const float* row = o + i * l.depth_stride;
-    simd::for_lanes(l.depth, [&](auto d, int64_t c) HWY_ATTR {
-      const auto value = hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor));
-      hn::StoreU(a.accumulate ? hn::Add(hn::LoadU(d, out + c), value) : value, d, out + c);
-    });
-  }
+  for (int64_t i = 0; i < count; ++i)
+    write_query(a, b, h, first + i, o + i * l.depth_stride, highest[i], total[i]);
 }
 
 }  // namespace tachy::ops::HWY_NAMESPACE

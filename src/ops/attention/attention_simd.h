@@ -1,0 +1,79 @@
+// What the float32 and the bf16 flash attention share, for Highway code: the largest score of a row, the
+// running sums' rescaling, and the way out. Include it inside the foreach_target part, after cpu/simd_rows.h.
+
+#if defined(TACHY_OPS_ATTENTION_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TACHY_OPS_ATTENTION_SIMD_H_
+#undef TACHY_OPS_ATTENTION_SIMD_H_
+#else
+#define TACHY_OPS_ATTENTION_SIMD_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/attention/attention_impl.h"
+#include "ops/op_helpers.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tachy::ops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The largest of a row's scaled and biased scores. A plain row (no biases, positive scale) keeps its scores
+// as they are and the caller scales them in the exponent; in others the biased scores replace them.
+HWY_INLINE float highest_score(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
+                               bool plain) {
+  const hn::ScalableTag<float> full;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  auto most = hn::Set(full, lowest), more = most;
+  float last = lowest;
+  if (plain) {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(full));
+    int64_t j = 0;
+    for (; j + 2 * lanes <= count; j += 2 * lanes) {
+      most = hn::Max(most, hn::LoadU(full, s + j));
+      more = hn::Max(more, hn::LoadU(full, s + j + lanes));
+    }
+    for (; j < count; ++j) last = std::max(last, s[j]);
+    return std::max(last, hn::GetLane(hn::MaxOfLanes(full, hn::Max(most, more)))) * scale;
+  }
+  cpu::HWY_NAMESPACE::for_lanes(count, [&](auto d, int64_t j) HWY_ATTR {
+    auto t = hn::Mul(hn::LoadU(d, s + j), hn::Set(d, scale));
+    if (key_bias) t = hn::Add(t, hn::LoadU(d, key_bias + j));
+    if (bias) t = hn::Add(t, hn::LoadU(d, bias + j));
+    hn::StoreU(t, d, s + j);
+    if constexpr (hn::MaxLanes(d) == hn::MaxLanes(full))
+      most = hn::Max(most, t);
+    else
+      last = std::max(last, hn::GetLane(t));
+  });
+  return std::max(last, hn::GetLane(hn::MaxOfLanes(full, most)));
+}
+
+HWY_INLINE void scale_row(float* row, int64_t count, float factor) {
+  cpu::HWY_NAMESPACE::for_lanes(count, [&](auto d, int64_t c) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor)), d, row + c);
+  });
+}
+
+// A query's end: `row` (Σ weights · V) over the weights' sum → out, and lse. The sum is 0 only where highest
+// is −inf.
+HWY_INLINE void write_query(const AttentionArgs& a, int64_t b, int64_t h, int64_t query, const float* row,
+                            float highest, float total) {
+  const float factor = total == 0.0f ? 0.0f : 1.0f / total;
+  if (a.lse.defined())
+    const_cast<float*>(row_ptr(a.lse, b))[h * a.lse.strides[1] + query] = highest + std::log(total);
+  float* out = static_cast<float*>(a.out.data) + b * a.out.strides[0] + query * a.out.strides[1] +
+               h * a.out.strides[2];
+  cpu::HWY_NAMESPACE::for_lanes(a.out.dims[3], [&](auto d, int64_t c) HWY_ATTR {
+    const auto value = hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor));
+    hn::StoreU(a.accumulate ? hn::Add(hn::LoadU(d, out + c), value) : value, d, out + c);
+  });
+}
+
+}  // namespace tachy::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard of each target
