@@ -1,10 +1,12 @@
 """The shipped model on its held-out captions, through this engine (and with --reference through diffusers on the same
 seeds), judged by training/judge.py: percentages of attributes right.
 
-    tests/reference/run --judge build/tachyscope [--limit 240] [--reference]"""
+    tests/reference/run --judge build/tachyscope [--limit 240] [--reference]
+    python3 tests/reference/judge.py build/bench/peers/clips --clips cuda --dtype bf16    # all clips in one process, on a GPU"""
 
 import argparse
 import json
+import multiprocessing
 import pathlib
 import subprocess
 import sys
@@ -26,6 +28,18 @@ def engine_clips(binary, model, items, extra):
             yield judge.load(str(target))
 
 
+def clips_of_one_process(binary, model, items, device, dtype):
+    """All clips from bench/peers/clips, which loads the model once."""
+    import numpy as np
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "prompts.txt").write_text("\n".join(item["caption"] for item in items) + "\n", encoding="utf-8")
+        done = subprocess.run([binary, str(model), device, dtype, "1", str(folder / "prompts.txt"), str(folder / "out.rgb")], check=True, stdout=subprocess.PIPE,
+                              text=True)
+        frames, height, width = map(int, done.stdout.splitlines()[0].split())
+        yield from np.fromfile(folder / "out.rgb", np.uint8).reshape(len(items), frames, height, width, 3)
+
+
 def reference_clips(model, items):
     import numpy as np
     import torch
@@ -42,12 +56,13 @@ def reference_clips(model, items):
 
 def judged(name, clips, items):
     start, scores = time.time(), []
-    for i, (clip, item) in enumerate(zip(clips, items)):
-        seen = judge.look(clip)
+    pool = multiprocessing.get_context("spawn").Pool()
+    for i, (seen, item) in enumerate(zip(pool.imap(judge.look, clips), items)):
         scores.append(judge.score(seen, item["scene"]))
         if any(a != b for a, b in scores[-1].values()):
             print(f"  {name} {i:03d} {item['caption']} -> {seen['count']}: " +
                   ", ".join(f"{o['colour']} {o['shape']} {o['motion']}" for o in seen["objects"]), flush=True)
+    pool.terminate()
     table = judge.table(scores)
     print(f"{name}: {json.dumps(table)} {time.time() - start:.0f} s", flush=True)
     return table
@@ -59,10 +74,13 @@ def main():
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models" / "sprites")
     parser.add_argument("--limit", type=int, default=240)
     parser.add_argument("--at-least", type=float, default=95.0, help="per cent of attributes that must be right")
+    parser.add_argument("--clips", metavar="DEVICE", help="BINARY is bench/peers/clips; cpu, cuda, cuda:1 ...")
+    parser.add_argument("--dtype", default="default", help="with --clips: f32, bf16")
     parser.add_argument("--reference", action="store_true", help="also run diffusers and demand a difference of at most one point")
     args, extra = parser.parse_known_args()
     items = json.loads((args.model / "heldout.json").read_text(encoding="utf-8"))[:args.limit]
-    ours = judged("engine", engine_clips(args.binary, args.model, items, extra), items)
+    clips = clips_of_one_process(args.binary, args.model, items, args.clips, args.dtype) if args.clips else engine_clips(args.binary, args.model, items, extra)
+    ours = judged("engine", clips, items)
     failed = int(ours["all"] < args.at_least)
     if args.reference:
         theirs = judged("diffusers", reference_clips(args.model, items), items)
