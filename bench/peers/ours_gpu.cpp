@@ -2,9 +2,11 @@
 // runs in a generation (captured, replayed), its result written for the comparison. Values are raw float32
 // files.
 //
-//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32 residual:
-//   f32|low] ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS ours_gpu encode FOLDER DTYPE T H
-//   W VIDEO.bin OUT.bin REPEATS
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low]
+//   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
+//   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS
+//   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS
+// The last word of dit is the residual stream: float32, or as the activations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <fstream>
 
 #include "cuda/graph.h"
+#include "gpu_probe.h"
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/stages.h"
 #include "tensor/transfer.h"
@@ -84,16 +87,19 @@ struct Run {
   }
 };
 
-void dit(char** a, int count) {
+double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+void dit(char** a, int count, bool plan_only) {
   const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]), rows = std::atol(a[5]);
   Run run(a[1]);
   if (count > 11 && std::string(a[11]) == "low") run.stream.residual = run.stream.activation;
   const TransformerFiles files = open_transformer(a[0]);
   const WanConfig& c = files.config;
-  const auto latents = read_floats(a[7], c.in_channels * t * h * w),
-             text = read_floats(a[8], rows * c.text_dim);
+  std::vector<float> latents, text;
+  if (!plan_only)
+    latents = read_floats(a[7], c.in_channels * t * h * w), text = read_floats(a[8], rows * c.text_dim);
   const double timestep[] = {std::atof(a[6])};
-  run.planned([&](bool plan) {
+  const auto body = [&](bool plan) {
     nn::ParamStore store({.plan_only = plan}, run.stream);
     const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
       return std::make_unique<WanDit>(scope, c, store);
@@ -105,14 +111,22 @@ void dit(char** a, int count) {
     const WanContext context = model->make_context(words, 512, {}, store);
     const WanInput in{
         .latents = x, .grid = &grid, .times = model->make_times(timestep, store), .contexts = {&context}};
-    if (plan) return model->forward(in, y, run.stream);
-    fmt::print("weights and tables {:.2f} GiB\n", static_cast<double>(store.bytes()) / (1 << 30));
-    run.time(
-        "dit", std::atoi(a[10]), [&] { model->forward(in, y, run.stream); }, true);
+    const auto work = [&] { model->forward(in, y, run.stream); };
+    if (plan) {
+      work();
+      const size_t arena = run.measure.peak();
+      return fmt::print("planned: weights and tables {:.2f} GiB + arena {:.2f} GiB = {:.2f} GiB\n",
+                        gib(store.bytes()), gib(arena), gib(store.bytes() + arena));
+    }
+    run.time("dit", std::atoi(a[10]), work, true);
     std::vector<float> out(static_cast<size_t>(y.numel()));
     download(y, out.data(), run.stream);
     write_floats(a[9], out);
-  });
+    if (run.stream.activation == DType::bf16)
+      bench::report_forward(c, {grid.tokens(), context.k.dim(1), context.key_bias.defined()}, run.stream,
+                            std::atoi(a[10]), work);
+  };
+  plan_only ? body(true) : run.planned(body);
 }
 
 void decode(char** a, int) {
@@ -177,7 +191,10 @@ int main(int argc, char** argv) {
   try {
     require(argc >= 10, "usage: see the file's first lines");
     const std::string stage = argv[1];
-    (stage == "dit" ? dit : stage == "decode" ? decode : encode)(argv + 2, argc - 2);
+    if (stage == "dit" || stage == "plan")
+      dit(argv + 2, argc - 2, stage == "plan");
+    else
+      (stage == "decode" ? decode : encode)(argv + 2, argc - 2);
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "ours_gpu: {}\n", e.what());

@@ -2,10 +2,44 @@
 // `capture` mode proves ops free of.
 #include "cuda/graph.h"
 
+#include <cuda.h>
+#include <cxxabi.h>
+
+#include <cstdlib>
+
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
 namespace {
+
+template <class F>
+F* driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  check_cuda(cudaGetDriverEntryPointByVersion(name, &found, 12040, cudaEnableDefault, &result), name);
+  check(result == cudaDriverEntryPointSuccess, ErrorCode::unsupported, "the driver has no {}", name);
+  return reinterpret_cast<F*>(found);
+}
+
+// Kernels of libraries are no functions of this program's runtime: only the driver knows their names.
+std::string kernel_name(cudaGraphNode_t node) {
+  static auto* params_of =
+      driver_function<CUresult(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>("cuGraphKernelNodeGetParams");
+  static auto* function_name = driver_function<CUresult(const char**, CUfunction)>("cuFuncGetName");
+  static auto* kernel_name = driver_function<CUresult(const char**, CUkernel)>("cuKernelGetName");
+  CUDA_KERNEL_NODE_PARAMS params{};
+  const char* raw = nullptr;
+  if (params_of(node, &params) != CUDA_SUCCESS ||
+      (params.func ? function_name(&raw, params.func) : kernel_name(&raw, params.kern)) != CUDA_SUCCESS ||
+      !raw)
+    return "kernel";
+  int status = 0;
+  char* plain = abi::__cxa_demangle(raw, nullptr, nullptr, &status);
+  std::string name = status == 0 ? plain : raw;
+  std::free(plain);
+  name = name.substr(0, name.find_first_of("<("));
+  return name.substr(name.find_last_of(" :") + 1);  // npos + 1 is 0
+}
 
 class CudaGraph final : public Graph {
  public:
@@ -23,6 +57,21 @@ class CudaGraph final : public Graph {
     size_t count = 0;
     check_cuda(cudaGraphGetNodes(graph_, nullptr, &count), "cudaGraphGetNodes");
     return count;
+  }
+  std::vector<std::string> names() const override {
+    size_t count = nodes();
+    std::vector<cudaGraphNode_t> all(count);
+    check_cuda(cudaGraphGetNodes(graph_, all.data(), &count), "cudaGraphGetNodes");
+    std::vector<std::string> out;
+    for (const cudaGraphNode_t node : all) {
+      cudaGraphNodeType type;
+      check_cuda(cudaGraphNodeGetType(node, &type), "cudaGraphNodeGetType");
+      out.push_back(type == cudaGraphNodeTypeKernel   ? kernel_name(node)
+                    : type == cudaGraphNodeTypeMemset ? "memset"
+                    : type == cudaGraphNodeTypeMemcpy ? "copy"
+                                                      : "other");
+    }
+    return out;
   }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cuda/gpu.h"
 
@@ -13,6 +15,8 @@ class Graph {
   virtual ~Graph() = default;
   virtual void launch() = 0;  // queued on the GPU's stream
   virtual size_t nodes() const = 0;
+  // What the nodes are: kernels' names (short, without template arguments), "memset", "copy", "other".
+  virtual std::vector<std::string> names() const = 0;
 };
 
 // Runs `work`, whose kernels are recorded instead of run. Throws device when the work allocates, waits for

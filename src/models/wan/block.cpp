@@ -66,8 +66,12 @@ void WanBlock::image_keys(const Tensor& image, const Tensor& k, const Tensor& v,
   ops::qk_norm_rope({.x = keys, .weight = norm_image_k_, .eps = config_.eps, .y = keys}, stream);
 }
 
-Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) const {
-  return in.modulation.select(0, index).view({in.modulation.dim(1), 6, config_.dim()});
+Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) {
+  return in.modulation.select(0, index).view({in.modulation.dim(1), 6, in.x.dim(1)});
+}
+WanModulation WanBlock::first_norm(const WanBlockInput& in, int64_t index) {
+  const Tensor modulation = block_modulation(in, index);
+  return {.scale = modulation.select(1, 1), .shift = modulation.select(1, 0)};
 }
 
 void WanBlock::forward(const WanBlockInput& in, int64_t index, Stream& stream) const {

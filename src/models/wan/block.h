@@ -28,6 +28,12 @@ struct WanBlockInput {
   Tensor row;         // [batch·tokens] i32, or undefined: row 0
   Tensor cos, sin;    // [tokens, head_dim/2] f32
   std::vector<const WanContext*> contexts;  // one a batch item
+  Tensor u;  // [batch·tokens, dim], forward_fused only: x normed and modulated for the block that is next
+};
+
+// What a norm of x is modulated by: LN(x)(1 + scale) + shift.
+struct WanModulation {
+  Tensor scale, shift;  // [R, dim] f32
 };
 
 class WanBlock {
@@ -35,9 +41,13 @@ class WanBlock {
   // table: [6·dim], the block's row of its model's tables, filled here.
   WanBlock(const Scope& scope, const WanConfig& config, const Tensor& table, nn::ParamStore& store);
 
-  // forward_fused (block_fused.cpp) is the same arithmetic in fewer passes over memory, for GPUs.
+  // forward_fused (block_fused.cpp) is the same arithmetic in fewer passes over memory, for GPUs: it takes
+  // its first norm from in.u and leaves there x as `next` (the next block's first norm, or the head's) wants
+  // it. After the last block x itself is not kept.
   void forward(const WanBlockInput& in, int64_t index, Stream& stream) const;
-  void forward_fused(const WanBlockInput& in, int64_t index, Stream& stream) const;
+  void forward_fused(const WanBlockInput& in, const WanModulation& next, int64_t index, Stream& stream) const;
+
+  static WanModulation first_norm(const WanBlockInput& in, int64_t index);  // of block `index`
 
   // text [n, dim] after the text MLP → k, v [n, dim]; the same for the image tokens.
   void text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const;
@@ -51,19 +61,18 @@ class WanBlock {
   };
   enum class Joined { no, qkv };
   static Attention load_attention(const Scope& scope, int64_t dim, Joined joined, nn::ParamStore& store);
-  Tensor block_modulation(const WanBlockInput& in, int64_t index) const;  // [R, 6, dim]
+  static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
   // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                          Stream& stream) const;
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, int64_t index, Stream& stream) const;
   void feed_forward(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
-  void fused_self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
-                            Stream& stream) const;
+  void fused_self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void fused_cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                             const Tensor& u, Stream& stream) const;
-  void fused_feed_forward(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
-                          Stream& stream) const;
+                             Stream& stream) const;
+  void fused_feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,
+                          bool last, Stream& stream) const;
 
   WanConfig config_;
   Attention self_, cross_;

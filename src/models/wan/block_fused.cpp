@@ -1,8 +1,9 @@
 // The block for devices where a pass over memory costs more than arithmetic: one product for q, k and v, one
 // pass for both norms and the rope, and every residual add in one pass with the norm that follows it:
-//   u = LN(x)(1 + M1) + M0;  q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention
+//   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
-//   x += a·Wo,      u = LN(x)(1 + M4) + M3;  FFN in pieces of rows, x += M5·FFN(u)
+//   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
+//   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
 #include <algorithm>
 #include <cmath>
@@ -12,34 +13,30 @@
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gated_residual/gated_residual.h"
-#include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 
 namespace tachy {
 namespace {
 
-// Rows of the FFN's wide activations that live at a time: products stay at full speed, 14B's stay below 1 GB.
+// Rows of the FFN's wide activations that live at a time where they take more than q, k and v did.
 constexpr int64_t kFusedFeedForwardRows = 32768;
 
 }  // namespace
 
-void WanBlock::forward_fused(const WanBlockInput& in, int64_t index, Stream& stream) const {
-  Arena& arena = *stream.arena;
-  const ArenaScope scope(arena);
-  const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
-  const Tensor u = arena.tensor(stream.activation, {rows, dim});
+void WanBlock::forward_fused(const WanBlockInput& in, const WanModulation& next, int64_t index,
+                             Stream& stream) const {
   const Tensor modulation = block_modulation(in, index);
   ProfileRange part(stream.profiler, "self-attention", ProfileKind::group);
-  fused_self_attention(in, modulation, u, stream);
+  fused_self_attention(in, modulation, stream);
   part.next("cross-attention", ProfileKind::group);
-  fused_cross_attention(in, modulation, index, u, stream);
+  fused_cross_attention(in, modulation, index, stream);
   part.next("feed-forward", ProfileKind::group);
-  fused_feed_forward(in, modulation, u, stream);
+  fused_feed_forward(in, modulation, next, index + 1 == config_.num_layers, stream);
 }
 
-void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
-                                    Stream& stream) const {
+void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
   Arena& arena = *stream.arena;
+  const Tensor& u = in.u;
   const ArenaScope scope(arena);
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
   const Tensor qkv = arena.tensor(stream.activation, {rows, 3 * dim});
@@ -50,15 +47,7 @@ void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modul
   const auto split = [&](int64_t i) {
     return qkv.view({in.batch, in.tokens, 3 * heads, config_.head_dim}).slice(2, i * heads, (i + 1) * heads);
   };
-  ProfileRange part(stream.profiler, "norm + modulate", ProfileKind::norm);
-  ops::layernorm_modulate({.x = in.x,
-                           .scale = modulation.select(1, 1),
-                           .shift = modulation.select(1, 0),
-                           .row = in.row,
-                           .eps = config_.eps,
-                           .y = u},
-                          stream);
-  part.next("q, k, v", ProfileKind::linear);
+  ProfileRange part(stream.profiler, "q, k, v", ProfileKind::linear);
   self_.qkv(u, qkv, stream);
   part.next("q, k norm + rope", ProfileKind::norm);
   ops::qk_norm_rope({.x = part_of(0),
@@ -101,8 +90,9 @@ void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modul
 }
 
 void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                                     const Tensor& u, Stream& stream) const {
+                                     Stream& stream) const {
   Arena& arena = *stream.arena;
+  const Tensor& u = in.u;
   const ArenaScope scope(arena);
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
   const Tensor q = arena.tensor(stream.activation, {rows, dim});
@@ -133,12 +123,14 @@ void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modu
                 stream);
 }
 
-void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulation, const Tensor& u,
-                                  Stream& stream) const {
+void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulation,
+                                  const WanModulation& next, bool last, Stream& stream) const {
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
+  const Tensor& u = in.u;
   const int64_t rows = in.batch * in.tokens;
-  const int64_t pieces = (rows + kFusedFeedForwardRows - 1) / kFusedFeedForwardRows;
+  const int64_t most = std::max(kFusedFeedForwardRows, rows * 3 * config_.dim() / config_.ffn_dim);
+  const int64_t pieces = (rows + most - 1) / most;
   const int64_t chunk = ((rows + pieces - 1) / pieces + 127) / 128 * 128;
   const Tensor hidden = arena.tensor(stream.activation, {std::min(rows, chunk), config_.ffn_dim});
   ProfileRange part(stream.profiler);
@@ -150,8 +142,18 @@ void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulat
     part.next("down", ProfileKind::linear);
     down_(wide, normed, stream);
   }
-  part.next("gated residual", ProfileKind::elementwise);
-  ops::gated_residual({.x = in.x, .u = u, .gate = modulation.select(1, 5), .row = in.row, .y = in.x}, stream);
+  part.next("gated residual + next norm", ProfileKind::norm);
+  ops::add_norm({.x = in.x,
+                 .u = u,
+                 .gate = modulation.select(1, 5),
+                 .row = in.row,
+                 .kind = ops::NormKind::layer,
+                 .scale = next.scale,
+                 .shift = next.shift,
+                 .eps = config_.eps,
+                 .sum = last ? Tensor() : in.x,
+                 .y = u},
+                stream);
 }
 
 }  // namespace tachy

@@ -224,25 +224,32 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
         stream);
     patch_embedding_(patches.view({rows, -1}), block.x, stream);
   }
+  const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
+  ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
+  const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
+  const auto norm = [&](const WanModulation& by, const Tensor& y) {
+    ops::layernorm_modulate(
+        {.x = block.x, .scale = by.scale, .shift = by.shift, .row = in.row, .eps = c.eps, .y = y}, stream);
+  };
+  const bool fused = stream.gpu != nullptr;
+  if (fused) {
+    part.next("norm + modulate", ProfileKind::norm);
+    block.u = arena.tensor(stream.activation, {rows, dim});
+    norm(WanBlock::first_norm(block, 0), block.u);
+  }
   for (int64_t i = 0; i < c.num_layers; ++i) {
     stream.throw_if_cancelled();
     part.next("block", ProfileKind::group, i);
     const WanBlock& layer = blocks_[static_cast<size_t>(i)];
-    stream.gpu ? layer.forward_fused(block, i, stream) : layer.forward(block, i, stream);
+    if (fused)
+      layer.forward_fused(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
+    else
+      layer.forward(block, i, stream);
   }
 
   part.next("head", ProfileKind::linear);
-  const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
-  ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
-  const Tensor normed =
-      block.x.dtype == stream.activation ? block.x : arena.tensor(stream.activation, {rows, dim});
-  ops::layernorm_modulate({.x = block.x,
-                           .scale = modulation.select(0, 1),
-                           .shift = modulation.select(0, 0),
-                           .row = in.row,
-                           .eps = c.eps,
-                           .y = normed},
-                          stream);
+  const Tensor normed = fused ? block.u : block.x;
+  if (!fused) norm(head, normed);
   const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});
   head_(normed, out.view({rows, -1}), stream);
   ops::unpatchify({.x = out, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = velocity},
