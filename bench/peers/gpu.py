@@ -1,7 +1,7 @@
 """The GPU comparison with PyTorch: a Wan transformer or VAE of true shape with random weights, diffusers' forward and ours
 on the same GPU in the same run: times, peak memory, and errors against the float32 reference.
 
-    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|decode|encode [--size 480p|720p] [--compile] [--reference]
+    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|decode|encode [--size 480p|720p|small] [--vae 2.1|2.2] [--compile] [--reference]
 
 OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
@@ -17,6 +17,9 @@ import torch
 
 SIZES = {"480p": (21, 60, 104), "720p": (21, 90, 160), "small": (5, 30, 52)}
 SHAPES = {"dit-1.3b": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30), "dit-14b": dict(num_attention_heads=40, ffn_dim=13824, num_layers=40)}
+
+WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True, in_channels=12, out_channels=12, patch_size=2, scale_factor_spatial=16,
+                 latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
 
 
 def timed(work, repeats):
@@ -106,14 +109,17 @@ def run_vae(args, folder):
     from diffusers import AutoencoderKLWan
     torch.manual_seed(2)
     t, h, w = SIZES[args.size]
-    model = AutoencoderKLWan().to("cuda", torch.bfloat16)
+    options = WAN22_VAE if args.vae == "2.2" else {}
+    z, stride = options.get("z_dim", 16), options.get("scale_factor_spatial", 8)
+    h, w = h * 8 // stride, w * 8 // stride  # the picture's size stays
+    model = AutoencoderKLWan(**options).to("cuda", torch.bfloat16)
     model.save_pretrained(folder / "model")
     decode = args.what == "decode"
     if decode:
-        x = torch.randn(1, 16, t, h, w, device="cuda").bfloat16()
+        x = torch.randn(1, z, t, h, w, device="cuda").bfloat16()
         (folder / "x.bin").write_bytes(x[0].float().cpu().numpy().tobytes())
     else:
-        x = (torch.rand(1, 3, 4 * t - 3, h * 8, w * 8, device="cuda") * 2 - 1).bfloat16()
+        x = (torch.rand(1, 3, 4 * t - 3, h * stride, w * stride, device="cuda") * 2 - 1).bfloat16()
         (folder / "x.bin").write_bytes(x[0].float().permute(1, 2, 3, 0).contiguous().cpu().numpy().tobytes())
     torch.backends.cudnn.benchmark = True
     with torch.no_grad():
@@ -121,7 +127,7 @@ def run_vae(args, folder):
         call()
         torch.cuda.reset_peak_memory_stats()
         eager, low = timed(call, 2)
-        print(f"{args.what} {4 * t - 3}x{h * 8}x{w * 8}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        print(f"Wan{args.vae} {args.what} {4 * t - 3}x{h * stride}x{w * stride}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
         low = low.float().cpu()
         reference = None
         if args.reference:
@@ -132,13 +138,13 @@ def run_vae(args, folder):
             reference = call().cpu()
     del model
     torch.cuda.empty_cache()
-    size = [t, h, w] if decode else [4 * t - 3, h * 8, w * 8]
-    done = subprocess.run([args.ours, args.what, str(folder / "model"), args.dtype, *map(str, size), str(folder / "x.bin"), str(folder / "out.bin"), str(args.repeats)],
+    size = [t, h, w] if decode else [4 * t - 3, h * stride, w * stride]
+    done = subprocess.run([args.ours, args.what, str(folder / "model"), args.dtype, *map(str, size), str(folder / "x.bin"), str(folder / "out.bin"), str(args.repeats), str(args.chunk), *(["profile"] if args.profile else [])],
                           capture_output=True, text=True)
     print("  ours:", done.stdout.strip(), done.stderr.strip()[-2000:], flush=True)
     if done.returncode == 0:
         if decode:
-            ours = floats(folder / "out.bin", (4 * t - 3, h * 8, w * 8, 3)).permute(3, 0, 1, 2)[None]
+            ours = floats(folder / "out.bin", (4 * t - 3, h * stride, w * stride, 3)).permute(3, 0, 1, 2)[None]
         else:
             ours = floats(folder / "out.bin", low.shape)
         if reference is not None:
@@ -154,7 +160,10 @@ def main():
     parser.add_argument("--what", default="dit-1.3b")
     parser.add_argument("--size", default="480p", choices=SIZES)
     parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--vae", default="2.1", choices=["2.1", "2.2"])
     parser.add_argument("--residual", default="f32")
+    parser.add_argument("--chunk", type=int, default=1, help="latent frames that a decode takes at a time")
+    parser.add_argument("--profile", action="store_true", help="where our VAE's time goes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")

@@ -26,6 +26,7 @@
 #include "ops/reparameterize/reparameterize_cases.h"
 #include "ops/rmsnorm/rmsnorm_cases.h"
 #include "ops/rope/rope_cases.h"
+#include "ops/shortcut/shortcut_cases.h"
 #include "ops/upsample_conv2d/upsample_conv2d_cases.h"
 
 namespace tachy {
@@ -53,6 +54,7 @@ std::vector<OpCase> all_op_cases() {
                      ops::qk_norm_rope_cases,
                      ops::rmsnorm_cases,
                      ops::rope_cases,
+                     ops::shortcut_cases,
                      ops::upsample_conv2d_cases})
     for (OpCase& op_case : list()) all.push_back(std::move(op_case));
   return all;

@@ -17,6 +17,7 @@
 #include "ops/reparameterize/reparameterize_impl.h"
 #include "ops/rmsnorm/rmsnorm_impl.h"
 #include "ops/rope/rope_impl.h"
+#include "ops/shortcut/shortcut_impl.h"
 
 namespace tachy::ops {
 namespace {
@@ -48,6 +49,7 @@ void dequantize_cuda(const DequantizeArgs&, Stream&) { no_cuda(); }
 void reparameterize_cuda(const ReparameterizeArgs&, Stream&) { no_cuda(); }
 void rmsnorm_cuda(const RmsNormArgs&, Stream&) { no_cuda(); }
 void rope_cuda(const RopeArgs&, Stream&) { no_cuda(); }
+void shortcut_cuda(const ShortcutArgs&, Stream&) { no_cuda(); }
 
 std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs&, const Stream&) { no_cuda(); }
 void gemm_cublaslt(const GemmArgs&, Stream&) { no_cuda(); }

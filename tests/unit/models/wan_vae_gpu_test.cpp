@@ -1,0 +1,122 @@
+// The VAE on a GPU against diffusers (float64): every golden configuration (Wan2.1, Wan2.2, odd sizes), each
+// dtype, single images and clips in chunks. Skipped where there is no GPU.
+#include <gtest/gtest.h>
+
+#include "cuda/gpu.h"
+#include "ops/elementwise/elementwise.h"
+#include "tensor/transfer.h"
+#include "wan_vae_golden.h"
+
+namespace tachy::test {
+namespace {
+
+// body(plan_only, stream) twice: measured, then in an arena of exactly that size.
+template <class Body>
+void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
+  ThreadPool pool(2);
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool, .gpu = &gpu, .memory = &gpu, .activation = dtype};
+  body(true, stream);
+  Arena arena(std::max<size_t>(measure.peak(), 1), &gpu);
+  stream.arena = &arena;
+  body(false, stream);
+  EXPECT_EQ(arena.peak(), measure.peak());
+}
+
+// [C, T, H, W] of the host, contiguous there, on the GPU.
+Tensor uploaded(const Tensor& host, Buffer& buffer, Stream& stream) {
+  buffer = Buffer(static_cast<size_t>(host.bytes()), stream.memory);
+  const Tensor out(buffer.data(), DType::f32, host.shape(), stream.device());
+  upload(host.data, out, stream);
+  return out;
+}
+
+class OnGpu : public testing::TestWithParam<std::tuple<const char*, DType>> {
+ protected:
+  void SetUp() override {
+    if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+    gpu_ = cuda::open_gpu();
+  }
+  VaeCase vae() const { return VaeCase(std::get<0>(GetParam())); }
+  DType dtype() const { return std::get<1>(GetParam()); }
+  // Random weights pass rounding on undamped through some forty layers.
+  double bound() const { return dtype() == DType::f32 ? 2e-5 : dtype() == DType::f16 ? 1e-2 : 8e-2; }
+
+  std::unique_ptr<cuda::Gpu> gpu_;
+};
+
+TEST_P(OnGpu, Decodes) {
+  VaeCase c = vae();
+  const Tensor latents = c.input("latents"), expected = channels_last_view(c.expected("decoded"));
+  const Scope scope(c.source());
+  for (const int64_t t : {int64_t{1}, latents.dim(1)})
+    for (const int64_t chunk : {1, 2}) {
+      if (chunk > 1 && t <= chunk) continue;
+      std::vector<float> values;
+      std::vector<int64_t> dims;
+      planned(*gpu_, dtype(), [&](bool plan, Stream& stream) {
+        const VaeDecoder decoder(scope, c.config, {.normalised = false, .plan_only = plan}, stream);
+        Buffer buffer;
+        const Tensor z = plan ? Tensor(nullptr, DType::f32, latents.shape(), Device::null)
+                              : uploaded(latents, buffer, stream);
+        decoder.decode(
+            z.slice(1, 0, t),
+            [&](const Tensor& frames, int64_t first) {
+              if (first == 0) dims = {0, frames.dim(1), frames.dim(2), frames.dim(3)};
+              dims[0] += frames.dim(0);
+              Buffer wide(static_cast<size_t>(frames.numel()) * 4, stream.memory);
+              const Tensor f32(wide.data(), DType::f32, frames.shape(), stream.device());
+              ops::copy({.x = frames, .y = f32}, stream);
+              values.resize(values.size() + static_cast<size_t>(frames.numel()));
+              download(f32, values.data() + values.size() - frames.numel(), stream);
+            },
+            stream, chunk);
+      });
+      const double error =
+          error_of(Tensor(values.data(), DType::f32, dims), expected.slice(0, 0, c.config.pixel_frames(t)));
+      RecordProperty(fmt::format("error_{}_{}", t, chunk), fmt::format("{:.2e}", error));
+      EXPECT_LE(error, bound()) << t << " latent frames in chunks of " << chunk;
+    }
+}
+
+TEST_P(OnGpu, Encodes) {
+  VaeCase c = vae();
+  const Tensor video = c.input("video"), expected = c.expected("mean");
+  const Scope scope(c.source());
+  const int64_t stride = c.config.spatial_stride();
+  for (const int64_t frames : {int64_t{1}, video.dim(1)}) {
+    const int64_t made = c.config.latent_frames(frames);
+    std::vector<float> values;
+    std::vector<int64_t> dims{c.config.z_dim, made, video.dim(2) / stride, video.dim(3) / stride};
+    planned(*gpu_, dtype(), [&](bool plan, Stream& stream) {
+      const VaeEncoder encoder(scope, c.config, {.logvar = false, .plan_only = plan}, stream);
+      Buffer buffer, out;
+      const Tensor x =
+          plan ? Tensor(nullptr, DType::f32, video.shape(), Device::null) : uploaded(video, buffer, stream);
+      Tensor mean(nullptr, DType::f32, dims, Device::null);
+      if (!plan) {
+        out = Buffer(static_cast<size_t>(mean.bytes()), stream.memory);
+        mean = Tensor(out.data(), DType::f32, dims, stream.device());
+      }
+      encoder.encode(channels_last_view(x).slice(0, 0, frames), mean, Tensor(), stream);
+      if (plan) return;
+      values.resize(static_cast<size_t>(mean.numel()));
+      download(mean, values.data(), stream);
+    });
+    const double error = error_of(Tensor(values.data(), DType::f32, dims), expected.slice(1, 0, made));
+    RecordProperty(fmt::format("error_{}", frames), fmt::format("{:.2e}", error));
+    EXPECT_LE(error, bound()) << frames << " frames";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OnGpu,
+                         testing::Combine(testing::Values("wan21", "shallow", "wide_decoder", "wan22",
+                                                          "residual"),
+                                          testing::Values(DType::f32, DType::f16, DType::bf16)),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", std::get<0>(info.param),
+                                              dtype_name(std::get<1>(info.param)));
+                         });
+
+}  // namespace
+}  // namespace tachy::test
