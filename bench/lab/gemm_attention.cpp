@@ -1,7 +1,7 @@
 // Times gemm and attention through the engine's own ops at Wan's shapes, each implementation by name, and
 // compares the implementations' results with one another (the op runner compares small shapes with the
 // definition).
-//   gemm_attention [gemm|attention|softmax|f32] …   TACHY_TUNE=gemm measures algorithms first
+//   gemm_attention [gemm|attention|cross|softmax|f32] …   TACHY_TUNE=gemm measures algorithms first
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -212,6 +212,14 @@ void run(int argc, char** argv) {
       lab.attention({1, 32760, 32760, 12, 64}, {"cudnn", "flash_sm80"});
       lab.attention({2, 576, 576, 6, 64, true}, {"cudnn", "flash_sm80"});
       lab.attention({.b = 1, .lq = 16384, .lk = 16384, .h = 12, .d = 128, .causal = true}, {"flash_sm80"});
+    } else if (part == "cross") {  // a prompt's keys: collapsed (with a bias), or all 512
+      for (const int64_t heads : {12, 40}) {
+        for (const int64_t keys : {40, 78, 128, 200})
+          lab.attention({.b = 1, .lq = 32760, .lk = keys, .h = heads, .d = 128, .key_bias = true},
+                        {"flash_sm80"});
+        lab.attention({1, 32760, 128, heads, 128}, {"cudnn", "flash_sm80"});
+        lab.attention({1, 32760, 512, heads, 128}, {"cudnn"});
+      }
     } else if (part == "softmax") {
       lab.attention({1, 6240, 6240, 1, 384}, {"softmax_gemm", "cuda_plain"});
       lab.attention({4, 6240, 6240, 1, 384}, {"softmax_gemm"});

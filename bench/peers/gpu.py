@@ -1,7 +1,10 @@
 """The GPU comparison with PyTorch: a Wan transformer or VAE of true shape with random weights, diffusers' forward and ours
 on the same GPU in the same run: times, peak memory, and errors against the float32 reference.
 
-    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|decode|encode [--size 480p|720p|small] [--vae 2.1|2.2] [--compile] [--reference]
+    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|dit-fast|decode|encode [--size 480p|720p|small|fast] [--vae 2.1|2.2] [--compile] [--reference]
+        [--layers N] [--plan]
+
+--layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
 
 OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
@@ -15,8 +18,9 @@ import time
 
 import torch
 
-SIZES = {"480p": (21, 60, 104), "720p": (21, 90, 160), "small": (5, 30, 52)}
-SHAPES = {"dit-1.3b": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30), "dit-14b": dict(num_attention_heads=40, ffn_dim=13824, num_layers=40)}
+SIZES = {"480p": (21, 60, 104), "720p": (21, 90, 160), "small": (5, 30, 52), "fast": (9, 16, 16)}
+SHAPES = {"dit-1.3b": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30), "dit-14b": dict(num_attention_heads=40, ffn_dim=13824, num_layers=40),
+          "dit-fast": dict(num_attention_heads=3, ffn_dim=1024, num_layers=6)}
 
 WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True, in_channels=12, out_channels=12, patch_size=2, scale_factor_spatial=16,
                  latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
@@ -44,6 +48,35 @@ def floats(path, shape):
     return torch.frombuffer(bytearray(pathlib.Path(path).read_bytes()), dtype=torch.float32).reshape(shape)
 
 
+def dit_options(args):
+    options = dict(attention_head_dim=128, in_channels=16, out_channels=16, text_dim=4096, freq_dim=256, cross_attn_norm=True, qk_norm="rms_norm_across_heads", eps=1e-6,
+                   **SHAPES[args.what])
+    if args.layers:
+        options["num_layers"] = args.layers
+    return options
+
+
+def plan_dit(args, folder):
+    """A checkpoint whose weights are a hole in the file: enough to plan with."""
+    from diffusers import WanTransformer3DModel
+    with torch.device("meta"):
+        model = WanTransformer3DModel(**dit_options(args))
+    header, at = {}, 0
+    for name, value in model.state_dict().items():
+        header[name] = {"dtype": "BF16", "shape": list(value.shape), "data_offsets": [at, at + 2 * value.numel()]}
+        at += 2 * value.numel()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "model").mkdir()
+    model.save_config(folder / "model")
+    with open(folder / "model/diffusion_pytorch_model.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + at)
+    for residual in args.residual.split(","):
+        done = subprocess.run([args.ours, "plan", str(folder / "model"), args.dtype, *map(str, SIZES[args.size]), "77", "637", "-", "-", "-", "1", residual], capture_output=True, text=True)
+        print(f"{args.what} {args.size}, residual {residual}:", done.stdout.strip(), done.stderr.strip()[-2000:], flush=True)
+
+
 def run_dit(args, folder):
     from diffusers import WanTransformer3DModel
     torch.manual_seed(1)
@@ -51,8 +84,7 @@ def run_dit(args, folder):
     start = time.time()
     with torch.device("cuda"):
         torch.set_default_dtype(torch.bfloat16)
-        model = WanTransformer3DModel(attention_head_dim=128, in_channels=16, out_channels=16, text_dim=4096, freq_dim=256, cross_attn_norm=True,
-                                      qk_norm="rms_norm_across_heads", eps=1e-6, **SHAPES[args.what])
+        model = WanTransformer3DModel(**dit_options(args))
         torch.set_default_dtype(torch.float32)
     model.save_pretrained(folder / "model", max_shard_size="100GB")
     print(f"{args.what}, latents {t}x{h}x{w}: made and saved in {time.time() - start:.0f} s", flush=True)
@@ -166,10 +198,12 @@ def main():
     parser.add_argument("--profile", action="store_true", help="where our VAE's time goes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
+    parser.add_argument("--plan", action="store_true", help="only the memory ours would take")
     parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (run_dit if args.what.startswith("dit") else run_vae)(args, pathlib.Path(folder))
+        (plan_dit if args.plan else run_dit if args.what.startswith("dit") else run_vae)(args, pathlib.Path(folder))
 
 
 if __name__ == "__main__":
