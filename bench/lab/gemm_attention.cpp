@@ -216,8 +216,8 @@ void run(int argc, char** argv) {
       for (const int64_t heads : {12, 40}) {
         for (const int64_t keys : {40, 78, 128, 200})
           lab.attention({.b = 1, .lq = 32760, .lk = keys, .h = heads, .d = 128, .key_bias = true},
-                        {"flash_sm80"});
-        lab.attention({1, 32760, 128, heads, 128}, {"cudnn", "flash_sm80"});
+                        {"flash_sm80", "few_keys"});
+        lab.attention({1, 32760, 128, heads, 128}, {"cudnn", "flash_sm80", "few_keys"});
         lab.attention({1, 32760, 512, heads, 128}, {"cudnn"});
       }
     } else if (part == "softmax") {

@@ -55,9 +55,11 @@ std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs&, const Stream&)
 void gemm_cublaslt(const GemmArgs&, Stream&) { no_cuda(); }
 
 std::optional<std::string> attention_why_not_cudnn(const AttentionArgs&, const Stream&) { no_cuda(); }
+std::optional<std::string> attention_why_not_few_keys(const AttentionArgs&, const Stream&) { no_cuda(); }
 std::optional<std::string> attention_why_not_sm80(const AttentionArgs&, const Stream&) { no_cuda(); }
 std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs&, const Stream&) { no_cuda(); }
 void attention_cudnn(const AttentionArgs&, Stream&) { no_cuda(); }
+void attention_few_keys(const AttentionArgs&, Stream&) { no_cuda(); }
 void attention_sm80(const AttentionArgs&, Stream&) { no_cuda(); }
 void attention_softmax_gemm(const AttentionArgs&, Stream&) { no_cuda(); }
 void attention_plain_cuda(const AttentionArgs&, Stream&) { no_cuda(); }

@@ -8,9 +8,12 @@
 
 namespace tachy::ops {
 
-// On the GPU: cuDNN's, our own flash kernel, products with a softmax between, and one for every other case.
+// On the GPU: cuDNN's, our own flash kernels (for up to 128 keys, and for any), products with a softmax
+// between, and one for every other case.
 std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
+std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);
+void attention_few_keys(const AttentionArgs& args, Stream& stream);
 std::optional<std::string> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
 void attention_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& args, const Stream& stream);

@@ -1,0 +1,57 @@
+// Launches few_keys_sm80.cuh: up to 48, 80 or 128 keys, head dims up to 64 and up to 128, bf16 and f16. About
+// twice as many blocks as run at a time, so that the last ones end together.
+#include "cuda/dispatch.h"
+#include "ops/attention/few_keys_sm80.cuh"
+#include "ops/attention/flash_params.cuh"
+
+namespace tachy::ops {
+namespace {
+
+constexpr int kMostKeys = 128;
+
+template <class T, int kDim, int kKeys, int kBlocks>
+void run(const AttentionArgs& a, Stream& stream) {
+  constexpr int kWarps = 4;
+  const int64_t others = a.q.dims[2] * a.q.dims[0];
+  const int64_t most = 2 * kBlocks * int64_t{stream.gpu->info().multiprocessors};
+  const int64_t tiles = cuda::blocks_for(a.q.dims[1], kWarps * flash::kFewRows);
+  const int64_t blocks = std::clamp<int64_t>((most + others - 1) / others, 1, tiles);
+  const cuda::LaunchShape shape{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(a.q.dims[2]),
+                                     static_cast<unsigned>(a.q.dims[0])),
+                                dim3(kWarps * 32), flash::few_keys_shared_bytes<kWarps, kKeys, kDim>()};
+  cuda::launch("attention (few_keys_sm80)", flash::few_keys_kernel<T, kDim, kKeys, kWarps, kBlocks>, shape,
+               stream, flash::params_of(a));
+}
+
+template <class T, int kDim>
+void run_keys(const AttentionArgs& a, Stream& stream) {
+  if (a.k.dims[1] <= 48)
+    run<T, kDim, 48, 3>(a, stream);
+  else if (a.k.dims[1] <= 80)
+    run<T, kDim, 80, 3>(a, stream);
+  else
+    run<T, kDim, kMostKeys, 2>(a, stream);
+}
+
+template <class T>
+void run_typed(const AttentionArgs& a, Stream& stream) {
+  a.q.dims[3] <= 64 ? run_keys<T, 64>(a, stream) : run_keys<T, 128>(a, stream);
+}
+
+}  // namespace
+
+std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& a, const Stream& stream) {
+  if (a.k.dims[1] > kMostKeys) return "more than 128 keys";
+  if (a.bias.defined()) return "a bias of each query and key";
+  if (a.causal) return "a causal mask";
+  if (a.accumulate) return "an accumulating output";
+  if (const char* why = flash::why_not(a, stream)) return why;
+  return std::nullopt;
+}
+
+void attention_few_keys(const AttentionArgs& a, Stream& stream) {
+  if (stream.measuring()) return;
+  a.q.dtype == DType::bf16 ? run_typed<__nv_bfloat16>(a, stream) : run_typed<__half>(a, stream);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,47 @@
+// What the flash kernels' launchers share: the op's arguments as the kernels take them, and which they take.
+#pragma once
+
+#include "ops/attention/attention_cuda.h"
+#include "ops/attention/flash_sm80.cuh"
+
+namespace tachy::ops::flash {
+
+inline Strides strides_of(const Tensor& t) { return {t.strides[0], t.strides[1], t.strides[2]}; }
+
+inline bool whole_chunks(const Tensor& t) {
+  for (int i = 0; i < 3; ++i)
+    if (t.dims[i] > 1 && t.strides[i] % 8 != 0) return false;
+  return reinterpret_cast<uintptr_t>(t.data) % 16 == 0;
+}
+
+inline Params params_of(const AttentionArgs& a) {
+  Params p{a.q.data,        a.k.data,        a.v.data,        a.out.data,
+           strides_of(a.q), strides_of(a.k), strides_of(a.v), strides_of(a.out)};
+  p.lq = static_cast<int>(a.q.dims[1]), p.lk = static_cast<int>(a.k.dims[1]);
+  p.d = static_cast<int>(a.q.dims[3]), p.offset = static_cast<int>(a.causal_offset);
+  p.scale = a.scale, p.causal = a.causal, p.accumulate = a.accumulate;
+  if (a.key_bias.defined())
+    p.key_bias = static_cast<const float*>(a.key_bias.data), p.key_bias_batch = a.key_bias.strides[0];
+  if (a.bias.defined())
+    p.bias = static_cast<const float*>(a.bias.data), p.bias_head = a.bias.strides[0],
+    p.bias_row = a.bias.strides[1];
+  if (a.lse.defined())
+    p.lse = static_cast<float*>(a.lse.data), p.lse_batch = a.lse.strides[0], p.lse_head = a.lse.strides[1];
+  return p;
+}
+
+// Null, or why the kernels cannot take these arguments.
+inline const char* why_not(const AttentionArgs& a, const Stream& stream) {
+  if (a.q.dtype == DType::f32) return "it takes bf16 and f16";
+  if (stream.gpu->info().capability() < 80) return "it needs compute capability 8.0";
+  if (a.q.dims[3] > 128) return "head dims over 128";
+  if (a.q.dims[3] % 8 != 0) return "the head dim is no multiple of 8";
+  if (!(a.scale > 0)) return "the scale is not positive";
+  for (const Tensor* t : {&a.q, &a.k, &a.v, &a.out})
+    if (!whole_chunks(*t)) return "rows that do not begin at multiples of 16 bytes";
+  if (a.q.dims[1] > (int64_t{1} << 30) || a.k.dims[1] > (int64_t{1} << 30)) return "too many tokens";
+  if (a.q.dims[2] > 65535 || a.q.dims[0] > 65535) return "too many heads or batches";
+  return nullptr;
+}
+
+}  // namespace tachy::ops::flash
