@@ -23,6 +23,10 @@ struct ConvProblem {
   Tensor x;      // [T, H, W, Ci]
   Tensor cache;  // [n, H, W, Ci] or undefined; its last `history` frames lie before x
   Tensor packed, bias, residual;
+  // Optional: the channel norm of the sums (ops/channel_norm), with silu if asked for, goes to `normed`, or
+  // to y itself where `normed` is absent.
+  Tensor gamma, normed;
+  bool silu = false;
   Tensor y;                      // [To, Ho, Wo, Co]; with 4 phases [To, 2H, 2W, Co]
   device::ConvShape shape = {};  // sizes; pointers and strides are filled in by the launchers
 };
@@ -45,6 +49,8 @@ struct ConvTuning {
 
 std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
+std::optional<std::string> conv_sm90_next_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_sm90_next(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
 std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm80(const ConvProblem& problem, Stream& stream);
 std::optional<std::string> conv_head_why_not(const ConvProblem& problem, const Stream& stream);

@@ -66,8 +66,7 @@ class ResBlock : public Layer {
     }
     normalise(x, norm1_, true, normed, pass.stream);
     const Tensor hidden = arena.tensor(y.dtype, y.shape());
-    conv1_.run(normed, {}, hidden, pass);
-    normalise(hidden, norm2_, true, hidden, pass.stream);
+    conv1_.run_normed(normed, norm2_, hidden, pass);
     conv2_.run(hidden, y, y, pass);
   }
 
@@ -148,19 +147,37 @@ void CausalConv::pack(const Tensor& weight, Stream& stream) const {
   ops::pack_conv3d_weight(weight, packed, stream);
 }
 
-void CausalConv::run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const {
+ops::CausalConv3dArgs CausalConv::args_of(const Tensor& x, const Tensor& y, const Pass& pass) const {
+  const VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
+  return {.x = x, .cache = cache.frames, .history = cache.history, .packed = packed, .bias = bias, .y = y};
+}
+
+void CausalConv::remember(const Tensor& x, Pass& pass) const {
+  const ProfileRange range(pass.stream.profiler, "cache update", ProfileKind::cache);
   VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
-  ProfileRange part(pass.stream.profiler, "conv 3x3x3", ProfileKind::convolution);
-  ops::causal_conv3d({.x = x,
-                      .cache = cache.frames,
-                      .history = cache.history,
-                      .packed = packed,
-                      .bias = bias,
-                      .residual = residual,
-                      .y = y},
-                     pass.stream);
-  part.next("cache update", ProfileKind::cache);
   if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
+}
+
+void CausalConv::run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const {
+  ops::CausalConv3dArgs args = args_of(x, y, pass);
+  args.residual = residual;
+  ProfileRange range(pass.stream.profiler, "conv 3x3x3", ProfileKind::convolution);
+  ops::causal_conv3d(args, pass.stream);
+  range.done();
+  remember(x, pass);
+}
+
+void CausalConv::run_normed(const Tensor& x, const Tensor& gamma, const Tensor& y, Pass& pass) const {
+  ops::CausalConv3dArgs args = args_of(x, y, pass);
+  args.gamma = gamma;
+  if (!ops::causal_conv3d_normalises(args, pass.stream)) {
+    run(x, {}, y, pass);
+    return normalise(y, gamma, true, y, pass.stream);
+  }
+  ProfileRange range(pass.stream.profiler, "conv 3x3x3, norm + silu", ProfileKind::convolution);
+  ops::causal_conv3d(args, pass.stream);
+  range.done();
+  remember(x, pass);
 }
 
 LayerPtr make_pointwise(nn::Linear linear) { return std::make_unique<Pointwise>(std::move(linear)); }

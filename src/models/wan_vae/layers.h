@@ -12,6 +12,7 @@
 
 #include "models/wan_vae/wan_vae.h"
 #include "nn/linear.h"
+#include "ops/conv3d/conv3d.h"
 
 namespace tachy::wan_vae {
 
@@ -60,6 +61,12 @@ struct CausalConv {
   CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias);
   void pack(const Tensor& weight, Stream& stream) const;
   void run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const;
+  // y = silu(norm(conv(x))), in one pass where the convolution can.
+  void run_normed(const Tensor& x, const Tensor& gamma, const Tensor& y, Pass& pass) const;
+
+ private:
+  ops::CausalConv3dArgs args_of(const Tensor& x, const Tensor& y, const Pass& pass) const;
+  void remember(const Tensor& x, Pass& pass) const;
 };
 
 LayerPtr make_pointwise(nn::Linear linear);                    // 1x1x1

@@ -18,6 +18,7 @@ namespace {
 constexpr Impl<CausalConv3dArgs> kTable[] = {
     {"head", causal_conv3d_why_not_head, causal_conv3d_head, Device::cuda},
     {"stem", causal_conv3d_why_not_stem, causal_conv3d_stem, Device::cuda},
+    {"sm90_next", causal_conv3d_why_not_sm90_next, causal_conv3d_sm90_next, Device::cuda},
     {"sm90", causal_conv3d_why_not_sm90, causal_conv3d_sm90, Device::cuda},
     {"sm80", causal_conv3d_why_not_sm80, causal_conv3d_sm80, Device::cuda},
     {"simple", causal_conv3d_why_not_simple, causal_conv3d_simple, Device::cuda},
@@ -61,6 +62,9 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
           a.cache.defined() ? a.cache.dim(0) : 0, a.history);
   if (a.bias.defined()) expect_dense(op, "bias", a.bias, {co}, DType::f32);
   if (a.residual.defined()) expect_dense(op, "residual", a.residual, {a.y.dim(0), h, w, co}, dtype);
+  if (a.gamma.defined()) expect_dense(op, "gamma", a.gamma, {co}, DType::f32);
+  require(a.gamma.defined() || !a.normed.defined(), "causal_conv3d: expected gamma with normed");
+  if (a.normed.defined()) expect_dense(op, "normed", a.normed, {a.y.dim(0), h, w, co}, dtype);
   expect_dtype(op, "packed", a.packed, DType::u8);
   expect_shape(op, "packed", a.packed,
                {packed_bytes(co, ci, a.kernel_t, a.kernel_h, a.kernel_w, dtype, stream)});
@@ -84,6 +88,15 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
   stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
                      static_cast<double>(args.kernel_t * args.kernel_h * args.kernel_w * args.x.dim(3)));
   pick<CausalConv3dArgs>("causal_conv3d", kTable, args, stream).run(args, stream);
+}
+
+bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream) {
+  const auto forced = forced_impl("causal_conv3d");
+  for (const Impl<CausalConv3dArgs>& impl : kTable)
+    if ((!forced || *forced == impl.name) && std::string_view(impl.name) != "ref" && !stream.definitions &&
+        !why_not(impl, args, stream))
+      return true;
+  return false;
 }
 
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,

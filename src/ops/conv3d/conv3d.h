@@ -20,7 +20,16 @@ struct CausalConv3dArgs {
   Tensor bias;                                       // optional [Co] f32
   Tensor residual;                                   // optional [To, H, W, Co] as x, may alias y
   Tensor y;  // [To, H, W, Co] as x, contiguous; To = (front + T − kernel_t) / time_stride + 1
+
+  // Optional [Co] f32: the sums' channel norm (ops/channel_norm), with silu if asked for, goes to `normed`,
+  // and to y in place of the sums where `normed` is absent. Only for callers that asked
+  // causal_conv3d_normalises.
+  Tensor gamma, normed;  // normed as y
+  bool silu = true;
 };
+
+// Whether the implementation that this stream would get takes `gamma`: a pass over y less.
+bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream);
 
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream);
 

@@ -10,6 +10,7 @@ namespace tachy::ops {
 struct Conv3dOptions {
   int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
   bool residual = false, alias = false;
+  int norm = 0;  // 1: in place of the sums, without silu; 2: beside them
   Compute compute = Compute::f32;
 };
 
@@ -40,7 +41,10 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   args.bias = memory.param({c.co});
   if (c.with.residual) args.residual = memory.normal({to, c.h, c.w, c.co});
   args.y = c.with.alias ? memory.inout(args.residual) : memory.output({to, c.h, c.w, c.co});
-  return bind_op("causal_conv3d", causal_conv3d, causal_conv3d_table(), causal_conv3d_working, args, {args.y},
+  std::vector<Tensor> outputs{args.y};
+  if (c.with.norm) args.gamma = memory.param({c.co}), args.silu = c.with.norm == 2;
+  if (c.with.norm == 2) outputs.push_back(args.normed = memory.output({to, c.h, c.w, c.co}));
+  return bind_op("causal_conv3d", causal_conv3d, causal_conv3d_table(), causal_conv3d_working, args, outputs,
                  c.with.compute);
 }
 
@@ -48,10 +52,14 @@ inline std::vector<OpCase> conv3d_cases() {
   using enum CaseKind;
   std::vector<OpCase> cases;
   const auto add_case = [&](const Conv3dCase& c) {
-    const auto name = fmt::format(
-        "{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co, c.history,
-        c.with.kernel_t, c.with.kernel, c.with.kernel, c.with.time_stride, c.with.residual ? "-residual" : "",
-        c.with.alias ? "-alias" : "", c.with.compute == Compute::bf16 ? "-bf16" : "");
+    const auto name =
+        fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co,
+                    c.history, c.with.kernel_t, c.with.kernel, c.with.kernel, c.with.time_stride,
+                    c.with.residual ? "-residual" : "", c.with.alias ? "-alias" : "",
+                    c.with.norm == 0   ? ""
+                    : c.with.norm == 1 ? "-norm"
+                                       : "-normed",
+                    c.with.compute == Compute::bf16 ? "-bf16" : "");
     const double pixels = static_cast<double>(c.frames) * c.h * c.w;
     cases.push_back(
         {"causal_conv3d", name, c.kind, 4 * pixels * (c.ci + c.co),
@@ -61,6 +69,7 @@ inline std::vector<OpCase> conv3d_cases() {
   };
   const auto add = [&](auto c) {
     add_case(c);
+    if (c.with.norm) return;
     c.with.compute = Compute::bf16;
     add_case(c);
   };
@@ -80,6 +89,12 @@ inline std::vector<OpCase> conv3d_cases() {
     add(Conv3dCase{tiny, 3, 9, 19, 32, 96, history, {.residual = history == 1}});
   add(Conv3dCase{tiny, 2, 17, 9, 64, 200, 2, {.residual = true, .alias = true}});
   add(Conv3dCase{tiny, 1, 10, 17, 40, 48, 1});
+  add(Conv3dCase{tiny, 2, 27, 19, 96, 96, 2, {.norm = 1}});
+  add(Conv3dCase{tiny, 2, 27, 19, 96, 96, 2, {.residual = true, .alias = true, .norm = 2}});
+  add(Conv3dCase{tiny, 3, 9, 33, 64, 192, 1, {.residual = true, .norm = 2}});
+  add(Conv3dCase{tiny, 1, 9, 17, 192, 136, 0, {.norm = 2}});
+  add(Conv3dCase{tiny, 2, 5, 17, 32, 72, 0, {.norm = 1}});
+  add(Conv3dCase{tiny, 2, 49, 33, 192, 192, 2, {.residual = true, .alias = true}});
   add(Conv3dCase{tiny, 4, 9, 17, 96, 3, 1});
   add(Conv3dCase{tiny, 4, 9, 17, 3, 104, 1});
   add(Conv3dCase{tiny, 4, 9, 7, 64, 72, 1, {.kernel = 1, .time_stride = 2, .front = 1}});
@@ -94,6 +109,18 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{real, 4, 240, 416, 192, 192, 2, {.residual = true}});  // 480p, third level
   add(Conv3dCase{real, 2, 120, 208, 384, 384, 2, {.residual = true}});
   add(Conv3dCase{video, 4, 480, 832, 96, 96, 2, {.residual = true}});
+  add(Conv3dCase{video, 4, 480, 832, 96, 96, 2});
+  add(Conv3dCase{video, 4, 480, 832, 96, 96, 2, {.norm = 1}});
+  add(Conv3dCase{video, 4, 480, 832, 96, 96, 2, {.residual = true, .norm = 2}});
+  add(Conv3dCase{video, 4, 240, 416, 192, 192, 2});
+  add(Conv3dCase{video, 4, 240, 416, 192, 192, 2, {.norm = 1}});
+  add(Conv3dCase{video, 4, 240, 416, 192, 192, 2, {.residual = true, .norm = 2}});
+  add(Conv3dCase{video, 4, 120, 208, 384, 384, 2});
+  add(Conv3dCase{video, 2, 120, 208, 384, 384, 2});
+  add(Conv3dCase{video, 1, 60, 104, 384, 384, 2});
+  add(Conv3dCase{video, 4, 480, 832, 192, 96, 2});
+  add(Conv3dCase{video, 4, 240, 416, 96, 192, 2});
+  add(Conv3dCase{video, 4, 120, 208, 192, 384, 2});
   add(Conv3dCase{real, 4, 480, 832, 96, 3, 2});
   add(Conv3dCase{real, 4, 480, 832, 3, 96, 2});
   return cases;

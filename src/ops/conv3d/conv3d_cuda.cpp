@@ -15,28 +15,40 @@ cuda::ConvProblem problem_of(const CausalConv3dArgs& a) {
   s.history = static_cast<int>(a.history);
   s.cache_frames = a.cache.defined() ? static_cast<int>(a.cache.dim(0)) : 0;
   problem.cache = a.cache, problem.packed = a.packed, problem.bias = a.bias, problem.residual = a.residual;
+  problem.gamma = a.gamma, problem.normed = a.normed, problem.silu = a.silu;
   return problem;
 }
 
 }  // namespace
 
 std::optional<std::string> causal_conv3d_why_not_head(const CausalConv3dArgs& a, const Stream& stream) {
+  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_head_why_not(problem_of(a), stream);
 }
 void causal_conv3d_head(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_head(problem_of(a), stream); }
 std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& a, const Stream& stream) {
+  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_stem_why_not(problem_of(a), stream);
 }
 void causal_conv3d_stem(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_stem(problem_of(a), stream); }
 std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& a, const Stream& stream) {
+  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm90(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm90(problem_of(a), stream); }
+std::optional<std::string> causal_conv3d_why_not_sm90_next(const CausalConv3dArgs& a, const Stream& stream) {
+  return cuda::conv_sm90_next_why_not(problem_of(a), stream);
+}
+void causal_conv3d_sm90_next(const CausalConv3dArgs& a, Stream& stream) {
+  cuda::conv_sm90_next(problem_of(a), stream);
+}
 std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& a, const Stream& stream) {
+  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm80(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm80(problem_of(a), stream); }
 std::optional<std::string> causal_conv3d_why_not_simple(const CausalConv3dArgs& a, const Stream& stream) {
+  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_simple_why_not(problem_of(a), stream);
 }
 void causal_conv3d_simple(const CausalConv3dArgs& a, Stream& stream) {

@@ -15,6 +15,11 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
   return a.cache.as<float>() + (a.cache.dim(0) + t) * pixels;
 }
 
+// Of every implementation but two: the norm is a pass of its own.
+inline std::optional<std::string> causal_conv3d_plain(const CausalConv3dArgs& a) {
+  return a.gamma.defined() ? std::optional<std::string>("it does not normalise") : std::nullopt;
+}
+
 std::optional<std::string> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_bf16(const CausalConv3dArgs& args,
                         Stream& stream);  // x and weights rounded to bf16, sums in float
@@ -31,6 +36,9 @@ std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& ar
 void causal_conv3d_stem(const CausalConv3dArgs& args, Stream& stream);
 std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm90(const CausalConv3dArgs& args, Stream& stream);
+std::optional<std::string> causal_conv3d_why_not_sm90_next(const CausalConv3dArgs& args,
+                                                           const Stream& stream);
+void causal_conv3d_sm90_next(const CausalConv3dArgs& args, Stream& stream);
 std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm80(const CausalConv3dArgs& args, Stream& stream);
 std::optional<std::string> causal_conv3d_why_not_simple(const CausalConv3dArgs& args, const Stream& stream);

@@ -1,5 +1,9 @@
 // The definition of the causal 3-D convolution: y[t] = bias + Σ_j W_j ∗ in[t·time_stride + j] [+ residual],
-// in = front history frames ++ x, spatial zero padding (kernel − 1)/2. Sums in double, rounded once.
+// in = front history frames ++ x, spatial zero padding (kernel − 1)/2. Sums in double, rounded once; the norm
+// is of the sums before they are rounded.
+#include <algorithm>
+#include <cmath>
+
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "ops/conv3d/conv3d_impl.h"
@@ -35,9 +39,18 @@ void reference(const CausalConv3dArgs& a, Stream& stream, bool rounded = false) 
         cpu::accumulate_tap(rounded ? cpu::round_pixel(x, pixel) : x, weight + tap * ci * co, ci, co, sums);
       }
       const int64_t at = ((t * h + i) * w + j) * co;
+      for (int64_t o = 0; o < co && a.residual.defined(); ++o) sums[o] += a.residual.as<float>()[at + o];
+      if (!a.gamma.defined() || a.normed.defined())
+        for (int64_t o = 0; o < co; ++o) a.y.as<float>()[at + o] = static_cast<float>(sums[o]);
+      if (!a.gamma.defined()) continue;
+      Sum squares = 0;
+      for (int64_t o = 0; o < co; ++o) squares += sums[o] * sums[o];
+      const Sum scale =
+          std::sqrt(static_cast<Sum>(co)) / std::max(std::sqrt(squares), static_cast<Sum>(1e-12));
+      float* normed = (a.normed.defined() ? a.normed : a.y).template as<float>() + at;
       for (int64_t o = 0; o < co; ++o) {
-        if (a.residual.defined()) sums[o] += a.residual.as<float>()[at + o];
-        a.y.as<float>()[at + o] = static_cast<float>(sums[o]);
+        const Sum n = sums[o] * scale * a.gamma.as<float>()[o];
+        normed[o] = static_cast<float>(a.silu ? n / (1 + std::exp(-n)) : n);
       }
     }
   });

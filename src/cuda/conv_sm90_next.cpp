@@ -1,0 +1,187 @@
+// Host side of the Hopper convolution: which tile, the tensor maps, the launch.
+//
+// Tensor maps hold addresses, so they are made for each launch (about 1 µs) and passed by value, which a CUDA
+// graph records. The driver's function for that is asked for at run time: nothing links libcuda.
+#include "cuda/conv_sm90_next.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "cuda/conv.h"
+
+namespace tachy::cuda {
+using namespace next;
+namespace {
+
+using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                            const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                            CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+Encode encode_function() {
+  static const Encode function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
+                                         &result) != cudaSuccess ||
+        result != cudaDriverEntryPointSuccess)
+      found = nullptr;
+    return reinterpret_cast<Encode>(found);
+  }();
+  return function;
+}
+
+struct MapShape {
+  int rank;
+  cuuint64_t dims[4];  // innermost first, which is contiguous
+  cuuint32_t box[4], step[4] = {1, 1, 1, 1};
+};
+
+CUtensorMap make_map(const Tensor& t, const void* data, const MapShape& m) {
+  CUtensorMap map;
+  cuuint64_t strides[3], stride = 2;
+  for (int i = 0; i + 1 < m.rank; ++i) strides[i] = stride *= m.dims[i];
+  const CUresult status = encode_function()(
+      &map, t.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      static_cast<cuuint32_t>(m.rank), const_cast<void*>(data), m.dims, strides, m.box, m.step,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, m.box[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  check(status == CUDA_SUCCESS, ErrorCode::internal,
+        "convolution: the driver refused a tensor map of [{}, {}, {}, {}], box {}x{}x{}x{} (error {})",
+        m.dims[0], m.dims[1], m.dims[2], m.rank > 3 ? m.dims[3] : 1, m.box[0], m.box[1], m.box[2],
+        m.rank > 3 ? m.box[3] : 1, static_cast<int>(status));
+  return map;
+}
+
+// Row taps that one loaded box serves.
+int taps_of(const device::ConvShape& s) {
+  return s.stride > 1 ? 1 : s.kernel_h % 3 == 0 ? 3 : s.kernel_h % 2 == 0 ? 2 : 1;
+}
+
+std::span<const Conv90Entry> entries_of(DType dtype) {
+  return dtype == DType::bf16 ? conv90_entries_bf16() : conv90_entries_f16();
+}
+
+struct Choice {
+  const Conv90Entry* entry = nullptr;
+  int columns_log2 = 4;
+  double cost = 0;
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Time of a tile in units of 64x8x16 products per warpgroup, times the rounds of tiles that the GPU needs.
+double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
+  const int columns = 1 << columns_log2, rows = e.positions() / columns;
+  const int64_t rectangles = ceil_div(s.height, rows) * ceil_div(s.width, columns);
+  const int64_t work = rectangles * s.frames * s.phases * ceil_div(s.co, e.n);
+  const int64_t rounds = ceil_div(work, multiprocessors);
+  // A narrow or short tile reads shared memory more often for its products.
+  const double product = e.n * e.mi * (1 + 12.0 / e.n + 0.15 / e.mi) * (e.chunk == 32 ? 1.04 : 1);
+  return static_cast<double>(rounds) * product;
+}
+
+bool fits(const Conv90Entry& e, const device::ConvShape& s, bool whole, const ConvTuning& t) {
+  const auto wanted = [](int given, int have) { return given == 0 || given == have; };
+  return e.taps == taps_of(s) && (!whole || e.n >= s.co) &&
+         (e.chunk == 32 || conv_padded_ci(s.ci) % 64 == 0) && (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n) &&
+         wanted(t.n, e.n) && wanted(t.mi, e.mi) && wanted(t.chunk, e.chunk);
+}
+
+Choice choose(const ConvProblem& problem, const ConvTuning& tuning, int multiprocessors) {
+  const device::ConvShape& s = problem.shape;
+  Choice best;
+  for (const Conv90Entry& e : entries_of(problem.x.dtype)) {
+    if (!fits(e, s, problem.gamma.defined(), tuning)) continue;
+    for (const int columns_log2 : {4, 3}) {
+      if (tuning.columns && tuning.columns != 1 << columns_log2) continue;
+      const double cost = cost_of(e, s, columns_log2, multiprocessors);
+      if (!best.entry || cost < best.cost * 0.999) best = {&e, columns_log2, cost};
+    }
+  }
+  return best;
+}
+
+int env_lag() {
+  const char* value = std::getenv("TACHY_CONV_LAG");
+  return value ? std::max(0, std::atoi(value)) : 0;
+}
+
+}  // namespace
+
+std::optional<std::string> conv_sm90_next_why_not(const ConvProblem& problem, const Stream& stream) {
+  const device::ConvShape& s = problem.shape;
+  static const bool asked = std::getenv("TACHY_CONV_NEXT") != nullptr;
+  if (!asked) return "it is being measured: not asked for";
+  if (stream.gpu->info().major != 9) return "the GPU is not Hopper";
+  if (!encode_function()) return "the driver has no tensor maps";
+  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
+  if (s.ci % 8 != 0) return "it takes input channels in multiples of 8";
+  if (s.co % 8 != 0 && s.co > 8) return "it takes output channels in multiples of 8";
+  if (s.co % 8 != 0 && problem.residual.defined()) return "it takes a residual of multiples of 8 channels";
+  if (s.stride > 4) return "a stride above 4";
+  if (problem.gamma.defined() && (s.co % 8 != 0 || s.phases != 1))
+    return "it normalises multiples of 8 channels, without phases";
+  if (problem.gamma.defined() && reinterpret_cast<uintptr_t>(problem.gamma.data) % 8 != 0)
+    return "it takes gamma aligned to 8 bytes";
+  for (const Tensor* t :
+       {&problem.x, &problem.cache, &problem.packed, &problem.residual, &problem.y, &problem.normed})
+    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) return "it takes memory aligned to 16 bytes";
+  if (!choose(problem, {}, stream.gpu->info().multiprocessors).entry) return "no tile for this shape";
+  return std::nullopt;
+}
+
+void conv_sm90_next(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning) {
+  const int multiprocessors = stream.gpu->info().multiprocessors;
+  const Choice choice = choose(problem, tuning, multiprocessors);
+  check(choice.entry, ErrorCode::unsupported, "convolution: no tile for this shape");
+  if (stream.measuring()) return;
+  const Conv90Entry& e = *choice.entry;
+  device::next::Conv90Params p{};
+  p.s = problem.shape;
+  p.s.y = problem.y.data;
+  if (problem.gamma.defined()) {
+    p.gamma = static_cast<const float*>(problem.gamma.data), p.silu = problem.silu;
+    p.root = std::sqrt(static_cast<float>(p.s.co));
+    p.normed = problem.normed.defined() ? problem.normed.data : problem.y.data;
+    if (!problem.normed.defined()) p.s.y = nullptr;
+  }
+  p.s.bias = problem.bias.defined() ? problem.bias.data : nullptr;
+  p.s.residual = problem.residual.defined() ? problem.residual.data : nullptr;
+  p.columns_log2 = choice.columns_log2;
+  const int columns = 1 << p.columns_log2, rows = e.positions() / columns;
+  p.tiles_h = static_cast<int>(ceil_div(p.s.height, rows));
+  p.tiles_w = static_cast<int>(ceil_div(p.s.width, columns));
+  p.tiles_n = static_cast<int>(ceil_div(p.s.co, e.n));
+  const int64_t work = int64_t{p.tiles_h} * p.tiles_w * p.tiles_n * p.s.phases * p.s.frames;
+  check(work <= 0x7fffffff, ErrorCode::unsupported, "convolution: too large");
+  p.work = static_cast<int>(work);
+  p.lag = std::min(env_lag(), e.reach / 2);
+  p.padded_ci = static_cast<int>(conv_padded_ci(p.s.ci));
+  p.chunks = p.padded_ci / e.chunk;
+
+  const auto u32 = [](int64_t v) { return static_cast<cuuint32_t>(v); };
+  const auto frames_map = [&](const Tensor& t, int64_t box_rows, int64_t stride) {
+    return make_map(t, t.data,
+                    {4,
+                     {static_cast<cuuint64_t>(t.dim(3)), static_cast<cuuint64_t>(t.dim(2)),
+                      static_cast<cuuint64_t>(t.dim(1)), static_cast<cuuint64_t>(t.dim(0))},
+                     {u32(e.chunk), u32(columns * stride), u32(box_rows * stride), 1},
+                     {1, u32(stride), u32(stride), 1}});
+  };
+  Conv90Maps maps;
+  maps.chunk = frames_map(problem.x, rows + e.taps - 1, p.s.stride);
+  maps.cache =
+      problem.cache.defined() ? frames_map(problem.cache, rows + e.taps - 1, p.s.stride) : maps.chunk;
+  maps.residual = problem.residual.defined() ? frames_map(problem.residual, rows, 1) : maps.chunk;
+  const int64_t taps = int64_t{p.s.kernel_t} * p.s.kernel_h * p.s.kernel_w;
+  maps.weights = make_map(problem.x, problem.packed.data,
+                          {3,
+                           {static_cast<cuuint64_t>(taps * p.padded_ci), static_cast<cuuint64_t>(p.s.co),
+                            static_cast<cuuint64_t>(p.s.phases), 1},
+                           {u32(e.chunk), u32(e.n), 1, 1}});
+  const int64_t blocks = std::min<int64_t>(work, multiprocessors);
+  e.launch(maps, p, static_cast<int>(blocks), stream);
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,24 @@
+// The compiled tiles of the Hopper convolution and what a launch needs, for conv_sm90.cpp and the .cu files.
+#pragma once
+
+#include <span>
+
+#include "cuda/runtime.h"
+#include "device/conv_sm90_next_params.h"
+
+namespace tachy::cuda::next {
+
+struct Conv90Maps {
+  CUtensorMap chunk, cache, residual, weights;
+};
+
+struct Conv90Entry {
+  int taps, chunk, n, mi, reach;
+  void (*launch)(const Conv90Maps&, const device::next::Conv90Params&, int blocks, const Stream&);
+  int positions() const { return 128 * mi; }
+};
+
+std::span<const Conv90Entry> conv90_entries_bf16();
+std::span<const Conv90Entry> conv90_entries_f16();
+
+}  // namespace tachy::cuda::next

@@ -1,0 +1,341 @@
+// Implicit GEMM of a convolution on Hopper: wgmma fed by the bulk copy engine.
+//
+//   tile        M = 2·kMi·64 positions (a rectangle of one output frame) x kN output channels, float32 sums
+//   K           for each frame tap r that has a frame, chunk of kChunk channels, column tap q, group of kTaps
+//               row taps: one A step, within it for each row tap p: one B step
+//   A step      box of the input frame where it lies (chunk or cache): (rows + kTaps − 1) x columns x kChunk.
+//               A row tap is the same box read from p rows further on, so a 3x3 kernel loads 3 boxes, not 9.
+//               What lies outside the frame arrives as zeros: that is the padding.
+//   B step      kN x kChunk weights of one tap
+//   residual    comes through A steps, too: kChunk channels of the whole rectangle each
+//
+//   warp 0: A steps   warp 1: B steps   warpgroups 1, 2: kMi·64 positions each
+//     A  [0][1][2]…  full/empty barriers        for A step:  wait A
+//     B  [0][1][2][3]…                             for p:    wait B, kMi·kChunk/16 wgmma, commit,
+//                                                            wait for the group before: release its steps
+//   Blocks are persistent: loads of the next tile run while this one's sums are stored. The second warpgroup
+//   starts some steps after the first, so that one multiplies while the other stores.
+#pragma once
+
+#include "device/conv_pack.cuh"
+#include "device/conv_sm90_next_params.h"
+#include "device/numeric.cuh"
+#include "device/tma.cuh"
+#include "device/wgmma.cuh"
+
+namespace tachy::device::next {
+
+template <class T_, int kTaps_, int kChunk_, int kN_, int kMi_>
+struct ConvTile90 {
+  using T = T_;
+  static constexpr int kTaps = kTaps_, kChunk = kChunk_, kN = kN_, kMi = kMi_;
+  static constexpr int kPositions = 2 * kMi * 64, kRowBytes = kChunk * 2;
+  // 8 or 16 columns; the second needs more rows of halo for its size
+  static constexpr int kABytes = (kPositions + 16 * (kTaps - 1)) * kRowBytes;
+  static constexpr int kBBytes = kN * kRowBytes, kBPitch = (kBBytes + 1023) / 1024 * 1024;
+  static constexpr int kBudget = 226 * 1024;
+  // About as many taps of A as of B, at least two A steps.
+  static constexpr int kPairs = kBudget / (kABytes + kTaps * kBPitch);
+  static constexpr int kASteps = kPairs < 2 ? 2 : kPairs > 8 ? 8 : kPairs;
+  static constexpr int kBFit = (kBudget - kASteps * kABytes) / kBPitch;
+  static constexpr int kBSteps = kBFit > 24 ? 24 : kBFit;
+  static_assert(kBSteps >= 2);
+  // B steps that can be under way.
+  static constexpr int kReach = kBSteps < kASteps * kTaps ? kBSteps : kASteps * kTaps;
+  static constexpr int kSharedBytes = 1024 + kASteps * kABytes + kBSteps * kBPitch;
+};
+
+// What a tile index means. Frames run faster than rectangles, so that a frame is read while it is in
+// the cache for its other taps; channel tiles and phases, which read the same input, run fastest.
+struct Conv90Work {
+  int n, phase, t, row, column;
+  int first_tap, a_steps;
+  template <class C>
+  __device__ Conv90Work(const Conv90Params& p, int index, C) {
+    n = index % p.tiles_n * C::kN, index /= p.tiles_n;
+    phase = index % p.s.phases, index /= p.s.phases;
+    t = index % p.s.frames, index /= p.s.frames;
+    column = index % p.tiles_w << p.columns_log2;
+    row = index / p.tiles_w * (C::kPositions >> p.columns_log2);
+    first_tap = max(0, p.s.front - p.s.history - t * p.s.time_stride);
+    a_steps = max(0, p.s.kernel_t - first_tap) * p.chunks * p.s.kernel_w * (p.s.kernel_h / C::kTaps);
+  }
+};
+
+// A place in a ring of kSteps buffers, and the parity of its current round.
+template <int kSteps>
+struct RingPlace {
+  int index = 0;
+  uint32_t parity = 0;
+  __device__ void next() {
+    if (++index == kSteps) index = 0, parity ^= 1;
+  }
+};
+
+template <class C>
+__device__ inline void conv90_load_a(const Conv90Params& p, const CUtensorMap& chunk,
+                                     const CUtensorMap& cache, const CUtensorMap& residual, char* a,
+                                     uint64_t* full, uint64_t* empty) {
+  RingPlace<C::kASteps> place;
+  const int rows = C::kPositions >> p.columns_log2;
+  const uint32_t bytes = ((rows + C::kTaps - 1) << p.columns_log2) * C::kRowBytes;
+  const int groups = p.s.kernel_h / C::kTaps;
+  for (int index = blockIdx.x; index < p.work; index += gridDim.x) {
+    const Conv90Work w(p, index, C{});
+    const int top = w.row * p.s.stride - p.s.pad_top + w.phase / 2;
+    const int left = w.column * p.s.stride - p.s.pad_left + w.phase % 2;
+    for (int r = w.first_tap; r < p.s.kernel_t; ++r) {
+      const int frame = w.t * p.s.time_stride + r - p.s.front;
+      const CUtensorMap* map = frame >= 0 ? &chunk : &cache;
+      const int at = frame >= 0 ? frame : p.s.cache_frames + frame;
+      for (int c = 0; c < p.chunks; ++c)
+        for (int q = 0; q < p.s.kernel_w; ++q)
+          for (int g = 0; g < groups; ++g) {
+            barrier_wait(empty + place.index, place.parity ^ 1);
+            barrier_expect(full + place.index, bytes);
+            tma_load(a + place.index * C::kABytes, map, full + place.index, c * C::kChunk, left + q,
+                     top + g * C::kTaps, at);
+            place.next();
+          }
+    }
+    if (!p.s.residual) continue;
+    for (int c = 0; c < C::kN; c += C::kChunk) {
+      barrier_wait(empty + place.index, place.parity ^ 1);
+      barrier_expect(full + place.index, C::kPositions * C::kRowBytes);
+      tma_load(a + place.index * C::kABytes, &residual, full + place.index, w.n + c, w.column, w.row, w.t);
+      place.next();
+    }
+  }
+}
+
+template <class C>
+__device__ inline void conv90_load_b(const Conv90Params& p, const CUtensorMap& weights, char* b,
+                                     uint64_t* full, uint64_t* empty) {
+  RingPlace<C::kBSteps> place;
+  for (int index = blockIdx.x; index < p.work; index += gridDim.x) {
+    const Conv90Work w(p, index, C{});
+    for (int r = w.first_tap; r < p.s.kernel_t; ++r)
+      for (int c = 0; c < p.chunks; ++c)
+        for (int q = 0; q < p.s.kernel_w; ++q)
+          for (int row = 0; row < p.s.kernel_h; ++row) {
+            const int k = ((r * p.s.kernel_h + row) * p.s.kernel_w + q) * p.padded_ci + c * C::kChunk;
+            barrier_wait(empty + place.index, place.parity ^ 1);
+            barrier_expect(full + place.index, C::kBBytes);
+            tma_load(b + place.index * C::kBPitch, &weights, full + place.index, k, w.n, w.phase);
+            place.next();
+          }
+  }
+}
+
+// By each warp of both warpgroups when it has read a step.
+__device__ inline void conv90_release(uint64_t* empty) {
+  if ((threadIdx.x & 31) == 0) barrier_arrive(empty);
+}
+
+// What the channels [c, c + 1] of row `row` of a step hold, two values.
+template <class C>
+__device__ inline uint32_t conv90_pair(const char* step, int row, int c) {
+  const uint32_t at = row * C::kRowBytes + c * 2;  // the swizzle: 16-byte pieces ^ 128-byte lines
+  return *reinterpret_cast<const uint32_t*>(step + (at ^ (at >> 7 & (C::kRowBytes / 16 - 1)) << 4));
+}
+
+// Sums + bias + residual → y, and their norm over the channels → normed. A thread gathers 8 channels of a
+// position from its quad: 16-byte stores.
+template <class C>
+__device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
+                                     float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
+                                     uint64_t* full_a, uint64_t* empty_a, RingPlace<C::kASteps>& place) {
+  using T = typename C::T;
+  const ConvShape& s = p.s;
+  const int thread = threadIdx.x & 127, warp = thread / 32, lane = thread & 31, quad = lane & 3;
+  const float* bias = static_cast<const float*>(s.bias);
+  if (bias) {
+#pragma unroll
+    for (int b = 0; b < C::kN / 8; ++b) {
+      const int channel = w.n + b * 8 + quad * 2;
+      const float x = channel < s.co ? __ldg(bias + channel) : 0.0f;
+      const float y = channel + 1 < s.co ? __ldg(bias + channel + 1) : 0.0f;
+#pragma unroll
+      for (int mi = 0; mi < C::kMi; ++mi) {
+        acc[mi][b * 4] += x, acc[mi][b * 4 + 1] += y;
+        acc[mi][b * 4 + 2] += x, acc[mi][b * 4 + 3] += y;
+      }
+    }
+  }
+  if (s.residual) {
+#pragma unroll
+    for (int c0 = 0; c0 < C::kN; c0 += C::kChunk) {
+      barrier_wait(full_a + place.index, place.parity);
+      const char* step = a + place.index * C::kABytes;
+#pragma unroll
+      for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
+#pragma unroll
+          for (int c = 0; c < C::kChunk && c0 + c < C::kN; c += 8) {
+            const float2 add = unpack2(conv90_pair<C>(step, position, c + quad * 2), T{});
+            const int at = (c0 + c) / 2 + half * 2;
+            acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
+          }
+        }
+      __syncwarp();
+      conv90_release(empty_a + place.index);
+      place.next();
+    }
+  }
+  const long long frame = w.t * s.y_frame + (w.phase / 2) * s.y_phase_row + (w.phase % 2) * s.y_phase_column;
+#pragma unroll
+  for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
+      const int i = w.row + (position >> p.columns_log2);
+      const int j = w.column + (position & ((1 << p.columns_log2) - 1));
+      const bool inside = i < s.height && j < s.width;
+      const long long at = frame + i * s.y_row + j * s.y_column;
+      if constexpr (C::kN % 32 != 0) {
+        T* y = static_cast<T*>(s.y) + at;
+#pragma unroll
+        for (int c = 0; c < C::kN; c += 8)
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            const int o = w.n + c + quad * 2 + k;
+            if (inside && o < s.co) y[o] = static_cast<T>(acc[mi][c / 2 + half * 2 + k]);
+          }
+      } else {  // co is a multiple of 8
+        const auto store = [&](void* to, auto&& value) {
+#pragma unroll
+          for (int b0 = 0; b0 < C::kN / 8; b0 += 4) {
+            uint32_t v[4];
+#pragma unroll
+            for (int b = 0; b < 4; ++b) {
+              const int k = (b0 + b) * 4 + half * 2;
+              const float2 pair = value(acc[mi][k], acc[mi][k + 1], (b0 + b) * 8 + quad * 2);
+              v[b] = pack2(pair.x, pair.y, T{});
+            }
+            transpose_quad(v);
+            const int o = w.n + (b0 + quad) * 8;
+            if (inside && o < s.co)
+              *reinterpret_cast<uint4*>(static_cast<T*>(to) + at + o) = make_uint4(v[0], v[1], v[2], v[3]);
+          }
+        };
+        if (s.y) store(s.y, [](float x, float y, int) { return make_float2(x, y); });
+        if (p.normed) {  // all channels lie in this tile; those beyond Co are zeros
+          float sum = 0;
+#pragma unroll
+          for (int b = 0; b < C::kN / 8; ++b) {
+            const float x = acc[mi][b * 4 + half * 2], y = acc[mi][b * 4 + half * 2 + 1];
+            sum = fmaf(x, x, fmaf(y, y, sum));
+          }
+          sum += __shfl_xor_sync(~0u, sum, 1);
+          sum += __shfl_xor_sync(~0u, sum, 2);
+          const float scale = p.root / fmaxf(sqrtf(sum), 1e-12f);
+          store(p.normed, [&](float x, float y, int channel) {
+            float2 g = {};
+            if (channel < s.co) g = __ldg(reinterpret_cast<const float2*>(p.gamma + channel));
+            x = x * scale * g.x, y = y * scale * g.y;
+            if (p.silu) x *= sigmoid<true>(x), y *= sigmoid<true>(y);
+            return make_float2(x, y);
+          });
+        }
+      }
+    }
+}
+
+template <class C>
+__device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, uint64_t* full_a,
+                                       uint64_t* empty_a, uint64_t* full_b, uint64_t* empty_b) {
+  using T = typename C::T;
+  const int group = threadIdx.x / 128 - 1;
+  RingPlace<C::kASteps> pa;
+  RingPlace<C::kBSteps> pb;
+  const uint32_t a_base = shared_address(a) + group * (C::kMi * 64 * C::kRowBytes),
+                 b_base = shared_address(b);
+  const uint32_t row_bytes = C::kRowBytes << p.columns_log2;
+  constexpr int kStagger = 1, kBoth = 256;  // a named barrier
+  int head_start = group == 0 ? p.lag : 0;
+  if (group == 1 && p.lag > 0) asm volatile("bar.sync %0, %1;\n" ::"n"(kStagger), "n"(kBoth) : "memory");
+  for (int index = blockIdx.x; index < p.work; index += gridDim.x) {
+    const Conv90Work w(p, index, C{});
+    float acc[C::kMi][C::kN / 2];
+    if (w.a_steps == 0) {
+#pragma unroll
+      for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+        for (int i = 0; i < C::kN / 2; ++i) acc[mi][i] = 0;
+    }
+    int last_a = -1, last_b = -1;
+    int accumulate = 0;
+    for (int s = 0; s < w.a_steps; ++s) {
+      barrier_wait(full_a + pa.index, pa.parity);
+      uint32_t a_at = a_base + pa.index * C::kABytes;
+#pragma unroll
+      for (int tap = 0; tap < C::kTaps; ++tap, a_at += row_bytes) {
+        barrier_wait(full_b + pb.index, pb.parity);
+        const uint64_t db = matrix_descriptor<C::kRowBytes>(b_base + pb.index * C::kBPitch);
+        const uint64_t da = matrix_descriptor<C::kRowBytes>(a_at);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < C::kChunk / 16; ++k) {
+#pragma unroll
+          for (int mi = 0; mi < C::kMi; ++mi)
+            wgmma<C::kN, T>(acc[mi], da + ((mi * 64 * C::kRowBytes + k * 32) >> 4), db + (k * 32 >> 4),
+                            accumulate);
+          accumulate = 1;
+        }
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (last_b >= 0) conv90_release(empty_b + last_b);
+        if (tap == 0 && last_a >= 0) conv90_release(empty_a + last_a);
+        if (head_start > 0 && --head_start == 0)
+          asm volatile("bar.arrive %0, %1;\n" ::"n"(kStagger), "n"(kBoth) : "memory");
+        last_b = pb.index;
+        pb.next();
+      }
+      last_a = pa.index;
+      pa.next();
+    }
+    wgmma_wait<0>();
+    if (w.a_steps > 0) {
+      conv90_release(empty_b + last_b);
+      conv90_release(empty_a + last_a);
+    }
+    if (head_start > 0) {  // a short first tile
+      head_start = 0;
+      asm volatile("bar.arrive %0, %1;\n" ::"n"(kStagger), "n"(kBoth) : "memory");
+    }
+    conv90_finish<C>(p, w, acc, group, a, full_a, empty_a, pa);
+  }
+}
+
+template <class C>
+__global__ void __launch_bounds__(384, 1)
+    conv_sm90(const __grid_constant__ CUtensorMap chunk, const __grid_constant__ CUtensorMap cache,
+              const __grid_constant__ CUtensorMap residual, const __grid_constant__ CUtensorMap weights,
+              const __grid_constant__ Conv90Params p) {
+  extern __shared__ char shared[];
+  __shared__ uint64_t full_a[C::kASteps], empty_a[C::kASteps], full_b[C::kBSteps], empty_b[C::kBSteps];
+  // The swizzle follows address bits: buffers begin at multiples of its period.
+  char* a = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
+  char* b = a + C::kASteps * C::kABytes;
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
+  if (threadIdx.x == 0) {
+    constexpr int kWarps = 8;  // that release a step
+    for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, kWarps);
+    for (int i = 0; i < C::kBSteps; ++i) barrier_init(full_b + i, 1), barrier_init(empty_b + i, kWarps);
+    barrier_init_fence();
+    tma_prefetch(&chunk), tma_prefetch(&cache), tma_prefetch(&residual), tma_prefetch(&weights);
+  }
+  __syncthreads();
+  if (warp < 4) {
+    give_registers<24>();  // (168 − 24)·128 = (240 − 168)·256: the block starts with 168 a thread
+    if (warp == 0 && threadIdx.x % 32 == 0) conv90_load_a<C>(p, chunk, cache, residual, a, full_a, empty_a);
+    if (warp == 1 && threadIdx.x % 32 == 0) conv90_load_b<C>(p, weights, b, full_b, empty_b);
+  } else {
+    take_registers<240>();
+    conv90_multiply<C>(p, a, b, full_a, empty_a, full_b, empty_b);
+  }
+}
+
+}  // namespace tachy::device::next

@@ -1,0 +1,23 @@
+// Parameters of the Hopper convolution's kernel, made by the host.
+#pragma once
+
+#include <cuda.h>
+
+#include "device/conv_shape.h"
+
+namespace tachy::device::next {
+
+struct Conv90Params {
+  ConvShape s;
+  int columns_log2;               // of the rectangle: 3 or 4
+  int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, channel tiles
+  int work;                       // tiles in all
+  int lag;                        // B steps that the second warpgroup begins after the first
+  void* normed;                   // or null; y may be null then
+  const float* gamma;
+  float root;  // √Co
+  bool silu;
+  int chunks, padded_ci;  // channels of a tap in the weights, and their chunks
+};
+
+}  // namespace tachy::device::next
