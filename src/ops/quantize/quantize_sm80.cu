@@ -1,12 +1,10 @@
-// Exact, as the definition: IEEE divisions, the hardware's conversion to f8 (round to nearest even).
-//   blocks in one row   a warp (or a block of threads) finds the block's amax and quantises it while it is in
-//                       cache: one pass over memory
+// Exact, as the definition (device/quantize.cuh). Three ways:
+//   blocks in one row   the threads of a row hold it in registers between its amax and its values: one pass
+//                       over memory; too long for that, the row is read again from the cache
 //   other blocks        amax by maxima of bit patterns (|x| as an integer orders like |x|, NaN above all),
-//                       then the scales, then the values
-#include <cuda_fp8.h>
-
-#include "cuda/dispatch.h"
-#include "device/numeric.cuh"
+//                       then the scales, then the values, several rows in flight
+#include "cuda/row_plan.h"
+#include "device/quantize.cuh"
 #include "ops/quantize/quantize_grid.h"
 
 namespace tachy::ops {
@@ -25,90 +23,70 @@ struct Grid {
         strips(g.strips) {}
 };
 
-enum class To { e4m3, e5m2, i8 };
-
-template <To kTo>
-__device__ __forceinline__ float top() {
-  return kTo == To::e4m3 ? 448.0f : kTo == To::e5m2 ? 57344.0f : 127.0f;
-}
-
-template <To kTo>
-__device__ __forceinline__ float scale_of(uint32_t amax_bits) {
-  const float amax = __uint_as_float(amax_bits);
-  if (amax == 0.0f) return 1.0f;
-  const float scale = __fdiv_rn(amax, top<kTo>());
-  return scale < 0x1p-126f ? 0x1p-126f : scale;
-}
-
-template <To kTo>
-__device__ __forceinline__ uint8_t quantized(float x, float scale) {
-  float v = __fdiv_rn(x, scale);
-  if (isnan(v)) return kTo == To::i8 ? 0 : 0x7f;
-  v = fminf(fmaxf(v, -top<kTo>()), top<kTo>());
-  if constexpr (kTo == To::e4m3) return __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
-  if constexpr (kTo == To::e5m2) return __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E5M2);
-  return static_cast<uint8_t>(static_cast<int8_t>(rintf(v)));
-}
-
-template <To kTo>
-__device__ __forceinline__ float value_of(uint8_t q) {
-  if constexpr (kTo == To::e4m3) return __half2float(__half(__nv_cvt_fp8_to_halfraw(q, __NV_E4M3)));
-  if constexpr (kTo == To::e5m2) return __half2float(__half(__nv_cvt_fp8_to_halfraw(q, __NV_E5M2)));
-  return static_cast<float>(static_cast<int8_t>(q));
-}
-
-template <class X>
-__device__ __forceinline__ uint32_t magnitude(X x) {
-  return __float_as_uint(as_float(x)) & 0x7fffffffu;
-}
-
 __device__ __forceinline__ uint32_t warp_max_bits(uint32_t v) {
 #pragma unroll
   for (int offset = 16; offset; offset >>= 1) v = max(v, __shfl_xor_sync(0xffffffffu, v, offset));
   return v;
 }
 
-template <class T, int N>
-struct alignas(sizeof(T) * N <= 16 ? sizeof(T) * N : 16) Vec {
-  T v[N];
-};
+// The maximum over `width` neighbouring threads, a power of two up to the block.
+__device__ __forceinline__ uint32_t group_max_bits(uint32_t v, int width, uint32_t* scratch) {
+  for (int offset = min(width, 32) / 2; offset; offset >>= 1)
+    v = max(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  if (width <= 32) return v;
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
+  __syncthreads();
+  const int each = width / 32, first = static_cast<int>(threadIdx.x) / width * each;
+  for (int w = 0; w < each; ++w) v = max(v, scratch[first + w]);
+  return v;
+}
 
-// Blocks of one row: `width` threads (32, or the whole block of 256) take one; N values at a time.
-template <class X, To kTo, int N>
-__global__ void __launch_bounds__(256)
-    quantize_row_blocks_kernel(const X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, float* scales,
-                               const Grid g, const int width) {
-  __shared__ uint32_t scratch[8];
-  const int64_t b = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / width;
-  const bool live = b < g.rows * g.strips;
-  const int64_t row = live ? b / g.strips : 0, begin = live ? b % g.strips * g.block_columns : 0;
-  const int64_t stop = begin + g.block_columns;
-  const int64_t end = !live ? begin : stop < g.columns ? stop : g.columns;
-  const X* from = x + row * x_stride;
-  uint8_t* to = q + row * q_stride;
+// Blocks of one row, held in registers: `width` threads take one, Chunks packs each.
+template <class X, To kTo, int N, int Chunks>
+__global__ void __launch_bounds__(512)
+    quantize_held_rows_kernel(const X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, float* scales,
+                              const Grid g, const int width) {
+  __shared__ uint32_t scratch[16];
   const int lane = threadIdx.x % width;
-  uint32_t amax = 0;
-  for (int64_t j = begin + lane * N; j < end; j += width * N) {
-    const auto in = *reinterpret_cast<const Vec<X, N>*>(from + j);
+  const int64_t b = static_cast<int64_t>(blockIdx.x) * (blockDim.x / width) + threadIdx.x / width;
+  const bool live = b < g.rows * g.strips;
+  const int64_t row = g.strips == 1 ? b : b / g.strips, begin = (b - row * g.strips) * g.block_columns;
+  const auto packs = static_cast<int>(min(g.block_columns, g.columns - begin) / N);
+  const X* from = x + row * x_stride + begin;
+  Pack<X, N> in[Chunks];
 #pragma unroll
-    for (int i = 0; i < N; ++i) amax = max(amax, magnitude(in.v[i]));
-  }
-  amax = warp_max_bits(amax);
-  if (width > 32) {
-    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = amax;
-    __syncthreads();
-    for (int w = 0; w < 8; ++w) amax = max(amax, scratch[w]);
-  }
+  for (int j = 0; j < Chunks; ++j)
+    if (live && j * width + lane < packs) in[j] = load<X, N>(from + (j * width + lane) * N);
+  uint32_t amax = 0;
+#pragma unroll
+  for (int j = 0; j < Chunks; ++j)
+    if (live && j * width + lane < packs) amax = largest(amax, in[j]);
+  amax = group_max_bits(amax, width, scratch);
   if (!live) return;
   const float scale = scale_of<kTo>(amax);
+  const Divisor by = divisor(scale);
   if (lane == 0) scales[b] = scale;
-  for (int64_t j = begin + lane * N; j < end; j += width * N) {
-    const auto in = *reinterpret_cast<const Vec<X, N>*>(from + j);
-    Vec<uint8_t, N> out;
+  uint8_t* to = q + row * q_stride + begin;
 #pragma unroll
-    for (int i = 0; i < N; ++i) out.v[i] = quantized<kTo>(as_float(in.v[i]), scale);
-    *reinterpret_cast<Vec<uint8_t, N>*>(to + j) = out;
-  }
+  for (int j = 0; j < Chunks; ++j)
+    if (j * width + lane < packs) store_quantized<X, kTo, N>(to + (j * width + lane) * N, in[j], by);
+}
+
+// The same for rows of any length: a block of 256 threads each.
+template <class X, To kTo, int N>
+__global__ void __launch_bounds__(256) quantize_rows_kernel(const X* x, int64_t x_stride, uint8_t* q,
+                                                            int64_t q_stride, float* scales, const Grid g) {
+  __shared__ uint32_t scratch[8];
+  const int64_t b = blockIdx.x, row = b / g.strips, begin = b % g.strips * g.block_columns;
+  const int64_t end = min(begin + g.block_columns, g.columns);
+  const X* from = x + row * x_stride;
+  uint32_t amax = 0;
+  for (int64_t j = begin + threadIdx.x * N; j < end; j += 256 * N) amax = largest(amax, load<X, N>(from + j));
+  const float scale = scale_of<kTo>(group_max_bits(amax, 256, scratch));
+  const Divisor by = divisor(scale);
+  if (threadIdx.x == 0) scales[b] = scale;
+  for (int64_t j = begin + threadIdx.x * N; j < end; j += 256 * N)
+    store_quantized<X, kTo, N>(q + row * q_stride + j, load<X, N>(from + j), by);
 }
 
 // A thread block takes `slab` rows of one quantisation block; amax bits gather in the scales.
@@ -126,10 +104,7 @@ __global__ void __launch_bounds__(256) amax_kernel(const X* x, int64_t stride, u
   uint32_t best = 0;
 #pragma unroll 4
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
-    const auto in =
-        *reinterpret_cast<const Vec<X, N>*>(x + (first + i / across) * stride + begin + i % across * N);
-#pragma unroll
-    for (int k = 0; k < N; ++k) best = max(best, magnitude(in.v[k]));
+    best = largest(best, load<X, N>(x + (first + i / across) * stride + begin + i % across * N));
   }
   best = warp_max_bits(best);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = best;
@@ -145,29 +120,44 @@ __global__ void __launch_bounds__(256) scale_kernel(float* scales, int64_t count
   if (i < count) scales[i] = scale_of<kTo>(__float_as_uint(scales[i]));
 }
 
-// Both directions, N columns a thread, all of one block.
-template <class X, To kTo, int N, bool Back>
+// Both directions. A thread keeps N columns of one block and walks down the rows, Ahead at a time.
+template <class X, To kTo, int N, bool Back, int Ahead>
 __global__ void __launch_bounds__(256)
     convert_kernel(X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, const float* scales, const Grid g) {
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (column >= g.columns) return;
   const auto strip = static_cast<uint32_t>(column) / static_cast<uint32_t>(g.block_columns);
-  for (int64_t row = blockIdx.y; row < g.rows; row += gridDim.y) {
-    const float scale = scales[row / g.block_rows * g.strips + strip];
-    auto* wide = reinterpret_cast<Vec<X, N>*>(x + row * x_stride + column);
-    auto* narrow = reinterpret_cast<Vec<uint8_t, N>*>(q + row * q_stride + column);
-    if constexpr (Back) {
-      const auto in = *narrow;
-      Vec<X, N> out;
+  const int64_t step = static_cast<int64_t>(gridDim.y) * blockDim.y;
+  for (int64_t r = static_cast<int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; r < g.rows;
+       r += Ahead * step) {
+    Pack<X, N> wide[Ahead];
+    Pack<uint8_t, N> narrow[Ahead];
+    float scale[Ahead];
 #pragma unroll
-      for (int k = 0; k < N; ++k) out.v[k] = from_float<X>(__fmul_rn(value_of<kTo>(in.v[k]), scale));
-      *wide = out;
-    } else {
-      const auto in = *wide;
-      Vec<uint8_t, N> out;
+    for (int k = 0; k < Ahead; ++k) {
+      const int64_t row = r + k * step;
+      if (row >= g.rows) continue;
+      if constexpr (Back)
+        narrow[k] = load_bytes<N>(q + row * q_stride + column);
+      else
+        wide[k] = load<X, N>(x + row * x_stride + column);
+      const auto band = static_cast<uint32_t>(row) / static_cast<uint32_t>(g.block_rows);
+      scale[k] = __ldg(scales + band * g.strips + strip);
+    }
 #pragma unroll
-      for (int k = 0; k < N; ++k) out.v[k] = quantized<kTo>(as_float(in.v[k]), scale);
-      *narrow = out;
+    for (int k = 0; k < Ahead; ++k) {
+      const int64_t row = r + k * step;
+      if (row >= g.rows) continue;
+      if constexpr (Back) {
+        float v[N];
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          v[i] =
+              __fmul_rn(value_of<kTo>(static_cast<uint8_t>(narrow[k].words[i / 4] >> i % 4 * 8)), scale[k]);
+        store(x + row * x_stride + column, v);
+      } else {
+        store_quantized<X, kTo, N>(q + row * q_stride + column, wide[k], divisor(scale[k]));
+      }
     }
   }
 }
@@ -185,24 +175,28 @@ bool fits(int n, const Tensor& wide, const Tensor& q, const QuantGrid& g) {
 
 template <class X, To kTo, int N, bool Back>
 void convert(const Tensor& wide, const Tensor& q, const Tensor& scale, const QuantGrid& g, Stream& stream) {
-  cuda::launch(
-      "quantize", convert_kernel<X, kTo, N, Back>,
-      {dim3(cuda::blocks_for(g.columns, 256 * N), static_cast<unsigned>(std::min<int64_t>(g.rows, 65535))),
-       256},
-      stream, static_cast<X*>(wide.data), wide.strides[0], static_cast<uint8_t*>(q.data), q.strides[0],
-      static_cast<const float*>(scale.data), Grid(g));
+  const cuda::ColumnShape shape(g.columns / N, g.rows, 4, stream);
+  cuda::launch("quantize", convert_kernel<X, kTo, N, Back, 4>, {shape.grid, shape.block}, stream,
+               static_cast<X*>(wide.data), wide.strides[0], static_cast<uint8_t*>(q.data), q.strides[0],
+               static_cast<const float*>(scale.data), Grid(g));
 }
 
 template <class X, To kTo, int N>
 void quantize_with(const QuantizeArgs& a, const QuantGrid& g, Stream& stream) {
   const auto* x = static_cast<const X*>(a.x.data);
+  auto* q = static_cast<uint8_t*>(a.q.data);
   auto* scales = static_cast<float*>(a.scale.data);
   const int64_t blocks = g.bands * g.strips;
   if (!a.given_scale && g.block_rows == 1) {
-    const int width = g.block_columns > 512 ? 256 : 32;
-    return cuda::launch("quantize", quantize_row_blocks_kernel<X, kTo, N>,
-                        {cuda::blocks_for(blocks * width, 256), 256}, stream, x, a.x.strides[0],
-                        static_cast<uint8_t*>(a.q.data), a.q.strides[0], scales, Grid(g), width);
+    const cuda::RowPlan plan = cuda::plan_row(std::max<int64_t>(1, g.block_columns / N));
+    if (!plan.chunks)
+      return cuda::launch("quantize", quantize_rows_kernel<X, kTo, N>, {static_cast<unsigned>(blocks), 256},
+                          stream, x, a.x.strides[0], q, a.q.strides[0], scales, Grid(g));
+    return cuda::dispatch_chunks(plan.chunks, [&]<int Chunks>() {
+      cuda::launch("quantize", quantize_held_rows_kernel<X, kTo, N, Chunks>,
+                   {cuda::blocks_for(blocks, plan.threads / plan.width), static_cast<unsigned>(plan.threads)},
+                   stream, x, a.x.strides[0], q, a.q.strides[0], scales, Grid(g), plan.width);
+    });
   }
   if (!a.given_scale) {
     stream.gpu->fill(scales, 0, static_cast<size_t>(blocks) * 4);
@@ -222,8 +216,8 @@ void quantize_cuda(const QuantizeArgs& a, Stream& stream) {
   const QuantGrid g(a.x, a.block);
   cuda::dispatch_float("quantize", a.x.dtype, [&]<class X>() {
     dispatch_to(a.q.dtype, [&]<To kTo>() {
-      if (fits(4, a.x, a.q, g))
-        quantize_with<X, kTo, 4>(a, g, stream);
+      if (fits(kPack<X>, a.x, a.q, g))
+        quantize_with<X, kTo, kPack<X>>(a, g, stream);
       else
         quantize_with<X, kTo, 1>(a, g, stream);
     });
@@ -235,8 +229,8 @@ void dequantize_cuda(const DequantizeArgs& a, Stream& stream) {
   const QuantGrid g(a.y, a.block);
   cuda::dispatch_float("dequantize", a.y.dtype, [&]<class X>() {
     dispatch_to(a.q.dtype, [&]<To kTo>() {
-      if (fits(4, a.y, a.q, g))
-        convert<X, kTo, 4, true>(a.y, a.q, a.scale, g, stream);
+      if (fits(kPack<X>, a.y, a.q, g))
+        convert<X, kTo, kPack<X>, true>(a.y, a.q, a.scale, g, stream);
       else
         convert<X, kTo, 1, true>(a.y, a.q, a.scale, g, stream);
     });

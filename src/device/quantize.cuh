@@ -1,0 +1,106 @@
+// Numbers of 8 bits with a scale: the scale of an amax, values to f8 or i8 and back, exactly as the
+// definition (ops/quantize) has them: divisions rounded as IEEE's, the hardware's conversion to f8 (to
+// nearest even). One IEEE division would cost more than all the rest, so the scale's reciprocal is taken once
+// and each quotient corrected twice by its remainder (two fused multiply-adds each), which rounds correctly.
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include "device/vec.cuh"
+
+namespace tachy::device {
+
+enum class To { e4m3, e5m2, i8 };
+
+template <To kTo>
+__device__ __forceinline__ float top() {
+  return kTo == To::e4m3 ? 448.0f : kTo == To::e5m2 ? 57344.0f : 127.0f;
+}
+
+template <To kTo>
+__device__ __forceinline__ float scale_of(uint32_t amax_bits) {
+  const float amax = __uint_as_float(amax_bits);
+  if (amax == 0.0f) return 1.0f;
+  const float scale = __fdiv_rn(amax, top<kTo>());
+  return scale < 0x1p-126f ? 0x1p-126f : scale;
+}
+
+struct Divisor {
+  float scale, inverse;
+  bool quick;  // no step below over- or underflows
+  __device__ __forceinline__ float operator()(float x) const {
+    if (!quick) return __fdiv_rn(x, scale);
+    const float first = x * inverse, second = fmaf(fmaf(-first, scale, x), inverse, first);
+    const float last = fmaf(fmaf(-second, scale, x), inverse, second);
+    return fabsf(first) < 0x1p40f ? last : first;  // far outside of the range, infinite or NaN
+  }
+};
+
+__device__ __forceinline__ Divisor divisor(float scale) {
+  return {scale, __frcp_rn(scale), scale >= 0x1p-60f && scale <= 0x1p60f};
+}
+
+// Values i and i + 1 of a pack. f8: the conversion saturates and keeps NaN, as 0x7f.
+template <To kTo>
+__device__ __forceinline__ uint16_t quantized_pair(float a, float b) {
+  if constexpr (kTo == To::i8) {
+    const auto one = [](float v) {  // NaN becomes 0
+      return static_cast<uint32_t>(min(max(__float2int_rn(v), -127), 127)) & 0xffu;
+    };
+    return static_cast<uint16_t>(one(a) | one(b) << 8);
+  } else {
+    const auto kind = kTo == To::e4m3 ? __NV_E4M3 : __NV_E5M2;
+    uint16_t pair = __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, kind);
+    if (isnan(a)) pair = (pair & 0xff00u) | 0x7fu;
+    if (isnan(b)) pair = (pair & 0x00ffu) | 0x7f00u;
+    return pair;
+  }
+}
+
+template <int N>
+__device__ __forceinline__ Pack<uint8_t, N> load_bytes(const uint8_t* p) {
+  Pack<uint8_t, N> out;
+  if constexpr (N == 8) {
+    const uint2 two = *reinterpret_cast<const uint2*>(p);
+    out.words[0] = two.x, out.words[1] = two.y;
+  } else if constexpr (N == 4) {
+    out.words[0] = *reinterpret_cast<const uint32_t*>(p);
+  } else {
+    out.words[0] = *p;
+  }
+  return out;
+}
+
+// Pairs make words; a pack is N bytes.
+template <class X, To kTo, int N>
+__device__ __forceinline__ void store_quantized(uint8_t* to, const Pack<X, N>& in, const Divisor& by) {
+  if constexpr (N == 1) {
+    *to = static_cast<uint8_t>(quantized_pair<kTo>(by(in.get(0)), 0.0f));
+  } else {
+    uint32_t words[N / 4];
+#pragma unroll
+    for (int i = 0; i < N; i += 4)
+      words[i / 4] = quantized_pair<kTo>(by(in.get(i)), by(in.get(i + 1))) |
+                     static_cast<uint32_t>(quantized_pair<kTo>(by(in.get(i + 2)), by(in.get(i + 3)))) << 16;
+    if constexpr (N == 8)
+      *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+    else
+      *reinterpret_cast<uint32_t*>(to) = words[0];
+  }
+}
+
+template <To kTo>
+__device__ __forceinline__ float value_of(uint8_t q) {
+  if constexpr (kTo == To::e4m3) return __half2float(__half(__nv_cvt_fp8_to_halfraw(q, __NV_E4M3)));
+  if constexpr (kTo == To::e5m2) return __half2float(__half(__nv_cvt_fp8_to_halfraw(q, __NV_E5M2)));
+  return static_cast<float>(static_cast<int8_t>(q));
+}
+
+template <class X, int N>
+__device__ __forceinline__ uint32_t largest(uint32_t so_far, const Pack<X, N>& pack) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) so_far = max(so_far, __float_as_uint(pack.get(i)) & 0x7fffffffu);
+  return so_far;
+}
+
+}  // namespace tachy::device
