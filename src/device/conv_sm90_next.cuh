@@ -329,11 +329,11 @@ __global__ void __launch_bounds__(384, 1)
   }
   __syncthreads();
   if (warp < 4) {
-    give_registers<24>();  // (168 − 24)·128 = (240 − 168)·256: the block starts with 168 a thread
+    give_registers<40>();  // (168 − 40)·128 = (232 − 168)·256: the block starts with 168 a thread
     if (warp == 0 && threadIdx.x % 32 == 0) conv90_load_a<C>(p, chunk, cache, residual, a, full_a, empty_a);
     if (warp == 1 && threadIdx.x % 32 == 0) conv90_load_b<C>(p, weights, b, full_b, empty_b);
   } else {
-    take_registers<240>();
+    take_registers<232>();
     conv90_multiply<C>(p, a, b, full_a, empty_a, full_b, empty_b);
   }
 }
