@@ -74,11 +74,20 @@ inline void expect_real(const char* op, const char* name, const Tensor& t,
   require(t.inner_contiguous(), "{}: expected {} with a contiguous last dim, got stride {}", op, name,
           t.stride(-1));
 }
-// f32 or f64: the dtype of `t`, which all tensors of a backward op share.
-inline DType real_dtype(const char* op, const char* name, const Tensor& t) {
-  require(t.defined() && (t.dtype == DType::f32 || t.dtype == DType::f64),
-          "{}: expected {} f32 or f64, got {}", op, name, t.defined() ? dtype_name(t.dtype) : "no tensor");
-  return t.dtype;
+// Of a backward op: the dtype of `t`, which all its activations share, and the parameters' (their gradients are
+// float32 on the GPU, too). f32 or f64 on the CPU, f32, f16 or bf16 on the GPU.
+struct GradientDTypes {
+  DType value, param;
+};
+inline GradientDTypes gradient_dtypes(const char* op, const char* name, const Tensor& t, const Stream& stream) {
+  require(t.defined(), "{}: expected {}, got no tensor", op, name);
+  if (stream.gpu) {
+    expect_float_dtype(op, name, t, stream);
+    return {t.dtype, DType::f32};
+  }
+  require(t.dtype == DType::f32 || t.dtype == DType::f64, "{}: expected {} f32 or f64, got {}", op, name,
+          dtype_name(t.dtype));
+  return {t.dtype, t.dtype};
 }
 
 inline void expect_contiguous(const char* op, const char* name, const Tensor& t) {

@@ -4,15 +4,18 @@
 namespace tachy::ops {
 
 std::span<const Impl<AttentionBackwardArgs>> attention_backward_table() {
-  static constexpr Impl<AttentionBackwardArgs> table[] = {{"ref", nullptr, attention_backward_ref}};
+  static constexpr Impl<AttentionBackwardArgs> table[] = {
+      {"flash_sm80", attention_backward_why_not_sm80, attention_backward_sm80, Device::cuda},
+      {"cuda_plain", nullptr, attention_backward_plain_cuda, Device::cuda},
+      {"ref", nullptr, attention_backward_ref}};
   return table;
 }
 
 void attention_backward(const AttentionBackwardArgs& a, Stream& stream) {
   const char* op = "attention_backward";
   const AttentionArgs& f = a.forward;
-  const DType dtype = real_dtype(op, "q", f.q);
-  check_attention(op, f, dtype, dtype);
+  const auto [dtype, wide] = gradient_dtypes(op, "q", f.q, stream);
+  check_attention(op, f, dtype, wide);
   require(!f.accumulate, "{}: expected a forward pass that did not accumulate", op);
   require(f.lse.defined(), "{}: expected the forward pass's lse, got none", op);
   const int64_t b = f.q.dim(0), lq = f.q.dim(1), h = f.q.dim(2), d = f.q.dim(3), lk = f.k.dim(1);

@@ -11,7 +11,8 @@
 namespace tachy::ops {
 
 struct AttentionBackwardArgs {
-  AttentionArgs forward;  // as it ran, in f32 or f64; out and lse hold what it wrote; not accumulated
+  // As it ran, in f32 or f64, on a GPU as there; out and lse hold what it wrote; not accumulated.
+  AttentionArgs forward;
   Tensor dout;            // [B, Lq, H, D], inner dim contiguous, as all here
   Tensor dq;              // [B, Lq, H, D]
   Tensor dk;              // [B, Lk, H, D]

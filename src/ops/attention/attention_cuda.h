@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_backward.h"
 
 namespace tachy::ops {
 
@@ -19,6 +20,11 @@ void attention_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& args, const Stream& stream);
 void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
+
+// Their backward pass: flash's two kernels, and one for every other case.
+std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& args, const Stream& stream);
+void attention_backward_sm80(const AttentionBackwardArgs& args, Stream& stream);
+void attention_backward_plain_cuda(const AttentionBackwardArgs& args, Stream& stream);
 
 struct AttentionBand {
   int64_t batch, head, first, rows;  // query rows [first, first + rows) of one head

@@ -69,10 +69,38 @@ __device__ void load_rows(uint32_t to, const T* from, int64_t stride, int first,
   }
 }
 
+// s [32 rows, kTiles·8] = 32 rows times the rows of another matrix, both of kDim values in swizzled shared
+// memory: this lane's addresses of their first chunks, of A- and of B-fragments.
+template <class T, int kDim, int kTiles>
+__device__ void row_products(float (&s)[2][kTiles][4], uint32_t a_address, uint32_t b_address) {
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[m][n][i] = 0;
+#pragma unroll
+  for (int step = 0; step < kDim / 16; ++step) {
+    uint32_t a[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) device::load_tiles(a[m], (a_address ^ (step << 5)) + m * 16 * kDim * 2);
+#pragma unroll
+    for (int n = 0; n < kTiles / 2; ++n) {
+      uint32_t b[4];
+      device::load_tiles(b, (b_address ^ (step << 5)) + n * 16 * kDim * 2);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        device::mma<T>(s[m][2 * n], a[m], b[0], b[1]);
+        device::mma<T>(s[m][2 * n + 1], a[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
 template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias>
 struct Warp {
   static constexpr bool kBiased = kBias != Bias::none;
-  static constexpr int kSteps = kDim / 16, kTiles = kSub / 8;
+  static constexpr int kTiles = kSub / 8;
   float o[2][kDim / 8][4];
   float top[4],
       sum[4];  // of rows g, g + 8, g + 16, g + 24: what is subtracted, and this lane's part of the sum
@@ -87,31 +115,6 @@ struct Warp {
         for (int i = 0; i < 4; ++i) o[m][n][i] = 0;
 #pragma unroll
     for (int r = 0; r < 4; ++r) top[r] = -INFINITY, sum[r] = 0;
-  }
-
-  __device__ void scores(float (&s)[2][kTiles][4], uint32_t q_address, uint32_t k_address) {
-#pragma unroll
-    for (int m = 0; m < 2; ++m)
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) s[m][n][i] = 0;
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      uint32_t a[2][4];
-#pragma unroll
-      for (int m = 0; m < 2; ++m) device::load_tiles(a[m], (q_address ^ (step << 5)) + m * 16 * kDim * 2);
-#pragma unroll
-      for (int n = 0; n < kTiles / 2; ++n) {
-        uint32_t b[4];
-        device::load_tiles(b, (k_address ^ (step << 5)) + n * 16 * kDim * 2);
-#pragma unroll
-        for (int m = 0; m < 2; ++m) {
-          device::mma<T>(s[m][2 * n], a[m], b[0], b[1]);
-          device::mma<T>(s[m][2 * n + 1], a[m], b[2], b[3]);
-        }
-      }
-    }
   }
 
   // Scores become powers of two, biases added; only in the variants with biases. `key_bias` holds this
@@ -169,7 +172,7 @@ struct Warp {
   __device__ void keys(const Params& p, int head, int key, uint32_t q_address, uint32_t k_address,
                        uint32_t v_address, const float* key_bias) {
     float s[2][kTiles][4];
-    scores(s, q_address, k_address);
+    row_products<T, kDim, kTiles>(s, q_address, k_address);
     const float to_log2 = kBiased ? 1.0f : p.scale * kLog2e;
     if constexpr (kBiased) add_biases(s, p, head, key, key_bias);
     if (key + kSub > p.lk || (p.causal && key + kSub - 1 > first_row + p.offset)) mask(s, p, key);

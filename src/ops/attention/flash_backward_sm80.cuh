@@ -1,0 +1,359 @@
+// Flash attention, backward, for sm_80 and later. Scores come again from q, k and the forward's lse; nothing of
+// size Lq x Lk exists, and no sum depends on the order in which blocks run: two kernels, one that owns keys and
+// walks over queries, one that owns queries and walks over keys. That is seven products instead of five, but no
+// atomics.
+//
+// Keys (dk, dv). Both sums of 32 keys x 128 columns in float32 are more registers than a thread has, so two
+// warps share 32 keys: one makes the weights P (transposed: keys are the rows) and dv += P·dout, the other
+// dP = v·doutᵀ, T = P·(dP − delta) and dk += T·q. P passes from one to the other as the fragments it is held
+// in, packed to 16 bits, through shared memory. While one does exponentials the other keeps the tensor cores
+// busy.
+// Queries (dq). As in the forward pass a warp owns 32 queries; 32 keys at a time, so that both products' tiles
+// fit beside the sums.
+//
+// 32 rows a warp again: each fragment read from shared memory feeds two products (flash_sm80.cuh).
+#pragma once
+
+#include "ops/attention/flash_sm80.cuh"
+
+namespace tachy::ops::flash {
+
+struct BackwardParams {
+  const void *q, *k, *v, *out, *dout;
+  void *dq, *dk, *dv;
+  Strides qs, ks, vs, os, dos, dqs, dks, dvs;
+  const float* key_bias = nullptr;  // [B, Lk] or null
+  const float* lse = nullptr;       // [B, H, Lq]
+  float *lse2 = nullptr, *delta = nullptr;  // scratch [B, H, rows]: lse in powers of two, Σ_c dout·out
+  int64_t key_bias_batch = 0, lse_batch = 0, lse_head = 0;
+  int rows = 0, lq = 0, lk = 0, d = 0, heads = 0, offset = 0;  // rows: lq rounded up to 64
+  float scale = 1;
+  bool causal = false;
+};
+
+constexpr int kRowsRound = 64;
+
+// A pair of warps meets: the first arrives, the second waits.
+inline __device__ void arrive(int barrier) {
+  asm volatile("bar.arrive %0, 64;" ::"r"(barrier) : "memory");
+}
+inline __device__ void wait_for(int barrier) { asm volatile("bar.sync %0, 64;" ::"r"(barrier) : "memory"); }
+
+// lse in powers of two, +inf where no key was seen and past the end: weights become exp2(… − inf) = 0.
+template <class T>
+__global__ void __launch_bounds__(256) prepare_kernel(const BackwardParams p) {
+  const int row = blockIdx.x * 16 + threadIdx.x / 16, lane = threadIdx.x % 16;
+  const int head = blockIdx.y, batch = blockIdx.z;
+  float sum = 0;
+  if (row < p.lq && lane * 8 < p.d) {
+    const T* out = static_cast<const T*>(p.out) + batch * p.os.batch + row * p.os.row + head * p.os.head;
+    const T* dout = static_cast<const T*>(p.dout) + batch * p.dos.batch + row * p.dos.row + head * p.dos.head;
+    const uint4 a = *reinterpret_cast<const uint4*>(out + lane * 8);
+    const uint4 b = *reinterpret_cast<const uint4*>(dout + lane * 8);
+    const uint32_t left[4] = {a.x, a.y, a.z, a.w}, right[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 x = device::unpack_pair<T>(left[i]), y = device::unpack_pair<T>(right[i]);
+      sum = fmaf(x.x, y.x, fmaf(x.y, y.y, sum));
+    }
+  }
+#pragma unroll
+  for (int step = 8; step; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (lane > 0) return;
+  const int64_t at = (static_cast<int64_t>(batch) * p.heads + head) * p.rows + row;
+  const float lse = row < p.lq ? p.lse[batch * p.lse_batch + head * p.lse_head + row] : -INFINITY;
+  p.lse2[at] = lse == -INFINITY ? INFINITY : fmaxf(lse * kLog2e, kLowest);
+  p.delta[at] = sum;
+}
+
+// c [32 rows, kDim] += a [32 rows, kSteps·16] · b, b's rows in shared memory at this (transposing) address.
+template <class T, int kDim, int kSteps>
+__device__ void add_products(float (&c)[2][kDim / 8][4], const uint32_t (&a)[kSteps][2][4], uint32_t b_address) {
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+    for (int n = 0; n < kDim / 16; ++n) {
+      uint32_t b[4];
+      device::load_tiles_transposed(b, (b_address ^ (n << 5)) + step * 16 * kDim * 2);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        device::mma<T>(c[m][2 * n], a[step][m], b[0], b[1]);
+        device::mma<T>(c[m][2 * n + 1], a[step][m], b[2], b[3]);
+      }
+    }
+}
+
+template <int kDim>
+__device__ void clear(float (&c)[2][kDim / 8][4]) {
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) c[m][n][i] = 0;
+}
+
+// A warp's 32 rows times `factor` to memory, through `tile`, 32 swizzled rows of shared memory, so that 16
+// bytes leave at a time.
+template <class T, int kDim>
+__device__ void store_rows(const float (&c)[2][kDim / 8][4], float factor, T* tile, T* to, int64_t stride,
+                           int rows, int d) {
+  const int lane = threadIdx.x % 32;
+  __syncwarp();
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const int row = (lane >> 2) + 8 * r;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      auto* at = reinterpret_cast<uint32_t*>(tile + row * kDim + ((n ^ (row & 7)) << 3));
+      at[lane & 3] =
+          device::pack_pair<T>(c[r >> 1][n][(r & 1) * 2] * factor, c[r >> 1][n][(r & 1) * 2 + 1] * factor);
+    }
+  }
+  __syncwarp();
+  constexpr int kChunks = kDim / 8, kStep = 32 / kChunks;
+  const int column = lane % kChunks;
+#pragma unroll
+  for (int i = 0; i < 32 / kStep; ++i) {
+    const int row = lane / kChunks + i * kStep;
+    if (row < rows && column * 8 < d)
+      *reinterpret_cast<uint4*>(to + row * stride + column * 8) =
+          *reinterpret_cast<const uint4*>(tile + row * kDim + ((column ^ (row & 7)) << 3));
+  }
+}
+
+template <int kDim, int kPairs, int kStageRows>
+constexpr size_t key_shared_bytes() {
+  return size_t(2 * kPairs * 32 + 4 * kStageRows) * kDim * 2 + size_t(kPairs) * 32 * kStageRows * 2 +
+         4 * kStageRows * sizeof(float);
+}
+
+// grid [key tiles, H, B]. Warps 0 … kPairs − 1 make P and dv, the others dk.
+template <class T, int kDim, int kPairs, int kStageRows>
+__global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const BackwardParams p) {
+  extern __shared__ __align__(1024) char shared[];
+  constexpr int kThreads = kPairs * 64, kKeys = kPairs * 32, kTiles = kStageRows / 8, kSteps = kStageRows / 16;
+  constexpr uint32_t kStageBytes = kStageRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
+  constexpr uint32_t kQueriesAt = 2 * kTileBytes, kExchangeAt = kQueriesAt + 4 * kStageBytes,
+                     kExchangeBytes = 32 * kStageRows * 2, kRowAt = kExchangeAt + kPairs * kExchangeBytes;
+  const int head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int pair = warp % kPairs, first = blockIdx.x * kKeys, mine = first + pair * 32;
+  const bool second = warp >= kPairs;
+  const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
+  const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
+  const T* v = static_cast<const T*>(p.v) + batch * p.vs.batch + head * p.vs.head;
+  const T* dout = static_cast<const T*>(p.dout) + batch * p.dos.batch + head * p.dos.head;
+  const int64_t row_base = (static_cast<int64_t>(batch) * p.heads + head) * p.rows;
+  const uint32_t base = device::shared_address(shared);
+
+  const auto load_stage = [&](int tile) {
+    const int at = tile & 1, from = tile * kStageRows;
+    load_rows<T, kDim, kStageRows, kThreads>(base + kQueriesAt + at * kStageBytes, q, p.qs.row, from, p.lq, p.d);
+    load_rows<T, kDim, kStageRows, kThreads>(base + kQueriesAt + (2 + at) * kStageBytes, dout, p.dos.row, from,
+                                             p.lq, p.d);
+    constexpr int kChunks = kStageRows / 4;
+    if (threadIdx.x < 2 * kChunks) {
+      const int which = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
+      device::copy_async(base + kRowAt + (which * 2 + at) * kStageRows * 4 + chunk * 16,
+                         (which ? p.delta : p.lse2) + row_base + from + chunk * 4, true);
+    }
+  };
+  // Key j is seen by the queries i ≥ j − offset.
+  const int tiles = p.rows / kStageRows,
+            begin = p.causal ? min(max(first - p.offset, 0) / kStageRows, tiles) : 0;
+  load_rows<T, kDim, kKeys, kThreads>(base, k, p.ks.row, first, p.lk, p.d);
+  load_rows<T, kDim, kKeys, kThreads>(base + kTileBytes, v, p.vs.row, first, p.lk, p.d);
+  if (begin < tiles) load_stage(begin);
+  device::commit_copies();
+
+  const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
+            half_b = (lane >> 3) & 1;
+  const uint32_t a_offset = row_a * kDim * 2 + ((half_a ^ (row_a & 7)) << 4);
+  const uint32_t b_offset = row_b * kDim * 2 + ((half_b ^ (row_b & 7)) << 4);
+  const uint32_t own = base + (second ? kTileBytes : 0) + pair * 32 * kDim * 2 + a_offset;
+  const uint32_t scored = base + kQueriesAt + (second ? 2 : 0) * kStageBytes + b_offset;
+  const uint32_t summed = base + kQueriesAt + (second ? 0 : 2) * kStageBytes + a_offset;
+  auto* exchange = reinterpret_cast<uint4*>(shared + kExchangeAt + pair * kExchangeBytes) + lane;
+  const float scale = p.scale * kLog2e;
+  float bias[4];
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const int key = mine + (lane >> 2) + 8 * r;
+    bias[r] = p.key_bias && key < p.lk ? bias_to_log2(p.key_bias[batch * p.key_bias_batch + key]) : 0.0f;
+  }
+
+  float sum[2][kDim / 8][4];
+  clear<kDim>(sum);
+  for (int tile = begin; tile < tiles; ++tile) {
+    device::wait_copies<0>();
+    __syncthreads();
+    if (tile + 1 < tiles) load_stage(tile + 1);
+    device::commit_copies();
+    const int row = tile * kStageRows;
+    if (p.causal && row + kStageRows - 1 + p.offset < mine) continue;
+    const uint32_t at = (tile & 1) * kStageBytes;
+    float s[2][kTiles][4];
+    row_products<T, kDim, kTiles>(s, own, scored + at);
+    // Of each query of the tile: lse for the first warp, delta for the second.
+    const auto* of_row = reinterpret_cast<const float*>(shared + kRowAt) + (second * 2 + (tile & 1)) * kStageRows +
+                         2 * (lane & 3);
+    uint32_t a[kSteps][2][4];
+    if (!second) {
+      const bool masked = p.causal && row + p.offset < mine + 31;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const float2 lse = *reinterpret_cast<const float2*>(of_row + 8 * n);
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const float* x = &s[r >> 1][n][(r & 1) * 2];
+          float e0 = device::exp2_approx(fmaf(x[0], scale, bias[r] - lse.x));
+          float e1 = device::exp2_approx(fmaf(x[1], scale, bias[r] - lse.y));
+          if (masked) {
+            const int seen = row + 8 * n + 2 * (lane & 3) + p.offset - (mine + (lane >> 2) + 8 * r);
+            if (seen < 0) e0 = 0;
+            if (seen + 1 < 0) e1 = 0;
+          }
+          a[n >> 1][r >> 1][(n & 1) * 2 + (r & 1)] = device::pack_pair<T>(e0, e1);
+        }
+      }
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+          exchange[(step * 2 + m) * 32] = make_uint4(a[step][m][0], a[step][m][1], a[step][m][2], a[step][m][3]);
+      arrive(1 + pair);
+    } else {
+      wait_for(1 + pair);
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const float2 delta[2] = {*reinterpret_cast<const float2*>(of_row + 16 * step),
+                                 *reinterpret_cast<const float2*>(of_row + 16 * step + 8)};
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+          const uint4 packed = exchange[(step * 2 + m) * 32];
+          const uint32_t word[4] = {packed.x, packed.y, packed.z, packed.w};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float2 weight = device::unpack_pair<T>(word[i]);
+            const float* x = &s[m][2 * step + (i >> 1)][(i & 1) * 2];
+            a[step][m][i] = device::pack_pair<T>(weight.x * (x[0] - delta[i >> 1].x),
+                                                 weight.y * (x[1] - delta[i >> 1].y));
+          }
+        }
+      }
+    }
+    add_products<T, kDim, kSteps>(sum, a, summed + at);
+  }
+  device::wait_copies<0>();
+  __syncthreads();  // the tiles of K and V are about to be overwritten
+  const Strides& strides = second ? p.dks : p.dvs;
+  T* to = static_cast<T*>(second ? p.dk : p.dv) + batch * strides.batch + head * strides.head + mine * strides.row;
+  store_rows<T, kDim>(sum, second ? p.scale : 1.0f,
+                      reinterpret_cast<T*>(shared + (second ? kTileBytes : 0)) + pair * 32 * kDim, to, strides.row,
+                      p.lk - mine, p.d);
+}
+
+template <int kDim, int kWarps, int kStageKeys>
+constexpr size_t query_shared_bytes() {
+  return size_t(2 * kWarps * 32 + 4 * kStageKeys) * kDim * 2 + 2 * kStageKeys * sizeof(float);
+}
+
+// grid [query tiles, H, B].
+template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks) query_gradient_kernel(const BackwardParams p) {
+  extern __shared__ __align__(1024) char shared[];
+  constexpr int kThreads = kWarps * 32, kRows = kWarps * 32, kKeys = 32, kTiles = kKeys / 8;
+  constexpr uint32_t kStageBytes = kStageKeys * kDim * 2, kTileBytes = kRows * kDim * 2;
+  const int head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;  // the longest rows go first
+  const int first = tile * kRows, mine = first + warp * 32;
+  const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
+  const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
+  const T* v = static_cast<const T*>(p.v) + batch * p.vs.batch + head * p.vs.head;
+  const T* dout = static_cast<const T*>(p.dout) + batch * p.dos.batch + head * p.dos.head;
+  const uint32_t base = device::shared_address(shared), k_shared = base + 2 * kTileBytes,
+                 v_shared = k_shared + 2 * kStageBytes;
+  auto* key_bias = reinterpret_cast<float*>(shared + 2 * kTileBytes + 4 * kStageBytes);
+
+  const int keys = p.causal ? max(0, min(p.lk, min(first + kRows, p.lq) + p.offset)) : p.lk;
+  const int blocks = (keys + kStageKeys - 1) / kStageKeys;
+  const auto read_bias = [&](int block) {  // keys past the end weigh nothing
+    const int key = block * kStageKeys + static_cast<int>(threadIdx.x);
+    if (threadIdx.x >= kStageKeys || key >= p.lk) return -INFINITY;
+    return p.key_bias ? bias_to_log2(p.key_bias[batch * p.key_bias_batch + key]) : 0.0f;
+  };
+  const auto store_bias = [&](int block, float bias) {
+    if (threadIdx.x < kStageKeys) key_bias[(block & 1) * kStageKeys + threadIdx.x] = bias;
+  };
+  const auto load_stage = [&](int block) {
+    const uint32_t at = (block & 1) * kStageBytes;
+    load_rows<T, kDim, kStageKeys, kThreads>(k_shared + at, k, p.ks.row, block * kStageKeys, p.lk, p.d);
+    load_rows<T, kDim, kStageKeys, kThreads>(v_shared + at, v, p.vs.row, block * kStageKeys, p.lk, p.d);
+  };
+  store_bias(0, read_bias(0));
+  float next_bias = read_bias(1);
+  load_rows<T, kDim, kRows, kThreads>(base, q, p.qs.row, first, p.lq, p.d);
+  load_rows<T, kDim, kRows, kThreads>(base + kTileBytes, dout, p.dos.row, first, p.lq, p.d);
+  if (blocks > 0) load_stage(0);
+  device::commit_copies();
+
+  const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
+            half_b = (lane >> 3) & 1;
+  const uint32_t a_offset = row_a * kDim * 2 + ((half_a ^ (row_a & 7)) << 4);
+  const uint32_t b_offset = row_b * kDim * 2 + ((half_b ^ (row_b & 7)) << 4);
+  const uint32_t q_address = base + warp * 32 * kDim * 2 + a_offset;
+  const float scale = p.scale * kLog2e;
+  float lse[4], delta[4];
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const int i = mine + (lane >> 2) + 8 * r;
+    const int64_t at = (static_cast<int64_t>(batch) * p.heads + head) * p.rows + i;
+    lse[r] = i < p.lq ? p.lse2[at] : INFINITY, delta[r] = i < p.lq ? p.delta[at] : 0.0f;
+  }
+  float sum[2][kDim / 8][4];
+  clear<kDim>(sum);
+  for (int block = 0; block < blocks; ++block) {
+    device::wait_copies<0>();
+    __syncthreads();
+    if (block + 1 < blocks) load_stage(block + 1);
+    device::commit_copies();
+    store_bias(block + 1, next_bias), next_bias = read_bias(block + 2);
+    const uint32_t at = (block & 1) * kStageBytes;
+#pragma unroll 1
+    for (int sub = 0; sub < kStageKeys / kKeys; ++sub) {
+      const int key = block * kStageKeys + sub * kKeys;
+      if (key >= p.lk || (p.causal && key > mine + 31 + p.offset)) break;
+      const uint32_t from = at + sub * kKeys * kDim * 2;
+      float s[2][kTiles][4], e[2][kTiles][4];
+      row_products<T, kDim, kTiles>(s, q_address, k_shared + from + b_offset);
+      row_products<T, kDim, kTiles>(e, q_address + kTileBytes, v_shared + from + b_offset);
+      const bool masked = p.causal && key + kKeys - 1 > mine + p.offset;
+      const float* of_key = key_bias + (block & 1) * kStageKeys + sub * kKeys + 2 * (lane & 3);
+      uint32_t a[kKeys / 16][2][4];
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const float2 bias = *reinterpret_cast<const float2*>(of_key + 8 * n);
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const float *x = &s[r >> 1][n][(r & 1) * 2], *y = &e[r >> 1][n][(r & 1) * 2];
+          float t0 = device::exp2_approx(fmaf(x[0], scale, bias.x - lse[r])) * (y[0] - delta[r]);
+          float t1 = device::exp2_approx(fmaf(x[1], scale, bias.y - lse[r])) * (y[1] - delta[r]);
+          if (masked) {
+            const int seen = mine + (lane >> 2) + 8 * r + p.offset - (key + 8 * n + 2 * (lane & 3));
+            if (seen < 0) t0 = 0;
+            if (seen < 1) t1 = 0;
+          }
+          a[n >> 1][r >> 1][(n & 1) * 2 + (r & 1)] = device::pack_pair<T>(t0, t1);
+        }
+      }
+      add_products<T, kDim, kKeys / 16>(sum, a, k_shared + from + a_offset);
+    }
+  }
+  device::wait_copies<0>();
+  __syncthreads();  // without a key the query tile may still be arriving
+  T* to = static_cast<T*>(p.dq) + batch * p.dqs.batch + head * p.dqs.head + mine * p.dqs.row;
+  store_rows<T, kDim>(sum, p.scale, reinterpret_cast<T*>(shared) + warp * 32 * kDim, to, p.dqs.row, p.lq - mine,
+                      p.d);
+}
+
+}  // namespace tachy::ops::flash
