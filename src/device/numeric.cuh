@@ -75,4 +75,51 @@ __device__ __forceinline__ float activate(float x, Act kind) {
   return x;
 }
 
+// d activate / dx.
+template <bool Fast>
+__device__ __forceinline__ float activate_slope(float x, Act kind) {
+  switch (kind) {
+    case Act::none:
+      return 1;
+    case Act::silu: {
+      const float s = sigmoid<Fast>(x);
+      return s * (1.0f + x * (1.0f - s));
+    }
+    case Act::gelu_tanh: {
+      // With t = tanh(inner) = 2s − 1: (1 + t)/2 = s and (1 − t²)/2 = 2s(1 − s).
+      const float square = x * x, inner = 0.79788456080286535588f * x * fmaf(0.044715f, square, 1.0f);
+      const float s = sigmoid<Fast>(2.0f * inner);
+      return s + x * 2.0f * s * (1.0f - s) * 0.79788456080286535588f * fmaf(0.134145f, square, 1.0f);
+    }
+    case Act::gelu_erf: {
+      const float bell = Fast ? __expf(-0.5f * x * x) : expf(-0.5f * x * x);
+      return 0.5f * (1.0f + erff(x * 0.70710678118654752440f)) + x * 0.39894228040143267794f * bell;
+    }
+    case Act::mish: {
+      if (x > 20.0f) return 1;
+      const float e = Fast ? __expf(x) : expf(x), n = e * (e + 2.0f);
+      const float t = Fast ? __fdividef(n, n + 2.0f) : n / (n + 2.0f);
+      return t + x * (1.0f - t * t) * sigmoid<Fast>(x);
+    }
+  }
+  return 1;
+}
+
+// body(std::integral_constant<Act, kind>): one branch for a whole pack of values.
+template <class Body>
+__device__ __forceinline__ void with_act(Act kind, Body&& body) {
+  switch (kind) {
+    case Act::none:
+      return body(std::integral_constant<Act, Act::none>{});
+    case Act::silu:
+      return body(std::integral_constant<Act, Act::silu>{});
+    case Act::gelu_tanh:
+      return body(std::integral_constant<Act, Act::gelu_tanh>{});
+    case Act::gelu_erf:
+      return body(std::integral_constant<Act, Act::gelu_erf>{});
+    case Act::mish:
+      return body(std::integral_constant<Act, Act::mish>{});
+  }
+}
+
 }  // namespace tachy::device

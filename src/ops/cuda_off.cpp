@@ -64,4 +64,19 @@ void attention_sm80(const AttentionArgs&, Stream&) { no_cuda(); }
 void attention_softmax_gemm(const AttentionArgs&, Stream&) { no_cuda(); }
 void attention_plain_cuda(const AttentionArgs&, Stream&) { no_cuda(); }
 
+void activation_backward_cuda(const ActivationBackwardArgs&, Stream&) { no_cuda(); }
+void add_norm_backward_cuda(const AddNormBackwardArgs&, Stream&) { no_cuda(); }
+void channel_norm_backward_cuda(const ChannelNormBackwardArgs&, Stream&) { no_cuda(); }
+void glu_backward_cuda(const GluBackwardArgs&, Stream&) { no_cuda(); }
+void group_norm_backward_cuda(const GroupNormBackwardArgs&, Stream&) { no_cuda(); }
+void layernorm_modulate_backward_cuda(const LayerNormModulateBackwardArgs&, Stream&) { no_cuda(); }
+void qk_norm_rope_backward_cuda(const QkNormRopeBackwardArgs&, Stream&) { no_cuda(); }
+void reparameterize_backward_cuda(const ReparameterizeBackwardArgs&, Stream&) { no_cuda(); }
+void rmsnorm_backward_cuda(const RmsNormBackwardArgs&, Stream&) { no_cuda(); }
+void rope_backward_cuda(const RopeBackwardArgs&, Stream&) { no_cuda(); }
+
+std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs&, const Stream&) { no_cuda(); }
+void attention_backward_sm80(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
+void attention_backward_plain_cuda(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
+
 }  // namespace tachy::ops

@@ -4,13 +4,15 @@
 namespace tachy::ops {
 
 std::span<const Impl<ActivationBackwardArgs>> activation_backward_table() {
-  static constexpr Impl<ActivationBackwardArgs> table[] = {{"ref", nullptr, activation_backward_ref}};
+  static constexpr Impl<ActivationBackwardArgs> table[] = {
+      {"cuda", nullptr, activation_backward_cuda, Device::cuda},
+      {"ref", nullptr, activation_backward_ref}};
   return table;
 }
 
 void activation_backward(const ActivationBackwardArgs& a, Stream& stream) {
   const char* op = "activation_backward";
-  const DType dtype = real_dtype(op, "x", a.x);
+  const DType dtype = gradient_dtypes(op, "x", a.x, stream).value;
   for (const auto& [name, t] : {std::pair("x", &a.x), std::pair("dy", &a.dy), std::pair("dx", &a.dx)}) {
     expect_dtype(op, name, *t, dtype);
     require(same_shape(a.x, *t), "{}: expected {} {}, got {}", op, name, shape_string(a.x), shape_string(*t));

@@ -7,7 +7,7 @@
 namespace tachy::ops {
 
 struct ActivationBackwardArgs {
-  Tensor x;   // f32 or f64, contiguous, any shape
+  Tensor x;   // f32 or f64 (on a GPU f32, f16 or bf16), contiguous, any shape
   Tensor dy;  // as x
   Activation kind = Activation::silu;
   Tensor dx;  // as x

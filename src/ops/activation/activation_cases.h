@@ -6,7 +6,6 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_activation_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t n, Activation act) {
     cases.push_back(
@@ -22,7 +21,9 @@ inline void add_activation_backward_cases(std::vector<OpCase>& cases) {
        {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::mish}) {
     add(CaseKind::tiny, 16, act);
     add(CaseKind::odd, 9001, act);
+    add(CaseKind::tiny, 9001, act);
   }
+  add(CaseKind::video, int64_t{32760} * 8960, Activation::gelu_tanh);
 }
 
 inline std::vector<OpCase> activation_cases() {

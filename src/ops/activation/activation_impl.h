@@ -14,8 +14,9 @@ void activation_working(const ActivationArgs& args,
 void activation_cpu(const ActivationArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ActivationArgs>> activation_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void activation_backward_ref(const ActivationBackwardArgs& args, Stream& stream);
+void activation_backward_cuda(const ActivationBackwardArgs& args, Stream& stream);
 void activation_backward_working(const ActivationBackwardArgs& args, Stream& stream);
 std::span<const Impl<ActivationBackwardArgs>> activation_backward_table();
 

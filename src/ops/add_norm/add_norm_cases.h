@@ -16,18 +16,17 @@ struct AddNormCase {
   bool wide = false;  // x and sum are f32 on the GPU, too
 };
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_add_norm_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, NormKind norm, bool dsum) {
     cases.push_back(
         {"add_norm_backward",
          fmt::format("{}x{}-{}{}", m, c, norm == NormKind::rms ? "rms" : "layer", dsum ? "-dsum" : ""), kind,
          16.0 * m * c, 12.0 * m * c, [=](CaseMemory& memory) {
-           AddNormBackwardArgs args{.sum = memory.normal({m, c}), .kind = norm, .weight = memory.normal({c})};
+           AddNormBackwardArgs args{.sum = memory.normal({m, c}), .kind = norm, .weight = memory.param({c})};
            args.dy = memory.normal({m, c});
            if (dsum) args.dsum = memory.normal({m, c});
-           args.dx = memory.output({m, c}), args.dweight = memory.output({c}),
-           args.dbias = memory.output({c});
+           args.dx = memory.output({m, c}), args.dweight = memory.output(DType::f32, {c}),
+           args.dbias = memory.output(DType::f32, {c});
            return bind_op("add_norm_backward", add_norm_backward, add_norm_backward_table(),
                           add_norm_backward_working, args, {args.dx, args.dweight, args.dbias});
          }});
@@ -35,6 +34,9 @@ inline void add_add_norm_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 3, 16, NormKind::layer, true);
   add(CaseKind::odd, 37, 333, NormKind::rms, true);
   add(CaseKind::odd, 5, 77, NormKind::layer, false);
+  add(CaseKind::tiny, 67, 1536, NormKind::layer, true);
+  add(CaseKind::tiny, 67, 5120, NormKind::rms, true);
+  add(CaseKind::video, 32760, 1536, NormKind::layer, true);
 }
 
 inline std::vector<OpCase> add_norm_cases() {

@@ -13,8 +13,9 @@ void add_norm_working(const AddNormArgs& args,
 void add_norm_cpu(const AddNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<AddNormArgs>> add_norm_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void add_norm_backward_ref(const AddNormBackwardArgs& args, Stream& stream);
+void add_norm_backward_cuda(const AddNormBackwardArgs& args, Stream& stream);
 void add_norm_backward_working(const AddNormBackwardArgs& args, Stream& stream);
 std::span<const Impl<AddNormBackwardArgs>> add_norm_backward_table();
 

@@ -33,7 +33,7 @@ void attention_bf16(const AttentionArgs& args, Stream& stream);
 
 std::span<const Impl<AttentionArgs>> attention_table();
 
-// The backward pass on the CPU is its definition; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void attention_backward_ref(const AttentionBackwardArgs& args, Stream& stream);
 void attention_backward_working(const AttentionBackwardArgs& args, Stream& stream);
 std::span<const Impl<AttentionBackwardArgs>> attention_backward_table();

@@ -9,8 +9,8 @@
 namespace tachy::ops {
 
 struct ChannelNormBackwardArgs {
-  Tensor x;      // [P, C] f32 or f64, contiguous
-  Tensor gamma;  // [C], all of one dtype
+  Tensor x;      // [P, C] f32 or f64 (on a GPU f32, f16 or bf16), contiguous
+  Tensor gamma;  // [C], all of one dtype (parameters and their gradients f32 on a GPU)
   bool silu = true;
   Tensor dy;      // [P, C], contiguous
   Tensor dx;      // [P, C], contiguous

@@ -8,16 +8,15 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_channel_norm_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t p, int64_t c, bool silu) {
     cases.push_back({"channel_norm_backward", fmt::format("{}x{}{}", p, c, silu ? "-silu" : ""), kind,
                      12.0 * p * c, 40.0 * p * c, [=](CaseMemory& memory) {
                        ChannelNormBackwardArgs args{
-                           .x = memory.normal({p, c}), .gamma = memory.normal({c}), .silu = silu};
-                       std::memset(args.x.data, 0, static_cast<size_t>(c) * 4);  // a black position
+                           .x = memory.normal({p, c}), .gamma = memory.param({c}), .silu = silu};
+                       std::memset(memory.host(args.x).data, 0, static_cast<size_t>(c) * 4);  // a black position
                        args.dy = memory.normal({p, c});
-                       args.dx = memory.output({p, c}), args.dgamma = memory.output({c});
+                       args.dx = memory.output({p, c}), args.dgamma = memory.output(DType::f32, {c});
                        return bind_op("channel_norm_backward", channel_norm_backward,
                                       channel_norm_backward_table(), channel_norm_backward_working, args,
                                       {args.dx, args.dgamma});
@@ -26,6 +25,8 @@ inline void add_channel_norm_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 3, 16, true);
   add(CaseKind::odd, 37, 333, true);
   add(CaseKind::odd, 5, 77, false);
+  for (const int64_t c : {96, 384}) add(CaseKind::tiny, 133, c, true);
+  add(CaseKind::video, 4 * 480 * 832, 96, true);
 }
 
 inline std::vector<OpCase> channel_norm_cases() {

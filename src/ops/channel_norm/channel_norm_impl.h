@@ -14,8 +14,9 @@ void channel_norm_working(const ChannelNormArgs& args,
 void channel_norm_cpu(const ChannelNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ChannelNormArgs>> channel_norm_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void channel_norm_backward_ref(const ChannelNormBackwardArgs& args, Stream& stream);
+void channel_norm_backward_cuda(const ChannelNormBackwardArgs& args, Stream& stream);
 void channel_norm_backward_working(const ChannelNormBackwardArgs& args, Stream& stream);
 std::span<const Impl<ChannelNormBackwardArgs>> channel_norm_backward_table();
 

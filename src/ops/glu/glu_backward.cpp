@@ -4,13 +4,15 @@
 namespace tachy::ops {
 
 std::span<const Impl<GluBackwardArgs>> glu_backward_table() {
-  static constexpr Impl<GluBackwardArgs> table[] = {{"ref", nullptr, glu_backward_ref}};
+  static constexpr Impl<GluBackwardArgs> table[] = {
+      {"cuda", nullptr, glu_backward_cuda, Device::cuda},
+      {"ref", nullptr, glu_backward_ref}};
   return table;
 }
 
 void glu_backward(const GluBackwardArgs& a, Stream& stream) {
   const char* op = "glu_backward";
-  const DType dtype = real_dtype(op, "a", a.a);
+  const DType dtype = gradient_dtypes(op, "a", a.a, stream).value;
   expect_real(op, "a", a.a, {-1, -1}, dtype);
   const int64_t m = a.a.dim(0), c = a.a.dim(1);
   expect_real(op, "b", a.b, {m, c}, dtype);

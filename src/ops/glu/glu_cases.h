@@ -6,7 +6,6 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_glu_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, Activation act) {
     cases.push_back({"glu_backward", fmt::format("{}x{}-act{}", m, c, static_cast<int>(act)), kind,
@@ -23,6 +22,8 @@ inline void add_glu_backward_cases(std::vector<OpCase>& cases) {
   };
   add(CaseKind::tiny, 2, 16, Activation::silu);
   add(CaseKind::odd, 37, 333, Activation::gelu_tanh);
+  add(CaseKind::tiny, 37, 320, Activation::gelu_tanh);
+  add(CaseKind::video, 32760, 8960, Activation::silu);
 }
 
 inline std::vector<OpCase> glu_cases() {

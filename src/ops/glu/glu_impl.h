@@ -13,8 +13,9 @@ void glu_working(const GluArgs& args,
 void glu_cpu(const GluArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GluArgs>> glu_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void glu_backward_ref(const GluBackwardArgs& args, Stream& stream);
+void glu_backward_cuda(const GluBackwardArgs& args, Stream& stream);
 void glu_backward_working(const GluBackwardArgs& args, Stream& stream);
 std::span<const Impl<GluBackwardArgs>> glu_backward_table();
 

@@ -9,9 +9,9 @@
 namespace tachy::ops {
 
 struct GroupNormBackwardArgs {
-  Tensor x;  // [N, P, C] f32 or f64, contiguous
+  Tensor x;  // [N, P, C] f32 or f64 (on a GPU f32, f16 or bf16), contiguous
   int groups = 32;
-  Tensor weight;  // optional [C], all of one dtype
+  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
   Tensor bias;    // optional [C]
   float eps = 1e-5f;
   Activation act = Activation::none;

@@ -14,17 +14,16 @@ struct GroupNormCase {
   float offset = 0;  // mean of x, to provoke cancellation
 };
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_group_norm_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t n, int64_t p, int64_t c, int groups, Activation act) {
     cases.push_back({"group_norm_backward",
                      fmt::format("{}x{}x{}-groups{}-act{}", n, p, c, groups, static_cast<int>(act)), kind,
                      12.0 * n * p * c, 40.0 * n * p * c, [=](CaseMemory& memory) {
                        GroupNormBackwardArgs args{.x = memory.normal({n, p, c}), .groups = groups};
-                       args.weight = memory.normal({c}), args.bias = memory.normal({c}), args.act = act;
+                       args.weight = memory.param({c}), args.bias = memory.param({c}), args.act = act;
                        args.dy = memory.normal({n, p, c});
-                       args.dx = memory.output({n, p, c}), args.dweight = memory.output({c}),
-                       args.dbias = memory.output({c});
+                       args.dx = memory.output({n, p, c}), args.dweight = memory.output(DType::f32, {c}),
+                       args.dbias = memory.output(DType::f32, {c});
                        return bind_op("group_norm_backward", group_norm_backward, group_norm_backward_table(),
                                       group_norm_backward_working, args, {args.dx, args.dweight, args.dbias});
                      }});
@@ -32,6 +31,9 @@ inline void add_group_norm_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 1, 3, 8, 2, Activation::silu);
   add(CaseKind::odd, 2, 37, 77, 7, Activation::mish);
   add(CaseKind::odd, 3, 101, 6, 6, Activation::none);
+  add(CaseKind::tiny, 2, 333, 96, 32, Activation::silu);
+  add(CaseKind::tiny, 1, 100, 512, 32, Activation::none);
+  add(CaseKind::video, 2, 256 * 256, 256, 32, Activation::silu);
 }
 
 inline std::vector<OpCase> group_norm_cases() {

@@ -14,8 +14,9 @@ void group_norm_working(const GroupNormArgs& args,
 void group_norm_cpu(const GroupNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<GroupNormArgs>> group_norm_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void group_norm_backward_ref(const GroupNormBackwardArgs& args, Stream& stream);
+void group_norm_backward_cuda(const GroupNormBackwardArgs& args, Stream& stream);
 void group_norm_backward_working(const GroupNormBackwardArgs& args, Stream& stream);
 std::span<const Impl<GroupNormBackwardArgs>> group_norm_backward_table();
 

@@ -5,13 +5,14 @@ namespace tachy::ops {
 
 std::span<const Impl<LayerNormModulateBackwardArgs>> layernorm_modulate_backward_table() {
   static constexpr Impl<LayerNormModulateBackwardArgs> table[] = {
+      {"cuda", nullptr, layernorm_modulate_backward_cuda, Device::cuda},
       {"ref", nullptr, layernorm_modulate_backward_ref}};
   return table;
 }
 
 void layernorm_modulate_backward(const LayerNormModulateBackwardArgs& a, Stream& stream) {
   const char* op = "layernorm_modulate_backward";
-  const DType dtype = real_dtype(op, "x", a.x);
+  const auto [dtype, param] = gradient_dtypes(op, "x", a.x, stream);
   expect_real(op, "x", a.x, {-1, -1}, dtype);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
   expect_real(op, "dy", a.dy, {m, c}, dtype);
@@ -19,14 +20,14 @@ void layernorm_modulate_backward(const LayerNormModulateBackwardArgs& a, Stream&
   const std::pair<const char*, const Tensor*> vectors[] = {
       {"weight", &a.weight}, {"bias", &a.bias}, {"dweight", &a.dweight}, {"dbias", &a.dbias}};
   for (const auto& [name, t] : vectors)
-    if (t->defined()) expect_real(op, name, *t, {c}, dtype);
+    if (t->defined()) expect_real(op, name, *t, {c}, param);
   require(a.scale.defined() || !(a.dscale.defined() || a.dshift.defined()),
           "{}: dscale and dshift need scale, got none", op);
   if (a.scale.defined()) {
-    expect_real(op, "scale", a.scale, {-1, c}, dtype);
+    expect_real(op, "scale", a.scale, {-1, c}, param);
     expect_rows(op, a.row, m, a.scale.dim(0), stream);
-    if (a.dscale.defined()) expect_real(op, "dscale", a.dscale, {a.scale.dim(0), c}, dtype);
-    if (a.dshift.defined()) expect_real(op, "dshift", a.dshift, {a.scale.dim(0), c}, dtype);
+    if (a.dscale.defined()) expect_real(op, "dscale", a.dscale, {a.scale.dim(0), c}, param);
+    if (a.dshift.defined()) expect_real(op, "dshift", a.dshift, {a.scale.dim(0), c}, param);
   }
   pick<LayerNormModulateBackwardArgs>(op, layernorm_modulate_backward_table(), a, stream).run(a, stream);
 }

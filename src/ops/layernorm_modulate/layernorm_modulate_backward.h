@@ -9,8 +9,8 @@
 namespace tachy::ops {
 
 struct LayerNormModulateBackwardArgs {
-  Tensor x;       // [M, C] f32 or f64, rows may be strided
-  Tensor weight;  // optional [C], all of one dtype
+  Tensor x;       // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
+  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
   Tensor bias;    // optional [C]
   Tensor scale;   // optional [R, C], rows may be strided
   Tensor row;     // optional [M] i32; absent: row 0

@@ -6,7 +6,6 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool affine, int64_t rows) {
     cases.push_back({"layernorm_modulate_backward",
@@ -15,13 +14,13 @@ inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
                        LayerNormModulateBackwardArgs args{.x = memory.normal({m, c})};
                        std::vector<Tensor> outputs;
                        if (affine) {
-                         args.weight = memory.normal({c}), args.bias = memory.normal({c});
-                         outputs = {args.dweight = memory.output({c}), args.dbias = memory.output({c})};
+                         args.weight = memory.param({c}), args.bias = memory.param({c});
+                         outputs = {args.dweight = memory.output(DType::f32, {c}), args.dbias = memory.output(DType::f32, {c})};
                        }
                        if (rows) {
-                         args.scale = memory.normal({rows, c});
-                         outputs.push_back(args.dscale = memory.output({rows, c}));
-                         outputs.push_back(args.dshift = memory.output({rows, c}));
+                         args.scale = memory.param({rows, c});
+                         outputs.push_back(args.dscale = memory.output(DType::f32, {rows, c}));
+                         outputs.push_back(args.dshift = memory.output(DType::f32, {rows, c}));
                        }
                        if (rows > 1) args.row = memory.rows(m, rows);
                        args.dy = memory.normal({m, c});
@@ -34,6 +33,12 @@ inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 3, 16, true, 2);
   add(CaseKind::odd, 37, 333, true, 5);
   add(CaseKind::odd, 5, 77, false, 0);
+  add(CaseKind::tiny, 67, 1536, false, 1);
+  add(CaseKind::tiny, 67, 5120, true, 3);
+  add(CaseKind::tiny, 133, 64, true, 0);
+  add(CaseKind::video, 32760, 1536, false, 1);
+  add(CaseKind::video, 32760, 5120, false, 1);
+  add(CaseKind::video, 32760, 1536, false, 2);
 }
 
 inline std::vector<OpCase> layernorm_modulate_cases() {

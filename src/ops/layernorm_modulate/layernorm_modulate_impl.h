@@ -15,8 +15,9 @@ void layernorm_modulate_working(
 void layernorm_modulate_cpu(const LayerNormModulateArgs& args, Stream& stream);  // Highway
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void layernorm_modulate_backward_ref(const LayerNormModulateBackwardArgs& args, Stream& stream);
+void layernorm_modulate_backward_cuda(const LayerNormModulateBackwardArgs& args, Stream& stream);
 void layernorm_modulate_backward_working(const LayerNormModulateBackwardArgs& args, Stream& stream);
 std::span<const Impl<LayerNormModulateBackwardArgs>> layernorm_modulate_backward_table();
 

@@ -7,8 +7,8 @@
 namespace tachy::ops {
 
 struct QkNormRopeBackwardArgs {
-  Tensor x;       // [B, L, C] f32 or f64, rows may be strided
-  Tensor weight;  // optional [C], all of one dtype
+  Tensor x;       // [B, L, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
+  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
   float eps = 1e-6f;
   int heads = 1;
   Tensor cos;      // optional [L, D/2], D = C / heads; without tables there was no rope

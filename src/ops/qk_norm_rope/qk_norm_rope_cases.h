@@ -6,7 +6,6 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d, bool rope) {
     cases.push_back(
@@ -14,10 +13,10 @@ inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
          12.0 * b * l * heads * d, 12.0 * b * l * heads * d, [=](CaseMemory& memory) {
            const int64_t c = heads * d;
            QkNormRopeBackwardArgs args{
-               .x = memory.normal({b, l, c}), .weight = memory.normal({c}), .heads = heads};
-           if (rope) args.cos = memory.normal({l, d / 2}), args.sin = memory.normal({l, d / 2});
+               .x = memory.normal({b, l, c}), .weight = memory.param({c}), .heads = heads};
+           if (rope) args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
            args.dy = memory.normal({b, l, c});
-           args.dx = memory.output({b, l, c}), args.dweight = memory.output({c});
+           args.dx = memory.output({b, l, c}), args.dweight = memory.output(DType::f32, {c});
            return bind_op("qk_norm_rope_backward", qk_norm_rope_backward, qk_norm_rope_backward_table(),
                           qk_norm_rope_backward_working, args, {args.dx, args.dweight});
          }});
@@ -25,6 +24,9 @@ inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 1, 3, 2, 8, true);
   add(CaseKind::odd, 2, 17, 3, 34, true);
   add(CaseKind::odd, 1, 9, 5, 22, false);
+  add(CaseKind::tiny, 2, 33, 12, 128, true);
+  add(CaseKind::tiny, 1, 33, 40, 128, false);
+  add(CaseKind::video, 1, 32760, 12, 128, true);
 }
 
 inline std::vector<OpCase> qk_norm_rope_cases() {

@@ -22,8 +22,9 @@ void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream);  // Highway
 void qk_norm_rope_cuda(const QkNormRopeArgs& args, Stream& stream);
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void qk_norm_rope_backward_ref(const QkNormRopeBackwardArgs& args, Stream& stream);
+void qk_norm_rope_backward_cuda(const QkNormRopeBackwardArgs& args, Stream& stream);
 void qk_norm_rope_backward_working(const QkNormRopeBackwardArgs& args, Stream& stream);
 std::span<const Impl<QkNormRopeBackwardArgs>> qk_norm_rope_backward_table();
 

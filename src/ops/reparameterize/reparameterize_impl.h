@@ -14,8 +14,9 @@ void reparameterize_working(const ReparameterizeArgs& args,
 void reparameterize_cpu(const ReparameterizeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<ReparameterizeArgs>> reparameterize_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void reparameterize_backward_ref(const ReparameterizeBackwardArgs& args, Stream& stream);
+void reparameterize_backward_cuda(const ReparameterizeBackwardArgs& args, Stream& stream);
 void reparameterize_backward_working(const ReparameterizeBackwardArgs& args, Stream& stream);
 std::span<const Impl<ReparameterizeBackwardArgs>> reparameterize_backward_table();
 

@@ -2,6 +2,7 @@
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/reparameterize/reparameterize.h"
+#include "ops/reparameterize/reparameterize_backward.h"
 
 namespace tachy::ops {
 namespace {
@@ -46,6 +47,18 @@ __global__ void __launch_bounds__(256)
   z.set(i, j, draw);
 }
 
+__global__ void __launch_bounds__(256)
+    reparameterize_backward_kernel(const Matrix logvar, const Matrix noise, const Matrix dz, const Matrix dmean,
+                                   const Matrix dlogvar, const float* factor, int64_t m, int64_t p) {
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= m * p) return;
+  const int64_t i = at / p, j = at % p;
+  const float v = logvar.get(i, j), g = dz.get(i, j) * (factor ? factor[i] : 1.0f);
+  const bool clamped = v < kLowestLogvar || v > kHighestLogvar;
+  dmean.set(i, j, g);
+  dlogvar.set(i, j, clamped ? 0.0f : g * noise.get(i, j) * 0.5f * expf(0.5f * v));
+}
+
 }  // namespace
 
 void reparameterize_cuda(const ReparameterizeArgs& a, Stream& stream) {
@@ -56,6 +69,14 @@ void reparameterize_cuda(const ReparameterizeArgs& a, Stream& stream) {
                Matrix(a.mean), Matrix(a.logvar), Matrix(a.noise), Matrix(a.z),
                normalised ? static_cast<const float*>(a.center.data) : nullptr,
                normalised ? static_cast<const float*>(a.factor.data) : nullptr, m, p);
+}
+
+void reparameterize_backward_cuda(const ReparameterizeBackwardArgs& a, Stream& stream) {
+  const int64_t m = a.logvar.dims[0], p = a.logvar.dims[1];
+  if (m * p == 0) return;
+  cuda::launch("reparameterize_backward", reparameterize_backward_kernel, {cuda::blocks_for(m * p, 256), 256}, stream,
+               Matrix(a.logvar), Matrix(a.noise), Matrix(a.dz), Matrix(a.dmean), Matrix(a.dlogvar),
+               a.factor.defined() ? static_cast<const float*>(a.factor.data) : nullptr, m, p);
 }
 
 }  // namespace tachy::ops

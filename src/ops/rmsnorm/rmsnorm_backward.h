@@ -7,8 +7,8 @@
 namespace tachy::ops {
 
 struct RmsNormBackwardArgs {
-  Tensor x;       // [M, C] f32 or f64, rows may be strided
-  Tensor weight;  // optional [C], all of one dtype
+  Tensor x;       // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
+  Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
   Tensor dy;      // [M, C], rows may be strided
   float eps = 1e-6f;
   Tensor dx;       // [M, C], rows may be strided

@@ -6,7 +6,6 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad) {
     cases.push_back({"rmsnorm_backward",
@@ -14,10 +13,10 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
                      12.0 * m * c, 10.0 * m * c, [=](CaseMemory& memory) {
                        RmsNormBackwardArgs args{.x = memory.normal({m, c + pad}).slice(1, 0, c)};
                        args.dy = memory.normal({m, c + pad}).slice(1, pad, c + pad);
-                       if (weight) args.weight = memory.normal({c});
+                       if (weight) args.weight = memory.param({c});
                        args.dx = memory.output({m, c + pad}).slice(1, 0, c);
                        std::vector<Tensor> outputs{args.dx};
-                       if (weight) outputs.push_back(args.dweight = memory.output({c}));
+                       if (weight) outputs.push_back(args.dweight = memory.output(DType::f32, {c}));
                        return bind_op("rmsnorm_backward", rmsnorm_backward, rmsnorm_backward_table(),
                                       rmsnorm_backward_working, args, outputs);
                      }});
@@ -25,6 +24,11 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 3, 16, true, 0);
   add(CaseKind::odd, 37, 333, true, 3);
   add(CaseKind::odd, 5, 77, false, 0);
+  for (const int64_t c : {96, 384, 1536, 5120}) add(CaseKind::tiny, 67, c, true, c == 1536 ? 8 : 0);
+  add(CaseKind::tiny, 5, 13824, true, 0);  // longer than registers hold
+  add(CaseKind::tiny, 3000, 192, true, 0);
+  add(CaseKind::video, 32760, 1536, true, 0);
+  add(CaseKind::video, 32760, 5120, true, 0);
 }
 
 inline std::vector<OpCase> rmsnorm_cases() {

@@ -13,8 +13,9 @@ void rmsnorm_working(const RmsNormArgs& args,
 void rmsnorm_cpu(const RmsNormArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RmsNormArgs>> rmsnorm_table();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void rmsnorm_backward_ref(const RmsNormBackwardArgs& args, Stream& stream);
+void rmsnorm_backward_cuda(const RmsNormBackwardArgs& args, Stream& stream);
 void rmsnorm_backward_working(const RmsNormBackwardArgs& args, Stream& stream);
 std::span<const Impl<RmsNormBackwardArgs>> rmsnorm_backward_table();
 

@@ -7,8 +7,8 @@
 namespace tachy::ops {
 
 struct RopeBackwardArgs {
-  Tensor dy;   // [B, L, H, D] f32 or f64, inner dim contiguous
-  Tensor cos;  // [L, D/2], all of one dtype
+  Tensor dy;   // [B, L, H, D] f32 or f64 (on a GPU f32, f16 or bf16), inner dim contiguous
+  Tensor cos;  // [L, D/2], all of one dtype (parameters and their gradients f32 on a GPU)
   Tensor sin;  // [L, D/2]
   RopePairs pairs = RopePairs::adjacent;
   Tensor dx;  // [B, L, H, D], inner dim contiguous

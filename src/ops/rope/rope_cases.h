@@ -6,17 +6,16 @@
 
 namespace tachy::ops {
 
-// The backward pass has its definition only: these prove that it stays in its bounds and repeats itself.
 inline void add_rope_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t b, int64_t l, int64_t h, int64_t d, RopePairs pairs) {
     cases.push_back({"rope_backward",
                      fmt::format("{}x{}x{}x{}{}", b, l, h, d, pairs == RopePairs::halves ? "-halves" : ""),
                      kind, 8.0 * b * l * h * d, 3.0 * b * l * h * d, [=](CaseMemory& memory) {
                        RopeBackwardArgs args{.dy = memory.normal({b, l, h, d}),
-                                             .cos = memory.normal({l, d / 2}),
-                                             .sin = memory.normal({l, d / 2}),
+                                             .cos = memory.param({l, d / 2}),
+                                             .sin = memory.param({l, d / 2}),
                                              .pairs = pairs};
-                       rope_table_1d(l, d, 10000.0, args.cos, args.sin);
+                       rope_table_1d(l, d, 10000.0, memory.host(args.cos), memory.host(args.sin));
                        args.dx = memory.output({b, l, h, d});
                        return bind_op("rope_backward", rope_backward, rope_backward_table(),
                                       rope_backward_working, args, {args.dx});
@@ -25,6 +24,9 @@ inline void add_rope_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::tiny, 1, 3, 2, 8, RopePairs::adjacent);
   add(CaseKind::odd, 2, 37, 3, 70, RopePairs::adjacent);
   add(CaseKind::odd, 2, 37, 3, 70, RopePairs::halves);
+  add(CaseKind::tiny, 2, 37, 3, 128, RopePairs::adjacent);
+  add(CaseKind::tiny, 2, 37, 3, 64, RopePairs::halves);
+  add(CaseKind::video, 1, 32760, 12, 128, RopePairs::adjacent);
 }
 
 inline std::vector<OpCase> rope_cases() {

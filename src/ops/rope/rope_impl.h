@@ -13,8 +13,9 @@ void rope_working(const RopeArgs& args,
 void rope_cpu(const RopeArgs& args, Stream& stream);  // Highway
 std::span<const Impl<RopeArgs>> rope_impls();
 
-// The backward pass has its definition only; it also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void rope_backward_ref(const RopeBackwardArgs& args, Stream& stream);
+void rope_backward_cuda(const RopeBackwardArgs& args, Stream& stream);
 void rope_backward_working(const RopeBackwardArgs& args, Stream& stream);
 std::span<const Impl<RopeBackwardArgs>> rope_backward_table();
 

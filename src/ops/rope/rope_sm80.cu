@@ -1,7 +1,8 @@
-// The rotation alone: a thread takes one pack of a head, and in LLaMA's pairing the pack half a head further.
+// The rotation alone, and the rotation back, whose sines have the other sign: a thread takes one pack of a head, and in LLaMA's pairing the pack half a head further.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/rope/rope.h"
+#include "ops/rope/rope_backward.h"
 
 namespace tachy::ops {
 namespace {
@@ -16,6 +17,7 @@ struct Params {
   const float *cos, *sin;
   int64_t cos_stride, sin_stride, tokens, length;
   int heads, half;  // half: pairs of a head
+  float sign;       // of the sines
 };
 
 // N values a thread: N/2 pairs, adjacent, or N pairs from two packs.
@@ -33,6 +35,8 @@ __global__ void __launch_bounds__(256) rope_kernel(const Params<T> p) {
     float cos[kPairs], sin[kPairs];
     load_shared_row<kPairs>(p.cos + l * p.cos_stride + pair, cos);
     load_shared_row<kPairs>(p.sin + l * p.sin_stride + pair, sin);
+#pragma unroll
+    for (int k = 0; k < kPairs; ++k) sin[k] *= p.sign;
     if constexpr (Halves) {
       const auto u = load<T, N>(x + pair), v = load<T, N>(x + pair + p.half);
       float first[N], second[N];
@@ -67,15 +71,13 @@ __global__ void __launch_bounds__(256) rope_any_kernel(const Params<T> p) {
     const T* x = p.x + b * p.x_stride[0] + l * p.x_stride[1] + h * p.x_stride[2] + 2 * pair;
     T* y = p.y + b * p.y_stride[0] + l * p.y_stride[1] + h * p.y_stride[2] + 2 * pair;
     const float u = as_float(x[0]), v = as_float(x[1]);
-    const float co = p.cos[l * p.cos_stride + pair], si = p.sin[l * p.sin_stride + pair];
+    const float co = p.cos[l * p.cos_stride + pair], si = p.sign * p.sin[l * p.sin_stride + pair];
     y[0] = from_float<T>(u * co - v * si), y[1] = from_float<T>(u * si + v * co);
   }
 }
 
-}  // namespace
-
-void rope_cuda(const RopeArgs& a, Stream& stream) {
-  cuda::dispatch_float("rope", a.x.dtype, [&]<class T>() {
+void run(const char* op, const RopeArgs& a, float sign, Stream& stream) {
+  cuda::dispatch_float(op, a.x.dtype, [&]<class T>() {
     constexpr int kValues = kPack<T>;
     Params<T> p{static_cast<const T*>(a.x.data), static_cast<T*>(a.y.data)};
     for (int i = 0; i < 3; ++i) p.x_stride[i] = a.x.strides[i], p.y_stride[i] = a.y.strides[i];
@@ -83,6 +85,7 @@ void rope_cuda(const RopeArgs& a, Stream& stream) {
     p.cos_stride = a.cos.strides[0], p.sin_stride = a.sin.strides[0];
     p.length = a.x.dims[1], p.tokens = a.x.dims[0] * p.length;
     p.heads = static_cast<int>(a.x.dims[2]), p.half = static_cast<int>(a.x.dims[3] / 2);
+    p.sign = sign;
     const int64_t values = a.x.numel();
     if (values == 0) return;
     const bool halves = a.pairs == RopePairs::halves;
@@ -92,14 +95,22 @@ void rope_cuda(const RopeArgs& a, Stream& stream) {
       return cuda::persistent_grid(stream, cuda::blocks_for(values / each, 256), 32);
     };
     if (fits && halves)
-      cuda::launch("rope", rope_kernel<T, kValues, true>, {grid(2 * kValues), 256}, stream, p);
+      cuda::launch(op, rope_kernel<T, kValues, true>, {grid(2 * kValues), 256}, stream, p);
     else if (fits)
-      cuda::launch("rope", rope_kernel<T, kValues, false>, {grid(kValues), 256}, stream, p);
+      cuda::launch(op, rope_kernel<T, kValues, false>, {grid(kValues), 256}, stream, p);
     else if (halves)
-      cuda::launch("rope", rope_kernel<T, 1, true>, {grid(2), 256}, stream, p);
+      cuda::launch(op, rope_kernel<T, 1, true>, {grid(2), 256}, stream, p);
     else
-      cuda::launch("rope", rope_any_kernel<T>, {grid(2), 256}, stream, p);
+      cuda::launch(op, rope_any_kernel<T>, {grid(2), 256}, stream, p);
   });
+}
+
+}  // namespace
+
+void rope_cuda(const RopeArgs& a, Stream& stream) { run("rope", a, 1, stream); }
+
+void rope_backward_cuda(const RopeBackwardArgs& a, Stream& stream) {
+  run("rope_backward", {.x = a.dy, .cos = a.cos, .sin = a.sin, .pairs = a.pairs, .y = a.dx}, -1, stream);
 }
 
 }  // namespace tachy::ops

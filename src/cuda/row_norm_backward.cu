@@ -1,0 +1,125 @@
+#include "cuda/row_norm_backward.h"
+
+#include "cuda/row_norm.h"
+#include "device/row_norm_backward.cuh"
+
+namespace tachy::cuda {
+namespace {
+
+using device::kPack;
+
+struct Plan {
+  int width = 0, chunks = 0, threads = 256;  // chunks 0: too long for registers
+  unsigned blocks = 1;
+  int slots() const { return static_cast<int>(blocks) * (threads / width); }
+};
+
+// Whole warps a row where it is longer than one, so that few chunks waste few lanes.
+Plan plan_for(int64_t packs, int64_t rows, const Stream& stream) {
+  Plan plan;
+  if (packs <= 32) {
+    plan.width = 4, plan.chunks = 1;
+    while (plan.width < packs) plan.width *= 2;
+  } else {
+    for (int chunks = 1; chunks <= 3 && !plan.chunks; ++chunks)
+      if ((packs + chunks - 1) / chunks <= 512) plan.chunks = chunks;
+    if (!plan.chunks) return plan;
+    plan.width = static_cast<int>(((packs + plan.chunks - 1) / plan.chunks + 31) / 32 * 32);
+  }
+  plan.threads = plan.width * std::max(1, 256 / plan.width);
+  // As many blocks as run at once: the kernel takes 64 to 128 registers.
+  plan.blocks = persistent_grid(stream, blocks_for(rows, plan.threads / plan.width),
+                                std::max(1, (plan.chunks == 1 ? 672 : 512) / plan.threads));
+  return plan;
+}
+
+template <class T>
+struct Launch {
+  const char* op;
+  const RowNormBackward& a;
+  device::RowNormBackwardParams p;
+  Stream& stream;
+
+  template <bool Centred>
+  void rows(const Plan& plan) {
+    constexpr int kValues = kPack<T>;
+    const LaunchShape shape{plan.blocks, static_cast<unsigned>(plan.threads)};
+    const auto with = [&]<int Chunks>() {
+      launch(op, device::row_norm_backward_kernel<T, kValues, Chunks, Centred>, shape, stream, p, plan.width);
+    };
+    if (plan.chunks == 1) return with.template operator()<1>();
+    if (plan.chunks == 2) return with.template operator()<2>();
+    if constexpr (sizeof(T) == 4) return with.template operator()<3>();
+  }
+  template <bool Centred>
+  void any() {
+    launch(op, device::row_norm_backward_any_kernel<T, Centred>, {persistent_grid(stream, p.rows, 16), 256}, stream,
+           p);
+  }
+};
+
+}  // namespace
+
+void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream) {
+  const bool batched = a.x.rank == 3;
+  const int rows_at = batched ? 1 : 0;
+  device::RowNormBackwardParams p{a.x.data, a.dy.data, a.dsum.defined() ? a.dsum.data : nullptr, a.dx.data};
+  p.x_stride = a.x.strides[rows_at], p.dy_stride = a.dy.strides[rows_at], p.dx_stride = a.dx.strides[rows_at];
+  p.dsum_stride = a.dsum.defined() ? a.dsum.strides[rows_at] : 0;
+  if (batched) p.x_batch = a.x.strides[0], p.dy_batch = a.dy.strides[0], p.dx_batch = a.dx.strides[0];
+  p.length = std::max<int64_t>(1, a.x.dims[rows_at]);
+  p.rows = batched ? a.x.dims[0] * a.x.dims[1] : a.x.dims[0];
+  p.c = static_cast<int>(a.x.dims[rows_at + 1]), p.head = std::max(1, p.c / a.heads);
+  p.weight = data_of<float>(a.weight), p.bias = data_of<float>(a.bias), p.scale = data_of<float>(a.scale);
+  p.scale_stride = stride_of(a.scale), p.row = data_of<int32_t>(a.row);
+  p.tables = a.scale.defined() ? static_cast<int>(a.scale.dims[0]) : 1;
+  if (!a.scale.defined()) p.row = nullptr;
+  p.cos = data_of<float>(a.cos), p.sin = data_of<float>(a.sin);
+  p.cos_stride = stride_of(a.cos), p.sin_stride = stride_of(a.sin);
+  p.eps = a.eps, p.channel = a.channel, p.silu = a.silu;
+  p.dweight = data_of<float>(a.dweight), p.dbias = data_of<float>(a.dbias);
+  p.dscale = data_of<float>(a.dscale), p.dshift = data_of<float>(a.dshift);
+  p.dscale_stride = stride_of(a.dscale), p.dshift_stride = stride_of(a.dshift);
+  if (p.c == 0) return;
+  const bool sums = p.dweight || p.dbias || p.dscale || p.dshift;
+
+  dispatch_float(op, a.x.dtype, [&]<class T>() {
+    constexpr int kValues = kPack<T>;
+    // The scratch follows from the shape alone, not from alignment, which a measure run does not know.
+    const Plan plan = p.c % kValues == 0 ? plan_for(p.c / kValues, p.rows, stream) : Plan{};
+    const bool columns = p.tables > 1;
+    const auto splits = static_cast<int>(std::clamp<int64_t>(
+        std::min<int64_t>(p.rows / 16, (64 + p.tables - 1) / p.tables), 1, 64));
+    const int64_t slots = std::max<int64_t>(plan.chunks && !columns ? plan.slots() : 0, int64_t{splits} * p.tables);
+    const ArenaScope scope(*stream.arena);
+    if (sums) {
+      p.stats = static_cast<float2*>(stream.arena->bytes(static_cast<size_t>(p.rows) * sizeof(float2)));
+      p.partial = static_cast<float*>(
+          stream.arena->bytes(static_cast<size_t>(slots * 2 * p.c) * sizeof(float)));
+    }
+    if (stream.measuring()) return;
+    const bool fits =
+        plan.chunks &&
+        fits_packs(kValues, {&a.x, &a.dy, &a.dx, &a.dsum, &a.weight, &a.scale}) &&
+        (!p.cos || (p.head % kValues == 0 && fits_packs(kValues / 2, {&a.cos, &a.sin})));
+    Launch<T> launcher{op, a, p, stream};
+    const bool in_rows = fits && !columns;
+    if (in_rows) launcher.p.stats = nullptr;
+    if (columns) launcher.p.partial = nullptr;
+    if (fits)
+      a.centred ? launcher.template rows<true>(plan) : launcher.template rows<false>(plan);
+    else
+      a.centred ? launcher.template any<true>() : launcher.template any<false>();
+    if (!sums) return;
+    if (!in_rows)
+      launch(op, device::column_sums_kernel<T>,
+             {dim3(blocks_for(p.c, 128), static_cast<unsigned>(splits),
+                   static_cast<unsigned>(std::min(p.tables, 65535))),
+              128},
+             stream, p);
+    launch(op, device::finish_sums_kernel, {blocks_for(p.c, 32), dim3(32, 32)}, stream, p,
+           in_rows ? plan.slots() : splits);
+  });
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,311 @@
+// Backward of the norms over the rows of [M, C] (device/row_norm.cuh), with what surrounds them. n is the
+// normalised row, u the gradient that reaches (n · weight + bias) · (1 + scale[row]):
+//   u = dy, or ropeᵀ(dy), or dy · silu'(n · weight);   g = u · (1 + scale[row]) · weight
+//   dx = r·(g − [mean(g)] − n·mean(g·n)) [+ dsum]
+// All gradients of parameters follow from two sums over the rows that share a row of the table (one without):
+//   P = Σ u·n, Q = Σ u:   dweight = Σ (1 + scale)·P, dbias = Σ (1 + scale)·Q, dscale = weight·P + bias·Q, dshift = Q
+//
+// row_norm_backward_kernel: one pass; `width` threads share a row, which they hold in registers, the next one
+// already on its way; each keeps P and Q of its own columns over all its rows and stores them once, so the
+// sums' order follows from shape and GPU alone. finish_sums_kernel adds them up. Where rows differ in their
+// row of the table, column_sums_kernel walks down the columns instead, and for any width and alignment
+// row_norm_backward_any_kernel takes a block a row.
+#pragma once
+
+#include "device/reduce.cuh"
+#include "device/vec.cuh"
+
+namespace tachy::device {
+
+struct RowNormBackwardParams {
+  const void *x, *dy, *dsum;  // dsum optional
+  void* dx;
+  int64_t x_stride, dy_stride, dsum_stride, dx_stride;  // of rows
+  int64_t x_batch, dy_batch, dx_batch, length;          // of `length` rows each
+  const float *weight, *bias, *scale;                   // optional
+  int64_t scale_stride;
+  const int32_t* row;      // optional
+  const float *cos, *sin;  // optional, [length, head/2]
+  int64_t cos_stride, sin_stride;
+  float2* stats;   // [M] mean and r, where columns are walked down; or null
+  float* partial;  // [slots, 2, C]: P and Q; or null
+  int64_t rows;
+  int c, head, tables;  // tables: rows of scale, 1 without
+  float eps;
+  bool channel, silu;  // channel: the norm is x·√C / max(‖x‖, 1e-12)
+  float *dweight, *dbias, *dscale, *dshift;  // optional
+  int64_t dscale_stride, dshift_stride;
+
+  __device__ int64_t at(int64_t i, int64_t batch, int64_t stride) const {
+    return i / length * batch + i % length * stride;
+  }
+};
+
+// silu's slope, to float32's accuracy: its sums over rows are float32.
+__device__ __forceinline__ float silu_slope(float x) {
+  const float sigmoid = 1.0f / (1.0f + expf(-x));
+  return sigmoid * (1.0f + x * (1.0f - sigmoid));
+}
+
+// r of a row from Σ (x − mean)², and whether it is a constant of x (channel norm below its clamp).
+__device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p, float squares, bool& constant) {
+  constant = false;
+  if (!p.channel) return 1.0f / sqrtf(squares / static_cast<float>(p.c) + p.eps);
+  const float norm = sqrtf(squares);
+  constant = norm < 1e-12f;
+  return sqrtf(static_cast<float>(p.c)) / fmaxf(norm, 1e-12f);
+}
+
+template <class T, int N, int Chunks, bool Centred>
+__global__ void __launch_bounds__(512) row_norm_backward_kernel(const RowNormBackwardParams p, const int width) {
+  __shared__ float scratch[2 * 3 * 16];
+  const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
+  const int packs = p.c / N;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
+  const float count = static_cast<float>(p.c);
+
+  Pack<T, N> x[Chunks], dy[Chunks];
+  const auto fetch = [&](int64_t i) {
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      if (i < p.rows && at < packs) {
+        x[j] = load<T, N>(static_cast<const T*>(p.x) + p.at(i, p.x_batch, p.x_stride) + at * N);
+        dy[j] = load<T, N>(static_cast<const T*>(p.dy) + p.at(i, p.dy_batch, p.dy_stride) + at * N);
+      } else {
+#pragma unroll
+        for (int w = 0; w < Pack<T, N>::kWords; ++w) x[j].words[w] = dy[j].words[w] = 0;
+      }
+    }
+  };
+  float sum_p[Chunks][N], sum_q[Centred ? Chunks : 1][N];
+#pragma unroll
+  for (int j = 0; j < Chunks; ++j)
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum_p[j][i] = 0, sum_q[Centred ? j : 0][i] = 0;
+
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * groups;
+  fetch(start + group);
+  for (int64_t base = start; base < p.rows; base += step) {
+    const int64_t i = base + group;
+    Pack<T, N> h[Chunks], extra[Chunks];
+    float u[Chunks][N];
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      h[j] = x[j];
+#pragma unroll
+      for (int k = 0; k < N; ++k) u[j][k] = dy[j].get(k);
+      if (p.dsum && i < p.rows && at < packs)
+        extra[j] = load<T, N>(static_cast<const T*>(p.dsum) + i * p.dsum_stride + at * N);
+    }
+    fetch(i + step);
+
+    float first[1] = {0};
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j)
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        const float v = h[j].get(k);
+        first[0] = Centred ? first[0] + v : fmaf(v, v, first[0]);
+      }
+    group_sum(first, width, scratch, 0);
+    bool constant = false;
+    const float mean = Centred ? first[0] / count : 0.0f;
+    float r = Centred ? 0.0f : backward_factor(p, first[0], constant);
+
+    // u and g; the sums of g, g·(x − mean) and, centred, (x − mean)².
+    const int64_t part = p.row && i < p.rows ? p.row[i] : 0;
+    float second[3] = {0, 0, 0}, g[Chunks][N];
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      if (at >= packs) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) g[j][k] = 0;
+        continue;
+      }
+      if (p.cos && i < p.rows) {
+        const int64_t l = i % p.length;
+        const int pair = at * N % p.head / 2;
+        float cos[N / 2], sin[N / 2];
+        load_shared_row<N / 2>(p.cos + l * p.cos_stride + pair, cos);
+        load_shared_row<N / 2>(p.sin + l * p.sin_stride + pair, sin);
+#pragma unroll
+        for (int k = 0; k < N; k += 2) {
+          const float a = u[j][k], b = u[j][k + 1];
+          u[j][k] = a * cos[k / 2] + b * sin[k / 2];
+          u[j][k + 1] = b * cos[k / 2] - a * sin[k / 2];
+        }
+      }
+      float weight[N], scale[N];
+#pragma unroll
+      for (int k = 0; k < N; ++k) weight[k] = 1, scale[k] = 0;
+      if (p.weight) load_shared_row<N>(p.weight + at * N, weight);
+      if (p.scale) load_shared_row<N>(p.scale + part * p.scale_stride + at * N, scale);
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        const float away = h[j].get(k) - mean;
+        if (!Centred && p.silu) u[j][k] *= silu_slope(away * r * weight[k]);
+        g[j][k] = u[j][k] * (1.0f + scale[k]) * weight[k];
+        second[0] = fmaf(g[j][k], away, second[0]);
+        if constexpr (Centred) second[1] += g[j][k], second[2] = fmaf(away, away, second[2]);
+      }
+    }
+    if constexpr (Centred) {
+      group_sum(second, width, scratch, 1);
+      r = backward_factor(p, second[2], constant);
+    } else {
+      float one[1] = {second[0]};
+      group_sum(one, width, scratch + 48, 1);
+      second[0] = one[0];
+    }
+    const float mean_g = Centred ? second[1] / count : 0.0f;
+    const float mean_product = constant ? 0.0f : second[0] * r / count;
+    if (i < p.rows) {
+      T* dx = static_cast<T*>(p.dx) + p.at(i, p.dx_batch, p.dx_stride);
+#pragma unroll
+      for (int j = 0; j < Chunks; ++j) {
+        const int at = j * width + lane;
+        if (at >= packs) continue;
+        float v[N];
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+          const float n = (h[j].get(k) - mean) * r;
+          sum_p[j][k] = fmaf(u[j][k], n, sum_p[j][k]);
+          if constexpr (Centred) sum_q[j][k] += u[j][k];
+          v[k] = r * (g[j][k] - mean_g - n * mean_product) + (p.dsum ? extra[j].get(k) : 0.0f);
+        }
+        store(dx + at * N, v);
+      }
+      if (p.stats && lane == 0) p.stats[i] = make_float2(mean, r);
+    }
+  }
+  if (!p.partial) return;
+  float* to = p.partial + (start + group) * 2 * p.c;
+#pragma unroll
+  for (int j = 0; j < Chunks; ++j) {
+    const int at = j * width + lane;
+    if (at >= packs) continue;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      to[at * N + k] = sum_p[j][k];
+      to[p.c + at * N + k] = Centred ? sum_q[Centred ? j : 0][k] : 0.0f;
+    }
+  }
+}
+
+// u of one value, read where it lies.
+template <class T>
+__device__ __forceinline__ float upstream(const RowNormBackwardParams& p, int64_t i, int j, float n) {
+  const T* dy = static_cast<const T*>(p.dy) + p.at(i, p.dy_batch, p.dy_stride);
+  const float v = as_float(dy[j]);
+  if (p.cos) {
+    const int64_t l = i % p.length;
+    const int pair = j % p.head / 2;
+    const float cos = p.cos[l * p.cos_stride + pair], sin = p.sin[l * p.sin_stride + pair];
+    return j % 2 ? v * cos - as_float(dy[j - 1]) * sin : v * cos + as_float(dy[j + 1]) * sin;
+  }
+  return p.silu ? v * silu_slope(n * p.weight[j]) : v;
+}
+
+template <class T, bool Centred>
+__global__ void __launch_bounds__(256) row_norm_backward_any_kernel(const RowNormBackwardParams p) {
+  __shared__ float scratch[33];
+  const float count = static_cast<float>(p.c);
+  for (int64_t i = blockIdx.x; i < p.rows; i += gridDim.x) {
+    const T* x = static_cast<const T*>(p.x) + p.at(i, p.x_batch, p.x_stride);
+    float sum = 0, squares = 0;
+    if (Centred)
+      for (int j = threadIdx.x; j < p.c; j += blockDim.x) sum += as_float(x[j]);
+    const float mean = Centred ? block_sum(sum, scratch) / count : 0.0f;
+    for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
+      const float v = as_float(x[j]) - mean;
+      squares = fmaf(v, v, squares);
+    }
+    bool constant;
+    const float r = backward_factor(p, block_sum(squares, scratch), constant);
+    const float* scale = p.scale ? p.scale + (p.row ? p.row[i] : 0) * p.scale_stride : nullptr;
+    const auto gradient = [&](int j, float n) {
+      return upstream<T>(p, i, j, n) * (scale ? 1.0f + scale[j] : 1.0f) * (p.weight ? p.weight[j] : 1.0f);
+    };
+    float sum_g = 0, product = 0;
+    for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
+      const float n = (as_float(x[j]) - mean) * r, g = gradient(j, n);
+      sum_g += g, product = fmaf(g, n, product);
+    }
+    const float mean_g = Centred ? block_sum(sum_g, scratch) / count : 0.0f;
+    product = block_sum(product, scratch);
+    const float mean_product = constant ? 0.0f : product / count;
+    T* dx = static_cast<T*>(p.dx) + p.at(i, p.dx_batch, p.dx_stride);
+    const T* extra = p.dsum ? static_cast<const T*>(p.dsum) + i * p.dsum_stride : nullptr;
+    for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
+      const float n = (as_float(x[j]) - mean) * r;
+      dx[j] = from_float<T>(r * (gradient(j, n) - mean_g - n * mean_product) + (extra ? as_float(extra[j]) : 0.0f));
+    }
+    if (p.stats && threadIdx.x == 0) p.stats[i] = make_float2(mean, r);
+  }
+}
+
+// grid [C / 128, splits, tables]: a thread's channel over the rows of one split that use one row of the table.
+template <class T>
+__global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardParams p) {
+  const int j = blockIdx.x * 128 + threadIdx.x;
+  const int64_t each = (p.rows + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * each;
+  const int64_t end = begin + each < p.rows ? begin + each : p.rows;
+  if (j >= p.c) return;
+  for (int table = blockIdx.z; table < p.tables; table += gridDim.z) {
+    float sum_p = 0, sum_q = 0;
+#pragma unroll 4
+    for (int64_t i = begin; i < end; ++i) {
+      if (p.row && p.row[i] != table) continue;
+      const float2 stats = p.stats[i];
+      const float x = as_float(static_cast<const T*>(p.x)[p.at(i, p.x_batch, p.x_stride) + j]);
+      const float n = (x - stats.x) * stats.y, u = upstream<T>(p, i, j, n);
+      sum_p = fmaf(u, n, sum_p), sum_q += u;
+    }
+    float* to = p.partial + (static_cast<int64_t>(table) * gridDim.y + blockIdx.y) * 2 * p.c;
+    to[j] = sum_p, to[p.c + j] = sum_q;
+  }
+}
+
+// 32 x 32 threads: 32 channels, the slots of a table's row dealt to 32 threads each.
+inline __global__ void __launch_bounds__(1024) finish_sums_kernel(const RowNormBackwardParams p, const int slots) {
+  __shared__ float2 sums[32][33];
+  const int j = blockIdx.x * 32 + threadIdx.x;
+  float weight_sum = 0, bias_sum = 0;
+  for (int table = 0; table < p.tables; ++table) {
+    float2 sum = make_float2(0, 0);
+    if (j < p.c)
+#pragma unroll 4
+      for (int slot = threadIdx.y; slot < slots; slot += 32) {
+        const float* from = p.partial + (static_cast<int64_t>(table) * slots + slot) * 2 * p.c;
+        sum.x += from[j], sum.y += from[p.c + j];
+      }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+#pragma unroll
+    for (int step = 16; step; step >>= 1) {
+      if (threadIdx.y < step) {
+        const float2 other = sums[threadIdx.y + step][threadIdx.x];
+        sums[threadIdx.y][threadIdx.x].x += other.x, sums[threadIdx.y][threadIdx.x].y += other.y;
+      }
+      __syncthreads();
+    }
+    if (threadIdx.y == 0 && j < p.c) {
+      const float2 total = sums[0][threadIdx.x];
+      const float scale = p.scale ? 1.0f + p.scale[table * p.scale_stride + j] : 1.0f;
+      weight_sum = fmaf(scale, total.x, weight_sum), bias_sum = fmaf(scale, total.y, bias_sum);
+      if (p.dscale)
+        p.dscale[table * p.dscale_stride + j] =
+            (p.weight ? p.weight[j] : 1.0f) * total.x + (p.bias ? p.bias[j] : 0.0f) * total.y;
+      if (p.dshift) p.dshift[table * p.dshift_stride + j] = total.y;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.y > 0 || j >= p.c) return;
+  if (p.dweight) p.dweight[j] = weight_sum;
+  if (p.dbias) p.dbias[j] = bias_sum;
+}
+
+}  // namespace tachy::device

@@ -1,0 +1,273 @@
+// x and dy are read three, two times: a group's statistics need all of x, the means in dx all of dy. Six small
+// steps over scratch [N, slabs, C] of float32 pairs, each sum in an order that follows from shape and GPU alone:
+//   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ the channel's first value
+//   statistics  one block a group: mean and r, in float64
+//   sums      Σ s and Σ s·n,  s = dy · act'(n · weight + bias)
+//   means     one block a group: mean(g), mean(g·n)
+//   channels  dbias = Σ s, dweight = Σ s·n over samples and slabs
+//   apply     dx
+#include "cuda/row_norm.h"
+#include "ops/group_norm/group_norm_backward.h"
+
+namespace tachy::ops {
+namespace {
+
+using namespace device;
+
+constexpr int kAhead = 2;
+
+struct Params {
+  const void *x, *dy;
+  void* dx;
+  const float *weight, *bias;
+  float *dweight, *dbias;
+  float2* partial;  // [N, slabs, C]
+  float2* stats;    // [N, G]: mean, r
+  float2* means;    // [N, G]: mean(g), mean(g·n)
+  int64_t positions;
+  int c, packs, groups, slab, slabs, samples;  // slab: positions of one
+  float eps;
+  Act act;
+};
+
+// What a thread needs of its N channels in every position.
+template <int N>
+struct Channels {
+  float mean[N], r[N], weight[N], bias[N];
+  __device__ Channels(const Params& p, int64_t sample, int at) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const int channel = at * N + i;
+      const float2 stats = p.stats[sample * p.groups + channel / (p.c / p.groups)];
+      mean[i] = stats.x, r[i] = stats.y;
+      weight[i] = p.weight ? p.weight[channel] : 1.0f, bias[i] = p.bias ? p.bias[channel] : 0.0f;
+    }
+  }
+};
+
+template <class T, int N, bool kGradient>
+__global__ void __launch_bounds__(256) sums_kernel(const Params p) {
+  extern __shared__ float2 sums[];  // [blockDim.y][blockDim.x][N]
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t sample = blockIdx.z, from = sample * p.positions * p.c + at * N;
+  const T *x = static_cast<const T*>(p.x) + from, *dy = static_cast<const T*>(p.dy) + from;
+  float2* mine = sums + (threadIdx.y * blockDim.x + threadIdx.x) * N;
+  if (at < p.packs) {
+    float2 sum[N];
+    float shift[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] = make_float2(0, 0), shift[i] = kGradient ? 0.0f : as_float(x[i]);
+    const int64_t begin = static_cast<int64_t>(blockIdx.y) * p.slab;
+    const int64_t end = begin + p.slab < p.positions ? begin + p.slab : p.positions;
+    const int step = blockDim.y;
+    const auto walk = [&](auto&& add) {
+      for (int64_t r = begin + threadIdx.y; r < end; r += kAhead * step) {
+        Pack<T, N> v[kAhead], up[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          if (r + k * step >= end) continue;
+          v[k] = load<T, N>(x + (r + k * step) * p.c);
+          if constexpr (kGradient) up[k] = load<T, N>(dy + (r + k * step) * p.c);
+        }
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          if (r + k * step >= end) continue;
+#pragma unroll
+          for (int i = 0; i < N; ++i) add(i, v[k].get(i), kGradient ? up[k].get(i) : 0.0f);
+        }
+      }
+    };
+    if constexpr (kGradient) {
+      const Channels<N> of(p, sample, at);
+      with_act(p.act, [&](auto act) {
+        walk([&](int i, float value, float up) {
+          const float n = (value - of.mean[i]) * of.r[i];
+          const float s = up * activate_slope<false>(fmaf(n, of.weight[i], of.bias[i]), act());
+          sum[i].x += s, sum[i].y = fmaf(s, n, sum[i].y);
+        });
+      });
+    } else {
+      walk([&](int i, float value, float) {
+        const float d = value - shift[i];
+        sum[i].x += d, sum[i].y = fmaf(d, d, sum[i].y);
+      });
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) mine[i] = sum[i];
+  }
+  __syncthreads();
+  if (threadIdx.y > 0 || at >= p.packs) return;
+  float2* out = p.partial + (sample * p.slabs + blockIdx.y) * p.c + at * N;
+  for (int i = 0; i < N; ++i) {
+    float2 total = mine[i];
+    for (int row = 1; row < blockDim.y; ++row) {
+      const float2 other = sums[(row * blockDim.x + threadIdx.x) * N + i];
+      total.x += other.x, total.y += other.y;
+    }
+    out[i] = total;
+  }
+}
+
+__device__ __forceinline__ double block_sum_double(double v, double* scratch) {
+#pragma unroll
+  for (int offset = 16; offset; offset >>= 1) v += __shfl_xor_sync(0xffffffffu, v, offset);
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
+  __syncthreads();
+  double total = 0;
+  for (int w = 0; w < blockDim.x / 32; ++w) total += scratch[w];
+  __syncthreads();
+  return total;
+}
+
+// grid [G, N].
+template <class T, bool kGradient>
+__global__ void __launch_bounds__(128) group_kernel(const Params p) {
+  __shared__ double scratch[4];
+  const int group = blockIdx.x, sample = blockIdx.y, width = p.c / p.groups;
+  const T* x = static_cast<const T*>(p.x) + sample * p.positions * p.c + group * width;
+  const float2* partial = p.partial + static_cast<int64_t>(sample) * p.slabs * p.c + group * width;
+  const double origin = as_float(x[0]), values = static_cast<double>(p.positions) * width;
+  double first = 0, second = 0;
+  for (int64_t i = threadIdx.x; i < static_cast<int64_t>(p.slabs) * width; i += blockDim.x) {
+    const int64_t slab = i / width;
+    const int channel = static_cast<int>(i % width);
+    const float2 part = partial[slab * p.c + channel];
+    if constexpr (kGradient) {
+      const double weight = p.weight ? p.weight[group * width + channel] : 1.0f;
+      first += weight * part.x, second += weight * part.y;
+    } else {  // from the channel's own shift to the group's
+      const int64_t left = p.positions - slab * p.slab;
+      const double n = static_cast<double>(left < p.slab ? left : p.slab), away = as_float(x[channel]) - origin;
+      first += part.x + n * away;
+      second += part.y + 2 * away * part.x + n * away * away;
+    }
+  }
+  first = block_sum_double(first, scratch) / values;
+  second = block_sum_double(second, scratch) / values;
+  if (threadIdx.x > 0) return;
+  const int at = sample * p.groups + group;
+  if constexpr (kGradient) {
+    p.means[at] = make_float2(static_cast<float>(first), static_cast<float>(second));
+  } else {
+    const double variance = second - first * first;
+    p.stats[at] = make_float2(
+        static_cast<float>(origin + first),
+        static_cast<float>(1.0 / sqrt((variance > 0 || variance != variance ? variance : 0.0) + p.eps)));
+  }
+}
+
+// 32 x 32 threads: 32 channels, their slabs dealt to 32 threads each.
+__global__ void __launch_bounds__(1024) channel_kernel(const Params p) {
+  __shared__ float2 sums[32][33];
+  const int j = blockIdx.x * 32 + threadIdx.x;
+  float2 sum = make_float2(0, 0);
+  if (j < p.c)
+    for (int64_t i = threadIdx.y; i < static_cast<int64_t>(p.samples) * p.slabs; i += 32) {
+      const float2 part = p.partial[i * p.c + j];
+      sum.x += part.x, sum.y += part.y;
+    }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || j >= p.c) return;
+  for (int i = 1; i < 32; ++i) sum.x += sums[i][threadIdx.x].x, sum.y += sums[i][threadIdx.x].y;
+  if (p.dweight) p.dweight[j] = sum.y;
+  if (p.dbias) p.dbias[j] = sum.x;
+}
+
+// The same walk from the end: what was read last is still in the second-level cache.
+template <class T, int N>
+__global__ void __launch_bounds__(256) apply_kernel(const Params p) {
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= p.packs) return;
+  const int64_t sample = gridDim.z - 1 - blockIdx.z, from = sample * p.positions * p.c + at * N;
+  const T *x = static_cast<const T*>(p.x) + from, *dy = static_cast<const T*>(p.dy) + from;
+  T* dx = static_cast<T*>(p.dx) + from;
+  const Channels<N> of(p, sample, at);
+  float mean_g[N], mean_product[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float2 means = p.means[sample * p.groups + (at * N + i) / (p.c / p.groups)];
+    mean_g[i] = means.x, mean_product[i] = means.y;
+  }
+  const int64_t begin = static_cast<int64_t>(blockIdx.y) * p.slab;
+  const int64_t end = begin + p.slab < p.positions ? begin + p.slab : p.positions;
+  const int step = blockDim.y;
+  with_act(p.act, [&](auto act) {
+    for (int64_t r = end - 1 - threadIdx.y; r >= begin; r -= kAhead * step) {
+      Pack<T, N> in[kAhead], up[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (r - k * step >= begin)
+          in[k] = load<T, N>(x + (r - k * step) * p.c), up[k] = load<T, N>(dy + (r - k * step) * p.c);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (r - k * step < begin) continue;
+        float v[N];
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          const float n = (in[k].get(i) - of.mean[i]) * of.r[i];
+          const float s =
+              up[k].get(i) * activate_slope<sizeof(T) == 2>(fmaf(n, of.weight[i], of.bias[i]), act());
+          v[i] = of.r[i] * (s * of.weight[i] - mean_g[i] - n * mean_product[i]);
+        }
+        store_streaming(dx + (r - k * step) * p.c, v);
+      }
+    }
+  });
+}
+
+template <class T, int N>
+void run(const GroupNormBackwardArgs& a, Stream& stream) {
+  Params p{a.x.data,
+           a.dy.data,
+           a.dx.data,
+           cuda::data_of<float>(a.weight),
+           cuda::data_of<float>(a.bias),
+           cuda::data_of<float>(a.dweight),
+           cuda::data_of<float>(a.dbias)};
+  p.samples = static_cast<int>(a.x.dims[0]), p.positions = a.x.dims[1], p.c = static_cast<int>(a.x.dims[2]);
+  p.packs = p.c / N, p.groups = a.groups, p.eps = a.eps, p.act = static_cast<Act>(a.act);
+  const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)), down = std::max(1, 256 / across);
+  const unsigned columns = cuda::blocks_for(p.packs, across);
+  // About four blocks a multiprocessor. The number of slabs follows from shape and GPU alone, not from the
+  // alignment, which a measure run does not know.
+  const int64_t wide = std::max<int64_t>(1, p.c / 2048), rows = std::max<int64_t>(1, 2048 / p.c) * kAhead;
+  const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 4 / (wide * p.samples);
+  const int64_t least = std::max<int64_t>(1, (p.positions + 65534) / 65535), most = (p.positions + rows - 1) / rows;
+  const int64_t pieces = std::max(std::min(wanted, most), least);
+  p.slab = static_cast<int>(std::max<int64_t>(1, (p.positions + pieces - 1) / pieces));
+  p.slabs = static_cast<int>((p.positions + p.slab - 1) / p.slab);
+  const ArenaScope scope(*stream.arena);
+  const auto pairs = [&](int64_t count) {
+    return static_cast<float2*>(stream.arena->bytes(sizeof(float2) * static_cast<size_t>(count)));
+  };
+  p.partial = pairs(int64_t{p.samples} * p.slabs * p.c);
+  p.stats = pairs(int64_t{p.samples} * p.groups), p.means = pairs(int64_t{p.samples} * p.groups);
+  if (stream.measuring()) return;
+  const char* op = "group_norm_backward";
+  const cuda::LaunchShape walk{
+      dim3(columns, static_cast<unsigned>(p.slabs), static_cast<unsigned>(p.samples)),
+      dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
+      sizeof(float2) * static_cast<size_t>(across * down) * N};
+  const cuda::LaunchShape groups{dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(p.samples)), 128};
+  cuda::launch(op, sums_kernel<T, N, false>, walk, stream, p);
+  cuda::launch(op, group_kernel<T, false>, groups, stream, p);
+  cuda::launch(op, sums_kernel<T, N, true>, walk, stream, p);
+  cuda::launch(op, group_kernel<T, true>, groups, stream, p);
+  if (p.dweight || p.dbias) cuda::launch(op, channel_kernel, {cuda::blocks_for(p.c, 32), dim3(32, 32)}, stream, p);
+  cuda::launch(op, apply_kernel<T, N>, {walk.grid, walk.block}, stream, p);
+}
+
+}  // namespace
+
+void group_norm_backward_cuda(const GroupNormBackwardArgs& a, Stream& stream) {
+  if (a.x.numel() == 0) return;
+  cuda::dispatch_float("group_norm_backward", a.x.dtype, [&]<class T>() {
+    if (cuda::fits_packs(kPack<T>, {&a.x, &a.dy, &a.dx}))
+      run<T, kPack<T>>(a, stream);
+    else
+      run<T, 1>(a, stream);
+  });
+}
+
+}  // namespace tachy::ops
