@@ -1,6 +1,5 @@
-#include "cuda/row_norm_backward.h"
-
 #include "cuda/row_norm.h"
+#include "cuda/row_norm_backward.h"
 #include "device/row_norm_backward.cuh"
 
 namespace tachy::cuda {
@@ -53,8 +52,8 @@ struct Launch {
   }
   template <bool Centred>
   void any() {
-    launch(op, device::row_norm_backward_any_kernel<T, Centred>, {persistent_grid(stream, p.rows, 16), 256}, stream,
-           p);
+    launch(op, device::row_norm_backward_any_kernel<T, Centred>, {persistent_grid(stream, p.rows, 16), 256},
+           stream, p);
   }
 };
 
@@ -88,20 +87,20 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
     // The scratch follows from the shape alone, not from alignment, which a measure run does not know.
     const Plan plan = p.c % kValues == 0 ? plan_for(p.c / kValues, p.rows, stream) : Plan{};
     const bool columns = p.tables > 1;
-    const auto splits = static_cast<int>(std::clamp<int64_t>(
-        std::min<int64_t>(p.rows / 16, (64 + p.tables - 1) / p.tables), 1, 64));
-    const int64_t slots = std::max<int64_t>(plan.chunks && !columns ? plan.slots() : 0, int64_t{splits} * p.tables);
+    const auto splits = static_cast<int>(
+        std::clamp<int64_t>(std::min<int64_t>(p.rows / 16, (64 + p.tables - 1) / p.tables), 1, 64));
+    const int64_t slots =
+        std::max<int64_t>(plan.chunks && !columns ? plan.slots() : 0, int64_t{splits} * p.tables);
     const ArenaScope scope(*stream.arena);
     if (sums) {
       p.stats = static_cast<float2*>(stream.arena->bytes(static_cast<size_t>(p.rows) * sizeof(float2)));
-      p.partial = static_cast<float*>(
-          stream.arena->bytes(static_cast<size_t>(slots * 2 * p.c) * sizeof(float)));
+      p.partial =
+          static_cast<float*>(stream.arena->bytes(static_cast<size_t>(slots * 2 * p.c) * sizeof(float)));
     }
     if (stream.measuring()) return;
-    const bool fits =
-        plan.chunks &&
-        fits_packs(kValues, {&a.x, &a.dy, &a.dx, &a.dsum, &a.weight, &a.scale}) &&
-        (!p.cos || (p.head % kValues == 0 && fits_packs(kValues / 2, {&a.cos, &a.sin})));
+    const bool fits = plan.chunks &&
+                      fits_packs(kValues, {&a.x, &a.dy, &a.dx, &a.dsum, &a.weight, &a.scale}) &&
+                      (!p.cos || (p.head % kValues == 0 && fits_packs(kValues / 2, {&a.cos, &a.sin})));
     Launch<T> launcher{op, a, p, stream};
     const bool in_rows = fits && !columns;
     if (in_rows) launcher.p.stats = nullptr;

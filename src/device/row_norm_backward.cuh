@@ -3,7 +3,8 @@
 //   u = dy, or ropeᵀ(dy), or dy · silu'(n · weight);   g = u · (1 + scale[row]) · weight
 //   dx = r·(g − [mean(g)] − n·mean(g·n)) [+ dsum]
 // All gradients of parameters follow from two sums over the rows that share a row of the table (one without):
-//   P = Σ u·n, Q = Σ u:   dweight = Σ (1 + scale)·P, dbias = Σ (1 + scale)·Q, dscale = weight·P + bias·Q, dshift = Q
+//   P = Σ u·n, Q = Σ u:   dweight = Σ (1 + scale)·P, dbias = Σ (1 + scale)·Q, dscale = weight·P + bias·Q,
+//   dshift = Q
 //
 // row_norm_backward_kernel: one pass; `width` threads share a row, which they hold in registers, the next one
 // already on its way; each keeps P and Q of its own columns over all its rows and stores them once, so the
@@ -32,7 +33,7 @@ struct RowNormBackwardParams {
   int64_t rows;
   int c, head, tables;  // tables: rows of scale, 1 without
   float eps;
-  bool channel, silu;  // channel: the norm is x·√C / max(‖x‖, 1e-12)
+  bool channel, silu;                        // channel: the norm is x·√C / max(‖x‖, 1e-12)
   float *dweight, *dbias, *dscale, *dshift;  // optional
   int64_t dscale_stride, dshift_stride;
 
@@ -48,7 +49,8 @@ __device__ __forceinline__ float silu_slope(float x) {
 }
 
 // r of a row from Σ (x − mean)², and whether it is a constant of x (channel norm below its clamp).
-__device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p, float squares, bool& constant) {
+__device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p, float squares,
+                                                 bool& constant) {
   constant = false;
   if (!p.channel) return 1.0f / sqrtf(squares / static_cast<float>(p.c) + p.eps);
   const float norm = sqrtf(squares);
@@ -57,7 +59,8 @@ __device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p,
 }
 
 template <class T, int N, int Chunks, bool Centred>
-__global__ void __launch_bounds__(512) row_norm_backward_kernel(const RowNormBackwardParams p, const int width) {
+__global__ void __launch_bounds__(512)
+    row_norm_backward_kernel(const RowNormBackwardParams p, const int width) {
   __shared__ float scratch[2 * 3 * 16];
   const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
   const int packs = p.c / N;
@@ -241,13 +244,15 @@ __global__ void __launch_bounds__(256) row_norm_backward_any_kernel(const RowNor
     const T* extra = p.dsum ? static_cast<const T*>(p.dsum) + i * p.dsum_stride : nullptr;
     for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
       const float n = (as_float(x[j]) - mean) * r;
-      dx[j] = from_float<T>(r * (gradient(j, n) - mean_g - n * mean_product) + (extra ? as_float(extra[j]) : 0.0f));
+      dx[j] = from_float<T>(r * (gradient(j, n) - mean_g - n * mean_product) +
+                            (extra ? as_float(extra[j]) : 0.0f));
     }
     if (p.stats && threadIdx.x == 0) p.stats[i] = make_float2(mean, r);
   }
 }
 
-// grid [C / 128, splits, tables]: a thread's channel over the rows of one split that use one row of the table.
+// grid [C / 128, splits, tables]: a thread's channel over the rows of one split that use one row of the
+// table.
 template <class T>
 __global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardParams p) {
   const int j = blockIdx.x * 128 + threadIdx.x;
@@ -270,7 +275,8 @@ __global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardP
 }
 
 // 32 x 32 threads: 32 channels, the slots of a table's row dealt to 32 threads each.
-inline __global__ void __launch_bounds__(1024) finish_sums_kernel(const RowNormBackwardParams p, const int slots) {
+inline __global__ void __launch_bounds__(1024)
+    finish_sums_kernel(const RowNormBackwardParams p, const int slots) {
   __shared__ float2 sums[32][33];
   const int j = blockIdx.x * 32 + threadIdx.x;
   float weight_sum = 0, bias_sum = 0;

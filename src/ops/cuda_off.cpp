@@ -75,7 +75,9 @@ void reparameterize_backward_cuda(const ReparameterizeBackwardArgs&, Stream&) { 
 void rmsnorm_backward_cuda(const RmsNormBackwardArgs&, Stream&) { no_cuda(); }
 void rope_backward_cuda(const RopeBackwardArgs&, Stream&) { no_cuda(); }
 
-std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs&, const Stream&) { no_cuda(); }
+std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs&, const Stream&) {
+  no_cuda();
+}
 void attention_backward_sm80(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
 void attention_backward_plain_cuda(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
 

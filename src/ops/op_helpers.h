@@ -74,12 +74,13 @@ inline void expect_real(const char* op, const char* name, const Tensor& t,
   require(t.inner_contiguous(), "{}: expected {} with a contiguous last dim, got stride {}", op, name,
           t.stride(-1));
 }
-// Of a backward op: the dtype of `t`, which all its activations share, and the parameters' (their gradients are
-// float32 on the GPU, too). f32 or f64 on the CPU, f32, f16 or bf16 on the GPU.
+// Of a backward op: the dtype of `t`, which all its activations share, and the parameters' (their gradients
+// are float32 on the GPU, too). f32 or f64 on the CPU, f32, f16 or bf16 on the GPU.
 struct GradientDTypes {
   DType value, param;
 };
-inline GradientDTypes gradient_dtypes(const char* op, const char* name, const Tensor& t, const Stream& stream) {
+inline GradientDTypes gradient_dtypes(const char* op, const char* name, const Tensor& t,
+                                      const Stream& stream) {
   require(t.defined(), "{}: expected {}, got no tensor", op, name);
   if (stream.gpu) {
     expect_float_dtype(op, name, t, stream);

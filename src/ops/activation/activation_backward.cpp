@@ -5,8 +5,7 @@ namespace tachy::ops {
 
 std::span<const Impl<ActivationBackwardArgs>> activation_backward_table() {
   static constexpr Impl<ActivationBackwardArgs> table[] = {
-      {"cuda", nullptr, activation_backward_cuda, Device::cuda},
-      {"ref", nullptr, activation_backward_ref}};
+      {"cuda", nullptr, activation_backward_cuda, Device::cuda}, {"ref", nullptr, activation_backward_ref}};
   return table;
 }
 

@@ -26,11 +26,12 @@ __global__ void __launch_bounds__(256)
       if (at < packs) {
         float v[N];
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = up[k].get(i) * activate_slope<sizeof(T) == 2>(in[k].get(i), act());
+        for (int i = 0; i < N; ++i)
+          v[i] = up[k].get(i) * activate_slope<sizeof(T) == 2>(in[k].get(i), act.value);
         store(dx + at * N, v);
       } else if (at == packs) {  // the values behind the last whole pack
         for (int64_t i = packs * N; i < count; ++i)
-          dx[i] = from_float<T>(as_float(dy[i]) * activate_slope<sizeof(T) == 2>(as_float(x[i]), act()));
+          dx[i] = from_float<T>(as_float(dy[i]) * activate_slope<sizeof(T) == 2>(as_float(x[i]), act.value));
       }
     }
   });
@@ -44,8 +45,9 @@ void activation_backward_cuda(const ActivationBackwardArgs& a, Stream& stream) {
   cuda::dispatch_float("activation_backward", a.x.dtype, [&]<class T>() {
     const auto with = [&]<int N>() {
       cuda::launch("activation_backward", activation_backward_kernel<T, N>,
-                   {cuda::blocks_for(count / N + 1, 256 * kAhead), 256}, stream, static_cast<const T*>(a.x.data),
-                   static_cast<const T*>(a.dy.data), static_cast<T*>(a.dx.data), count, static_cast<Act>(a.kind));
+                   {cuda::blocks_for(count / N + 1, 256 * kAhead), 256}, stream,
+                   static_cast<const T*>(a.x.data), static_cast<const T*>(a.dy.data),
+                   static_cast<T*>(a.dx.data), count, static_cast<Act>(a.kind));
     };
     if (cuda::aligned16(a.x) && cuda::aligned16(a.dy) && cuda::aligned16(a.dx))
       with.template operator()<kPack<T>>();

@@ -13,10 +13,10 @@ namespace tachy::ops {
 struct AttentionBackwardArgs {
   // As it ran, in f32 or f64, on a GPU as there; out and lse hold what it wrote; not accumulated.
   AttentionArgs forward;
-  Tensor dout;            // [B, Lq, H, D], inner dim contiguous, as all here
-  Tensor dq;              // [B, Lq, H, D]
-  Tensor dk;              // [B, Lk, H, D]
-  Tensor dv;              // [B, Lk, H, D]
+  Tensor dout;  // [B, Lq, H, D], inner dim contiguous, as all here
+  Tensor dq;    // [B, Lq, H, D]
+  Tensor dk;    // [B, Lk, H, D]
+  Tensor dv;    // [B, Lk, H, D]
 };
 
 void attention_backward(const AttentionBackwardArgs& args, Stream& stream);

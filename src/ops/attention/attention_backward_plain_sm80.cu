@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(256) delta_kernel(const Plain p) {
 
 // s[r][n] = Σ_c own[4ty + r]·other[4tx + n], the rows of two tiles.
 template <class T>
-__device__ void tile_products(float (&s)[4][4], const View& own, int first, int own_rows, const View& other, int from,
-                              int other_rows, int b, int head, int d, float (*left)[kTile + 4],
+__device__ void tile_products(float (&s)[4][4], const View& own, int first, int own_rows, const View& other,
+                              int from, int other_rows, int b, int head, int d, float (*left)[kTile + 4],
                               float (*right)[kTile + 4]) {
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
 #pragma unroll
@@ -58,8 +58,10 @@ __device__ void tile_products(float (&s)[4][4], const View& own, int first, int 
     for (int i = threadIdx.x; i < kTile * kDepth; i += 256) {
       const int c = i % kDepth, row = i / kDepth;
       const bool inside = depth + c < d;
-      left[c][row] = inside && first + row < own_rows ? as_float(at<T>(own, b, first + row, head)[depth + c]) : 0;
-      right[c][row] = inside && from + row < other_rows ? as_float(at<T>(other, b, from + row, head)[depth + c]) : 0;
+      left[c][row] =
+          inside && first + row < own_rows ? as_float(at<T>(own, b, first + row, head)[depth + c]) : 0;
+      right[c][row] =
+          inside && from + row < other_rows ? as_float(at<T>(other, b, from + row, head)[depth + c]) : 0;
     }
     __syncthreads();
 #pragma unroll 8
@@ -75,8 +77,9 @@ __device__ void tile_products(float (&s)[4][4], const View& own, int first, int 
 
 // o[r][c] += Σ_j weights[4ty + r][j]·other[from + j][column + tx + 16c].
 template <class T>
-__device__ void add_rows(float (&o)[4][8], const float (&weights)[4][4], const View& other, int from, int rows, int b,
-                         int head, int d, int column, float (*tile)[kTile + 1], float (*slab)[kColumns]) {
+__device__ void add_rows(float (&o)[4][8], const float (&weights)[4][4], const View& other, int from,
+                         int rows, int b, int head, int d, int column, float (*tile)[kTile + 1],
+                         float (*slab)[kColumns]) {
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   __syncthreads();
 #pragma unroll
@@ -104,8 +107,8 @@ __device__ void add_rows(float (&o)[4][8], const float (&weights)[4][4], const V
 }
 
 template <class T>
-__device__ void store_tile(const float (&o)[4][8], float factor, const View& to, int first, int rows, int b, int head,
-                           int d, int column) {
+__device__ void store_tile(const float (&o)[4][8], float factor, const View& to, int first, int rows, int b,
+                           int head, int d, int column) {
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   for (int r = 0; r < 4; ++r) {
     if (first + 4 * ty + r >= rows) continue;
@@ -130,12 +133,13 @@ __global__ void __launch_bounds__(256) gradient_kernel(const Plain p) {
   const float* delta = p.delta + (static_cast<int64_t>(b) * p.heads + head) * p.lq;
   float o[4][8] = {}, dv[4][8] = {};
   for (int from = 0; from < other_rows; from += kTile) {
-    if (p.causal && (kKeys ? from + kTile - 1 + p.offset < first : from > first + kTile - 1 + p.offset)) continue;
+    if (p.causal && (kKeys ? from + kTile - 1 + p.offset < first : from > first + kTile - 1 + p.offset))
+      continue;
     float s[4][4], e[4][4];
-    tile_products<T>(s, kKeys ? p.k : p.q, first, own_rows, kKeys ? p.q : p.k, from, other_rows, b, head, p.d, left,
-                     right);
-    tile_products<T>(e, kKeys ? p.v : p.dout, first, own_rows, kKeys ? p.dout : p.v, from, other_rows, b, head, p.d,
+    tile_products<T>(s, kKeys ? p.k : p.q, first, own_rows, kKeys ? p.q : p.k, from, other_rows, b, head, p.d,
                      left, right);
+    tile_products<T>(e, kKeys ? p.v : p.dout, first, own_rows, kKeys ? p.dout : p.v, from, other_rows, b,
+                     head, p.d, left, right);
 #pragma unroll
     for (int n = 0; n < 16; ++n) {
       const int own = first + 4 * ty + n / 4, other = from + 4 * tx + n % 4;
@@ -166,7 +170,7 @@ View view_of(const Tensor& t) { return {t.data, t.strides[0], t.strides[1], t.st
 
 void attention_backward_plain_cuda(const AttentionBackwardArgs& a, Stream& stream) {
   const AttentionArgs& f = a.forward;
-  Plain p{view_of(f.q),   view_of(f.k),  view_of(f.v),  view_of(f.out),
+  Plain p{view_of(f.q),    view_of(f.k),  view_of(f.v),  view_of(f.out),
           view_of(a.dout), view_of(a.dq), view_of(a.dk), view_of(a.dv)};
   p.lq = static_cast<int>(f.q.dims[1]), p.lk = static_cast<int>(f.k.dims[1]);
   p.d = static_cast<int>(f.q.dims[3]), p.heads = static_cast<int>(f.q.dims[2]);
@@ -174,24 +178,27 @@ void attention_backward_plain_cuda(const AttentionBackwardArgs& a, Stream& strea
   if (f.key_bias.defined())
     p.key_bias = static_cast<const float*>(f.key_bias.data), p.key_bias_batch = f.key_bias.strides[0];
   if (f.bias.defined())
-    p.bias = static_cast<const float*>(f.bias.data), p.bias_head = f.bias.strides[0], p.bias_row = f.bias.strides[1];
-  p.lse = static_cast<const float*>(f.lse.data), p.lse_batch = f.lse.strides[0], p.lse_head = f.lse.strides[1];
+    p.bias = static_cast<const float*>(f.bias.data), p.bias_head = f.bias.strides[0],
+    p.bias_row = f.bias.strides[1];
+  p.lse = static_cast<const float*>(f.lse.data), p.lse_batch = f.lse.strides[0],
+  p.lse_head = f.lse.strides[1];
   const int64_t batch = f.q.dims[0];
   const ArenaScope scope(*stream.arena);
-  p.delta = static_cast<float*>(
-      stream.arena->bytes(static_cast<size_t>(batch * p.heads * p.lq) * sizeof(float)));
+  p.delta =
+      static_cast<float*>(stream.arena->bytes(static_cast<size_t>(batch * p.heads * p.lq) * sizeof(float)));
   if (stream.measuring() || batch * p.heads == 0) return;
   const auto heads = static_cast<unsigned>(p.heads), batches = static_cast<unsigned>(batch);
   const unsigned columns = heads * cuda::blocks_for(p.d, kColumns);
   cuda::dispatch_float("attention_backward", f.q.dtype, [&]<class T>() {
     const char* op = "attention_backward (plain)";
     if (p.lq > 0) {
-      cuda::launch(op, delta_kernel<T>, {dim3(cuda::blocks_for(p.lq, 8), heads, batches), dim3(256)}, stream, p);
-      cuda::launch(op, gradient_kernel<T, false>, {dim3(cuda::blocks_for(p.lq, kTile), columns, batches), dim3(256)},
-                   stream, p);
+      cuda::launch(op, delta_kernel<T>, {dim3(cuda::blocks_for(p.lq, 8), heads, batches), dim3(256)}, stream,
+                   p);
+      cuda::launch(op, gradient_kernel<T, false>,
+                   {dim3(cuda::blocks_for(p.lq, kTile), columns, batches), dim3(256)}, stream, p);
     }
-    cuda::launch(op, gradient_kernel<T, true>, {dim3(cuda::blocks_for(p.lk, kTile), columns, batches), dim3(256)},
-                 stream, p);
+    cuda::launch(op, gradient_kernel<T, true>,
+                 {dim3(cuda::blocks_for(p.lk, kTile), columns, batches), dim3(256)}, stream, p);
   });
 }
 

@@ -16,12 +16,14 @@ bool whole_chunks(const Tensor& t) {
 
 flash::BackwardParams params_of(const AttentionBackwardArgs& a) {
   const AttentionArgs& f = a.forward;
-  flash::BackwardParams p{f.q.data, f.k.data, f.v.data, f.out.data, a.dout.data, a.dq.data, a.dk.data, a.dv.data};
+  flash::BackwardParams p{f.q.data,    f.k.data,  f.v.data,  f.out.data,
+                          a.dout.data, a.dq.data, a.dk.data, a.dv.data};
   p.qs = strides_of(f.q), p.ks = strides_of(f.k), p.vs = strides_of(f.v), p.os = strides_of(f.out);
   p.dos = strides_of(a.dout), p.dqs = strides_of(a.dq), p.dks = strides_of(a.dk), p.dvs = strides_of(a.dv);
   if (f.key_bias.defined())
     p.key_bias = static_cast<const float*>(f.key_bias.data), p.key_bias_batch = f.key_bias.strides[0];
-  p.lse = static_cast<const float*>(f.lse.data), p.lse_batch = f.lse.strides[0], p.lse_head = f.lse.strides[1];
+  p.lse = static_cast<const float*>(f.lse.data), p.lse_batch = f.lse.strides[0],
+  p.lse_head = f.lse.strides[1];
   p.lq = static_cast<int>(f.q.dims[1]), p.lk = static_cast<int>(f.k.dims[1]);
   p.heads = static_cast<int>(f.q.dims[2]), p.d = static_cast<int>(f.q.dims[3]);
   p.rows = (p.lq + flash::kRowsRound - 1) / flash::kRowsRound * flash::kRowsRound;
@@ -36,10 +38,10 @@ dim3 grid_of(const AttentionBackwardArgs& a, int64_t length, int each) {
 
 template <class T, int kDim, int kPairs, int kStageRows>
 void run_keys(const AttentionBackwardArgs& a, const flash::BackwardParams& p, Stream& stream) {
-  cuda::launch("attention_backward (keys)", flash::key_gradient_kernel<T, kDim, kPairs, kStageRows>,
-               {grid_of(a, p.lk, kPairs * 32), dim3(kPairs * 64),
-                flash::key_shared_bytes<kDim, kPairs, kStageRows>()},
-               stream, p);
+  cuda::launch(
+      "attention_backward (keys)", flash::key_gradient_kernel<T, kDim, kPairs, kStageRows>,
+      {grid_of(a, p.lk, kPairs * 32), dim3(kPairs * 64), flash::key_shared_bytes<kDim, kPairs, kStageRows>()},
+      stream, p);
 }
 
 template <class T, int kDim, int kStageKeys>
@@ -72,7 +74,8 @@ void run_typed(const AttentionBackwardArgs& a, const flash::BackwardParams& p, S
 
 }  // namespace
 
-std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& a, const Stream& stream) {
+std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& a,
+                                                           const Stream& stream) {
   const AttentionArgs& f = a.forward;
   if (f.q.dtype == DType::f32) return "it takes bf16 and f16";
   if (stream.gpu->info().capability() < 80) return "it needs compute capability 8.0";

@@ -31,14 +31,16 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
          fmt::format("{}x{}x{}x{}x{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
                      s.masked_every ? fmt::format("-mask{}", s.masked_every) : "", s.bias ? "-bias" : "",
                      s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : ""),
-         kind, 16.0 * s.b * s.h * (s.lq + s.lk) * s.d, 10.0 * s.b * s.h * pairs * s.d, [=](CaseMemory& memory) {
+         kind, 16.0 * s.b * s.h * (s.lq + s.lk) * s.d, 10.0 * s.b * s.h * pairs * s.d,
+         [=](CaseMemory& memory) {
            AttentionArgs f{.scale = 1.0f / std::sqrt(static_cast<float>(s.d)),
                            .causal = s.causal,
                            .causal_offset = s.offset};
            AttentionBackwardArgs args;
            std::vector<Tensor> outputs;
            if (s.fused) {
-             const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d}), grad = memory.output({s.b, s.lq, 3, s.h, s.d});
+             const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d}),
+                          grad = memory.output({s.b, s.lq, 3, s.h, s.d});
              f.q = qkv.select(2, 0), f.k = qkv.select(2, 1), f.v = qkv.select(2, 2);
              args.dq = grad.select(2, 0), args.dk = grad.select(2, 1), args.dv = grad.select(2, 2);
            } else {

@@ -22,7 +22,8 @@ void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
 
 // Their backward pass: flash's two kernels, and one for every other case.
-std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& args, const Stream& stream);
+std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& args,
+                                                           const Stream& stream);
 void attention_backward_sm80(const AttentionBackwardArgs& args, Stream& stream);
 void attention_backward_plain_cuda(const AttentionBackwardArgs& args, Stream& stream);
 

@@ -1,15 +1,15 @@
-// Flash attention, backward, for sm_80 and later. Scores come again from q, k and the forward's lse; nothing of
-// size Lq x Lk exists, and no sum depends on the order in which blocks run: two kernels, one that owns keys and
-// walks over queries, one that owns queries and walks over keys. That is seven products instead of five, but no
-// atomics.
+// Flash attention, backward, for sm_80 and later. Scores come again from q, k and the forward's lse; nothing
+// of size Lq x Lk exists, and no sum depends on the order in which blocks run: two kernels, one that owns
+// keys and walks over queries, one that owns queries and walks over keys. That is seven products instead of
+// five, but no atomics.
 //
 // Keys (dk, dv). Both sums of 32 keys x 128 columns in float32 are more registers than a thread has, so two
 // warps share 32 keys: one makes the weights P (transposed: keys are the rows) and dv += P·dout, the other
 // dP = v·doutᵀ, T = P·(dP − delta) and dk += T·q. P passes from one to the other as the fragments it is held
 // in, packed to 16 bits, through shared memory. While one does exponentials the other keeps the tensor cores
 // busy.
-// Queries (dq). As in the forward pass a warp owns 32 queries; 32 keys at a time, so that both products' tiles
-// fit beside the sums.
+// Queries (dq). As in the forward pass a warp owns 32 queries; 32 keys at a time, so that both products'
+// tiles fit beside the sums.
 //
 // 32 rows a warp again: each fragment read from shared memory feeds two products (flash_sm80.cuh).
 #pragma once
@@ -22,8 +22,8 @@ struct BackwardParams {
   const void *q, *k, *v, *out, *dout;
   void *dq, *dk, *dv;
   Strides qs, ks, vs, os, dos, dqs, dks, dvs;
-  const float* key_bias = nullptr;  // [B, Lk] or null
-  const float* lse = nullptr;       // [B, H, Lq]
+  const float* key_bias = nullptr;          // [B, Lk] or null
+  const float* lse = nullptr;               // [B, H, Lq]
   float *lse2 = nullptr, *delta = nullptr;  // scratch [B, H, rows]: lse in powers of two, Σ_c dout·out
   int64_t key_bias_batch = 0, lse_batch = 0, lse_head = 0;
   int rows = 0, lq = 0, lk = 0, d = 0, heads = 0, offset = 0;  // rows: lq rounded up to 64
@@ -34,9 +34,7 @@ struct BackwardParams {
 constexpr int kRowsRound = 64;
 
 // A pair of warps meets: the first arrives, the second waits.
-inline __device__ void arrive(int barrier) {
-  asm volatile("bar.arrive %0, 64;" ::"r"(barrier) : "memory");
-}
+inline __device__ void arrive(int barrier) { asm volatile("bar.arrive %0, 64;" ::"r"(barrier) : "memory"); }
 inline __device__ void wait_for(int barrier) { asm volatile("bar.sync %0, 64;" ::"r"(barrier) : "memory"); }
 
 // lse in powers of two, +inf where no key was seen and past the end: weights become exp2(… − inf) = 0.
@@ -68,7 +66,8 @@ __global__ void __launch_bounds__(256) prepare_kernel(const BackwardParams p) {
 
 // c [32 rows, kDim] += a [32 rows, kSteps·16] · b, b's rows in shared memory at this (transposing) address.
 template <class T, int kDim, int kSteps>
-__device__ void add_products(float (&c)[2][kDim / 8][4], const uint32_t (&a)[kSteps][2][4], uint32_t b_address) {
+__device__ void add_products(float (&c)[2][kDim / 8][4], const uint32_t (&a)[kSteps][2][4],
+                             uint32_t b_address) {
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -132,7 +131,8 @@ constexpr size_t key_shared_bytes() {
 template <class T, int kDim, int kPairs, int kStageRows>
 __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const BackwardParams p) {
   extern __shared__ __align__(1024) char shared[];
-  constexpr int kThreads = kPairs * 64, kKeys = kPairs * 32, kTiles = kStageRows / 8, kSteps = kStageRows / 16;
+  constexpr int kThreads = kPairs * 64, kKeys = kPairs * 32, kTiles = kStageRows / 8,
+                kSteps = kStageRows / 16;
   constexpr uint32_t kStageBytes = kStageRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
   constexpr uint32_t kQueriesAt = 2 * kTileBytes, kExchangeAt = kQueriesAt + 4 * kStageBytes,
                      kExchangeBytes = 32 * kStageRows * 2, kRowAt = kExchangeAt + kPairs * kExchangeBytes;
@@ -148,9 +148,10 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
 
   const auto load_stage = [&](int tile) {
     const int at = tile & 1, from = tile * kStageRows;
-    load_rows<T, kDim, kStageRows, kThreads>(base + kQueriesAt + at * kStageBytes, q, p.qs.row, from, p.lq, p.d);
-    load_rows<T, kDim, kStageRows, kThreads>(base + kQueriesAt + (2 + at) * kStageBytes, dout, p.dos.row, from,
-                                             p.lq, p.d);
+    load_rows<T, kDim, kStageRows, kThreads>(base + kQueriesAt + at * kStageBytes, q, p.qs.row, from, p.lq,
+                                             p.d);
+    load_rows<T, kDim, kStageRows, kThreads>(base + kQueriesAt + (2 + at) * kStageBytes, dout, p.dos.row,
+                                             from, p.lq, p.d);
     constexpr int kChunks = kStageRows / 4;
     if (threadIdx.x < 2 * kChunks) {
       const int which = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
@@ -195,8 +196,8 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     float s[2][kTiles][4];
     row_products<T, kDim, kTiles>(s, own, scored + at);
     // Of each query of the tile: lse for the first warp, delta for the second.
-    const auto* of_row = reinterpret_cast<const float*>(shared + kRowAt) + (second * 2 + (tile & 1)) * kStageRows +
-                         2 * (lane & 3);
+    const auto* of_row = reinterpret_cast<const float*>(shared + kRowAt) +
+                         (second * 2 + (tile & 1)) * kStageRows + 2 * (lane & 3);
     uint32_t a[kSteps][2][4];
     if (!second) {
       const bool masked = p.causal && row + p.offset < mine + 31;
@@ -220,7 +221,8 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
       for (int step = 0; step < kSteps; ++step)
 #pragma unroll
         for (int m = 0; m < 2; ++m)
-          exchange[(step * 2 + m) * 32] = make_uint4(a[step][m][0], a[step][m][1], a[step][m][2], a[step][m][3]);
+          exchange[(step * 2 + m) * 32] =
+              make_uint4(a[step][m][0], a[step][m][1], a[step][m][2], a[step][m][3]);
       arrive(1 + pair);
     } else {
       wait_for(1 + pair);
@@ -247,10 +249,11 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
   device::wait_copies<0>();
   __syncthreads();  // the tiles of K and V are about to be overwritten
   const Strides& strides = second ? p.dks : p.dvs;
-  T* to = static_cast<T*>(second ? p.dk : p.dv) + batch * strides.batch + head * strides.head + mine * strides.row;
+  T* to = static_cast<T*>(second ? p.dk : p.dv) + batch * strides.batch + head * strides.head +
+          mine * strides.row;
   store_rows<T, kDim>(sum, second ? p.scale : 1.0f,
-                      reinterpret_cast<T*>(shared + (second ? kTileBytes : 0)) + pair * 32 * kDim, to, strides.row,
-                      p.lk - mine, p.d);
+                      reinterpret_cast<T*>(shared + (second ? kTileBytes : 0)) + pair * 32 * kDim, to,
+                      strides.row, p.lk - mine, p.d);
 }
 
 template <int kDim, int kWarps, int kStageKeys>
@@ -352,8 +355,8 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) query_gradient_kernel(co
   device::wait_copies<0>();
   __syncthreads();  // without a key the query tile may still be arriving
   T* to = static_cast<T*>(p.dq) + batch * p.dqs.batch + head * p.dqs.head + mine * p.dqs.row;
-  store_rows<T, kDim>(sum, p.scale, reinterpret_cast<T*>(shared) + warp * 32 * kDim, to, p.dqs.row, p.lq - mine,
-                      p.d);
+  store_rows<T, kDim>(sum, p.scale, reinterpret_cast<T*>(shared) + warp * 32 * kDim, to, p.dqs.row,
+                      p.lq - mine, p.d);
 }
 
 }  // namespace tachy::ops::flash

@@ -10,17 +10,16 @@ namespace tachy::ops {
 
 inline void add_channel_norm_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t p, int64_t c, bool silu) {
-    cases.push_back({"channel_norm_backward", fmt::format("{}x{}{}", p, c, silu ? "-silu" : ""), kind,
-                     12.0 * p * c, 40.0 * p * c, [=](CaseMemory& memory) {
-                       ChannelNormBackwardArgs args{
-                           .x = memory.normal({p, c}), .gamma = memory.param({c}), .silu = silu};
-                       std::memset(memory.host(args.x).data, 0, static_cast<size_t>(c) * 4);  // a black position
-                       args.dy = memory.normal({p, c});
-                       args.dx = memory.output({p, c}), args.dgamma = memory.output(DType::f32, {c});
-                       return bind_op("channel_norm_backward", channel_norm_backward,
-                                      channel_norm_backward_table(), channel_norm_backward_working, args,
-                                      {args.dx, args.dgamma});
-                     }});
+    cases.push_back(
+        {"channel_norm_backward", fmt::format("{}x{}{}", p, c, silu ? "-silu" : ""), kind, 12.0 * p * c,
+         40.0 * p * c, [=](CaseMemory& memory) {
+           ChannelNormBackwardArgs args{.x = memory.normal({p, c}), .gamma = memory.param({c}), .silu = silu};
+           std::memset(memory.host(args.x).data, 0, static_cast<size_t>(c) * 4);  // a black position
+           args.dy = memory.normal({p, c});
+           args.dx = memory.output({p, c}), args.dgamma = memory.output(DType::f32, {c});
+           return bind_op("channel_norm_backward", channel_norm_backward, channel_norm_backward_table(),
+                          channel_norm_backward_working, args, {args.dx, args.dgamma});
+         }});
   };
   add(CaseKind::tiny, 3, 16, true);
   add(CaseKind::odd, 37, 333, true);

@@ -4,9 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<GluBackwardArgs>> glu_backward_table() {
-  static constexpr Impl<GluBackwardArgs> table[] = {
-      {"cuda", nullptr, glu_backward_cuda, Device::cuda},
-      {"ref", nullptr, glu_backward_ref}};
+  static constexpr Impl<GluBackwardArgs> table[] = {{"cuda", nullptr, glu_backward_cuda, Device::cuda},
+                                                    {"ref", nullptr, glu_backward_ref}};
   return table;
 }
 

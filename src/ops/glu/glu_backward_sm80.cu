@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(256) glu_backward_kernel(const Params<T> p) {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
           const float x = a[k].get(i), up = dy[k].get(i);
-          da[i] = up * b[k].get(i) * activate_slope<sizeof(T) == 2>(x, act());
-          db[i] = up * activate<sizeof(T) == 2>(x, act());
+          da[i] = up * b[k].get(i) * activate_slope<sizeof(T) == 2>(x, act.value);
+          db[i] = up * activate<sizeof(T) == 2>(x, act.value);
         }
         store(p.da + row * p.da_stride + at * N, da);
         store(p.db + row * p.db_stride + at * N, db);
@@ -59,10 +59,18 @@ void glu_backward_cuda(const GluBackwardArgs& args, Stream& stream) {
   if (args.a.numel() == 0) return;
   cuda::dispatch_float("glu_backward", args.a.dtype, [&]<class T>() {
     const auto with = [&]<int N>() {
-      const Params<T> p{cuda::data_of<T>(args.a),  cuda::data_of<T>(args.b),  cuda::data_of<T>(args.dy),
-                        cuda::data_of<T>(args.da), cuda::data_of<T>(args.db), args.a.strides[0],
-                        args.b.strides[0],         args.dy.strides[0],        args.da.strides[0],
-                        args.db.strides[0],        args.a.dims[0],            static_cast<int>(args.a.dims[1] / N),
+      const Params<T> p{cuda::data_of<T>(args.a),
+                        cuda::data_of<T>(args.b),
+                        cuda::data_of<T>(args.dy),
+                        cuda::data_of<T>(args.da),
+                        cuda::data_of<T>(args.db),
+                        args.a.strides[0],
+                        args.b.strides[0],
+                        args.dy.strides[0],
+                        args.da.strides[0],
+                        args.db.strides[0],
+                        args.a.dims[0],
+                        static_cast<int>(args.a.dims[1] / N),
                         static_cast<Act>(args.kind)};
       const cuda::ColumnShape shape(p.packs, p.rows, kAhead, stream);
       cuda::launch("glu_backward", glu_backward_kernel<T, N>, {shape.grid, shape.block}, stream, p);

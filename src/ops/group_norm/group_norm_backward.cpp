@@ -5,8 +5,7 @@ namespace tachy::ops {
 
 std::span<const Impl<GroupNormBackwardArgs>> group_norm_backward_table() {
   static constexpr Impl<GroupNormBackwardArgs> table[] = {
-      {"cuda", nullptr, group_norm_backward_cuda, Device::cuda},
-      {"ref", nullptr, group_norm_backward_ref}};
+      {"cuda", nullptr, group_norm_backward_cuda, Device::cuda}, {"ref", nullptr, group_norm_backward_ref}};
   return table;
 }
 

@@ -1,5 +1,6 @@
-// x and dy are read three, two times: a group's statistics need all of x, the means in dx all of dy. Six small
-// steps over scratch [N, slabs, C] of float32 pairs, each sum in an order that follows from shape and GPU alone:
+// x and dy are read three, two times: a group's statistics need all of x, the means in dx all of dy. Six
+// small steps over scratch [N, slabs, C] of float32 pairs, each sum in an order that follows from shape and
+// GPU alone:
 //   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ the channel's first value
 //   statistics  one block a group: mean and r, in float64
 //   sums      Σ s and Σ s·n,  s = dy · act'(n · weight + bias)
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(256) sums_kernel(const Params p) {
       with_act(p.act, [&](auto act) {
         walk([&](int i, float value, float up) {
           const float n = (value - of.mean[i]) * of.r[i];
-          const float s = up * activate_slope<false>(fmaf(n, of.weight[i], of.bias[i]), act());
+          const float s = up * activate_slope<false>(fmaf(n, of.weight[i], of.bias[i]), act.value);
           sum[i].x += s, sum[i].y = fmaf(s, n, sum[i].y);
         });
       });
@@ -137,7 +138,8 @@ __global__ void __launch_bounds__(128) group_kernel(const Params p) {
       first += weight * part.x, second += weight * part.y;
     } else {  // from the channel's own shift to the group's
       const int64_t left = p.positions - slab * p.slab;
-      const double n = static_cast<double>(left < p.slab ? left : p.slab), away = as_float(x[channel]) - origin;
+      const double n = static_cast<double>(left < p.slab ? left : p.slab),
+                   away = as_float(x[channel]) - origin;
       first += part.x + n * away;
       second += part.y + 2 * away * part.x + n * away * away;
     }
@@ -207,7 +209,7 @@ __global__ void __launch_bounds__(256) apply_kernel(const Params p) {
         for (int i = 0; i < N; ++i) {
           const float n = (in[k].get(i) - of.mean[i]) * of.r[i];
           const float s =
-              up[k].get(i) * activate_slope<sizeof(T) == 2>(fmaf(n, of.weight[i], of.bias[i]), act());
+              up[k].get(i) * activate_slope<sizeof(T) == 2>(fmaf(n, of.weight[i], of.bias[i]), act.value);
           v[i] = of.r[i] * (s * of.weight[i] - mean_g[i] - n * mean_product[i]);
         }
         store_streaming(dx + (r - k * step) * p.c, v);
@@ -227,13 +229,15 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
            cuda::data_of<float>(a.dbias)};
   p.samples = static_cast<int>(a.x.dims[0]), p.positions = a.x.dims[1], p.c = static_cast<int>(a.x.dims[2]);
   p.packs = p.c / N, p.groups = a.groups, p.eps = a.eps, p.act = static_cast<Act>(a.act);
-  const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)), down = std::max(1, 256 / across);
+  const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)),
+             down = std::max(1, 256 / across);
   const unsigned columns = cuda::blocks_for(p.packs, across);
   // About four blocks a multiprocessor. The number of slabs follows from shape and GPU alone, not from the
   // alignment, which a measure run does not know.
   const int64_t wide = std::max<int64_t>(1, p.c / 2048), rows = std::max<int64_t>(1, 2048 / p.c) * kAhead;
   const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 4 / (wide * p.samples);
-  const int64_t least = std::max<int64_t>(1, (p.positions + 65534) / 65535), most = (p.positions + rows - 1) / rows;
+  const int64_t least = std::max<int64_t>(1, (p.positions + 65534) / 65535),
+                most = (p.positions + rows - 1) / rows;
   const int64_t pieces = std::max(std::min(wanted, most), least);
   p.slab = static_cast<int>(std::max<int64_t>(1, (p.positions + pieces - 1) / pieces));
   p.slabs = static_cast<int>((p.positions + p.slab - 1) / p.slab);
@@ -249,12 +253,14 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
       dim3(columns, static_cast<unsigned>(p.slabs), static_cast<unsigned>(p.samples)),
       dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
       sizeof(float2) * static_cast<size_t>(across * down) * N};
-  const cuda::LaunchShape groups{dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(p.samples)), 128};
+  const cuda::LaunchShape groups{dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(p.samples)),
+                                 128};
   cuda::launch(op, sums_kernel<T, N, false>, walk, stream, p);
   cuda::launch(op, group_kernel<T, false>, groups, stream, p);
   cuda::launch(op, sums_kernel<T, N, true>, walk, stream, p);
   cuda::launch(op, group_kernel<T, true>, groups, stream, p);
-  if (p.dweight || p.dbias) cuda::launch(op, channel_kernel, {cuda::blocks_for(p.c, 32), dim3(32, 32)}, stream, p);
+  if (p.dweight || p.dbias)
+    cuda::launch(op, channel_kernel, {cuda::blocks_for(p.c, 32), dim3(32, 32)}, stream, p);
   cuda::launch(op, apply_kernel<T, N>, {walk.grid, walk.block}, stream, p);
 }
 

@@ -15,7 +15,8 @@ inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
                        std::vector<Tensor> outputs;
                        if (affine) {
                          args.weight = memory.param({c}), args.bias = memory.param({c});
-                         outputs = {args.dweight = memory.output(DType::f32, {c}), args.dbias = memory.output(DType::f32, {c})};
+                         outputs = {args.dweight = memory.output(DType::f32, {c}),
+                                    args.dbias = memory.output(DType::f32, {c})};
                        }
                        if (rows) {
                          args.scale = memory.param({rows, c});

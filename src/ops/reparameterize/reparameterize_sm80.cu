@@ -48,8 +48,9 @@ __global__ void __launch_bounds__(256)
 }
 
 __global__ void __launch_bounds__(256)
-    reparameterize_backward_kernel(const Matrix logvar, const Matrix noise, const Matrix dz, const Matrix dmean,
-                                   const Matrix dlogvar, const float* factor, int64_t m, int64_t p) {
+    reparameterize_backward_kernel(const Matrix logvar, const Matrix noise, const Matrix dz,
+                                   const Matrix dmean, const Matrix dlogvar, const float* factor, int64_t m,
+                                   int64_t p) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= m * p) return;
   const int64_t i = at / p, j = at % p;
@@ -74,8 +75,8 @@ void reparameterize_cuda(const ReparameterizeArgs& a, Stream& stream) {
 void reparameterize_backward_cuda(const ReparameterizeBackwardArgs& a, Stream& stream) {
   const int64_t m = a.logvar.dims[0], p = a.logvar.dims[1];
   if (m * p == 0) return;
-  cuda::launch("reparameterize_backward", reparameterize_backward_kernel, {cuda::blocks_for(m * p, 256), 256}, stream,
-               Matrix(a.logvar), Matrix(a.noise), Matrix(a.dz), Matrix(a.dmean), Matrix(a.dlogvar),
+  cuda::launch("reparameterize_backward", reparameterize_backward_kernel, {cuda::blocks_for(m * p, 256), 256},
+               stream, Matrix(a.logvar), Matrix(a.noise), Matrix(a.dz), Matrix(a.dmean), Matrix(a.dlogvar),
                a.factor.defined() ? static_cast<const float*>(a.factor.data) : nullptr, m, p);
 }
 

@@ -5,8 +5,7 @@ namespace tachy::ops {
 
 std::span<const Impl<RmsNormBackwardArgs>> rmsnorm_backward_table() {
   static constexpr Impl<RmsNormBackwardArgs> table[] = {
-      {"cuda", nullptr, rmsnorm_backward_cuda, Device::cuda},
-      {"ref", nullptr, rmsnorm_backward_ref}};
+      {"cuda", nullptr, rmsnorm_backward_cuda, Device::cuda}, {"ref", nullptr, rmsnorm_backward_ref}};
   return table;
 }
 

@@ -4,9 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<RopeBackwardArgs>> rope_backward_table() {
-  static constexpr Impl<RopeBackwardArgs> table[] = {
-      {"cuda", nullptr, rope_backward_cuda, Device::cuda},
-      {"ref", nullptr, rope_backward_ref}};
+  static constexpr Impl<RopeBackwardArgs> table[] = {{"cuda", nullptr, rope_backward_cuda, Device::cuda},
+                                                     {"ref", nullptr, rope_backward_ref}};
   return table;
 }
 

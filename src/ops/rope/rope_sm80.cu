@@ -1,4 +1,5 @@
-// The rotation alone, and the rotation back, whose sines have the other sign: a thread takes one pack of a head, and in LLaMA's pairing the pack half a head further.
+// The rotation alone, and the rotation back, whose sines have the other sign: a thread takes one pack of a
+// head, and in LLaMA's pairing the pack half a head further.
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/rope/rope.h"
