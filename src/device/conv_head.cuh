@@ -64,14 +64,14 @@ __global__ void __launch_bounds__(kHeadThreads, 2) conv_head(const Conv80Params 
       }
 
   head_load<T>(p, first, row - 1, column - 1, base);
-  asm volatile("cp.async.commit_group;\n" ::: "memory");
+  commit_copies();
   float sums[3][2] = {};  // of outputs frame, frame + 1, frame + 2
   for (int frame = first; frame < p.s.frames; ++frame) {
     const uint32_t x_at = base + ((frame - first) & 1) * kHeadFrameBytes;
     if (frame + 1 < p.s.frames)
       head_load<T>(p, frame + 1, row - 1, column - 1, base + ((frame + 1 - first) & 1) * kHeadFrameBytes);
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-    asm volatile("cp.async.wait_group 1;\n" ::: "memory");
+    commit_copies();
+    wait_copies<1>();
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < 3; ++r) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2) conv_head(const Conv80Params 
           uint32_t a[4];
           load_matrices(a, x_at + (warp * 32 + m * 16 + lane % 16) * kHeadPitch + s * 32 + lane / 16 * 16);
 #pragma unroll
-          for (int b = 0; b < 4; ++b) multiply(acc[b], a, w[r][s][b][0], w[r][s][b][1], T{});
+          for (int b = 0; b < 4; ++b) mma<T>(acc[b], a, w[r][s][b][0], w[r][s][b][1]);
         }
 #pragma unroll
         for (int b = 0; b < 4; ++b)

@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "device/conv_shape.h"
+#include "device/mma_sm80.cuh"
 
 namespace tachy::device {
 
@@ -57,32 +58,12 @@ __device__ inline const T* conv_pixel(const Conv80Params& p, const ConvPosition&
   return base + ((frame * s.in_height + i) * s.in_width + j) * s.ci;
 }
 
-__device__ inline void copy_async(uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
-               : "memory");
-}
 __device__ inline void load_matrices(uint32_t (&d)[4], uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                : "r"(from)
                : "memory");
 }
-__device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                                __nv_bfloat16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __half) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // A tap's indices, advanced by one K step at a time.
 struct ConvTap {
   int r = 0, row = 0, column = 0, c = 0;
@@ -162,13 +143,13 @@ __global__ void __launch_bounds__(256) conv_sm80(const Conv80Params p) {
                               base + place, base + place + kConv80M * 64);
       if constexpr (!kGather) tap.next(p);
     }
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
+    commit_copies();
   };
   for (int s = 0; s < kConv80Steps - 1; ++s) load(s);
   float acc[2][4][4] = {};
   const int wm = warp % 4 * 32, wn = warp / 4 * 32;
   for (int step = 0; step < steps; ++step) {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(kConv80Steps - 2) : "memory");
+    wait_copies<kConv80Steps - 2>();
     __syncthreads();
     load(step + kConv80Steps - 1);
     const uint32_t a_at = base + step % kConv80Steps * kPitch, b_at = a_at + kConv80M * 64;
@@ -186,7 +167,7 @@ __global__ void __launch_bounds__(256) conv_sm80(const Conv80Params p) {
       for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          multiply(acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1], T{});
+          mma<T>(acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
   }
   const float* bias = static_cast<const float*>(p.s.bias);

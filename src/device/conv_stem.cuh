@@ -17,10 +17,14 @@ constexpr int kStemCi = 3, kStemN = 96, kStemRows = 8, kStemColumns = 16, kStemT
 constexpr int kStemRow = (kStemColumns + 2) * kStemCi, kStemFrame = (kStemRows + 2) * kStemRow;
 
 __device__ inline void multiply8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, __nv_bfloat16) {
+#if __CUDA_ARCH__ >= 800
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(b));
+#else
+  asm volatile("trap;");  // sm_75 has no bf16
+#endif
 }
 __device__ inline void multiply8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, __half) {
   asm volatile(
@@ -103,7 +107,7 @@ __global__ void __launch_bounds__(kStemThreads) conv_stem(const Conv80Params p) 
       for (int j = 0; j < kStemN / 8; ++j) {
         const auto* b = reinterpret_cast<const uint32_t*>(&ninth[j * 8 + lane / 4][quad * 2]);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) multiply(acc[m][j], a[m], b[0], b[4], T{});
+        for (int m = 0; m < 2; ++m) mma<T>(acc[m][j], a[m], b[0], b[4]);
       }
     }
     const float* bias = static_cast<const float*>(p.s.bias);
