@@ -13,9 +13,20 @@ if(TACHY_CUDA STREQUAL "AUTO")
   endif()
 endif()
 if(TACHY_CUDA)
-  # 80 runs on every later GPU through its PTX; 90a has Hopper's own instructions. The release preset adds 75
-  # (Turing, FP16 only), 89 (Ada) and 120 (consumer Blackwell) as machine code.
-  set(TACHY_CUDA_ARCHITECTURES "90a" CACHE STRING "what kernels are compiled for")
+  # What kernels are compiled for: 75 (Turing: f16, no bf16), 80, 86 (Ampere), 89 (Ada), 90a (Hopper with its own
+  # instructions), 120 (Blackwell). A GPU runs the code of its own architecture, or compiles that of an earlier one when the
+  # program starts. Default: this machine's GPU; without one 90a. The release preset has all.
+  set(default 90a)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capability ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed AND capability MATCHES "^([0-9]+)\\.([0-9])")
+    set(default ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
+    string(REGEX REPLACE "^90$" 90a default ${default})
+  endif()
+  set(TACHY_CUDA_ARCHITECTURES "${default}" CACHE STRING "what kernels are compiled for, e.g. 75;80;89;90a;120")
+  if(CMAKE_CUDA_ARCHITECTURES)  # CMake's own name for it works, too
+    set(TACHY_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES})
+  endif()
   set(CMAKE_CUDA_ARCHITECTURES ${TACHY_CUDA_ARCHITECTURES})
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
@@ -24,4 +35,18 @@ if(TACHY_CUDA)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
 endif()
-message(STATUS "CUDA kernels: ${TACHY_CUDA}")
+if(TACHY_CUDA)
+  message(STATUS "CUDA kernels: ON, for ${TACHY_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "CUDA kernels: OFF")
+endif()
+
+# Kernels of Hopper's own instructions (wgmma, bulk copies) are compiled for 90a whatever the rest is compiled for, and
+# for nothing else; the table that offers them asks for a Hopper GPU.
+function(tachy_hopper_sources name)
+  add_library(tachy_${name}_hopper OBJECT ${ARGN})
+  set_target_properties(tachy_${name}_hopper PROPERTIES CUDA_ARCHITECTURES 90a)
+  target_include_directories(tachy_${name}_hopper PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(tachy_${name}_hopper PRIVATE tachy_flags tachy_base)
+  target_sources(tachy_${name} PRIVATE $<TARGET_OBJECTS:tachy_${name}_hopper>)
+endfunction()

@@ -1,5 +1,6 @@
 // Launches of the generic convolution kernels.
 #include "cuda/conv.h"
+#include "cuda/dispatch.h"
 #include "cuda/runtime.h"
 #include "device/conv_head.cuh"
 #include "device/conv_sm80.cuh"
@@ -39,8 +40,7 @@ void run(const device::Conv80Params& p, const Stream& stream) {
 }  // namespace
 
 std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream) {
-  if (stream.gpu->info().major < 8) return "it needs a GPU of the Ampere family or later";
-  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
+  if (auto why = why_no_tensor_cores(stream, problem.x.dtype, 0)) return why;
   if (reinterpret_cast<uintptr_t>(problem.packed.data) % 16 != 0)
     return "it takes weights aligned to 16 bytes";
   return std::nullopt;
@@ -57,8 +57,7 @@ void conv_sm80(const ConvProblem& problem, Stream& stream) {
 
 std::optional<std::string> conv_head_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
-  if (stream.gpu->info().major < 8) return "it needs a GPU of the Ampere family or later";
-  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
+  if (auto why = why_no_tensor_cores(stream, problem.x.dtype, device::kHeadSharedBytes)) return why;
   if (s.ci != device::kHeadCi || s.co != device::kHeadCo) return "it takes 96 channels and makes 3";
   if (s.kernel_t != 3 || s.kernel_h != 3 || s.kernel_w != 3 || s.stride != 1 || s.time_stride != 1 ||
       s.front != 2 || s.pad_top != 1 || s.pad_left != 1 || s.phases != 1 || problem.residual.defined())
@@ -82,8 +81,7 @@ void conv_head(const ConvProblem& problem, Stream& stream) {
 
 std::optional<std::string> conv_stem_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
-  if (stream.gpu->info().major < 8) return "it needs a GPU of the Ampere family or later";
-  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
+  if (auto why = why_no_tensor_cores(stream, problem.x.dtype, 0)) return why;
   if (s.ci != device::kStemCi || s.co % 8 != 0) return "it takes 3 channels and makes a multiple of 8";
   if (s.kernel_t != 3 || s.kernel_h != 3 || s.kernel_w != 3 || s.stride != 1 || s.time_stride != 1 ||
       s.front != 2 || s.pad_top != 1 || s.pad_left != 1 || s.phases != 1 || problem.residual.defined())

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
+#include <string>
 
 #include "cuda/runtime.h"
 
@@ -57,6 +59,20 @@ inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
 }
 
 inline bool aligned16(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data) % 16 == 0; }
+
+// Nothing, or why this GPU cannot run a kernel with tensor-core products of `dtype` and that much shared
+// memory.
+inline std::optional<std::string> why_no_tensor_cores(const Stream& stream, DType dtype,
+                                                      size_t shared_bytes) {
+  if (dtype != DType::bf16 && dtype != DType::f16) return "it takes bf16 and f16";
+  const GpuInfo& gpu = stream.gpu->info();
+  if (gpu.capability() < (dtype == DType::bf16 ? 80 : 75))
+    return dtype == DType::bf16 ? "bf16 needs compute capability 8.0" : "it needs compute capability 7.5";
+  if (shared_bytes > gpu.shared_bytes)
+    return "a block needs " + std::to_string(shared_bytes) + " bytes of shared memory, this GPU has " +
+           std::to_string(gpu.shared_bytes);
+  return std::nullopt;
+}
 
 inline unsigned blocks_for(int64_t count, int64_t each) {
   return static_cast<unsigned>(std::max<int64_t>(1, (count + each - 1) / each));

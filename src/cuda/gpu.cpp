@@ -1,6 +1,7 @@
 // Memory comes from cudaMalloc, never inside a step: Buffers and arenas are made when a stage begins.
 #include "cuda/gpu.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -8,11 +9,31 @@
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
+
+cudaError_t kernel_status();  // kernel_probe.cu
+
 namespace {
 
 // Uploads from pageable memory (a mapped file) pass through two pinned halves, so that reading the file and
 // the copy to the device overlap.
 constexpr size_t kStagingBytes = size_t{16} << 20;
+
+// TACHY_CUDA_CAPABILITY=75 lets a newer GPU be taken for an older one: same choice of kernels, same shared
+// memory.
+void pretend(GpuInfo& info) {
+  const std::string wanted = env_string("TACHY_CUDA_CAPABILITY", "");
+  if (wanted.empty()) return;
+  const bool known = wanted.size() == 2 && wanted.find_first_not_of("0123456789") == std::string::npos;
+  const int capability = known ? std::stoi(wanted) : 0;
+  require(capability >= 75 && capability <= info.capability(),
+          "TACHY_CUDA_CAPABILITY: expected a capability from 75 to {}, got '{}'", info.capability(), wanted);
+  info.major = capability / 10, info.minor = capability % 10;
+  const size_t kib = capability == 75                       ? 64
+                     : capability == 86 || capability == 89 ? 99
+                     : capability < 90                      ? 163
+                                                            : 227;
+  info.shared_bytes = std::min(info.shared_bytes, kib * 1024);
+}
 
 class CudaGpu final : public Gpu {
  public:
@@ -28,6 +49,15 @@ class CudaGpu final : public Gpu {
              .memory_bytes = p.totalGlobalMem,
              .l2_bytes = static_cast<size_t>(p.l2CacheSize),
              .shared_bytes = p.sharedMemPerBlockOptin};
+    const cudaError_t status = kernel_status();
+    check(status != cudaErrorNoKernelImageForDevice && status != cudaErrorInvalidDeviceFunction &&
+              status != cudaErrorUnsupportedPtxVersion,
+          ErrorCode::unsupported,
+          "device: {} has compute capability {}.{}, and this build has kernels for {} only: build with "
+          "-DTACHY_CUDA_ARCHITECTURES={}{}, or use --device cpu",
+          info_.name, info_.major, info_.minor, TACHY_CUDA_ARCHITECTURES, info_.major, info_.minor);
+    check_cuda(status, "cudaFuncGetAttributes");
+    pretend(info_);
     check_cuda(cudaDriverGetVersion(&info_.driver), "cudaDriverGetVersion");
     check_cuda(cudaRuntimeGetVersion(&info_.runtime), "cudaRuntimeGetVersion");
     cudaStream_t stream;

@@ -296,7 +296,6 @@ template <class C>
 __global__ void __launch_bounds__(384, 1)
     conv_sm90(const __grid_constant__ CUtensorMap chunk, const __grid_constant__ CUtensorMap cache,
               const __grid_constant__ CUtensorMap weights, const __grid_constant__ Conv90Params p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere an empty kernel, which the host does not launch
   extern __shared__ char shared[];
   __shared__ uint64_t full_a[C::kASteps], empty_a[C::kASteps], full_b[C::kBSteps], empty_b[C::kBSteps];
   // The swizzle follows address bits: buffers begin at multiples of its period.
@@ -330,7 +329,6 @@ __global__ void __launch_bounds__(384, 1)
     __syncwarp();
     cluster_sync();  // nobody leaves while the other may still write into or arrive at its memory
   }
-#endif
 }
 
 }  // namespace tachy::device

@@ -7,11 +7,10 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int kMostKeys = 128;
+constexpr int kMostKeys = 128, kWarps = 4;
 
 template <class T, int kDim, int kKeys, int kBlocks>
 void run(const AttentionArgs& a, Stream& stream) {
-  constexpr int kWarps = 4;
   const int64_t others = a.q.dims[2] * a.q.dims[0];
   const int64_t most = 2 * kBlocks * int64_t{stream.gpu->info().multiprocessors};
   const int64_t tiles = cuda::blocks_for(a.q.dims[1], kWarps * flash::kFewRows);
@@ -38,6 +37,16 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
   a.q.dims[3] <= 64 ? run_keys<T, 64>(a, stream) : run_keys<T, 128>(a, stream);
 }
 
+template <int kDim>
+size_t shared_bytes_of(int64_t keys) {
+  return keys <= 48   ? flash::few_keys_shared_bytes<kWarps, 48, kDim>()
+         : keys <= 80 ? flash::few_keys_shared_bytes<kWarps, 80, kDim>()
+                      : flash::few_keys_shared_bytes<kWarps, kMostKeys, kDim>();
+}
+size_t shared_bytes(const AttentionArgs& a) {
+  return a.q.dims[3] <= 64 ? shared_bytes_of<64>(a.k.dims[1]) : shared_bytes_of<128>(a.k.dims[1]);
+}
+
 }  // namespace
 
 std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& a, const Stream& stream) {
@@ -45,8 +54,7 @@ std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& a, co
   if (a.bias.defined()) return "a bias of each query and key";
   if (a.causal) return "a causal mask";
   if (a.accumulate) return "an accumulating output";
-  if (const char* why = flash::why_not(a, stream)) return why;
-  return std::nullopt;
+  return flash::why_not(a, stream, shared_bytes(a));
 }
 
 void attention_few_keys(const AttentionArgs& a, Stream& stream) {

@@ -9,9 +9,11 @@
 namespace tachy::ops {
 namespace {
 
+constexpr int kWarps = 4, kStageKeys = 64;
+
 template <class T, int kDim, int kBlocks, flash::Bias kBias>
 void run(const AttentionArgs& a, Stream& stream) {
-  constexpr int kWarps = 4, kStageKeys = 64, kRows = kWarps * 32;
+  constexpr int kRows = kWarps * 32;
   const cuda::LaunchShape shape{dim3(cuda::blocks_for(a.q.dims[1], kRows), static_cast<unsigned>(a.q.dims[2]),
                                      static_cast<unsigned>(a.q.dims[0])),
                                 dim3(kRows), flash::shared_bytes<kWarps, kStageKeys, kDim>()};
@@ -40,8 +42,9 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 }  // namespace
 
 std::optional<std::string> attention_why_not_sm80(const AttentionArgs& a, const Stream& stream) {
-  if (const char* why = flash::why_not(a, stream)) return why;
-  return std::nullopt;
+  const size_t shared = a.q.dims[3] <= 64 ? flash::shared_bytes<kWarps, kStageKeys, 64>()
+                                          : flash::shared_bytes<kWarps, kStageKeys, 128>();
+  return flash::why_not(a, stream, shared);
 }
 
 void attention_sm80(const AttentionArgs& a, Stream& stream) {

@@ -1,6 +1,7 @@
 // What the flash kernels' launchers share: the op's arguments as the kernels take them, and which they take.
 #pragma once
 
+#include "cuda/dispatch.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/flash_sm80.cuh"
 
@@ -30,10 +31,9 @@ inline Params params_of(const AttentionArgs& a) {
   return p;
 }
 
-// Null, or why the kernels cannot take these arguments.
-inline const char* why_not(const AttentionArgs& a, const Stream& stream) {
-  if (a.q.dtype == DType::f32) return "it takes bf16 and f16";
-  if (stream.gpu->info().capability() < 80) return "it needs compute capability 8.0";
+// Nothing, or why a kernel with that much shared memory a block cannot take these arguments.
+inline std::optional<std::string> why_not(const AttentionArgs& a, const Stream& stream, size_t shared_bytes) {
+  if (auto why = cuda::why_no_tensor_cores(stream, a.q.dtype, shared_bytes)) return why;
   if (a.q.dims[3] > 128) return "head dims over 128";
   if (a.q.dims[3] % 8 != 0) return "the head dim is no multiple of 8";
   if (!(a.scale > 0)) return "the scale is not positive";
@@ -41,7 +41,7 @@ inline const char* why_not(const AttentionArgs& a, const Stream& stream) {
     if (!whole_chunks(*t)) return "rows that do not begin at multiples of 16 bytes";
   if (a.q.dims[1] > (int64_t{1} << 30) || a.k.dims[1] > (int64_t{1} << 30)) return "too many tokens";
   if (a.q.dims[2] > 65535 || a.q.dims[0] > 65535) return "too many heads or batches";
-  return nullptr;
+  return std::nullopt;
 }
 
 }  // namespace tachy::ops::flash
