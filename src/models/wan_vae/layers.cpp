@@ -4,6 +4,7 @@
 #include "models/wan_vae/layers.h"
 
 #include <cmath>
+#include <utility>
 
 #include "ops/attention/attention.h"
 #include "ops/channel_norm/channel_norm.h"
@@ -36,7 +37,7 @@ class Conv : public Layer {
  public:
   Conv(const Loader& at, int64_t ci, int64_t co) : conv_(at, ci, co) {}
   const char* name() const override { return "conv"; }
-  void run(const Tensor& x, const Tensor& y, Pass& pass) const override { conv_.run(x, {}, y, pass); }
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const override { conv_.run(x, y, pass); }
 
  private:
   CausalConv conv_;
@@ -55,20 +56,20 @@ class ResBlock : public Layer {
 
   const char* name() const override { return "res block"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
-    Arena& arena = *pass.stream.arena;
-    ArenaScope scope(arena);
+    ArenaScope scope(*pass.stream.arena);
     Tensor normed = x;  // with a shortcut, x is free once it has been projected into y
     if (shortcut_.weight.defined()) {
       const ProfileRange range(pass.stream.profiler, "1x1x1 shortcut", ProfileKind::linear);
       shortcut_(rows_of(x), rows_of(y), pass.stream);
     } else {
-      normed = arena.tensor(x.dtype, x.shape());
+      normed = pass.room;
     }
-    normalise(x, norm1_, true, normed, pass.stream);
-    const Tensor hidden = arena.tensor(y.dtype, y.shape());
+    if (!std::exchange(pass.normed, false)) normalise(x, norm1_, true, normed, pass.stream);
+    const Tensor hidden = pass.stream.arena->tensor(y.dtype, y.shape());
     conv1_.run_normed(normed, norm2_, hidden, pass);
-    conv2_.run(hidden, y, y, pass);
+    conv2_.run_residual(hidden, y, pass);
   }
+  const Tensor* input_gamma() const override { return &norm1_; }
 
  private:
   Tensor norm1_, norm2_;
@@ -113,9 +114,11 @@ class Head : public Layer {
   Head(Tensor gamma, CausalConv conv) : gamma_(gamma), conv_(std::move(conv)) {}
   const char* name() const override { return "head"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
-    normalise(x, gamma_, true, x, pass.stream);
-    conv_.run(x, {}, y, pass);
+    if (!std::exchange(pass.normed, false)) normalise(x, gamma_, true, x, pass.stream);
+    conv_.run(x, y, pass);
   }
+  const Tensor* input_gamma() const override { return &gamma_; }
+  bool needs_input() const override { return false; }
 
  private:
   Tensor gamma_;
@@ -158,11 +161,9 @@ void CausalConv::remember(const Tensor& x, Pass& pass) const {
   if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
 }
 
-void CausalConv::run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const {
-  ops::CausalConv3dArgs args = args_of(x, y, pass);
-  args.residual = residual;
+void CausalConv::run(const Tensor& x, const Tensor& y, Pass& pass) const {
   ProfileRange range(pass.stream.profiler, "conv 3x3x3", ProfileKind::convolution);
-  ops::causal_conv3d(args, pass.stream);
+  ops::causal_conv3d(args_of(x, y, pass), pass.stream);
   range.done();
   remember(x, pass);
 }
@@ -171,10 +172,27 @@ void CausalConv::run_normed(const Tensor& x, const Tensor& gamma, const Tensor& 
   ops::CausalConv3dArgs args = args_of(x, y, pass);
   args.gamma = gamma;
   if (!ops::causal_conv3d_normalises(args, pass.stream)) {
-    run(x, {}, y, pass);
+    run(x, y, pass);
     return normalise(y, gamma, true, y, pass.stream);
   }
   ProfileRange range(pass.stream.profiler, "conv 3x3x3, norm + silu", ProfileKind::convolution);
+  ops::causal_conv3d(args, pass.stream);
+  range.done();
+  remember(x, pass);
+}
+
+void CausalConv::run_residual(const Tensor& x, const Tensor& y, Pass& pass) const {
+  ops::CausalConv3dArgs args = args_of(x, y, pass);
+  args.residual = y;
+  if (pass.next_gamma) {
+    args.gamma = *pass.next_gamma;
+    if (!pass.next_in_place) args.normed = pass.room;
+    pass.normed = ops::causal_conv3d_normalises(args, pass.stream);
+    if (!pass.normed) args.gamma = args.normed = Tensor();
+  }
+  ProfileRange range(pass.stream.profiler,
+                     pass.normed ? "conv 3x3x3 + residual, norm + silu" : "conv 3x3x3 + residual",
+                     ProfileKind::convolution);
   ops::causal_conv3d(args, pass.stream);
   range.done();
   remember(x, pass);

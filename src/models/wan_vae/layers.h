@@ -39,6 +39,13 @@ struct Pass {
   Stream& stream;
   VaeState& state;
   std::vector<Tensor> saved;  // block inputs that a shortcut adds later, by id
+
+  // A convolution that can also normalises its result for the layer that comes next, a pass over memory less.
+  Tensor room;  // of the current layer's y: its input after the norm goes here
+  const Tensor* next_gamma =
+      nullptr;                 // of the next layer's norm (with silu), which reads `room`, or y itself
+  bool next_in_place = false;  // … where it needs nothing but the norm
+  bool normed = false;         // whether the layer before did so
   bool first() const { return state.next_frame == 0; }
 };
 
@@ -46,7 +53,9 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual void run(const Tensor& x, const Tensor& y, Pass& pass) const = 0;
-  virtual const char* name() const = 0;  // of its range in a profile
+  virtual const char* name() const = 0;                          // of its range in a profile
+  virtual const Tensor* input_gamma() const { return nullptr; }  // of the norm with silu that it begins with
+  virtual bool needs_input() const { return true; }              // and not only the norm of it
 };
 using LayerPtr = std::unique_ptr<Layer>;
 
@@ -60,9 +69,11 @@ struct CausalConv {
   // Without its weight, which pack() gives (scratch of the caller's, on the host) unless planning.
   CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias);
   void pack(const Tensor& weight, Stream& stream) const;
-  void run(const Tensor& x, const Tensor& residual, const Tensor& y, Pass& pass) const;
+  void run(const Tensor& x, const Tensor& y, Pass& pass) const;
   // y = silu(norm(conv(x))), in one pass where the convolution can.
   void run_normed(const Tensor& x, const Tensor& gamma, const Tensor& y, Pass& pass) const;
+  // y += conv(x), and what the pass says about the next layer.
+  void run_residual(const Tensor& x, const Tensor& y, Pass& pass) const;
 
  private:
   ops::CausalConv3dArgs args_of(const Tensor& x, const Tensor& y, const Pass& pass) const;

@@ -1,5 +1,7 @@
 #include "models/wan_vae/network.h"
 
+#include <algorithm>
+
 namespace tachy::wan_vae {
 
 void Network::change(LayerPtr layer, int64_t channels, int levels, bool in_time) {
@@ -114,9 +116,19 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
     pass.stream.throw_if_cancelled();
     const ProfileRange range(pass.stream.profiler, group.layers.front()->name(), ProfileKind::group,
                              static_cast<int64_t>(index));
+    pass.next_gamma = nullptr;
     group.layers.front()->run(input, y, pass);
   }
+  const auto normalising = [](const LayerPtr& layer) { return layer->input_gamma() != nullptr; };
+  if (std::any_of(group.layers.begin() + 1, group.layers.end(), normalising))
+    pass.room = arena.tensor(y.dtype, y.shape());
+  const Layer* after = index + 1 < groups_.size() ? groups_[index + 1].layers.front().get() : nullptr;
   for (size_t i = 1; i < group.layers.size(); ++i) {
+    const bool last = i + 1 == group.layers.size();
+    pass.next_in_place = last;
+    pass.next_gamma = !last                            ? group.layers[i + 1]->input_gamma()
+                      : after && !after->needs_input() ? after->input_gamma()
+                                                       : nullptr;
     pass.stream.throw_if_cancelled();
     const ProfileRange range(pass.stream.profiler, group.layers[i]->name(), ProfileKind::group,
                              static_cast<int64_t>(index));
