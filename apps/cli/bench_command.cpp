@@ -46,7 +46,27 @@ void print_roofline(const char* name, const cpu::Roofline& r) {
   fmt::print("\n");
 }
 
+void print_gpu_report(const BenchReport& report) {
+  const BenchGpu& g = report.gpu;
+  std::string libraries;
+  for (const auto& [name, version] : g.libraries) libraries += fmt::format(", {} {}", name, version);
+  fmt::print("{} (capability {}), {}, level {}, driver {}, CUDA {}{}\n", g.name, g.capability, g.dtype,
+             report.level, g.driver.empty() ? "not stated" : g.driver, g.cuda, libraries);
+  fmt::print("copy of 512 MiB {:.3f} TB/s, product of 8192 {:.1f} TFLOP/s\n", g.copy_gb_per_s * 1e-3,
+             g.matmul_gflops * 1e-3);
+  fmt::print("{:<72}{:>12}{:>8}{:>9}{:>10}{:>10}\n", "what", "median us", "spread", "TB/s", "TFLOP/s",
+             "roofline");
+  const auto thousand = [](double v) { return v > 0 ? fmt::format("{:.2f}", v * 1e-3) : std::string(); };
+  for (const BenchLine& l : report.lines)
+    fmt::print(
+        "{:<72}{:>12.2f}{:>7.1f}%{:>9}{:>10}{:>10}\n", l.id, l.median_us, 100 * l.spread,
+        thousand(l.gb_per_s), thousand(l.gflops),
+        l.roofline > 0 ? fmt::format("{:.0f}% {}", 100 * l.roofline, l.bound == "memory" ? "m" : "c") : "");
+  fmt::print("roofline: share of the copy's bytes (m) or the product's flops (c) a second\n");
+}
+
 void print_report(const BenchReport& report) {
+  if (!report.gpu.name.empty()) return print_gpu_report(report);
   fmt::print("{}, {} threads, level {}\n", report.machine.cpu, report.threads, report.level);
   print_roofline("1 thread", report.one);
   print_roofline(fmt::format("{} threads", report.threads).c_str(), report.all);
@@ -91,17 +111,22 @@ bool print_comparison(const BenchReport& before, const BenchReport& after, bool 
   }
   fmt::print("{} faster, {} the same, {} slower, {} new, {} gone\n", counts[Verdict::faster],
              counts[Verdict::same], counts[Verdict::slower], counts[Verdict::added], counts[Verdict::gone]);
-  const double drift = after.all.f32_gflops / before.all.f32_gflops - 1;
-  if (before.machine.cpu != after.machine.cpu || before.threads != after.threads ||
-      before.level != after.level)
-    fmt::print("the runs differ: {}, {} threads, level {} before; {}, {} threads, level {} after\n",
-               before.machine.cpu, before.threads, before.level, after.machine.cpu, after.threads,
-               after.level);
+  const auto machine = [](const BenchReport& r) {
+    return r.gpu.name.empty() ? fmt::format("{}, {} threads, level {}", r.machine.cpu, r.threads, r.level)
+                              : fmt::format("{}, {}, level {}", r.gpu.name, r.gpu.dtype, r.level);
+  };
+  const bool on_gpu = !after.gpu.name.empty();
+  const auto drift_of = [](double was, double is) { return was > 0 ? is / was - 1 : 0.0; };
+  const double drift = on_gpu ? drift_of(before.gpu.matmul_gflops, after.gpu.matmul_gflops)
+                              : drift_of(before.all.f32_gflops, after.all.f32_gflops);
+  if (machine(before) != machine(after))
+    fmt::print("the runs differ: {} before; {} after\n", machine(before), machine(after));
   else if (std::abs(drift) > 0.1)
-    fmt::print(
-        "the machine itself was {:.0f} % {} this time (multiply-add peak): repeat both runs at a quiet "
-        "moment\n",
-        100 * std::abs(drift), drift > 0 ? "faster" : "slower");
+    fmt::print("the machine itself was {:.0f} % {} this time ({} peak): repeat both runs at a quiet moment\n",
+               100 * std::abs(drift), drift > 0 ? "faster" : "slower",
+               on_gpu ? "matrix product" : "multiply-add");
+  if (on_gpu && before.gpu.driver != after.gpu.driver)
+    fmt::print("driver {} before, {} after\n", before.gpu.driver, after.gpu.driver);
   return counts[Verdict::slower] > 0;
 }
 
@@ -117,12 +142,16 @@ void BenchCommand::add_options(CLI::App& app, bool short_list) {
   app.add_option(
       "--op", options.filter,
       "only these: op, op:case or op:case:implementation, parts may be cut short; `model`: only the model");
-  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real,video (the last: gigabytes)");
+  app.add_option("--cases", cases,
+                 "of the ops: some of tiny,odd,real,video (the last: gigabytes; default: real, on a GPU "
+                 "real,video)");
   app.add_option("--seconds", options.seconds_per_case, "time spent on each case");
   app.add_flag("--large", options.large, "also cases of more than 60 GFLOP, which take seconds each");
   app.add_flag("--all-implementations", options.all_implementations, "also those that are not picked here");
   app.add_flag("--ops-only", ops_only, "no model");
   app.add_option("--level", options.level, "none, safe, aggressive or extreme");
+  app.add_option("--device", options.device, kDeviceHelp);
+  app.add_option("--dtype", options.dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
   app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
   app.add_flag("--json", json, "print JSON");
 }
@@ -138,7 +167,7 @@ void BenchCommand::prepare() {
     }
   }
   if (ops_only) options.model.clear();
-  options.cases = split(cases, ',');
+  options.cases = split(!cases.empty() ? cases : options.device == "cpu" ? "real" : "real,video", ',');
   check_bench(options);
 }
 
@@ -158,17 +187,20 @@ int BenchCommand::run() {
 
 Command add_bench(CLI::App& app) {
   auto* sub = app.add_subcommand("bench", "time ops and a model's step against this machine's roofline");
+  sub->alias("benchmark");
   auto command = std::make_shared<BenchCommand>();
   command->add_options(*sub, false);
   sub->footer(
       std::string(
           "The roofline (multiply-adds in registers, bf16 products, copies at four sizes; one and all\n"
-          "threads) is measured in the same run.\n") +
+          "threads; on a GPU a copy of 512 MiB and the library's product of 8192 cubed) is measured in the\n"
+          "same run.\n") +
       kCompared +
       "\nExamples:\n"
       "  tachyscope bench -o today.json\n"
       "  tachyscope bench --compare today.json --strict\n"
       "  tachyscope bench --op gemm --threads 1 --seconds 0.5\n"
+      "  tachyscope bench --device cuda --op rmsnorm\n"
       "  tachyscope bench --op model --model Wan2.1-T2V-1.3B");
   return [command] {
     command->prepare();

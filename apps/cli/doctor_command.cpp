@@ -9,6 +9,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "commands.h"
+#include "gauge_options.h"
 
 namespace tachy::cli {
 namespace {
@@ -26,8 +27,19 @@ void print_machine(const cpu::Machine& m) {
              m.memory_limit_bytes ? ", container limit " + human_bytes(m.memory_limit_bytes) : "");
 }
 
+void print_gpu(const GpuState& g) {
+  if (g.name.empty()) return fmt::print("GPU        none: {}\n", g.why_not);
+  fmt::print("GPU {:<7}{}, capability {}, {} multiprocessors\n", g.index, g.name, g.capability,
+             g.multiprocessors);
+  fmt::print("           {} memory, {} free, {} second-level cache\n", human_bytes(g.memory_bytes),
+             human_bytes(g.free_bytes), human_bytes(g.l2_bytes));
+  fmt::print("           driver {}, CUDA {}\n", g.driver.empty() ? "not stated" : g.driver, g.cuda);
+  for (const auto& [name, version] : g.libraries) fmt::print("           {} {}\n", name, version);
+}
+
 void print_text(const DoctorReport& report) {
   print_machine(report.machine);
+  print_gpu(report.gpu);
   std::string libraries;
   for (const auto& [name, v] : report.libraries)
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, v);
@@ -35,7 +47,10 @@ void print_text(const DoctorReport& report) {
   fmt::print("  {:<12}{:<80}{}\n", "level", "what it turns on", "on this machine");
   for (const LevelState& l : report.levels)
     fmt::print("{} {:<12}{:<80}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
-  fmt::print("  single switches of generate: --dtype, --step-cache; TACHY_FORCE=op:implementation\n\n");
+  const bool on_gpu = report.device != "cpu";
+  fmt::print("  single switches of generate: --dtype, --step-cache; TACHY_FORCE=op:implementation{}\n\n",
+             on_gpu ? "; TACHY_GRAPHS=off, TACHY_RESIDUAL=f32|low, TACHY_TUNE=gemm" : "");
+  if (on_gpu) fmt::print("ops on the GPU with activations in {}:\n", report.gpu.dtype);
   fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15}  {}\n", "op", "uses", "cases", "works", "error of bound", "why");
   for (const OpHealth& h : report.ops) {
     fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15.2f}  {}\n", h.op, h.pick, h.cases, h.ok ? "yes" : "NO", h.worst,
@@ -52,7 +67,7 @@ void print_text(const DoctorReport& report) {
 
 Command add_doctor(CLI::App& app) {
   struct Options {
-    std::string level = "safe";
+    std::string level = "safe", device = "cpu", dtype;
     int threads = 0;
     bool json = false;
   };
@@ -60,6 +75,8 @@ Command add_doctor(CLI::App& app) {
       app.add_subcommand("doctor", "what this machine has, what each op uses and why, and a self-test");
   auto o = std::make_shared<Options>();
   sub->add_option("--level", o->level, "what would be used at level none, safe, aggressive or extreme");
+  sub->add_option("--device", o->device, kDeviceHelp);
+  sub->add_option("--dtype", o->dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
   sub->add_option("-t,--threads", o->threads, "threads (default: all this process may use)");
   sub->add_flag("--json", o->json, "print JSON");
   sub->footer(
@@ -67,7 +84,7 @@ Command add_doctor(CLI::App& app) {
       "does\n"
       "far more. Exit code 10 when an op fails.");
   return [o] {
-    const DoctorReport report = run_doctor(o->level, o->threads);
+    const DoctorReport report = run_doctor(o->level, o->threads, o->device, o->dtype);
     if (o->json) {
       auto j = to_json(report);
       j["tachyscope"] = version();

@@ -9,9 +9,11 @@
 
 namespace tachy::cli {
 
+inline constexpr const char* kDeviceHelp = "cpu (default), cuda, cuda:1 …, or auto: a GPU where there is one";
+
 struct ValidateCommand {
   ValidateOptions options;
-  std::string modes = "ref,bitwise,canary", cases = "tiny,odd";
+  std::string modes, cases = "tiny,odd", dtypes;
   bool json = false, verbose = false, ops_only = false, models_only = false;
   void add_options(CLI::App& app, bool short_list);
   void prepare();  // throws what is wrong with the options, before minutes are spent
@@ -20,7 +22,7 @@ struct ValidateCommand {
 
 struct BenchCommand {
   BenchOptions options;
-  std::string output, baseline, cases = "real";
+  std::string output, baseline, cases;
   bool json = false, strict = false, ops_only = false;
   std::optional<BenchReport> before;  // --compare
   void add_options(CLI::App& app, bool short_list);

@@ -203,7 +203,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     warn("{} is of an interrupted run, which --resume would go on with; this run begins anew",
          state.path().string());
   }
-  std::optional<HostProfiler> profiler;
+  std::optional<RunProfiler> profiler;
   if (!o.profile.empty()) profiler.emplace();
 
   VideoOptions video{
@@ -259,10 +259,10 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
          fmt::format("{} ({} frames of {}x{}, seed {}, {}{})", job.output.string(), *filled.frames,
                      *filled.width, *filled.height, filled.seed, human_seconds(seconds), reused));
   if (profiler) {
-    const ProfileReport summary = summarise(profiler->events());
-    write_text(o.profile, chrome_trace(profiler->events()));
-    report(o, json::parse(profile_json(summary)),
-           fmt::format("{}{}: open it in ui.perfetto.dev or chrome://tracing", profile_table(summary),
+    const std::vector<ProfileEvent> events = profiler->all_events();
+    write_text(o.profile, chrome_trace(events));
+    report(o, json::parse(profile_json(summarise(events), summarise(events, true))),
+           fmt::format("{}{}: open it in ui.perfetto.dev or chrome://tracing", profile_tables(events),
                        o.profile));
   }
 }

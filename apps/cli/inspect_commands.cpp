@@ -117,7 +117,11 @@ Command add_stage(CLI::App& app) {
   sub->add_option("--rng-multiprocessors", o->rng_multiprocessors,
                   "noise: multiprocessors of the GPU that --rng cuda imitates");
   sub->add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
-  sub->add_option("--dtype,--precision", o->dtype, "what products multiply in: f32 or bf16");
+  sub->add_option("--dtype,--precision", o->dtype,
+                  "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, "
+                  "bf16");
+  sub->add_option("--device", o->device,
+                  "where models run: cpu (default), cuda, cuda:1 …, or auto: a GPU where there is one");
   sub->add_option("--weights", *weights, "packed or mapped")->check(CLI::IsMember({"packed", "mapped"}));
   sub->add_option("--level", o->level, "none (definitions), safe, aggressive or extreme");
   sub->add_option("-t,--threads", o->threads, "threads")->check(CLI::Range(0, 1024));

@@ -17,11 +17,13 @@ constexpr const char* kFooter =
     "Checks:\n"
     "  op       every implementation against the op's definition (column max: worst error over its bound);\n"
     "           bitwise: the same bytes in two runs and for any number of threads; canary: nothing else is "
-    "written\n"
+    "written;\n"
+    "           capture, on a GPU: the op fits into a CUDA graph, whose replay gives the same bytes\n"
     "  stage    every stage of a model against golden values of the PyTorch reference, error "
     "max|y-R|/max|R|,\n"
     "           bound: three times the reference's own error in the same precision, at least 5e-6 (VAE "
-    "1e-5)\n"
+    "1e-5);\n"
+    "           in 16 bits also whether it meets max < 1e-2 and mean < 1e-3\n"
     "  frame    a whole generation, frame by frame: largest and mean difference in levels of 255, PSNR in "
     "dB\n"
     "Exit code 10 when a check misses its bound.\n"
@@ -29,7 +31,8 @@ constexpr const char* kFooter =
     "  tachyscope validate                                    (all ops, the models that ship)\n"
     "  tachyscope validate --ops-only --op attention --cases tiny,odd,real\n"
     "  tachyscope validate --models-only --golden FOLDER      (made by tools/golden/make_validation.py)\n"
-    "  tachyscope validate --level aggressive --json";
+    "  tachyscope validate --level aggressive --json\n"
+    "  tachyscope validate --device cuda --dtype bf16,f16,f32";
 
 std::string result_of(const Check& c) { return c.skipped ? "skipped" : c.ok ? "ok" : "FAILED"; }
 
@@ -60,7 +63,8 @@ void ValidateCommand::add_options(CLI::App& app, bool short_list) {
   if (short_list) return;
   app.add_option("--op", options.filter,
                  "only these: op, op:case or op:case:implementation; parts may be cut short");
-  app.add_option("--mode", modes, "of the ops' checks: some of ref,bitwise,canary");
+  app.add_option("--mode", modes,
+                 "of the ops' checks: some of ref,bitwise,canary (default: all) and, on a GPU, capture");
   app.add_option("--cases", cases, "of the ops: some of tiny,odd,real,video (the last: gigabytes)");
   app.add_option("--max-gflop", options.max_definition_gflop,
                  "real cases beyond this skip the comparison with the (slow) definition")
@@ -69,6 +73,11 @@ void ValidateCommand::add_options(CLI::App& app, bool short_list) {
   app.add_option("-m,--model", options.model,
                  "model folder in place of the one that the golden folder names");
   app.add_option("--level", options.level, "none, safe, aggressive or extreme");
+  app.add_option("--device", options.device, kDeviceHelp);
+  app.add_option(
+      "--dtype", dtypes,
+      "on a GPU: of the ops' activations, some of bf16,f16,f32 (default: the level's); the first is "
+      "the models'");
   app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
   app.add_flag("--ops-only", ops_only, "no models");
   app.add_flag("--models-only", models_only, "no ops");
@@ -79,6 +88,9 @@ void ValidateCommand::prepare() {
   require(!(ops_only && models_only), "--ops-only and --models-only exclude each other");
   options.ops = !models_only, options.models = !ops_only;
   options.modes = split(modes, ','), options.cases = split(cases, ',');
+  options.dtypes = split(dtypes, ',');
+  if (options.modes.empty()) options.modes = {"ref", "bitwise", "canary"};
+  if (modes.empty() && options.device != "cpu") options.modes.emplace_back("capture");
   check_validate(options);
 }
 
@@ -103,6 +115,7 @@ int ValidateCommand::run() {
 Command add_validate(CLI::App& app) {
   auto* sub =
       app.add_subcommand("validate", "check ops, models and a whole generation against the reference");
+  sub->alias("correctness");
   auto command = std::make_shared<ValidateCommand>();
   command->add_options(*sub, false);
   sub->footer(kFooter);
@@ -116,17 +129,22 @@ Command add_all(CLI::App& app) {
   auto* sub = app.add_subcommand("all", "validate, then bench (and compare, with --compare)");
   auto first = std::make_shared<ValidateCommand>();
   auto second = std::make_shared<BenchCommand>();
-  auto level = std::make_shared<std::string>("safe");
+  auto level = std::make_shared<std::string>("safe"), device = std::make_shared<std::string>("cpu");
   auto threads = std::make_shared<int>(0);
   first->add_options(*sub, true);
   second->add_options(*sub, true);
   sub->add_option("--level", *level, "none, safe, aggressive or extreme");
+  sub->add_option("--device", *device, kDeviceHelp);
+  sub->add_option("--dtype", first->dtypes,
+                  "on a GPU: some of bf16,f16,f32 (default: the level's); the first is what bench times");
   sub->add_option("-t,--threads", *threads, "threads (default: all this process may use)");
   sub->footer(
       "Exit code 10 when a check misses its bound, or, with --strict, a line is slower than the baseline.");
-  return [first, second, level, threads] {
+  return [first, second, level, device, threads] {
     first->options.level = second->options.level = *level;
+    first->options.device = second->options.device = *device;
     first->options.threads = second->options.threads = *threads;
+    if (const auto list = split(first->dtypes, ','); !list.empty()) second->options.dtype = list.front();
     first->prepare(), second->prepare();
     const int validated = first->run(), benched = second->run();
     return validated ? validated : benched;

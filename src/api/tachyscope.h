@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/profiler.h"
+#include "base/run_profiler.h"
 #include "inspect/info.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"

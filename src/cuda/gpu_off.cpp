@@ -1,6 +1,8 @@
 // The GPU of a build without CUDA: there is none.
 #include "base/error.h"
+#include "cuda/event_profiler.h"
 #include "cuda/gpu.h"
+#include "cuda/gpu_facts.h"
 #include "cuda/graph.h"
 
 namespace tachy::cuda {
@@ -22,5 +24,16 @@ std::unique_ptr<Graph> capture(Gpu&, const std::function<void()>&) {
 double device_us(Gpu&, const std::function<void()>&) {
   fail(ErrorCode::unsupported, "device time: this build has no CUDA");
 }
+
+std::vector<std::pair<std::string, std::string>> vendor_libraries(Gpu&) { return {}; }
+
+struct EventProfiler::State {};
+EventProfiler::EventProfiler(Gpu&, Profiler&, DeviceTimes&) {
+  fail(ErrorCode::unsupported, "profiler of a GPU: this build has no CUDA");
+}
+EventProfiler::~EventProfiler() = default;
+uint64_t EventProfiler::begin(const char*, ProfileKind, int64_t) { return 0; }
+void EventProfiler::end(uint64_t) {}
+void EventProfiler::resolve() {}
 
 }  // namespace tachy::cuda

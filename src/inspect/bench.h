@@ -3,6 +3,10 @@
 // % of the roofline = the least time in which this machine could move the case's bytes and do its flops
 // (cpu/roofline.h, measured in the same run with the same threads), over the median time. Two reports are
 // compared line by line: faster or slower only beyond a threshold that grows with the noise of both.
+//
+// On a GPU the roofline is a copy of 512 MiB and the library's 8192³ product of random values, in the same
+// run; ops run from graphs that find the cache cold (op_runner.h), a model's steps as in a generation
+// (captured and replayed), its parts by CUDA events.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +27,9 @@ struct BenchOptions {
   std::string filter;           // as of OpRunnerOptions; "model" times only the model
   std::filesystem::path model;  // a model folder, or "": ops only
   std::string level = "safe";
-  int threads = 0;  // 0: all this process may use
+  std::string device = "cpu";  // "cuda", "cuda:1", "auto"
+  std::string dtype;           // on a GPU: f32, f16 or bf16; "": the level's
+  int threads = 0;             // 0: all this process may use
   double seconds_per_case = 0.15;
   bool all_implementations = false;           // not only the one a model gets
   std::vector<std::string> cases = {"real"};  // and "tiny", "odd", "video"
@@ -42,11 +48,21 @@ struct BenchLine {
   std::string bound;                // what limits it there: "memory" or "compute"
 };
 
+// The GPU of a report; no name: it is of the CPU.
+struct BenchGpu {
+  std::string name, capability, driver, cuda, dtype;
+  std::vector<std::pair<std::string, std::string>> libraries;
+  double copy_gb_per_s = 0, matmul_gflops = 0;
+  // The least time for so many bytes and flops.
+  double seconds(double bytes, double flops) const;
+};
+
 struct BenchReport {
   std::string version, level;
   int threads = 1;
   cpu::Machine machine;
-  cpu::Roofline one, all;  // on one thread, on `threads`
+  cpu::Roofline one, all;  // on one thread, on `threads`; of a CPU report
+  BenchGpu gpu;
   std::vector<BenchLine> lines;
 };
 

@@ -14,8 +14,11 @@ extern "C" {
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cuda/gpu_facts.h"
+#include "cuda/open_device.h"
 #include "inspect/op_runner.h"
 #include "ops/features.h"
+#include "pipelines/gpu_mode.h"
 #include "pipelines/stages.h"
 
 namespace tachy {
@@ -36,7 +39,7 @@ Pick pick_of(const ops::BoundOp& op, const char* name, const Stream& stream) {
   const auto forced = ops::forced_impl(name);
   for (const std::string& impl : op.impls) {
     std::string reason = op.why_not(impl, stream);
-    if (reason == "it needs a GPU") continue;  // no choice here
+    if (reason == "it needs a GPU" || reason == "the tensors are on the GPU") continue;  // no choice here
     ++out.choices;
     if (forced && *forced != impl) reason = "TACHY_FORCE names another";
     if (!forced && stream.definitions && impl != "ref") reason = "level none takes definitions";
@@ -51,7 +54,8 @@ Pick pick_of(const ops::BoundOp& op, const char* name, const Stream& stream) {
   return out;
 }
 
-void find_picks(std::map<std::string, OpHealth>& health, const Mode& mode, ThreadPool& pool) {
+void find_picks(std::map<std::string, OpHealth>& health, const Mode& mode, cuda::Gpu* gpu, DType dtype,
+                ThreadPool& pool) {
   std::map<std::string, std::map<std::pair<std::string, std::string>, int>> picks;
   std::map<std::string, size_t> choices;
   // Products have cases in float32 and in bf16: those of this level count.
@@ -64,10 +68,15 @@ void find_picks(std::map<std::string, OpHealth>& health, const Mode& mode, Threa
   std::set<std::string> asked;  // ops with cases of this level's arithmetic
   for (const ops::OpCase& c : all_op_cases()) {
     if (c.kind >= CaseKind::real) continue;  // their inputs take too long to make
-    ops::CaseMemory memory(1, c.kind);
+    if (gpu && !c.gpu) continue;
+    ops::CaseTarget target;
+    if (gpu) target = {.dtype = dtype, .gpu = gpu, .device = gpu, .pool = &pool};
+    ops::CaseMemory memory(1, c.kind, target);
     const ops::BoundOp op = c.make(memory);
+    if (gpu) memory.finish();
     Arena arena;
-    Stream stream{.arena = &arena, .pool = &pool, .definitions = mode.reference};
+    Stream stream{.arena = &arena, .pool = &pool, .gpu = gpu, .definitions = mode.reference && !gpu};
+    if (gpu) stream.activation = dtype;
     made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
     if (op.compute == mode.compute) asked.insert(c.op);
   }
@@ -96,9 +105,20 @@ void find_picks(std::map<std::string, OpHealth>& health, const Mode& mode, Threa
   }
 }
 
-std::vector<LevelState> describe_levels(const std::string& active) {
-  const auto no_bf16 = ops::why_no_bf16();
+std::vector<LevelState> describe_levels(const std::string& active, const std::string& dtype, bool on_gpu) {
   std::vector<LevelState> out;
+  if (on_gpu) {
+    for (const GpuLevel& level : gpu_levels()) {
+      const GpuMode here = gpu_mode(level.name, level.name == active ? dtype : "");
+      std::string text =
+          fmt::format("activations {}, residual stream {}, CUDA graphs {}", dtype_name(here.activation),
+                      dtype_name(here.residual), here.graphs ? "on" : "off");
+      if (here.step_cache > 0) text += fmt::format(", step cache with threshold {}", here.step_cache);
+      out.push_back({level.name, level.means, text, level.name == active});
+    }
+    return out;
+  }
+  const auto no_bf16 = ops::why_no_bf16();
   for (const Level& level : levels()) {
     std::string here = "as named";
     if (level.mode.compute == Compute::bf16 && no_bf16) here = "float32 in place of bf16: " + *no_bf16;
@@ -109,16 +129,41 @@ std::vector<LevelState> describe_levels(const std::string& active) {
   return out;
 }
 
+void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
+  const cuda::GpuInfo& i = gpu.info();
+  state.index = i.index, state.name = i.name, state.capability = fmt::format("{}.{}", i.major, i.minor);
+  state.multiprocessors = i.multiprocessors;
+  state.memory_bytes = i.memory_bytes, state.free_bytes = gpu.free_bytes(), state.l2_bytes = i.l2_bytes;
+  state.driver = cuda::driver_version();
+  state.cuda = fmt::format("{} (the driver takes up to {})", cuda::cuda_version(i.runtime),
+                           cuda::cuda_version(i.driver));
+}
+
 }  // namespace
 
 bool DoctorReport::ok() const {
   return std::all_of(ops.begin(), ops.end(), [](const OpHealth& h) { return h.ok; });
 }
 
-DoctorReport run_doctor(const std::string& level, int threads) {
+DoctorReport run_doctor(const std::string& level, int threads, const std::string& device,
+                        const std::string& dtype_name_or_empty) {
   require(threads >= 0 && threads <= 1024, "--threads: expected 0 (all) to 1024, got {}", threads);
   const Mode mode = find_level(level).mode;
-  DoctorReport report{.machine = cpu::describe_machine(), .level = level, .levels = describe_levels(level)};
+  const auto gpu = cuda::open_device(device);
+  require(gpu || dtype_name_or_empty.empty(), "--dtype: it is of a GPU's activations; got {} without one",
+          dtype_name_or_empty);
+  const DType dtype = gpu ? gpu_mode(level, dtype_name_or_empty).activation : DType::f32;
+  DoctorReport report{.machine = cpu::describe_machine(),
+                      .level = level,
+                      .device = gpu ? device : "cpu",
+                      .levels = describe_levels(level, dtype_name_or_empty, gpu != nullptr)};
+  if (gpu) {
+    describe_gpu(*gpu, report.gpu);
+    report.gpu.dtype = dtype_name(dtype);
+    report.gpu.libraries = cuda::vendor_libraries(*gpu);
+  } else if (cuda::gpu_count(&report.gpu.why_not) > 0) {
+    describe_gpu(*cuda::open_gpu(0), report.gpu);
+  }
   report.libraries = report.machine.libraries;
   report.libraries.insert(
       report.libraries.end(),
@@ -132,10 +177,15 @@ DoctorReport run_doctor(const std::string& level, int threads) {
   std::map<std::string, OpHealth> health;
   const int count = threads > 0 ? threads : report.machine.usable;
   ThreadPool pool(count);
-  find_picks(health, mode, pool);
+  find_picks(health, gpu ? Mode() : mode, gpu.get(), dtype, pool);
 
   const double start = monotonic_seconds();
-  for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .threads = count})) {
+  for (const OpResult& r : run_ops({.bitwise = false,
+                           .canary = false,
+                           .threads = count,
+                           .gpu = gpu.get(),
+                           .dtype = dtype,
+                           .capture = false})) {
     if (r.skipped) continue;
     OpHealth& h = health[r.op];
     if (r.bound > 0) h.worst = std::max(h.worst, r.error / r.bound);
@@ -168,7 +218,27 @@ json to_json(const DoctorReport& report) {
   }
   for (const LevelState& l : report.levels)
     levels.push_back({{"level", l.name}, {"means", l.means}, {"here", l.here}, {"active", l.active}});
-  return {{"machine",
+  json gpu = {{"found", !report.gpu.name.empty()}};
+  if (report.gpu.name.empty()) {
+    gpu["why_not"] = report.gpu.why_not;
+  } else {
+    json found = json::object();
+    for (const auto& [name, version] : report.gpu.libraries) found[name] = version;
+    gpu.update({{"index", report.gpu.index},
+                {"name", report.gpu.name},
+                {"capability", report.gpu.capability},
+                {"multiprocessors", report.gpu.multiprocessors},
+                {"memory_bytes", report.gpu.memory_bytes},
+                {"free_bytes", report.gpu.free_bytes},
+                {"l2_bytes", report.gpu.l2_bytes},
+                {"driver", report.gpu.driver},
+                {"cuda", report.gpu.cuda},
+                {"dtype", report.gpu.dtype},
+                {"libraries", found}});
+  }
+  return {{"device", report.device},
+          {"gpu", gpu},
+          {"machine",
            {{"cpu", m.cpu},
             {"isa", m.isa},
             {"simd", m.simd_target},

@@ -1,5 +1,6 @@
 // What this machine has, which implementation each op gets and why, and whether each op works here: a short
-// self-test of every implementation against its definition on its tiny and odd cases.
+// self-test of every implementation against its definition on its tiny and odd cases. With a GPU's device all
+// of this is about the GPU: its facts, the libraries found, its implementations, its levels.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -31,17 +32,27 @@ struct LevelState {
   bool active = false;
 };
 
+struct GpuState {
+  std::string name;  // empty: there is none, and `why_not` says why
+  std::string why_not, capability, driver, cuda, dtype;
+  int index = 0, multiprocessors = 0;
+  uint64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
+  std::vector<std::pair<std::string, std::string>> libraries;  // of a chosen device
+};
+
 struct DoctorReport {
   cpu::Machine machine;
   std::vector<std::pair<std::string, std::string>> libraries;
-  std::string level;
+  std::string level, device = "cpu";
+  GpuState gpu;
   std::vector<LevelState> levels;
   std::vector<OpHealth> ops;
   double self_test_seconds = 0;
   bool ok() const;
 };
 
-DoctorReport run_doctor(const std::string& level, int threads);
+DoctorReport run_doctor(const std::string& level, int threads, const std::string& device = "cpu",
+                        const std::string& dtype = "");
 nlohmann::json to_json(const DoctorReport& report);
 
 }  // namespace tachy

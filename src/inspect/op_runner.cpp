@@ -151,7 +151,8 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
     if (n != options.threads) pools.push_back(std::make_unique<ThreadPool>(n));
   ThreadPool& pool = *pools[0];
   GpuCeilings ceilings;
-  if (options.gpu && options.perf) ceilings = measure_ceilings(*options.gpu, options.dtype, pool);
+  if (options.gpu && options.perf)
+    ceilings = options.ceilings ? *options.ceilings : measure_ceilings(*options.gpu, options.dtype, pool);
   std::vector<OpResult> results;
   for (const OpCase& op_case : cases) {
     const bool wanted = op_case.kind == CaseKind::tiny   ? options.tiny

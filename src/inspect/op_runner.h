@@ -27,6 +27,14 @@
 
 namespace tachy {
 
+// What a GPU can do at most, measured in the same run; 0: not measured.
+struct GpuCeilings {
+  double copy_gb_per_s = 0;  // of 512 MiB, read and written
+  double matmul_gflops = 0;  // of 8192 x 8192 x 8192 with random values, by the library's best
+  std::string note;          // why something was not measured
+};
+GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
+
 struct OpRunnerOptions {
   std::string filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes (an op's
                        // whole name: only that op), "" matches all
@@ -37,11 +45,12 @@ struct OpRunnerOptions {
   double perf_seconds = 0.3;  // timing budget a case and implementation
   cuda::Gpu* gpu = nullptr;   // run there, with activations of `dtype`
   DType dtype = DType::f32;
-  bool capture = true;                 // on a GPU
-  bool picked_only = false;            // only the implementation that a model would get
-  bool definitions = false;            // a model at level none
-  double max_perf_flops = 1e15;        // perf leaves larger cases out
-  double max_definition_flops = 1e15;  // plain loops are slow: larger cases skip what needs the definition
+  bool capture = true;                    // on a GPU
+  const GpuCeilings* ceilings = nullptr;  // perf on a GPU: measured already
+  bool picked_only = false;               // only the implementation that a model would get
+  bool definitions = false;               // a model at level none
+  double max_perf_flops = 1e15;           // perf leaves larger cases out
+  double max_definition_flops = 1e15;     // plain loops are slow: larger cases skip what needs the definition
   std::function<void(const ops::OpCase&)> started;  // told of each case, for progress
 };
 

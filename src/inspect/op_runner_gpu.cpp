@@ -315,6 +315,8 @@ void time_on_gpu(GpuBench& first, const OpCase& op_case, const OpRunnerOptions& 
   }
   std::sort(times.begin(), times.end());
   result.median_us = times[times.size() / 2];
+  result.repeats = static_cast<int>(times.size());
+  result.spread = (times[times.size() * 3 / 4] - times[times.size() / 4]) / 2 / result.median_us;
   // The case counts float32: scale by what the tensors of this dtype hold.
   double wide = 0;
   for (auto& block : first.memory().blocks()) {
@@ -326,6 +328,7 @@ void time_on_gpu(GpuBench& first, const OpCase& op_case, const OpRunnerOptions& 
   const double of_copy = ceilings.copy_gb_per_s > 0 ? result.gb_per_s / ceilings.copy_gb_per_s : 0;
   const double of_matmul = ceilings.matmul_gflops > 0 ? result.gflops / ceilings.matmul_gflops : 0;
   result.roofline = std::max(of_copy, of_matmul);
+  result.bytes = bytes;
   result.detail = fmt::format(
       "{:9.2f} us  {:7.3f} TB/s  {:5.1f} % of copy  {:8.2f} TFLOP/s{}  ({} sets, best {:.2f} us)",
       result.median_us, result.gb_per_s * 1e-3, 100 * of_copy, result.gflops * 1e-3,
@@ -350,7 +353,6 @@ GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool) {
     out.copy_gb_per_s =
         2e-3 * static_cast<double>(bytes) / best([&] { gpu.copy(to.data(), from.data(), bytes); });
   }
-  fmt::print("copy of 512 MiB: {:.3f} TB/s read and written\n", out.copy_gb_per_s * 1e-3);
   try {
     const int64_t n = 8192;
     CaseMemory memory(1, CaseKind::real, {.dtype = dtype, .gpu = &gpu, .device = &gpu, .pool = &pool});
@@ -363,9 +365,8 @@ GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool) {
     Arena arena(measure.peak(), &gpu);
     stream.arena = &arena;
     out.matmul_gflops = 2e-3 * static_cast<double>(n * n * n) / best([&] { ops::gemm(args, stream); });
-    fmt::print("matmul of 8192: {:.1f} TFLOP/s\n", out.matmul_gflops * 1e-3);
   } catch (const Error& error) {
-    fmt::print("matmul ceiling not measured: {}\n", error.what());
+    out.note = fmt::format("matmul ceiling not measured: {}", error.what());
   }
   return out;
 }
@@ -375,6 +376,8 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   OpResult blank{.op = op_case.op,
                  .case_name = op_case.name,
                  .seed = options.seed,
+                 .flops = op_case.flops,
+                 .kind = op_case.kind,
                  .on_gpu = true,
                  .dtype = options.dtype};
   std::unique_ptr<GpuBench> bench;
@@ -391,6 +394,7 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
     Arena arena;
     const std::string reason = bench->op().why_not(impl, bench->stream(&arena));
     if (reason == "the tensors are on the GPU") continue;  // an entry for the CPU
+    if (options.picked_only && !reason.empty()) continue;
     const auto add = [&](const char* mode, auto&& body) {
       OpResult result = blank;
       result.impl = impl, result.mode = mode;
@@ -436,6 +440,7 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
       });
     if (options.perf)
       add("perf", [&](OpResult& r) { time_on_gpu(*bench, op_case, options, pool, impl, ceilings, r); });
+    if (options.picked_only) break;
   }
 }
 

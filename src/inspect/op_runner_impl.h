@@ -140,10 +140,6 @@ inline Distance distance(const std::vector<float>& a, const std::vector<float>& 
 }
 
 // Appends the results of one case on the GPU (op_runner_gpu.cpp).
-struct GpuCeilings {
-  double copy_gb_per_s = 0, matmul_gflops = 0;  // 0: not measured
-};
-GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
 void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, const std::string& impl_prefix,
                      ThreadPool& pool, const GpuCeilings& ceilings, std::vector<OpResult>& results);
 

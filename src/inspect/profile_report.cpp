@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace tachy {
 namespace {
@@ -43,13 +44,32 @@ void add_rows(const std::vector<std::string>& order, const std::map<std::string,
 
 std::string milliseconds(double us) { return fmt::format("{:.3f}", us / 1000); }
 
+nlohmann::json report_json(const ProfileReport& report) {
+  nlohmann::json rows = nlohmann::json::array(), kinds = nlohmann::json::object();
+  for (const ProfileRow& r : report.rows)
+    rows.push_back({{"module", r.path},
+                    {"kind", profile_kind_name(r.kind)},
+                    {"calls", r.count},
+                    {"total_us", r.total_us},
+                    {"self_us", r.self_us},
+                    {"mean_us", r.mean_us},
+                    {"median_us", r.median_us},
+                    {"p95_us", r.p95_us},
+                    {"share", r.share}});
+  for (const auto& [kind, us] : report.by_kind) kinds[profile_kind_name(kind)] = us;
+  return {{"wall_us", report.wall_us}, {"modules", rows}, {"kinds_us", kinds}};
+}
+
 }  // namespace
 
 int ProfileRow::depth() const { return static_cast<int>(std::count(path.begin(), path.end(), '/')); }
 std::string ProfileRow::name() const { return path.substr(path.rfind('/') + 1); }
 
-ProfileReport summarise(const std::vector<ProfileEvent>& events) {
+ProfileReport summarise(const std::vector<ProfileEvent>& all, bool device) {
   ProfileReport report;
+  std::vector<ProfileEvent> events;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(events),
+               [&](const ProfileEvent& e) { return on_device(e) == device; });
   if (events.empty()) return report;
   std::map<std::string, Node> nodes;
   std::vector<std::string> order;
@@ -101,38 +121,44 @@ std::string profile_table(const ProfileReport& report) {
   return out + fmt::format("; in all {} ms\n", milliseconds(report.wall_us));
 }
 
-std::string profile_json(const ProfileReport& report) {
-  nlohmann::json rows = nlohmann::json::array(), kinds = nlohmann::json::object();
-  for (const ProfileRow& r : report.rows)
-    rows.push_back({{"module", r.path},
-                    {"kind", profile_kind_name(r.kind)},
-                    {"calls", r.count},
-                    {"total_us", r.total_us},
-                    {"self_us", r.self_us},
-                    {"mean_us", r.mean_us},
-                    {"median_us", r.median_us},
-                    {"p95_us", r.p95_us},
-                    {"share", r.share}});
-  for (const auto& [kind, us] : report.by_kind) kinds[profile_kind_name(kind)] = us;
-  return nlohmann::json{
-      {"event", "profile"}, {"wall_us", report.wall_us}, {"modules", rows}, {"kinds_us", kinds}}
-      .dump();
+std::string profile_tables(const std::vector<ProfileEvent>& events) {
+  const ProfileReport device = summarise(events, true);
+  const std::string host = profile_table(summarise(events));
+  if (device.rows.empty()) return host;
+  return "on the GPU, by CUDA events (the steps ran without CUDA graphs, launch by launch):\n" +
+         profile_table(device) + "\non the host (most of it queues work for the GPU):\n" + host;
+}
+
+std::string profile_json(const ProfileReport& report, const ProfileReport& device) {
+  nlohmann::json out = report_json(report);
+  out["event"] = "profile";
+  if (!device.rows.empty()) {
+    out["device"] = report_json(device);
+    out["device"]["graphs"] = false;
+  }
+  return out.dump();
 }
 
 std::string chrome_trace(const std::vector<ProfileEvent>& events) {
+  // The host is process 1, the GPUs are process 2.
   nlohmann::json list = nlohmann::json::array();
-  int lanes = 0;
-  for (const ProfileEvent& e : events) lanes = std::max(lanes, e.lane + 1);
-  list.push_back({{"ph", "M"}, {"pid", 1}, {"name", "process_name"}, {"args", {{"name", "tachyscope"}}}});
-  for (int i = 0; i < lanes; ++i)
-    list.push_back({{"ph", "M"},
-                    {"pid", 1},
-                    {"tid", i},
-                    {"name", "thread_name"},
-                    {"args", {{"name", i == 0 ? "main" : fmt::format("thread {}", i)}}}});
+  const auto name = [&](const char* what, int process, int lane, const std::string& text) {
+    nlohmann::json entry = {{"ph", "M"}, {"pid", process}, {"name", what}, {"args", {{"name", text}}}};
+    if (lane >= 0) entry["tid"] = lane;
+    list.push_back(std::move(entry));
+  };
+  std::set<std::pair<int, int>> lanes;
+  for (const ProfileEvent& e : events) lanes.insert({on_device(e) ? 2 : 1, e.lane});
+  name("process_name", 1, -1, "tachyscope");
+  if (!lanes.empty() && lanes.rbegin()->first == 2) name("process_name", 2, -1, "GPU (CUDA events)");
+  for (const auto& [process, lane] : lanes)
+    name("thread_name", process, lane,
+         process == 2 ? fmt::format("GPU {}", lane - kDeviceLane)
+         : lane == 0  ? "main"
+                      : fmt::format("thread {}", lane));
   for (const ProfileEvent& e : events)
     list.push_back({{"ph", "X"},
-                    {"pid", 1},
+                    {"pid", on_device(e) ? 2 : 1},
                     {"tid", e.lane},
                     {"name", e.index < 0 ? e.name : fmt::format("{} {}", e.name, e.index)},
                     {"cat", profile_kind_name(e.kind)},

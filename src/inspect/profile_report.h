@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/profiler.h"
+#include "base/run_profiler.h"
 
 namespace tachy {
 
@@ -26,10 +26,14 @@ struct ProfileReport {
   std::vector<std::pair<ProfileKind, double>> by_kind;  // self time, largest first
 };
 
-ProfileReport summarise(const std::vector<ProfileEvent>& events);
+// Of the host's ranges, or with `device` of those that a GPU's clock timed (empty when there are none).
+ProfileReport summarise(const std::vector<ProfileEvent>& events, bool device = false);
+// Both, where there are both: what the GPU did, then what the host did meanwhile (queueing, mostly).
+std::string profile_tables(const std::vector<ProfileEvent>& events);
 
 std::string profile_table(const ProfileReport& report);
-std::string profile_json(const ProfileReport& report);
+// `device`: empty, or the GPU's report, under "device".
+std::string profile_json(const ProfileReport& report, const ProfileReport& device = {});
 std::string chrome_trace(const std::vector<ProfileEvent>& events);
 
 }  // namespace tachy

@@ -7,11 +7,14 @@
 #include <functional>
 #include <map>
 
+#include "cuda/open_device.h"
 #include "media/image_reader.h"
 #include "ops/elementwise/elementwise.h"
+#include "pipelines/gpu_mode.h"
 #include "pipelines/stages.h"
 #include "samplers/sampler.h"
 #include "tensor/random.h"
+#include "tensor/transfer.h"
 #include "text/clean_prompt.h"
 #include "text/tokenizer.h"
 #include "weights/rename.h"
@@ -118,19 +121,46 @@ class StageIo {
 
 // body(stream, plan_only) runs twice: measured, then for real in an arena of the measured size.
 void run_planned(const StageRequest& request, const std::function<void(Stream&, bool)>& body) {
+  const std::unique_ptr<cuda::Gpu> gpu = cuda::open_device(request.device);
   ThreadPool pool(request.threads > 0 ? request.threads : available_processors());
   Arena measure;
   const Level& level = find_level(request.level);
-  Stream stream{.arena = &measure,
-                .pool = &pool,
-                .cancel = request.cancel,
-                .compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype),
-                .definitions = level.mode.reference};
+  Stream stream{.arena = &measure, .pool = &pool, .cancel = request.cancel};
+  if (gpu) {
+    stream.gpu = gpu.get(), stream.memory = gpu.get();
+    const GpuMode mode = gpu_mode(request.level, request.dtype);
+    stream.activation = mode.activation, stream.residual = mode.residual;
+  } else {
+    stream.compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype);
+    stream.definitions = level.mode.reference;
+  }
   body(stream, true);
-  Arena arena(std::max<size_t>(measure.peak(), 1));
+  Arena arena(std::max<size_t>(measure.peak(), 1), gpu.get());
   stream.arena = &arena;
   body(stream, false);
 }
+
+// A host tensor where the stream computes.
+Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
+  if (!store.on_gpu() || !host.defined()) return host;
+  const Tensor t = store.allocate(host.dtype, host.shape());
+  upload(host.data, t, store.stream());
+  return t;
+}
+
+// A result made where the stream computes, for the host tensor that is written to the file.
+class Result {
+ public:
+  Result(const Tensor& host, nn::ParamStore& store)
+      : host_(host), made_(store.on_gpu() ? store.allocate(host.dtype, host.shape()) : host) {}
+  const Tensor& tensor() const { return made_; }
+  void fetch(const Stream& stream) const {
+    if (stream.gpu) download(made_, host_.data, stream);
+  }
+
+ private:
+  Tensor host_, made_;
+};
 
 void run_text_encoder(const StageRequest& request, StageIo& io) {
   const TextEncoderFiles files = naming("--model", [&] { return open_text_encoder(request.model); });
@@ -148,7 +178,9 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
     const auto model = load_component(
         files.source, "text encoder", {"encoder.embed_tokens."},
         [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, files.config, store); });
-    model->forward(ids, mask, out, stream);
+    const Result result(out, store);
+    model->forward(ids, mask, result.tensor(), stream);
+    result.fetch(stream);
   });
 }
 
@@ -214,12 +246,18 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     std::vector<WanContext> contexts;
     for (int64_t b = 0; b < batch; ++b) {
       const Tensor rows = text.select(0, b);
-      contexts.push_back(model->make_context(rows.slice(0, 0, real_rows(rows)), rows.dim(0),
-                                             image.defined() ? image.select(0, b) : Tensor(), store));
+      const Tensor given = where_it_computes(rows.slice(0, 0, real_rows(rows)), store);
+      contexts.push_back(
+          model->make_context(given, rows.dim(0), image.defined() ? image.select(0, b) : Tensor(), store));
     }
-    WanInput in{.latents = x, .grid = &grid, .times = model->make_times(timesteps, store), .row = row};
+    WanInput in{.latents = where_it_computes(x, store),
+                .grid = &grid,
+                .times = model->make_times(timesteps, store),
+                .row = where_it_computes(row, store)};
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
-    model->forward(in, out, stream);
+    const Result result(out, store);
+    model->forward(in, result.tensor(), stream);
+    result.fetch(stream);
   });
 }
 
@@ -239,8 +277,13 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = plan_only}, stream);
         });
+    nn::ParamStore store({.plan_only = plan_only}, stream);
+    const Tensor frames_in = where_it_computes(video, store);
+    const Result means(mean, store), logvars(logvar, store);
     for (int64_t b = 0; b < batch; ++b)
-      model->encode(channels_last_view(video.select(0, b)), mean.select(0, b), logvar.select(0, b), stream);
+      model->encode(channels_last_view(frames_in.select(0, b)), means.tensor().select(0, b),
+                    logvars.tensor().select(0, b), stream);
+    means.fetch(stream), logvars.fetch(stream);
   });
 }
 
@@ -258,15 +301,19 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
           return std::make_unique<VaeDecoder>(
               scope, c, VaeDecoderOptions{.normalised = false, .plan_only = plan_only}, stream);
         });
+    nn::ParamStore store({.plan_only = plan_only}, stream);
+    const Tensor z = where_it_computes(latents, store);
+    const Result result(decoded, store);
     for (int64_t b = 0; b < batch; ++b) {
-      const Tensor target = channels_last_view(decoded.select(0, b));
+      const Tensor target = channels_last_view(result.tensor().select(0, b));
       model->decode(
-          latents.select(0, b),
+          z.select(0, b),
           [&](const Tensor& part, int64_t first) {
             ops::copy({.x = part, .y = target.slice(0, first, first + part.dim(0))}, stream);
           },
           stream);
     }
+    result.fetch(stream);
   });
 }
 
@@ -368,6 +415,7 @@ void run_stage(const StageRequest& request) {
       request.name != "sampler" && request.name != "noise" && request.name != "fit-image";
   require(!needs_model || !request.model.empty(), "stage {}: --model is needed", request.name);
   require(!request.output.empty(), "stage {}: --out is needed", request.name);
+  cuda::check_device_name(request.device);
   StageIo io(request);
   it->second(request, io);
   io.write();

@@ -39,7 +39,10 @@ struct StageRequest {
   std::filesystem::path image;  // fit-image
   std::string image_fit = "stretch";
   std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
-  std::string dtype;                    // what products multiply in, f32 or bf16; "": as the level says
+  // What products multiply in, f32 or bf16; on a GPU what activations are held in, f32, f16 or bf16. "": as
+  // the level says there.
+  std::string dtype;
+  std::string device = "cpu";  // "cuda", "cuda:1", "auto": models run there; the other stages know no GPU
   bool pack_weights = true;
   std::string level = "safe";  // none, safe, aggressive, extreme (tensor/compute.h)
   int threads = 0;

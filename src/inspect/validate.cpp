@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/thread_pool.h"
+#include "cuda/open_device.h"
 #include "inspect/golden_set.h"
 #include "inspect/op_runner.h"
 #include "inspect/places.h"
+#include "pipelines/gpu_mode.h"
 #include "pipelines/model_bundle.h"
 
 namespace tachy {
@@ -26,8 +28,14 @@ void expect_names(const char* option, const std::vector<std::string>& given,
             option, fmt::join(known, ", "), name);
 }
 
-// One line an op: the worst of its cases.
-void validate_ops(const ValidateOptions& options, std::vector<Check>& checks) {
+DType dtype_named(const std::string& name) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    if (name == dtype_name(dtype)) return dtype;
+  fail(ErrorCode::invalid_argument, "--dtype: expected some of f32, f16, bf16, got '{}'", name);
+}
+
+// One line an op (and dtype, on a GPU): the worst of its cases.
+void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, std::vector<Check>& checks) {
   OpRunnerOptions run{.filter = options.filter,
                       .ref = holds(options.modes, "ref"),
                       .bitwise = holds(options.modes, "bitwise"),
@@ -38,11 +46,15 @@ void validate_ops(const ValidateOptions& options, std::vector<Check>& checks) {
                       .video = holds(options.cases, "video"),
                       .seed = options.seed,
                       .threads = options.threads > 0 ? options.threads : available_processors(),
+                      .gpu = gpu,
+                      .dtype = dtype,
+                      .capture = holds(options.modes, "capture"),
                       .max_definition_flops = options.max_definition_gflop * 1e9};
   run.started = [&](const ops::OpCase& c) {
     if (options.progress) options.progress(c.op + " " + c.name);
     if (options.cancel && options.cancel->load()) fail(ErrorCode::cancelled, "cancelled");
   };
+  const std::string suffix = gpu ? fmt::format(" {}", dtype_name(dtype)) : "";
   struct Counts {
     int checked = 0, skipped = 0;
     std::map<std::string, int> reasons;
@@ -51,7 +63,7 @@ void validate_ops(const ValidateOptions& options, std::vector<Check>& checks) {
   std::map<std::string, Counts> counts;
   for (const OpResult& r : run_ops(run)) {
     Check& check = by_op[r.op];
-    check.kind = "op", check.name = r.op, check.bound = 1;
+    check.kind = "op", check.name = r.op + suffix, check.bound = 1;
     Counts& count = counts[r.op];
     if (r.skipped) {
       ++count.skipped, ++count.reasons[r.detail];
@@ -61,8 +73,7 @@ void validate_ops(const ValidateOptions& options, std::vector<Check>& checks) {
     if (r.bound > 0) check.max = std::max(check.max, r.error / r.bound);
     if (r.ok) continue;
     check.ok = false;
-    check.failures.push_back(
-        fmt::format("{} {}: {}; repeat with --op {} --seed {}", r.mode, r.id(), r.detail, r.id(), r.seed));
+    check.failures.push_back(fmt::format("{} {}: {}; {}", r.mode, r.id(), r.detail, r.repeat()));
   }
   for (auto& [op, check] : by_op) {
     const Counts& count = counts[op];
@@ -98,7 +109,14 @@ std::vector<std::filesystem::path> shipped_golden() {
 void check_validate(const ValidateOptions& options) {
   require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
           options.threads);
-  expect_names("--mode", options.modes, {"ref", "bitwise", "canary"});
+  cuda::check_device_name(options.device);
+  expect_names("--mode", options.modes, {"ref", "bitwise", "canary", "capture"});
+  require(options.device != "cpu" || !holds(options.modes, "capture"),
+          "--mode: capture (in a CUDA graph) needs --device cuda");
+  require(options.device != "cpu" || options.dtypes.empty(),
+          "--dtype: it is of a GPU's activations; expected --device cuda with it, got --device cpu");
+  for (const std::string& dtype : options.dtypes)
+    gpu_mode(options.level, std::string_view(dtype_name(dtype_named(dtype))));
   expect_names("--cases", options.cases, {"tiny", "odd", "real", "video"});
   find_level(options.level);
   for (const auto& folder : options.golden)
@@ -111,7 +129,14 @@ void check_validate(const ValidateOptions& options) {
 std::vector<Check> run_validate(const ValidateOptions& options) {
   check_validate(options);
   std::vector<Check> checks;
-  if (options.ops) validate_ops(options, checks);
+  const auto gpu = cuda::open_device(options.device);  // fails here when there is none
+  if (options.ops) {
+    if (!gpu) validate_ops(options, nullptr, DType::f32, checks);
+    std::vector<std::string> dtypes = options.dtypes;
+    if (gpu && dtypes.empty()) dtypes.emplace_back(dtype_name(gpu_mode(options.level).activation));
+    for (const std::string& dtype : gpu ? dtypes : std::vector<std::string>())
+      validate_ops(options, gpu.get(), dtype_named(dtype), checks);
+  }
   if (!options.models) return checks;
   const auto folders = options.golden.empty() ? shipped_golden() : options.golden;
   for (const auto& folder : folders) validate_golden(folder, options, checks);

@@ -8,6 +8,11 @@
 // float32 frames do, and its PSNR is at most 9.5 dB (three times) below theirs. With bf16 the reference's
 // bfloat16 errors are the measure, and only the PSNR binds. With the step cache, which the reference has not,
 // frames are held to kStepCachePsnr.
+//
+// With device "cuda" all of it runs on the GPU: the ops' cases in each of `dtypes` (op_runner.h; mode capture
+// besides), the models as the level says there (pipelines/gpu_mode.h). bf16 and f16 are measured by the
+// reference's bfloat16 errors. Beside each stage's own bound the line says whether it meets kBf16Max and
+// kBf16Mean, the acceptance that asks for the same of every output, whatever the reference itself reaches.
 #pragma once
 
 #include <atomic>
@@ -22,16 +27,20 @@ namespace tachy {
 // What any model may err by in float32, however small the reference's own error: as in tests/reference.
 inline constexpr double kLeastError = 5e-6, kLeastVaeError = 1e-5, kLeastRunError = 1e-5;
 inline constexpr double kStepCachePsnr = 20;  // dB
+inline constexpr double kBf16Max = 1e-2, kBf16Mean = 1e-3;
 
 struct ValidateOptions {
   bool ops = true, models = true;
-  std::string filter;  // of the ops, as in OpRunnerOptions
-  std::vector<std::string> modes = {"ref", "bitwise", "canary"};
-  std::vector<std::string> cases = {"tiny", "odd"};  // and "real", "video"
-  double max_definition_gflop = 2;                   // real cases beyond it skip what needs the definition
-  std::vector<std::filesystem::path> golden;         // folders; empty: those of the shipped models
-  std::filesystem::path model;                       // in place of the one that golden.json names
+  std::string filter;                                             // of the ops, as in OpRunnerOptions
+  std::vector<std::string> modes = {"ref", "bitwise", "canary"};  // on a GPU also "capture"
+  std::vector<std::string> cases = {"tiny", "odd"};               // and "real", "video"
+  double max_definition_gflop = 2;            // real cases beyond it skip what needs the definition
+  std::vector<std::filesystem::path> golden;  // folders; empty: those of the shipped models
+  std::filesystem::path model;                // in place of the one that golden.json names
   std::string level = "safe";
+  std::string device = "cpu";       // "cuda", "cuda:1", "auto"
+  std::vector<std::string> dtypes;  // on a GPU: of the ops' activations; the first is the models'. Empty: the
+                                    // level's
   int threads = 0;
   uint64_t seed = 1;
   std::function<void(const std::string&)> progress;

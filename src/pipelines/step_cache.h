@@ -6,6 +6,9 @@
 // two steps and the last are always computed. No table fitted to a model is needed; what it costs in quality
 // `tachyscope validate --level extreme` prints frame by frame. (The idea of judging by the input's change is
 // TeaCache's, arXiv 2411.19108; judging by the measured rate of change is EasyCache's, arXiv 2507.02860.)
+//
+// On a GPU the norms are still the host's, over downloaded copies: latents are some megabytes, a step that is
+// worth skipping takes longer than their way.
 #pragma once
 
 #include "nn/params.h"
@@ -28,7 +31,10 @@ class StepCache {
   std::vector<Tensor> state() const;
 
  private:
+  std::vector<float> on_host(const Tensor& t) const;
+
   double threshold_;
+  Stream& stream_;
   Tensor latents_, velocity_;  // of the last computed step
   Tensor numbers_;             // its first values: computed steps (2 is enough), |Δv| / |Δx|, |v|
 };

@@ -6,6 +6,8 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/memory_room.h"
+#include "cuda/event_profiler.h"
+#include "cuda/open_device.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/features.h"
 #include "ops/gemm/gemm.h"
@@ -90,19 +92,13 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
   const MemoryRoom room = memory_room(pool_.threads());
   check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
         human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
-  if (options_.device == "cpu" || (options_.device == "auto" && cuda::gpu_count() == 0)) return;
-  const auto colon = options_.device.find(':');
-  const std::string kind = options_.device.substr(0, colon);
-  const std::string number = colon == std::string::npos ? "0" : options_.device.substr(colon + 1);
-  require((kind == "cuda" || options_.device == "auto") && !number.empty() && number.size() <= 3 &&
-              number.find_first_not_of("0123456789") == std::string::npos,
-          "--device: expected cpu, cuda, cuda:N or auto, got '{}'", options_.device);
-  gpu_ = cuda::open_gpu(std::stoi(number));
+  gpu_ = cuda::open_device(options_.device);
 }
 
 Stream TextToVideo::stream_on(Arena& arena) {
   Stream s{.arena = &arena, .pool = &pool_, .compute = mode_.compute, .definitions = mode_.reference};
-  if (gpu_) s.gpu = gpu_.get(), s.memory = gpu_.get(), s.activation = activation_;
+  if (gpu_) s.gpu = gpu_.get(), s.memory = gpu_.get();
+  if (gpu_) s.activation = gpu_mode_.activation, s.residual = gpu_mode_.residual;
   return s;
 }
 
@@ -120,7 +116,7 @@ double TextToVideo::measured_flops_per_second() {
   if (flops_per_second_ > 0) return flops_per_second_;
   if (gpu_) {  // a rough figure from the number of multiprocessors: 1.7 GHz, three quarters of the products'
                // rate
-    const double per_clock = activation_ == DType::f32 ? 256 : gpu_->info().major >= 9 ? 4096 : 2048;
+    const double per_clock = gpu_mode_.activation == DType::f32 ? 256 : gpu_->info().major >= 9 ? 4096 : 2048;
     return flops_per_second_ = 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
   }
   constexpr int64_t kSize = 512;
@@ -153,26 +149,25 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
       if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", *reason);
     return r;
   }
-  // bf16 unless asked otherwise; the level's way of computing is the CPU's.
+  // The level's way of computing is the GPU's.
   VideoRequest given = request;
-  const std::string dtype = given.dtype.value_or(given.level == "none" ? "f32" : "bf16");
-  require(dtype == "f32" || dtype == "bf16" || dtype == "f16", "--dtype: expected f32, bf16 or f16, got '{}'",
-          dtype);
+  const GpuMode mode = gpu_mode(given.level, given.dtype.value_or(""));
   given.dtype.reset();
+  given.step_cache = given.step_cache.value_or(mode.step_cache);
   given.level = "safe";
   ResolvedRequest r = resolve(model_, given);
-  r.request.level = request.level, r.request.dtype = dtype;
+  r.request.level = request.level, r.request.dtype = dtype_name(mode.activation);
   return r;
 }
 
 ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
   ResolvedRequest r = resolved(request);
-  const std::string& dtype = *r.request.dtype;
-  const DType activation = !gpu_ || dtype == "f32" ? DType::f32 : dtype == "f16" ? DType::f16 : DType::bf16;
   Mode wanted = gpu_ ? Mode() : mode_of(r.request);
   wanted.step_cache = 0;  // changes no weight
-  if (wanted == mode_ && activation == activation_) return r;
-  mode_ = wanted, activation_ = activation, flops_per_second_ = 0;
+  const GpuMode before = gpu_mode_;
+  if (gpu_) gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype);
+  if (wanted == mode_ && gpu_mode_.activation == before.activation) return r;
+  mode_ = wanted, flops_per_second_ = 0;
   text_ = {}, dit_ = {}, vae_ = {}, encoder_ = {};
   return r;
 }
@@ -268,7 +263,7 @@ void TextToVideo::check_memory(const VideoPlan& plan) const {
 void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, const Tensor& text,
                            const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream) {
   StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
-  ProfileRange part(callbacks.profiler, "load text encoder", ProfileKind::load);
+  ProfileRange part(stream.profiler, "load text encoder", ProfileKind::load);
   if (!text_.model) text_ = load_text(model_, false, stream);
   part.next("text encoder", ProfileKind::group);
   encode_text(*text_.model, prompts.positive, text, stream);
@@ -282,7 +277,12 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
 
 ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                       const RunState* resume) {
-  ProfileRange part(callbacks.profiler, "prepare", ProfileKind::other);
+  // On a GPU ranges are timed by its clock, too.
+  std::optional<cuda::EventProfiler> device_times;
+  auto* const times = dynamic_cast<DeviceTimes*>(callbacks.profiler);
+  if (gpu_ && times) device_times.emplace(*gpu_, *callbacks.profiler, *times);
+  Profiler* const profiler = device_times ? &*device_times : callbacks.profiler;
+  ProfileRange part(profiler, "prepare", ProfileKind::other);
   ResolvedRequest r = prepare(request);
   const Prompts prompts = tokenize(r);
   const VideoPlan plan = make_plan(r, prompts);
@@ -292,7 +292,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   Arena none(0);  // no op runs between the stages
   Stream stream = stream_on(none);
   stream.cancel = callbacks.cancel;
-  stream.profiler = callbacks.profiler;
+  stream.profiler = profiler;
   nn::ParamStore shared_store({}, stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const auto memory = shared_store.keep();
@@ -357,7 +357,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
                .image_embeds = image_embeds(model_, r),
                .noise = &noise,
                .callbacks = &callbacks,
-               .graphs = options_.graphs,
+               .graphs = options_.graphs && gpu_mode_.graphs,
                .resume = resume,
                .reused = &r.steps_reused},
               false, stream);
@@ -375,6 +375,8 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
     decode(*vae_.model, shared.latents, &callbacks, stream);
     if (!options_.keep_loaded) vae_ = {};
   });
+  part.done();
+  if (device_times) device_times->resolve();
   return r;
 }
 

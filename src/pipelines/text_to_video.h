@@ -7,6 +7,7 @@
 
 #include "cuda/gpu.h"
 #include "pipelines/condition.h"
+#include "pipelines/gpu_mode.h"
 #include "pipelines/stages.h"
 
 namespace tachy {
@@ -57,7 +58,7 @@ class TextToVideo {
   Options options_;
   ThreadPool pool_;
   std::unique_ptr<cuda::Gpu> gpu_;  // outlives what was loaded
-  DType activation_ = DType::f32;   // on the GPU
+  GpuMode gpu_mode_;                // on the GPU
   double flops_per_second_ = 0;
   Mode mode_;  // packed weights depend on it
   LoadedText text_;

@@ -108,5 +108,34 @@ TEST(Profile, ChromeTrace) {
   EXPECT_EQ(complete, 1);
 }
 
+// What a GPU's profiler tells: ranges of another clock, a parent after its children, on a track of its own.
+TEST(Profile, DeviceEventsAreATreeAndATrackOfTheirOwn) {
+  RunProfiler profiler;
+  { const ProfileRange range(&profiler, "step", group); }
+  profiler.add_device_event({"norm", norm, -1, kDeviceLane, 100, 130});
+  profiler.add_device_event({"product", linear, 2, kDeviceLane, 130, 190});
+  profiler.add_device_event({"step", group, -1, kDeviceLane, 100, 200});
+  const auto events = profiler.all_events();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_FALSE(on_device(events[0]));
+  EXPECT_STREQ(events[1].name, "step") << "the parent first, though told last and begun in the same instant";
+  const ProfileReport device = summarise(events, true);
+  EXPECT_DOUBLE_EQ(device.wall_us, 100);
+  EXPECT_DOUBLE_EQ(row(device, "step").self_us, 10);
+  EXPECT_DOUBLE_EQ(row(device, "step/product").share, 0.6);
+  EXPECT_EQ(summarise(events).rows.size(), 1u) << "the host's tree does not hold them";
+  const auto tables = profile_tables(events);
+  EXPECT_NE(tables.find("on the GPU"), std::string::npos);
+  EXPECT_NE(tables.find("without CUDA graphs"), std::string::npos);
+  EXPECT_EQ(profile_tables({event("a", 0, 1)}).find("GPU"), std::string::npos);
+  const auto j = nlohmann::json::parse(profile_json(summarise(events), device));
+  EXPECT_EQ(j["modules"].size(), 1u);
+  EXPECT_EQ(j["device"]["modules"].size(), 3u);
+  int on_gpu = 0;
+  for (const auto& e : nlohmann::json::parse(chrome_trace(events)).at("traceEvents"))
+    on_gpu += e["ph"] == "X" && e["pid"] == 2;
+  EXPECT_EQ(on_gpu, 3);
+}
+
 }  // namespace
 }  // namespace tachy

@@ -109,6 +109,16 @@ int run(int argc, char** argv) {
     fmt::print("{}, {} multiprocessors, {}\n", gpu->info().name, gpu->info().multiprocessors,
                tachy::dtype_name(options.dtype));
   }
+  tachy::GpuCeilings ceilings;
+  if (gpu && options.perf) {
+    tachy::ThreadPool pool(options.threads);
+    ceilings = tachy::measure_ceilings(*gpu, options.dtype, pool);
+    options.ceilings = &ceilings;
+    fmt::print("copy of 512 MiB: {:.3f} TB/s read and written\n", ceilings.copy_gb_per_s * 1e-3);
+    if (ceilings.matmul_gflops > 0)
+      fmt::print("matmul of 8192: {:.1f} TFLOP/s\n", ceilings.matmul_gflops * 1e-3);
+    if (!ceilings.note.empty()) fmt::print("{}\n", ceilings.note);
+  }
   bool ok = true;
   size_t passed = 0, skipped = 0, failed = 0;
   for (const auto& r : tachy::run_ops(options)) {

@@ -1,0 +1,178 @@
+// An event's time is its distance from a base event that was read recently: the distance is a float of
+// milliseconds, which over minutes would be off by more than a short kernel takes.
+#include "cuda/event_profiler.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "cuda/runtime.h"
+
+namespace tachy::cuda {
+namespace {
+
+constexpr size_t kGather = 4096;  // open or unread ranges before those that have passed are read
+
+struct Mark {
+  cudaEvent_t event = nullptr;
+  double us = -1;  // by the host's clock, once read
+};
+
+struct Range {
+  const char* name;
+  ProfileKind kind;
+  int64_t index;
+  uint64_t host;  // its token there
+  std::shared_ptr<Mark> start, stop;
+};
+
+void push_name(const char* name, int64_t index) {
+  if (index < 0)
+    nvtxRangePushA(name);
+  else
+    nvtxRangePushA(fmt::format("{} {}", name, index).c_str());
+}
+
+}  // namespace
+
+struct EventProfiler::State {
+  Gpu& gpu;
+  Profiler& host;
+  DeviceTimes& times;
+  std::thread::id owner = std::this_thread::get_id();
+  uint64_t count = 0;                              // tokens given to the owner's thread
+  std::vector<std::pair<uint64_t, Range>> ranges;  // in the order of their beginning
+  std::vector<cudaEvent_t> spare;
+  std::shared_ptr<Mark> base;
+  size_t gather = kGather;
+
+  static constexpr uint64_t kForeign = uint64_t{1} << 63;  // a token of another thread: the host's alone
+
+  State(Gpu& g, Profiler& h, DeviceTimes& t) : gpu(g), host(h), times(t) {
+    gpu.synchronize();
+    base = mark();
+    check(base != nullptr, ErrorCode::device, "profiler: no event can be recorded on {}", gpu.info().name);
+    check_cuda(cudaEventSynchronize(base->event), "profiler");
+    base->us = times.now_us();
+  }
+  ~State() {
+    for (auto& [token, range] : ranges) give_back(range.start), give_back(range.stop);
+    give_back(base);
+    for (cudaEvent_t event : spare) cudaEventDestroy(event);
+  }
+
+  bool mine() const { return std::this_thread::get_id() == owner; }
+
+  void give_back(std::shared_ptr<Mark>& m) {
+    if (m && m->event && m.use_count() == 1) spare.push_back(m->event);
+    m.reset();
+  }
+
+  // Null while the stream is captured, or when CUDA has failed: a range also ends while an error passes.
+  std::shared_ptr<Mark> mark() {
+    const auto stream = static_cast<cudaStream_t>(gpu.stream());
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(stream, &status);
+    if (status != cudaStreamCaptureStatusNone) return nullptr;
+    auto m = std::make_shared<Mark>();
+    if (!spare.empty()) {
+      m->event = spare.back();
+      spare.pop_back();
+    } else if (cudaEventCreate(&m->event) != cudaSuccess) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    if (cudaEventRecord(m->event, stream) == cudaSuccess) return m;
+    cudaGetLastError();
+    spare.push_back(m->event);
+    return nullptr;
+  }
+
+  // True when the mark's time is known.
+  bool known(const std::shared_ptr<Mark>& m) {
+    if (m->us >= 0) return true;
+    if (cudaEventQuery(m->event) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    float ms = 0;
+    if (cudaEventElapsedTime(&ms, base->event, m->event) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    m->us = base->us + 1e3 * static_cast<double>(ms);
+    return true;
+  }
+
+  // Reads what has passed. A range's start is read early, so that no distance grows long.
+  void gather_passed() {
+    std::shared_ptr<Mark> latest = base;
+    std::vector<std::pair<uint64_t, Range>> left;
+    for (auto& [token, r] : ranges) {
+      const bool started = r.start && known(r.start);
+      const bool done = started && r.stop && known(r.stop);
+      if (started && r.start->us > latest->us) latest = r.start;
+      if (done && r.stop->us > latest->us) latest = r.stop;
+      if (done)
+        times.add_device_event(
+            {r.name, r.kind, r.index, kDeviceLane + gpu.info().index, r.start->us, r.stop->us});
+      else
+        left.push_back({token, std::move(r)});
+      if (done) give_back(r.start), give_back(r.stop);
+    }
+    ranges = std::move(left);
+    if (latest != base) {
+      give_back(base);
+      base = std::move(latest);
+    }
+    gather = ranges.size() + kGather;
+  }
+
+  uint64_t open(const char* name, ProfileKind kind, int64_t index, std::shared_ptr<Mark> start) {
+    push_name(name, index);
+    const uint64_t token = count++;
+    ranges.push_back({token, {name, kind, index, host.begin(name, kind, index), std::move(start), nullptr}});
+    return token;
+  }
+
+  void close(uint64_t token) {
+    // It is among the last ones, ranges being nested.
+    const auto found =
+        std::find_if(ranges.rbegin(), ranges.rend(), [&](const auto& r) { return r.first == token; });
+    if (found == ranges.rend()) return;
+    Range& r = found->second;
+    host.end(r.host);
+    nvtxRangePop();
+    auto stop = mark();
+    if (r.start && stop)
+      r.stop = stop;
+    else
+      ranges.erase(std::next(found).base());
+  }
+};
+
+EventProfiler::EventProfiler(Gpu& gpu, Profiler& host, DeviceTimes& times)
+    : state_(std::make_unique<State>(gpu, host, times)) {}
+EventProfiler::~EventProfiler() = default;
+
+uint64_t EventProfiler::begin(const char* name, ProfileKind kind, int64_t index) {
+  State& s = *state_;
+  if (!s.mine()) return s.host.begin(name, kind, index) | State::kForeign;
+  if (s.ranges.size() >= s.gather) s.gather_passed();
+  return s.open(name, kind, index, s.mark());
+}
+
+void EventProfiler::end(uint64_t token) {
+  State& s = *state_;
+  if (token & State::kForeign) return s.host.end(token & ~State::kForeign);
+  s.close(token);
+}
+
+void EventProfiler::resolve() {
+  state_->gpu.synchronize();
+  state_->gather_passed();
+}
+
+}  // namespace tachy::cuda

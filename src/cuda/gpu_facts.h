@@ -1,0 +1,20 @@
+// What `doctor` and `bench` say of a GPU and of the libraries that ops use there.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/gpu.h"
+
+namespace tachy::cuda {
+
+// "cuBLASLt" → "13.1.0", or why it cannot be used; opens them.
+std::vector<std::pair<std::string, std::string>> vendor_libraries(Gpu& gpu);
+
+// "580.65.06" as the kernel module says, or "" where that cannot be read.
+std::string driver_version();
+// 13000 → "13.0"
+std::string cuda_version(int number);
+
+}  // namespace tachy::cuda

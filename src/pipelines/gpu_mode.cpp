@@ -1,0 +1,46 @@
+#include "pipelines/gpu_mode.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "tensor/compute.h"
+
+namespace tachy {
+
+const std::vector<GpuLevel>& gpu_levels() {
+  static const std::vector<GpuLevel> list = {
+      {"none",
+       {.activation = DType::f32, .graphs = false},
+       "float32 activations and products, no CUDA graphs: the yardstick"},
+      {"safe", {}, "bf16 activations and products, the rest float32; CUDA graphs; repeats itself to the bit"},
+      {"aggressive", {.residual = DType::bf16}, "safe, and the residual stream in the activations' dtype"},
+      {"extreme",
+       {.residual = DType::bf16, .step_cache = find_level("extreme").mode.step_cache},
+       "aggressive, and the step cache: steps whose input changed little are skipped"},
+  };
+  return list;
+}
+
+GpuMode gpu_mode(std::string_view level, std::string_view dtype) {
+  find_level(level);
+  GpuMode mode;
+  for (const GpuLevel& l : gpu_levels())
+    if (level == l.name) mode = l.mode;
+  if (!dtype.empty()) {
+    require(dtype == "f32" || dtype == "f16" || dtype == "bf16",
+            "--dtype: expected f32, bf16 or f16, got '{}'", dtype);
+    require(level != "none" || dtype == "f32", "--dtype: level none computes in f32, got '{}'", dtype);
+    const DType given = dtype == "f32" ? DType::f32 : dtype == "f16" ? DType::f16 : DType::bf16;
+    if (mode.residual == mode.activation) mode.residual = given;
+    mode.activation = given;
+  }
+  const std::string residual = env_string("TACHY_RESIDUAL", ""), graphs = env_string("TACHY_GRAPHS", "");
+  require(residual.empty() || residual == "f32" || residual == "low",
+          "TACHY_RESIDUAL: expected f32 or low (the activations' dtype), got '{}'", residual);
+  require(graphs.empty() || graphs == "on" || graphs == "off", "TACHY_GRAPHS: expected on or off, got '{}'",
+          graphs);
+  if (!residual.empty()) mode.residual = residual == "low" ? mode.activation : DType::f32;
+  if (!graphs.empty()) mode.graphs = graphs == "on";
+  return mode;
+}
+
+}  // namespace tachy

@@ -1,0 +1,39 @@
+// What an optimisation level turns on on a GPU (tensor/compute.h has the CPU's side of the same names).
+//
+//   none        float32 activations and products (IEEE, no TF32), every launch on its own: the yardstick
+//   safe        bf16 activations and products; sums, statistics, softmax, modulation and the residual stream
+//               in float32; a step is one CUDA graph; every kernel adds in a fixed order, so that a run
+//               repeats itself to the bit (the default)
+//   aggressive  + the residual stream in the activations' dtype, as diffusers holds it
+//   extreme     + the step cache
+//
+// Each can be switched alone: --dtype, --step-cache, TACHY_GRAPHS=off, TACHY_RESIDUAL=f32 or low.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace tachy {
+
+struct GpuMode {
+  DType activation = DType::bf16;  // of activations and of the products' operands
+  DType residual = DType::f32;     // of the transformer's residual stream
+  bool graphs = true;              // denoising steps are captured and replayed
+  double step_cache = 0;
+  bool operator==(const GpuMode&) const = default;
+};
+
+struct GpuLevel {
+  const char* name;
+  GpuMode mode;
+  const char* means;
+};
+const std::vector<GpuLevel>& gpu_levels();  // the names of levels()
+
+// dtype: f32, f16 or bf16 in place of the level's, or "". Throws invalid_argument, naming --level or --dtype.
+GpuMode gpu_mode(std::string_view level, std::string_view dtype = {});
+
+}  // namespace tachy

@@ -1,0 +1,183 @@
+// On a GPU: ranges by its clock, doctor's picks and self-test, and a generation of the shipped model that
+// repeats itself to the bit, with and without graphs, with and without a profiler. Skipped where there is no
+// GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cuda/event_profiler.h"
+#include "cuda/graph.h"
+#include "inspect/doctor.h"
+#include "inspect/golden_set.h"
+#include "inspect/profile_report.h"
+#include "inspect/stage.h"
+#include "pipelines/text_to_video.h"
+#include "tensor/memory.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModel = fs::path(TACHY_SOURCE_DIR) / "models/sprites";
+
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+  }
+};
+
+TEST_F(OnGpu, RangesAreTimedByTheDevice) {
+  const auto gpu = cuda::open_gpu();
+  const size_t bytes = size_t{256} << 20;
+  const Buffer from(bytes, gpu.get()), to(bytes, gpu.get());
+  gpu->fill(from.data(), 0x3c, bytes);
+  const auto copy = [&](int times) {
+    for (int i = 0; i < times; ++i) gpu->copy(to.data(), from.data(), bytes);
+  };
+  copy(3);
+  RunProfiler run;
+  constexpr int kRounds = 1500;  // more ranges than are kept before those that have passed are read
+  {
+    cuda::EventProfiler profiler(*gpu, run, run);
+    {
+      ProfileRange outer(&profiler, "outer", ProfileKind::group);
+      ProfileRange inner(&profiler, "one copy", ProfileKind::elementwise);
+      copy(1);
+      inner.next("eight copies", ProfileKind::other, 8);
+      copy(8);
+      inner.done();
+      const auto graph = cuda::capture(*gpu, [&] {
+        const ProfileRange captured(&profiler, "captured", ProfileKind::other);
+        copy(1);
+      });
+      graph->launch();
+    }
+    for (int i = 0; i < kRounds; ++i) {
+      const ProfileRange a(&profiler, "a", ProfileKind::group);
+      const ProfileRange b(&profiler, "b", ProfileKind::group);
+      const ProfileRange c(&profiler, "c", ProfileKind::norm, i);
+      gpu->fill(to.data(), i, 4096);
+    }
+    profiler.resolve();
+  }
+  const auto all = run.all_events();
+  const ProfileReport device = summarise(all, true), host = summarise(all);
+  const auto row = [](const ProfileReport& report, const std::string& path) {
+    for (const ProfileRow& r : report.rows)
+      if (r.path == path) return r;
+    return ProfileRow{};
+  };
+  EXPECT_EQ(row(device, "a").count, kRounds);
+  EXPECT_EQ(row(device, "a/b/c").count, kRounds) << "nested as on the host";
+  EXPECT_EQ(row(host, "a/b/c").count, kRounds);
+  EXPECT_EQ(row(host, "outer/captured").count, 1);
+  EXPECT_EQ(row(device, "outer/captured").count, 0) << "a capture has no time on the device";
+  const double one = row(device, "outer/one copy").total_us, eight = row(device, "outer/eight copies").total_us;
+  EXPECT_GT(one, 50) << "512 MiB of traffic";
+  EXPECT_GT(eight, 6 * one);
+  EXPECT_LT(eight, 10 * one);
+  EXPECT_GE(row(device, "outer").total_us, one + eight);
+  EXPECT_LT(row(host, "outer/eight copies").total_us, eight) << "the host only queues";
+  // The clocks agree: nothing ends on the device before the host began it.
+  const auto start_of = [&](const char* name, bool device_side) {
+    return std::find_if(all.begin(), all.end(), [&](const ProfileEvent& e) {
+             return e.name == std::string(name) && on_device(e) == device_side;
+           })->start_us;
+  };
+  EXPECT_GT(start_of("eight copies", true), start_of("eight copies", false) - 100);
+}
+
+struct Run {
+  std::vector<float> latents;
+  std::vector<uint8_t> rgb;
+  int reused = 0;
+};
+
+Run generate(const std::string& level, bool graphs, Profiler* profiler = nullptr, int steps = 6,
+             std::optional<std::string> dtype = {}) {
+  TextToVideo pipeline(ModelBundle::open(kModel), {.threads = 2, .device = "cuda", .graphs = graphs});
+  VideoRequest request;
+  request.prompt = "a red circle moves right over hills at day";
+  request.seed = 3;
+  request.steps = steps;
+  request.level = level;
+  request.dtype = dtype;
+  Run run;
+  VideoCallbacks callbacks;
+  callbacks.profiler = profiler;
+  callbacks.latents = [&](std::span<const float> values, std::span<const int64_t>) {
+    run.latents.assign(values.begin(), values.end());
+  };
+  callbacks.frame = [&](const RgbImage& image, int64_t) {
+    run.rgb.insert(run.rgb.end(), image.rgb.begin(), image.rgb.end());
+  };
+  run.reused = pipeline.generate(request, callbacks).steps_reused;
+  return run;
+}
+
+double psnr(const Run& a, const Run& b) {
+  return a.rgb.size() == b.rgb.size() ? frame_distance(a.rgb.data(), b.rgb.data(), a.rgb.size()).psnr : 0;
+}
+
+TEST_F(OnGpu, SafeRepeatsItselfToTheBit) {
+  if (!fs::exists(kModel)) GTEST_SKIP() << kModel << " is not here";
+  const Run first = generate("safe", true);
+  ASSERT_FALSE(first.rgb.empty());
+  for (int i = 0; i < 2; ++i) {
+    const Run again = generate("safe", true);
+    EXPECT_EQ(first.latents, again.latents);
+    EXPECT_EQ(first.rgb, again.rgb);
+  }
+  const Run eager = generate("safe", false);
+  EXPECT_EQ(first.latents, eager.latents) << "a replayed step gives what the step gives";
+  EXPECT_EQ(first.rgb, eager.rgb);
+  RunProfiler profiler;
+  const Run profiled = generate("safe", true, &profiler);
+  EXPECT_EQ(first.latents, profiled.latents) << "profiling changes nothing";
+  const ProfileReport device = summarise(profiler.all_events(), true);
+  int steps = 0, attention = 0;
+  for (const ProfileRow& r : device.rows) {
+    if (r.name() == "step") steps = static_cast<int>(r.count);
+    if (r.kind == ProfileKind::attention) ++attention;
+  }
+  EXPECT_EQ(steps, 6);
+  EXPECT_GE(attention, 2) << profile_tables(profiler.all_events());
+}
+
+TEST_F(OnGpu, LevelsDifferAsTheySay) {
+  if (!fs::exists(kModel)) GTEST_SKIP() << kModel << " is not here";
+  const Run none = generate("none", true, nullptr, 20), safe = generate("safe", true, nullptr, 20),
+            aggressive = generate("aggressive", true, nullptr, 20),
+            extreme = generate("extreme", true, nullptr, 20);
+  EXPECT_NE(none.latents, safe.latents);
+  EXPECT_NE(safe.latents, aggressive.latents) << "the residual stream in bf16";
+  EXPECT_GT(psnr(safe, none), 30);
+  EXPECT_GT(psnr(aggressive, none), 25);
+  EXPECT_EQ(none.reused + safe.reused + aggressive.reused, 0);
+  EXPECT_GT(extreme.reused, 0);
+  EXPECT_GT(psnr(extreme, none), 20);
+  EXPECT_GT(psnr(generate("safe", true, nullptr, 20, "f16"), none), 35);
+}
+
+TEST_F(OnGpu, DoctorKnowsWhatRunsHere) {
+  const DoctorReport report = run_doctor("safe", 0, "cuda");
+  EXPECT_EQ(report.gpu.dtype, "bf16");
+  EXPECT_FALSE(report.gpu.name.empty());
+  EXPECT_GT(report.gpu.memory_bytes, size_t{1} << 30);
+  EXPECT_EQ(report.gpu.libraries.size(), 2u);
+  EXPECT_GE(report.ops.size(), 15u);
+  for (const OpHealth& h : report.ops) {
+    EXPECT_TRUE(h.ok) << h.failure;
+    EXPECT_NE(h.pick, "none") << h.op;
+    EXPECT_NE(h.pick, "ref") << h.op;
+  }
+  ASSERT_EQ(report.levels.size(), 4u);
+  EXPECT_TRUE(report.levels[1].active);
+}
+
+}  // namespace
+}  // namespace tachy
