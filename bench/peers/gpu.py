@@ -6,11 +6,12 @@ on the same GPU in the same run: times, peak memory, and errors against the floa
 
 --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
 
-OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
+--json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,26 @@ SHAPES = {"dit-1.3b": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30),
 
 WAN22_VAE = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True, in_channels=12, out_channels=12, patch_size=2, scale_factor_spatial=16,
                  latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
+
+
+FIGURES = {}  # of --json
+
+
+def note_ours(text, residual=""):
+    """The figures of ours_gpu's line: the replayed time where there is one."""
+    key = "ours" if not residual or "ours_ms" not in FIGURES else f"ours_{residual}"
+    if found := re.search(r"median ([\d.]+) ms", text):
+        FIGURES[f"{key}_ms"] = float(found.group(1))
+    if found := re.search(r"graph of (\d+) nodes ([\d.]+) ms", text):
+        FIGURES[f"{key}_nodes"], FIGURES[f"{key}_eager_ms"], FIGURES[f"{key}_ms"] = int(found.group(1)), FIGURES[f"{key}_ms"], float(found.group(2))
+    if found := re.search(r"peak ([\d.]+) GiB", text):
+        FIGURES[f"{key}_gib"] = float(found.group(1))
+    if residual:
+        FIGURES[f"{key}_residual"] = residual
+
+
+def note_peer(key, ms):
+    FIGURES[f"{key}_ms"], FIGURES[f"{key}_gib"] = ms, torch.cuda.max_memory_allocated() / 2**30
 
 
 def timed(work, repeats):
@@ -41,6 +62,7 @@ def timed(work, repeats):
 
 def errors(name, y, r):
     y, r = y.double().flatten(), r.double().flatten()
+    FIGURES.setdefault("errors", {}).setdefault(name, {"max": ((y - r).abs().max() / r.abs().max()).item(), "rms": ((y - r).norm() / r.norm()).item()})
     print(f"  {name}: max|y-R|/max|R| {((y - r).abs().max() / r.abs().max()).item():.3e}, relative rms {((y - r).norm() / r.norm()).item():.3e}", flush=True)
 
 
@@ -103,6 +125,7 @@ def run_dit(args, folder):
         call()
         torch.cuda.reset_peak_memory_stats()
         results["eager"], low = timed(call, args.repeats)
+        note_peer("eager", results["eager"])
         print(f"  diffusers eager, cuDNN attention: {results['eager']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
         if args.compile:
             start = time.time()
@@ -112,6 +135,7 @@ def run_dit(args, folder):
             torch.cuda.reset_peak_memory_stats()
             call()
             results["compiled"], low = timed(call, args.repeats)
+            note_peer("compiled", results["compiled"])
             print(f"  diffusers compile_repeated_blocks, cuDNN attention: {results['compiled']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
         reference = None
         if args.reference:
@@ -129,6 +153,7 @@ def run_dit(args, folder):
         print(f"  ours, residual {residual}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
         if done.returncode:
             continue
+        note_ours(done.stdout, residual)
         ours = floats(folder / "out.bin", low.shape)
         if reference is not None:
             errors("diffusers bf16 against float32", low, reference)
@@ -159,6 +184,7 @@ def run_vae(args, folder):
         call()
         torch.cuda.reset_peak_memory_stats()
         eager, low = timed(call, 2)
+        note_peer("eager", eager)
         print(f"Wan{args.vae} {args.what} {4 * t - 3}x{h * stride}x{w * stride}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
         low = low.float().cpu()
         reference = None
@@ -175,6 +201,7 @@ def run_vae(args, folder):
                           capture_output=True, text=True)
     print("  ours:", done.stdout.strip(), done.stderr.strip()[-2000:], flush=True)
     if done.returncode == 0:
+        note_ours(done.stdout)
         if decode:
             ours = floats(folder / "out.bin", (4 * t - 3, h * stride, w * stride, 3)).permute(3, 0, 1, 2)[None]
         else:
@@ -201,9 +228,12 @@ def main():
     parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
     parser.add_argument("--plan", action="store_true", help="only the memory ours would take")
     parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")
+    parser.add_argument("--json", type=pathlib.Path, help="write the figures here")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         (plan_dit if args.plan else run_dit if args.what.startswith("dit") else run_vae)(args, pathlib.Path(folder))
+    if args.json:
+        args.json.write_text(json.dumps({"what": args.what, "size": args.size, "dtype": args.dtype, "torch": torch.__version__, **FIGURES}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

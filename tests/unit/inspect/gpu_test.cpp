@@ -76,7 +76,8 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
   EXPECT_EQ(row(host, "a/b/c").count, kRounds);
   EXPECT_EQ(row(host, "outer/captured").count, 1);
   EXPECT_EQ(row(device, "outer/captured").count, 0) << "a capture has no time on the device";
-  const double one = row(device, "outer/one copy").total_us, eight = row(device, "outer/eight copies").total_us;
+  const double one = row(device, "outer/one copy").total_us,
+               eight = row(device, "outer/eight copies").total_us;
   EXPECT_GT(one, 50) << "512 MiB of traffic";
   EXPECT_GT(eight, 6 * one);
   EXPECT_LT(eight, 10 * one);
@@ -84,21 +85,23 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
   EXPECT_LT(row(host, "outer/eight copies").total_us, eight) << "the host only queues";
   // The clocks agree: nothing ends on the device before the host began it.
   const auto start_of = [&](const char* name, bool device_side) {
-    return std::find_if(all.begin(), all.end(), [&](const ProfileEvent& e) {
-             return e.name == std::string(name) && on_device(e) == device_side;
-           })->start_us;
+    return std::find_if(all.begin(), all.end(),
+                        [&](const ProfileEvent& e) {
+                          return e.name == std::string(name) && on_device(e) == device_side;
+                        })
+        ->start_us;
   };
   EXPECT_GT(start_of("eight copies", true), start_of("eight copies", false) - 100);
 }
 
-struct Run {
+struct Video {
   std::vector<float> latents;
   std::vector<uint8_t> rgb;
   int reused = 0;
 };
 
-Run generate(const std::string& level, bool graphs, Profiler* profiler = nullptr, int steps = 6,
-             std::optional<std::string> dtype = {}) {
+Video generate(const std::string& level, bool graphs, Profiler* profiler = nullptr, int steps = 6,
+               std::optional<std::string> dtype = {}) {
   TextToVideo pipeline(ModelBundle::open(kModel), {.threads = 2, .device = "cuda", .graphs = graphs});
   VideoRequest request;
   request.prompt = "a red circle moves right over hills at day";
@@ -106,7 +109,7 @@ Run generate(const std::string& level, bool graphs, Profiler* profiler = nullptr
   request.steps = steps;
   request.level = level;
   request.dtype = dtype;
-  Run run;
+  Video run;
   VideoCallbacks callbacks;
   callbacks.profiler = profiler;
   callbacks.latents = [&](std::span<const float> values, std::span<const int64_t>) {
@@ -119,24 +122,24 @@ Run generate(const std::string& level, bool graphs, Profiler* profiler = nullptr
   return run;
 }
 
-double psnr(const Run& a, const Run& b) {
+double psnr(const Video& a, const Video& b) {
   return a.rgb.size() == b.rgb.size() ? frame_distance(a.rgb.data(), b.rgb.data(), a.rgb.size()).psnr : 0;
 }
 
 TEST_F(OnGpu, SafeRepeatsItselfToTheBit) {
   if (!fs::exists(kModel)) GTEST_SKIP() << kModel << " is not here";
-  const Run first = generate("safe", true);
+  const Video first = generate("safe", true);
   ASSERT_FALSE(first.rgb.empty());
   for (int i = 0; i < 2; ++i) {
-    const Run again = generate("safe", true);
+    const Video again = generate("safe", true);
     EXPECT_EQ(first.latents, again.latents);
     EXPECT_EQ(first.rgb, again.rgb);
   }
-  const Run eager = generate("safe", false);
+  const Video eager = generate("safe", false);
   EXPECT_EQ(first.latents, eager.latents) << "a replayed step gives what the step gives";
   EXPECT_EQ(first.rgb, eager.rgb);
   RunProfiler profiler;
-  const Run profiled = generate("safe", true, &profiler);
+  const Video profiled = generate("safe", true, &profiler);
   EXPECT_EQ(first.latents, profiled.latents) << "profiling changes nothing";
   const ProfileReport device = summarise(profiler.all_events(), true);
   int steps = 0, attention = 0;
@@ -150,9 +153,9 @@ TEST_F(OnGpu, SafeRepeatsItselfToTheBit) {
 
 TEST_F(OnGpu, LevelsDifferAsTheySay) {
   if (!fs::exists(kModel)) GTEST_SKIP() << kModel << " is not here";
-  const Run none = generate("none", true, nullptr, 20), safe = generate("safe", true, nullptr, 20),
-            aggressive = generate("aggressive", true, nullptr, 20),
-            extreme = generate("extreme", true, nullptr, 20);
+  const Video none = generate("none", true, nullptr, 20), safe = generate("safe", true, nullptr, 20),
+              aggressive = generate("aggressive", true, nullptr, 20),
+              extreme = generate("extreme", true, nullptr, 20);
   EXPECT_NE(none.latents, safe.latents);
   EXPECT_NE(safe.latents, aggressive.latents) << "the residual stream in bf16";
   EXPECT_GT(psnr(safe, none), 30);

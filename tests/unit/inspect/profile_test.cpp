@@ -132,8 +132,8 @@ TEST(Profile, DeviceEventsAreATreeAndATrackOfTheirOwn) {
   EXPECT_EQ(j["modules"].size(), 1u);
   EXPECT_EQ(j["device"]["modules"].size(), 3u);
   int on_gpu = 0;
-  for (const auto& e : nlohmann::json::parse(chrome_trace(events)).at("traceEvents"))
-    on_gpu += e["ph"] == "X" && e["pid"] == 2;
+  const auto trace = nlohmann::json::parse(chrome_trace(events));
+  for (const auto& e : trace.at("traceEvents")) on_gpu += e["ph"] == "X" && e["pid"] == 2;
   EXPECT_EQ(on_gpu, 3);
 }
 
