@@ -7,6 +7,7 @@ seeds), judged by training/judge.py: percentages of attributes right.
 import argparse
 import json
 import multiprocessing
+import os
 import pathlib
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def reference_clips(model, items):
 
 def judged(name, clips, items):
     start, scores = time.time(), []
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each of the pool's processes
     pool = multiprocessing.get_context("spawn").Pool()
     for i, (seen, item) in enumerate(zip(pool.imap(judge.look, clips), items)):
         scores.append(judge.score(seen, item["scene"]))
