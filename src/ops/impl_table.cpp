@@ -42,9 +42,17 @@ void set_forced_impl(const char* op, const char* name) {
 }
 
 void report_pick(const char* op, const char* name, const std::string& reasons) {
-  if (!log_enabled("dispatch")) return;
+  // A better kernel that this GPU lacks the means for is worth a line without being asked, once an op.
+  const bool lacking = reasons.find("compute capability") != std::string::npos ||
+                       reasons.find("this GPU has") != std::string::npos;
+  if (!lacking && !log_enabled("dispatch")) return;
   static std::mutex mutex;
-  static std::set<std::string> seen;
+  static std::set<std::string> seen, warned;
+  if (lacking) {
+    std::lock_guard lock(mutex);
+    if (warned.insert(op).second) warn("{}: {} takes the place of faster kernels ({})", op, name, reasons);
+  }
+  if (!log_enabled("dispatch")) return;
   std::string line = fmt::format("{}: {}{}{}{}", op, name, reasons.empty() ? "" : " (not ", reasons,
                                  reasons.empty() ? "" : ")");
   std::lock_guard lock(mutex);
