@@ -1,5 +1,5 @@
-// File: a first line "tachyscope algorithms 1", then one line a key: eight 16-digit hexadecimal words, their
-// sum as a ninth (so that a torn line is told from a whole one), the key.
+// File: a first line "tachyscope algorithms 2 NAME", then one line a key: eight 16-digit hexadecimal words,
+// their sum as a ninth (so that a torn line is told from a whole one), the key.
 #include "cuda/algorithm_cache.h"
 
 #include <fmt/format.h>
@@ -10,11 +10,12 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "base/log.h"
 
 namespace tachy::cuda {
 namespace {
 
-constexpr const char* kFirstLine = "tachyscope algorithms 1";
+constexpr const char* kFirstWords = "tachyscope algorithms 2 ";
 constexpr size_t kWordDigits = 16, kMostLines = 10000;
 
 std::string cache_folder() {
@@ -38,7 +39,7 @@ bool read_word(const std::string& line, size_t index, uint64_t& word) {
 
 }  // namespace
 
-AlgorithmCache::AlgorithmCache(const std::string& name) {
+AlgorithmCache::AlgorithmCache(const std::string& name) : name_(name) {
   const std::string folder = cache_folder();
   if (folder.empty()) return;
   std::string file;
@@ -48,20 +49,35 @@ AlgorithmCache::AlgorithmCache(const std::string& name) {
   read();
 }
 
+void AlgorithmCache::complain(const std::string& what) {
+  if (!complaint_.empty()) return;
+  complaint_ = what;
+  warn("{}: {}; the next measurement writes it anew", path_, what);
+}
+
 void AlgorithmCache::read() {
   std::ifstream in(path_);
   std::string line;
-  if (!in || !std::getline(in, line) || line != kFirstLine) return;
+  if (!in) return;  // nothing was kept yet
+  if (!std::getline(in, line) || !line.starts_with(kFirstWords))
+    return complain("expected kept algorithms, got another file: it is not used");
+  if (line.substr(std::string_view(kFirstWords).size()) != name_)
+    return complain(fmt::format("expected algorithms of '{}', got those of '{}': they are not used", name_,
+                                line.substr(std::string_view(kFirstWords).size())));
+  size_t damaged = 0;
   for (size_t count = 0; count < kMostLines && std::getline(in, line); ++count) {
     constexpr size_t kKeyAt = 9 * (kWordDigits + 1);
-    if (line.size() <= kKeyAt) continue;
-    AlgorithmWords words;
+    AlgorithmWords words{};
     uint64_t sum = 0;
-    bool good = read_word(line, 8, sum);
+    bool good = line.size() > kKeyAt && read_word(line, 8, sum);
     for (size_t i = 0; i < words.size(); ++i) good = good && read_word(line, i, words[i]);
-    const std::string key = line.substr(kKeyAt);
-    if (good && sum == sum_of(words, key)) all_.insert_or_assign(key, words);
+    const std::string key = good ? line.substr(kKeyAt) : "";
+    if (good && sum == sum_of(words, key))
+      all_.insert_or_assign(key, words);
+    else
+      ++damaged;
   }
+  if (damaged > 0) complain(fmt::format("{} of its lines are damaged and were left out", damaged));
 }
 
 const AlgorithmWords* AlgorithmCache::find(const std::string& key) const {
@@ -78,7 +94,7 @@ void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
   const std::string temporary = fmt::format("{}.{}", path_, getpid());
   {
     std::ofstream out(temporary);
-    out << kFirstLine << '\n';
+    out << kFirstWords << name_ << '\n';
     for (const auto& [k, w] : all_) {
       for (const uint64_t word : w) out << fmt::format("{:016x} ", word);
       out << fmt::format("{:016x} {}\n", sum_of(w, k), k);

@@ -1,6 +1,7 @@
 // Choices that took a measurement, kept across runs: one small text file a GPU, driver and library in the
-// user's cache folder ($XDG_CACHE_HOME or ~/.cache, tachyscope/). It may vanish or be damaged at any time: a
-// line that does not read well is dropped, and nothing here throws.
+// user's cache folder ($XDG_CACHE_HOME or ~/.cache, tachyscope/); a line of it is one shape. It may vanish or
+// be damaged at any time: a line that does not read well is dropped, a file of another GPU, driver or library
+// (or that is none of ours) is not used at all; both are said once, and nothing here throws.
 #pragma once
 
 #include <array>
@@ -14,15 +15,18 @@ using AlgorithmWords = std::array<uint64_t, 8>;
 
 class AlgorithmCache {
  public:
-  explicit AlgorithmCache(const std::string& name);  // any text; made fit for a file name
+  // name: one line of any text, which the file's first line repeats; made fit for a file name.
+  explicit AlgorithmCache(const std::string& name);
   const AlgorithmWords* find(const std::string& key) const;
   // Also writes the file: under a temporary name, then renamed.
   void keep(const std::string& key, const AlgorithmWords& words);
-  const std::string& path() const { return path_; }  // empty: there is no such folder
+  const std::string& path() const { return path_; }            // empty: there is no such folder
+  const std::string& complaint() const { return complaint_; }  // what was wrong with the file, or empty
 
  private:
   void read();
-  std::string path_;
+  void complain(const std::string& what);
+  std::string name_, path_, complaint_;
   std::map<std::string, AlgorithmWords> all_;
 };
 

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "cuda/algorithm_cache.h"
+#include "cuda/gpu_facts.h"
 #include "cuda/graph.h"
 #include "cuda/runtime.h"
 #include "cuda/vendor_library.h"
@@ -275,8 +276,10 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
     try {
       s.api.open();
       s.api.check(s.api.create(&s.handle), "cublasLtCreate");
+      const std::string driver = driver_version();
       s.chosen = std::make_unique<AlgorithmCache>(
-          fmt::format("gemm-{}-driver{}-cublaslt{}", gpu.info().name, gpu.info().driver, s.api.version()));
+          fmt::format("gemm-{}-driver{}-cublaslt{}", gpu.info().name,
+                      driver.empty() ? std::to_string(gpu.info().driver) : driver, s.api.version()));
     } catch (const Error& error) {
       if (s.handle) s.api.destroy(s.handle);
       s.handle = nullptr, s.why = error.message();

@@ -155,7 +155,8 @@ class BadValues : public CliTest {
         std::istringstream words(line);
         std::string name;
         // Continuation lines begin further to the right.
-        if (line.starts_with("  ") && !line.starts_with("   ") && words >> name) out.push_back(name);
+        if (line.starts_with("  ") && !line.starts_with("   ") && words >> name)
+          out.push_back(name.substr(0, name.find(',')));  // an alias may follow
         if (line.empty()) break;
       }
     }

@@ -14,7 +14,8 @@ using testing::IsEmpty;
 class Gauges : public CliTest {};
 
 TEST_F(Gauges, HelpTeaches) {
-  for (const char* command : {"validate", "bench", "compare", "all", "doctor"}) {
+  for (const char* command :
+       {"validate", "correctness", "bench", "benchmark", "compare", "all", "doctor"}) {
     const Done done = run({command, "--help"});
     EXPECT_EQ(done.code, 0) << command;
     EXPECT_THAT(done.out, HasSubstr("Usage")) << command;
@@ -121,6 +122,27 @@ TEST_F(Gauges, Doctor) {
   EXPECT_TRUE(j["ok"].get<bool>());
   EXPECT_EQ(j["levels"].size(), 4u);
   for (const auto& op : j["ops"]) EXPECT_EQ(op["implementation"], "ref");
+}
+
+// Without a GPU each command that is asked for one says why there is none, before it does anything.
+TEST_F(Gauges, WithoutAGpu) {
+  const json j = json::parse(run({"doctor", "--json"}).out);
+  EXPECT_EQ(j["device"], "cpu");
+  if (j["gpu"]["found"].get<bool>()) GTEST_SKIP() << "this machine has " << j["gpu"]["name"];
+  EXPECT_FALSE(j["gpu"]["why_not"].get<std::string>().empty());
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"validate", "--ops-only"},
+                                               {"bench", "--ops-only"},
+                                               {"doctor"},
+                                               {"all"},
+                                               {"stage", "vae-decode", "-m", model_path(), "--in",
+                                                golden("validate/vae-decode.safetensors"), "--out", "o.st"}}) {
+    std::vector<std::string> with = args;
+    with.insert(with.end(), {"--device", "cuda"});
+    const Done done = run(with);
+    EXPECT_EQ(done.code, 5) << args[0] << done.err;
+    EXPECT_THAT(done.err, HasSubstr("--device cpu")) << args[0];
+    EXPECT_TRUE(files().empty()) << args[0];
+  }
 }
 
 TEST_F(Gauges, ProfileWritesATraceAndATable) {

@@ -58,15 +58,45 @@ TEST_F(AlgorithmCacheTest, DropsDamagedLinesOnly) {
   for (size_t cut = 0; cut < whole.size(); cut += 7) {
     std::ofstream(cache.path(), std::ios::trunc) << whole.substr(0, cut);
     const AlgorithmCache short_one("gpu");
+    const std::string said = short_one.complaint();
     for (const char* key : {"a", "b"})
       if (const auto* got = short_one.find(key)) EXPECT_EQ(*got, words(key[0] == 'a' ? 1 : 2));
+    const bool line_end = whole[cut] == '\n' || (cut > 0 && whole[cut - 1] == '\n');
+    const bool complete = cut > 0 && line_end && cut >= whole.find('\n');
+    EXPECT_EQ(said.empty(), complete) << "cut at " << cut << ": " << said;
   }
   std::string flipped = whole;
   flipped[whole.find('\n') + 5] ^= 1;  // a digit of the first entry, or no digit any more
   std::ofstream(cache.path(), std::ios::trunc) << flipped;
   const AlgorithmCache damaged("gpu");
+  EXPECT_NE(damaged.complaint().find("1 of its lines"), std::string::npos) << damaged.complaint();
   EXPECT_EQ(damaged.find("a"), nullptr);
   EXPECT_NE(damaged.find("b"), nullptr);
+}
+
+TEST_F(AlgorithmCacheTest, ForeignFilesAreSaidAndReplaced) {
+  // Two names that become one file name: another GPU, or the same one under another driver.
+  AlgorithmCache other("NVIDIA H200 driver 1");
+  other.keep("a", words(1));
+  testing::internal::CaptureStderr();
+  AlgorithmCache mine("NVIDIA_H200_driver_1");
+  EXPECT_EQ(mine.path(), other.path());
+  EXPECT_EQ(mine.find("a"), nullptr) << "the algorithm of another GPU is never used";
+  mine.keep("b", words(2));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("those of 'NVIDIA H200 driver 1'"), std::string::npos) << said;
+  EXPECT_EQ(said.find("those of", said.find("those of") + 1), std::string::npos) << "said once: " << said;
+  const AlgorithmCache again("NVIDIA_H200_driver_1");
+  EXPECT_EQ(again.find("a"), nullptr);
+  ASSERT_NE(again.find("b"), nullptr);
+  for (const char* text : {"", "{}", "tachyscope algorithms 1\n", "\x7f\x45\x4c\x46"}) {
+    std::ofstream(again.path(), std::ios::trunc) << text;
+    AlgorithmCache strange("NVIDIA_H200_driver_1");
+    EXPECT_NE(strange.complaint().find("not used"), std::string::npos) << text;
+    EXPECT_EQ(strange.find("b"), nullptr);
+    strange.keep("c", words(3));
+    EXPECT_NE(AlgorithmCache("NVIDIA_H200_driver_1").find("c"), nullptr) << "replaced by a whole file";
+  }
 }
 
 TEST_F(AlgorithmCacheTest, AnUnusableFolderIsNoError) {
