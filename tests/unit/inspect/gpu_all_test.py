@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""bench/gpu_all over a build folder of stand-ins: figures are read, and a part that fails, crashes, hangs or is missing is recorded
+while the others go on.
+
+    gpu_all_test.py PATH_OF_GPU_ALL"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+GPU_ALL = pathlib.Path(sys.argv[1]).resolve()
+
+
+def program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        build = folder / "build"
+        ops = build / "tests/unit/ops/op_runner"
+        program(ops, 'case "$*" in *f16*) [ "${*#*bf16}" = "$*" ] && { echo "FAILED  ref gemm:1:x max 2"; echo "9 passed, 1 skipped, 1 failed"; exit 1; } ;; *f32*) kill -SEGV $$ ;; esac\n'
+                     'echo "12 passed, 3 skipped, 0 failed"\n')
+        program(build / "tests/unit/inspect/inspect_gpu_test", '# OnGpu\necho "[       OK ] OnGpu.A (1 ms)"\nexec sleep 30\n')
+        program(build / "tests/unit/base/base_test", "exit 1\n")  # knows no GPU
+        doctor = {"gpu": {"name": "a GPU"}, "ops": [{"op": "gemm", "implementation": "cublaslt", "self_test": "ok"}]}
+        checks = {"checks": [{"kind": "frame", "name": "f", "result": "ok", "psnr": 50.5, "detail": ""},
+                             {"kind": "stage", "name": "s", "result": "ok", "max": 1e-3, "mean": 1e-4, "bound": 1e-2, "detail": "acceptance of 0.01 and 0.001: met"}]}
+        report = {"lines": [{"id": "model:step 1x1x1", "median_us": 1500}], "gpu": {"copy_gb_per_s": 4000, "matmul_gflops": 700000}}
+        program(build / "tachyscope", f"case \"$1\" in doctor) echo '{json.dumps(doctor)}' ;; validate) echo '{json.dumps(checks)}' ;; bench) for last; do :; done; echo '{json.dumps(report)}' > \"$last\" ;; esac\n")
+        out = folder / "out/all.json"
+        skip = ["memcheck", "racecheck", "peers decode", "peers encode", "peers dit-14b"]
+        command = [sys.executable, str(GPU_ALL), str(build), "--out", str(out), "--budget", "6", "--commit", "abc", "--skip", *skip]
+        plan = subprocess.run([*command, "--plan"], capture_output=True, text=True)
+        assert plan.returncode == 1 and "ours_gpu" in plan.stdout and not out.exists(), plan.stdout
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": os.environ["PATH"]})
+        assert done.returncode == 1, done.stdout + done.stderr
+        baseline = json.loads(out.read_text())
+        parts = {part["name"]: part for part in baseline["parts"]}
+        expected = {"ops bf16": "ok", "ops f16": "failed", "ops f32": "failed", "tests inspect_gpu_test": "failed", "doctor": "ok", "validate bf16": "ok",
+                    "validate f32": "ok", "bench": "left out", "peers dit-1.3b 480p": "left out"}
+        assert {name: part["result"] for name, part in parts.items()} == expected, done.stdout
+        assert parts["ops f16"]["figures"]["failures"], parts["ops f16"]
+        assert "signal" in parts["ops f32"]["text"] or "summary" in parts["ops f32"]["text"], parts["ops f32"]
+        assert "out of time" in parts["tests inspect_gpu_test"]["text"], parts
+        assert parts["validate bf16"]["figures"]["lowest_psnr"] == 50.5 and parts["validate bf16"]["figures"]["acceptance_met"] == ["s"]
+        assert baseline["commit"] == "abc" and baseline["date"].endswith("UTC")
+        assert str(folder) not in out.read_text(), "no paths of this machine"
+        done = subprocess.run([*command[:-1 - len(skip)], "--only", "bench", "peers dit-1.3b"], capture_output=True, text=True)
+        parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
+        assert parts["bench"]["result"] == "ok" and parts["bench"]["figures"] == report, done.stdout
+        assert parts["peers dit-1.3b 480p"]["result"] == "failed" and "ours_gpu" in parts["peers dit-1.3b 480p"]["text"], parts
+        assert done.stdout.rstrip().splitlines()[-1].startswith("failed"), "the table comes last"
+
+
+main()
+print("gpu_all: as expected")
