@@ -51,7 +51,7 @@ def main():
         assert parts["validate bf16"]["figures"]["lowest_psnr"] == 50.5 and parts["validate bf16"]["figures"]["acceptance_met"] == ["s"]
         assert baseline["commit"] == "abc" and baseline["date"].endswith("UTC")
         assert str(folder) not in out.read_text(), "no paths of this machine"
-        done = subprocess.run([*command[:-1 - len(skip)], "--only", "bench", "peers dit-1.3b"], capture_output=True, text=True)
+        done = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "peers dit-1.3b"], capture_output=True, text=True)
         parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
         assert parts["bench"]["result"] == "ok" and parts["bench"]["figures"] == report, done.stdout
         assert parts["peers dit-1.3b 480p"]["result"] == "failed" and "ours_gpu" in parts["peers dit-1.3b 480p"]["text"], parts
