@@ -113,8 +113,9 @@ std::vector<std::string> words_of(int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
-               "tachyscope"};
+  CLI::App app{
+      "Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
+      "tachyscope"};
   app.set_version_flag("--version", "tachyscope " + version());
   app.require_subcommand(1);
   app.footer(

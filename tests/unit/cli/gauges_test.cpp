@@ -14,8 +14,7 @@ using testing::IsEmpty;
 class Gauges : public CliTest {};
 
 TEST_F(Gauges, HelpTeaches) {
-  for (const char* command :
-       {"validate", "correctness", "bench", "benchmark", "compare", "all", "doctor"}) {
+  for (const char* command : {"validate", "correctness", "bench", "benchmark", "compare", "all", "doctor"}) {
     const Done done = run({command, "--help"});
     EXPECT_EQ(done.code, 0) << command;
     EXPECT_THAT(done.out, HasSubstr("Usage")) << command;
@@ -130,12 +129,13 @@ TEST_F(Gauges, WithoutAGpu) {
   EXPECT_EQ(j["device"], "cpu");
   if (j["gpu"]["found"].get<bool>()) GTEST_SKIP() << "this machine has " << j["gpu"]["name"];
   EXPECT_FALSE(j["gpu"]["why_not"].get<std::string>().empty());
-  for (const std::vector<std::string>& args : {std::vector<std::string>{"validate", "--ops-only"},
-                                               {"bench", "--ops-only"},
-                                               {"doctor"},
-                                               {"all"},
-                                               {"stage", "vae-decode", "-m", model_path(), "--in",
-                                                golden("validate/vae-decode.safetensors"), "--out", "o.st"}}) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"validate", "--ops-only"},
+        {"bench", "--ops-only"},
+        {"doctor"},
+        {"all"},
+        {"stage", "vae-decode", "-m", model_path(), "--in", golden("validate/vae-decode.safetensors"),
+         "--out", "o.st"}}) {
     std::vector<std::string> with = args;
     with.insert(with.end(), {"--device", "cuda"});
     const Done done = run(with);

@@ -55,6 +55,11 @@ def main():
         parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
         assert parts["bench"]["result"] == "ok" and parts["bench"]["figures"] == report, done.stdout
         assert parts["peers dit-1.3b 480p"]["result"] == "failed" and "ours_gpu" in parts["peers dit-1.3b 480p"]["text"], parts
+        # A later run against this one: the stand-in's `compare` calls the one line slower.
+        verdict = {"lines": [{"id": "model:step 1x1x1", "verdict": "slower", "before_us": 1500, "after_us": 1800, "change": 0.2}]}
+        program(build / "tachyscope", (build / "tachyscope").read_text().split("\n", 1)[1].replace("bench)", f"compare) echo '{json.dumps(verdict)}' ;; bench)", 1))
+        later = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "--compare", str(out)], capture_output=True, text=True)
+        assert "slower  model:step 1x1x1: 1500.0 -> 1800.0 us (+20.0 %)" in later.stdout and later.returncode == 0, later.stdout + later.stderr
         assert done.stdout.rstrip().splitlines()[-1].startswith("failed"), "the table comes last"
 
 
