@@ -1,7 +1,7 @@
 // Times gemm and attention through the engine's own ops at Wan's shapes, each implementation by name, and
 // compares the implementations' results with one another (the op runner compares small shapes with the
 // definition).
-//   gemm_attention [gemm|attention|cross|softmax|f32] …   TACHY_TUNE=gemm measures algorithms first
+//   gemm_attention [gemm|attention|cross|layout|softmax|f32] …   TACHY_TUNE=gemm measures algorithms first
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -171,6 +171,43 @@ struct Lab {
                      s.fused ? " qkv" : "", s.key_bias ? " key bias" : "", s.bias ? " bias" : "",
                      s.causal ? " causal" : ""));
   }
+
+  // Self-attention on 32,760 tokens: does it matter how q, k and v lie in memory? In turn, under load.
+  void layouts(int64_t heads, int rounds) {
+    buffers.clear();
+    const int64_t n = 32760, d = 128;
+    const Tensor qkv = random(DType::bf16, {1, n, 3, heads, d});
+    const auto rows = [&] { return random(DType::bf16, {1, n, heads, d}); };
+    const auto by_head = [&] {
+      Tensor t = random(DType::bf16, {1, heads, n, d});
+      std::swap(t.dims[1], t.dims[2]), std::swap(t.strides[1], t.strides[2]);
+      return t;
+    };
+    const Tensor out = poisoned(DType::bf16, {1, n, heads, d});
+    const float scale = 1 / std::sqrt(static_cast<float>(d));
+    const std::pair<const char*, ops::AttentionArgs> all[] = {
+        {"slices", {.q = qkv.select(2, 0), .k = qkv.select(2, 1), .v = qkv.select(2, 2)}},
+        {"q, k apart", {.q = rows(), .k = rows(), .v = qkv.select(2, 2)}},
+        {"all apart", {.q = rows(), .k = rows(), .v = rows()}},
+        {"by head", {.q = by_head(), .k = by_head(), .v = by_head()}}};
+    std::vector<std::vector<double>> times(std::size(all));
+    Arena arena(size_t{64} << 20, gpu.get());
+    Stream s{.arena = &arena, .pool = &pool, .gpu = gpu.get(), .activation = DType::bf16};
+    for (int r = 0; r <= rounds; ++r)
+      for (size_t i = 0; i < std::size(all); ++i) {
+        ops::AttentionArgs a = all[i].second;
+        a.scale = scale, a.out = out;
+        const double us = cuda::device_us(*gpu, [&] { ops::attention(a, s); });
+        if (r > 0) times[i].push_back(us);
+      }
+    for (size_t i = 0; i < std::size(all); ++i) {
+      std::sort(times[i].begin(), times[i].end());
+      const double us = times[i][times[i].size() / 2];
+      fmt::print("H{} {:12} {:10.1f} us (min {:10.1f}) {:7.1f} TFLOP/s\n", heads, all[i].first, us,
+                 times[i][0], 4.0 * static_cast<double>(heads * n * d) * static_cast<double>(n) / us * 1e-6);
+    }
+    std::fflush(stdout);
+  }
 };
 
 void run(int argc, char** argv) {
@@ -220,6 +257,8 @@ void run(int argc, char** argv) {
         lab.attention({1, 32760, 128, heads, 128}, {"cudnn", "flash_sm80", "few_keys"});
         lab.attention({1, 32760, 512, heads, 128}, {"cudnn"});
       }
+    } else if (part == "layout") {
+      lab.layouts(12, 24), lab.layouts(40, 8);
     } else if (part == "softmax") {
       lab.attention({1, 6240, 6240, 1, 384}, {"softmax_gemm", "cuda_plain"});
       lab.attention({4, 6240, 6240, 1, 384}, {"softmax_gemm"});

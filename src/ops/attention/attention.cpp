@@ -6,8 +6,8 @@ namespace tachy::ops {
 std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
       {"cudnn", attention_why_not_cudnn, attention_cudnn, Device::cuda},
-      {"flash_sm80", attention_why_not_sm80, attention_sm80, Device::cuda},
       {"few_keys", attention_why_not_few_keys, attention_few_keys, Device::cuda},
+      {"flash_sm80", attention_why_not_sm80, attention_sm80, Device::cuda},
       {"softmax_gemm", attention_why_not_softmax_gemm, attention_softmax_gemm, Device::cuda},
       {"cuda_plain", nullptr, attention_plain_cuda, Device::cuda},
       {"bf16", attention_why_not_bf16, attention_bf16},

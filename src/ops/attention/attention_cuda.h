@@ -9,7 +9,7 @@
 
 namespace tachy::ops {
 
-// On the GPU: cuDNN's, our own flash kernels (for up to 128 keys, and for any), products with a softmax
+// On the GPU: cuDNN's, our own flash kernels (for up to 80 keys, and for any), products with a softmax
 // between, and one for every other case.
 std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);

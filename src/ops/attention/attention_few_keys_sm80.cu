@@ -1,5 +1,6 @@
-// Launches few_keys_sm80.cuh: up to 48, 80 or 128 keys, head dims up to 64 and up to 128, bf16 and f16. About
-// twice as many blocks as run at a time, so that the last ones end together.
+// Launches few_keys_sm80.cuh: up to 48 or 80 keys, head dims up to 64 and up to 128, bf16 and f16. About
+// twice as many blocks as run at a time, so that the last ones end together. With room for 128 keys there are
+// two blocks of four warps a multiprocessor, too few: no faster than flash_sm80 at 40 heads (bench/NOTES.md).
 #include "cuda/dispatch.h"
 #include "ops/attention/few_keys_sm80.cuh"
 #include "ops/attention/flash_params.cuh"
@@ -7,7 +8,7 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int kMostKeys = 128, kWarps = 4;
+constexpr int kMostKeys = 80, kWarps = 4;
 
 template <class T, int kDim, int kKeys, int kBlocks>
 void run(const AttentionArgs& a, Stream& stream) {
@@ -26,10 +27,8 @@ template <class T, int kDim>
 void run_keys(const AttentionArgs& a, Stream& stream) {
   if (a.k.dims[1] <= 48)
     run<T, kDim, 48, 3>(a, stream);
-  else if (a.k.dims[1] <= 80)
-    run<T, kDim, 80, 3>(a, stream);
   else
-    run<T, kDim, kMostKeys, 2>(a, stream);
+    run<T, kDim, kMostKeys, 3>(a, stream);
 }
 
 template <class T>
@@ -39,9 +38,8 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 
 template <int kDim>
 size_t shared_bytes_of(int64_t keys) {
-  return keys <= 48   ? flash::few_keys_shared_bytes<kWarps, 48, kDim>()
-         : keys <= 80 ? flash::few_keys_shared_bytes<kWarps, 80, kDim>()
-                      : flash::few_keys_shared_bytes<kWarps, kMostKeys, kDim>();
+  return keys <= 48 ? flash::few_keys_shared_bytes<kWarps, 48, kDim>()
+                    : flash::few_keys_shared_bytes<kWarps, kMostKeys, kDim>();
 }
 size_t shared_bytes(const AttentionArgs& a) {
   return a.q.dims[3] <= 64 ? shared_bytes_of<64>(a.k.dims[1]) : shared_bytes_of<128>(a.k.dims[1]);
@@ -50,7 +48,7 @@ size_t shared_bytes(const AttentionArgs& a) {
 }  // namespace
 
 std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& a, const Stream& stream) {
-  if (a.k.dims[1] > kMostKeys) return "more than 128 keys";
+  if (a.k.dims[1] > kMostKeys) return "more than 80 keys";
   if (a.bias.defined()) return "a bias of each query and key";
   if (a.causal) return "a causal mask";
   if (a.accumulate) return "an accumulating output";

@@ -1,4 +1,4 @@
-// Attention with up to 128 keys, for sm_80 and later: what a prompt's keys are to a video's queries. Memory
+// Attention with few keys, for sm_80 and later: what a prompt's keys are to a video's queries. Memory
 // bound (4·D bytes a query and head against 4·Lk·D flops), so the queries stream and the keys stay:
 //
 //   block: K, V and the key biases of one head in shared memory, loaded once
