@@ -1,7 +1,8 @@
 // Which of cuDNN's engines and knobs is the fastest attention forward: every configuration that its
 // heuristics suggest (modes A, B and fallback), then the knobs of the suggested engines moved one at a time.
 // Each is timed in turn with the first and its result compared with the first's.
-//   cudnn_engines HEADS QUERIES KEYS [rounds]      q, k, v [1, L, H, 128] bf16, random normal
+//   cudnn_engines HEADS QUERIES KEYS [rounds] [bias]      q, k, v [1, L, H, 128] bf16, random normal
+// bias: row, row16, full: a bias added to the scores, [Lk] in float32 or bf16, or [Lq, Lk] in float32.
 // A knob that the library does not support for this graph fails when its plan is made and is left out.
 #include <cudnn_backend.h>
 #include <dlfcn.h>
@@ -61,7 +62,7 @@ struct Config {
 
 class Lab {
  public:
-  Lab(const Api& api, int64_t heads, int64_t lq, int64_t lk) : api_(api) {
+  Lab(const Api& api, int64_t heads, int64_t lq, int64_t lk, const std::string& bias) : api_(api) {
     const int64_t d = 128;
     const Dims row{1, heads, lq, 1}, matrix{1, heads, lq, lk};
     const auto io = CUDNN_DATA_BFLOAT16;
@@ -74,7 +75,15 @@ class Lab {
     const Desc most = between(row), total = between(row), log = between(row), lse = between(row);
     const Desc p = between(matrix, io);
     matmul(q, k, s), pointwise(CUDNN_POINTWISE_MUL, s, scale, scaled);
-    reduce(CUDNN_REDUCE_TENSOR_MAX, scaled, most), pointwise(CUDNN_POINTWISE_SUB, scaled, most, less);
+    Desc score = scaled;
+    if (!bias.empty()) {
+      const int64_t rows = bias == "full" ? lq : 1;
+      const Desc add = tensor(6, {1, 1, rows, lk}, {rows * lk, rows * lk, lk, 1},
+                              bias == "row16" ? io : CUDNN_DATA_FLOAT, false);
+      score = between(matrix);
+      pointwise(CUDNN_POINTWISE_ADD, scaled, add, score);
+    }
+    reduce(CUDNN_REDUCE_TENSOR_MAX, score, most), pointwise(CUDNN_POINTWISE_SUB, score, most, less);
     pointwise(CUDNN_POINTWISE_EXP, less, nullptr, e), reduce(CUDNN_REDUCE_TENSOR_ADD, e, total);
     pointwise(CUDNN_POINTWISE_LOG, total, nullptr, log), pointwise(CUDNN_POINTWISE_ADD, most, log, lse);
     pointwise(CUDNN_POINTWISE_DIV, e, total, p), matmul(p, v, out);
@@ -153,12 +162,13 @@ class Lab {
     return true;
   }
 
-  bool run(const Plan& p, void* q, void* k, void* v, void* out, float scale, void* workspace) {
+  bool run(const Plan& p, void* q, void* k, void* v, void* out, float scale, void* workspace, void* bias) {
     const Desc pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    int64_t ids[] = {1, 2, 3, 4, 5};
-    void* pointers[] = {q, k, v, out, &scale};
-    api_.set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 5, ids);
-    api_.set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 5, pointers);
+    int64_t ids[] = {1, 2, 3, 4, 5, 6};
+    void* pointers[] = {q, k, v, out, &scale, bias};
+    const int64_t count = bias ? 6 : 5;
+    api_.set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+    api_.set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers);
     api_.set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     return api_.finalize(pack) == CUDNN_STATUS_SUCCESS &&
            api_.execute(api_.handle, p.desc, pack) == CUDNN_STATUS_SUCCESS;
@@ -263,7 +273,7 @@ class Lab {
   int64_t next_ = 100;
 };
 
-void run(int64_t heads, int64_t lq, int64_t lk, int rounds) {
+void run(int64_t heads, int64_t lq, int64_t lk, int rounds, const std::string& bias) {
   auto gpu = cuda::open_gpu();
   std::string why;
   cuda::Cudnn* cudnn = cuda::Cudnn::of(*gpu, why);
@@ -273,7 +283,7 @@ void run(int64_t heads, int64_t lq, int64_t lk, int rounds) {
   must(symbol<decltype(cudnnSetStream)>("cudnnSetStream")(api.handle,
                                                           static_cast<cudaStream_t>(gpu->stream())),
        "cudnnSetStream");
-  Lab lab(api, heads, lq, lk);
+  Lab lab(api, heads, lq, lk, bias);
 
   std::vector<Lab::Plan> plans;
   std::set<std::string> seen;
@@ -322,8 +332,11 @@ void run(int64_t heads, int64_t lq, int64_t lk, int rounds) {
   int64_t most = 256;
   for (const auto& p : plans) most = std::max(most, p.workspace);
   const Buffer workspace(static_cast<size_t>(most), gpu.get());
+  const Buffer biases(static_cast<size_t>((bias == "full" ? lq : 1) * lk) * 4, gpu.get());
+  gpu->fill(biases.data(), 0x3c, biases.size());  // 0.0115 in either dtype
   const auto call = [&](const Lab::Plan& p) {
-    return lab.run(p, q.data(), k.data(), v.data(), out.data(), 1 / std::sqrt(128.0f), workspace.data());
+    return lab.run(p, q.data(), k.data(), v.data(), out.data(), 1 / std::sqrt(128.0f), workspace.data(),
+                   bias.empty() ? nullptr : biases.data());
   };
   std::vector<float> expected;
   std::vector<std::vector<double>> times(plans.size());
@@ -370,7 +383,8 @@ int main(int argc, char** argv) {
   try {
     require(argc >= 4, "usage: cudnn_engines HEADS QUERIES KEYS [rounds]");
     fmt::print("heads {} queries {} keys {}\n", argv[1], argv[2], argv[3]);
-    run(std::atol(argv[1]), std::atol(argv[2]), std::atol(argv[3]), argc > 4 ? std::atoi(argv[4]) : 5);
+    run(std::atol(argv[1]), std::atol(argv[2]), std::atol(argv[3]), argc > 4 ? std::atoi(argv[4]) : 5,
+        argc > 5 ? argv[5] : "");
     return 0;
   } catch (const std::exception& error) {
     fmt::print("{}\n", error.what());
