@@ -161,9 +161,10 @@ void register_options(CLI::App& app, GenerateOptions& o) {
   app.add_option("--step-cache", o.step_cache,
                  "reuse the model's output while its predicted relative change is below this; 0: never")
       ->group(running);
-  app.add_option(
-         "--profile", o.profile,
-         "write where the time went here (Chrome trace: chrome://tracing, ui.perfetto.dev), print a table")
+  app.add_option("--profile", o.profile,
+                 "write where the time went here (Chrome trace: chrome://tracing, ui.perfetto.dev), print a "
+                 "table; on a "
+                 "GPU by its own clock, and as NVTX ranges")
       ->group(running);
   app.add_option("--preview", o.preview, "write the latents as a small PNG here after each step")
       ->group(running);

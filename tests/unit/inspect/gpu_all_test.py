@@ -31,18 +31,19 @@ def main():
         doctor = {"gpu": {"name": "a GPU"}, "ops": [{"op": "gemm", "implementation": "cublaslt", "self_test": "ok"}]}
         checks = {"checks": [{"kind": "frame", "name": "f", "result": "ok", "psnr": 50.5, "detail": ""},
                              {"kind": "stage", "name": "s", "result": "ok", "max": 1e-3, "mean": 1e-4, "bound": 1e-2, "detail": "acceptance of 0.01 and 0.001: met"}]}
+        program(folder / "bin/compute-sanitizer", 'echo "no device"; exit 1\n')
         report = {"lines": [{"id": "model:step 1x1x1", "median_us": 1500}], "gpu": {"copy_gb_per_s": 4000, "matmul_gflops": 700000}}
         program(build / "tachyscope", f"case \"$1\" in doctor) echo '{json.dumps(doctor)}' ;; validate) echo '{json.dumps(checks)}' ;; bench) for last; do :; done; echo '{json.dumps(report)}' > \"$last\" ;; esac\n")
         out = folder / "out/all.json"
-        skip = ["memcheck", "racecheck", "peers decode", "peers encode", "peers dit-14b"]
+        skip = ["racecheck", "peers decode", "peers encode", "peers dit-14b"]
         command = [sys.executable, str(GPU_ALL), str(build), "--out", str(out), "--budget", "6", "--commit", "abc", "--skip", *skip]
         plan = subprocess.run([*command, "--plan"], capture_output=True, text=True)
         assert plan.returncode == 1 and "ours_gpu" in plan.stdout and not out.exists(), plan.stdout
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": os.environ["PATH"]})
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"})
         assert done.returncode == 1, done.stdout + done.stderr
         baseline = json.loads(out.read_text())
         parts = {part["name"]: part for part in baseline["parts"]}
-        expected = {"ops bf16": "ok", "ops f16": "failed", "ops f32": "failed", "tests inspect_gpu_test": "failed", "doctor": "ok", "validate bf16": "ok",
+        expected = {"ops bf16": "ok", "ops f16": "failed", "ops f32": "failed", "tests inspect_gpu_test": "failed", "memcheck": "not here", "doctor": "ok", "validate bf16": "ok",
                     "validate f32": "ok", "bench": "left out", "peers dit-1.3b 480p": "left out"}
         assert {name: part["result"] for name, part in parts.items()} == expected, done.stdout
         assert parts["ops f16"]["figures"]["failures"], parts["ops f16"]
