@@ -46,24 +46,25 @@ void judge(BenchLine& line, double bytes, double flops, const BenchGpu& gpu) {
 
 void bench_ops(const BenchOptions& options, const Mode& mode, cuda::Gpu* gpu, BenchReport& report) {
   const GpuCeilings ceilings{report.gpu.copy_gb_per_s, report.gpu.matmul_gflops, ""};
-  OpRunnerOptions run{.filter = options.filter,
-                      .ref = false,
-                      .bitwise = false,
-                      .canary = false,
-                      .perf = true,
-                      .tiny = wants(options, "tiny"),
-                      .odd = wants(options, "odd"),
-                      .real = wants(options, "real"),
-                      .video = wants(options, "video"),
-                      .threads = report.threads,
-                      .perf_seconds = options.seconds_per_case,
-                      .gpu = gpu,
-                      .dtype = gpu ? gpu_mode(options.level, options.dtype).activation : DType::f32,
-                      .capture = false,
-                      .ceilings = &ceilings,
-                      .picked_only = !options.all_implementations,
-                      .definitions = mode.reference,
-                      .max_perf_flops = options.large || gpu ? 1e15 : kLargeFlops};
+  OpRunnerOptions run{
+      .filter = options.filter,
+      .ref = false,
+      .bitwise = false,
+      .canary = false,
+      .perf = true,
+      .tiny = wants(options, "tiny"),
+      .odd = wants(options, "odd"),
+      .real = wants(options, "real"),
+      .video = wants(options, "video"),
+      .threads = report.threads,
+      .perf_seconds = options.seconds_per_case,
+      .gpu = gpu,
+      .dtype = gpu ? gpu_mode(options.level, options.dtype, gpu->info().capability()).activation : DType::f32,
+      .capture = false,
+      .ceilings = &ceilings,
+      .picked_only = !options.all_implementations,
+      .definitions = mode.reference,
+      .max_perf_flops = options.large || gpu ? 1e15 : kLargeFlops};
   run.started = [&](const ops::OpCase& c) { say(options, c.op + " " + c.name); };
   for (const OpResult& r : run_ops(run)) {
     if (r.skipped || !r.ok) continue;
@@ -303,7 +304,7 @@ BenchReport run_bench(const BenchOptions& options) {
   say(options, "roofline");
   ThreadPool one(1), all(report.threads);
   if (gpu) {
-    const DType dtype = gpu_mode(options.level, options.dtype).activation;
+    const DType dtype = gpu_mode(options.level, options.dtype, gpu->info().capability()).activation;
     const GpuCeilings ceilings = measure_ceilings(*gpu, dtype, all);
     report.gpu = {.name = gpu->info().name,
                   .capability = fmt::format("{}.{}", gpu->info().major, gpu->info().minor),

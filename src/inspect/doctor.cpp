@@ -152,7 +152,8 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
   const auto gpu = cuda::open_device(device);
   require(gpu || dtype_name_or_empty.empty(), "--dtype: it is of a GPU's activations; got {} without one",
           dtype_name_or_empty);
-  const DType dtype = gpu ? gpu_mode(level, dtype_name_or_empty).activation : DType::f32;
+  const DType dtype =
+      gpu ? gpu_mode(level, dtype_name_or_empty, gpu->info().capability()).activation : DType::f32;
   DoctorReport report{.machine = cpu::describe_machine(),
                       .level = level,
                       .device = gpu ? device : "cpu",

@@ -128,7 +128,7 @@ void run_planned(const StageRequest& request, const std::function<void(Stream&, 
   Stream stream{.arena = &measure, .pool = &pool, .cancel = request.cancel};
   if (gpu) {
     stream.gpu = gpu.get(), stream.memory = gpu.get();
-    const GpuMode mode = gpu_mode(request.level, request.dtype);
+    const GpuMode mode = gpu_mode(request.level, request.dtype, gpu->info().capability());
     stream.activation = mode.activation, stream.residual = mode.residual;
   } else {
     stream.compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype);

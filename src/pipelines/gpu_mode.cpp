@@ -20,11 +20,15 @@ const std::vector<GpuLevel>& gpu_levels() {
   return list;
 }
 
-GpuMode gpu_mode(std::string_view level, std::string_view dtype) {
+GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability) {
   find_level(level);
   GpuMode mode;
   for (const GpuLevel& l : gpu_levels())
     if (level == l.name) mode = l.mode;
+  check(capability >= 80 || dtype != "bf16", ErrorCode::unsupported,
+        "--dtype: bf16 needs a GPU of compute capability 8.0, this one has {}.{}; use f16 or f32",
+        capability / 10, capability % 10);
+  if (capability < 80 && dtype.empty() && mode.activation == DType::bf16) dtype = "f16";
   if (!dtype.empty()) {
     require(dtype == "f32" || dtype == "f16" || dtype == "bf16",
             "--dtype: expected f32, bf16 or f16, got '{}'", dtype);

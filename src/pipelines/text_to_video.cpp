@@ -151,7 +151,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
   }
   // The level's way of computing is the GPU's.
   VideoRequest given = request;
-  const GpuMode mode = gpu_mode(given.level, given.dtype.value_or(""));
+  const GpuMode mode = gpu_mode(given.level, given.dtype.value_or(""), gpu_->info().capability());
   given.dtype.reset();
   given.step_cache = given.step_cache.value_or(mode.step_cache);
   given.level = "safe";
@@ -165,7 +165,7 @@ ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
   Mode wanted = gpu_ ? Mode() : mode_of(r.request);
   wanted.step_cache = 0;  // changes no weight
   const GpuMode before = gpu_mode_;
-  if (gpu_) gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype);
+  if (gpu_) gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability());
   if (wanted == mode_ && gpu_mode_.activation == before.activation) return r;
   mode_ = wanted, flops_per_second_ = 0;
   text_ = {}, dit_ = {}, vae_ = {}, encoder_ = {};
