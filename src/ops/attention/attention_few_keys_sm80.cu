@@ -16,7 +16,7 @@ void run(const AttentionArgs& a, Stream& stream) {
   const int64_t most = 2 * kBlocks * int64_t{stream.gpu->info().multiprocessors};
   const int64_t tiles = cuda::blocks_for(a.q.dims[1], kWarps * flash::kFewRows);
   const int64_t blocks = std::clamp<int64_t>((most + others - 1) / others, 1, tiles);
-  const cuda::LaunchShape shape{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(a.q.dims[2]),
+  const cuda::LaunchShape shape{dim3(static_cast<unsigned>(a.q.dims[2]), static_cast<unsigned>(blocks),
                                      static_cast<unsigned>(a.q.dims[0])),
                                 dim3(kWarps * 32), flash::few_keys_shared_bytes<kWarps, kKeys, kDim>()};
   cuda::launch("attention (few_keys_sm80)", flash::few_keys_kernel<T, kDim, kKeys, kWarps, kBlocks>, shape,

@@ -35,13 +35,14 @@ __device__ void load_warp_rows(uint32_t to, const T* from, int64_t stride, int f
   }
 }
 
-// grid [x, H, B]; x blocks share a head's queries.
+// grid [H, y, B]: y blocks share a head's queries. Heads are neighbours: a query's heads lie after each other
+// in memory, and what is read at one time is best read from the same pages.
 template <class T, int kDim, int kKeys, int kWarps, int kBlocks>
 __global__ void __launch_bounds__(kWarps * 32, kBlocks) few_keys_kernel(const Params p) {
   extern __shared__ __align__(1024) char shared[];
   constexpr int kThreads = kWarps * 32, kTiles = kKeys / 8;
   constexpr uint32_t kRowBytes = kDim * 2, kQueryBytes = kFewRows * kRowBytes;
-  const int head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int head = blockIdx.x, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
   const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
   const T* v = static_cast<const T*>(p.v) + batch * p.vs.batch + head * p.vs.head;
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) few_keys_kernel(const Pa
   char* q_place = shared + 2 * kKeys * kRowBytes + warp * 2 * kQueryBytes;
   auto* key_bias = reinterpret_cast<float*>(shared + (2 * kKeys + kWarps * 2 * kFewRows) * kRowBytes);
 
-  const int step = gridDim.x * kWarps * kFewRows;
-  int first = (blockIdx.x * kWarps + warp) * kFewRows;
+  const int step = gridDim.y * kWarps * kFewRows;
+  int first = (blockIdx.y * kWarps + warp) * kFewRows;
   load_rows<T, kDim, kKeys, kThreads>(k_shared, k, p.ks.row, 0, p.lk, p.d);
   load_rows<T, kDim, kKeys, kThreads>(v_shared, v, p.vs.row, 0, p.lk, p.d);
   load_warp_rows<T, kDim>(q_shared, q, p.qs.row, first, p.lq, p.d, lane);
