@@ -59,8 +59,9 @@ void print_text(const DoctorReport& report) {
       fmt::print("{:<29}{} in {} of {} cases, not {}\n", "", e.pick, e.cases, h.cases, e.reason);
     if (!h.ok) fmt::print("{:<29}{}\n", "", h.failure);
   }
-  fmt::print("self-test of {} ops: {} ({})\n", report.ops.size(), report.ok() ? "all work" : "SOME FAIL",
-             human_seconds(report.self_test_seconds));
+  fmt::print("self-test of {} ops: {} ({}; {} larger cases are left to `tachyscope validate`)\n",
+             report.ops.size(), report.ok() ? "all work" : "SOME FAIL",
+             human_seconds(report.self_test_seconds), report.left_out);
 }
 
 }  // namespace

@@ -54,32 +54,33 @@ Pick pick_of(const ops::BoundOp& op, const char* name, const Stream& stream) {
   return out;
 }
 
-void find_picks(std::map<std::string, OpHealth>& health, const Mode& mode, cuda::Gpu* gpu, DType dtype,
-                ThreadPool& pool) {
+struct Made {
+  std::string op;
+  Compute compute;
+  Pick pick;
+};
+
+std::vector<Made> picks_on_gpu(cuda::Gpu& gpu, DType dtype, ThreadPool& pool) {
+  std::vector<Made> made;
+  for (const ops::OpCase& c : all_op_cases()) {
+    if (c.kind >= CaseKind::real || !c.gpu) continue;
+    ops::CaseMemory memory(1, c.kind, {.dtype = dtype, .gpu = &gpu, .device = &gpu, .pool = &pool});
+    const ops::BoundOp op = c.make(memory);
+    memory.finish();
+    Arena arena;
+    const Stream stream{.arena = &arena, .pool = &pool, .gpu = &gpu, .activation = dtype};
+    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
+  }
+  return made;
+}
+
+void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Made>& made, const Mode& mode) {
   std::map<std::string, std::map<std::pair<std::string, std::string>, int>> picks;
   std::map<std::string, size_t> choices;
   // Products have cases in float32 and in bf16: those of this level count.
-  struct Made {
-    std::string op;
-    Compute compute;
-    Pick pick;
-  };
-  std::vector<Made> made;
   std::set<std::string> asked;  // ops with cases of this level's arithmetic
-  for (const ops::OpCase& c : all_op_cases()) {
-    if (c.kind >= CaseKind::real) continue;  // their inputs take too long to make
-    if (gpu && !c.gpu) continue;
-    ops::CaseTarget target;
-    if (gpu) target = {.dtype = dtype, .gpu = gpu, .device = gpu, .pool = &pool};
-    ops::CaseMemory memory(1, c.kind, target);
-    const ops::BoundOp op = c.make(memory);
-    if (gpu) memory.finish();
-    Arena arena;
-    Stream stream{.arena = &arena, .pool = &pool, .gpu = gpu, .definitions = mode.reference && !gpu};
-    if (gpu) stream.activation = dtype;
-    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
-    if (op.compute == mode.compute) asked.insert(c.op);
-  }
+  for (const Made& m : made)
+    if (m.compute == mode.compute) asked.insert(m.op);
   for (const Made& m : made) {
     if (m.compute != mode.compute && asked.contains(m.op)) continue;
     ++picks[m.op][{m.pick.impl, m.pick.reason}];
@@ -176,17 +177,25 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
        {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                      NLOHMANN_JSON_VERSION_PATCH)}});
   std::map<std::string, OpHealth> health;
+  std::vector<Made> made;
   const int count = threads > 0 ? threads : report.machine.usable;
   ThreadPool pool(count);
-  find_picks(health, gpu ? Mode() : mode, gpu.get(), dtype, pool);
-
+  const auto pick = [&](const ops::OpCase& c, const ops::BoundOp& op) {
+    Arena arena;
+    const Stream stream{.arena = &arena, .pool = &pool, .definitions = mode.reference};
+    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
+    report.left_out += c.flops > kSelfTestFlops;
+  };
+  if (gpu) made = picks_on_gpu(*gpu, dtype, pool);
   const double start = monotonic_seconds();
   for (const OpResult& r : run_ops({.bitwise = false,
                            .canary = false,
                            .threads = count,
                            .gpu = gpu.get(),
                            .dtype = dtype,
-                           .capture = false})) {
+                           .capture = false,
+                           .max_definition_flops = kSelfTestFlops,
+                           .made = pick})) {
     if (r.skipped) continue;
     OpHealth& h = health[r.op];
     if (r.bound > 0) h.worst = std::max(h.worst, r.error / r.bound);
@@ -195,6 +204,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
     h.failure = fmt::format("{} {}: {}; {}", r.mode, r.id(), r.detail, r.repeat());
   }
   report.self_test_seconds = monotonic_seconds() - start;
+  count_picks(health, made, gpu ? Mode() : mode);
   for (auto& [op, h] : health) report.ops.push_back(std::move(h));
   return report;
 }
@@ -254,6 +264,7 @@ json to_json(const DoctorReport& report) {
           {"levels", levels},
           {"ops", list},
           {"self_test_seconds", report.self_test_seconds},
+          {"self_test_cases_left_out", report.left_out},
           {"ok", report.ok()}};
 }
 

@@ -167,6 +167,7 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
       continue;
     }
     Bench bench(op_case, options.seed);
+    if (options.made) options.made(op_case, bench.op());
     std::vector<char> definition, working;
     const bool definable = op_case.flops <= options.max_definition_flops;
     if (options.ref && definable) {

@@ -51,7 +51,8 @@ struct OpRunnerOptions {
   bool definitions = false;               // a model at level none
   double max_perf_flops = 1e15;           // perf leaves larger cases out
   double max_definition_flops = 1e15;     // plain loops are slow: larger cases skip what needs the definition
-  std::function<void(const ops::OpCase&)> started;  // told of each case, for progress
+  std::function<void(const ops::OpCase&)> started;                    // told of each case, for progress
+  std::function<void(const ops::OpCase&, const ops::BoundOp&)> made;  // and of its arguments; on the CPU
 };
 
 struct OpResult {

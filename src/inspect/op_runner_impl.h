@@ -30,11 +30,16 @@ void for_each_element(const Tensor& t, Visit&& visit) {
 
 inline std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
   std::vector<char> all;
-  for (const Tensor& t : outputs)
+  for (const Tensor& t : outputs) {
+    const char* data = static_cast<const char*>(t.data);
+    if (t.contiguous()) {
+      all.insert(all.end(), data, data + t.bytes());
+      continue;
+    }
     for_each_element(t, [&](int64_t offset) {
-      const char* p = static_cast<const char*>(t.data) + offset;
-      all.insert(all.end(), p, p + dtype_size(t.dtype));
+      all.insert(all.end(), data + offset, data + offset + dtype_size(t.dtype));
     });
+  }
   return all;
 }
 

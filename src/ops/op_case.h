@@ -133,10 +133,11 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
     Stream stream = given;
     stream.compute = compute;
     if (name == "working") return working(args, stream);
-    struct Forced {
+    struct Forced {  // what TACHY_FORCE said comes back
       const char* op;
-      ~Forced() { set_forced_impl(op, nullptr); }
-    } forced{op};
+      std::optional<std::string> before;
+      ~Forced() { set_forced_impl(op, before ? before->c_str() : nullptr); }
+    } forced{op, forced_impl(op)};
     set_forced_impl(op, name.c_str());
     function(args, stream);
   };

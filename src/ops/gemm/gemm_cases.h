@@ -102,6 +102,8 @@ inline std::vector<OpCase> gemm_cases() {
     for (const DType dtype : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
       add({odd, 5, 131, 67, {.dtype = dtype, .packed = packed, .bias = true}});
   }
+  // One tile of rows that packs its own panels, several at a time, over several blocks of K.
+  add_case({odd, 3, 170, 4200, {.bias = true, .compute = Compute::bf16}});
   // Whole 16-byte rows.
   add_case({tiny, 130, 264, 136, {.bias = true}});
   add_case({tiny, 77, 136, 200, {.act = gelu_tanh, .bias = true}});
@@ -126,6 +128,7 @@ inline std::vector<OpCase> gemm_cases() {
     add_case({real, 1560, 1536, 1536, base});  // Wan 1.3B, one frame of 480p
     add_case({real, 1560, 8960, 1536, with(gelu_tanh)});
     add_case({real, 512, 4096, 4096, base});  // umT5-XXL, a prompt
+    add_case({real, 16, 4096, 4096, base});   // the same, short
   }
   add_case({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
   return cases;

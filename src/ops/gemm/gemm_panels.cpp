@@ -3,8 +3,9 @@
 // is in cache.
 //
 // bf16: x is rounded once, before the tiles. Mapped weights: panels of as many columns as fit 24 MB are
-// packed into scratch by all workers, then multiplied; over many rows that costs a few percent. The cut
-// depends on (M, N, K) alone.
+// packed into scratch by all workers, then multiplied; over many rows that costs a few percent. Where all
+// rows are one tile, each panel has one reader: a tile packs its own, which stay in its core's cache. The
+// cut depends on (M, N, K) alone.
 #include <algorithm>
 
 #include "cpu/panels.h"
@@ -15,8 +16,9 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kMinMappedRows = 32;  // below, packing on the fly costs more than it saves
+constexpr int64_t kMinMappedRows = 32;  // float32: below, packing on the fly costs more than it saves
 constexpr int64_t kGroupBytes = int64_t{24} << 20;
+constexpr int64_t kOwnBytes = int64_t{1} << 20;  // of panels that a tile packs for itself
 
 struct Plan {
   Compute compute;
@@ -24,10 +26,13 @@ struct Plan {
   int64_t rows;          // of a tile
   int64_t depth;         // of a block of K
   int64_t panels, step;  // in all, of a tile
-  int64_t group;         // panels that are packed at once; all of them where the weights come packed
+  int64_t group;         // panels that are packed at once; all of them where they come packed or by tile
+  bool own;              // a tile packs its panels itself
   int64_t x_stride;      // of the bf16 copy
-  int64_t x_bytes, group_bytes, tile_bytes, pack_bytes;
-  int64_t worker_bytes() const { return std::max(tile_bytes, pack_bytes); }
+  int64_t x_bytes, group_bytes, tile_bytes, pack_bytes, own_bytes;
+  int64_t worker_bytes() const {
+    return own ? tile_bytes + pack_bytes + own_bytes : std::max(tile_bytes, pack_bytes);
+  }
 };
 
 int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
@@ -49,10 +54,16 @@ Plan make_plan(const GemmArgs& a, Compute compute) {
   p.step = std::min(p.panels, std::max<int64_t>(1, (bf16 ? 384 : 192) / columns));
   p.group = p.panels;
   if (!a.packed.defined()) {
-    const int64_t panel = cpu::panel_k_bytes(columns, p.k, compute) * p.step;
-    p.group = std::min(p.panels, std::max<int64_t>(1, kGroupBytes / panel) * p.step);
-    p.group_bytes = aligned(cpu::panel_k_bytes(columns, p.k, compute) * p.group);
+    const int64_t panel = cpu::panel_k_bytes(columns, p.k, compute);
+    p.own = p.rows == p.m;
     p.pack_bytes = aligned(cpu::kPanelPackScratch);
+    if (p.own) {
+      p.step = std::clamp<int64_t>(kOwnBytes / panel, 1, p.step);
+      p.own_bytes = aligned(panel * p.step);
+    } else {
+      p.group = std::min(p.panels, std::max<int64_t>(1, kGroupBytes / (panel * p.step)) * p.step);
+      p.group_bytes = aligned(panel * p.group);
+    }
   }
   if (bf16) {
     p.x_stride = p.k % 1024 == 0 ? p.k + 32 : p.k;  // rows 2 KB apart would share a few sets of the cache
@@ -120,6 +131,17 @@ void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride,
   finish_tile(a, t, stride, row, rows, column, std::min(p.n, last * columns) - column);
 }
 
+// Panels [first, last) of the mapped weight → `to`.
+void pack_panels(const GemmArgs& a, const Plan& p, int64_t first, int64_t last, char* to, void* scratch) {
+  const int64_t columns = cpu::panel_columns(p.compute), k = a.weight.dim(1);
+  for (int64_t panel = first; panel < last; ++panel)
+    cpu::pack_panel(
+        static_cast<const char*>(a.weight.data) + panel * columns * k * dtype_size(a.weight.dtype),
+        a.weight.dtype, k, std::min(columns, p.n - panel * columns), k, p.k,
+        cpu::panel_width(p.n, panel, p.compute), p.compute,
+        to + cpu::panel_offset(p.k, panel - first, p.compute), scratch);
+}
+
 void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
   const Plan p = make_plan(a, compute);
   ArenaScope scope(*stream.arena);
@@ -140,26 +162,30 @@ void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
     });
     x = narrowed, x_stride = p.x_stride;
   }
-  const int64_t row_tiles = (p.m + p.rows - 1) / p.rows, columns = cpu::panel_columns(compute);
+  const int64_t row_tiles = (p.m + p.rows - 1) / p.rows;
+  if (p.own) stream.throw_if_cancelled();
   for (int64_t origin = 0; origin < p.panels; origin += p.group) {
     const int64_t end = std::min(p.panels, origin + p.group);
     const char* weights = static_cast<const char*>(a.packed.data);
     if (group) {
       stream.throw_if_cancelled();
       stream.pool->run(end - origin, [&](int64_t i, int worker) {
-        const int64_t first = (origin + i) * columns, k = a.weight.dim(1);
-        cpu::pack_panel(static_cast<const char*>(a.weight.data) + first * k * dtype_size(a.weight.dtype),
-                        a.weight.dtype, k, std::min(columns, p.n - first), k, p.k,
-                        cpu::panel_width(p.n, origin + i, compute), compute,
-                        group + cpu::panel_offset(p.k, i, compute), scratch + worker * p.worker_bytes());
+        pack_panels(a, p, origin + i, origin + i + 1, group + cpu::panel_offset(p.k, i, compute),
+                    scratch + worker * p.worker_bytes());
       });
       weights = group;
     }
     const int64_t column_tiles = (end - origin + p.step - 1) / p.step;
     stream.pool->run(row_tiles * column_tiles, [&](int64_t tile, int worker) {
-      const int64_t first = origin + tile / row_tiles * p.step;
-      run_tile(a, p, x, x_stride, tile % row_tiles * p.rows, first, std::min(end, first + p.step), weights,
-               origin, reinterpret_cast<float*>(scratch + worker * p.worker_bytes()));
+      const int64_t first = origin + tile / row_tiles * p.step, last = std::min(end, first + p.step);
+      char* const mine = scratch + worker * p.worker_bytes();
+      if (p.own) {
+        char* const packed = mine + p.tile_bytes + p.pack_bytes;
+        pack_panels(a, p, first, last, packed, mine + p.tile_bytes);
+        return run_tile(a, p, x, x_stride, 0, first, last, packed, first, reinterpret_cast<float*>(mine));
+      }
+      run_tile(a, p, x, x_stride, tile % row_tiles * p.rows, first, last, weights, origin,
+               reinterpret_cast<float*>(mine));
     });
   }
 }
@@ -168,7 +194,8 @@ std::optional<std::string> why_not(const GemmArgs& a, const Stream& stream, Comp
   if (cpu::usable(stream.compute) != compute)
     return compute == Compute::bf16 ? cpu::panels_why_not(Compute::bf16).value_or("float32 is asked for")
                                     : "bf16 is asked for";
-  if (!a.packed.defined() && a.x.dim(0) < kMinMappedRows) return "few rows of a weight that is not packed";
+  if (compute == Compute::f32 && !a.packed.defined() && a.x.dim(0) < kMinMappedRows)
+    return "few rows of a weight that is not packed";
   return std::nullopt;
 }
 

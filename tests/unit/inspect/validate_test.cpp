@@ -7,10 +7,12 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "inspect/doctor.h"
 #include "inspect/golden_set.h"
+#include "inspect/op_runner.h"
 
 namespace tachy {
 namespace {
@@ -130,6 +132,24 @@ TEST(FrameDistanceTest, LevelsAndDecibels) {
   EXPECT_EQ(d.max, 10);
   EXPECT_DOUBLE_EQ(d.mean, 10.0 / 300);
   EXPECT_NEAR(d.psnr, 10 * std::log10(255.0 * 255 * 300 / 100), 1e-9);
+}
+
+TEST(Doctor, LeavesNoImplementationUntested) {
+  std::set<std::string> runnable, tested;
+  ThreadPool pool(1);
+  for (const ops::OpCase& c : all_op_cases()) {
+    if (c.kind >= ops::CaseKind::real) continue;
+    ops::CaseMemory memory(1, c.kind);
+    const ops::BoundOp op = c.make(memory);
+    Arena arena;
+    for (const std::string& impl : op.impls) {
+      if (!op.why_not(impl, Stream{.arena = &arena, .pool = &pool}).empty()) continue;
+      const std::string name = c.op + ":" + impl + (op.compute == Compute::bf16 ? " bf16" : "");
+      runnable.insert(name);
+      if (c.flops <= kSelfTestFlops) tested.insert(name);
+    }
+  }
+  EXPECT_EQ(runnable, tested);
 }
 
 TEST(Doctor, EveryOpHasAPickAndWorks) {
