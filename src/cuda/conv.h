@@ -4,6 +4,7 @@
 // The weight is packed as [phases, Co, K] in the activations' dtype, K = taps x padded Ci (a multiple of 32,
 // zeros behind Ci) where Ci is a multiple of 8, otherwise taps x Ci, padded as a whole.
 //   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
+//   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, where the GPU is not Hopper
 //   sm80    bf16, f16: mma.sync and cp.async (device/conv_sm80.cuh)
 //   head    bf16, f16: 3x3x3, 96 channels → 3, memory-bound (device/conv_head.cuh)
 //   stem    bf16, f16: 3x3x3, 3 channels → many (device/conv_stem.cuh)
@@ -51,6 +52,8 @@ std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const S
 void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
 std::optional<std::string> conv_sm90_next_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm90_next(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
+std::optional<std::string> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream);
+void conv_cudnn(const ConvProblem& problem, Stream& stream);
 std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm80(const ConvProblem& problem, Stream& stream);
 std::optional<std::string> conv_head_why_not(const ConvProblem& problem, const Stream& stream);

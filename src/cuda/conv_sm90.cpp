@@ -119,6 +119,7 @@ std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const S
 }
 
 void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning) {
+  if (!conv_sm90_next_why_not(problem, stream)) return conv_sm90_next(problem, stream, tuning);
   const int multiprocessors = stream.gpu->info().multiprocessors;
   const Choice choice = choose(problem, tuning, multiprocessors);
   check(choice.entry, ErrorCode::unsupported, "convolution: no tile for this shape");

@@ -33,7 +33,7 @@ struct ConvTile90 {
   // 8 or 16 columns; the second needs more rows of halo for its size
   static constexpr int kABytes = (kPositions + 16 * (kTaps - 1)) * kRowBytes;
   static constexpr int kBBytes = kN * kRowBytes, kBPitch = (kBBytes + 1023) / 1024 * 1024;
-  static constexpr int kBudget = 226 * 1024;
+  static constexpr int kBudget = 225 * 1024;
   // About as many taps of A as of B, at least two A steps.
   static constexpr int kPairs = kBudget / (kABytes + kTaps * kBPitch);
   static constexpr int kASteps = kPairs < 2 ? 2 : kPairs > 8 ? 8 : kPairs;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Impl<Conv2dArgs> kTable[] = {
     {"sm90", conv2d_why_not_sm90, conv2d_sm90, Device::cuda},
+    {"cudnn", conv2d_why_not_cudnn, conv2d_cudnn, Device::cuda},
     {"sm80", conv2d_why_not_sm80, conv2d_sm80, Device::cuda},
     {"simple", conv2d_why_not_simple, conv2d_simple, Device::cuda},
     {"bf16", conv2d_why_not_bf16, conv2d_bf16},

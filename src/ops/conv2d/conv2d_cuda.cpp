@@ -21,6 +21,10 @@ std::optional<std::string> conv2d_why_not_sm90(const Conv2dArgs& a, const Stream
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void conv2d_sm90(const Conv2dArgs& a, Stream& stream) { cuda::conv_sm90(problem_of(a), stream); }
+std::optional<std::string> conv2d_why_not_cudnn(const Conv2dArgs& a, const Stream& stream) {
+  return cuda::conv_cudnn_why_not(problem_of(a), stream);
+}
+void conv2d_cudnn(const Conv2dArgs& a, Stream& stream) { cuda::conv_cudnn(problem_of(a), stream); }
 std::optional<std::string> conv2d_why_not_sm80(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }

@@ -20,6 +20,7 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     {"stem", causal_conv3d_why_not_stem, causal_conv3d_stem, Device::cuda},
     {"sm90_next", causal_conv3d_why_not_sm90_next, causal_conv3d_sm90_next, Device::cuda},
     {"sm90", causal_conv3d_why_not_sm90, causal_conv3d_sm90, Device::cuda},
+    {"cudnn", causal_conv3d_why_not_cudnn, causal_conv3d_cudnn, Device::cuda},
     {"sm80", causal_conv3d_why_not_sm80, causal_conv3d_sm80, Device::cuda},
     {"simple", causal_conv3d_why_not_simple, causal_conv3d_simple, Device::cuda},
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
@@ -51,11 +52,15 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
   const DType dtype = a.x.dtype;
   expect_float_dtype(op, "x", a.x, stream);
   expect_dense(op, "x", a.x, {-1, -1, -1, -1}, dtype);
-  expect_dense(op, "y", a.y, {-1, -1, -1, -1}, dtype);
+  expect_shape(op, "y", a.y, {-1, -1, -1, -1});
+  expect_dtype(op, "y", a.y, dtype);
   const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = a.y.dim(3);
   require(a.front + t >= a.kernel_t,
           "causal_conv3d: expected at least {} frames with the history, got {} + {}", a.kernel_t, a.front, t);
-  expect_dense(op, "y", a.y, {(a.front + t - a.kernel_t) / a.time_stride + 1, h, w, co}, dtype);
+  expect_shape(op, "y", a.y, {(a.front + t - a.kernel_t) / a.time_stride + 1, h, w, co});
+  const bool apart = stream.gpu && !a.residual.defined() && !a.gamma.defined();
+  require(a.y.contiguous() || (apart && a.y.slice(0, 0, 1).contiguous()),
+          "causal_conv3d: expected a contiguous y");
   if (a.cache.defined()) expect_dense(op, "cache", a.cache, {-1, h, w, ci}, dtype);
   require(a.history <= (a.cache.defined() ? a.cache.dim(0) : 0),
           "causal_conv3d: expected history of at most the cache's {} frames, got {}",

@@ -10,7 +10,8 @@ namespace tachy::ops {
 struct Conv3dOptions {
   int64_t kernel_t = 3, kernel = 3, time_stride = 1, front = -1;  // −1: kernel_t − 1
   bool residual = false, alias = false;
-  int norm = 0;  // 1: in place of the sums, without silu; 2: beside them
+  bool apart = false;  // y's frames, with others between them
+  int norm = 0;        // 1: in place of the sums, without silu; 2: beside them
   Compute compute = Compute::f32;
 };
 

@@ -42,6 +42,13 @@ std::optional<std::string> causal_conv3d_why_not_sm90_next(const CausalConv3dArg
 void causal_conv3d_sm90_next(const CausalConv3dArgs& a, Stream& stream) {
   cuda::conv_sm90_next(problem_of(a), stream);
 }
+std::optional<std::string> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& a, const Stream& stream) {
+  if (const auto no = causal_conv3d_plain(a)) return no;
+  return cuda::conv_cudnn_why_not(problem_of(a), stream);
+}
+void causal_conv3d_cudnn(const CausalConv3dArgs& a, Stream& stream) {
+  cuda::conv_cudnn(problem_of(a), stream);
+}
 std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_sm80_why_not(problem_of(a), stream);
