@@ -25,8 +25,11 @@ struct BackwardParams {
   const float* key_bias = nullptr;          // [B, Lk] or null
   const float* lse = nullptr;               // [B, H, Lq]
   float *lse2 = nullptr, *delta = nullptr;  // scratch [B, H, rows]: lse in powers of two, Σ_c dout·out
+  float* sums = nullptr;                    // scratch [B, H, rows, kDim]: dq's sums, as a block holds them
+  int* turns = nullptr;  // scratch [1 + B·H·rows / 64], zero: the next block's number; then of each tile of
+                         // queries how many blocks have added to it
   int64_t key_bias_batch = 0, lse_batch = 0, lse_head = 0;
-  int rows = 0, lq = 0, lk = 0, d = 0, heads = 0, offset = 0;  // rows: lq rounded up to 64
+  int rows = 0, lq = 0, lk = 0, d = 0, heads = 0, batches = 0, offset = 0;  // rows: lq rounded up to 64
   float scale = 1;
   bool causal = false;
 };
@@ -121,6 +124,21 @@ __device__ void store_rows(const float (&c)[2][kDim / 8][4], float factor, T* ti
   }
 }
 
+// Sixteen bytes of sums to memory: over what is there, or added to it.
+inline __device__ void add_four(float* to, const float (&v)[4], bool over) {
+  if (over) {
+    *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+    return;
+  }
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v[0]), "f"(v[1]),
+               "f"(v[2]), "f"(v[3])
+               : "memory");
+#else
+  for (int i = 0; i < 4; ++i) atomicAdd(to + i, v[i]);
+#endif
+}
+
 template <int kDim, int kPairs, int kStageRows>
 constexpr size_t key_shared_bytes() {
   return size_t(2 * kPairs * 32 + 4 * kStageRows) * kDim * 2 + size_t(kPairs) * 32 * kStageRows * 2 +
@@ -128,7 +146,12 @@ constexpr size_t key_shared_bytes() {
 }
 
 // grid [key tiles, H, B]. Warps 0 … kPairs − 1 make P and dv, the others dk.
-template <class T, int kDim, int kPairs, int kStageRows>
+// With kQueries dq, too, on a grid [key tiles·H·B]: all warps multiply T, which the second ones left in
+// shared memory, with the keys, and add the product to the sums of this tile of queries in memory. The blocks
+// of a head take turns at each tile, key tile after key tile, so the order of the additions is always the
+// same. Neighbouring blocks belong to different heads: those of one head start one after another as they will
+// have to wait.
+template <class T, int kDim, int kPairs, int kStageRows, bool kQueries = false>
 __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const BackwardParams p) {
   extern __shared__ __align__(1024) char shared[];
   constexpr int kThreads = kPairs * 64, kKeys = kPairs * 32, kTiles = kStageRows / 8,
@@ -136,8 +159,16 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
   constexpr uint32_t kStageBytes = kStageRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
   constexpr uint32_t kQueriesAt = 2 * kTileBytes, kExchangeAt = kQueriesAt + 4 * kStageBytes,
                      kExchangeBytes = 32 * kStageRows * 2, kRowAt = kExchangeAt + kPairs * kExchangeBytes;
-  const int head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int pair = warp % kPairs, first = blockIdx.x * kKeys, mine = first + pair * 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, pair = warp % kPairs;
+  int head = blockIdx.y, batch = blockIdx.z, key_tile = blockIdx.x;
+  if constexpr (kQueries) {
+    __shared__ int number;  // blocks are numbered as they start: who waits, waits for one that runs
+    if (threadIdx.x == 0) number = atomicAdd(p.turns, 1);
+    __syncthreads();
+    const int pairs = p.heads * p.batches;
+    key_tile = number / pairs, head = number % pairs % p.heads, batch = number % pairs / p.heads;
+  }
+  const int first = key_tile * kKeys, mine = first + pair * 32;
   const bool second = warp >= kPairs;
   const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
   const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
@@ -180,8 +211,17 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
     const int key = mine + (lane >> 2) + 8 * r;
-    bias[r] = p.key_bias && key < p.lk ? bias_to_log2(p.key_bias[batch * p.key_bias_batch + key]) : 0.0f;
+    bias[r] = key >= p.lk  ? -INFINITY
+              : p.key_bias ? bias_to_log2(p.key_bias[batch * p.key_bias_batch + key])
+                           : 0.0f;
   }
+
+  int* turn = kQueries ? p.turns + 1 + row_base / kStageRows : nullptr;
+  const auto end_turn = [&](int tile) {  // behind a barrier: every thread's additions are on their way
+    if (threadIdx.x > 0) return;
+    __threadfence();
+    atomicAdd(turn + tile, 1);
+  };
 
   float sum[2][kDim / 8][4];
   clear<kDim>(sum);
@@ -190,70 +230,164 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     __syncthreads();
     if (tile + 1 < tiles) load_stage(tile + 1);
     device::commit_copies();
+    if (kQueries && tile > begin) end_turn(tile - 1);
     const int row = tile * kStageRows;
-    if (p.causal && row + kStageRows - 1 + p.offset < mine) continue;
+    const bool unseen = p.causal && row + kStageRows - 1 + p.offset < mine;
+    if (!kQueries && unseen) continue;
     const uint32_t at = (tile & 1) * kStageBytes;
-    float s[2][kTiles][4];
-    row_products<T, kDim, kTiles>(s, own, scored + at);
-    // Of each query of the tile: lse for the first warp, delta for the second.
-    const auto* of_row = reinterpret_cast<const float*>(shared + kRowAt) +
-                         (second * 2 + (tile & 1)) * kStageRows + 2 * (lane & 3);
-    uint32_t a[kSteps][2][4];
-    if (!second) {
-      const bool masked = p.causal && row + p.offset < mine + 31;
+    if (!unseen) {
+      float s[2][kTiles][4];
+      row_products<T, kDim, kTiles>(s, own, scored + at);
+      // Of each query of the tile: lse for the first warp, delta for the second.
+      const auto* of_row = reinterpret_cast<const float*>(shared + kRowAt) +
+                           (second * 2 + (tile & 1)) * kStageRows + 2 * (lane & 3);
+      uint32_t a[kSteps][2][4];
+      if (!second) {
+        const bool masked = p.causal && row + p.offset < mine + 31;
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        const float2 lse = *reinterpret_cast<const float2*>(of_row + 8 * n);
+        for (int n = 0; n < kTiles; ++n) {
+          const float2 lse = *reinterpret_cast<const float2*>(of_row + 8 * n);
 #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          const float* x = &s[r >> 1][n][(r & 1) * 2];
-          float e0 = device::exp2_approx(fmaf(x[0], scale, bias[r] - lse.x));
-          float e1 = device::exp2_approx(fmaf(x[1], scale, bias[r] - lse.y));
-          if (masked) {
-            const int seen = row + 8 * n + 2 * (lane & 3) + p.offset - (mine + (lane >> 2) + 8 * r);
-            if (seen < 0) e0 = 0;
-            if (seen + 1 < 0) e1 = 0;
+          for (int r = 0; r < 4; ++r) {
+            const float* x = &s[r >> 1][n][(r & 1) * 2];
+            float e0 = device::exp2_approx(fmaf(x[0], scale, bias[r] - lse.x));
+            float e1 = device::exp2_approx(fmaf(x[1], scale, bias[r] - lse.y));
+            if (masked) {
+              const int seen = row + 8 * n + 2 * (lane & 3) + p.offset - (mine + (lane >> 2) + 8 * r);
+              if (seen < 0) e0 = 0;
+              if (seen + 1 < 0) e1 = 0;
+            }
+            a[n >> 1][r >> 1][(n & 1) * 2 + (r & 1)] = device::pack_pair<T>(e0, e1);
           }
-          a[n >> 1][r >> 1][(n & 1) * 2 + (r & 1)] = device::pack_pair<T>(e0, e1);
+        }
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+            exchange[(step * 2 + m) * 32] =
+                make_uint4(a[step][m][0], a[step][m][1], a[step][m][2], a[step][m][3]);
+        arrive(1 + pair);
+      } else {
+        wait_for(1 + pair);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+          const float2 delta[2] = {*reinterpret_cast<const float2*>(of_row + 16 * step),
+                                   *reinterpret_cast<const float2*>(of_row + 16 * step + 8)};
+#pragma unroll
+          for (int m = 0; m < 2; ++m) {
+            const uint4 packed = exchange[(step * 2 + m) * 32];
+            const uint32_t word[4] = {packed.x, packed.y, packed.z, packed.w};
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const float2 weight = device::unpack_pair<T>(word[i]);
+              const float* x = &s[m][2 * step + (i >> 1)][(i & 1) * 2];
+              a[step][m][i] = device::pack_pair<T>(weight.x * (x[0] - delta[i >> 1].x),
+                                                   weight.y * (x[1] - delta[i >> 1].y));
+            }
+          }
         }
       }
+      if (kQueries && second) {  // this warp has read P: T takes its place, 32 rows of keys
+        __syncwarp();
+        char* rows = shared + kExchangeAt + pair * kExchangeBytes;
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step)
+        for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+          for (int m = 0; m < 2; ++m)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const int key = m * 16 + (i & 1) * 8 + (lane >> 2), chunk = 2 * step + (i >> 1);
+              reinterpret_cast<uint32_t*>(rows + key * kStageRows * 2 +
+                                          ((chunk ^ (key & 7)) << 4))[lane & 3] = a[step][m][i];
+            }
+      }
+      add_products<T, kDim, kSteps>(sum, a, summed + at);
+    }
+    if constexpr (kQueries) {
+      static_assert(kPairs == 4 && kStageRows == 64);
+      __syncthreads();
+      // 32 queries and a quarter of the columns a warp.
+      constexpr int kColumns = kDim / 32;  // tiles of 8
+      float c[2][kColumns][4];
+#pragma unroll
+      for (int i = 0; i < 2 * kColumns * 4; ++i) c[i / 4 / kColumns][i / 4 % kColumns][i % 4] = 0;
+      const int seen =
+          p.causal ? min(kKeys, (row + kStageRows - 1 + p.offset - first) / 32 * 32 + 32) : kKeys;
+      const uint32_t t_address = base + kExchangeAt + row_b * kStageRows * 2,
+                     t_chunk = ((warp & 1) * 4 + half_b) ^ (row_b & 7);
+      const uint32_t k_address = (base + a_offset) ^ ((warp >> 1) * (kDim / 64) << 5);
+#pragma unroll
+      for (int key = 0; key < kKeys; key += 16) {
+        if (key >= seen) break;
+        uint32_t left[2][4];
 #pragma unroll
         for (int m = 0; m < 2; ++m)
-          exchange[(step * 2 + m) * 32] =
-              make_uint4(a[step][m][0], a[step][m][1], a[step][m][2], a[step][m][3]);
-      arrive(1 + pair);
-    } else {
-      wait_for(1 + pair);
+          device::load_tiles_transposed(left[m],
+                                        t_address + key * kStageRows * 2 + ((t_chunk ^ (m << 1)) << 4));
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const float2 delta[2] = {*reinterpret_cast<const float2*>(of_row + 16 * step),
-                                 *reinterpret_cast<const float2*>(of_row + 16 * step + 8)};
+        for (int n = 0; n < kColumns / 2; ++n) {
+          uint32_t b[4];
+          device::load_tiles_transposed(b, (k_address ^ (n << 5)) + key * kDim * 2);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) {
-          const uint4 packed = exchange[(step * 2 + m) * 32];
-          const uint32_t word[4] = {packed.x, packed.y, packed.z, packed.w};
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const float2 weight = device::unpack_pair<T>(word[i]);
-            const float* x = &s[m][2 * step + (i >> 1)][(i & 1) * 2];
-            a[step][m][i] = device::pack_pair<T>(weight.x * (x[0] - delta[i >> 1].x),
-                                                 weight.y * (x[1] - delta[i >> 1].y));
+          for (int m = 0; m < 2; ++m) {
+            device::mma<T>(c[m][2 * n], left[m], b[0], b[1]);
+            device::mma<T>(c[m][2 * n + 1], left[m], b[2], b[3]);
           }
         }
       }
+      if (key_tile > 0) {
+        if (lane == 0) {
+          int done;
+          do {
+            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turn + tile) : "memory");
+          } while (done < key_tile);
+        }
+        __syncwarp();
+      }
+      float* to = p.sums + (row_base + row) * kDim + (warp * 2 * kColumns * 32 + lane) * 4;
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int n = 0; n < kColumns; ++n) add_four(to + (m * kColumns + n) * 128, c[m][n], key_tile == 0);
     }
-    add_products<T, kDim, kSteps>(sum, a, summed + at);
   }
   device::wait_copies<0>();
   __syncthreads();  // the tiles of K and V are about to be overwritten
+  if (kQueries && begin < tiles) end_turn(tiles - 1);
   const Strides& strides = second ? p.dks : p.dvs;
   T* to = static_cast<T*>(second ? p.dk : p.dv) + batch * strides.batch + head * strides.head +
           mine * strides.row;
   store_rows<T, kDim>(sum, second ? p.scale : 1.0f,
                       reinterpret_cast<T*>(shared + (second ? kTileBytes : 0)) + pair * 32 * kDim, to,
                       strides.row, p.lk - mine, p.d);
+}
+
+// dq of the sums that the kernel above left, for tiles of 64 queries; before tile `begin` no key was seen.
+template <class T, int kDim>
+__global__ void __launch_bounds__(256) query_finish_kernel(const BackwardParams p, int begin) {
+  constexpr int kColumns = kDim / 32;
+  const int head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t row_base = (static_cast<int64_t>(batch) * p.heads + head) * p.rows;
+  const int row = blockIdx.x * 64;
+  const float* from = p.sums + (row_base + row) * kDim + (warp * 2 * kColumns * 32 + lane) * 4;
+  T* to = static_cast<T*>(p.dq) + batch * p.dqs.batch + head * p.dqs.head;
+  const bool any = static_cast<int>(blockIdx.x) >= begin;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      float4 v = make_float4(0, 0, 0, 0);
+      if (any) v = *reinterpret_cast<const float4*>(from + (m * kColumns + n) * 128);
+      const int i = row + (warp & 1) * 32 + m * 16 + (lane >> 2);
+      const int column = (warp >> 1) * (kDim / 4) + n * 8 + 2 * (lane & 3);
+      if (column >= p.d) continue;
+      if (i < p.lq)
+        *reinterpret_cast<uint32_t*>(to + i * p.dqs.row + column) =
+            device::pack_pair<T>(v.x * p.scale, v.y * p.scale);
+      if (i + 8 < p.lq)
+        *reinterpret_cast<uint32_t*>(to + (i + 8) * p.dqs.row + column) =
+            device::pack_pair<T>(v.z * p.scale, v.w * p.scale);
+    }
 }
 
 template <int kDim, int kWarps, int kStageKeys>
