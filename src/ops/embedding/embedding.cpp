@@ -4,6 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<EmbeddingArgs>> embedding_table() {
+  // No entry for the GPU: the table (umT5-XXL's is 2 GB) stays in the mapped file; its few rows are copied.
   static constexpr Impl<EmbeddingArgs> table[] = {{"ref", nullptr, embedding_ref}};
   return table;
 }
