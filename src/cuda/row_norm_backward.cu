@@ -14,7 +14,7 @@ struct Plan {
 };
 
 // Whole warps a row where it is longer than one, so that few chunks waste few lanes.
-Plan plan_for(int64_t packs, int64_t rows, const Stream& stream) {
+Plan plan_for(int64_t packs) {
   Plan plan;
   if (packs <= 32) {
     plan.width = 4, plan.chunks = 1;
@@ -26,36 +26,26 @@ Plan plan_for(int64_t packs, int64_t rows, const Stream& stream) {
     plan.width = static_cast<int>(((packs + plan.chunks - 1) / plan.chunks + 31) / 32 * 32);
   }
   plan.threads = plan.width * std::max(1, 256 / plan.width);
-  // As many blocks as run at once: the kernel takes 64 to 128 registers.
-  plan.blocks = persistent_grid(stream, blocks_for(rows, plan.threads / plan.width),
-                                std::max(1, (plan.chunks == 1 ? 672 : 512) / plan.threads));
   return plan;
 }
 
-template <class T>
-struct Launch {
-  const char* op;
-  const RowNormBackward& a;
-  device::RowNormBackwardParams p;
-  Stream& stream;
+template <class T, bool Centred, class Body>
+void with_kernel(int chunks, Body&& body) {
+  constexpr int kValues = kPack<T>;
+  if (chunks == 1) return body(device::row_norm_backward_kernel<T, kValues, 1, Centred>);
+  if (chunks == 2) return body(device::row_norm_backward_kernel<T, kValues, 2, Centred>);
+  if constexpr (sizeof(T) == 4) return body(device::row_norm_backward_kernel<T, kValues, 3, Centred>);
+}
 
-  template <bool Centred>
-  void rows(const Plan& plan) {
-    constexpr int kValues = kPack<T>;
-    const LaunchShape shape{plan.blocks, static_cast<unsigned>(plan.threads)};
-    const auto with = [&]<int Chunks>() {
-      launch(op, device::row_norm_backward_kernel<T, kValues, Chunks, Centred>, shape, stream, p, plan.width);
-    };
-    if (plan.chunks == 1) return with.template operator()<1>();
-    if (plan.chunks == 2) return with.template operator()<2>();
-    if constexpr (sizeof(T) == 4) return with.template operator()<3>();
-  }
-  template <bool Centred>
-  void any() {
-    launch(op, device::row_norm_backward_any_kernel<T, Centred>, {persistent_grid(stream, p.rows, 16), 256},
-           stream, p);
-  }
-};
+// As many blocks as run at once, so that none waits for another's rows.
+template <class T, bool Centred>
+void fill(const char* op, Plan& plan, int64_t rows, const Stream& stream) {
+  with_kernel<T, Centred>(plan.chunks, [&](auto* kernel) {
+    int resident = 0;
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, plan.threads, 0), op);
+    plan.blocks = persistent_grid(stream, blocks_for(rows, plan.threads / plan.width), std::max(1, resident));
+  });
+}
 
 }  // namespace
 
@@ -65,50 +55,66 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
   device::RowNormBackwardParams p{a.x.data, a.dy.data, a.dsum.defined() ? a.dsum.data : nullptr, a.dx.data};
   p.x_stride = a.x.strides[rows_at], p.dy_stride = a.dy.strides[rows_at], p.dx_stride = a.dx.strides[rows_at];
   p.dsum_stride = a.dsum.defined() ? a.dsum.strides[rows_at] : 0;
-  if (batched) p.x_batch = a.x.strides[0], p.dy_batch = a.dy.strides[0], p.dx_batch = a.dx.strides[0];
-  p.length = std::max<int64_t>(1, a.x.dims[rows_at]);
+  if (batched && a.x.dims[0] > 1) {
+    p.x_batch = a.x.strides[0], p.dy_batch = a.dy.strides[0], p.dx_batch = a.dx.strides[0];
+    p.length = static_cast<uint32_t>(a.x.dims[1]);
+    require(a.x.dims[0] * a.x.dims[1] < (int64_t{1} << 32), "{}: expected less than 2^32 rows", op);
+  }
   p.rows = batched ? a.x.dims[0] * a.x.dims[1] : a.x.dims[0];
   p.c = static_cast<int>(a.x.dims[rows_at + 1]), p.head = std::max(1, p.c / a.heads);
   p.weight = data_of<float>(a.weight), p.bias = data_of<float>(a.bias), p.scale = data_of<float>(a.scale);
   p.scale_stride = stride_of(a.scale), p.row = data_of<int32_t>(a.row);
   p.tables = a.scale.defined() ? static_cast<int>(a.scale.dims[0]) : 1;
-  if (!a.scale.defined()) p.row = nullptr;
+  if (p.tables == 1) p.row = nullptr;
   p.cos = data_of<float>(a.cos), p.sin = data_of<float>(a.sin);
   p.cos_stride = stride_of(a.cos), p.sin_stride = stride_of(a.sin);
   p.eps = a.eps, p.channel = a.channel, p.silu = a.silu;
   p.dweight = data_of<float>(a.dweight), p.dbias = data_of<float>(a.dbias);
   p.dscale = data_of<float>(a.dscale), p.dshift = data_of<float>(a.dshift);
   p.dscale_stride = stride_of(a.dscale), p.dshift_stride = stride_of(a.dshift);
+  p.with_q = p.dbias || p.dscale || p.dshift;
   if (p.c == 0) return;
   const bool sums = p.dweight || p.dbias || p.dscale || p.dshift;
 
-  dispatch_float(op, a.x.dtype, [&]<class T>() {
+  const auto typed = [&]<class T, bool Centred>() {
     constexpr int kValues = kPack<T>;
     // The scratch follows from the shape alone, not from alignment, which a measure run does not know.
-    const Plan plan = p.c % kValues == 0 ? plan_for(p.c / kValues, p.rows, stream) : Plan{};
-    const bool columns = p.tables > 1;
+    Plan plan = p.c % kValues == 0 ? plan_for(p.c / kValues) : Plan{};
+    if (plan.chunks) fill<T, Centred>(op, plan, p.rows, stream);
+    // In the rows' own pass unless that takes too many sums, or sums that it does not make.
+    bool in_rows = plan.chunks && int64_t{plan.slots()} * p.tables <= 4096 && (Centred || !p.with_q);
     const auto splits = static_cast<int>(
         std::clamp<int64_t>(std::min<int64_t>(p.rows / 16, (64 + p.tables - 1) / p.tables), 1, 64));
-    const int64_t slots =
-        std::max<int64_t>(plan.chunks && !columns ? plan.slots() : 0, int64_t{splits} * p.tables);
+    const int64_t slots = std::max(in_rows ? plan.slots() : 0, splits);
     const ArenaScope scope(*stream.arena);
     if (sums) {
       p.stats = static_cast<float2*>(stream.arena->bytes(static_cast<size_t>(p.rows) * sizeof(float2)));
-      p.partial =
-          static_cast<float*>(stream.arena->bytes(static_cast<size_t>(slots * 2 * p.c) * sizeof(float)));
+      p.partial = static_cast<float*>(
+          stream.arena->bytes(static_cast<size_t>(slots * p.tables * 2 * p.c) * sizeof(float)));
     }
     if (stream.measuring()) return;
     const bool fits = plan.chunks &&
                       fits_packs(kValues, {&a.x, &a.dy, &a.dx, &a.dsum, &a.weight, &a.scale}) &&
                       (!p.cos || (p.head % kValues == 0 && fits_packs(kValues / 2, {&a.cos, &a.sin})));
-    Launch<T> launcher{op, a, p, stream};
-    const bool in_rows = fits && !columns;
-    if (in_rows) launcher.p.stats = nullptr;
-    if (columns) launcher.p.partial = nullptr;
-    if (fits)
-      a.centred ? launcher.template rows<true>(plan) : launcher.template rows<false>(plan);
+    in_rows = in_rows && fits;
+    p.slots = in_rows ? plan.slots() : splits;
+    device::RowNormBackwardParams rows = p;
+    if (in_rows)
+      rows.stats = nullptr;
     else
-      a.centred ? launcher.template any<true>() : launcher.template any<false>();
+      rows.partial = nullptr;
+    if (rows.partial && p.row)
+      check_cuda(
+          cudaMemsetAsync(p.partial, 0, sizeof(float) * 2 * static_cast<size_t>(p.slots * p.tables) * p.c,
+                          stream_of(stream)),
+          op);
+    if (fits)
+      with_kernel<T, Centred>(plan.chunks, [&](auto* kernel) {
+        launch(op, kernel, {plan.blocks, static_cast<unsigned>(plan.threads)}, stream, rows, plan.width);
+      });
+    else
+      launch(op, device::row_norm_backward_any_kernel<T, Centred>, {persistent_grid(stream, p.rows, 16), 256},
+             stream, rows);
     if (!sums) return;
     if (!in_rows)
       launch(op, device::column_sums_kernel<T>,
@@ -116,8 +122,10 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
                    static_cast<unsigned>(std::min(p.tables, 65535))),
               128},
              stream, p);
-    launch(op, device::finish_sums_kernel, {blocks_for(p.c, 32), dim3(32, 32)}, stream, p,
-           in_rows ? plan.slots() : splits);
+    launch(op, device::finish_sums_kernel, {blocks_for(p.c, 32), dim3(32, 32)}, stream, p, p.slots);
+  };
+  dispatch_float(op, a.x.dtype, [&]<class T>() {
+    a.centred ? typed.template operator()<T, true>() : typed.template operator()<T, false>();
   });
 }
 

@@ -49,6 +49,15 @@ __device__ __forceinline__ float sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
 }
 
+// sigmoid(x) and 1 − sigmoid(x), both without cancellation.
+struct Sigmoid {
+  float value, rest;
+  __device__ __forceinline__ explicit Sigmoid(float x) {
+    const float e = expf(-fabsf(x)), high = 1.0f / (1.0f + e), low = e * high;
+    value = x < 0 ? low : high, rest = x < 0 ? high : low;
+  }
+};
+
 template <bool Fast>
 __device__ __forceinline__ float activate(float x, Act kind) {
   switch (kind) {
@@ -82,12 +91,21 @@ __device__ __forceinline__ float activate_slope(float x, Act kind) {
     case Act::none:
       return 1;
     case Act::silu: {
+      if constexpr (!Fast) {
+        const Sigmoid s(x);
+        return s.value * fmaf(x, s.rest, 1.0f);
+      }
       const float s = sigmoid<Fast>(x);
       return s * (1.0f + x * (1.0f - s));
     }
     case Act::gelu_tanh: {
       // With t = tanh(inner) = 2s − 1: (1 + t)/2 = s and (1 − t²)/2 = 2s(1 − s).
       const float square = x * x, inner = 0.79788456080286535588f * x * fmaf(0.044715f, square, 1.0f);
+      if constexpr (!Fast) {
+        const Sigmoid both(2.0f * inner);
+        return fmaf(x * 2.0f * both.value * both.rest,
+                    0.79788456080286535588f * fmaf(0.134145f, square, 1.0f), both.value);
+      }
       const float s = sigmoid<Fast>(2.0f * inner);
       return s + x * 2.0f * s * (1.0f - s) * 0.79788456080286535588f * fmaf(0.134145f, square, 1.0f);
     }

@@ -22,30 +22,36 @@ struct RowNormBackwardParams {
   const void *x, *dy, *dsum;  // dsum optional
   void* dx;
   int64_t x_stride, dy_stride, dsum_stride, dx_stride;  // of rows
-  int64_t x_batch, dy_batch, dx_batch, length;          // of `length` rows each
+  int64_t x_batch, dy_batch, dx_batch;                  // where batches of `length` rows are strided, too
+  uint32_t length;                                      // 0: one batch
   const float *weight, *bias, *scale;                   // optional
   int64_t scale_stride;
   const int32_t* row;      // optional
   const float *cos, *sin;  // optional, [length, head/2]
   int64_t cos_stride, sin_stride;
   float2* stats;   // [M] mean and r, where columns are walked down; or null
-  float* partial;  // [slots, 2, C]: P and Q; or null
+  float* partial;  // [tables, slots, 2, C]: P and Q; or null
+  int slots;
   int64_t rows;
   int c, head, tables;  // tables: rows of scale, 1 without
   float eps;
   bool channel, silu;                        // channel: the norm is x·√C / max(‖x‖, 1e-12)
+  bool with_q;                               // somebody wants Q
   float *dweight, *dbias, *dscale, *dshift;  // optional
   int64_t dscale_stride, dshift_stride;
 
   __device__ int64_t at(int64_t i, int64_t batch, int64_t stride) const {
-    return i / length * batch + i % length * stride;
+    if (length == 0) return i * stride;
+    const auto row = static_cast<uint32_t>(i);  // the host sees to it that it fits
+    return row / length * batch + row % length * stride;
   }
+  __device__ int64_t position(int64_t i) const { return length ? static_cast<uint32_t>(i) % length : i; }
 };
 
 // silu's slope, to float32's accuracy: its sums over rows are float32.
 __device__ __forceinline__ float silu_slope(float x) {
-  const float sigmoid = 1.0f / (1.0f + expf(-x));
-  return sigmoid * (1.0f + x * (1.0f - sigmoid));
+  const Sigmoid s(x);
+  return s.value * fmaf(x, s.rest, 1.0f);
 }
 
 // r of a row from Σ (x − mean)², and whether it is a constant of x (channel norm below its clamp).
@@ -58,10 +64,10 @@ __device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p,
   return sqrtf(static_cast<float>(p.c)) / fmaxf(norm, 1e-12f);
 }
 
-template <class T, int N, int Chunks, bool Centred>
-__global__ void __launch_bounds__(512)
+template <class T, int N, int Chunks, bool Centred, int kThreads = 512, int kBlocks = 1>
+__global__ void __launch_bounds__(kThreads, kBlocks)
     row_norm_backward_kernel(const RowNormBackwardParams p, const int width) {
-  __shared__ float scratch[2 * 3 * 16];
+  __shared__ float scratch[2 * 3 * 32];
   const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
   const int packs = p.c / N;
   const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
@@ -88,6 +94,29 @@ __global__ void __launch_bounds__(512)
     for (int i = 0; i < N; ++i) sum_p[j][i] = 0, sum_q[Centred ? j : 0][i] = 0;
 
   const int64_t start = static_cast<int64_t>(blockIdx.x) * groups;
+  // The sums so far to this group's slot of a table's row; with several rows they are added to what is there.
+  const auto flush = [&](int64_t table) {
+    float* to = p.partial + (table * p.slots + start + group) * 2 * p.c;
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      if (at >= packs) continue;
+#pragma unroll
+      for (int k = 0; k < N; k += 2) {
+        auto* first = reinterpret_cast<float2*>(to + at * N + k);
+        auto* second = reinterpret_cast<float2*>(to + p.c + at * N + k);
+        const float2 none = make_float2(0, 0), old_p = p.row ? *first : none;
+        *first = make_float2(old_p.x + sum_p[j][k], old_p.y + sum_p[j][k + 1]);
+        sum_p[j][k] = sum_p[j][k + 1] = 0;
+        if constexpr (Centred) {
+          const float2 old_q = p.row ? *second : none;
+          *second = make_float2(old_q.x + sum_q[j][k], old_q.y + sum_q[j][k + 1]);
+          sum_q[j][k] = sum_q[j][k + 1] = 0;
+        }
+      }
+    }
+  };
+  int64_t table = 0;
   fetch(start + group);
   for (int64_t base = start; base < p.rows; base += step) {
     const int64_t i = base + group;
@@ -129,7 +158,7 @@ __global__ void __launch_bounds__(512)
         continue;
       }
       if (p.cos && i < p.rows) {
-        const int64_t l = i % p.length;
+        const int64_t l = p.position(i);
         const int pair = at * N % p.head / 2;
         float cos[N / 2], sin[N / 2];
         load_shared_row<N / 2>(p.cos + l * p.cos_stride + pair, cos);
@@ -166,6 +195,10 @@ __global__ void __launch_bounds__(512)
     const float mean_g = Centred ? second[1] / count : 0.0f;
     const float mean_product = constant ? 0.0f : second[0] * r / count;
     if (i < p.rows) {
+      if (part != table) {
+        if (p.partial) flush(table);
+        table = part;
+      }
       T* dx = static_cast<T*>(p.dx) + p.at(i, p.dx_batch, p.dx_stride);
 #pragma unroll
       for (int j = 0; j < Chunks; ++j) {
@@ -184,18 +217,7 @@ __global__ void __launch_bounds__(512)
       if (p.stats && lane == 0) p.stats[i] = make_float2(mean, r);
     }
   }
-  if (!p.partial) return;
-  float* to = p.partial + (start + group) * 2 * p.c;
-#pragma unroll
-  for (int j = 0; j < Chunks; ++j) {
-    const int at = j * width + lane;
-    if (at >= packs) continue;
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      to[at * N + k] = sum_p[j][k];
-      to[p.c + at * N + k] = Centred ? sum_q[Centred ? j : 0][k] : 0.0f;
-    }
-  }
+  if (p.partial) flush(table);
 }
 
 // u of one value, read where it lies.
@@ -204,7 +226,7 @@ __device__ __forceinline__ float upstream(const RowNormBackwardParams& p, int64_
   const T* dy = static_cast<const T*>(p.dy) + p.at(i, p.dy_batch, p.dy_stride);
   const float v = as_float(dy[j]);
   if (p.cos) {
-    const int64_t l = i % p.length;
+    const int64_t l = p.position(i);
     const int pair = j % p.head / 2;
     const float cos = p.cos[l * p.cos_stride + pair], sin = p.sin[l * p.sin_stride + pair];
     return j % 2 ? v * cos - as_float(dy[j - 1]) * sin : v * cos + as_float(dy[j + 1]) * sin;
@@ -286,7 +308,8 @@ inline __global__ void __launch_bounds__(1024)
 #pragma unroll 4
       for (int slot = threadIdx.y; slot < slots; slot += 32) {
         const float* from = p.partial + (static_cast<int64_t>(table) * slots + slot) * 2 * p.c;
-        sum.x += from[j], sum.y += from[p.c + j];
+        sum.x += from[j];
+        if (p.with_q) sum.y += from[p.c + j];
       }
     sums[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();

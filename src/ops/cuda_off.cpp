@@ -79,6 +79,10 @@ std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwa
   no_cuda();
 }
 void attention_backward_sm80(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
+std::optional<std::string> attention_backward_why_not_one_pass(const AttentionBackwardArgs&, const Stream&) {
+  no_cuda();
+}
+void attention_backward_one_pass(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
 void attention_backward_plain_cuda(const AttentionBackwardArgs&, Stream&) { no_cuda(); }
 
 }  // namespace tachy::ops

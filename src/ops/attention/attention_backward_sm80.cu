@@ -25,10 +25,15 @@ flash::BackwardParams params_of(const AttentionBackwardArgs& a) {
   p.lse = static_cast<const float*>(f.lse.data), p.lse_batch = f.lse.strides[0],
   p.lse_head = f.lse.strides[1];
   p.lq = static_cast<int>(f.q.dims[1]), p.lk = static_cast<int>(f.k.dims[1]);
-  p.heads = static_cast<int>(f.q.dims[2]), p.d = static_cast<int>(f.q.dims[3]);
+  p.batches = static_cast<int>(f.q.dims[0]), p.heads = static_cast<int>(f.q.dims[2]),
+  p.d = static_cast<int>(f.q.dims[3]);
   p.rows = (p.lq + flash::kRowsRound - 1) / flash::kRowsRound * flash::kRowsRound;
   p.offset = static_cast<int>(f.causal_offset), p.scale = f.scale, p.causal = f.causal;
   return p;
+}
+
+size_t turns_bytes(const flash::BackwardParams& p) {
+  return sizeof(int) * (1 + static_cast<size_t>(p.batches) * p.heads * p.rows / 64);
 }
 
 dim3 grid_of(const AttentionBackwardArgs& a, int64_t length, int each) {
@@ -51,6 +56,25 @@ void run_queries(const AttentionBackwardArgs& a, const flash::BackwardParams& p,
                {grid_of(a, p.lq, kWarps * 32), dim3(kWarps * 32),
                 flash::query_shared_bytes<kDim, kWarps, kStageKeys>()},
                stream, p);
+}
+
+// dq, dk and dv in one pass over the queries.
+template <class T, int kDim>
+void run_one_pass(const AttentionBackwardArgs& a, const flash::BackwardParams& p, Stream& stream) {
+  const char* op = "attention_backward (one pass)";
+  const int64_t heads = int64_t{p.heads} * p.batches;
+  if (p.rows > 0)
+    cuda::launch("attention_backward (delta)", flash::prepare_kernel<T>, {grid_of(a, p.rows, 16), dim3(256)},
+                 stream, p);
+  cuda::check_cuda(cudaMemsetAsync(p.turns, 0, turns_bytes(p), cuda::stream_of(stream)), op);
+  cuda::launch(op, flash::key_gradient_kernel<T, kDim, 4, 64, true>,
+               {dim3(static_cast<unsigned>(cuda::blocks_for(p.lk, 128) * heads)), dim3(256),
+                flash::key_shared_bytes<kDim, 4, 64, true>()},
+               stream, p);
+  if (p.rows == 0) return;
+  const int begin = p.causal ? std::min(std::max(-p.offset, 0), p.rows) / 64 : 0;
+  cuda::launch("attention_backward (dq)", flash::query_finish_kernel<T, kDim>,
+               {grid_of(a, p.rows, 64), dim3(256)}, stream, p, begin);
 }
 
 template <class T>
@@ -87,6 +111,32 @@ std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwa
   if (f.q.dims[1] > (int64_t{1} << 30) || f.k.dims[1] > (int64_t{1} << 30)) return "too many tokens";
   if (f.q.dims[2] > 65535 || f.q.dims[0] > 65535) return "too many heads or batches";
   return std::nullopt;
+}
+
+std::optional<std::string> attention_backward_why_not_one_pass(const AttentionBackwardArgs& a,
+                                                               const Stream& stream) {
+  if (auto reason = attention_backward_why_not_sm80(a, stream)) return reason;
+  const int capability = stream.gpu->info().capability();
+  if (capability < 90 || capability >= 120) return "it needs 194 KiB of shared memory a block";
+  const int64_t blocks = (a.forward.k.dims[1] + 127) / 128 * a.forward.q.dims[2] * a.forward.q.dims[0];
+  if (blocks > (int64_t{1} << 30)) return "too many keys, heads and batches";
+  return std::nullopt;
+}
+
+void attention_backward_one_pass(const AttentionBackwardArgs& a, Stream& stream) {
+  flash::BackwardParams p = params_of(a);
+  const int64_t count = a.forward.q.dims[0] * p.heads * p.rows;
+  const ArenaScope scope(*stream.arena);
+  const auto floats = [&](int64_t n) {
+    return static_cast<float*>(stream.arena->bytes(static_cast<size_t>(n) * sizeof(float)));
+  };
+  p.lse2 = floats(count), p.delta = floats(count), p.sums = floats(count * (p.d <= 64 ? 64 : 128));
+  p.turns = static_cast<int*>(stream.arena->bytes(turns_bytes(p)));
+  if (stream.measuring() || a.forward.q.dims[0] * p.heads == 0) return;
+  cuda::dispatch_float("attention_backward", a.forward.q.dtype, [&]<class T>() {
+    if constexpr (sizeof(T) == 2)
+      p.d <= 64 ? run_one_pass<T, 64>(a, p, stream) : run_one_pass<T, 128>(a, p, stream);
+  });
 }
 
 void attention_backward_sm80(const AttentionBackwardArgs& a, Stream& stream) {

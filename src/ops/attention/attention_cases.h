@@ -52,7 +52,7 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
            f.out = memory.normal({s.b, s.lq, s.h, s.d});
            // About log Lk, as of scores with variance 1: weights stay below 1.
            f.lse = memory.param({s.b, s.h, s.lq}, 0.1f, 0.5f + std::log(static_cast<float>(s.lk)));
-           if (s.bias) f.bias = memory.param({s.h, s.lq, s.lk});
+           if (s.bias) f.bias = memory.param({s.h, s.lq, s.lk}, 0.5f);
            if (s.masked_every) {
              f.key_bias = memory.param({s.b, s.lk});
              auto* values = memory.host(f.key_bias).as<float>();

@@ -21,10 +21,13 @@ std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& a
 void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
 
-// Their backward pass: flash's two kernels, and one for every other case.
+// Its backward pass: flash in one pass over the queries, in two kernels, and one for every other case.
 std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& args,
                                                            const Stream& stream);
 void attention_backward_sm80(const AttentionBackwardArgs& args, Stream& stream);
+std::optional<std::string> attention_backward_why_not_one_pass(const AttentionBackwardArgs& args,
+                                                               const Stream& stream);
+void attention_backward_one_pass(const AttentionBackwardArgs& args, Stream& stream);
 void attention_backward_plain_cuda(const AttentionBackwardArgs& args, Stream& stream);
 
 struct AttentionBand {

@@ -49,8 +49,10 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
       for (int i = threadIdx.x; i < kTile * kDepth; i += 256) {
         const int c = i % kDepth, row = i / kDepth;
         const bool inside = depth + c < p.d;
-        qs[c][row] = inside && first + row < p.lq ? device::as_float(at<T>(p.q, b, first + row, head)[depth + c]) : 0;
-        ks[c][row] = inside && key + row < p.lk ? device::as_float(at<T>(p.k, b, key + row, head)[depth + c]) : 0;
+        qs[c][row] =
+            inside && first + row < p.lq ? device::as_float(at<T>(p.q, b, first + row, head)[depth + c]) : 0;
+        ks[c][row] =
+            inside && key + row < p.lk ? device::as_float(at<T>(p.k, b, key + row, head)[depth + c]) : 0;
       }
       __syncthreads();
 #pragma unroll 8
@@ -99,7 +101,8 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
       __syncthreads();
       for (int i = threadIdx.x; i < kSlab * kColumns; i += 256) {
         const int c = i % kColumns, j = key + slab + i / kColumns;
-        vs[i / kColumns][c] = column + c < p.d && j < p.lk ? device::as_float(at<T>(p.v, b, j, head)[column + c]) : 0;
+        vs[i / kColumns][c] =
+            column + c < p.d && j < p.lk ? device::as_float(at<T>(p.v, b, j, head)[column + c]) : 0;
       }
       __syncthreads();
 #pragma unroll 4
@@ -127,7 +130,8 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
       const int to = column + tx + 16 * c;
-      if (to < p.d) out[to] = from_float<T>(o[r][c] * inverse + (p.accumulate ? device::as_float(out[to]) : 0.0f));
+      if (to < p.d)
+        out[to] = from_float<T>(o[r][c] * inverse + (p.accumulate ? device::as_float(out[to]) : 0.0f));
     }
     if (p.lse && column == 0 && tx == 0)
       p.lse[b * p.lse_batch + head * p.lse_head + i] = total[r] > 0 ? top[r] + logf(total[r]) : -INFINITY;

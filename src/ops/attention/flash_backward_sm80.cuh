@@ -139,10 +139,10 @@ inline __device__ void add_four(float* to, const float (&v)[4], bool over) {
 #endif
 }
 
-template <int kDim, int kPairs, int kStageRows>
+template <int kDim, int kPairs, int kStageRows, bool kQueries = false>
 constexpr size_t key_shared_bytes() {
   return size_t(2 * kPairs * 32 + 4 * kStageRows) * kDim * 2 + size_t(kPairs) * 32 * kStageRows * 2 +
-         4 * kStageRows * sizeof(float);
+         4 * kStageRows * sizeof(float) + (kQueries ? 2 * kPairs * 32 * kStageRows * 2 : 0);
 }
 
 // grid [key tiles, H, B]. Warps 0 … kPairs − 1 make P and dv, the others dk.
@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
                 kSteps = kStageRows / 16;
   constexpr uint32_t kStageBytes = kStageRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
   constexpr uint32_t kQueriesAt = 2 * kTileBytes, kExchangeAt = kQueriesAt + 4 * kStageBytes,
-                     kExchangeBytes = 32 * kStageRows * 2, kRowAt = kExchangeAt + kPairs * kExchangeBytes;
+                     kExchangeBytes = 32 * kStageRows * 2, kRowAt = kExchangeAt + kPairs * kExchangeBytes,
+                     kWeighedAt = kRowAt + 4 * kStageRows * 4, kWeighedBytes = kKeys * kStageRows * 2;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, pair = warp % kPairs;
   int head = blockIdx.y, batch = blockIdx.z, key_tile = blockIdx.x;
   if constexpr (kQueries) {
@@ -223,6 +224,51 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     atomicAdd(turn + tile, 1);
   };
 
+  // dq of one tile, 32 queries and a quarter of the columns a warp, from T as a step left it behind a
+  // barrier.
+  const auto query_products = [&](int tile) {
+    static_assert(!kQueries || (kPairs == 4 && kStageRows == 64));
+    constexpr int kColumns = kDim / 32;  // tiles of 8
+    // Asked early, answered when the products are done: the turn has come by then.
+    int done = key_tile;
+    if (key_tile > 0) asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turn + tile));
+    const int row = tile * kStageRows;
+    float c[2][kColumns][4];
+#pragma unroll
+    for (int i = 0; i < 2 * kColumns * 4; ++i) c[i / 4 / kColumns][i / 4 % kColumns][i % 4] = 0;
+    const int seen = p.causal ? min(kKeys, (row + kStageRows - 1 + p.offset - first) / 32 * 32 + 32) : kKeys;
+    const uint32_t t_address = base + kWeighedAt + (tile & 1) * kWeighedBytes + row_b * kStageRows * 2,
+                   t_chunk = ((warp & 1) * 4 + half_b) ^ (row_b & 7);
+    const uint32_t k_address = (base + a_offset) ^ ((warp >> 1) * (kDim / 64) << 5);
+#pragma unroll
+    for (int key = 0; key < kKeys; key += 16) {
+      if (key >= seen) break;
+      uint32_t left[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+        device::load_tiles_transposed(left[m],
+                                      t_address + key * kStageRows * 2 + ((t_chunk ^ (m << 1)) << 4));
+#pragma unroll
+      for (int n = 0; n < kColumns / 2; ++n) {
+        uint32_t b[4];
+        device::load_tiles_transposed(b, (k_address ^ (n << 5)) + key * kDim * 2);
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+          device::mma<T>(c[m][2 * n], left[m], b[0], b[1]);
+          device::mma<T>(c[m][2 * n + 1], left[m], b[2], b[3]);
+        }
+      }
+    }
+    while (done < key_tile)
+      asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turn + tile) : "memory");
+    __syncwarp();
+    float* to = p.sums + (row_base + row) * kDim + (warp * 2 * kColumns * 32 + lane) * 4;
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) add_four(to + (m * kColumns + n) * 128, c[m][n], key_tile == 0);
+  };
+
   float sum[2][kDim / 8][4];
   clear<kDim>(sum);
   for (int tile = begin; tile < tiles; ++tile) {
@@ -230,7 +276,10 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     __syncthreads();
     if (tile + 1 < tiles) load_stage(tile + 1);
     device::commit_copies();
-    if (kQueries && tile > begin) end_turn(tile - 1);
+    if constexpr (kQueries) {  // of the step before: its T is whole, and nobody needs to wait for it
+      if (tile > begin + 1) end_turn(tile - 2);
+      if (tile > begin) query_products(tile - 1);
+    }
     const int row = tile * kStageRows;
     const bool unseen = p.causal && row + kStageRows - 1 + p.offset < mine;
     if (!kQueries && unseen) continue;
@@ -287,9 +336,8 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
           }
         }
       }
-      if (kQueries && second) {  // this warp has read P: T takes its place, 32 rows of keys
-        __syncwarp();
-        char* rows = shared + kExchangeAt + pair * kExchangeBytes;
+      if (kQueries && second) {  // T, 32 rows of keys, for the next step
+        char* rows = shared + kWeighedAt + (tile & 1) * kWeighedBytes + pair * 32 * kStageRows * 2;
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -303,52 +351,12 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
       }
       add_products<T, kDim, kSteps>(sum, a, summed + at);
     }
-    if constexpr (kQueries) {
-      static_assert(kPairs == 4 && kStageRows == 64);
-      __syncthreads();
-      // 32 queries and a quarter of the columns a warp.
-      constexpr int kColumns = kDim / 32;  // tiles of 8
-      float c[2][kColumns][4];
-#pragma unroll
-      for (int i = 0; i < 2 * kColumns * 4; ++i) c[i / 4 / kColumns][i / 4 % kColumns][i % 4] = 0;
-      const int seen =
-          p.causal ? min(kKeys, (row + kStageRows - 1 + p.offset - first) / 32 * 32 + 32) : kKeys;
-      const uint32_t t_address = base + kExchangeAt + row_b * kStageRows * 2,
-                     t_chunk = ((warp & 1) * 4 + half_b) ^ (row_b & 7);
-      const uint32_t k_address = (base + a_offset) ^ ((warp >> 1) * (kDim / 64) << 5);
-#pragma unroll
-      for (int key = 0; key < kKeys; key += 16) {
-        if (key >= seen) break;
-        uint32_t left[2][4];
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-          device::load_tiles_transposed(left[m],
-                                        t_address + key * kStageRows * 2 + ((t_chunk ^ (m << 1)) << 4));
-#pragma unroll
-        for (int n = 0; n < kColumns / 2; ++n) {
-          uint32_t b[4];
-          device::load_tiles_transposed(b, (k_address ^ (n << 5)) + key * kDim * 2);
-#pragma unroll
-          for (int m = 0; m < 2; ++m) {
-            device::mma<T>(c[m][2 * n], left[m], b[0], b[1]);
-            device::mma<T>(c[m][2 * n + 1], left[m], b[2], b[3]);
-          }
-        }
-      }
-      if (key_tile > 0) {
-        if (lane == 0) {
-          int done;
-          do {
-            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turn + tile) : "memory");
-          } while (done < key_tile);
-        }
-        __syncwarp();
-      }
-      float* to = p.sums + (row_base + row) * kDim + (warp * 2 * kColumns * 32 + lane) * 4;
-#pragma unroll
-      for (int m = 0; m < 2; ++m)
-#pragma unroll
-        for (int n = 0; n < kColumns; ++n) add_four(to + (m * kColumns + n) * 128, c[m][n], key_tile == 0);
+  }
+  if constexpr (kQueries) {
+    __syncthreads();
+    if (begin < tiles) {
+      if (tiles - 1 > begin) end_turn(tiles - 2);
+      query_products(tiles - 1);
     }
   }
   device::wait_copies<0>();
