@@ -7,9 +7,9 @@
 //
 //   block   8 x 16 outputs of all frames, one after the other; 6 warps
 //   frame   10 x 18 positions by cp.async, the next one's while this one is multiplied (2 buffers)
-//   r       warp w: positions 32w … 32w + 31 x 32 columns (weights stay in registers) → G → each thread sums
-//   two
-//           outputs, which it keeps for three frames
+//   warp w  positions 32w … 32w + 31 x 32 columns x 3 frame taps: sums of the three outputs that a frame is
+//           part of stay in registers until the last of their frames; only then they become G, which takes
+//           the frame's place in shared memory
 #pragma once
 
 #include "device/conv_sm80.cuh"
@@ -19,8 +19,11 @@ namespace tachy::device {
 constexpr int kHeadCi = 96, kHeadCo = 3, kHeadRows = 8, kHeadColumns = 16;
 constexpr int kHeadThreads = 192, kHeadPitch = kHeadCi * 2 + 16;  // bytes; no bank conflicts
 constexpr int kHeadHalo = kHeadColumns + 2, kHeadPositions = (kHeadRows + 2) * kHeadHalo;
-constexpr int kHeadFrameBytes = 192 * kHeadPitch;
-constexpr int kHeadSharedBytes = 2 * kHeadFrameBytes + kHeadPositions * 27 * 4;
+constexpr int kHeadFrameBytes =
+    kHeadPositions * kHeadPitch;  // the last warp reads past it: rows that nobody uses
+constexpr int kHeadSteps = kHeadCi / 16, kHeadWeightBytes = 3 * kHeadSteps * 2 * 32 * 16;
+constexpr int kHeadSharedBytes = 2 * kHeadFrameBytes + kHeadWeightBytes;
+static_assert(kHeadPositions * 27 * 4 <= kHeadFrameBytes);
 
 template <class T>
 __device__ inline void head_load(const Conv80Params& p, int frame, int row, int column, uint32_t to) {
@@ -42,82 +45,91 @@ template <class T>
 __global__ void __launch_bounds__(kHeadThreads, 2) conv_head(const Conv80Params p) {
   extern __shared__ __align__(128) char shared[];
   const uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  float* g = reinterpret_cast<float*>(shared + 2 * kHeadFrameBytes);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row = blockIdx.y * kHeadRows, column = blockIdx.x * kHeadColumns;
   const int first = -p.s.history;
-
-  constexpr int kSteps = kHeadCi / 16;
-  uint32_t w[3][kSteps][4][2];
-#pragma unroll
-  for (int r = 0; r < 3; ++r)
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-#pragma unroll
-      for (int b = 0; b < 4; ++b) {
-        const int n = b * 8 + lane / 4, tap = n / kHeadCo, o = n % kHeadCo;
-        const T* from =
-            static_cast<const T*>(p.weights) + o * p.k + (r * 9 + tap) * kHeadCi + s * 16 + lane % 4 * 2;
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-          w[r][s][b][half] = n < 27 ? *reinterpret_cast<const uint32_t*>(from + half * 8) : 0;
-      }
-
   head_load<T>(p, first, row - 1, column - 1, base);
   commit_copies();
-  float sums[3][2] = {};  // of outputs frame, frame + 1, frame + 2
+
+  // Weights as a lane needs them for two blocks of 8 columns: one 16-byte read a frame tap, K step and pair.
+  uint4* weights = reinterpret_cast<uint4*>(shared + 2 * kHeadFrameBytes);
+  for (int i = threadIdx.x; i < kHeadWeightBytes / 16; i += kHeadThreads) {
+    const int at = i % 32, pair = i / 32 % 2, s = i / 64 % kHeadSteps, r = i / 64 / kHeadSteps;
+    uint32_t v[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const int n = (pair * 2 + k / 2) * 8 + at / 4, tap = n / kHeadCo, o = n % kHeadCo;
+      const T* from = static_cast<const T*>(p.weights) + o * p.k + (r * 9 + tap) * kHeadCi + s * 16 +
+                      at % 4 * 2 + k % 2 * 8;
+      v[k] = n < 27 ? *reinterpret_cast<const uint32_t*>(from) : 0;
+    }
+    weights[i] = make_uint4(v[0], v[1], v[2], v[3]);
+  }
+
+  float acc[3][2][4][4] = {};  // of outputs frame, frame + 1, frame + 2
   for (int frame = first; frame < p.s.frames; ++frame) {
-    const uint32_t x_at = base + ((frame - first) & 1) * kHeadFrameBytes;
-    if (frame + 1 < p.s.frames)
-      head_load<T>(p, frame + 1, row - 1, column - 1, base + ((frame + 1 - first) & 1) * kHeadFrameBytes);
-    commit_copies();
-    wait_copies<1>();
+    const int buffer = (frame - first) & 1;
+    wait_copies<0>();
     __syncthreads();
+    if (frame + 1 < p.s.frames)
+      head_load<T>(p, frame + 1, row - 1, column - 1, base + (buffer ^ 1) * kHeadFrameBytes);
+    commit_copies();
+    const uint32_t x_at =
+        base + buffer * kHeadFrameBytes + (warp * 32 + lane % 16) * kHeadPitch + lane / 16 * 16;
 #pragma unroll
-    for (int r = 0; r < 3; ++r) {
-      const int t = frame + 2 - r;
-      if (t < 0 || t >= p.s.frames) continue;
+    for (int s = 0; s < kHeadSteps; ++s) {
+      uint32_t a[2][4];
+      load_matrices(a[0], x_at + s * 32);
+      load_matrices(a[1], x_at + 16 * kHeadPitch + s * 32);
 #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        float acc[4][4] = {};
+      for (int r = 0; r < 3; ++r) {
+        const int t = frame + 2 - r;
+        if (t < 0 || t >= p.s.frames) continue;
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) {
-          uint32_t a[4];
-          load_matrices(a, x_at + (warp * 32 + m * 16 + lane % 16) * kHeadPitch + s * 32 + lane / 16 * 16);
+        for (int pair = 0; pair < 2; ++pair) {
+          const uint4 w = weights[((r * kHeadSteps + s) * 2 + pair) * 32 + lane];
 #pragma unroll
-          for (int b = 0; b < 4; ++b) mma<T>(acc[b], a, w[r][s][b][0], w[r][s][b][1]);
+          for (int m = 0; m < 2; ++m) {
+            mma<T>(acc[2 - r][m][pair * 2], a[m], w.x, w.y);
+            mma<T>(acc[2 - r][m][pair * 2 + 1], a[m], w.z, w.w);
+          }
         }
+      }
+    }
+    __syncthreads();
+    if (frame >= 0) {
+      float* g = reinterpret_cast<float*>(shared + buffer * kHeadFrameBytes);
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
 #pragma unroll
         for (int b = 0; b < 4; ++b)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             const int position = warp * 32 + m * 16 + e / 2 * 8 + lane / 4, n = b * 8 + lane % 4 * 2 + e % 2;
-            if (n < 27 && position < kHeadPositions) g[position * 27 + n] = acc[b][e];
+            if (n < 27 && position < kHeadPositions) g[position * 27 + n] = acc[0][m][b][e];
           }
-      }
       __syncthreads();
 #pragma unroll
       for (int v = 0; v < 2; ++v) {
         const int index = threadIdx.x + v * kHeadThreads, position = index / kHeadCo, o = index % kHeadCo;
-        const float* from = g + (position / kHeadColumns * kHeadHalo + position % kHeadColumns) * 27 + o;
-        float sum = 0;
+        const int i = position / kHeadColumns, j = position % kHeadColumns;
+        const float* from = g + (i * kHeadHalo + j) * 27 + o;
+        float sum = p.s.bias ? static_cast<const float*>(p.s.bias)[o] : 0.0f;
 #pragma unroll
         for (int tap = 0; tap < 9; ++tap) sum += from[(tap / 3 * kHeadHalo + tap % 3) * 27 + tap * kHeadCo];
-        sums[2 - r][v] += sum;
+        if (row + i < p.s.height && column + j < p.s.width)
+          static_cast<T*>(
+              p.s.y)[frame * p.s.y_frame + (row + i) * p.s.y_row + (column + j) * p.s.y_column + o] =
+              static_cast<T>(sum);
       }
-      __syncthreads();
     }
 #pragma unroll
-    for (int v = 0; v < 2; ++v) {
-      const int index = threadIdx.x + v * kHeadThreads, position = index / kHeadCo, o = index % kHeadCo;
-      const int i = row + position / kHeadColumns, j = column + position % kHeadColumns;
-      if (frame >= 0 && i < p.s.height && j < p.s.width) {
-        const float bias = p.s.bias ? static_cast<const float*>(p.s.bias)[o] : 0.0f;
-        static_cast<T*>(p.s.y)[frame * p.s.y_frame + i * p.s.y_row + j * p.s.y_column + o] =
-            static_cast<T>(sums[0][v] + bias);
-      }
-      sums[0][v] = sums[1][v], sums[1][v] = sums[2][v], sums[2][v] = 0;
-    }
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int b = 0; b < 4; ++b)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          acc[0][m][b][e] = acc[1][m][b][e], acc[1][m][b][e] = acc[2][m][b][e], acc[2][m][b][e] = 0;
   }
 }
 
