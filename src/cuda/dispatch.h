@@ -78,6 +78,11 @@ inline unsigned blocks_for(int64_t count, int64_t each) {
   return static_cast<unsigned>(std::max<int64_t>(1, (count + each - 1) / each));
 }
 
+// Whether a result is too large for the next op to find much of it in the second-level cache.
+inline bool streams(const Stream& stream, int64_t bytes) {
+  return bytes * 2 > static_cast<int64_t>(stream.gpu->info().l2_bytes);
+}
+
 // At most `waves` blocks for each multiprocessor, for kernels that stride over their work.
 inline unsigned persistent_grid(const Stream& stream, int64_t blocks, int waves) {
   const int64_t most = static_cast<int64_t>(stream.gpu->info().multiprocessors) * waves;

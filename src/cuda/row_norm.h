@@ -6,28 +6,29 @@
 
 namespace tachy::cuda {
 
-// Rows a group of threads holds at once.
-template <int Chunks, bool Add>
-inline constexpr int kRowsAtOnce = Add           ? 1
-                                   : Chunks <= 3 ? 4
-                                   : Chunks <= 6 ? 2
-                                                 : 1;
-
 template <device::RowNorm kKind, bool Add, device::Act kAct, class X, class U, class Y>
-void launch_row_norm(const char* op, const device::RowNormParams<X, U, Y>& p, bool packs_fit,
-                     const Stream& stream) {
+void launch_row_norm(const char* op, device::RowNormParams<X, U, Y> p, bool packs_fit, const Stream& stream) {
   constexpr int kValues = device::kPack<X, Y>;
   if (p.rows == 0 || p.c == 0) return;
-  const RowPlan plan = packs_fit ? plan_row(p.c / kValues) : RowPlan{};
+  const RowPlan plan = packs_fit ? plan_row(p.c / kValues, p.rows, stream, Add ? 5 : 6) : RowPlan{};
+  p.streaming = streams(stream, p.rows * p.c * static_cast<int64_t>(sizeof(Y)));
   if (!plan.chunks) {
     const LaunchShape shape{persistent_grid(stream, p.rows, 16), 256};
     return launch(op, device::row_norm_any_kernel<kKind, Add, kAct, X, U, Y>, shape, stream, p);
   }
-  dispatch_chunks(plan.chunks, [&]<int Chunks>() {
-    constexpr int kRows = kRowsAtOnce<Chunks, Add>;
-    const int each = plan.threads / plan.width * kRows;
-    launch(op, device::row_norm_kernel<kKind, Add, kAct, kValues, Chunks, kRows, X, U, Y>,
+  using device::Parts;
+  const bool usual =
+      !p.bias && (kKind == device::RowNorm::layer ? p.scale && !p.weight : p.weight && !p.scale);
+  const auto run = [&]<int Chunks, Parts kParts>() {
+    const int each = plan.threads / plan.width;
+    launch(op, device::row_norm_kernel<kKind, Add, kAct, kParts, kValues, Chunks, X, U, Y>,
            {blocks_for(p.rows, each), static_cast<unsigned>(plan.threads)}, stream, p, plan.width);
+  };
+  dispatch_chunks(plan.chunks, [&]<int Chunks>() {
+    if (usual)
+      run.template operator()<Chunks, Parts::usual>();
+    else
+      run.template operator()<Chunks, Parts::any>();
   });
 }
 

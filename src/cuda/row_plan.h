@@ -16,27 +16,34 @@ struct RowPlan {
 
 inline constexpr int kRowChunks[] = {1, 2, 3, 4, 5, 6, 8};
 
-// At most `most` packs a thread.
-inline RowPlan plan_row(int64_t packs, int most = 8) {
+// The narrowest group whose registers hold the row with few idle threads; then twice as wide while a thread
+// has more packs than it should (`liked`: more of them in flight cost occupancy), or while there are so few
+// rows that the GPU is not full: what counts then is how long one row takes.
+inline RowPlan plan_row(int64_t packs, int64_t rows, const Stream& stream, int liked = 6) {
   RowPlan best;
   double waste = 2;
   for (int width = 4; width <= 512; width *= 2) {
     const int64_t need = (packs + width - 1) / width;
     for (const int chunks : kRowChunks) {
-      if (chunks < need || chunks > most) continue;
+      if (chunks < need) continue;
       const double idle = 1.0 - static_cast<double>(packs) / (static_cast<double>(width) * chunks);
       // Wider groups only where they waste clearly less.
       if (idle < waste - 0.05) waste = idle, best = {width, chunks, width > 128 ? width : 128};
       break;
     }
   }
+  const int64_t room = int64_t{stream.gpu->info().multiprocessors} * 1024;  // threads
+  while (best.chunks && best.chunks % 2 == 0 && best.width >= 32 && best.width < 512 &&
+         (best.chunks > liked || rows * best.width * 2 <= room))
+    best.width *= 2, best.chunks /= 2, best.threads = std::max(best.threads, best.width);
   return best;
 }
 
-// A walk where a thread keeps its pack of columns and goes down the rows, `ahead` of them at a time.
+// A walk where a thread keeps its pack of columns and takes `ahead` neighbouring rows at once; blocks stride
+// over the rows only where there are more than a grid can have.
 struct ColumnShape {
   dim3 grid, block;
-  ColumnShape(int64_t packs, int64_t rows, int ahead, const Stream& stream) {
+  ColumnShape(int64_t packs, int64_t rows, int ahead) {
     int64_t across = 32;  // threads along a row: as few idle ones as can be
     double waste = 2;
     for (int64_t threads = 32; threads <= 256; threads += 32) {
@@ -46,10 +53,8 @@ struct ColumnShape {
     }
     const int64_t down = std::max<int64_t>(1, 256 / across);
     const int64_t columns = (packs + across - 1) / across, bands = (rows + down * ahead - 1) / (down * ahead);
-    const int64_t most = std::max<int64_t>(1, int64_t{stream.gpu->info().multiprocessors} * 32 / columns);
     block = dim3(static_cast<unsigned>(across), static_cast<unsigned>(down));
-    grid =
-        dim3(static_cast<unsigned>(columns), static_cast<unsigned>(std::min<int64_t>({bands, most, 65535})));
+    grid = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(std::min<int64_t>(bands, 65535)));
   }
 };
 

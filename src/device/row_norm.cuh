@@ -4,10 +4,14 @@
 // norm is RMSNorm, LayerNorm, or the VAE's channel norm h·√C / max(‖h‖, 1e-12).
 //
 // `width` threads share a row, which they hold in registers as it lies in memory (Chunks packs each), so the
-// mean, the squared deviations and the result are three walks over registers. Each group of threads takes
-// Rows rows at once: more loads in flight, and weight and modulation are fetched once for all of them.
+// mean, the squared deviations and the result are three walks over registers. One row a group, as many groups
+// as there are rows: two or four rows at once were 5 to 30 % slower on an H200 (fewer groups fit), a loop
+// over rows with the next one on its way (in registers, or by bulk copies into shared memory) 2 to 10 %.
+// At an H200's 4.2 TB/s five values pass a multiprocessor each cycle, 25 instructions a value at most, so the
+// usual sets of parameters (Parts) have code without the others; and where a thread holds few packs it asks
+// for their parameters together with the values: a short launch waits for memory once instead of twice.
 //
-//   block of 128 threads, width 32, Rows 2:   warp 0: rows 0, 4   warp 1: rows 1, 5   warp 2: rows 2, 6  …
+//   block of 128 threads, width 32:   warp 0: row 0   warp 1: row 1  …     width 128: warps 0-3: row 0
 #pragma once
 
 #include "device/reduce.cuh"
@@ -31,7 +35,12 @@ struct RowNormParams {
   int64_t rows;
   int c;
   float eps;
+  bool streaming;  // sum and y are too large for the cache
 };
+
+// The parameters a kernel is made for: all of them, each where its pointer is not null; or exactly those of
+// the models' blocks: a weight (RMSNorm, channel norm); scale and shift (LayerNorm).
+enum class Parts { any, usual };
 
 template <RowNorm kKind>
 __device__ __forceinline__ float norm_factor(float squares, int c, float eps) {
@@ -41,129 +50,126 @@ __device__ __forceinline__ float norm_factor(float squares, int c, float eps) {
     return 1.0f / sqrtf(squares / static_cast<float>(c) + eps);
 }
 
-// Chunks packs of N values each thread; Rows rows at once; blockDim.x / width groups a block.
-template <RowNorm kKind, bool Add, Act kAct, int N, int Chunks, int Rows, class X, class U, class Y>
+// Chunks packs of N values each thread; blockDim.x / width groups a block.
+template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y>
 __global__ void __launch_bounds__(512) row_norm_kernel(const RowNormParams<X, U, Y> p, const int width) {
-  __shared__ float scratch[2 * Rows * 16];
+  constexpr bool kUsual = kParts == Parts::usual, kLayer = kKind == RowNorm::layer;
+  constexpr bool kEarly = kUsual && Chunks <= (kLayer ? 2 : 4) && !Add;
+  __shared__ float scratch[2 * 16];
   const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
   const int packs = p.c / N;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * groups * Rows + group;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * groups + group;
+  const bool live = row < p.rows;  // a group without a row stays for the barriers
+  const auto has = [&](int j) { return live && j * width + lane < packs; };
+  const auto at = [&](int j) { return (j * width + lane) * N; };
 
-  Pack<X, N> h[Rows][Chunks];
+  Pack<X, N> h[Chunks];
 #pragma unroll
-  for (int k = 0; k < Rows; ++k) {
-    const int64_t row = first + static_cast<int64_t>(k) * groups;
-    const X* x = p.x + row * p.x_stride;
+  for (int j = 0; j < Chunks; ++j) {
+    if (has(j)) {
+      h[j] = load<X, N>(p.x + row * p.x_stride + at(j));
+    } else {
 #pragma unroll
-    for (int j = 0; j < Chunks; ++j) {
-      const int at = j * width + lane;
-      if (row < p.rows && at < packs) {
-        h[k][j] = load<X, N>(x + at * N);
-      } else {
-#pragma unroll
-        for (uint32_t& word : h[k][j].words) word = 0;
-      }
+      for (uint32_t& word : h[j].words) word = 0;
     }
   }
-  int64_t part[Rows];
+  Pack<U, N> u[Add ? Chunks : 1];
+  if constexpr (Add)
 #pragma unroll
-  for (int k = 0; k < Rows; ++k) {
-    const int64_t row = first + static_cast<int64_t>(k) * groups;
-    part[k] = p.row && row < p.rows ? p.row[row] : 0;
-  }
+    for (int j = 0; j < Chunks; ++j)
+      if (has(j)) u[j] = load<U, N>(p.u + row * p.u_stride + at(j));
+
+  const int64_t part = p.row && live ? p.row[row] : 0;
+  const float *scales = p.scale + part * p.scale_stride, *shifts = p.shift + part * p.shift_stride;
+  float early[kEarly ? Chunks : 1][N], early_shift[kEarly && kLayer ? Chunks : 1][N];  // weight, or scale
+  if constexpr (kEarly)
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      if (!has(j)) continue;
+      load_shared_row<N>((kLayer ? scales : p.weight) + at(j), early[j]);
+      if constexpr (kLayer) load_shared_row<N>(shifts + at(j), early_shift[j]);
+    }
 
   if constexpr (Add) {
-    Pack<U, N> u[Rows][Chunks];
-#pragma unroll
-    for (int k = 0; k < Rows; ++k) {
-      const int64_t row = first + static_cast<int64_t>(k) * groups;
-#pragma unroll
-      for (int j = 0; j < Chunks; ++j)
-        if (row < p.rows && j * width + lane < packs)
-          u[k][j] = load<U, N>(p.u + row * p.u_stride + (j * width + lane) * N);
-    }
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
-      const int at = j * width + lane;
-      if (at >= packs) continue;
-      float gate[N];
+      if (!has(j)) continue;
+      float gate[N], v[N];
+      if (p.gate) {
+        load_shared_row<N>(p.gate + part * p.gate_stride + at(j), gate);
+      } else {
 #pragma unroll
-      for (int i = 0; i < N; ++i) gate[i] = 1;
-#pragma unroll
-      for (int k = 0; k < Rows; ++k) {
-        const int64_t row = first + static_cast<int64_t>(k) * groups;
-        if (row >= p.rows) continue;
-        if (p.gate && (k == 0 || part[k] != part[k > 0 ? k - 1 : 0]))
-          load_shared_row<N>(p.gate + part[k] * p.gate_stride + at * N, gate);
-        float v[N];
-#pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = fmaf(gate[i], u[k][j].get(i), h[k][j].get(i));
-        h[k][j].set(v);
-        if (p.sum) store(p.sum + row * p.sum_stride + at * N, h[k][j]);
+        for (int i = 0; i < N; ++i) gate[i] = 1;
       }
+#pragma unroll
+      for (int i = 0; i < N; ++i) v[i] = fmaf(gate[i], u[j].get(i), h[j].get(i));
+      h[j].set(v);
+      if (p.sum) store(p.sum + row * p.sum_stride + at(j), h[j], p.streaming);
     }
   }
 
-  float mean[Rows], factor[Rows];
-  if constexpr (kKind == RowNorm::layer) {
+  float mean[1] = {0}, factor[1] = {0};
+  if constexpr (kLayer) {
 #pragma unroll
-    for (int k = 0; k < Rows; ++k) {
-      mean[k] = 0;
+    for (int j = 0; j < Chunks; ++j)
 #pragma unroll
-      for (int j = 0; j < Chunks; ++j)
-#pragma unroll
-        for (int i = 0; i < N; ++i) mean[k] += h[k][j].get(i);
-    }
+      for (int i = 0; i < N; ++i) mean[0] += h[j].get(i);
     group_sum(mean, width, scratch, 0);
-#pragma unroll
-    for (int k = 0; k < Rows; ++k) mean[k] /= static_cast<float>(p.c);
-  } else {
-#pragma unroll
-    for (int k = 0; k < Rows; ++k) mean[k] = 0;
+    mean[0] /= static_cast<float>(p.c);
   }
 #pragma unroll
-  for (int k = 0; k < Rows; ++k) {
-    factor[k] = 0;
+  for (int j = 0; j < Chunks; ++j) {
+    if (kLayer && !has(j)) continue;  // zeros only there
 #pragma unroll
-    for (int j = 0; j < Chunks; ++j) {
-      if (kKind == RowNorm::layer && j * width + lane >= packs) continue;  // zeros only there
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float d = h[k][j].get(i) - mean[k];
-        factor[k] = fmaf(d, d, factor[k]);
-      }
+    for (int i = 0; i < N; ++i) {
+      const float d = h[j].get(i) - mean[0];
+      factor[0] = fmaf(d, d, factor[0]);
     }
   }
   group_sum(factor, width, scratch, 1);
-#pragma unroll
-  for (int k = 0; k < Rows; ++k) factor[k] = norm_factor<kKind>(factor[k], p.c, p.eps);
+  factor[0] = norm_factor<kKind>(factor[0], p.c, p.eps);
 
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
-    const int at = j * width + lane;
-    if (at >= packs) continue;
-    float weight[N], bias[N], scale[N], shift[N];
+    if (!has(j)) continue;
+    float v[N], a[N], b[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) weight[i] = 1, bias[i] = 0, scale[i] = 0, shift[i] = 0;
-    if (p.weight) load_shared_row<N>(p.weight + at * N, weight);
-    if (p.bias) load_shared_row<N>(p.bias + at * N, bias);
+    for (int i = 0; i < N; ++i) v[i] = (h[j].get(i) - mean[0]) * factor[0];
+    if constexpr (kUsual && kLayer) {
+      if constexpr (kEarly) {
 #pragma unroll
-    for (int k = 0; k < Rows; ++k) {
-      const int64_t row = first + static_cast<int64_t>(k) * groups;
-      if (row >= p.rows) continue;
-      if (p.scale && (k == 0 || part[k] != part[k > 0 ? k - 1 : 0])) {
-        load_shared_row<N>(p.scale + part[k] * p.scale_stride + at * N, scale);
-        load_shared_row<N>(p.shift + part[k] * p.shift_stride + at * N, shift);
+        for (int i = 0; i < N; ++i) a[i] = early[j][i], b[i] = early_shift[j][i];
+      } else {
+        load_shared_row<N>(scales + at(j), a);
+        load_shared_row<N>(shifts + at(j), b);
       }
-      float v[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        v[i] = (h[k][j].get(i) - mean[k]) * factor[k] * weight[i] + bias[i];
-        if constexpr (kKind != RowNorm::channel) v[i] = fmaf(v[i], 1.0f + scale[i], shift[i]);
-        v[i] = activate<sizeof(Y) == 2>(v[i], kAct);
+      for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], 1.0f + a[i], b[i]);
+    } else if constexpr (kUsual) {
+      if constexpr (!kEarly) load_shared_row<N>(p.weight + at(j), a);
+#pragma unroll
+      for (int i = 0; i < N; ++i) v[i] *= kEarly ? early[j][i] : a[i];
+    } else {
+      if (p.weight) {
+        load_shared_row<N>(p.weight + at(j), a);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] *= a[i];
       }
-      store(p.y + row * p.y_stride + at * N, v);
+      if (p.bias) {
+        load_shared_row<N>(p.bias + at(j), b);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] += b[i];
+      }
+      if (p.scale) {
+        load_shared_row<N>(scales + at(j), a);
+        load_shared_row<N>(shifts + at(j), b);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], 1.0f + a[i], b[i]);
+      }
     }
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = activate<sizeof(Y) == 2>(v[i], kAct);
+    store(p.y + row * p.y_stride + at(j), v, p.streaming);
   }
 }
 

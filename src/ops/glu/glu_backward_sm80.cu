@@ -72,7 +72,7 @@ void glu_backward_cuda(const GluBackwardArgs& args, Stream& stream) {
                         args.a.dims[0],
                         static_cast<int>(args.a.dims[1] / N),
                         static_cast<Act>(args.kind)};
-      const cuda::ColumnShape shape(p.packs, p.rows, kAhead, stream);
+      const cuda::ColumnShape shape(p.packs, p.rows, kAhead);
       cuda::launch("glu_backward", glu_backward_kernel<T, N>, {shape.grid, shape.block}, stream, p);
     };
     if (cuda::fits_packs(kPack<T>, {&args.a, &args.b, &args.dy, &args.da, &args.db}))

@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(256) apply_kernel(const Params p) {
               up[k].get(i) * activate_slope<sizeof(T) == 2>(fmaf(n, of.weight[i], of.bias[i]), act.value);
           v[i] = of.r[i] * (s * of.weight[i] - mean_g[i] - n * mean_product[i]);
         }
-        store_streaming(dx + (r - k * step) * p.c, v);
+        store(dx + (r - k * step) * p.c, v, true);
       }
     }
   });

@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(256) group_norm_apply_kernel(const Params<T> p
 #pragma unroll
       for (int i = 0; i < N; ++i)
         v[i] = activate<sizeof(T) == 2>(fmaf(in[k].get(i) - mean[i], factor[i], bias[i]), kAct);
-      store_streaming(y + (r - k * step) * p.c, v);
+      store(y + (r - k * step) * p.c, v, true);
     }
   }
 }

@@ -1,4 +1,6 @@
-// Latents are a few MB: one thread a value, in the order of what is written.
+// A block takes a row of tokens: the video's rows it is made of (C·pt·ph of them, W values each) pass through
+// shared memory, so that both sides are read and written in order. Rows too long for that: one thread a
+// value, in the order of what is written.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/patchify/patchify.h"
@@ -12,6 +14,58 @@ struct Shape {
   int64_t values;
   int c, t, h, w, pt, ph, pw;
 };
+
+// The row of tokens that is blockIdx.x: its first value in the tokens, and where line c·pt·ph + dt·ph + dh of
+// it begins in the video.
+struct Strip {
+  int64_t tokens, b, t, h;
+  __device__ __forceinline__ explicit Strip(const Shape& s) {
+    const uint32_t down = s.h / s.ph, frames = s.t / s.pt, at = blockIdx.x;
+    tokens = static_cast<int64_t>(at) * (s.w / s.pw) * s.c * s.pt * s.ph * s.pw;
+    h = static_cast<int64_t>(at % down) * s.ph, t = static_cast<int64_t>(at / down % frames) * s.pt;
+    b = at / down / frames;
+  }
+  __device__ __forceinline__ int64_t line(const Shape& s, int i) const {
+    const int dh = i % s.ph, dt = i / s.ph % s.pt, c = i / s.ph / s.pt;
+    return (((b * s.c + c) * s.t + t + dt) * s.h + h + dh) * s.w;
+  }
+};
+
+// A warp takes a line; lines lie W + 1 apart in shared memory, so that neither walk meets one bank alone.
+template <class Y>
+__global__ void __launch_bounds__(256) patchify_strip_kernel(const float* x, Y* y, const Shape s) {
+  extern __shared__ float lines[];
+  const Strip strip(s);
+  const int count = s.c * s.pt * s.ph, values = count * s.pw, lane = threadIdx.x % 32;
+  for (int i = threadIdx.x / 32; i < count; i += blockDim.x / 32) {
+    const float* from = x + strip.line(s, i);
+    for (int w = lane; w < s.w; w += 32) lines[i * (s.w + 1) + w] = from[w];
+  }
+  __syncthreads();
+  const uint32_t all = static_cast<uint32_t>(s.w / s.pw * values);
+  for (uint32_t i = threadIdx.x; i < all; i += blockDim.x) {
+    const uint32_t token = i / values, v = i - token * values, line = v / s.pw;
+    y[strip.tokens + i] = from_float<Y>(lines[line * (s.w + 1) + token * s.pw + v - line * s.pw]);
+  }
+}
+
+template <class X>
+__global__ void __launch_bounds__(256) unpatchify_strip_kernel(const X* x, float* y, const Shape s) {
+  extern __shared__ float lines[];
+  const Strip strip(s);
+  const int count = s.c * s.pt * s.ph, values = count * s.pw, lane = threadIdx.x % 32;
+  const uint32_t all = static_cast<uint32_t>(s.w / s.pw * values);
+  for (uint32_t i = threadIdx.x; i < all; i += blockDim.x) {
+    const uint32_t token = i / values, v = i - token * values, c = v % s.c, at = v / s.c;
+    const uint32_t line = c * s.pt * s.ph + at / s.pw;
+    lines[line * (s.w + 1) + token * s.pw + at % s.pw] = as_float(x[strip.tokens + i]);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x / 32; i < count; i += blockDim.x / 32) {
+    float* to = y + strip.line(s, i);
+    for (int w = lane; w < s.w; w += 32) to[w] = lines[i * (s.w + 1) + w];
+  }
+}
 
 // Tokens [B, L, (c, pt, ph, pw)] from video [B, C, T, H, W].
 template <class Y>
@@ -58,12 +112,23 @@ Shape shape_of(const Tensor& video, int64_t pt, int64_t ph, int64_t pw) {
           static_cast<int>(pw)};
 }
 
+// Blocks and shared memory of the strip kernels; none where a strip is too large.
+cuda::LaunchShape strips_of(const Shape& s) {
+  const size_t shared = sizeof(float) * static_cast<size_t>(s.c * s.pt * s.ph) * static_cast<size_t>(s.w + 1);
+  if (shared > 48 * 1024) return {0, 0};
+  const int64_t strips = s.values / (int64_t{s.c} * s.pt * s.ph * s.w);
+  return {static_cast<unsigned>(strips), 256, shared};
+}
+
 }  // namespace
 
 void patchify_cuda(const PatchifyArgs& a, Stream& stream) {
   const Shape shape = shape_of(a.x, a.patch_t, a.patch_h, a.patch_w);
   if (shape.values == 0) return;
   cuda::dispatch_float("patchify", a.y.dtype, [&]<class Y>() {
+    if (const auto strips = strips_of(shape); strips.grid.x)
+      return cuda::launch("patchify", patchify_strip_kernel<Y>, strips, stream,
+                          static_cast<const float*>(a.x.data), static_cast<Y*>(a.y.data), shape);
     cuda::launch("patchify", patchify_kernel<Y>, {cuda::blocks_for(shape.values, 256), 256}, stream,
                  static_cast<const float*>(a.x.data), static_cast<Y*>(a.y.data), shape);
   });
@@ -73,6 +138,9 @@ void unpatchify_cuda(const UnpatchifyArgs& a, Stream& stream) {
   const Shape shape = shape_of(a.y, a.patch_t, a.patch_h, a.patch_w);
   if (shape.values == 0) return;
   cuda::dispatch_float("unpatchify", a.x.dtype, [&]<class X>() {
+    if (const auto strips = strips_of(shape); strips.grid.x)
+      return cuda::launch("unpatchify", unpatchify_strip_kernel<X>, strips, stream,
+                          static_cast<const X*>(a.x.data), static_cast<float*>(a.y.data), shape);
     cuda::launch("unpatchify", unpatchify_kernel<X>, {cuda::blocks_for(shape.values, 256), 256}, stream,
                  static_cast<const X*>(a.x.data), static_cast<float*>(a.y.data), shape);
   });

@@ -1,5 +1,6 @@
 // RMSNorm over all channels and the rotation of each head in one pass; q and k of a token together, so that
 // its row of the rope tables is read once. A thread holds neighbouring pairs: no shuffles for the rotation.
+// One token a group of threads: two were no faster (H200).
 //   x [B, L, C]: token t = b·L + l;  pack j of a thread holds channels (j·width + lane)·N …
 #include "cuda/row_plan.h"
 #include "device/reduce.cuh"
@@ -24,10 +25,21 @@ struct Params {
   Side<T> side[2];  // queries and keys, or only the first
   const float *cos, *sin;
   int64_t cos_stride, sin_stride;
-  int64_t tokens, length;
+  int64_t tokens;
+  uint32_t length;
   int c, head;  // channels, head dim
   float eps;
+  bool streaming;
 };
+
+struct Place {
+  int64_t b, l;
+};
+// Of a token; 32-bit division is a third of the 64-bit one.
+__device__ __forceinline__ Place place_of(int64_t token, uint32_t length) {
+  const uint32_t b = static_cast<uint32_t>(token) / length;
+  return {b, static_cast<uint32_t>(token) - b * length};
+}
 
 template <int N>
 __device__ __forceinline__ void rotate(float (&v)[N], const float (&cos)[N / 2], const float (&sin)[N / 2]) {
@@ -39,79 +51,81 @@ __device__ __forceinline__ void rotate(float (&v)[N], const float (&cos)[N / 2],
   }
 }
 
-// Rows: tokens·sides that a group of `width` threads holds at once; row r belongs to side r % Sides.
-template <class T, int N, int Chunks, int Sides, int Rows>
+// The tables' values for pack `at` of position l.
+template <int N, class T>
+__device__ __forceinline__ void load_pairs(const Params<T>& p, int64_t l, int at, float (&cos)[N / 2],
+                                           float (&sin)[N / 2]) {
+  const int pair = at * N % p.head / 2;
+  load_shared_row<N / 2>(p.cos + l * p.cos_stride + pair, cos);
+  load_shared_row<N / 2>(p.sin + l * p.sin_stride + pair, sin);
+}
+
+// A group of `width` threads holds a token's queries and keys (Sides 2), Chunks packs of each a thread.
+template <class T, int N, int Chunks, int Sides>
 __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, const int width) {
-  __shared__ float scratch[2 * Rows * 16];
-  constexpr int kTokens = Rows / Sides;
+  __shared__ float scratch[2 * Sides * 16];
   const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
   const int packs = p.c / N;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * groups * kTokens + group;
+  const int64_t token = static_cast<int64_t>(blockIdx.x) * groups + group;
+  const bool live = token < p.tokens;  // a group without a token stays for the barrier
+  const auto [b, l] = place_of(token, p.length);
 
-  Pack<T, N> x[Rows][Chunks];
+  Pack<T, N> x[Sides][Chunks];
 #pragma unroll
-  for (int r = 0; r < Rows; ++r) {
-    const int64_t token = first + static_cast<int64_t>(r / Sides) * groups;
-    const Side<T>& side = p.side[r % Sides];
-    const T* from = side.x + token / p.length * side.x_batch + token % p.length * side.x_token;
+  for (int s = 0; s < Sides; ++s) {
+    const T* from = p.side[s].x + b * p.side[s].x_batch + l * p.side[s].x_token;
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       const int at = j * width + lane;
-      if (token < p.tokens && at < packs) {
-        x[r][j] = load<T, N>(from + at * N);
+      if (live && at < packs) {
+        x[s][j] = load<T, N>(from + at * N);
       } else {
 #pragma unroll
-        for (uint32_t& word : x[r][j].words) word = 0;
+        for (uint32_t& word : x[s][j].words) word = 0;
       }
     }
   }
-  float factor[Rows];
+  // Where every pack of a thread has the same pairs, they are asked for together with the values.
+  const bool same = p.cos && width * N % p.head == 0;
+  float cos[N / 2], sin[N / 2];
+  if (same && live) load_pairs<N>(p, l, lane, cos, sin);
+
+  float factor[Sides];
 #pragma unroll
-  for (int r = 0; r < Rows; ++r) {
-    factor[r] = 0;
+  for (int s = 0; s < Sides; ++s) {
+    factor[s] = 0;
 #pragma unroll
     for (int j = 0; j < Chunks; ++j)
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float v = x[r][j].get(i);
-        factor[r] = fmaf(v, v, factor[r]);
+        const float v = x[s][j].get(i);
+        factor[s] = fmaf(v, v, factor[s]);
       }
   }
   group_sum(factor, width, scratch, 0);
 #pragma unroll
-  for (int r = 0; r < Rows; ++r) factor[r] = 1.0f / sqrtf(factor[r] / static_cast<float>(p.c) + p.eps);
+  for (int s = 0; s < Sides; ++s) factor[s] = 1.0f / sqrtf(factor[s] / static_cast<float>(p.c) + p.eps);
 
-  const bool same = p.cos && width * N % p.head == 0;  // every pack of the thread has the same pairs
+  if (!live) return;
 #pragma unroll
-  for (int t = 0; t < kTokens; ++t) {
-    const int64_t token = first + static_cast<int64_t>(t) * groups;
-    if (token >= p.tokens) continue;
-    const int64_t b = token / p.length, l = token % p.length;
-    float cos[N / 2], sin[N / 2];
+  for (int j = 0; j < Chunks; ++j) {
+    const int at = j * width + lane;
+    if (at >= packs) continue;
+    if (p.cos && !same) load_pairs<N>(p, l, at, cos, sin);
 #pragma unroll
-    for (int j = 0; j < Chunks; ++j) {
-      const int at = j * width + lane;
-      if (at >= packs) continue;
-      if (p.cos && (j == 0 || !same)) {
-        const int pair = at * N % p.head / 2;
-        load_shared_row<N / 2>(p.cos + l * p.cos_stride + pair, cos);
-        load_shared_row<N / 2>(p.sin + l * p.sin_stride + pair, sin);
+    for (int s = 0; s < Sides; ++s) {
+      const Side<T>& side = p.side[s];
+      float v[N];
+      if (side.weight) {
+        load_shared_row<N>(side.weight + at * N, v);
+      } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = 1;
       }
 #pragma unroll
-      for (int s = 0; s < Sides; ++s) {
-        const Side<T>& side = p.side[s];
-        float v[N];
-        if (side.weight) {
-          load_shared_row<N>(side.weight + at * N, v);
-        } else {
-#pragma unroll
-          for (int i = 0; i < N; ++i) v[i] = 1;
-        }
-#pragma unroll
-        for (int i = 0; i < N; ++i) v[i] *= x[t * Sides + s][j].get(i) * factor[t * Sides + s];
-        if (p.cos) rotate<N>(v, cos, sin);
-        store(side.y + b * side.y_batch + l * side.y_token + at * N, v);
-      }
+      for (int i = 0; i < N; ++i) v[i] *= x[s][j].get(i) * factor[s];
+      if (p.cos) rotate<N>(v, cos, sin);
+      store(side.y + b * side.y_batch + l * side.y_token + at * N, v, p.streaming);
     }
   }
 }
@@ -121,7 +135,8 @@ template <class T>
 __global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p, const int sides) {
   __shared__ float scratch[33];
   for (int64_t r = blockIdx.x; r < p.tokens * sides; r += gridDim.x) {
-    const int64_t token = r / sides, b = token / p.length, l = token % p.length;
+    const int64_t token = r / sides;
+    const auto [b, l] = place_of(token, p.length);
     const Side<T>& side = p.side[r % sides];
     const T* x = side.x + b * side.x_batch + l * side.x_token;
     T* y = side.y + b * side.y_batch + l * side.y_token;
@@ -173,28 +188,26 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& a, Stream& stream) {
       p.cos = static_cast<const float*>(a.cos.data), p.cos_stride = a.cos.strides[0];
       p.sin = static_cast<const float*>(a.sin.data), p.sin_stride = a.sin.strides[0];
     }
-    p.length = a.x.dims[1], p.tokens = a.x.dims[0] * p.length, p.c = static_cast<int>(a.x.dims[2]);
+    p.length = static_cast<uint32_t>(a.x.dims[1]), p.tokens = a.x.dims[0] * a.x.dims[1];
+    require(p.tokens < (int64_t{1} << 31), "{}: expected fewer than 2^31 tokens, got {}", op, p.tokens);
+    p.c = static_cast<int>(a.x.dims[2]);
     p.head = p.c / a.heads, p.eps = a.eps;
     if (p.tokens == 0 || p.c == 0) return;
     const bool fits = cuda::fits_packs(kValues, {&a.x, &a.y, &a.weight, &a.x2, &a.y2, &a.weight2}) &&
                       (!p.cos || (p.head % kValues == 0 && cuda::fits_packs(kValues / 2, {&a.cos, &a.sin})));
-    const cuda::RowPlan plan = fits ? cuda::plan_row(p.c / kValues, 6) : cuda::RowPlan{};
+    const cuda::RowPlan plan = fits ? cuda::plan_row(p.c / kValues, p.tokens, stream, 5) : cuda::RowPlan{};
+    p.streaming = cuda::streams(stream, p.tokens * p.c * static_cast<int64_t>(sizeof(T)));
     if (!plan.chunks)
       return cuda::launch(op, qk_norm_rope_any_kernel<T>,
                           {cuda::persistent_grid(stream, p.tokens * (both ? 2 : 1), 16), 256}, stream, p,
                           both ? 2 : 1);
     cuda::dispatch_chunks(plan.chunks, [&]<int Chunks>() {
-      if constexpr (Chunks <= 6) {
-        constexpr int kTokens = Chunks <= 3 ? 2 : 1;
-        const auto threads = static_cast<unsigned>(plan.threads);
-        const unsigned grid = cuda::blocks_for(p.tokens, plan.threads / plan.width * kTokens);
-        if (both)
-          cuda::launch(op, qk_norm_rope_kernel<T, kValues, Chunks, 2, 2 * kTokens>, {grid, threads}, stream,
-                       p, plan.width);
-        else
-          cuda::launch(op, qk_norm_rope_kernel<T, kValues, Chunks, 1, kTokens>, {grid, threads}, stream, p,
-                       plan.width);
-      }
+      const auto threads = static_cast<unsigned>(plan.threads);
+      const unsigned grid = cuda::blocks_for(p.tokens, plan.threads / plan.width);
+      if (both)
+        cuda::launch(op, qk_norm_rope_kernel<T, kValues, Chunks, 2>, {grid, threads}, stream, p, plan.width);
+      else
+        cuda::launch(op, qk_norm_rope_kernel<T, kValues, Chunks, 1>, {grid, threads}, stream, p, plan.width);
     });
   });
 }

@@ -120,22 +120,22 @@ __global__ void __launch_bounds__(256) scale_kernel(float* scales, int64_t count
   if (i < count) scales[i] = scale_of<kTo>(__float_as_uint(scales[i]));
 }
 
-// Both directions. A thread keeps N columns of one block and walks down the rows, Ahead at a time.
+// Both directions. A thread keeps N columns of one block and takes Ahead neighbouring rows at once.
 template <class X, To kTo, int N, bool Back, int Ahead>
 __global__ void __launch_bounds__(256)
     convert_kernel(X* x, int64_t x_stride, uint8_t* q, int64_t q_stride, const float* scales, const Grid g) {
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (column >= g.columns) return;
   const auto strip = static_cast<uint32_t>(column) / static_cast<uint32_t>(g.block_columns);
-  const int64_t step = static_cast<int64_t>(gridDim.y) * blockDim.y;
-  for (int64_t r = static_cast<int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; r < g.rows;
-       r += Ahead * step) {
+  const int64_t step = static_cast<int64_t>(gridDim.y) * blockDim.y * Ahead;
+  for (int64_t r = (static_cast<int64_t>(blockIdx.y) * blockDim.y + threadIdx.y) * Ahead; r < g.rows;
+       r += step) {
     Pack<X, N> wide[Ahead];
     Pack<uint8_t, N> narrow[Ahead];
     float scale[Ahead];
 #pragma unroll
     for (int k = 0; k < Ahead; ++k) {
-      const int64_t row = r + k * step;
+      const int64_t row = r + k;
       if (row >= g.rows) continue;
       if constexpr (Back)
         narrow[k] = load_bytes<N>(q + row * q_stride + column);
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(256)
     }
 #pragma unroll
     for (int k = 0; k < Ahead; ++k) {
-      const int64_t row = r + k * step;
+      const int64_t row = r + k;
       if (row >= g.rows) continue;
       if constexpr (Back) {
         float v[N];
@@ -175,7 +175,7 @@ bool fits(int n, const Tensor& wide, const Tensor& q, const QuantGrid& g) {
 
 template <class X, To kTo, int N, bool Back>
 void convert(const Tensor& wide, const Tensor& q, const Tensor& scale, const QuantGrid& g, Stream& stream) {
-  const cuda::ColumnShape shape(g.columns / N, g.rows, 4, stream);
+  const cuda::ColumnShape shape(g.columns / N, g.rows, 4);
   cuda::launch("quantize", convert_kernel<X, kTo, N, Back, 4>, {shape.grid, shape.block}, stream,
                static_cast<X*>(wide.data), wide.strides[0], static_cast<uint8_t*>(q.data), q.strides[0],
                static_cast<const float*>(scale.data), Grid(g));
@@ -188,7 +188,7 @@ void quantize_with(const QuantizeArgs& a, const QuantGrid& g, Stream& stream) {
   auto* scales = static_cast<float*>(a.scale.data);
   const int64_t blocks = g.bands * g.strips;
   if (!a.given_scale && g.block_rows == 1) {
-    const cuda::RowPlan plan = cuda::plan_row(std::max<int64_t>(1, g.block_columns / N));
+    const cuda::RowPlan plan = cuda::plan_row(std::max<int64_t>(1, g.block_columns / N), blocks, stream);
     if (!plan.chunks)
       return cuda::launch("quantize", quantize_rows_kernel<X, kTo, N>, {static_cast<unsigned>(blocks), 256},
                           stream, x, a.x.strides[0], q, a.q.strides[0], scales, Grid(g));
