@@ -106,11 +106,12 @@ void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Made
   }
 }
 
-std::vector<LevelState> describe_levels(const std::string& active, const std::string& dtype, bool on_gpu) {
+std::vector<LevelState> describe_levels(const std::string& active, const std::string& dtype,
+                                        const cuda::Gpu* gpu) {
   std::vector<LevelState> out;
-  if (on_gpu) {
+  if (gpu) {
     for (const GpuLevel& level : gpu_levels()) {
-      const GpuMode here = gpu_mode(level.name, level.name == active ? dtype : "");
+      const GpuMode here = gpu_mode(level.name, level.name == active ? dtype : "", gpu->info().capability());
       std::string text =
           fmt::format("activations {}, residual stream {}, CUDA graphs {}", dtype_name(here.activation),
                       dtype_name(here.residual), here.graphs ? "on" : "off");
@@ -158,7 +159,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
   DoctorReport report{.machine = cpu::describe_machine(),
                       .level = level,
                       .device = gpu ? device : "cpu",
-                      .levels = describe_levels(level, dtype_name_or_empty, gpu != nullptr)};
+                      .levels = describe_levels(level, dtype_name_or_empty, gpu.get())};
   if (gpu) {
     describe_gpu(*gpu, report.gpu);
     report.gpu.dtype = dtype_name(dtype);

@@ -133,7 +133,8 @@ std::vector<Check> run_validate(const ValidateOptions& options) {
   if (options.ops) {
     if (!gpu) validate_ops(options, nullptr, DType::f32, checks);
     std::vector<std::string> dtypes = options.dtypes;
-    if (gpu && dtypes.empty()) dtypes.emplace_back(dtype_name(gpu_mode(options.level).activation));
+    if (gpu && dtypes.empty())
+      dtypes.emplace_back(dtype_name(gpu_mode(options.level, "", gpu->info().capability()).activation));
     for (const std::string& dtype : gpu ? dtypes : std::vector<std::string>())
       validate_ops(options, gpu.get(), dtype_named(dtype), checks);
   }

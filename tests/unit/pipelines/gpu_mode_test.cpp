@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
+#include "tensor/compute.h"
 
 namespace tachy {
 namespace {
@@ -29,6 +32,58 @@ TEST(GpuMode, AskedForBf16WhereThereIsNoneItSaysWhatWorks) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(error.message().find("use f16 or f32"), std::string::npos) << error.message();
   }
+}
+
+ErrorCode code_of(std::string_view level, std::string_view dtype = {}) {
+  try {
+    gpu_mode(level, dtype);
+  } catch (const Error& e) {
+    return e.code();
+  }
+  return ErrorCode::internal;
+}
+
+TEST(GpuMode, EachLevelAddsToTheOneBefore) {
+  ASSERT_EQ(gpu_levels().size(), levels().size());
+  for (size_t i = 0; i < levels().size(); ++i) EXPECT_STREQ(gpu_levels()[i].name, levels()[i].name);
+  const GpuMode none = gpu_mode("none"), safe = gpu_mode("safe"), aggressive = gpu_mode("aggressive"),
+                extreme = gpu_mode("extreme");
+  EXPECT_EQ(none.activation, DType::f32);
+  EXPECT_FALSE(none.graphs);
+  EXPECT_EQ(safe.activation, DType::bf16);
+  EXPECT_EQ(safe.residual, DType::f32);
+  EXPECT_TRUE(safe.graphs);
+  EXPECT_EQ(aggressive.residual, DType::bf16);
+  EXPECT_EQ(aggressive.step_cache, 0);
+  EXPECT_EQ(extreme.residual, DType::bf16);
+  EXPECT_EQ(extreme.step_cache, find_level("extreme").mode.step_cache);
+}
+
+TEST(GpuMode, ADtypeReplacesTheLevels) {
+  EXPECT_EQ(gpu_mode("safe", "f16").activation, DType::f16);
+  EXPECT_EQ(gpu_mode("safe", "f16").residual, DType::f32);
+  EXPECT_EQ(gpu_mode("aggressive", "f16").residual, DType::f16) << "it is the activations' dtype";
+  EXPECT_EQ(gpu_mode("extreme", "f32").residual, DType::f32);
+  EXPECT_TRUE(gpu_mode("none", "f32") == gpu_mode("none"));
+  EXPECT_EQ(code_of("none", "bf16"), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("safe", "f8"), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("warp"), ErrorCode::invalid_argument);
+}
+
+TEST(GpuMode, EachSwitchAlone) {
+  setenv("TACHY_GRAPHS", "off", 1);
+  EXPECT_FALSE(gpu_mode("safe").graphs);
+  setenv("TACHY_GRAPHS", "maybe", 1);
+  EXPECT_EQ(code_of("safe"), ErrorCode::invalid_argument);
+  unsetenv("TACHY_GRAPHS");
+  setenv("TACHY_RESIDUAL", "low", 1);
+  EXPECT_EQ(gpu_mode("safe").residual, DType::bf16);
+  EXPECT_EQ(gpu_mode("safe", "f16").residual, DType::f16);
+  setenv("TACHY_RESIDUAL", "f32", 1);
+  EXPECT_EQ(gpu_mode("aggressive").residual, DType::f32);
+  setenv("TACHY_RESIDUAL", "f64", 1);
+  EXPECT_EQ(code_of("safe"), ErrorCode::invalid_argument);
+  unsetenv("TACHY_RESIDUAL");
 }
 
 }  // namespace
