@@ -62,11 +62,16 @@ json plan_json(const VideoPlan& plan) {
                       {"weight_bytes", s.weight_bytes},
                       {"arena_bytes", s.arena_bytes},
                       {"flops", s.flops},
-                      {"seconds", s.seconds}});
+                      {"seconds", s.seconds},
+                      {"blocks", s.blocks},
+                      {"streamed_blocks", s.streamed},
+                      {"host_bytes", s.host_bytes}});
   return {{"event", "plan"},
           {"stages", stages},
           {"shared_bytes", plan.shared_bytes},
           {"peak_bytes", plan.peak_bytes},
+          {"host_bytes", plan.host_bytes},
+          {"budget_bytes", plan.budget_bytes},
           {"seconds", plan.seconds}};
 }
 
@@ -77,8 +82,18 @@ void print_plan(const VideoPlan& plan) {
     fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14.3f}{:>12}\n", s.name, human_bytes(s.mapped_bytes),
                human_bytes(s.weight_bytes), human_bytes(s.arena_bytes), s.flops / 1e12,
                human_seconds(s.seconds));
-  fmt::print("peak {} beside the mapped file, about {} on this machine\n", human_bytes(plan.peak_bytes),
-             human_seconds(plan.seconds));
+  for (const StagePlan& s : plan.stages)
+    if (s.streamed > 0)
+      fmt::print("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass\n",
+                 s.name, s.streamed, s.blocks, human_bytes(s.host_bytes));
+  if (plan.budget_bytes > 0)
+    fmt::print("peak {} of the GPU's memory beside its libraries, of {} ({}), about {} on this machine\n",
+               human_bytes(plan.peak_bytes), human_bytes(plan.budget_bytes), plan.budget,
+               human_seconds(plan.seconds));
+  if (!plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", plan.would_fit);
+  if (plan.budget_bytes == 0)
+    fmt::print("peak {} beside the mapped file, about {} on this machine\n", human_bytes(plan.peak_bytes),
+               human_seconds(plan.seconds));
 }
 
 // A line about the run: JSON with --json, nothing with --quiet.
@@ -272,10 +287,15 @@ int run(const GenerateOptions& o) {
   set_quiet(o.quiet);
   std::vector<Job> jobs = make_jobs(o);
   const std::string model = jobs.front().settings.model;
+  const uint64_t max_vram =
+      o.max_vram.empty() ? 0 : naming("--max-vram", [&] { return parse_bytes(o.max_vram); });
   Engine engine = naming("--model", [&] {
-    return Engine(
-        model.empty() ? shipped_model() : fs::path(model),
-        {.threads = o.threads, .weights = o.weights, .keep_loaded = jobs.size() > 1, .device = o.device});
+    return Engine(model.empty() ? shipped_model() : fs::path(model), {.threads = o.threads,
+                                                                      .weights = o.weights,
+                                                                      .keep_loaded = jobs.size() > 1,
+                                                                      .device = o.device,
+                                                                      .graphs = !o.no_graph,
+                                                                      .max_vram = max_vram});
   });
   for (Job& job : jobs) run_job(engine, o, job);
   return 0;

@@ -52,9 +52,10 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (rng_multiprocessors) r.rng_multiprocessors = *rng_multiprocessors;
   if (level) {  // its parts follow it unless they are given too
     r.level = *level;
-    r.dtype.reset(), r.step_cache.reset();
+    r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
   }
   if (dtype) r.dtype = *dtype;
+  if (residual) r.residual = *residual;
   if (step_cache) r.step_cache = step_cache;
   if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
 }
@@ -147,6 +148,19 @@ void register_options(CLI::App& app, GenerateOptions& o) {
                  "what products multiply in, whatever the level says: f32, or bf16 where the CPU has "
                  "instructions for it: "
                  "faster, within about 1 %")
+      ->group(running);
+  app.add_option("--residual", o.residual,
+                 "on a GPU: the transformer's residual stream in f32 (as the original; default) or bf16 (as "
+                 "diffusers; default of the levels from aggressive)")
+      ->group(running);
+  app.add_option(
+         "--max-vram,--max_vram,--vram-budget", o.max_vram,
+         "GPU memory that the run may take, such as 8GiB: transformer and text encoder blocks beyond it "
+         "stay in host memory and pass through while others compute; the frames are the same (default: "
+         "what is free)")
+      ->group(running);
+  app.add_flag("--no-graph", o.no_graph,
+               "on a GPU: queue every kernel of every step instead of replaying a graph")
       ->group(running);
   app.add_option(
          "--weights", o.weights,

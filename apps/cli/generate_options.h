@@ -14,14 +14,16 @@ struct GenerateOptions {
   std::vector<std::string> prompts;
   std::string prompt_file, model, size, output, from, init_latents, save_latents, preview, profile;
   std::string image, last_image, image_embeds;
-  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, level, dtype;
+  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, level, dtype, residual;
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
   std::optional<double> fps, guidance, shift, step_cache;
   std::vector<uint64_t> seeds;
   std::string device = "cpu";
   int threads = 0, crf = -1;
   std::string weights = "auto";
+  std::string max_vram;    // "8GiB"
   double state_every = 5;  // seconds
+  bool no_graph = false;
   bool resume = false, plan = false, json = false, quiet = false;
 
   // Overlays what was given on `base` (defaults, or the settings of --from).

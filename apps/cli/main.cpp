@@ -121,7 +121,8 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file, 5 not "
       "supported,\n"
-      "6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage, 10 a check missed, 130 cancelled "
+      "6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage, 9 the GPU failed, 10 a check "
+      "missed, 130 cancelled "
       "(ctrl-C).\n"
       "TACHY_LOG=dispatch,plan,load prints what is chosen and why; TACHY_FORCE=op:implementation overrides "
       "it.");

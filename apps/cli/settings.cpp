@@ -109,6 +109,7 @@ json to_json(const RunSettings& s) {
   put(j, "sinusoid", r.sinusoid);
   put(j, "dtype", r.dtype);
   put(j, "step_cache", r.step_cache);
+  put(j, "residual", r.residual);
   if (!s.model.empty()) j["model"] = s.model;
   if (r.image) j["image_fit"] = r.image_fit;
   for (const auto& [key, file] : files_of(s)) {
@@ -196,6 +197,7 @@ RunSettings read_settings(const std::string& path) {
     take(j, "sinusoid", r.sinusoid);
     take(j, "level", r.level);
     take(j, "step_cache", r.step_cache);
+    take(j, "residual", r.residual);
     take(j, "model", s.model);
     take(j, "image_fit", r.image_fit);
     for (const auto& [key, input] : files_of(s)) {

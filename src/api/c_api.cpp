@@ -58,9 +58,17 @@ const char* tachyscope_version(void) {
 const char* tachyscope_last_error(void) { return g_last_error.c_str(); }
 
 int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out) {
+  return tachyscope_load_on(model_folder, "cpu", 0, threads, out);
+}
+
+int tachyscope_load_on(const char* model_folder, const char* device, uint64_t max_vram_bytes, int32_t threads,
+                       tachyscope_engine** out) {
   return guarded([&] {
-    tachy::require(model_folder && out, "load: a folder and a place for the engine are needed");
-    *out = new tachyscope_engine{tachy::Engine(model_folder, {.threads = threads, .keep_loaded = true})};
+    tachy::require(model_folder && device && out,
+                   "load: a folder, a device and a place for the engine are needed");
+    *out = new tachyscope_engine{tachy::Engine(
+        model_folder,
+        {.threads = threads, .keep_loaded = true, .device = device, .max_vram = max_vram_bytes})};
   });
 }
 

@@ -1,3 +1,6 @@
+#include <cctype>
+#include <charconv>
+
 #include "api/tachyscope.h"
 #include "inspect/places.h"
 #include "pipelines/text_to_video.h"
@@ -27,7 +30,11 @@ Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
                                       .weights = parse_weights(options.weights),
                                       .keep_loaded = options.keep_loaded,
                                       .device = options.device,
-                                      .graphs = options.graphs};
+                                      .graphs = options.graphs,
+                                      .max_vram = options.max_vram};
+  require(
+      options.max_vram == 0 || options.device != "cpu",
+      "--max-vram: it limits a GPU's memory, and this run is on the CPU; leave it out, or add --device cuda");
   const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
   state_ = std::make_unique<State>(ModelBundle::open(model, access), pipeline);
 }
@@ -71,6 +78,22 @@ VideoRequest Engine::example_request() const {
 }
 
 std::string Engine::fingerprint() const { return tachy::fingerprint(state_->pipeline.model()); }
+
+uint64_t parse_bytes(const std::string& text) {
+  static const std::pair<const char*, double> units[] = {
+      {"", 1},         {"B", 1},      {"K", 0x1p10},   {"KIB", 0x1p10}, {"M", 0x1p20},
+      {"MIB", 0x1p20}, {"G", 0x1p30}, {"GIB", 0x1p30}, {"T", 0x1p40},   {"TIB", 0x1p40},
+      {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},     {"TB", 1e12}};
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, text.data() + text.size());
+  std::erase(unit, ' ');
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const auto& [name, factor] : units)
+    if (error == std::errc() && unit == name && value > 0 && value * factor >= 1 && value * factor < 0x1p60)
+      return static_cast<uint64_t>(value * factor);
+  fail(ErrorCode::invalid_argument, "expected a size such as 8GiB, 12G or 7500MiB, got '{}'", text);
+}
 
 std::string version() { return TACHY_VERSION; }
 

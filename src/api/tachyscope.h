@@ -31,7 +31,12 @@ struct EngineOptions {
   bool keep_loaded = false;    // keep the model in memory between calls of generate
   std::string device = "cpu";  // "cpu", "cuda", "cuda:1" …, or "auto": a GPU where there is one
   bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
+  uint64_t max_vram =
+      0;  // on a GPU: bytes a run may take there; blocks beyond pass through it; 0: what is free
 };
+
+// "8GiB", "12G", "7500MiB", "8GB" (thousands) → bytes; throws invalid_argument with what would work.
+uint64_t parse_bytes(const std::string& text);
 
 class Engine {
  public:

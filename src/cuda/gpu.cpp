@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "cuda/runtime.h"
+#include "tensor/streaming_memory.h"
 
 namespace tachy::cuda {
 
@@ -14,9 +15,9 @@ cudaError_t kernel_status();  // kernel_probe.cu
 
 namespace {
 
-// Uploads from pageable memory (a mapped file) pass through two pinned halves, so that reading the file and
-// the copy to the device overlap.
-constexpr size_t kStagingBytes = size_t{16} << 20;
+// Uploads pass through two page-locked halves on a queue of their own, so that reading the file (and widening
+// or narrowing its values) and the copy to the device overlap. Small ones share a half.
+constexpr size_t kStagingBytes = size_t{32} << 20;
 
 // TACHY_CUDA_CAPABILITY=75 lets a newer GPU be taken for an older one: same choice of kernels, same shared
 // memory.
@@ -35,7 +36,7 @@ void pretend(GpuInfo& info) {
   info.shared_bytes = std::min(info.shared_bytes, kib * 1024);
 }
 
-class CudaGpu final : public Gpu {
+class CudaGpu final : public Gpu, public StreamingMemory {
  public:
   explicit CudaGpu(int index) {
     check_cuda(cudaSetDevice(index), "cudaSetDevice");
@@ -63,13 +64,18 @@ class CudaGpu final : public Gpu {
     cudaStream_t stream;
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
     stream_ = stream;
+    check_cuda(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), "cudaStreamCreate");
+    for (cudaEvent_t* event : {&fork_, &join_, &marks_[0], &marks_[1], &done_[0], &done_[1]})
+      check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate");
   }
   ~CudaGpu() override {
     cublaslt.reset(), cudnn.reset();
-    for (int i = 0; i < 2; ++i) {
-      if (staging_[i]) cudaFreeHost(staging_[i]);
-      if (done_[i]) cudaEventDestroy(done_[i]);
-    }
+    cudaStreamSynchronize(side_);
+    for (void* half : staging_)
+      if (half) cudaFreeHost(half);
+    for (cudaEvent_t event : {fork_, join_, marks_[0], marks_[1], done_[0], done_[1]})
+      cudaEventDestroy(event);
+    cudaStreamDestroy(side_);
     cudaStreamDestroy(queue());
   }
 
@@ -84,33 +90,43 @@ class CudaGpu final : public Gpu {
     const cudaError_t status = cudaMalloc(&p, bytes);
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      fail(ErrorCode::out_of_memory, "out of GPU memory: could not allocate {} ({} of {} free; {} held here)",
-           human_bytes(bytes), human_bytes(free_bytes()), human_bytes(info_.memory_bytes),
-           human_bytes(live_));
+      fail(ErrorCode::out_of_memory,
+           "out of GPU memory: could not allocate {} ({} of {} free); held here:\n{}", human_bytes(bytes),
+           human_bytes(free_bytes()), human_bytes(info_.memory_bytes), ledger.table());
     }
     check_cuda(status, "cudaMalloc");
-    live_ += bytes;
-    if (live_ > peak_) peak_ = live_;
+    ledger.add(p, bytes);
     return p;
   }
-  void release(void* p, size_t bytes) noexcept override {
+  void release(void* p, size_t) noexcept override {
     cudaFree(p);  // waits for the device, so nothing queued still uses it
-    live_ -= bytes;
+    ledger.remove(p);
   }
 
   void upload(void* to, const void* from, size_t bytes) override {
-    make_staging();
-    for (size_t begin = 0; begin < bytes; begin += kStagingBytes) {
-      const size_t count = std::min(kStagingBytes, bytes - begin);
-      const int half = next_half_;
-      next_half_ ^= 1;
-      check_cuda(cudaEventSynchronize(done_[half]), "upload");
-      std::memcpy(staging_[half], static_cast<const char*>(from) + begin, count);
-      check_cuda(cudaMemcpyAsync(static_cast<char*>(to) + begin, staging_[half], count,
-                                 cudaMemcpyHostToDevice, queue()),
+    upload_pieces(to, bytes, [&](void* piece, size_t begin, size_t count) {
+      std::memcpy(piece, static_cast<const char*>(from) + begin, count);
+    });
+  }
+  void upload_pieces(void* to, size_t bytes, const MakePiece& make) override {
+    for (void*& half : staging_)
+      if (!half) check_cuda(cudaMallocHost(&half, kStagingBytes), "page-locked memory for uploads");
+    fork();
+    for (size_t begin = 0; begin < bytes;) {
+      if (kStagingBytes - used_ < std::min(bytes - begin, kStagingBytes / 4)) {
+        check_cuda(cudaEventRecord(done_[half_], side_), "upload");
+        half_ ^= 1, used_ = 0;
+        check_cuda(cudaEventSynchronize(done_[half_]), "upload");
+      }
+      const size_t count = std::min(bytes - begin, kStagingBytes - used_);
+      char* piece = static_cast<char*>(staging_[half_]) + used_;
+      make(piece, begin, count);
+      check_cuda(cudaMemcpyAsync(static_cast<char*>(to) + begin, piece, count, cudaMemcpyHostToDevice, side_),
                  "upload");
-      check_cuda(cudaEventRecord(done_[half], queue()), "upload");
+      begin += count, used_ = std::min(align_up(used_ + count), kStagingBytes);
     }
+    check_cuda(cudaEventRecord(join_, side_), "upload");
+    check_cuda(cudaStreamWaitEvent(queue(), join_, 0), "upload");
   }
   void download(void* to, const void* from, size_t bytes) override {
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue()), "download");
@@ -124,24 +140,42 @@ class CudaGpu final : public Gpu {
   }
   void synchronize() override { check_cuda(cudaStreamSynchronize(queue()), "an earlier kernel"); }
 
-  size_t live_bytes() const override { return live_; }
-  size_t peak_bytes() const override { return peak_; }
-  void reset_peak() override { peak_ = live_; }
+  size_t live_bytes() const override { return ledger.live(); }
+  size_t peak_bytes() const override { return ledger.peak(); }
+  void reset_peak() override { ledger.reset_peak(); }
+
+  void pin(void* host, size_t bytes) override {
+    const cudaError_t status = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
+    if (status == cudaSuccess) return;
+    cudaGetLastError();
+    fail(ErrorCode::out_of_memory,
+         "could not page-lock {} of host memory for blocks that do not fit the GPU: {}; a larger --max-vram "
+         "keeps more of them there",
+         human_bytes(bytes), cudaGetErrorString(status));
+  }
+  void unpin(void* host) noexcept override { cudaHostUnregister(host); }
+  void copy_beside(void* to, const void* pinned, size_t bytes, int mark) override {
+    fork();
+    check_cuda(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, side_), "copy of a block");
+    check_cuda(cudaEventRecord(marks_[mark], side_), "copy of a block");
+  }
+  void wait_beside(int mark) override {
+    check_cuda(cudaStreamWaitEvent(queue(), marks_[mark], 0), "copy of a block");
+  }
 
  private:
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_); }
-  void make_staging() {
-    if (staging_[0]) return;
-    for (int i = 0; i < 2; ++i) {
-      check_cuda(cudaEventCreateWithFlags(&done_[i], cudaEventDisableTiming), "cudaEventCreate");
-      check_cuda(cudaMallocHost(&staging_[i], kStagingBytes), "pinned memory for uploads");
-    }
+  // What the side queue gets from here on waits for what the compute stream holds now.
+  void fork() {
+    check_cuda(cudaEventRecord(fork_, queue()), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(side_, fork_, 0), "cudaStreamWaitEvent");
   }
 
+  cudaStream_t side_ = nullptr;
+  cudaEvent_t fork_ = nullptr, join_ = nullptr, marks_[kMarks] = {}, done_[2] = {};
   void* staging_[2] = {};
-  cudaEvent_t done_[2] = {};
-  int next_half_ = 0;
-  size_t live_ = 0, peak_ = 0;
+  int half_ = 0;
+  size_t used_ = 0;  // of the half
 };
 
 }  // namespace
@@ -175,8 +209,8 @@ int gpu_count(std::string* why) {
 std::unique_ptr<Gpu> open_gpu(int index) {
   std::string why;
   const int count = gpu_count(&why);
-  check(count > 0, ErrorCode::unsupported, "device: {}; use --device cpu", why);
-  check(index >= 0 && index < count, ErrorCode::unsupported, "device: expected a GPU from 0 to {}, got {}",
+  check(count > 0, ErrorCode::unsupported, "--device: {}; --device cpu runs without one", why);
+  check(index >= 0 && index < count, ErrorCode::unsupported, "--device: expected a GPU from 0 to {}, got {}",
         count - 1, index);
   return std::make_unique<CudaGpu>(index);
 }

@@ -14,7 +14,8 @@ int gpu_count(std::string* why) {
 
 std::unique_ptr<Gpu> open_gpu(int) {
   fail(ErrorCode::unsupported,
-       "device: this build has no CUDA; use --device cpu, or configure with -DTACHY_CUDA=ON");
+       "--device: this build has no CUDA; --device cpu runs without it, a build configured with "
+       "-DTACHY_CUDA=ON has it");
 }
 
 std::unique_ptr<Graph> capture(Gpu&, const std::function<void()>&) {

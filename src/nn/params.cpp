@@ -1,6 +1,7 @@
 #include "nn/params.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
@@ -31,31 +32,70 @@ Tensor flat(const Tensor& t, int64_t begin, int64_t count) {
 Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   const Tensor shape(nullptr, dtype, dims, Device::null);
   const auto size = static_cast<size_t>(shape.bytes());
-  bytes_ += align_up(size ? size : 1);
+  const size_t taken = align_up(size ? size : 1);
+  if (in_streamed_) {
+    char* at = slot_ ? slot_ + used_ : nullptr;
+    used_ += taken;
+    check(used_ <= block_bytes_, ErrorCode::internal, "params: a block of {} bytes, the first had {}", used_,
+          block_bytes_);
+    return at ? Tensor(at, dtype, dims, Device::cuda) : shape;
+  }
+  bytes_ += taken;
   if (options_.plan_only) return shape;
   return buffers_.emplace_back(size, stream_.memory).tensor(dtype, dims);
+}
+
+void* ParamStore::host_of(const Tensor& t) const {
+  const auto* p = static_cast<const char*>(t.data);
+  if (!slot_ || p < slot_ || p >= slot_ + block_bytes_) return nullptr;
+  return image_ + (p - slot_);
+}
+
+void ParamStore::convert(const Tensor& source, const Tensor& to) {
+  ThreadPool& pool = *stream_.pool;
+  if (to.dtype == source.dtype) {
+    constexpr size_t kStep = size_t{1} << 20;
+    const auto bytes = static_cast<size_t>(to.bytes());
+    return pool.run(static_cast<int64_t>((bytes + kStep - 1) / kStep), [&](int64_t tile, int) {
+      const size_t begin = static_cast<size_t>(tile) * kStep;
+      std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(source.data) + begin,
+                  std::min(kStep, bytes - begin));
+    });
+  }
+  Arena none(0);
+  Stream host{.arena = &none, .pool = &pool};
+  const int64_t count = to.numel(), piece = std::min(count, kPieceValues);
+  if (to.dtype == DType::f32) return ops::widen(source.view({-1}), to.view({-1}), host);
+  if (source.dtype != DType::f32 && wide_.size() < static_cast<size_t>(piece) * 4)
+    wide_ = Buffer(static_cast<size_t>(piece) * 4);
+  for (int64_t begin = 0; begin < count; begin += piece) {
+    const int64_t n = std::min(piece, count - begin);
+    Tensor values = flat(source, begin, n);
+    if (source.dtype != DType::f32) {
+      values = wide_.tensor(DType::f32, {n});
+      ops::widen(flat(source, begin, n), values, host);
+    }
+    void* out = flat(to, begin, n).data;
+    if (to.dtype == DType::bf16) narrow<bf16_t, to_bf16>(values.as<float>(), n, out, pool);
+    if (to.dtype == DType::f16) narrow<f16_t, to_f16>(values.as<float>(), n, out, pool);
+  }
 }
 
 void ParamStore::fill(const Tensor& to, const Tensor& source) {
   check(to.numel() == source.numel() && to.contiguous() && source.contiguous(), ErrorCode::internal,
         "params: {} into {}", shape_string(source), shape_string(to));
   if (options_.plan_only) return;
-  if (!on_gpu() && to.dtype == DType::f32) return ops::widen(source.view({-1}), to.view({-1}), stream_);
-  if (to.dtype == source.dtype) return upload(source.data, to, stream_);
-  Arena none(0);
-  Stream host{.arena = &none, .pool = stream_.pool};
-  const int64_t count = to.numel(), piece = std::min(count, kPieceValues);
-  const Buffer wide(static_cast<size_t>(piece) * 4), narrowed(static_cast<size_t>(piece) * 2);
-  for (int64_t begin = 0; begin < count; begin += piece) {
-    const int64_t n = std::min(piece, count - begin);
-    const Tensor values = wide.tensor(DType::f32, {n});
-    ops::widen(flat(source, begin, n), values, host);
-    const void* ready = wide.data();
-    if (to.dtype == DType::bf16) narrow<bf16_t, to_bf16>(values.as<float>(), n, narrowed.data(), *host.pool);
-    if (to.dtype == DType::f16) narrow<f16_t, to_f16>(values.as<float>(), n, narrowed.data(), *host.pool);
-    if (to.dtype != DType::f32) ready = narrowed.data();
-    upload(ready, flat(to, begin, n), stream_);
-  }
+  stream_.throw_if_cancelled();
+  if (void* host = host_of(to)) return convert(source, Tensor(host, to.dtype, to.shape()));
+  StreamingMemory* memory = StreamingMemory::of(stream_.memory);
+  check(memory || !stream_.memory, ErrorCode::internal, "params: a device that takes no weights");
+  if (!memory) return convert(source, to);
+  const auto size = static_cast<size_t>(dtype_size(to.dtype));
+  memory->upload_pieces(
+      to.data, static_cast<size_t>(to.bytes()), [&](void* piece, size_t begin, size_t bytes) {
+        const auto n = static_cast<int64_t>(bytes / size);
+        convert(flat(source, static_cast<int64_t>(begin / size), n), Tensor(piece, to.dtype, {n}));
+      });
 }
 
 Tensor ParamStore::widened(const Tensor& source) {
@@ -74,9 +114,45 @@ Tensor ParamStore::packed(const Tensor& weight) {
   if (!options_.pack_weights) return {};
   const Tensor out =
       allocate(DType::u8, {ops::packed_gemm_bytes(weight.dim(0), weight.dim(1), stream_.compute)});
-  ops::pack_gemm_weight(weight, out, stream_);
+  void* host = host_of(out);
+  ops::pack_gemm_weight(weight, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
   return out;
 }
+
+std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
+    int64_t blocks, const std::function<void(ParamStore&)>& probe) {
+  blocks_ = blocks;
+  if (options_.streamed == 0) return nullptr;
+  ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, stream_);
+  probe(one);
+  block_bytes_ = one.bytes();
+  const auto bytes = static_cast<int64_t>(block_bytes_);
+  host_bytes_ = static_cast<size_t>(options_.streamed) * block_bytes_;
+  const Tensor slots = allocate(DType::u8, {2, bytes});
+  if (options_.plan_only) return nullptr;
+  check(StreamingMemory::of(stream_.memory) != nullptr, ErrorCode::internal,
+        "params: blocks are streamed to a device only");
+  block_stream_ = std::make_shared<runtime::BlockStream>(*stream_.memory, blocks, options_.streamed, slots);
+  return block_stream_;
+}
+
+ParamStore::BlockScope::BlockScope(ParamStore& store, int64_t i)
+    : store_(store), i_(i), before_(store.bytes_) {
+  if (store.options_.streamed == 0 ||
+      runtime::BlockStream::rank_of(i, store.blocks_, store.options_.streamed) < 0)
+    return;
+  store.in_streamed_ = true, store.used_ = 0;
+  if (!store.block_stream_) return;
+  store.slot_ = store.block_stream_->slot(i), store.image_ = store.block_stream_->image(i);
+}
+
+void ParamStore::BlockScope::done() {
+  if (store_.block_stream_ && i_ + 1 == store_.blocks_) store_.block_stream_->loaded();
+  if (!store_.in_streamed_) store_.block_bytes_ = store_.bytes_ - before_;
+  if (store_.options_.progress) store_.options_.progress(i_ + 1, store_.blocks_);
+}
+
+void ParamStore::end_block() { in_streamed_ = false, slot_ = image_ = nullptr; }
 
 std::shared_ptr<const void> ParamStore::keep() {
   return std::make_shared<std::vector<Buffer>>(std::move(buffers_));

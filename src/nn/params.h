@@ -2,11 +2,17 @@
 // widened to float32, tables, caches), on the host or on the stream's GPU. With `plan_only` nothing is
 // allocated or computed, only counted: the same constructors then tell the exact number of bytes before
 // anything is loaded.
+//
+// A model of many equal blocks builds each inside a BlockScope. With Options::streamed blocks that many of
+// them then go to the host, page-locked, in the bytes and the order they have on the device, and pass through
+// two slots there (runtime/block_stream.h); their tensors lie in the slots.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "runtime/block_stream.h"
 #include "tensor/memory.h"
 
 namespace tachy::nn {
@@ -16,7 +22,9 @@ class ParamStore {
   struct Options {
     bool plan_only = false;
     bool pack_weights =
-        true;  // pack GEMM weights once at load; otherwise use them where they lie in the file
+        true;              // pack GEMM weights once at load; otherwise use them where they lie in the file
+    int64_t streamed = 0;  // blocks that do not stay on the device; 0: all stay
+    std::function<void(int64_t done, int64_t total)> progress = {};  // blocks loaded
   };
 
   ParamStore(Options options, Stream& stream) : options_(options), stream_(stream) {}
@@ -25,7 +33,10 @@ class ParamStore {
   bool pack_weights() const { return options_.pack_weights; }
   bool on_gpu() const { return stream_.gpu != nullptr; }
   Stream& stream() const { return stream_; }
-  size_t bytes() const { return bytes_; }  // of all Buffers made (or counted)
+  size_t bytes() const { return bytes_; }              // of all Buffers made (or counted)
+  size_t host_bytes() const { return host_bytes_; }    // of streamed blocks, on the host
+  size_t block_bytes() const { return block_bytes_; }  // of one block
+  int64_t blocks() const { return blocks_; }
 
   // Uninitialised storage where the stream computes; its data is null when planning.
   Tensor allocate(DType dtype, std::span<const int64_t> dims);
@@ -44,11 +55,40 @@ class ParamStore {
   // Moves ownership of all Buffers out, for the component that keeps the tensors.
   std::shared_ptr<const void> keep();
 
+  // Before a model's blocks are built: `probe` builds one of them in the store it is given. Null when all
+  // blocks stay on the device; otherwise what a forward pass tells where it is.
+  std::shared_ptr<runtime::BlockStream> stream_blocks(int64_t blocks,
+                                                      const std::function<void(ParamStore&)>& probe);
+  // Around the construction of block i.
+  class BlockScope {
+   public:
+    BlockScope(ParamStore& store, int64_t i);
+    void done();  // built without an error
+    ~BlockScope() { store_.end_block(); }
+    BlockScope(const BlockScope&) = delete;
+    BlockScope& operator=(const BlockScope&) = delete;
+
+   private:
+    ParamStore& store_;
+    int64_t i_;
+    size_t before_;
+  };
+
  private:
+  void end_block();
+  void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
+  void convert(const Tensor& source, const Tensor& to);  // into host memory
+
   Options options_;
   Stream& stream_;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, host_bytes_ = 0, block_bytes_ = 0;
   std::vector<Buffer> buffers_;
+  int64_t blocks_ = 0;
+  std::shared_ptr<runtime::BlockStream> block_stream_;
+  bool in_streamed_ = false;                 // a streamed block is being built
+  char *slot_ = nullptr, *image_ = nullptr;  // of that block
+  size_t used_ = 0;                          // of that block
+  Buffer wide_;                              // float32 values on their way to a narrower type
 };
 
 }  // namespace tachy::nn

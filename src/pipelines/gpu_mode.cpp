@@ -20,7 +20,7 @@ const std::vector<GpuLevel>& gpu_levels() {
   return list;
 }
 
-GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability) {
+GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability, std::string_view wanted) {
   find_level(level);
   GpuMode mode;
   for (const GpuLevel& l : gpu_levels())
@@ -43,6 +43,12 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability)
   require(graphs.empty() || graphs == "on" || graphs == "off", "TACHY_GRAPHS: expected on or off, got '{}'",
           graphs);
   if (!residual.empty()) mode.residual = residual == "low" ? mode.activation : DType::f32;
+  if (!wanted.empty()) {
+    const std::string_view low = dtype_name(mode.activation);
+    require(wanted == "f32" || wanted == low, "--residual: expected f32 or the activations' {}, got '{}'",
+            low, wanted);
+    mode.residual = wanted == "f32" ? DType::f32 : mode.activation;
+  }
   if (!graphs.empty()) mode.graphs = graphs == "on";
   return mode;
 }

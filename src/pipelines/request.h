@@ -52,6 +52,7 @@ struct VideoRequest {
   std::optional<std::string>
       dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it
   std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
+  std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or dtype's
 };
 
 struct Progress {
@@ -91,18 +92,27 @@ struct VideoCallbacks {
 };
 
 struct StagePlan {
-  std::string name;
+  std::string name;           // "text", "image", "denoise", "decode"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
   uint64_t arena_bytes = 0;   // activations and library scratch
   double flops = 0;
   double seconds = 0;  // predicted from a short measurement of this machine
+  // On a GPU: of `blocks` blocks of block_bytes, `streamed` lie in page-locked host memory and pass through
+  // two slots on the GPU (part of weight_bytes).
+  int64_t blocks = 0, streamed = 0;
+  uint64_t block_bytes = 0, host_bytes = 0;
 };
 
 struct VideoPlan {
   std::vector<StagePlan> stages;
   uint64_t shared_bytes = 0;  // text embeddings and latents, held across stages
-  uint64_t peak_bytes = 0;    // exact: every Buffer and Arena at the worst moment
+  uint64_t peak_bytes = 0;    // exact: every Buffer and Arena at the worst moment; on a GPU those there
+  uint64_t host_bytes = 0;    // on a GPU: page-locked on the host, at the worst moment
+  uint64_t budget_bytes = 0;  // on a GPU: what peak_bytes may be
+  std::string budget;         // what sets it, for messages: "--max-vram 8.0 GiB", "36.1 GiB free of …"
+  std::string would_fit;      // where it does not: what would
+  bool keeps = false;         // whether models stay loaded for the next request
   double seconds = 0;
 };
 

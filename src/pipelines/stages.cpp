@@ -80,29 +80,39 @@ std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& pro
   return tokens.ids;
 }
 
-LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream) {
+namespace {
+
+BlockPlan block_plan(const nn::ParamStore& store, int64_t streamed) {
+  return {store.blocks(), streamed, store.block_bytes(), store.host_bytes()};
+}
+
+}  // namespace
+
+LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream, int64_t streamed) {
   model.text_encoder->check_files();
   // A prompt is encoded once: packing its weights first would only add a copy.
-  nn::ParamStore store({.plan_only = plan_only, .pack_weights = false}, stream);
+  nn::ParamStore store({.plan_only = plan_only, .pack_weights = false, .streamed = streamed}, stream);
   LoadedText out;
   out.model = load_component(
       model.text_encoder, "text encoder", {"encoder.embed_tokens."},
       [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, model.text, store); });
-  out.bytes = store.bytes();
+  out.bytes = store.bytes(), out.blocks = block_plan(store, streamed);
   out.memory = store.keep();
   return out;
 }
 
-LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream) {
+LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream,
+                   int64_t streamed, const LoadProgress& progress) {
   model.transformer->check_files();
   const bool pack = mode == WeightMode::packed ||
                     (mode == WeightMode::automatic && packs_by_default(float32_bytes(*model.transformer)));
-  nn::ParamStore store({.plan_only = plan_only, .pack_weights = pack}, stream);
+  nn::ParamStore store(
+      {.plan_only = plan_only, .pack_weights = pack, .streamed = streamed, .progress = progress}, stream);
   LoadedDit out;
   out.model = load_component(model.transformer, "transformer", {}, [&](const Scope& scope) {
     return std::make_unique<WanDit>(scope, model.dit, store);
   });
-  out.bytes = store.bytes();
+  out.bytes = store.bytes(), out.blocks = block_plan(store, streamed);
   out.memory = store.keep();
   return out;
 }

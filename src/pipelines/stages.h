@@ -3,6 +3,7 @@
 // size.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -34,15 +35,24 @@ double monotonic_seconds();
 // Token ids of a prompt, cut to its real length (the end-of-sequence token included).
 std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& prompt, int max_tokens);
 
+// Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host
+// (runtime/block_stream.h).
+struct BlockPlan {
+  int64_t blocks = 0, streamed = 0;
+  uint64_t block_bytes = 0, host_bytes = 0;
+};
+
 struct LoadedText {
   std::unique_ptr<Umt5Encoder> model;
   std::shared_ptr<const void> memory;
   uint64_t bytes = 0;
+  BlockPlan blocks;
 };
 struct LoadedDit {
   std::unique_ptr<WanDit> model;
   std::shared_ptr<const void> memory;
   uint64_t bytes = 0;
+  BlockPlan blocks;
 };
 struct LoadedVae {
   std::unique_ptr<VaeDecoder> model;
@@ -51,8 +61,12 @@ struct LoadedVae {
 
 enum class WeightMode { automatic, packed, mapped };
 
-LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream);
-LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream);
+// What a loading stage reports: blocks done, of how many.
+using LoadProgress = std::function<void(int64_t done, int64_t total)>;
+
+LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream, int64_t streamed = 0);
+LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream,
+                   int64_t streamed = 0, const LoadProgress& progress = {});
 LoadedVae load_vae(const ModelBundle& model, bool plan_only, Stream& stream);
 
 SamplerConfig sampler_config(const VideoRequest& request);

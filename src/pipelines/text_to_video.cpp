@@ -11,60 +11,13 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/features.h"
 #include "ops/gemm/gemm.h"
+#include "pipelines/run_stages.h"
 #include "pipelines/step_cache.h"
+#include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
 namespace {
-
-constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // a context, cuBLASLt and cuDNN
-
-// What lives across stages: text embeddings, the picture's latents, and the latents.
-struct Shared {
-  Tensor text, negative, condition, latents;
-  Shared(const ResolvedRequest& r, const ModelBundle& model, size_t positive, size_t negative_count,
-         nn::ParamStore& store) {
-    const int64_t width = model.text.d_model;
-    text = store.allocate(DType::f32, {static_cast<int64_t>(positive), width});
-    if (r.guided) negative = store.allocate(DType::f32, {static_cast<int64_t>(negative_count), width});
-    if (const auto dims = condition_dims(model, r); !dims.empty())
-      condition = store.allocate(DType::f32, std::span<const int64_t>(dims));
-    latents =
-        store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
-  }
-};
-
-void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks, Stream& stream) {
-  const int64_t total = vae.config().pixel_frames(latents.dim(1));
-  // Pixels as bytes, four frames at a time: taken here so that the measure run, which calls no sink, counts
-  // them.
-  const int64_t stride = vae.config().spatial_stride(),
-                chunk = std::min(total, vae.config().temporal_stride());
-  const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;
-  const ArenaScope scope(*stream.arena);
-  const Tensor bytes = stream.arena->tensor(DType::u8, {chunk, height, width, 3});
-  std::vector<uint8_t> host(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes.bytes()) : 0);
-  std::optional<StageClock> clock;
-  if (!stream.measuring()) clock.emplace(callbacks, "decode", total);
-  vae.decode(
-      latents,
-      [&](const Tensor& frames, int64_t first) {
-        const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
-        ProfileRange part(stream.profiler, "pixels", ProfileKind::elementwise);
-        ops::to_rgb8(frames, rgb, stream);
-        const uint8_t* pixels = stream.gpu ? host.data() : rgb.as<uint8_t>();
-        if (stream.gpu) download(rgb, host.data(), stream);
-        part.next("frames out", ProfileKind::output);
-        for (int64_t i = 0; i < frames.dim(0); ++i)
-          if (callbacks && callbacks->frame)
-            callbacks->frame({{pixels + i * height * width * 3, static_cast<size_t>(height * width * 3)},
-                              static_cast<int>(width),
-                              static_cast<int>(height)},
-                             first + i);
-        clock->done(first + frames.dim(0));
-      },
-      stream);
-}
 
 // A state read from a file may be anything: throws corrupt unless it fits the request.
 void check_state(const RunState& s, const Sampler& sampler, bool step_cache, size_t values) {
@@ -97,10 +50,12 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
 
 Stream TextToVideo::stream_on(Arena& arena) {
   Stream s{.arena = &arena, .pool = &pool_, .compute = mode_.compute, .definitions = mode_.reference};
-  if (gpu_) s.gpu = gpu_.get(), s.memory = gpu_.get();
-  if (gpu_) s.activation = gpu_mode_.activation, s.residual = gpu_mode_.residual;
+  s.memory = memory();
+  if (gpu_) s.gpu = gpu_.get(), s.activation = gpu_mode_.activation, s.residual = gpu_mode_.residual;
   return s;
 }
+
+DeviceMemory* TextToVideo::memory() const { return gpu_ ? gpu_.get() : options_.memory.get(); }
 
 TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) const {
   Prompts p;
@@ -151,12 +106,14 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
   }
   // The level's way of computing is the GPU's.
   VideoRequest given = request;
-  const GpuMode mode = gpu_mode(given.level, given.dtype.value_or(""), gpu_->info().capability());
-  given.dtype.reset();
+  const GpuMode mode = gpu_mode(given.level, given.dtype.value_or(""), gpu_->info().capability(),
+                                given.residual.value_or(""));
+  given.dtype.reset(), given.residual.reset();
   given.step_cache = given.step_cache.value_or(mode.step_cache);
   given.level = "safe";
   ResolvedRequest r = resolve(model_, given);
   r.request.level = request.level, r.request.dtype = dtype_name(mode.activation);
+  r.request.residual = dtype_name(mode.residual);
   return r;
 }
 
@@ -165,68 +122,13 @@ ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
   Mode wanted = gpu_ ? Mode() : mode_of(r.request);
   wanted.step_cache = 0;  // changes no weight
   const GpuMode before = gpu_mode_;
-  if (gpu_) gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability());
+  if (gpu_)
+    gpu_mode_ =
+        gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability(), *r.request.residual);
   if (wanted == mode_ && gpu_mode_.activation == before.activation) return r;
   mode_ = wanted, flops_per_second_ = 0;
   text_ = {}, dit_ = {}, vae_ = {}, encoder_ = {};
   return r;
-}
-
-VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompts) {
-  VideoPlan plan;
-  Arena no_arena;
-  Stream no_stream = stream_on(no_arena);
-  nn::ParamStore shared_store({.plan_only = true}, no_stream);
-  const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
-  const uint64_t files_read =
-      model_.text_encoder->read_bytes() + model_.transformer->read_bytes() + model_.vae->read_bytes();
-  plan.shared_bytes = shared_store.bytes() + files_read;
-
-  // Runs `body` against a measuring arena; body returns the bytes of the Buffers it holds.
-  const auto stage = [&](const char* name, uint64_t mapped, auto&& body) {
-    Arena arena;
-    uint64_t flops = 0;
-    Stream stream = stream_on(arena);
-    stream.flops = &flops;
-    const uint64_t held = body(stream);
-    plan.stages.push_back(
-        {name, mapped, held, align_up(std::max<size_t>(arena.peak(), 1)), static_cast<double>(flops), 0});
-  };
-  stage("text", model_.text_encoder->mapped_bytes(), [&](Stream& s) {
-    const LoadedText text = load_text(model_, true, s);
-    encode_text(*text.model, prompts.positive, shared.text, s);
-    if (r.guided) encode_text(*text.model, prompts.negative, shared.negative, s);
-    return text.bytes;
-  });
-  if (r.pictured)
-    stage("image", model_.vae->mapped_bytes(), [&](Stream& s) {
-      const LoadedVaeEncoder vae = load_vae_encoder(model_, true, s);
-      return vae.bytes + encode_condition(model_, *vae.model, r, shared.condition, s);
-    });
-  const Sampler sampler(sampler_config(r.request));
-  stage("denoise", model_.transformer->mapped_bytes(), [&](Stream& s) {
-    const LoadedDit dit = load_dit(model_, options_.weights, true, s);
-    const DenoiseInput in{.model = &model_,
-                          .request = &r,
-                          .sampler = &sampler,
-                          .text = shared.text,
-                          .negative = shared.negative,
-                          .latents = shared.latents,
-                          .condition = shared.condition,
-                          .image_embeds = image_embeds(model_, r)};
-    return dit.bytes + denoise(*dit.model, in, true, s);
-  });
-  stage("decode", model_.vae->mapped_bytes(), [&](Stream& s) {
-    const LoadedVae vae = load_vae(model_, true, s);
-    decode(*vae.model, shared.latents, nullptr, s);
-    return vae.bytes + align_up(vae.model->state_bytes(r.latent_height, r.latent_width, r.latent_frames));
-  });
-  uint64_t kept = 0;
-  for (const StagePlan& s : plan.stages) {
-    plan.peak_bytes = std::max(plan.peak_bytes, plan.shared_bytes + s.weight_bytes + s.arena_bytes + kept);
-    if (options_.keep_loaded) kept += s.weight_bytes;  // an upper bound: per-run state is released
-  }
-  return plan;
 }
 
 VideoPlan TextToVideo::plan(const VideoRequest& request) {
@@ -240,31 +142,12 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
   return plan;
 }
 
-void TextToVideo::check_memory(const VideoPlan& plan) const {
-  // What a kept model already holds is part of the plan and already taken.
-  const uint64_t held = model_.text_encoder->read_bytes() + model_.transformer->read_bytes() +
-                        model_.vae->read_bytes() + text_.bytes + dit_.bytes + vae_.bytes;
-  const uint64_t need = plan.peak_bytes > held ? plan.peak_bytes - held : 0;
-  if (gpu_)
-    return check(
-        need + kGpuLibraryBytes <= gpu_->free_bytes(), ErrorCode::out_of_memory,
-        "this run needs {} of GPU memory ({} bytes) and about {} for libraries, but {} of {} are free; a "
-        "smaller --size or fewer --frames need less (see --plan)",
-        human_bytes(need), need, human_bytes(kGpuLibraryBytes), human_bytes(gpu_->free_bytes()),
-        gpu_->info().name);
-  const MemoryRoom room = memory_room(pool_.threads());
-  check(need + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
-        "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "
-        "--size, fewer "
-        "--frames or --weights mapped need less (see --plan)",
-        human_bytes(need), need, human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
-}
-
 void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, const Tensor& text,
-                           const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream) {
+                           const Tensor& negative, const VideoPlan& plan, const VideoCallbacks& callbacks,
+                           Stream& stream) {
   StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
   ProfileRange part(stream.profiler, "load text encoder", ProfileKind::load);
-  if (!text_.model) text_ = load_text(model_, false, stream);
+  if (!text_.model) text_ = load_text(model_, false, stream, stage_plan(plan, "text").streamed);
   part.next("text encoder", ProfileKind::group);
   encode_text(*text_.model, prompts.positive, text, stream);
   clock.done(1);
@@ -272,7 +155,7 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
     encode_text(*text_.model, prompts.negative, negative, stream);
     clock.done(2);
   }
-  if (!options_.keep_loaded) text_ = {};
+  if (!plan.keeps) text_ = {};
 }
 
 ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
@@ -288,22 +171,23 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   const VideoPlan plan = make_plan(r, prompts);
   log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
   check_memory(plan);
+  release_unless(plan);
+  report_offload(plan, options_.max_vram > 0);
+  struct Release {  // also when the run fails
+    TextToVideo& pipeline;
+    const VideoPlan& plan;
+    ~Release() { pipeline.release_unless(plan); }
+  } const release{*this, plan};
 
   Arena none(0);  // no op runs between the stages
   Stream stream = stream_on(none);
   stream.cancel = callbacks.cancel;
   stream.profiler = profiler;
   nn::ParamStore shared_store({}, stream);
+  const MemoryLabel label(stream.memory, "latents, text embeddings");
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const auto memory = shared_store.keep();
-  const auto with_arena = [&](const char* name, auto&& body) {
-    const auto stage =
-        std::find_if(plan.stages.begin(), plan.stages.end(), [&](const auto& s) { return s.name == name; });
-    Arena arena(stage->arena_bytes, stream.memory);
-    stream.arena = &arena;
-    body();
-    stream.arena = &none;
-  };
+  const auto with_arena = [&](const char* name, auto&& body) { in_stage(name, plan, stream, none, body); };
 
   const Sampler sampler(sampler_config(r.request));
   std::vector<float> values(static_cast<size_t>(shared.latents.numel()));
@@ -312,7 +196,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
 
   part.done();
   if (!denoised)
-    with_arena("text", [&] { run_text(r, prompts, shared.text, shared.negative, callbacks, stream); });
+    with_arena("text", [&] { run_text(r, prompts, shared.text, shared.negative, plan, callbacks, stream); });
   if (r.pictured && !denoised)
     with_arena("image", [&] {
       StageClock clock(&callbacks, "image", 1);
@@ -321,7 +205,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
       part.next("encode image", ProfileKind::group);
       encode_condition(model_, *encoder_.model, r, shared.condition, stream);
       clock.done(1);
-      if (!options_.keep_loaded) encoder_ = {};
+      if (!plan.keeps) encoder_ = {};
     });
 
   part.next("noise", ProfileKind::other);
@@ -341,9 +225,9 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
     with_arena("denoise", [&] {
       part.next("load transformer", ProfileKind::load);
       if (!dit_.model) {
-        StageClock clock(&callbacks, "load", 1);
-        dit_ = load_dit(model_, options_.weights, false, stream);
-        clock.done(1);
+        StageClock clock(&callbacks, "load", model_.dit.num_layers);
+        dit_ = load_dit(model_, options_.weights, false, stream, stage_plan(plan, "denoise").streamed,
+                        [&](int64_t done, int64_t) { clock.done(done); });
       }
       part.next("denoise", ProfileKind::group);
       denoise(*dit_.model,
@@ -361,7 +245,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
                .resume = resume,
                .reused = &r.steps_reused},
               false, stream);
-      if (!options_.keep_loaded) dit_ = {};
+      if (!plan.keeps) dit_ = {};
     });
   if (callbacks.latents) {
     download(shared.latents, values.data(), stream);
@@ -373,7 +257,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
     if (!vae_.model) vae_ = load_vae(model_, false, stream);
     part.next("decode", ProfileKind::group);
     decode(*vae_.model, shared.latents, &callbacks, stream);
-    if (!options_.keep_loaded) vae_ = {};
+    if (!plan.keeps) vae_ = {};
   });
   part.done();
   if (device_times) device_times->resolve();

@@ -20,6 +20,9 @@ class TextToVideo {
     bool keep_loaded = false;    // for several requests in a row
     std::string device = "cpu";  // "cpu", "cuda" or "cuda:N", "auto": a GPU where there is one
     bool graphs = true;          // on a GPU: denoising steps are captured and replayed
+    uint64_t max_vram = 0;       // on a GPU: bytes that a run may take there; 0: what is free
+    // For tests: a device's memory on the host. The CPU computes as if its tensors lay on a device.
+    std::shared_ptr<DeviceMemory> memory = nullptr;
   };
 
   TextToVideo(ModelBundle model, Options options);
@@ -49,9 +52,21 @@ class TextToVideo {
   Prompts tokenize(const ResolvedRequest& request) const;
   ResolvedRequest prepare(const VideoRequest& request);  // weights made for another way are released
   Stream stream_on(Arena& arena);
+  DeviceMemory* memory() const;  // null: all on the host
+
+  // memory_plan.cpp. How many blocks of a stage are streamed; whether models stay loaded.
+  struct Placement {
+    int64_t text = 0, denoise = 0;
+    bool keeps = false;
+  };
+  VideoPlan plan_with(const ResolvedRequest& request, const Prompts& prompts, const Placement& placement);
+  VideoPlan plan_within(const ResolvedRequest& request, const Prompts& prompts);
   VideoPlan make_plan(const ResolvedRequest& request, const Prompts& prompts);
+  std::string what_would_fit(const ResolvedRequest& request, const Prompts& prompts);
+  void release_unless(const VideoPlan& plan);  // what was kept and is not to be, or is placed otherwise
   void run_text(const ResolvedRequest& request, const Prompts& prompts, const Tensor& text,
-                const Tensor& negative, const VideoCallbacks& callbacks, Stream& stream);
+                const Tensor& negative, const VideoPlan& plan, const VideoCallbacks& callbacks,
+                Stream& stream);
   double measured_flops_per_second();
 
   ModelBundle model_;

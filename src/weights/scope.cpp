@@ -74,7 +74,7 @@ struct Scope::Tracker {
 
   Tensor absent(const std::string& name, std::span<const int64_t> dims) {
     std::lock_guard lock(mutex);
-    missing.push_back(name);
+    if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
     const auto bytes = checked_bytes(dims, DType::f32);
     if (mode == Missing::immediate || !bytes || missing.size() >= kMissingLimit) throw_missing("weights");
     zeros.emplace_back(*bytes);

@@ -28,25 +28,35 @@ Umt5Encoder::Umt5Encoder(const Scope& scope, const Umt5Config& c, nn::ParamStore
     : config_(c),
       embedding_(scope.tensor("shared.weight", {c.vocab_size, c.d_model})),
       mapping_(scope.keep()) {
-  const int64_t inner = c.num_heads * c.d_kv;
+  const Scope blocks = scope.sub("encoder.block");
+  streamed_ =
+      store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe) { load_layer(blocks.sub(0), probe); });
   for (int64_t i = 0; i < c.num_layers; ++i) {
-    const Scope block = scope.sub("encoder.block").sub(i).sub("layer");
-    const Scope attention = block.sub("0.SelfAttention"), ff = block.sub("1.DenseReluDense");
-    Layer layer;
-    layer.norm1 = store.widened(block.tensor("0.layer_norm.weight", {c.d_model}));
-    layer.q = nn::Linear(attention.sub("q"), store, c.d_model, inner, false);
-    layer.k = nn::Linear(attention.sub("k"), store, c.d_model, inner, false);
-    layer.v = nn::Linear(attention.sub("v"), store, c.d_model, inner, false);
-    layer.o = nn::Linear(attention.sub("o"), store, inner, c.d_model, false);
-    layer.position_bias =
-        store.widened(attention.tensor("relative_attention_bias.weight", {c.num_buckets, c.num_heads}));
-    layer.norm2 = store.widened(block.tensor("1.layer_norm.weight", {c.d_model}));
-    layer.gate = nn::Linear(ff.sub("wi_0"), store, c.d_model, c.d_ff, false);
-    layer.up = nn::Linear(ff.sub("wi_1"), store, c.d_model, c.d_ff, false);
-    layer.down = nn::Linear(ff.sub("wo"), store, c.d_ff, c.d_model, false);
-    layers_.push_back(std::move(layer));
+    nn::ParamStore::BlockScope block(store, i);
+    layers_.push_back(load_layer(blocks.sub(i), store));
+    block.done();
   }
   final_norm_ = store.widened(scope.tensor("encoder.final_layer_norm.weight", {c.d_model}));
+}
+
+Umt5Encoder::Layer Umt5Encoder::load_layer(const Scope& scope, nn::ParamStore& store) const {
+  const Umt5Config& c = config_;
+  const int64_t inner = c.num_heads * c.d_kv;
+  const Scope block = scope.sub("layer");
+  const Scope attention = block.sub("0.SelfAttention"), ff = block.sub("1.DenseReluDense");
+  Layer layer;
+  layer.norm1 = store.widened(block.tensor("0.layer_norm.weight", {c.d_model}));
+  layer.q = nn::Linear(attention.sub("q"), store, c.d_model, inner, false);
+  layer.k = nn::Linear(attention.sub("k"), store, c.d_model, inner, false);
+  layer.v = nn::Linear(attention.sub("v"), store, c.d_model, inner, false);
+  layer.o = nn::Linear(attention.sub("o"), store, inner, c.d_model, false);
+  layer.position_bias =
+      store.widened(attention.tensor("relative_attention_bias.weight", {c.num_buckets, c.num_heads}));
+  layer.norm2 = store.widened(block.tensor("1.layer_norm.weight", {c.d_model}));
+  layer.gate = nn::Linear(ff.sub("wi_0"), store, c.d_model, c.d_ff, false);
+  layer.up = nn::Linear(ff.sub("wi_1"), store, c.d_model, c.d_ff, false);
+  layer.down = nn::Linear(ff.sub("wo"), store, c.d_ff, c.d_model, false);
+  return layer;
 }
 
 // The table stays in the file, on the host: a prompt needs a few rows of it.
@@ -90,8 +100,10 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
 
   ProfileRange part(stream.profiler, "embedding", ProfileKind::elementwise);
   embed(ids.view({rows}), h, stream);
-  for (const Layer& layer : layers_) {
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    const Layer& layer = layers_[static_cast<size_t>(i)];
     stream.throw_if_cancelled();
+    if (streamed_) streamed_->enter(i);
     part.next("norm", ProfileKind::norm);
     ops::rmsnorm({.x = h, .weight = layer.norm1, .eps = c.eps, .y = normed}, stream);
     part.next("q, k, v", ProfileKind::linear);
@@ -118,7 +130,9 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
     layer.gate(normed, gate, stream, {.act = ops::Activation::gelu_tanh});
     layer.up(normed, hidden, stream, {.multiply = gate});
     layer.down(hidden, h, stream, {.residual = h});
+    if (streamed_) streamed_->leave(i);
   }
+  if (streamed_) streamed_->finish();
   part.next("norm", ProfileKind::norm);
   ops::rmsnorm({.x = h, .weight = final_norm_, .eps = c.eps, .y = h}, stream);
 }

@@ -30,11 +30,13 @@ class Umt5Encoder {
     nn::Linear q, k, v, o, gate, up, down;
   };
 
+  Layer load_layer(const Scope& scope, nn::ParamStore& store) const;
   void embed(const Tensor& ids, const Tensor& h, Stream& stream) const;
 
   Umt5Config config_;
   Tensor embedding_;  // [vocab, d_model] in the file
   std::vector<Layer> layers_;
+  std::shared_ptr<runtime::BlockStream> streamed_;  // null: all layers stay where they are
   Tensor final_norm_;
   std::shared_ptr<const void> mapping_;
 };

@@ -40,8 +40,15 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     image_.norm2_bias = store.widened(image.tensor("norm2.bias", {dim}));
   }
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
-  for (int64_t i = 0; i < c.num_layers; ++i)
-    blocks_.emplace_back(scope.sub("blocks").sub(i), c, block_tables_.select(0, i), store);
+  const Scope blocks = scope.sub("blocks");
+  streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe) {
+    const WanBlock one(blocks.sub(0), c, block_tables_.select(0, 0), probe);
+  });
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    nn::ParamStore::BlockScope block(store, i);
+    blocks_.emplace_back(blocks.sub(i), c, block_tables_.select(0, i), store);
+    block.done();
+  }
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
   head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
 }
@@ -152,9 +159,9 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   }
   text1_(rows, hidden, stream, {.act = ops::Activation::gelu_tanh});
   text2_(hidden, embedded, stream);
-  for (int64_t i = 0; i < layers; ++i)
-    blocks_[static_cast<size_t>(i)].text_keys(embedded, context.k.select(0, i), context.v.select(0, i),
-                                              stream);
+  each_block([&](const WanBlock& block, int64_t i) {
+    block.text_keys(embedded, context.k.select(0, i), context.v.select(0, i), stream);
+  });
   if (!c.image_branch()) {
     require(!image.defined(), "transformer: image embeddings given, but the model has no image branch");
     return context;
@@ -188,9 +195,9 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
       stream);
   context.image_k = store.allocate(type, {layers, tokens, dim});
   context.image_v = store.allocate(type, {layers, tokens, dim});
-  for (int64_t i = 0; i < layers; ++i)
-    blocks_[static_cast<size_t>(i)].image_keys(wide, context.image_k.select(0, i),
-                                               context.image_v.select(0, i), stream);
+  each_block([&](const WanBlock& block, int64_t i) {
+    block.image_keys(wide, context.image_k.select(0, i), context.image_v.select(0, i), stream);
+  });
   return context;
 }
 
@@ -237,15 +244,14 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
     block.u = arena.tensor(stream.activation, {rows, dim});
     norm(WanBlock::first_norm(block, 0), block.u);
   }
-  for (int64_t i = 0; i < c.num_layers; ++i) {
+  each_block([&](const WanBlock& layer, int64_t i) {
     stream.throw_if_cancelled();
     part.next("block", ProfileKind::group, i);
-    const WanBlock& layer = blocks_[static_cast<size_t>(i)];
     if (fused)
       layer.forward_fused(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
     else
       layer.forward(block, i, stream);
-  }
+  });
 
   part.next("head", ProfileKind::linear);
   const Tensor normed = fused ? block.u : block.x;

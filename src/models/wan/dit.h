@@ -56,6 +56,16 @@ class WanDit {
 
  private:
   void load_times(const Scope& condition, nn::ParamStore& store);
+  // visit(block, index) for each in order, streamed ones while they are on the device.
+  template <class Visit>
+  void each_block(Visit&& visit) const {
+    for (int64_t i = 0; i < config_.num_layers; ++i) {
+      if (streamed_) streamed_->enter(i);
+      visit(blocks_[static_cast<size_t>(i)], i);
+      if (streamed_) streamed_->leave(i);
+    }
+    if (streamed_) streamed_->finish();
+  }
 
   struct ImageEmbedding {
     Tensor pos_embed, norm1_weight, norm1_bias, norm2_weight, norm2_bias;
@@ -68,6 +78,7 @@ class WanDit {
   Tensor block_tables_;  // [layers, 6·dim] f32
   Tensor head_table_;    // [2, dim] f32
   std::vector<WanBlock> blocks_;
+  std::shared_ptr<runtime::BlockStream> streamed_;  // null: all blocks stay where they are
   std::shared_ptr<const void> mapping_, host_memory_;
 };
 

@@ -57,6 +57,18 @@ TEST(CApi, LoadPlanGenerateCancel) {
   tachyscope_free(engine);
 }
 
+TEST(CApi, LoadOnNamesTheDevice) {
+  tachyscope_engine* engine = nullptr;
+  ASSERT_EQ(tachyscope_load_on(kModel.c_str(), "cpu", 0, 2, &engine), 0) << tachyscope_last_error();
+  tachyscope_free(engine);
+  engine = nullptr;
+  EXPECT_EQ(tachyscope_load_on(kModel.c_str(), "tpu", 0, 2, &engine), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("tpu"));
+  EXPECT_EQ(tachyscope_load_on(kModel.c_str(), "cpu", 1u << 30, 2, &engine), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("--max-vram"));
+  EXPECT_EQ(engine, nullptr);
+}
+
 TEST(CApi, ErrorsHaveCodesAndTexts) {
   tachyscope_engine* engine = nullptr;
   EXPECT_EQ(tachyscope_load("no/such/model", 0, &engine), 3);

@@ -62,6 +62,8 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
     {"generate", "--step-cache", "7", 2, {"0 (off) to 1"}},
     {"generate", "--profile", "nowhere/t.json", 6, {"no folder"}},
+    {"generate", "--residual", "f64", 2, {"f32", "cuda"}},
+    {"generate", "--max-vram", "plenty", 2, {"8GiB", "12G"}},
     {"generate", "--weights", "mmap", 2, {"auto", "packed", "mapped", "read"}},
     {"generate", "--preview", "nowhere/p.png", 6, {"no folder"}},
     {"generate", "--from", "gone.json", 3, {"cannot read"}},

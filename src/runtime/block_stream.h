@@ -1,0 +1,56 @@
+// Equal blocks of weights of which only some stay on the device: the others lie page-locked on the host and
+// pass through two slots of device memory, each copied while the blocks before it compute.
+//
+// Of N blocks n are streamed, the k-th being block ⌊k·N/n⌋, so that N/n blocks' compute hides each copy; it
+// uses slot k mod 2. leave() lets the slot's next block in (block k + 2, after the last ones the first two
+// again: every pass ends as the next one wants to begin). A pass may be captured in a graph: it begins and
+// ends with nothing on its way. Without overlap lost, a pass takes the longer of compute and copies. n = 3
+// saves one block, n = N leaves two slots.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/memory.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy::runtime {
+
+class BlockStream {
+ public:
+  // slots: [2, block_bytes] u8 on the device.
+  BlockStream(DeviceMemory& memory, int64_t blocks, int64_t streamed, const Tensor& slots);
+  ~BlockStream();
+  BlockStream(const BlockStream&) = delete;
+  BlockStream& operator=(const BlockStream&) = delete;
+
+  // Which of `streamed` out of `blocks` block i is; -1: it stays on the device.
+  static int64_t rank_of(int64_t i, int64_t blocks, int64_t streamed);
+  static constexpr int64_t kFewest = 3;  // fewer would save nothing
+
+  int64_t rank(int64_t block) const { return ranks_[static_cast<size_t>(block)]; }
+  char* slot(int64_t block) const;   // where it will lie
+  char* image(int64_t block) const;  // where its bytes are to be put, on the host
+  void loaded();                     // all have been put there: page-locks them
+
+  // The blocks of a pass in order; compute queued between enter and leave may use the block.
+  void enter(int64_t block);
+  void leave(int64_t block);
+  void finish();  // after the last
+
+ private:
+  void send(int64_t rank);
+  char* image_of_rank(int64_t rank) const;
+
+  DeviceMemory& memory_;
+  StreamingMemory& copies_;  // the same
+  int64_t streamed_;
+  Tensor slots_;
+  std::vector<int64_t> ranks_;
+  Buffer images_;  // [streamed, block_bytes], with room to begin on a page
+  bool pinned_ = false;
+  int64_t holds_[2] = {-1, -1};  // rank of what a slot holds or is being sent
+  bool waited_[2] = {true, true};
+};
+
+}  // namespace tachy::runtime

@@ -1,0 +1,34 @@
+// What a device's memory holds: bytes and their highest value for the plan's tests, and by label ("denoise:
+// weights") for the message when there is not enough.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+namespace tachy {
+
+class MemoryLedger {
+ public:
+  void add(const void* p, size_t bytes);
+  void remove(const void* p) noexcept;
+
+  size_t live() const { return live_; }
+  size_t peak() const { return peak_; }
+  void reset_peak() { peak_ = live_; }
+
+  // One line a label, the largest first: "  denoise: weights        26.9 GB in 825".
+  std::string table() const;
+
+  std::string label = "other";  // of what is added next
+
+ private:
+  struct Entry {
+    size_t bytes = 0;
+    std::string label;
+  };
+  std::map<const void*, Entry> entries_;
+  size_t live_ = 0, peak_ = 0;
+};
+
+}  // namespace tachy

@@ -1,0 +1,58 @@
+// What a device's memory does besides (see device_memory.h): uploads that are made piece by piece in
+// page-locked memory, copies that run beside the compute stream, and a ledger of who holds what. src/cuda
+// implements it for a GPU, tests on the host.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tensor/device_memory.h"
+#include "tensor/memory_ledger.h"
+
+namespace tachy {
+
+class StreamingMemory {
+ public:
+  // Writes bytes [begin, begin + count) of what is uploaded to `piece`.
+  using MakePiece = std::function<void(void* piece, size_t begin, size_t count)>;
+
+  virtual ~StreamingMemory() = default;
+  // The same object, or null for a device that cannot.
+  static StreamingMemory* of(DeviceMemory* memory) { return dynamic_cast<StreamingMemory*>(memory); }
+
+  virtual size_t free_bytes() const = 0;  // of the device, for anybody
+  // As upload(), of what `make` writes piece by piece, each while the one before is on its way.
+  virtual void upload_pieces(void* to, size_t bytes, const MakePiece& make) = 0;
+
+  // Page-locks host memory for copy_beside; throws out_of_memory when the system does not allow it.
+  virtual void pin(void* host, size_t bytes) = 0;
+  virtual void unpin(void* host) noexcept = 0;
+  // A copy from page-locked memory that begins when what is queued now is done and runs beside what is queued
+  // later; `mark` (0 or 1) stands for its end until it is used again. May be captured in a graph if the wait
+  // is, too.
+  static constexpr int kMarks = 2;
+  virtual void copy_beside(void* to, const void* pinned, size_t bytes, int mark) = 0;
+  virtual void wait_beside(int mark) = 0;  // what is queued later waits for that copy
+
+  MemoryLedger ledger;  // of its allocations
+};
+
+// What is allocated on the device while it lives is shown under this label.
+class MemoryLabel {
+ public:
+  MemoryLabel(DeviceMemory* memory, std::string label)
+      : memory_(StreamingMemory::of(memory)), before_(std::move(label)) {
+    if (memory_) before_.swap(memory_->ledger.label);
+  }
+  ~MemoryLabel() {
+    if (memory_) before_.swap(memory_->ledger.label);
+  }
+  MemoryLabel(const MemoryLabel&) = delete;
+  MemoryLabel& operator=(const MemoryLabel&) = delete;
+
+ private:
+  StreamingMemory* memory_;
+  std::string before_;
+};
+
+}  // namespace tachy

@@ -1,0 +1,82 @@
+// A device's memory that lies on the host: counted, limited, and failing when a test wants it. Copies beside
+// the compute stream are made as late as the contract allows, and until then their target holds NaN: whoever
+// computes with a block without waiting for it, or while its successor is already let in, gets other values.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "tensor/memory.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy::test {
+
+class HostDevice final : public DeviceMemory, public StreamingMemory {
+ public:
+  explicit HostDevice(size_t capacity) : capacity_(capacity) {}
+
+  int64_t fail_at = -1;    // this allocation (from 0) finds the memory taken by somebody else
+  bool pin_fails = false;  // the system allows no more page-locked memory
+  int64_t allocations = 0, pinned = 0, copies = 0;
+  size_t copied_bytes = 0, pieces = 0;
+
+  void* allocate(size_t bytes) override {
+    check(allocations++ != fail_at && bytes <= free_bytes(), ErrorCode::out_of_memory,
+          "out of GPU memory: could not allocate {} ({} free); held here:\n{}", human_bytes(bytes),
+          human_bytes(free_bytes()), ledger.table());
+    void* p = std::aligned_alloc(kAlignment, bytes);
+    std::memset(p, 0xff, bytes);
+    ledger.add(p, bytes);
+    return p;
+  }
+  void release(void* p, size_t) noexcept override {
+    ledger.remove(p);
+    std::free(p);
+  }
+  size_t free_bytes() const override { return capacity_ - ledger.live(); }
+  void upload(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void download(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void fill(void* to, int byte, size_t bytes) override { std::memset(to, byte, bytes); }
+  void synchronize() override {}
+  size_t live_bytes() const override { return ledger.live(); }
+  size_t peak_bytes() const override { return ledger.peak(); }
+  void reset_peak() override { ledger.reset_peak(); }
+
+  void upload_pieces(void* to, size_t bytes, const MakePiece& make) override {
+    constexpr size_t kPiece = 4096;  // most tensors of a test are several
+    for (size_t begin = 0; begin < bytes; begin += kPiece, ++pieces)
+      make(static_cast<char*>(to) + begin, begin, std::min(kPiece, bytes - begin));
+  }
+  void pin(void*, size_t bytes) override {
+    check(!pin_fails, ErrorCode::out_of_memory, "could not page-lock {}", human_bytes(bytes));
+    ++pinned;
+  }
+  void unpin(void*) noexcept override { --pinned; }
+  void copy_beside(void* to, const void* from, size_t bytes, int mark) override {
+    run(mark);
+    std::memset(to, 0xff, bytes);  // NaN until it is waited for
+    waiting_[mark] = Copy{to, from, bytes};
+    ++copies, copied_bytes += bytes;
+  }
+  void wait_beside(int mark) override { run(mark); }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
+  void run(int mark) {
+    if (waiting_[mark]) std::memcpy(waiting_[mark]->to, waiting_[mark]->from, waiting_[mark]->bytes);
+    waiting_[mark].reset();
+  }
+
+  size_t capacity_;
+  std::optional<Copy> waiting_[kMarks];
+};
+
+}  // namespace tachy::test
