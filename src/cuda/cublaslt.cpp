@@ -285,6 +285,7 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
       s.handle = nullptr, s.why = error.message();
     }
   }
+  if (!s.handle) warn("without cuBLASLt products run as plain kernels, many times slower: {}", s.why);
   gpu.cublaslt = std::move(made);
   return of(gpu, why);
 }

@@ -2,6 +2,7 @@
 
 #include <cudnn_backend.h>
 
+#include "base/log.h"
 #include "cuda/vendor_library.h"
 
 namespace tachy::cuda {
@@ -95,6 +96,7 @@ Cudnn* Cudnn::of(Gpu& gpu, std::string& why) {
       made->why_ = error.message();
     }
   }
+  if (!made->handle_) warn("without cuDNN attention runs as our own kernels: {}", made->why_);
   gpu.cudnn = std::move(made);
   return of(gpu, why);
 }

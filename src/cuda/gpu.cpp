@@ -54,7 +54,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check(status != cudaErrorNoKernelImageForDevice && status != cudaErrorInvalidDeviceFunction &&
               status != cudaErrorUnsupportedPtxVersion,
           ErrorCode::unsupported,
-          "device: {} has compute capability {}.{}, and this build has kernels for {} only: build with "
+          "--device: {} has compute capability {}.{}, and this build has kernels for {} only: build with "
           "-DTACHY_CUDA_ARCHITECTURES={}{}, or use --device cpu",
           info_.name, info_.major, info_.minor, TACHY_CUDA_ARCHITECTURES, info_.major, info_.minor);
     check_cuda(status, "cudaFuncGetAttributes");
