@@ -123,7 +123,10 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
     int64_t blocks, const std::function<void(ParamStore&)>& probe) {
   blocks_ = blocks;
   if (options_.streamed == 0) return nullptr;
-  ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, stream_);
+  Arena measure;
+  Stream dry = stream_;
+  dry.arena = &measure;
+  ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, dry);
   probe(one);
   block_bytes_ = one.bytes();
   const auto bytes = static_cast<int64_t>(block_bytes_);
