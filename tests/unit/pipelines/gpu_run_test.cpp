@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "base/env.h"
@@ -70,38 +71,40 @@ TEST_F(OnGpu, OffloadingGivesTheSameBitsInThePlannedMemory) {
 TEST_F(OnGpu, GraphsAndResidualsAndLevels) {
   const auto with = open(), without = open({.graphs = false});
   EXPECT_EQ(test::run(*with, request).rgb, test::run(*without, request).rgb);
+  // Of the RMS; four steps at a size that the model was not trained for are far from converged.
   const auto distance = [&](const test::Result& a, const test::Result& b) {
-    double most = 0, size = 0;
+    double difference = 0, size = 0;
     for (size_t i = 0; i < a.latents.size(); ++i) {
-      most = std::max(most, std::abs(static_cast<double>(a.latents[i]) - b.latents[i]));
-      size = std::max(size, std::abs(static_cast<double>(a.latents[i])));
+      difference += std::pow(static_cast<double>(a.latents[i]) - b.latents[i], 2);
+      size += std::pow(static_cast<double>(a.latents[i]), 2);
     }
-    return most / size;
+    return std::sqrt(difference / size);
   };
   const auto bf16 = test::run(*with, request);
   request.level = "none";
   const auto exact = test::run(*with, request);
-  EXPECT_LT(distance(exact, bf16), 0.05);
+  EXPECT_LT(distance(exact, bf16), 0.1);
+  EXPECT_GT(distance(exact, bf16), 0);
   request.level = "aggressive";
   const auto aggressive = test::run(*with, request);
-  EXPECT_LT(distance(exact, aggressive), 0.1);
+  EXPECT_LT(distance(exact, aggressive), 0.15);
   EXPECT_NE(aggressive.latents, bf16.latents) << "the residual stream stayed in float32";
   request.level = "safe", request.residual = "bf16";
   EXPECT_EQ(test::run(*with, request).latents, aggressive.latents);
 }
 
 TEST_F(OnGpu, TheStepCacheReusesSteps) {
-  request.steps = 20;
+  request.steps = 20, request.frames = 5, request.width = request.height = 128;
   const auto pipeline = open();
   const auto all = test::run(*pipeline, request);
-  request.level = "extreme";
+  request.level = "extreme", request.step_cache = 0.3;
   VideoCallbacks callbacks;
   int frames = 0;
   callbacks.frame = [&](const RgbImage&, int64_t) { ++frames; };
   const ResolvedRequest done = pipeline->generate(request, callbacks);
   EXPECT_GT(done.steps_reused, 0);
   EXPECT_LT(done.steps_reused, 18);
-  EXPECT_EQ(frames, 1);
+  EXPECT_EQ(frames, 5);
   EXPECT_EQ(test::run(*pipeline, request).rgb, test::run(*pipeline, request).rgb);
   request.step_cache = 0, request.residual = "f32";
   EXPECT_EQ(test::run(*pipeline, request).latents, all.latents) << "with neither it is level safe";
