@@ -45,9 +45,10 @@ Plan make_plan(const GemmArgs& a) {
   for (const bool last_row : {false, true})
     for (const bool last_column : {false, true}) {
       const int64_t columns = last_column ? last_columns : std::min(p.n, kSlabColumns);
-      const auto& kernel = cpu::matmul_kernel({last_row ? last_rows : p.rows, p.k, columns, true});
-      p.kernels[last_row][last_column] = &kernel;
-      p.kernel_bytes = std::max(p.kernel_bytes, kernel.scratch_bytes());
+      const cpu::TileKernel* kernel =
+          &cpu::matmul_kernel({last_row ? last_rows : p.rows, p.k, columns, true});
+      p.kernels[last_row][last_column] = kernel;
+      p.kernel_bytes = std::max(p.kernel_bytes, kernel->scratch_bytes());
     }
   const int64_t columns = std::min(p.n, kSlabColumns);
   if (p.copy_x) p.x_bytes = bytes_of(p.rows * p.k);
