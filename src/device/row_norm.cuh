@@ -14,6 +14,7 @@
 //   block of 128 threads, width 32:   warp 0: row 0   warp 1: row 1  …     width 128: warps 0-3: row 0
 #pragma once
 
+#include "device/overlap.cuh"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
 
@@ -53,6 +54,7 @@ __device__ __forceinline__ float norm_factor(float squares, int c, float eps) {
 // Chunks packs of N values each thread; blockDim.x / width groups a block.
 template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y>
 __global__ void __launch_bounds__(512) row_norm_kernel(const RowNormParams<X, U, Y> p, const int width) {
+  wait_for_previous_kernel();
   constexpr bool kUsual = kParts == Parts::usual, kLayer = kKind == RowNorm::layer;
   constexpr bool kEarly = kUsual && Chunks <= (kLayer ? 2 : 4) && !Add;
   __shared__ float scratch[2 * 16];

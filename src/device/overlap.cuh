@@ -1,0 +1,15 @@
+// The first thing every thread of a kernel does that is launched by cuda/overlap.h: it waits until the kernel
+// before has ended and its results can be read, and lets the next one be brought in meanwhile. The next one
+// waits in the same way, so nothing is read early or overwritten too soon.
+#pragma once
+
+namespace tachy::device {
+
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace tachy::device
