@@ -44,9 +44,9 @@ void print_text(const DoctorReport& report) {
   for (const auto& [name, v] : report.libraries)
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, v);
   fmt::print("libraries  {}\n\n", libraries);
-  fmt::print("  {:<12}{:<80}{}\n", "level", "what it turns on", "on this machine");
+  fmt::print("  {:<12}{:<94}{}\n", "level", "what it turns on", "on this machine");
   for (const LevelState& l : report.levels)
-    fmt::print("{} {:<12}{:<80}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
+    fmt::print("{} {:<12}{:<94}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
   const bool on_gpu = report.device != "cpu";
   fmt::print("  single switches of generate: --dtype, --step-cache; TACHY_FORCE=op:implementation{}\n\n",
              on_gpu ? "; TACHY_GRAPHS=off, TACHY_RESIDUAL=f32|low, TACHY_TUNE=gemm" : "");
@@ -56,7 +56,8 @@ void print_text(const DoctorReport& report) {
     fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15.2f}  {}\n", h.op, h.pick, h.cases, h.ok ? "yes" : "NO", h.worst,
                h.why);
     for (const auto& e : h.exceptions)
-      fmt::print("{:<29}{} in {} of {} cases, not {}\n", "", e.pick, e.cases, h.cases, e.reason);
+      fmt::print("{:<29}{} in {} of {} cases{}\n", "", e.pick, e.cases, h.cases,
+                 e.reason.empty() ? "" : ", not " + e.reason);
     if (!h.ok) fmt::print("{:<29}{}\n", "", h.failure);
   }
   fmt::print("self-test of {} ops: {} ({}; {} larger cases are left to `tachyscope validate`)\n",

@@ -101,8 +101,16 @@ void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Made
     h.why = !most->first.second.empty() ? "not " + most->first.second
             : choices[op] == 1          ? "its only one"
                                         : fmt::format("first choice of {}", choices[op]);
-    for (const auto& [pick, count] : counts)
-      if (pick != most->first) h.exceptions.push_back({pick.first, pick.second, count});
+    // One line for each other implementation, with the commonest reason.
+    std::map<std::string, int> commonest;
+    for (const auto& [pick, count] : counts) {
+      if (pick.first == h.pick) continue;
+      auto it = std::find_if(h.exceptions.begin(), h.exceptions.end(),
+                             [&](const OpHealth::Exception& e) { return e.pick == pick.first; });
+      if (it == h.exceptions.end()) it = h.exceptions.insert(it, {pick.first, "", 0});
+      it->cases += count;
+      if (count > commonest[pick.first]) commonest[pick.first] = count, it->reason = pick.second;
+    }
   }
 }
 

@@ -24,7 +24,7 @@ def main():
         folder = pathlib.Path(name)
         build = folder / "build"
         ops = build / "tests/unit/ops/op_runner"
-        program(ops, 'case "$*" in *f16*) [ "${*#*bf16}" = "$*" ] && { echo "FAILED  ref gemm:1:x max 2"; echo "9 passed, 1 skipped, 1 failed"; exit 1; } ;; *f32*) kill -SEGV $$ ;; esac\n'
+        program(ops, '[ "$1" = --list ] && { echo gemm; echo rope; exit 0; }\ncase "$*" in *f16*) [ "${*#*bf16}" = "$*" ] && { echo "FAILED  ref gemm:1:x max 2"; echo "9 passed, 1 skipped, 1 failed"; exit 1; } ;; *f32*) kill -SEGV $$ ;; esac\n'
                      'echo "12 passed, 3 skipped, 0 failed"\n')
         program(build / "tests/unit/inspect/inspect_gpu_test", '# OnGpu\necho "[       OK ] OnGpu.A (1 ms)"\nexec sleep 30\n')
         program(build / "tests/unit/base/base_test", "exit 1\n")  # knows no GPU
@@ -32,6 +32,9 @@ def main():
         checks = {"checks": [{"kind": "frame", "name": "f", "result": "ok", "psnr": 50.5, "detail": ""},
                              {"kind": "stage", "name": "s", "result": "ok", "max": 1e-3, "mean": 1e-4, "bound": 1e-2, "detail": "acceptance of 0.01 and 0.001: met"}]}
         program(folder / "bin/compute-sanitizer", 'echo "no device"; exit 1\n')
+        race = ('case "$*" in *rope:*) echo "op_runner: --op: no case matches" >&2; echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"; exit 2 ;; esac\n'
+                'echo "========= Error: Race reported between Write access at void tachy::norm<float, 4>(tachy::Args<float>)+0x1b0 and Read access at void tachy::norm<float, 4>(tachy::Args<float>)+0x2c0 [8 hazards]"\n'
+                'echo "3 passed, 0 skipped, 0 failed"; echo "========= RACECHECK SUMMARY: 1 hazards displayed (1 errors, 0 warnings)"\n')
         report = {"lines": [{"id": "model:step 1x1x1", "median_us": 1500}], "gpu": {"copy_gb_per_s": 4000, "matmul_gflops": 700000}}
         program(build / "tachyscope", f"case \"$1\" in doctor) echo '{json.dumps(doctor)}' ;; validate) echo '{json.dumps(checks)}' ;; bench) for last; do :; done; echo '{json.dumps(report)}' > \"$last\" ;; esac\n")
         out = folder / "out/all.json"
@@ -52,16 +55,22 @@ def main():
         assert parts["validate bf16"]["figures"]["lowest_psnr"] == 50.5 and parts["validate bf16"]["figures"]["acceptance_met"] == ["s"]
         assert baseline["commit"] == "abc" and baseline["date"].endswith("UTC")
         assert str(folder) not in out.read_text(), "no paths of this machine"
-        done = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "peers dit-1.3b"], capture_output=True, text=True)
+        done = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--budget", "200", "--only", "bench", "peers dit-1.3b"], capture_output=True, text=True)
         parts = {part["name"]: part for part in json.loads(out.read_text())["parts"]}
         assert parts["bench"]["result"] == "ok" and parts["bench"]["figures"] == report, done.stdout
         assert parts["peers dit-1.3b 480p"]["result"] == "failed" and "ours_gpu" in parts["peers dit-1.3b 480p"]["text"], parts
+        stored = folder / "out/stored.json"
+        stored.write_text(out.read_text())
+        program(folder / "bin/compute-sanitizer", race)
+        raced = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "racecheck"], capture_output=True, text=True, env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"})
+        part = json.loads(out.read_text())["parts"][0]
+        assert part["result"] == "failed" and part["figures"] == {"reports": 1, "cases_passed": 3, "kernels": ["tachy::norm"]}, (part, raced.stdout)
         # A later run against this one: the stand-in's `compare` calls the one line slower.
         verdict = {"lines": [{"id": "model:step 1x1x1", "verdict": "slower", "before_us": 1500, "after_us": 1800, "change": 0.2}]}
         program(build / "tachyscope", (build / "tachyscope").read_text().split("\n", 1)[1].replace("bench)", f"compare) echo '{json.dumps(verdict)}' ;; bench)", 1))
-        later = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "--compare", str(out)], capture_output=True, text=True)
+        later = subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "bench", "--compare", str(stored)], capture_output=True, text=True)
         assert "slower  model:step 1x1x1: 1500.0 -> 1800.0 us (+20.0 %)" in later.stdout and later.returncode == 0, later.stdout + later.stderr
-        assert done.stdout.rstrip().splitlines()[-1].startswith("failed"), "the table comes last"
+        assert [line.split()[0] for line in done.stdout.rstrip().splitlines()[-2:]] == ["failed", "ok"], "the table comes last"
 
 
 main()

@@ -1,7 +1,8 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
 //   op_runner [--op op:case:implementation] [--seed n] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
-//             [--kinds tiny,odd,real,video] [--isa AVX2] [--summary]
+//             [--kinds tiny,odd,real,video] [--isa AVX2] [--summary] [--list]
+// --list prints the ops' names.
 // --isa runs as on a CPU that has no more than this: Highway's targets, oneDNN's kernels and bf16 in plain
 // loops.
 // --perf times the real cases, on a GPU the video ones too (and only times) against a plain copy of 64 MB;
@@ -91,7 +92,12 @@ int run(int argc, char** argv) {
       narrow_cpu(value());
     else if (flag == "--summary")
       summary = true;
-    else
+    else if (flag == "--list") {
+      std::string last;
+      for (const tachy::ops::OpCase& c : tachy::all_op_cases())
+        if (c.op != last) fmt::print("{}\n", last = c.op);
+      return 0;
+    } else
       tachy::fail(tachy::ErrorCode::invalid_argument, "unknown option '{}'", flag);
   }
   if (options.perf) {
