@@ -39,6 +39,10 @@ def note_ours(text, residual=""):
         FIGURES[f"{key}_nodes"], FIGURES[f"{key}_eager_ms"], FIGURES[f"{key}_ms"] = int(found.group(1)), FIGURES[f"{key}_ms"], float(found.group(2))
     if found := re.search(r"peak ([\d.]+) GiB", text):
         FIGURES[f"{key}_gib"] = float(found.group(1))
+    if found := re.search(r"attention and GEMM calls alone ([\d.]+) ms", text):
+        FIGURES[f"{key}_calls_alone_ms"] = float(found.group(1))
+    if found := re.search(r"nodes: (\d+) kernels", text):
+        FIGURES[f"{key}_kernels"] = int(found.group(1))
     if residual:
         FIGURES[f"{key}_residual"] = residual
 
