@@ -4,88 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "base/env.h"
-#include "golden.h"
-#include "models/wan/dit.h"
 #include "models/wan/timestep.h"
+#include "wan_dit_case.h"
 
 namespace tachy {
 namespace {
 
 using test::golden_path;
 using test::GoldenFile;
-
-struct Case {
-  explicit Case(const std::string& name)
-      : golden("wan/" + name + ".safetensors"),
-        weights(open_weights(golden_path("wan/" + name))),
-        config(WanConfig::from_json(read_json(golden_path("wan/" + name + "/config.json")))) {
-    for (const std::string& rows : split(golden.source->metadata().at("text_rows"), ','))
-      text_rows.push_back(std::stoll(rows));
-  }
-
-  // The sample, [B, C_out, T, H, W]. `rows_given`: 0 for the real rows of text, or more of them with explicit
-  // zeros.
-  std::vector<float> run(test::PlannedRun& planned, int64_t rows_given = 0) {
-    const Tensor x = golden["hidden_states"], text = golden["encoder_hidden_states"],
-                 time = golden["timestep"];
-    const int64_t batch = x.dim(0), tokens = x.dim(2) * (x.dim(3) / 2) * (x.dim(4) / 2);
-    std::vector<float> y(static_cast<size_t>(batch * config.out_channels * x.dim(2) * x.dim(3) * x.dim(4)),
-                         NAN);
-    const Tensor out(y.data(), DType::f32, {batch, config.out_channels, x.dim(2), x.dim(3), x.dim(4)});
-
-    std::vector<double> timesteps;
-    std::vector<int32_t> rows;
-    std::map<float, int32_t> index;
-    for (int64_t i = 0; i < batch * tokens; ++i) {
-      const float t = time.as<float>()[time.rank == 2 ? i : i / tokens];
-      const auto [it, added] = index.try_emplace(t, static_cast<int32_t>(timesteps.size()));
-      if (added) timesteps.push_back(t);
-      rows.push_back(it->second);
-    }
-    planned([&](Stream& stream, nn::ParamStore& store) {
-      const auto model = load_component(weights, "transformer", {}, [&](const Scope& scope) {
-        return std::make_unique<WanDit>(scope, config, store);
-      });
-      const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store);
-      std::vector<std::vector<float>> padded;
-      std::vector<WanContext> contexts;
-      for (int64_t b = 0; b < batch; ++b) {
-        const int64_t real = text_rows[static_cast<size_t>(b)], given = std::max(real, rows_given);
-        const float* source = text.as<float>() + b * text.dim(1) * text.dim(2);
-        padded.emplace_back(source, source + real * text.dim(2))
-            .resize(static_cast<size_t>(given * text.dim(2)));
-        Tensor image;
-        if (config.image_branch()) {
-          const Tensor all = golden["encoder_hidden_states_image"];
-          const int64_t count = all.numel() / all.dim(2) / batch;
-          image = Tensor(all.as<float>() + b * count * all.dim(2), DType::f32, {count, all.dim(2)});
-        }
-        contexts.push_back(model->make_context(Tensor(padded.back().data(), DType::f32, {given, text.dim(2)}),
-                                               512, image, store));
-      }
-      WanInput in{.latents = x,
-                  .grid = &grid,
-                  .times = model->make_times(timesteps, store),
-                  .row = Tensor(rows.data(), DType::i32, {batch * tokens})};
-      for (const WanContext& context : contexts) in.contexts.push_back(&context);
-      model->forward(in, out, stream);
-    });
-    return y;
-  }
-
-  double error(std::vector<float>& y) const {
-    const Tensor want = golden["sample"];
-    return test::error_of(Tensor(y.data(), DType::f32, want.shape()), want);
-  }
-
-  GoldenFile golden;
-  std::shared_ptr<TensorSource> weights;
-  WanConfig config;
-  std::vector<int64_t> text_rows;
-};
+using Case = test::WanDitCase;
 
 class WanGolden : public testing::TestWithParam<std::string> {};
 

@@ -1,0 +1,68 @@
+// The Wan transformer on a GPU (forward_fused) against diffusers in float64: every golden configuration
+// (per-token timesteps, both image branches, batch 2), each dtype, the residual stream in float32 or as the
+// activations. Skipped where there is no GPU.
+#include <gtest/gtest.h>
+
+#include "cuda/gpu.h"
+#include "wan_dit_case.h"
+
+namespace tachy::test {
+namespace {
+
+struct GpuRun {
+  cuda::Gpu& gpu;
+  DType activation, residual;
+
+  template <class Body>
+  void operator()(Body&& body) {
+    ThreadPool pool(2);
+    Arena measure;
+    Stream stream{.arena = &measure,
+                  .pool = &pool,
+                  .gpu = &gpu,
+                  .memory = &gpu,
+                  .activation = activation,
+                  .residual = residual};
+    nn::ParamStore planned({.plan_only = true}, stream);
+    body(stream, planned);
+    Arena arena(std::max<size_t>(measure.peak(), 1), &gpu);
+    stream.arena = &arena;
+    nn::ParamStore store({.plan_only = false}, stream);
+    body(stream, store);
+    gpu.synchronize();
+    EXPECT_EQ(arena.peak(), measure.peak());
+    EXPECT_EQ(planned.bytes(), store.bytes());
+  }
+};
+
+class WanOnGpu : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+  }
+};
+
+TEST_P(WanOnGpu, WithinTheBoundInEachDtype) {
+  WanDitCase c(GetParam());
+  const auto gpu = cuda::open_gpu();
+  struct Kind {
+    DType activation, residual;
+    double bound;
+  };
+  for (const Kind& kind : {Kind{DType::f32, DType::f32, 2e-5}, Kind{DType::f16, DType::f32, 1e-2},
+                           Kind{DType::bf16, DType::f32, 5e-2}, Kind{DType::bf16, DType::bf16, 8e-2}}) {
+    GpuRun run{*gpu, kind.activation, kind.residual};
+    auto y = c.run(run);
+    const auto name = fmt::format("{}_{}", dtype_name(kind.activation), dtype_name(kind.residual));
+    EXPECT_LE(c.error(y), kind.bound) << name;
+    RecordProperty("error_" + name, fmt::format("{:.2e}", c.error(y)));
+    EXPECT_EQ(y, c.run(run)) << name << ": another run gives other bits";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, WanOnGpu,
+                         testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace tachy::test
