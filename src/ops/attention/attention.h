@@ -13,6 +13,7 @@ struct AttentionArgs {
   Tensor k;                   // [B, Lk, H, D] f32, same
   Tensor v;                   // [B, Lk, H, D] f32, same
   Tensor key_bias;            // optional [B, Lk] f32, added to every score of that key (-inf masks it)
+  bool finite_bias = false;   // the caller's word that key_bias masks nothing: more implementations take it
   Tensor bias;                // optional [H, Lq, Lk] f32, added to the scores (T5's relative positions)
   float scale = 1;            // usually 1/sqrt(D)
   bool causal = false;        // query i sees keys j <= i + causal_offset

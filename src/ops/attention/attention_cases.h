@@ -16,6 +16,7 @@ struct AttentionCase {
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
   Compute compute = Compute::f32;
+  bool finite = false;  // a key bias, none of it a mask
 };
 
 // out and lse need not be those of a forward pass: the gradients are defined for any.
@@ -90,7 +91,8 @@ inline std::vector<OpCase> attention_cases() {
                                   s.masked_every ? fmt::format("-mask{}", s.masked_every) : "",
                                   s.bias ? "-bias" : "", s.accumulate ? "-accumulate" : "",
                                   s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : "",
-                                  s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "");
+                                  s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "") +
+                      (s.finite ? "-keybias" : "");
     double pairs = 1.0 * s.lq * s.lk;
     if (s.causal) {
       pairs = 0;
@@ -118,6 +120,7 @@ inline std::vector<OpCase> attention_cases() {
                  value = -std::numeric_limits<float>::infinity();
              }
            }
+           if (s.finite) args.key_bias = memory.param({s.b, s.lk}, 2), args.finite_bias = true;
            if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
            args.accumulate = s.accumulate;
            args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
@@ -177,6 +180,10 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny,
       {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
   add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
+  // A prompt's keys, one of them standing for many.
+  add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
+  add(CaseKind::tiny, {.b = 2, .lq = 140, .lk = 200, .h = 2, .d = 64, .finite = true});
   add(CaseKind::real, {1, 4096, 4096, 2, 128});
   add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .causal = true, .lse = true});
   add(CaseKind::real, {1, 1560, 1560, 12, 128});

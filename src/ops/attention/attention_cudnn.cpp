@@ -1,8 +1,8 @@
 // cuDNN's fused attention: one graph (product, scale, softmax taken apart, product) that cuDNN recognises and
 // runs as one kernel. Plans are made once per shape, at the latest by the measure run, and kept by key.
 //
-//   s = q·kᵀ [B, H, Lq, Lk]; t = s·scale; m = max t; e = exp(t − m); z = Σ e; p = e / z; out = p·v
-//   lse = m + log z (a virtual tensor unless it is asked for: the graph is the same)
+//   s = q·kᵀ [B, H, Lq, Lk]; t = s·scale [+ key bias]; m = max t; e = exp(t − m); z = Σ e; p = e / z; out =
+//   p·v lse = m + log z (a virtual tensor unless it is asked for: the graph is the same)
 #include <cudnn_backend.h>
 
 #include <array>
@@ -19,7 +19,7 @@ using cuda::CudnnDescriptor;
 using cuda::CudnnPlan;
 using Dims = std::array<int64_t, 4>;
 
-enum Id : int64_t { kQ = 1, kK, kV, kOut, kScale, kLse, kFirstVirtual = 100 };
+enum Id : int64_t { kQ = 1, kK, kV, kOut, kScale, kLse, kKeyBias, kFirstVirtual = 100 };
 
 // Descriptors of one graph; they may go when its plans are made.
 class Graph {
@@ -120,6 +120,13 @@ std::vector<CudnnPlan> make_plans(const Cudnn& cudnn, const AttentionArgs& a, si
   auto *most = g.between(row), *total = g.between(row), *log = g.between(row), *p = g.between_io(matrix);
   g.matmul(q, k, s);
   g.pointwise(CUDNN_POINTWISE_MUL, s, scale, scaled);
+  if (a.key_bias.defined()) {
+    const int64_t step = b > 1 ? a.key_bias.strides[0] : lk;
+    auto* bias = g.tensor(kKeyBias, {b, 1, 1, lk}, {step, lk, lk, 1}, CUDNN_DATA_FLOAT, false);
+    auto* sum = g.between(matrix);
+    g.pointwise(CUDNN_POINTWISE_ADD, scaled, bias, sum);
+    scaled = sum;
+  }
   g.reduce(CUDNN_REDUCE_TENSOR_MAX, scaled, most);
   g.pointwise(CUDNN_POINTWISE_SUB, scaled, most, less);
   g.pointwise(CUDNN_POINTWISE_EXP, less, nullptr, e);
@@ -135,6 +142,7 @@ std::string key_of(const AttentionArgs& a) {
   std::string key = fmt::format("attention {}", dtype_name(a.q.dtype));
   for (const Tensor* t : {&a.q, &a.k, &a.v, &a.out})
     for (int i = 0; i < 4; ++i) key += fmt::format(" {}:{}", t->dims[i], t->dims[i] == 1 ? 0 : t->strides[i]);
+  if (a.key_bias.defined()) key += fmt::format(" key bias {}", a.q.dims[0] > 1 ? a.key_bias.strides[0] : 0);
   if (a.lse.defined()) key += fmt::format(" lse {} {}", a.lse.strides[0], a.lse.strides[1]);
   return key;
 }
@@ -155,7 +163,13 @@ CudnnPlan& plan_of(Cudnn& cudnn, const AttentionArgs& a) {
 
 std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& a, const Stream& stream) {
   if (a.q.dtype == DType::f32) return "it takes bf16 and f16";
-  if (a.key_bias.defined() || a.bias.defined()) return "biases";
+  if (a.bias.defined()) return "a bias of each query and key";
+  if (a.key_bias.defined()) {
+    if (!a.finite_bias) return "a key bias that may mask keys";
+    if (a.k.dims[1] <= 80) return "a key bias and few keys: few_keys is as fast";
+    if (reinterpret_cast<uintptr_t>(a.key_bias.data) % 16 || (a.q.dims[0] > 1 && a.key_bias.strides[0] % 4))
+      return "a key bias that does not begin at multiples of 16 bytes";
+  }
   if (a.causal) return "a causal mask";
   if (a.accumulate) return "an accumulating output";
   if (a.q.dims[3] % 8 != 0 || a.q.dims[3] > 128) return "a head dim that is no multiple of 8 up to 128";
@@ -182,10 +196,11 @@ void attention_cudnn(const AttentionArgs& a, Stream& stream) {
       plan.workspace_bytes ? stream.arena->bytes(static_cast<size_t>(plan.workspace_bytes)) : nullptr;
   if (stream.measuring()) return;
   float scale = a.scale;
-  const int64_t ids[] = {kQ, kK, kV, kOut, kScale, kLse};
-  void* const pointers[] = {a.q.data, a.k.data, a.v.data, a.out.data, &scale, a.lse.data};
-  const size_t count = a.lse.defined() ? 6 : 5;
-  cudnn->execute(plan, std::span(ids, count), std::span(pointers, count), workspace);
+  std::vector<int64_t> ids{kQ, kK, kV, kOut, kScale};
+  std::vector<void*> pointers{a.q.data, a.k.data, a.v.data, a.out.data, &scale};
+  if (a.lse.defined()) ids.push_back(kLse), pointers.push_back(a.lse.data);
+  if (a.key_bias.defined()) ids.push_back(kKeyBias), pointers.push_back(a.key_bias.data);
+  cudnn->execute(plan, ids, pointers, workspace);
 }
 
 }  // namespace tachy::ops
