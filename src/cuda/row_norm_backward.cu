@@ -14,33 +14,55 @@ struct Plan {
 };
 
 // Whole warps a row where it is longer than one, so that few chunks waste few lanes.
+template <class T>
 Plan plan_for(int64_t packs) {
   Plan plan;
   if (packs <= 32) {
     plan.width = 4, plan.chunks = 1;
     while (plan.width < packs) plan.width *= 2;
   } else {
-    for (int chunks = 1; chunks <= 3 && !plan.chunks; ++chunks)
-      if ((packs + chunks - 1) / chunks <= 512) plan.chunks = chunks;
+    if (packs <= device::kMostThreads<T, 1>)
+      plan.chunks = 1;
+    else if (packs <= 2 * device::kMostThreads<T, 2>)
+      plan.chunks = 2;
+    else if (sizeof(T) == 4 && packs <= 3 * device::kMostThreads<T, 3>)
+      plan.chunks = 3;
     if (!plan.chunks) return plan;
     plan.width = static_cast<int>(((packs + plan.chunks - 1) / plan.chunks + 31) / 32 * 32);
   }
-  plan.threads = plan.width * std::max(1, 256 / plan.width);
+  if (plan.width > 32) plan.threads = plan.width;
   return plan;
 }
 
-template <class T, bool Centred, class Body>
-void with_kernel(int chunks, Body&& body) {
+template <class T, bool Centred, device::Around kAround, class Body>
+void with_chunks(int chunks, Body&& body) {
   constexpr int kValues = kPack<T>;
-  if (chunks == 1) return body(device::row_norm_backward_kernel<T, kValues, 1, Centred>);
-  if (chunks == 2) return body(device::row_norm_backward_kernel<T, kValues, 2, Centred>);
-  if constexpr (sizeof(T) == 4) return body(device::row_norm_backward_kernel<T, kValues, 3, Centred>);
+  if (chunks == 1) return body(device::row_norm_backward_kernel<T, kValues, 1, Centred, kAround>);
+  if (chunks == 2) return body(device::row_norm_backward_kernel<T, kValues, 2, Centred, kAround>);
+  if constexpr (sizeof(T) == 4)
+    return body(device::row_norm_backward_kernel<T, kValues, 3, Centred, kAround>);
+}
+
+// float32, which nobody trains in, has one kernel for everything.
+template <class T, bool Centred, class Body>
+void with_kernel(int chunks, device::Around around, Body&& body) {
+  using device::Around;
+  if constexpr (sizeof(T) == 4) {
+    with_chunks<T, Centred, Around::any>(chunks, body);
+  } else if constexpr (Centred) {
+    if (around == Around::modulated) return with_chunks<T, true, Around::modulated>(chunks, body);
+    with_chunks<T, true, Around::plain>(chunks, body);
+  } else {
+    if (around == Around::rope) return with_chunks<T, false, Around::rope>(chunks, body);
+    if (around == Around::silu) return with_chunks<T, false, Around::silu>(chunks, body);
+    with_chunks<T, false, Around::plain>(chunks, body);
+  }
 }
 
 // As many blocks as run at once, so that none waits for another's rows.
 template <class T, bool Centred>
-void fill(const char* op, Plan& plan, int64_t rows, const Stream& stream) {
-  with_kernel<T, Centred>(plan.chunks, [&](auto* kernel) {
+void fill(const char* op, Plan& plan, device::Around around, int64_t rows, const Stream& stream) {
+  with_kernel<T, Centred>(plan.chunks, around, [&](auto* kernel) {
     int resident = 0;
     check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, plan.threads, 0), op);
     plan.blocks = persistent_grid(stream, blocks_for(rows, plan.threads / plan.width), std::max(1, resident));
@@ -73,18 +95,27 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
   p.dscale = data_of<float>(a.dscale), p.dshift = data_of<float>(a.dshift);
   p.dscale_stride = stride_of(a.dscale), p.dshift_stride = stride_of(a.dshift);
   p.with_q = p.dbias || p.dscale || p.dshift;
+  p.streaming = streams(stream, p.rows * p.c * dtype_size(a.x.dtype));
   if (p.c == 0) return;
   const bool sums = p.dweight || p.dbias || p.dscale || p.dshift;
 
+  using device::Around;
+  const Around around = batched   ? Around::rope
+                        : a.silu  ? Around::silu
+                        : p.scale ? Around::modulated
+                                  : Around::plain;
   const auto typed = [&]<class T, bool Centred>() {
     constexpr int kValues = kPack<T>;
     // The scratch follows from the shape alone, not from alignment, which a measure run does not know.
-    Plan plan = p.c % kValues == 0 ? plan_for(p.c / kValues) : Plan{};
-    if (plan.chunks) fill<T, Centred>(op, plan, p.rows, stream);
+    Plan plan = p.c % kValues == 0 ? plan_for<T>(p.c / kValues) : Plan{};
+    if (plan.chunks) fill<T, Centred>(op, plan, around, p.rows, stream);
     // In the rows' own pass unless that takes too many sums, or sums that it does not make.
-    bool in_rows = plan.chunks && int64_t{plan.slots()} * p.tables <= 4096 && (Centred || !p.with_q);
-    const auto splits = static_cast<int>(
-        std::clamp<int64_t>(std::min<int64_t>(p.rows / 16, (64 + p.tables - 1) / p.tables), 1, 64));
+    bool in_rows =
+        plan.chunks && (p.tables == 1 || int64_t{plan.slots()} * p.tables <= 4096) && (Centred || !p.with_q);
+    // Walking down columns: enough blocks to fill the GPU, at least 16 rows each.
+    const int64_t walks = int64_t{stream.gpu->info().multiprocessors} * 16 / blocks_for(p.c, 128) / p.tables;
+    const auto splits =
+        static_cast<int>(std::clamp<int64_t>(std::min<int64_t>(p.rows / 16, walks), 1, 65535));
     const int64_t slots = std::max(in_rows ? plan.slots() : 0, splits);
     const ArenaScope scope(*stream.arena);
     if (sums) {
@@ -109,7 +140,7 @@ void row_norm_backward(const char* op, const RowNormBackward& a, Stream& stream)
                           stream_of(stream)),
           op);
     if (fits)
-      with_kernel<T, Centred>(plan.chunks, [&](auto* kernel) {
+      with_kernel<T, Centred>(plan.chunks, around, [&](auto* kernel) {
         launch(op, kernel, {plan.blocks, static_cast<unsigned>(plan.threads)}, stream, rows, plan.width);
       });
     else

@@ -37,6 +37,7 @@ struct RowNormBackwardParams {
   float eps;
   bool channel, silu;                        // channel: the norm is x·√C / max(‖x‖, 1e-12)
   bool with_q;                               // somebody wants Q
+  bool streaming;                            // dx is too large for the cache
   float *dweight, *dbias, *dscale, *dshift;  // optional
   int64_t dscale_stride, dshift_stride;
 
@@ -64,23 +65,63 @@ __device__ __forceinline__ float backward_factor(const RowNormBackwardParams& p,
   return sqrtf(static_cast<float>(p.c)) / fmaxf(norm, 1e-12f);
 }
 
-template <class T, int N, int Chunks, bool Centred, int kThreads = 512, int kBlocks = 1>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+// What a kernel is compiled for, so that the usual cases carry nothing of the others; any: everything.
+enum class Around { plain, modulated, rope, silu, any };
+
+// K sums over the threads of a row: lanes of a warp, or the whole block. `slots`: 16·K floats.
+template <int K>
+__device__ __forceinline__ void row_sum(float (&v)[K], int width, float* slots) {
+  if (width < 32) {
+    for (int offset = width / 2; offset; offset >>= 1)
+#pragma unroll
+      for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(0xffffffffu, v[k], offset);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < K; ++k) v[k] = warp_sum(v[k]);
+  if (width == 32) return;
+  if (threadIdx.x % 32 == 0)
+#pragma unroll
+    for (int k = 0; k < K; ++k) slots[threadIdx.x / 32 * K + k] = v[k];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < K; ++k) v[k] = 0;
+  for (int w = 0; w < width / 32; ++w)
+#pragma unroll
+    for (int k = 0; k < K; ++k) v[k] += slots[w * K + k];
+}
+
+// Two chunks of 16-bit values: two blocks of 320 threads (5120 channels) must run at once.
+template <class T, int Chunks>
+inline constexpr int kMostThreads = sizeof(T) == 2 && Chunks == 2 ? 320 : 512;
+
+// A row longer than a warp has its block to itself.
+template <class T, int N, int Chunks, bool Centred, Around kAround>
+__global__ void __launch_bounds__(kMostThreads<T, Chunks>, kMostThreads<T, Chunks> < 512 ? 2 : 1)
     row_norm_backward_kernel(const RowNormBackwardParams p, const int width) {
-  __shared__ float scratch[2 * 3 * 32];
+  constexpr bool kAny = kAround == Around::any, kRope = kAny || kAround == Around::rope,
+                 kSilu = kAny || kAround == Around::silu, kScaled = kAny || kAround == Around::modulated,
+                 kExtra = kAny || kAround == Around::plain;
+  __shared__ float slots[2][3 * 16];
   const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
   const int packs = p.c / N;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
-  const float count = static_cast<float>(p.c);
+  const int64_t step = static_cast<int64_t>(gridDim.x) * groups,
+                start = static_cast<int64_t>(blockIdx.x) * groups;
+  const float inverse = 1.0f / static_cast<float>(p.c);
+  const auto place = [&](int64_t i, int64_t batch, int64_t stride) {
+    if constexpr (kRope) return p.at(i, batch, stride);
+    return i * stride;
+  };
 
   Pack<T, N> x[Chunks], dy[Chunks];
   const auto fetch = [&](int64_t i) {
+    const T* from_x = static_cast<const T*>(p.x) + place(i, p.x_batch, p.x_stride);
+    const T* from_dy = static_cast<const T*>(p.dy) + place(i, p.dy_batch, p.dy_stride);
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       const int at = j * width + lane;
       if (i < p.rows && at < packs) {
-        x[j] = load<T, N>(static_cast<const T*>(p.x) + p.at(i, p.x_batch, p.x_stride) + at * N);
-        dy[j] = load<T, N>(static_cast<const T*>(p.dy) + p.at(i, p.dy_batch, p.dy_stride) + at * N);
+        x[j] = load<T, N>(from_x + at * N), dy[j] = load<T, N>(from_dy + at * N);
       } else {
 #pragma unroll
         for (int w = 0; w < Pack<T, N>::kWords; ++w) x[j].words[w] = dy[j].words[w] = 0;
@@ -92,11 +133,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   for (int j = 0; j < Chunks; ++j)
 #pragma unroll
     for (int i = 0; i < N; ++i) sum_p[j][i] = 0, sum_q[Centred ? j : 0][i] = 0;
-
-  const int64_t start = static_cast<int64_t>(blockIdx.x) * groups;
   // The sums so far to this group's slot of a table's row; with several rows they are added to what is there.
   const auto flush = [&](int64_t table) {
     float* to = p.partial + (table * p.slots + start + group) * 2 * p.c;
+    const bool more = kScaled && p.row;
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       const int at = j * width + lane;
@@ -105,11 +145,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int k = 0; k < N; k += 2) {
         auto* first = reinterpret_cast<float2*>(to + at * N + k);
         auto* second = reinterpret_cast<float2*>(to + p.c + at * N + k);
-        const float2 none = make_float2(0, 0), old_p = p.row ? *first : none;
+        const float2 none = make_float2(0, 0), old_p = more ? *first : none;
         *first = make_float2(old_p.x + sum_p[j][k], old_p.y + sum_p[j][k + 1]);
         sum_p[j][k] = sum_p[j][k + 1] = 0;
         if constexpr (Centred) {
-          const float2 old_q = p.row ? *second : none;
+          const float2 old_q = more ? *second : none;
           *second = make_float2(old_q.x + sum_q[j][k], old_q.y + sum_q[j][k + 1]);
           sum_q[j][k] = sum_q[j][k + 1] = 0;
         }
@@ -117,19 +157,20 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     }
   };
   int64_t table = 0;
+
   fetch(start + group);
   for (int64_t base = start; base < p.rows; base += step) {
     const int64_t i = base + group;
+    const bool inside = i < p.rows;
     Pack<T, N> h[Chunks], extra[Chunks];
     float u[Chunks][N];
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
-      const int at = j * width + lane;
       h[j] = x[j];
 #pragma unroll
       for (int k = 0; k < N; ++k) u[j][k] = dy[j].get(k);
-      if (p.dsum && i < p.rows && at < packs)
-        extra[j] = load<T, N>(static_cast<const T*>(p.dsum) + i * p.dsum_stride + at * N);
+      if (kExtra && p.dsum && inside && j * width + lane < packs)
+        extra[j] = load<T, N>(static_cast<const T*>(p.dsum) + i * p.dsum_stride + (j * width + lane) * N);
     }
     fetch(i + step);
 
@@ -141,14 +182,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
         const float v = h[j].get(k);
         first[0] = Centred ? first[0] + v : fmaf(v, v, first[0]);
       }
-    group_sum(first, width, scratch, 0);
+    row_sum(first, width, slots[0]);
     bool constant = false;
-    const float mean = Centred ? first[0] / count : 0.0f;
+    const float mean = Centred ? first[0] * inverse : 0.0f;
     float r = Centred ? 0.0f : backward_factor(p, first[0], constant);
 
-    // u and g; the sums of g, g·(x − mean) and, centred, (x − mean)².
-    const int64_t part = p.row && i < p.rows ? p.row[i] : 0;
-    float second[3] = {0, 0, 0}, g[Chunks][N];
+    // u and g; the sums of g·(x − mean) and, centred, of g and (x − mean)².
+    const int64_t part = kScaled && p.row && inside ? p.row[i] : 0;
+    float second[Centred ? 3 : 1] = {}, g[Chunks][N];
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       const int at = j * width + lane;
@@ -157,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
         for (int k = 0; k < N; ++k) g[j][k] = 0;
         continue;
       }
-      if (p.cos && i < p.rows) {
+      if (kRope && p.cos && inside) {
         const int64_t l = p.position(i);
         const int pair = at * N % p.head / 2;
         float cos[N / 2], sin[N / 2];
@@ -170,52 +211,55 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
           u[j][k + 1] = b * cos[k / 2] - a * sin[k / 2];
         }
       }
-      float weight[N], scale[N];
+      float weight[N];
 #pragma unroll
-      for (int k = 0; k < N; ++k) weight[k] = 1, scale[k] = 0;
+      for (int k = 0; k < N; ++k) weight[k] = 1;
       if (p.weight) load_shared_row<N>(p.weight + at * N, weight);
-      if (p.scale) load_shared_row<N>(p.scale + part * p.scale_stride + at * N, scale);
+      if (!Centred && kSilu && p.silu)
+#pragma unroll
+        for (int k = 0; k < N; ++k) u[j][k] *= silu_slope(h[j].get(k) * r * weight[k]);
+      if (kScaled && p.scale) {
+        float scale[N];
+        load_shared_row<N>(p.scale + part * p.scale_stride + at * N, scale);
+#pragma unroll
+        for (int k = 0; k < N; ++k) weight[k] *= 1.0f + scale[k];
+      }
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         const float away = h[j].get(k) - mean;
-        if (!Centred && p.silu) u[j][k] *= silu_slope(away * r * weight[k]);
-        g[j][k] = u[j][k] * (1.0f + scale[k]) * weight[k];
+        g[j][k] = u[j][k] * weight[k];
         second[0] = fmaf(g[j][k], away, second[0]);
         if constexpr (Centred) second[1] += g[j][k], second[2] = fmaf(away, away, second[2]);
       }
     }
-    if constexpr (Centred) {
-      group_sum(second, width, scratch, 1);
-      r = backward_factor(p, second[2], constant);
-    } else {
-      float one[1] = {second[0]};
-      group_sum(one, width, scratch + 48, 1);
-      second[0] = one[0];
+    row_sum(second, width, slots[1]);
+    if constexpr (Centred) r = backward_factor(p, second[2], constant);
+    const float mean_g = Centred ? second[Centred ? 1 : 0] * inverse : 0.0f;
+    const float slope = constant ? 0.0f : second[0] * r * inverse;  // mean(g·n)
+    if (!inside) continue;
+    if (kScaled && part != table) {
+      if (p.partial) flush(table);
+      table = part;
     }
-    const float mean_g = Centred ? second[1] / count : 0.0f;
-    const float mean_product = constant ? 0.0f : second[0] * r / count;
-    if (i < p.rows) {
-      if (part != table) {
-        if (p.partial) flush(table);
-        table = part;
-      }
-      T* dx = static_cast<T*>(p.dx) + p.at(i, p.dx_batch, p.dx_stride);
+    T* dx = static_cast<T*>(p.dx) + place(i, p.dx_batch, p.dx_stride);
 #pragma unroll
-      for (int j = 0; j < Chunks; ++j) {
-        const int at = j * width + lane;
-        if (at >= packs) continue;
-        float v[N];
+    for (int j = 0; j < Chunks; ++j) {
+      const int at = j * width + lane;
+      if (at >= packs) continue;
+      float v[N];
 #pragma unroll
-        for (int k = 0; k < N; ++k) {
-          const float n = (h[j].get(k) - mean) * r;
-          sum_p[j][k] = fmaf(u[j][k], n, sum_p[j][k]);
-          if constexpr (Centred) sum_q[j][k] += u[j][k];
-          v[k] = r * (g[j][k] - mean_g - n * mean_product) + (p.dsum ? extra[j].get(k) : 0.0f);
-        }
-        store(dx + at * N, v);
+      for (int k = 0; k < N; ++k) {
+        const float n = (h[j].get(k) - mean) * r;
+        sum_p[j][k] = fmaf(u[j][k], n, sum_p[j][k]);
+        if constexpr (Centred) sum_q[j][k] += u[j][k];
+        v[k] = r * fmaf(-n, slope, g[j][k] - mean_g);
       }
-      if (p.stats && lane == 0) p.stats[i] = make_float2(mean, r);
+      if (kExtra && p.dsum)
+#pragma unroll
+        for (int k = 0; k < N; ++k) v[k] += extra[j].get(k);
+      store(dx + at * N, v, p.streaming);
     }
+    if (p.stats && lane == 0) p.stats[i] = make_float2(mean, r);
   }
   if (p.partial) flush(table);
 }
@@ -297,7 +341,7 @@ __global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardP
 }
 
 // 32 x 32 threads: 32 channels, the slots of a table's row dealt to 32 threads each.
-inline __global__ void __launch_bounds__(1024)
+static __global__ void __launch_bounds__(1024)
     finish_sums_kernel(const RowNormBackwardParams p, const int slots) {
   __shared__ float2 sums[32][33];
   const int j = blockIdx.x * 32 + threadIdx.x;

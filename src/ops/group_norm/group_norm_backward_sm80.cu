@@ -1,7 +1,7 @@
 // x and dy are read three, two times: a group's statistics need all of x, the means in dx all of dy. Six
 // small steps over scratch [N, slabs, C] of float32 pairs, each sum in an order that follows from shape and
 // GPU alone:
-//   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ the channel's first value
+//   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ about the channel's mean
 //   statistics  one block a group: mean and r, in float64
 //   sums      Σ s and Σ s·n,  s = dy · act'(n · weight + bias)
 //   means     one block a group: mean(g), mean(g·n)
@@ -46,6 +46,15 @@ struct Channels {
   }
 };
 
+// About the mean of a channel: of its first values, so that the squares' sum is that of the deviations.
+template <class T>
+__device__ float near_mean(const T* x, const Params& p) {
+  const int count = p.positions < 8 ? static_cast<int>(p.positions) : 8;
+  float sum = 0;
+  for (int i = 0; i < count; ++i) sum += as_float(x[static_cast<int64_t>(i) * p.c]);
+  return sum / static_cast<float>(count);
+}
+
 template <class T, int N, bool kGradient>
 __global__ void __launch_bounds__(256) sums_kernel(const Params p) {
   extern __shared__ float2 sums[];  // [blockDim.y][blockDim.x][N]
@@ -57,7 +66,7 @@ __global__ void __launch_bounds__(256) sums_kernel(const Params p) {
     float2 sum[N];
     float shift[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] = make_float2(0, 0), shift[i] = kGradient ? 0.0f : as_float(x[i]);
+    for (int i = 0; i < N; ++i) sum[i] = make_float2(0, 0), shift[i] = kGradient ? 0.0f : near_mean(x + i, p);
     const int64_t begin = static_cast<int64_t>(blockIdx.y) * p.slab;
     const int64_t end = begin + p.slab < p.positions ? begin + p.slab : p.positions;
     const int step = blockDim.y;
@@ -127,7 +136,7 @@ __global__ void __launch_bounds__(128) group_kernel(const Params p) {
   const int group = blockIdx.x, sample = blockIdx.y, width = p.c / p.groups;
   const T* x = static_cast<const T*>(p.x) + sample * p.positions * p.c + group * width;
   const float2* partial = p.partial + static_cast<int64_t>(sample) * p.slabs * p.c + group * width;
-  const double origin = as_float(x[0]), values = static_cast<double>(p.positions) * width;
+  const double origin = kGradient ? 0.0f : near_mean(x, p), values = static_cast<double>(p.positions) * width;
   double first = 0, second = 0;
   for (int64_t i = threadIdx.x; i < static_cast<int64_t>(p.slabs) * width; i += blockDim.x) {
     const int64_t slab = i / width;
@@ -139,7 +148,7 @@ __global__ void __launch_bounds__(128) group_kernel(const Params p) {
     } else {  // from the channel's own shift to the group's
       const int64_t left = p.positions - slab * p.slab;
       const double n = static_cast<double>(left < p.slab ? left : p.slab),
-                   away = as_float(x[channel]) - origin;
+                   away = near_mean(x + channel, p) - origin;
       first += part.x + n * away;
       second += part.y + 2 * away * part.x + n * away * away;
     }
