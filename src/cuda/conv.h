@@ -43,15 +43,8 @@ int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, i
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
                const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream);
 
-// A choice of tile, for measurements; zeros: any.
-struct ConvTuning {
-  int n = 0, mi = 0, chunk = 0, cluster = 0, columns = 0;
-};
-
 std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream);
-void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
-std::optional<std::string> conv_sm90_next_why_not(const ConvProblem& problem, const Stream& stream);
-void conv_sm90_next(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning = {});
+void conv_sm90(const ConvProblem& problem, Stream& stream);
 std::optional<std::string> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_cudnn(const ConvProblem& problem, Stream& stream);
 std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);

@@ -15,9 +15,7 @@ void conv_pack(DType, int64_t, int64_t, int64_t, int64_t, const std::function<vo
 }
 ConvProblem conv_problem(const Tensor&, const Tensor&, int64_t) { fail_off(); }
 std::optional<std::string> conv_sm90_why_not(const ConvProblem&, const Stream&) { fail_off(); }
-void conv_sm90(const ConvProblem&, Stream&, const ConvTuning&) { fail_off(); }
-std::optional<std::string> conv_sm90_next_why_not(const ConvProblem&, const Stream&) { fail_off(); }
-void conv_sm90_next(const ConvProblem&, Stream&, const ConvTuning&) { fail_off(); }
+void conv_sm90(const ConvProblem&, Stream&) { fail_off(); }
 std::optional<std::string> conv_cudnn_why_not(const ConvProblem&, const Stream&) { fail_off(); }
 void conv_cudnn(const ConvProblem&, Stream&) { fail_off(); }
 std::optional<std::string> conv_sm80_why_not(const ConvProblem&, const Stream&) { fail_off(); }

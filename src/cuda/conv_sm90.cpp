@@ -5,6 +5,7 @@
 #include "cuda/conv_sm90.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cuda/conv.h"
 
@@ -70,30 +71,26 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Time of a tile in units of 64x8x16 products per warpgroup, times the rounds of tiles that the GPU needs.
 double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
   const int columns = 1 << columns_log2, rows = e.positions() / columns;
-  const int64_t rectangles = ceil_div(ceil_div(s.height, rows) * ceil_div(s.width, columns), e.cluster);
+  const int64_t rectangles = ceil_div(s.height, rows) * ceil_div(s.width, columns);
   const int64_t work = rectangles * s.frames * s.phases * ceil_div(s.co, e.n);
-  const int64_t rounds = ceil_div(work, multiprocessors / e.cluster);
+  const int64_t rounds = ceil_div(work, multiprocessors);
   // A narrow or short tile reads shared memory more often for its products.
-  const double product = e.n * e.mi * (1 + 12.0 / e.n + 0.15 / e.mi);
+  const double product = e.n * e.mi * (1 + 12.0 / e.n + 0.15 / e.mi) * (e.chunk == 32 ? 1.04 : 1);
   return static_cast<double>(rounds) * product;
 }
 
-bool fits(const Conv90Entry& e, const device::ConvShape& s, const ConvTuning& t) {
-  const auto wanted = [](int given, int have) { return given == 0 || given == have; };
-  return e.taps == taps_of(s) && (e.chunk == 32 || conv_padded_ci(s.ci) % 64 == 0) &&
-         (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n) && wanted(t.n, e.n) && wanted(t.mi, e.mi) &&
-         wanted(t.chunk, e.chunk) && wanted(t.cluster, e.cluster);
+// whole: all of a position's channels in one tile.
+bool fits(const Conv90Entry& e, const device::ConvShape& s, bool whole) {
+  return e.taps == taps_of(s) && (!whole || (e.n >= s.co && e.n % 32 == 0)) &&
+         (e.chunk == 32 || conv_padded_ci(s.ci) % 64 == 0) && (e.n % 32 == 0 ? s.co % 8 == 0 : s.co <= e.n);
 }
 
-Choice choose(const ConvProblem& problem, const ConvTuning& tuning, int multiprocessors) {
+Choice choose(const ConvProblem& problem, int multiprocessors) {
   const device::ConvShape& s = problem.shape;
   Choice best;
   for (const Conv90Entry& e : entries_of(problem.x.dtype)) {
-    if (!fits(e, s, tuning)) continue;
-    if (!tuning.chunk && e.chunk == 32 && conv_padded_ci(s.ci) % 64 == 0) continue;
-    if (!tuning.cluster && e.cluster > 1) continue;
+    if (!fits(e, s, problem.gamma.defined())) continue;
     for (const int columns_log2 : {4, 3}) {
-      if (tuning.columns && tuning.columns != 1 << columns_log2) continue;
       const double cost = cost_of(e, s, columns_log2, multiprocessors);
       if (!best.entry || cost < best.cost * 0.999) best = {&e, columns_log2, cost};
     }
@@ -110,24 +107,34 @@ std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const S
   if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
   if (s.ci % 8 != 0) return "it takes input channels in multiples of 8";
   if (s.co % 8 != 0 && s.co > 8) return "it takes output channels in multiples of 8";
+  if (s.co % 8 != 0 && problem.residual.defined()) return "it takes a residual of multiples of 8 channels";
   if (s.stride > 4) return "a stride above 4";
-  for (const Tensor* t : {&problem.x, &problem.cache, &problem.packed, &problem.residual, &problem.y})
+  if (problem.gamma.defined() && (s.co % 8 != 0 || s.phases != 1))
+    return "it normalises multiples of 8 channels, without phases";
+  if (problem.gamma.defined() && reinterpret_cast<uintptr_t>(problem.gamma.data) % 8 != 0)
+    return "it takes gamma aligned to 8 bytes";
+  for (const Tensor* t :
+       {&problem.x, &problem.cache, &problem.packed, &problem.residual, &problem.y, &problem.normed})
     if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) return "it takes memory aligned to 16 bytes";
-  if (reinterpret_cast<uintptr_t>(problem.bias.data) % 8 != 0) return "it takes a bias aligned to 8 bytes";
-  if (!choose(problem, {}, stream.gpu->info().multiprocessors).entry) return "no tile for this shape";
+  if (!choose(problem, stream.gpu->info().multiprocessors).entry) return "no tile for this shape";
   return std::nullopt;
 }
 
-void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tuning) {
-  if (!conv_sm90_next_why_not(problem, stream)) return conv_sm90_next(problem, stream, tuning);
+void conv_sm90(const ConvProblem& problem, Stream& stream) {
   const int multiprocessors = stream.gpu->info().multiprocessors;
-  const Choice choice = choose(problem, tuning, multiprocessors);
+  const Choice choice = choose(problem, multiprocessors);
   check(choice.entry, ErrorCode::unsupported, "convolution: no tile for this shape");
   if (stream.measuring()) return;
   const Conv90Entry& e = *choice.entry;
   device::Conv90Params p{};
   p.s = problem.shape;
   p.s.y = problem.y.data;
+  if (problem.gamma.defined()) {
+    p.gamma = static_cast<const float*>(problem.gamma.data), p.silu = problem.silu;
+    p.root = std::sqrt(static_cast<float>(p.s.co));
+    p.normed = problem.normed.defined() ? problem.normed.data : problem.y.data;
+    if (!problem.normed.defined()) p.s.y = nullptr;
+  }
   p.s.bias = problem.bias.defined() ? problem.bias.data : nullptr;
   p.s.residual = problem.residual.defined() ? problem.residual.data : nullptr;
   p.columns_log2 = choice.columns_log2;
@@ -135,33 +142,33 @@ void conv_sm90(const ConvProblem& problem, Stream& stream, const ConvTuning& tun
   p.tiles_h = static_cast<int>(ceil_div(p.s.height, rows));
   p.tiles_w = static_cast<int>(ceil_div(p.s.width, columns));
   p.tiles_n = static_cast<int>(ceil_div(p.s.co, e.n));
-  const int64_t work =
-      ceil_div(p.tiles_h * p.tiles_w, e.cluster) * p.tiles_n * p.s.phases * int64_t{p.s.frames};
+  const int64_t work = int64_t{p.tiles_h} * p.tiles_w * p.tiles_n * p.s.phases * p.s.frames;
   check(work <= 0x7fffffff, ErrorCode::unsupported, "convolution: too large");
   p.work = static_cast<int>(work);
   p.padded_ci = static_cast<int>(conv_padded_ci(p.s.ci));
   p.chunks = p.padded_ci / e.chunk;
 
   const auto u32 = [](int64_t v) { return static_cast<cuuint32_t>(v); };
-  const auto frames_map = [&](const Tensor& t) {
-    const auto stride = u32(p.s.stride);
+  const auto frames_map = [&](const Tensor& t, int64_t box_rows, int64_t stride) {
     return make_map(t, t.data,
                     {4,
                      {static_cast<cuuint64_t>(t.dim(3)), static_cast<cuuint64_t>(t.dim(2)),
                       static_cast<cuuint64_t>(t.dim(1)), static_cast<cuuint64_t>(t.dim(0))},
-                     {u32(e.chunk), u32(columns) * stride, u32(rows + e.taps - 1) * stride, 1},
-                     {1, stride, stride, 1}});
+                     {u32(e.chunk), u32(columns * stride), u32(box_rows * stride), 1},
+                     {1, u32(stride), u32(stride), 1}});
   };
   Conv90Maps maps;
-  maps.chunk = frames_map(problem.x);
-  maps.cache = problem.cache.defined() ? frames_map(problem.cache) : maps.chunk;
+  maps.chunk = frames_map(problem.x, rows + e.taps - 1, p.s.stride);
+  maps.cache =
+      problem.cache.defined() ? frames_map(problem.cache, rows + e.taps - 1, p.s.stride) : maps.chunk;
+  maps.residual = problem.residual.defined() ? frames_map(problem.residual, rows, 1) : maps.chunk;
   const int64_t taps = int64_t{p.s.kernel_t} * p.s.kernel_h * p.s.kernel_w;
   maps.weights = make_map(problem.x, problem.packed.data,
                           {3,
                            {static_cast<cuuint64_t>(taps * p.padded_ci), static_cast<cuuint64_t>(p.s.co),
                             static_cast<cuuint64_t>(p.s.phases), 1},
-                           {u32(e.chunk), u32(e.n / e.cluster), 1, 1}});
-  const int64_t blocks = std::min<int64_t>(work, multiprocessors / e.cluster) * e.cluster;
+                           {u32(e.chunk), u32(e.n), 1, 1}});
+  const int64_t blocks = std::min<int64_t>(work, multiprocessors);
   e.launch(maps, p, static_cast<int>(blocks), stream);
 }
 

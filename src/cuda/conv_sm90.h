@@ -9,11 +9,11 @@
 namespace tachy::cuda {
 
 struct Conv90Maps {
-  CUtensorMap chunk, cache, weights;
+  CUtensorMap chunk, cache, residual, weights;
 };
 
 struct Conv90Entry {
-  int taps, chunk, n, mi, cluster;
+  int taps, chunk, n, mi;
   void (*launch)(const Conv90Maps&, const device::Conv90Params&, int blocks, const Stream&);
   int positions() const { return 128 * mi; }
 };

@@ -6,8 +6,8 @@
 //   A step      box of the input frame where it lies (chunk or cache): (rows + kTaps − 1) x columns x kChunk.
 //               A row tap is the same box read from p rows further on, so a 3x3 kernel loads 3 boxes, not 9.
 //               What lies outside the frame arrives as zeros: that is the padding.
-//   B step      kN x kChunk weights of one tap; blocks of a cluster of two, which compute neighbouring
-//               rectangles, load half each for both
+//   B step      kN x kChunk weights of one tap
+//   residual    comes through A steps, too: kChunk channels of the whole rectangle each
 //
 //   warp 0: A steps   warp 1: B steps   warpgroups 1, 2: kMi·64 positions each
 //     A  [0][1][2]…  full/empty barriers        for A step:  wait A
@@ -16,45 +16,44 @@
 //   Blocks are persistent: loads of the next tile run while this one's sums are stored.
 #pragma once
 
+#include "device/conv_pack.cuh"
 #include "device/conv_sm90_params.h"
+#include "device/numeric.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
 
 namespace tachy::device {
 
-template <class T_, int kTaps_, int kChunk_, int kN_, int kMi_, int kCluster_>
+template <class T_, int kTaps_, int kChunk_, int kN_, int kMi_>
 struct ConvTile90 {
   using T = T_;
-  static constexpr int kTaps = kTaps_, kChunk = kChunk_, kN = kN_, kMi = kMi_, kCluster = kCluster_;
+  static constexpr int kTaps = kTaps_, kChunk = kChunk_, kN = kN_, kMi = kMi_;
   static constexpr int kPositions = 2 * kMi * 64, kRowBytes = kChunk * 2;
   // 8 or 16 columns; the second needs more rows of halo for its size
   static constexpr int kABytes = (kPositions + 16 * (kTaps - 1)) * kRowBytes;
   static constexpr int kBBytes = kN * kRowBytes, kBPitch = (kBBytes + 1023) / 1024 * 1024;
-  static constexpr int kBudget = 226 * 1024;
-  static constexpr int kBSteps = kABytes * 3 + kBPitch * 4 > kBudget      ? 6
-                                 : (kBudget - 3 * kABytes) / kBPitch > 12 ? 12
-                                 : 2 * kTaps > 4                          ? 2 * kTaps
-                                                                          : 4;
-  static constexpr int kASteps = (kBudget - kBSteps * kBPitch) / kABytes > 6
-                                     ? 6
-                                     : (kBudget - kBSteps * kBPitch) / kABytes;
-  static_assert(kASteps >= 2);
+  static constexpr int kBudget = 225 * 1024;
+  // About as many taps of A as of B, at least two A steps.
+  static constexpr int kPairs = kBudget / (kABytes + kTaps * kBPitch);
+  static constexpr int kASteps = kPairs < 2 ? 2 : kPairs > 8 ? 8 : kPairs;
+  static constexpr int kBFit = (kBudget - kASteps * kABytes) / kBPitch;
+  static constexpr int kBSteps = kBFit > 24 ? 24 : kBFit;
+  static_assert(kBSteps >= 2);
   static constexpr int kSharedBytes = 1024 + kASteps * kABytes + kBSteps * kBPitch;
 };
 
-// What a cluster tile index means. Frames run faster than rectangles, so that a frame is read while it is in
+// What a tile index means. Frames run faster than rectangles, so that a frame is read while it is in
 // the cache for its other taps; channel tiles and phases, which read the same input, run fastest.
 struct Conv90Work {
   int n, phase, t, row, column;
   int first_tap, a_steps;
   template <class C>
-  __device__ Conv90Work(const Conv90Params& p, int index, int rank, C) {
+  __device__ Conv90Work(const Conv90Params& p, int index, C) {
     n = index % p.tiles_n * C::kN, index /= p.tiles_n;
     phase = index % p.s.phases, index /= p.s.phases;
     t = index % p.s.frames, index /= p.s.frames;
-    const int rectangle = index * C::kCluster + rank;
-    column = rectangle % p.tiles_w << p.columns_log2;
-    row = rectangle / p.tiles_w * (C::kPositions >> p.columns_log2);
+    column = index % p.tiles_w << p.columns_log2;
+    row = index / p.tiles_w * (C::kPositions >> p.columns_log2);
     first_tap = max(0, p.s.front - p.s.history - t * p.s.time_stride);
     a_steps = max(0, p.s.kernel_t - first_tap) * p.chunks * p.s.kernel_w * (p.s.kernel_h / C::kTaps);
   }
@@ -70,44 +69,16 @@ struct RingPlace {
   }
 };
 
-// Lanes c of a quad hold in v[b] pair c of block b; afterwards lane c holds in v[k] pair k of block c. Its
-// own inverse.
-__device__ inline void transpose_quad(uint32_t (&v)[4]) {
-  const int lane = threadIdx.x & 3;
-  const bool odd = lane & 1, high = lane & 2;
-  const uint32_t r0 = __shfl_xor_sync(~0u, odd ? v[0] : v[1], 1);
-  const uint32_t r1 = __shfl_xor_sync(~0u, odd ? v[2] : v[3], 1);
-  (odd ? v[0] : v[1]) = r0, (odd ? v[2] : v[3]) = r1;
-  const uint32_t r2 = __shfl_xor_sync(~0u, high ? v[0] : v[2], 2);
-  const uint32_t r3 = __shfl_xor_sync(~0u, high ? v[1] : v[3], 2);
-  (high ? v[0] : v[2]) = r2, (high ? v[1] : v[3]) = r3;
-}
-
-__device__ inline uint32_t pack2(float a, float b, __nv_bfloat16) {
-  const __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
-  return reinterpret_cast<const uint32_t&>(v);
-}
-__device__ inline uint32_t pack2(float a, float b, __half) {
-  const __half2 v = __floats2half2_rn(a, b);
-  return reinterpret_cast<const uint32_t&>(v);
-}
-__device__ inline float2 unpack2(uint32_t v, __nv_bfloat16) {
-  return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(v));
-}
-__device__ inline float2 unpack2(uint32_t v, __half) {
-  return __half22float2(reinterpret_cast<const __half2&>(v));
-}
-
 template <class C>
 __device__ inline void conv90_load_a(const Conv90Params& p, const CUtensorMap& chunk,
-                                     const CUtensorMap& cache, char* a, uint64_t* full, uint64_t* empty,
-                                     int rank, int first, int step) {
+                                     const CUtensorMap& cache, const CUtensorMap& residual, char* a,
+                                     uint64_t* full, uint64_t* empty) {
   RingPlace<C::kASteps> place;
   const int rows = C::kPositions >> p.columns_log2;
   const uint32_t bytes = ((rows + C::kTaps - 1) << p.columns_log2) * C::kRowBytes;
   const int groups = p.s.kernel_h / C::kTaps;
-  for (int index = first; index < p.work; index += step) {
-    const Conv90Work w(p, index, rank, C{});
+  for (int index = blockIdx.x; index < p.work; index += gridDim.x) {
+    const Conv90Work w(p, index, C{});
     const int top = w.row * p.s.stride - p.s.pad_top + w.phase / 2;
     const int left = w.column * p.s.stride - p.s.pad_left + w.phase % 2;
     for (int r = w.first_tap; r < p.s.kernel_t; ++r) {
@@ -124,47 +95,57 @@ __device__ inline void conv90_load_a(const Conv90Params& p, const CUtensorMap& c
             place.next();
           }
     }
+    if (!p.s.residual) continue;
+    for (int c = 0; c < C::kN; c += C::kChunk) {
+      barrier_wait(empty + place.index, place.parity ^ 1);
+      barrier_expect(full + place.index, C::kPositions * C::kRowBytes);
+      tma_load(a + place.index * C::kABytes, &residual, full + place.index, w.n + c, w.column, w.row, w.t);
+      place.next();
+    }
   }
 }
 
 template <class C>
 __device__ inline void conv90_load_b(const Conv90Params& p, const CUtensorMap& weights, char* b,
-                                     uint64_t* full, uint64_t* empty, int rank, int first, int step) {
+                                     uint64_t* full, uint64_t* empty) {
   RingPlace<C::kBSteps> place;
-  for (int index = first; index < p.work; index += step) {
-    const Conv90Work w(p, index, rank, C{});
+  for (int index = blockIdx.x; index < p.work; index += gridDim.x) {
+    const Conv90Work w(p, index, C{});
     for (int r = w.first_tap; r < p.s.kernel_t; ++r)
       for (int c = 0; c < p.chunks; ++c)
         for (int q = 0; q < p.s.kernel_w; ++q)
           for (int row = 0; row < p.s.kernel_h; ++row) {
             const int k = ((r * p.s.kernel_h + row) * p.s.kernel_w + q) * p.padded_ci + c * C::kChunk;
-            char* to = b + place.index * C::kBPitch;
-            if constexpr (C::kCluster == 1) {
-              barrier_wait(empty + place.index, place.parity ^ 1);
-              barrier_expect(full + place.index, C::kBBytes);
-              tma_load(to, &weights, full + place.index, k, w.n, w.phase);
-            } else {
-              barrier_wait_cluster(empty + place.index, place.parity ^ 1);
-              barrier_expect(full + place.index, C::kBBytes);
-              constexpr int kHalf = C::kN / C::kCluster;
-              tma_load_shared(to + rank * kHalf * C::kRowBytes, &weights, full + place.index,
-                              (1 << C::kCluster) - 1, k, w.n + rank * kHalf, w.phase);
-            }
+            barrier_wait(empty + place.index, place.parity ^ 1);
+            barrier_expect(full + place.index, C::kBBytes);
+            tma_load(b + place.index * C::kBPitch, &weights, full + place.index, k, w.n, w.phase);
             place.next();
           }
   }
 }
 
-// Sums + bias + residual → y. A thread gathers 8 channels of a position from its quad: 16-byte accesses.
+// By each warp of both warpgroups when it has read a step.
+__device__ inline void conv90_release(uint64_t* empty) {
+  if ((threadIdx.x & 31) == 0) barrier_arrive(empty);
+}
+
+// What the channels [c, c + 1] of row `row` of a step hold, two values.
 template <class C>
-__device__ inline void conv90_store(const Conv90Params& p, const Conv90Work& w,
-                                    float (&acc)[C::kMi][C::kN / 2], int group) {
+__device__ inline uint32_t conv90_pair(const char* step, int row, int c) {
+  const uint32_t at = row * C::kRowBytes + c * 2;  // the swizzle: 16-byte pieces ^ 128-byte lines
+  return *reinterpret_cast<const uint32_t*>(step + (at ^ (at >> 7 & (C::kRowBytes / 16 - 1)) << 4));
+}
+
+// acc → y at the tile's place. A thread gathers 8 channels of a position from its quad: 16-byte stores. (With
+// fewer than 32 channels a tile, each value by itself.)
+template <class C>
+__device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
+                                    const float (&acc)[C::kMi][C::kN / 2], int group, void* to) {
   using T = typename C::T;
   const ConvShape& s = p.s;
-  const int thread = threadIdx.x & 127, warp = thread / 32, lane = thread & 31, quad = lane & 3;
-  const float* bias = static_cast<const float*>(s.bias);
-  T* y = static_cast<T*>(s.y);
-  const T* residual = static_cast<const T*>(s.residual);
+  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+  T* y = static_cast<T*>(to) + w.t * s.y_frame + (w.phase / 2) * s.y_phase_row +
+         (w.phase % 2) * s.y_phase_column;
 #pragma unroll
   for (int mi = 0; mi < C::kMi; ++mi)
 #pragma unroll
@@ -173,80 +154,141 @@ __device__ inline void conv90_store(const Conv90Params& p, const Conv90Work& w,
       const int i = w.row + (position >> p.columns_log2);
       const int j = w.column + (position & ((1 << p.columns_log2) - 1));
       const bool inside = i < s.height && j < s.width;
-      const long long at = w.t * s.y_frame + i * s.y_row + j * s.y_column + (w.phase / 2) * s.y_phase_row +
-                           (w.phase % 2) * s.y_phase_column;
-      constexpr int kBlocks = C::kN / 8;
+      T* at = y + i * s.y_row + j * s.y_column;
+      if constexpr (C::kN % 32 != 0) {
 #pragma unroll
-      for (int b0 = 0; b0 < kBlocks; b0 += 4) {
-        if constexpr (kBlocks % 4 == 0) {  // co is a multiple of 8
-          const int o = w.n + (b0 + quad) * 8;
-          const bool mine = inside && o < s.co;
-          uint32_t v[4], u[4] = {};
-          if (residual) {
-            if (mine) {
-              const uint4 loaded = *reinterpret_cast<const uint4*>(residual + at + o);
-              u[0] = loaded.x, u[1] = loaded.y, u[2] = loaded.z, u[3] = loaded.w;
-            }
-            transpose_quad(u);
-          }
+        for (int c = 0; c < C::kN; c += 8)
 #pragma unroll
-          for (int b = 0; b < 4; ++b) {
-            float2 sum = {acc[mi][(b0 + b) * 4 + half * 2], acc[mi][(b0 + b) * 4 + half * 2 + 1]};
-            const int channel = w.n + (b0 + b) * 8 + quad * 2;
-            if (bias && channel < s.co) {
-              const float2 add = __ldg(reinterpret_cast<const float2*>(bias + channel));
-              sum.x += add.x, sum.y += add.y;
-            }
-            if (residual) {
-              const float2 add = unpack2(u[b], T{});
-              sum.x += add.x, sum.y += add.y;
-            }
-            v[b] = pack2(sum.x, sum.y, T{});
+          for (int k = 0; k < 2; ++k) {
+            const int o = w.n + c + quad * 2 + k;
+            if (inside && o < s.co) at[o] = static_cast<T>(acc[mi][c / 2 + half * 2 + k]);
           }
+      } else {  // co is a multiple of 8
+#pragma unroll
+        for (int b0 = 0; b0 < C::kN / 8; b0 += 4) {
+          uint32_t v[4];
+#pragma unroll
+          for (int b = 0; b < 4; ++b)
+            v[b] = pack2(acc[mi][(b0 + b) * 4 + half * 2], acc[mi][(b0 + b) * 4 + half * 2 + 1], T{});
           transpose_quad(v);
-          if (mine) *reinterpret_cast<uint4*>(y + at + o) = make_uint4(v[0], v[1], v[2], v[3]);
-        } else {
-#pragma unroll
-          for (int b = b0; b < kBlocks && b < b0 + 4; ++b)
-#pragma unroll
-            for (int k = 0; k < 2; ++k) {
-              const int o = w.n + b * 8 + quad * 2 + k;
-              if (!inside || o >= s.co) continue;
-              float sum = acc[mi][b * 4 + half * 2 + k];
-              if (bias) sum += bias[o];
-              if (residual) sum += static_cast<float>(residual[at + o]);
-              y[at + o] = static_cast<T>(sum);
-            }
+          const int o = w.n + (b0 + quad) * 8;
+          if (inside && o < s.co) *reinterpret_cast<uint4*>(at + o) = make_uint4(v[0], v[1], v[2], v[3]);
         }
       }
     }
 }
 
-template <class C>
-__device__ inline void conv90_release(uint64_t* empty) {
-  if ((threadIdx.x & 31) == 0) barrier_arrive(empty);
+// bf16: x/2·(1 + tanh(x/2)), whose one approximate instruction errs less than the result's rounding.
+__device__ inline float conv90_silu(float x, __nv_bfloat16) {
+  const float half = 0.5f * x;
+  float tanh;
+  asm("tanh.approx.f32 %0, %1;\n" : "=f"(tanh) : "f"(half));
+  return fmaf(half, tanh, half);
 }
+__device__ inline float conv90_silu(float x, __half) { return x * sigmoid<true>(x); }
+
+// The norm of each position over its channels, which all lie in this tile; those beyond Co are zeros.
 template <class C>
-__device__ inline void conv90_release_b(uint64_t* empty) {
-  if constexpr (C::kCluster == 1) {
-    conv90_release<C>(empty);
-  } else {
-    if ((threadIdx.x & 31) < C::kCluster) barrier_arrive_at(empty, threadIdx.x & 31);
+__device__ inline void conv90_normalise(const Conv90Params& p, float (&acc)[C::kMi][C::kN / 2]) {
+  using T = typename C::T;
+  const int quad = threadIdx.x & 3;
+  float scale[C::kMi][2];
+#pragma unroll
+  for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = 0;
+#pragma unroll
+      for (int b = 0; b < C::kN / 8; ++b) {
+        const float x = acc[mi][b * 4 + half * 2], y = acc[mi][b * 4 + half * 2 + 1];
+        sum = fmaf(x, x, fmaf(y, y, sum));
+      }
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      sum += __shfl_xor_sync(~0u, sum, 2);
+      scale[mi][half] = p.root / fmaxf(sqrtf(sum), 1e-12f);
+    }
+#pragma unroll
+  for (int b = 0; b < C::kN / 8; ++b) {
+    const int channel = b * 8 + quad * 2;
+    float2 g = {};
+    if (channel < p.s.co) g = __ldg(reinterpret_cast<const float2*>(p.gamma + channel));
+#pragma unroll
+    for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          float& value = acc[mi][b * 4 + half * 2 + k];
+          const float n = value * scale[mi][half] * (k ? g.y : g.x);
+          value = p.silu ? conv90_silu(n, T{}) : n;
+        }
   }
+}
+
+// Sums + bias + residual → y, and their norm over the channels → normed.
+template <class C>
+__device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
+                                     float (&acc)[C::kMi][C::kN / 2], int group, const char* a,
+                                     uint64_t* full_a, uint64_t* empty_a, RingPlace<C::kASteps>& place) {
+  using T = typename C::T;
+  const ConvShape& s = p.s;
+  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
+  const float* bias = static_cast<const float*>(s.bias);
+  if (bias) {
+#pragma unroll
+    for (int b = 0; b < C::kN / 8; ++b) {
+      const int channel = w.n + b * 8 + quad * 2;
+      const float x = channel < s.co ? __ldg(bias + channel) : 0.0f;
+      const float y = channel + 1 < s.co ? __ldg(bias + channel + 1) : 0.0f;
+#pragma unroll
+      for (int mi = 0; mi < C::kMi; ++mi) {
+        acc[mi][b * 4] += x, acc[mi][b * 4 + 1] += y;
+        acc[mi][b * 4 + 2] += x, acc[mi][b * 4 + 3] += y;
+      }
+    }
+  }
+  if (s.residual) {
+#pragma unroll
+    for (int c0 = 0; c0 < C::kN; c0 += C::kChunk) {
+      barrier_wait(full_a + place.index, place.parity);
+      const char* step = a + place.index * C::kABytes;
+#pragma unroll
+      for (int mi = 0; mi < C::kMi; ++mi)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
+#pragma unroll
+          for (int c = 0; c < C::kChunk && c0 + c < C::kN; c += 8) {
+            const float2 add = unpack2(conv90_pair<C>(step, position, c + quad * 2), T{});
+            const int at = (c0 + c) / 2 + half * 2;
+            acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
+          }
+        }
+      __syncwarp();
+      conv90_release(empty_a + place.index);
+      place.next();
+    }
+  }
+  if (s.y) conv90_write<C>(p, w, acc, group, s.y);
+  if constexpr (C::kN % 32 == 0)
+    if (p.normed) {
+      conv90_normalise<C>(p, acc);
+      conv90_write<C>(p, w, acc, group, p.normed);
+    }
 }
 
 template <class C>
 __device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, uint64_t* full_a,
-                                       uint64_t* empty_a, uint64_t* full_b, uint64_t* empty_b, int rank,
-                                       int first, int step) {
+                                       uint64_t* empty_a, uint64_t* full_b, uint64_t* empty_b) {
   using T = typename C::T;
   const int group = threadIdx.x / 128 - 1;
   RingPlace<C::kASteps> pa;
   RingPlace<C::kBSteps> pb;
-  const uint32_t a_base = shared_address(a), b_base = shared_address(b);
+  const uint32_t a_base = shared_address(a) + group * (C::kMi * 64 * C::kRowBytes),
+                 b_base = shared_address(b);
   const uint32_t row_bytes = C::kRowBytes << p.columns_log2;
-  for (int index = first; index < p.work; index += step) {
-    const Conv90Work w(p, index, rank, C{});
+  for (int index = blockIdx.x; index < p.work; index += gridDim.x) {
+    const Conv90Work w(p, index, C{});
     float acc[C::kMi][C::kN / 2];
     if (w.a_steps == 0) {
 #pragma unroll
@@ -258,7 +300,7 @@ __device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, 
     int accumulate = 0;
     for (int s = 0; s < w.a_steps; ++s) {
       barrier_wait(full_a + pa.index, pa.parity);
-      uint32_t a_at = a_base + pa.index * C::kABytes + group * (C::kMi * 64 * C::kRowBytes);
+      uint32_t a_at = a_base + pa.index * C::kABytes;
 #pragma unroll
       for (int tap = 0; tap < C::kTaps; ++tap, a_at += row_bytes) {
         barrier_wait(full_b + pb.index, pb.parity);
@@ -275,8 +317,8 @@ __device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, 
         }
         wgmma_commit();
         wgmma_wait<1>();
-        if (last_b >= 0) conv90_release_b<C>(empty_b + last_b);
-        if (tap == 0 && last_a >= 0) conv90_release<C>(empty_a + last_a);
+        if (last_b >= 0) conv90_release(empty_b + last_b);
+        if (tap == 0 && last_a >= 0) conv90_release(empty_a + last_a);
         last_b = pb.index;
         pb.next();
       }
@@ -285,49 +327,39 @@ __device__ inline void conv90_multiply(const Conv90Params& p, char* a, char* b, 
     }
     wgmma_wait<0>();
     if (w.a_steps > 0) {
-      conv90_release_b<C>(empty_b + last_b);
-      conv90_release<C>(empty_a + last_a);
+      conv90_release(empty_b + last_b);
+      conv90_release(empty_a + last_a);
     }
-    conv90_store<C>(p, w, acc, group);
+    conv90_finish<C>(p, w, acc, group, a, full_a, empty_a, pa);
   }
 }
 
 template <class C>
 __global__ void __launch_bounds__(384, 1)
     conv_sm90(const __grid_constant__ CUtensorMap chunk, const __grid_constant__ CUtensorMap cache,
-              const __grid_constant__ CUtensorMap weights, const __grid_constant__ Conv90Params p) {
+              const __grid_constant__ CUtensorMap residual, const __grid_constant__ CUtensorMap weights,
+              const __grid_constant__ Conv90Params p) {
   extern __shared__ char shared[];
   __shared__ uint64_t full_a[C::kASteps], empty_a[C::kASteps], full_b[C::kBSteps], empty_b[C::kBSteps];
   // The swizzle follows address bits: buffers begin at multiples of its period.
   char* a = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
   char* b = a + C::kASteps * C::kABytes;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
-  const int rank = C::kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
   if (threadIdx.x == 0) {
-    for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, 8);
-    for (int i = 0; i < C::kBSteps; ++i)
-      barrier_init(full_b + i, 1), barrier_init(empty_b + i, 8 * C::kCluster);
+    constexpr int kWarps = 8;  // that release a step
+    for (int i = 0; i < C::kASteps; ++i) barrier_init(full_a + i, 1), barrier_init(empty_a + i, kWarps);
+    for (int i = 0; i < C::kBSteps; ++i) barrier_init(full_b + i, 1), barrier_init(empty_b + i, kWarps);
     barrier_init_fence();
-    tma_prefetch(&chunk), tma_prefetch(&cache), tma_prefetch(&weights);
+    tma_prefetch(&chunk), tma_prefetch(&cache), tma_prefetch(&residual), tma_prefetch(&weights);
   }
-  if constexpr (C::kCluster > 1)
-    cluster_sync();
-  else
-    __syncthreads();
-  const int first = blockIdx.x / C::kCluster, step = gridDim.x / C::kCluster;
+  __syncthreads();
   if (warp < 4) {
-    give_registers<24>();
-    if (warp == 0 && threadIdx.x % 32 == 0)
-      conv90_load_a<C>(p, chunk, cache, a, full_a, empty_a, rank, first, step);
-    if (warp == 1 && threadIdx.x % 32 == 0)
-      conv90_load_b<C>(p, weights, b, full_b, empty_b, rank, first, step);
+    give_registers<40>();  // (168 − 40)·128 = (232 − 168)·256: the block starts with 168 a thread
+    if (warp == 0 && threadIdx.x % 32 == 0) conv90_load_a<C>(p, chunk, cache, residual, a, full_a, empty_a);
+    if (warp == 1 && threadIdx.x % 32 == 0) conv90_load_b<C>(p, weights, b, full_b, empty_b);
   } else {
-    take_registers<240>();
-    conv90_multiply<C>(p, a, b, full_a, empty_a, full_b, empty_b, rank, first, step);
-  }
-  if constexpr (C::kCluster > 1) {
-    __syncwarp();
-    cluster_sync();  // nobody leaves while the other may still write into or arrive at its memory
+    take_registers<232>();
+    conv90_multiply<C>(p, a, b, full_a, empty_a, full_b, empty_b);
   }
 }
 

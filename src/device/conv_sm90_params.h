@@ -11,8 +11,12 @@ struct Conv90Params {
   ConvShape s;
   int columns_log2;               // of the rectangle: 3 or 4
   int tiles_h, tiles_w, tiles_n;  // rectangles of a frame, channel tiles
-  int work;                       // cluster tiles in all
-  int chunks, padded_ci;          // channels of a tap in the weights, and their chunks
+  int work;                       // tiles in all
+  void* normed;                   // or null; y may be null then
+  const float* gamma;
+  float root;  // √Co
+  bool silu;
+  int chunks, padded_ci;  // channels of a tap in the weights, and their chunks
 };
 
 }  // namespace tachy::device

@@ -1,6 +1,6 @@
-// Hopper's bulk copies: mbarriers in shared memory, boxes of a tensor map loaded into shared memory (once, or
-// into every block of a cluster), registers moved between warps. A barrier's phase completes when its count
-// of arrivals and the bytes expected have come; waits name the parity of the phase they wait for.
+// Hopper's bulk copies: mbarriers in shared memory, boxes of a tensor map loaded into shared memory,
+// registers moved between warps. A barrier's phase completes when its count of arrivals and the bytes
+// expected have come; waits name the parity of the phase they wait for.
 #pragma once
 
 #include <cuda.h>
@@ -30,15 +30,6 @@ __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {  // a
 __device__ inline void barrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
 }
-// On the barrier at the same place in block `rank` of the cluster.
-__device__ inline void barrier_arrive_at(uint64_t* barrier, uint32_t rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(barrier)),
-      "r"(rank)
-      : "memory");
-}
 __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
   uint32_t done;
   do {
@@ -50,29 +41,6 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");
   } while (!done);
-}
-// The same where blocks of the cluster arrived: their reads lie before what follows.
-__device__ inline void barrier_wait_cluster(uint64_t* barrier, uint32_t parity) {
-  uint32_t done;
-  do {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}\n"
-        : "=r"(done)
-        : "r"(shared_address(barrier)), "r"(parity)
-        : "memory");
-  } while (!done);
-}
-
-__device__ inline uint32_t cluster_rank() {
-  uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
-  return rank;
-}
-__device__ inline void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
-                   : "memory");
 }
 
 // --- copies: the box at coordinates (innermost first) → shared memory; the barrier counts its bytes. What
@@ -94,16 +62,6 @@ __device__ inline void tma_load(void* to, const CUtensorMap* map, uint64_t* barr
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
       "[%1, {%3, %4, %5, %6}], [%2];\n" ::"r"(shared_address(to)),
       "l"(reinterpret_cast<uint64_t>(map)), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-      : "memory");
-}
-// Into the same place of every block of `blocks` (a bit each); each one's own barrier counts the bytes.
-__device__ inline void tma_load_shared(void* to, const CUtensorMap* map, uint64_t* barrier, uint16_t blocks,
-                                       int c0, int c1, int c2) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-      "[%0], [%1, {%4, %5, %6}], [%2], %3;\n" ::"r"(shared_address(to)),
-      "l"(reinterpret_cast<uint64_t>(map)), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1),
-      "r"(c2)
       : "memory");
 }
 

@@ -18,7 +18,6 @@ namespace {
 constexpr Impl<CausalConv3dArgs> kTable[] = {
     {"head", causal_conv3d_why_not_head, causal_conv3d_head, Device::cuda},
     {"stem", causal_conv3d_why_not_stem, causal_conv3d_stem, Device::cuda},
-    {"sm90_next", causal_conv3d_why_not_sm90_next, causal_conv3d_sm90_next, Device::cuda},
     {"sm90", causal_conv3d_why_not_sm90, causal_conv3d_sm90, Device::cuda},
     {"cudnn", causal_conv3d_why_not_cudnn, causal_conv3d_cudnn, Device::cuda},
     {"sm80", causal_conv3d_why_not_sm80, causal_conv3d_sm80, Device::cuda},

@@ -94,6 +94,7 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{tiny, 2, 27, 19, 96, 96, 2, {.residual = true, .alias = true, .norm = 2}});
   add(Conv3dCase{tiny, 3, 9, 33, 64, 192, 1, {.residual = true, .norm = 2}});
   add(Conv3dCase{tiny, 1, 9, 17, 192, 136, 0, {.norm = 2}});
+  add(Conv3dCase{tiny, 2, 9, 17, 16, 8, 1, {.norm = 1}});
   add(Conv3dCase{tiny, 2, 5, 17, 32, 72, 0, {.norm = 1}});
   add(Conv3dCase{tiny, 2, 49, 33, 192, 192, 2, {.residual = true, .alias = true}});
   add(Conv3dCase{tiny, 4, 9, 17, 96, 3, 1});

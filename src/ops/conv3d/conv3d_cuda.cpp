@@ -32,16 +32,9 @@ std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& a,
 }
 void causal_conv3d_stem(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_stem(problem_of(a), stream); }
 std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& a, const Stream& stream) {
-  if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm90(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm90(problem_of(a), stream); }
-std::optional<std::string> causal_conv3d_why_not_sm90_next(const CausalConv3dArgs& a, const Stream& stream) {
-  return cuda::conv_sm90_next_why_not(problem_of(a), stream);
-}
-void causal_conv3d_sm90_next(const CausalConv3dArgs& a, Stream& stream) {
-  cuda::conv_sm90_next(problem_of(a), stream);
-}
 std::optional<std::string> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_cudnn_why_not(problem_of(a), stream);

@@ -36,9 +36,6 @@ std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& ar
 void causal_conv3d_stem(const CausalConv3dArgs& args, Stream& stream);
 std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm90(const CausalConv3dArgs& args, Stream& stream);
-std::optional<std::string> causal_conv3d_why_not_sm90_next(const CausalConv3dArgs& args,
-                                                           const Stream& stream);
-void causal_conv3d_sm90_next(const CausalConv3dArgs& args, Stream& stream);
 std::optional<std::string> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_cudnn(const CausalConv3dArgs& args, Stream& stream);
 std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);

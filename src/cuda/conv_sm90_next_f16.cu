@@ -1,7 +1,0 @@
-#include "cuda/conv_sm90_next_tiles.cuh"
-
-namespace tachy::cuda::next {
-
-std::span<const Conv90Entry> conv90_entries_f16() { return kConv90Entries<__half>; }
-
-}  // namespace tachy::cuda::next
