@@ -1,6 +1,6 @@
 #include "cuda/row_norm.h"
 #include "cuda/row_norm_backward.h"
-#include "device/row_norm_backward.cuh"
+#include "device/row_norm_backward_any.cuh"
 
 namespace tachy::cuda {
 namespace {
