@@ -169,22 +169,26 @@ void TextToVideo::check_memory(const VideoPlan& plan) const {
       return bytes_of(plan, a) < bytes_of(plan, b);
     });
     const uint64_t libraries = gpu_ ? kGpuLibraryBytes : 0;
+    const uint64_t need = plan.peak_bytes + libraries;
+    // A larger --max-vram helps only where it is the limit.
+    const std::string larger = plan.budget.starts_with("--max-vram")
+                                   ? fmt::format("--max-vram {}MiB or ", (need >> 20) + 1)
+                                   : std::string();
     check(plan.peak_bytes <= plan.budget_bytes, ErrorCode::out_of_memory,
           "this run needs {} of GPU memory ({} bytes{}; the most in the stage '{}'{}), but {} leaves {}; "
-          "{}--max-vram "
-          "{}MiB or {} would fit",
-          human_bytes(plan.peak_bytes + libraries), plan.peak_bytes + libraries,
+          "{}{} would "
+          "fit",
+          human_bytes(need), need,
           libraries ? fmt::format(", about {} of them for libraries", human_bytes(libraries)) : "", most.name,
           most.streamed ? fmt::format(", with all its {} blocks in host memory", most.blocks) : "",
-          plan.budget, human_bytes(plan.budget_bytes), "", ((plan.peak_bytes + libraries) >> 20) + 1,
-          plan.would_fit);
+          plan.budget, human_bytes(plan.budget_bytes), larger, plan.would_fit);
     const uint64_t held = text_.blocks.host_bytes + dit_.blocks.host_bytes;
-    const uint64_t need = plan.host_bytes > held ? plan.host_bytes - held : 0;
-    check(need + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
+    const uint64_t pinned = plan.host_bytes > held ? plan.host_bytes - held : 0;
+    check(pinned + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
           "blocks that do not fit the GPU need {} of host memory ({} bytes), but {} leaves {}; a larger "
           "--max-vram, a "
           "smaller --size or fewer --frames need less (see --plan)",
-          human_bytes(need), need, room.limit, human_bytes(room.bytes));
+          human_bytes(pinned), pinned, room.limit, human_bytes(room.bytes));
     return;
   }
   const uint64_t held = files + text_.bytes + dit_.bytes + vae_.bytes;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/env.h"
+#include "host_device.h"
 #include "pipelines/text_to_video.h"
 #include "tiny_model.h"
 
@@ -66,6 +67,16 @@ TEST_F(OnGpu, OffloadingGivesTheSameBitsInThePlannedMemory) {
       for (const StagePlan& s : now.stages) streamed = std::max(streamed, s.streamed);
     }
   EXPECT_GT(streamed, 0) << "no budget streamed a block";
+}
+
+TEST_F(OnGpu, TheTextEncoderStreamsToo) {
+  const ModelBundle model = ModelBundle::open(model_folder());
+  const auto gpu = cuda::open_gpu();
+  ThreadPool pool(2);
+  const Stream stream{.pool = &pool, .gpu = gpu.get(), .memory = gpu.get(), .activation = DType::bf16};
+  const auto plain = test::encode_streamed(model, 0, stream);
+  EXPECT_EQ(test::encode_streamed(model, model.text.num_layers, stream), plain);
+  EXPECT_EQ(gpu->live_bytes(), 0u);
 }
 
 TEST_F(OnGpu, GraphsAndResidualsAndLevels) {

@@ -9,8 +9,10 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "pipelines/stages.h"
 #include "tensor/memory.h"
 #include "tensor/streaming_memory.h"
+#include "tensor/transfer.h"
 
 namespace tachy::test {
 
@@ -78,5 +80,23 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
   size_t capacity_;
   std::optional<Copy> waiting_[kMarks];
 };
+
+// The text encoder's result for some ids, with `streamed` of its layers passing through two slots of
+// `memory`. stream: with memory, and with a GPU if it is one's.
+inline std::vector<float> encode_streamed(const ModelBundle& model, int64_t streamed, Stream stream) {
+  const std::vector<int64_t> ids = {3, 7, 11, 5, 1};
+  std::vector<float> out(ids.size() * static_cast<size_t>(model.text.d_model));
+  const Buffer place(out.size() * 4, stream.memory);
+  const Tensor text = place.tensor(DType::f32, {static_cast<int64_t>(ids.size()), model.text.d_model});
+  Arena measure;
+  stream.arena = &measure;
+  encode_text(*load_text(model, true, stream, streamed).model, ids, text, stream);
+  Arena arena(std::max<size_t>(measure.peak(), 1), stream.memory);
+  stream.arena = &arena;
+  const LoadedText loaded = load_text(model, false, stream, streamed);
+  for (int pass = 0; pass < 2; ++pass) encode_text(*loaded.model, ids, text, stream);
+  download(text, out.data(), stream);
+  return out;
+}
 
 }  // namespace tachy::test

@@ -161,6 +161,18 @@ TEST(Offload, GivesTheSameBits) {
   EXPECT_TRUE(streamed) << "no budget needed it: the test's model is too small";
 }
 
+TEST(Offload, TheTextEncoderStreamsToo) {
+  const ModelBundle model = ModelBundle::open(deep_model());
+  ThreadPool pool(2);
+  const auto plain = test::encode_streamed(model, 0, {.pool = &pool});
+  for (const int64_t streamed : {0, 3, 4, 17, kLayers}) {
+    HostDevice device(kPlenty);
+    EXPECT_EQ(test::encode_streamed(model, streamed, {.pool = &pool, .memory = &device}), plain) << streamed;
+    EXPECT_EQ(device.live_bytes(), 0u);
+    if (streamed > 0) EXPECT_GE(device.copies, 2 * streamed - 2);
+  }
+}
+
 TEST(Offload, HappensByItselfWhereMemoryIsShort) {
   const VideoRequest request = test::short_request();
   auto device = std::make_shared<HostDevice>(kPlenty);
