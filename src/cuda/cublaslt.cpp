@@ -61,7 +61,7 @@ struct CublasLtApi {
 
 namespace {
 
-constexpr size_t kMostWorkspace = kMatmulWorkspaceBytes, kCounterBytes = 64;
+constexpr size_t kMostWorkspace = kMatmulWorkspaceBytes;
 constexpr int kCandidates = 8, kRounds = 7;
 constexpr double kGain = 0.97;  // times vary by as much from run to run
 
@@ -118,14 +118,13 @@ void describe(Plan& p, const MatmulShape& s) {
 }
 
 std::vector<cublasLtMatmulHeuristicResult_t> candidates(const CublasLtApi& api, cublasLtHandle_t handle,
-                                                        const Plan& p, const MatmulShape& s,
-                                                        size_t most_workspace) {
+                                                        const Plan& p, const MatmulShape& s) {
   cublasLtMatmulPreference_t preference = nullptr;
   api.check(api.create_preference(&preference), "preference");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     api.set_preference(preference, attribute, &value, sizeof value);
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   const auto alignment = static_cast<uint32_t>(s.alignment);
   for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -231,11 +230,7 @@ struct CublasLt::State {
         return;
       }
     }
-    auto all = candidates(api, handle, p, s, kMostWorkspace);
-    // Hopper's kernels like to count their tiles in 4 bytes that a memset clears before each product. Those
-    // that share their tiles out beforehand are as fast (bench/NOTES.md), and one node of a graph less.
-    if (!all.empty() && all[0].workspaceSize > 0 && all[0].workspaceSize <= kCounterBytes)
-      if (auto bare = candidates(api, handle, p, s, 0); !bare.empty()) all = std::move(bare);
+    const auto all = candidates(api, handle, p, s);
     if (all.empty()) {
       p.why = fmt::format("cuBLASLt has no algorithm for {}", key);
       return;

@@ -157,7 +157,6 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                   .k = split(context.k.select(0, index)),
                   .v = split(context.v.select(0, index)),
                   .key_bias = context.key_bias,
-                  .finite_bias = true,  // ln(count)
                   .scale = scale,
                   .out = out},
                  stream);
