@@ -102,14 +102,9 @@ class Products {
     leaf.next("q", ProfileKind::linear);
     gemm(u_, wq_, q_);
     leaf.next("attention", ProfileKind::attention);
-    ops::attention({.q = split(q_),
-                    .k = split(k_),
-                    .v = split(v_),
-                    .key_bias = bias_,
-                    .finite_bias = true,
-                    .scale = scale,
-                    .out = split(a_)},
-                   stream);
+    ops::attention(
+        {.q = split(q_), .k = split(k_), .v = split(v_), .key_bias = bias_, .scale = scale, .out = split(a_)},
+        stream);
     leaf.next("out", ProfileKind::linear);
     gemm(a_, wo2_, y_);
     leaf.next("up + gelu", ProfileKind::linear);
