@@ -1,7 +1,6 @@
 // Strided copy with a per-channel affine map, as copy_cpu.cpp plans it: neighbouring axes that are one walk
 // in both tensors are merged. Where y's unit stride is another axis than x's, both long, tiles of 32 x 32
-// turn in shared memory (of 64 x 64, two values an access, where alignment allows it: 16-bit values one by
-// one keep too few bytes in flight); else one thread a value, in the order of y.
+// turn in shared memory; else one thread a value, in the order of y.
 #include <algorithm>
 
 #include "cuda/dispatch.h"
@@ -75,16 +74,10 @@ __global__ void __launch_bounds__(256) copy_kernel(const X* x, Y* y, const Walk 
   }
 }
 
-template <class T, int N>
-struct alignas(sizeof(T) * N) Few {
-  T v[N];
-};
-
-// inner: y's unit stride; across: x's. blockIdx.z counts the other axes. Wide neighbours an access.
-template <class X, class Y, int Wide>
+// inner: y's unit stride; across: x's. blockIdx.z counts the other axes.
+template <class X, class Y>
 __global__ void __launch_bounds__(256) transpose_kernel(const X* x, Y* y, const Walk w, const int across) {
-  constexpr int kSide = kTile * Wide;
-  __shared__ float tile[kSide][kSide + 1];
+  __shared__ float tile[kTile][kTile + 1];
   const Axis inner = w.axes[w.count - 1], other = w.axes[across];
   int64_t rest = blockIdx.z, from = 0, to = 0, outer_channel = 0;
   for (int axis = w.count - 2; axis >= 0; --axis) {
@@ -94,41 +87,16 @@ __global__ void __launch_bounds__(256) transpose_kernel(const X* x, Y* y, const 
     from += at * w.axes[axis].from, to += at * w.axes[axis].to;
     if (w.axes[axis].channel) outer_channel = at;
   }
-  const int64_t i0 = static_cast<int64_t>(blockIdx.x) * kSide, j0 = static_cast<int64_t>(blockIdx.y) * kSide;
-  const int lane = threadIdx.x * Wide;
-#pragma unroll
-  for (int i = threadIdx.y; i < kSide; i += 8) {
-    if (i0 + i >= inner.extent || j0 + lane >= other.extent) continue;
-    const auto in = *reinterpret_cast<const Few<X, Wide>*>(x + from + (i0 + i) * inner.from + j0 + lane);
-#pragma unroll
-    for (int k = 0; k < Wide; ++k) tile[i][lane + k] = as_float(in.v[k]);
-  }
+  const int64_t i0 = static_cast<int64_t>(blockIdx.x) * kTile, j0 = static_cast<int64_t>(blockIdx.y) * kTile;
+  for (int i = threadIdx.y; i < kTile; i += blockDim.y)
+    if (i0 + i < inner.extent && j0 + threadIdx.x < other.extent)
+      tile[i][threadIdx.x] = as_float(x[from + (i0 + i) * inner.from + j0 + threadIdx.x]);
   __syncthreads();
-#pragma unroll
-  for (int j = threadIdx.y; j < kSide; j += 8) {
-    if (j0 + j >= other.extent || i0 + lane >= inner.extent) continue;
-    Few<Y, Wide> out;
-#pragma unroll
-    for (int k = 0; k < Wide; ++k) {
-      const int64_t channel = inner.channel ? i0 + lane + k : other.channel ? j0 + j : outer_channel;
-      out.v[k] = from_float<Y>(affine(w, tile[lane + k][j], channel));
-    }
-    *reinterpret_cast<Few<Y, Wide>*>(y + to + (j0 + j) * other.to + i0 + lane) = out;
+  for (int j = threadIdx.y; j < kTile; j += blockDim.y) {
+    if (j0 + j >= other.extent || i0 + threadIdx.x >= inner.extent) continue;
+    const int64_t channel = inner.channel ? i0 + threadIdx.x : other.channel ? j0 + j : outer_channel;
+    y[to + (j0 + j) * other.to + i0 + threadIdx.x] = from_float<Y>(affine(w, tile[threadIdx.x][j], channel));
   }
-}
-
-// Whether pairs along both unit strides are aligned and whole.
-bool pairs_fit(const CopyArgs& a, const Walk& w, int across) {
-  const auto even = [](const Tensor& t) {
-    return reinterpret_cast<uintptr_t>(t.data) % (2 * static_cast<uintptr_t>(dtype_size(t.dtype))) == 0;
-  };
-  if (!even(a.x) || !even(a.y)) return false;
-  for (int i = 0; i < w.count; ++i) {
-    const bool inner = i == w.count - 1;
-    if ((inner || i == across) && w.axes[i].extent % 2) return false;
-    if ((i != across && w.axes[i].from % 2) || (!inner && w.axes[i].to % 2)) return false;
-  }
-  return true;
 }
 
 template <class X, class Y>
@@ -142,13 +110,10 @@ void run(const CopyArgs& a, Stream& stream) {
     if (w.axes[i].from == 1 && w.axes[i].extent >= 16) across = i;
   if (across >= 0 && inner.to == 1 && inner.from != 1 && inner.extent >= 16) {
     const int64_t outer = w.values / inner.extent / w.axes[across].extent;
-    const bool pairs = pairs_fit(a, w, across);
-    const int side = pairs ? 2 * kTile : kTile;
-    const dim3 grid(cuda::blocks_for(inner.extent, side), cuda::blocks_for(w.axes[across].extent, side),
+    const dim3 grid(cuda::blocks_for(inner.extent, kTile), cuda::blocks_for(w.axes[across].extent, kTile),
                     static_cast<unsigned>(outer));
     if (outer <= 65535 && grid.y <= 65535)
-      return cuda::launch("copy", pairs ? transpose_kernel<X, Y, 2> : transpose_kernel<X, Y, 1>,
-                          {grid, dim3(kTile, 8)}, stream, x, y, w, across);
+      return cuda::launch("copy", transpose_kernel<X, Y>, {grid, dim3(kTile, 8)}, stream, x, y, w, across);
   }
   const unsigned grid = cuda::persistent_grid(stream, cuda::blocks_for(w.values, 256), 64);
   if (w.values < (int64_t{1} << 31) - (int64_t{1} << 24))
