@@ -5,9 +5,7 @@
 //   finish    one block a group: channels and slabs become mean and 1/sqrt(var + eps), in float64
 //   apply     the same walk from the slabs' ends to their beginnings: what was read last is still in the
 //             second-level cache
-#include "cuda/overlap.h"
 #include "cuda/row_norm.h"
-#include "device/overlap.cuh"
 #include "ops/group_norm/group_norm.h"
 
 namespace tachy::ops {
@@ -31,7 +29,6 @@ struct Params {
 
 template <class T, int N>
 __global__ void __launch_bounds__(256) group_norm_partial_kernel(const Params<T> p) {
-  wait_for_previous_kernel();
   extern __shared__ float2 sums[];  // [blockDim.y][blockDim.x][N]
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
   const T* x = p.x + blockIdx.z * p.positions * p.c;
@@ -90,7 +87,6 @@ __device__ __forceinline__ double block_sum_double(double v, double* scratch) {
 // neighbouring channels.
 template <class T>
 __global__ void __launch_bounds__(128) group_norm_finish_kernel(const Params<T> p, const int slabs) {
-  wait_for_previous_kernel();
   __shared__ double scratch[4];
   const int group = blockIdx.x, sample = blockIdx.y, width = p.c / p.groups;
   const T* x = p.x + sample * p.positions * p.c + group * width;
@@ -121,7 +117,6 @@ __global__ void __launch_bounds__(128) group_norm_finish_kernel(const Params<T> 
 
 template <class T, int N, Act kAct>
 __global__ void __launch_bounds__(256) group_norm_apply_kernel(const Params<T> p) {
-  wait_for_previous_kernel();
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
   if (at >= p.packs) return;
   const int64_t sample = gridDim.z - 1 - blockIdx.z;
@@ -183,12 +178,12 @@ void run(const GroupNormArgs& a, Stream& stream) {
   const dim3 grid(columns, static_cast<unsigned>(slabs), static_cast<unsigned>(samples));
   const dim3 block(static_cast<unsigned>(across), static_cast<unsigned>(down));
   const size_t shared = sizeof(float2) * static_cast<size_t>(across * down) * N;
-  cuda::launch_overlapping("group_norm", group_norm_partial_kernel<T, N>, {grid, block, shared}, stream, p);
-  cuda::launch_overlapping("group_norm", group_norm_finish_kernel<T>,
-                           {dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(samples)), 128},
-                           stream, p, slabs);
+  cuda::launch("group_norm", group_norm_partial_kernel<T, N>, {grid, block, shared}, stream, p);
+  cuda::launch("group_norm", group_norm_finish_kernel<T>,
+               {dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(samples)), 128}, stream, p,
+               slabs);
   const auto with = [&]<Act kAct>() {
-    cuda::launch_overlapping("group_norm", group_norm_apply_kernel<T, N, kAct>, {grid, block}, stream, p);
+    cuda::launch("group_norm", group_norm_apply_kernel<T, N, kAct>, {grid, block}, stream, p);
   };
   switch (a.act) {
     case Activation::none:
