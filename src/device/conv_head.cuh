@@ -9,7 +9,7 @@
 //   frame   10 x 18 positions by cp.async, the next one's while this one is multiplied (2 buffers)
 //   warp w  positions 32w … 32w + 31 x 32 columns x 3 frame taps: sums of the three outputs that a frame is
 //           part of stay in registers until the last of their frames; only then they become G, which takes
-//           the frame's place in shared memory
+//           the frame's place in shared memory (rows past the 180th repeat it: nobody uses their sums)
 #pragma once
 
 #include "device/conv_sm80.cuh"
@@ -19,8 +19,7 @@ namespace tachy::device {
 constexpr int kHeadCi = 96, kHeadCo = 3, kHeadRows = 8, kHeadColumns = 16;
 constexpr int kHeadThreads = 192, kHeadPitch = kHeadCi * 2 + 16;  // bytes; no bank conflicts
 constexpr int kHeadHalo = kHeadColumns + 2, kHeadPositions = (kHeadRows + 2) * kHeadHalo;
-constexpr int kHeadFrameBytes =
-    kHeadPositions * kHeadPitch;  // the last warp reads past it: rows that nobody uses
+constexpr int kHeadFrameBytes = kHeadPositions * kHeadPitch;
 constexpr int kHeadSteps = kHeadCi / 16, kHeadWeightBytes = 3 * kHeadSteps * 2 * 32 * 16;
 constexpr int kHeadSharedBytes = 2 * kHeadFrameBytes + kHeadWeightBytes;
 static_assert(kHeadPositions * 27 * 4 <= kHeadFrameBytes);
@@ -74,13 +73,14 @@ __global__ void __launch_bounds__(kHeadThreads, 2) conv_head(const Conv80Params 
     if (frame + 1 < p.s.frames)
       head_load<T>(p, frame + 1, row - 1, column - 1, base + (buffer ^ 1) * kHeadFrameBytes);
     commit_copies();
-    const uint32_t x_at =
-        base + buffer * kHeadFrameBytes + (warp * 32 + lane % 16) * kHeadPitch + lane / 16 * 16;
+    const uint32_t frame_at = base + buffer * kHeadFrameBytes + lane / 16 * 16;
+    const uint32_t x_at[2] = {frame_at + min(warp * 32 + lane % 16, kHeadPositions - 1) * kHeadPitch,
+                              frame_at + min(warp * 32 + 16 + lane % 16, kHeadPositions - 1) * kHeadPitch};
 #pragma unroll
     for (int s = 0; s < kHeadSteps; ++s) {
       uint32_t a[2][4];
-      load_matrices(a[0], x_at + s * 32);
-      load_matrices(a[1], x_at + 16 * kHeadPitch + s * 32);
+      load_matrices(a[0], x_at[0] + s * 32);
+      load_matrices(a[1], x_at[1] + s * 32);
 #pragma unroll
       for (int r = 0; r < 3; ++r) {
         const int t = frame + 2 - r;

@@ -64,11 +64,13 @@ Output::Output(const OutputSetup& setup) : part_(setup.path) {
   Dictionary muxer_options(setup.muxer_options);
   rc = avformat_write_header(format_, muxer_options.get());
   if (rc < 0) fail_write("write the header", rc);
+  begun_ = true;
   guard.context = nullptr;
 }
 
 Output::~Output() {
   if (format_ == nullptr) return;
+  if (begun_) av_write_trailer(format_);  // a muxer may hold packets that only this gives back
   avio_closep(&format_->pb);
   avformat_free_context(format_);
 }
@@ -109,6 +111,7 @@ void Output::close() {
   int rc = avcodec_send_frame(codec_.get(), nullptr);
   if (rc < 0) fail_write("finish the encoding", rc);
   drain();
+  begun_ = false;
   rc = av_write_trailer(format_);
   if (rc < 0) fail_write("write the index", rc);
   rc = avio_closep(&format_->pb);

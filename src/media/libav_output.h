@@ -38,6 +38,7 @@ class Output {
 
   PartFile part_;
   AVFormatContext* format_ = nullptr;
+  bool begun_ = false;  // the header is written, the trailer is not
   AVStream* stream_ = nullptr;
   CodecPtr codec_;
   FramePtr picture_;
