@@ -34,8 +34,8 @@ typedef struct {
 const char* tachyscope_version(void);
 const char* tachyscope_last_error(void);
 int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out);
-/* The same on a device: "cpu", "cuda", "cuda:1" or "auto"; max_vram_bytes: GPU memory a run may take, 0: what is
- * free. */
+/* The same on a device: "cpu", "cuda", "cuda:1" or "auto"; max_vram_bytes: GPU memory a run may take, 0: what
+ * is free. */
 int tachyscope_load_on(const char* model_folder, const char* device, uint64_t max_vram_bytes, int32_t threads,
                        tachyscope_engine** out);
 void tachyscope_free(tachyscope_engine* engine);

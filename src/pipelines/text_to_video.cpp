@@ -106,8 +106,8 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
   }
   // The level's way of computing is the GPU's.
   VideoRequest given = request;
-  const GpuMode mode = gpu_mode(given.level, given.dtype.value_or(""), gpu_->info().capability(),
-                                given.residual.value_or(""));
+  const GpuMode mode =
+      gpu_mode(given.level, given.dtype.value_or(""), gpu_->info().capability(), given.residual.value_or(""));
   given.dtype.reset(), given.residual.reset();
   given.step_cache = given.step_cache.value_or(mode.step_cache);
   given.level = "safe";
@@ -123,8 +123,7 @@ ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
   wanted.step_cache = 0;  // changes no weight
   const GpuMode before = gpu_mode_;
   if (gpu_)
-    gpu_mode_ =
-        gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability(), *r.request.residual);
+    gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability(), *r.request.residual);
   if (wanted == mode_ && gpu_mode_.activation == before.activation) return r;
   mode_ = wanted, flops_per_second_ = 0;
   text_ = {}, dit_ = {}, vae_ = {}, encoder_ = {};
