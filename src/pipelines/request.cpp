@@ -102,8 +102,9 @@ void resolve_level(VideoRequest& r) {
   require(!mode.reference || wanted == Compute::f32, "--dtype: level none runs definitions, in f32");
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   r.step_cache = r.step_cache.value_or(mode.step_cache);
-  require(!r.residual || *r.residual == "f32",
-          "--residual: expected f32, got '{}': a 16-bit residual stream needs --device cuda", *r.residual);
+  const std::string residual = r.residual.value_or("f32");
+  require(residual == "f32",
+          "--residual: expected f32, got '{}': a 16-bit residual stream needs --device cuda", residual);
   require(*r.step_cache >= 0 && *r.step_cache <= 1, "--step-cache: expected 0 (off) to 1, got {}",
           *r.step_cache);
 }
