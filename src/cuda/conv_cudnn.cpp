@@ -4,12 +4,8 @@
 // The frames before x must lie before it in memory: where there is history, cache and x are copied into
 // scratch (a pass that our own kernels do without); missing frames are padding at the front. Plans are made
 // once per shape, at the latest by the measure run, and kept by key.
-#include <cudnn_backend.h>
-
-#include <list>
-
 #include "cuda/conv.h"
-#include "cuda/cudnn.h"
+#include "cuda/cudnn_graph.h"
 #include "cuda/gpu.h"
 
 namespace tachy::cuda {
@@ -56,26 +52,15 @@ Plan plan_of(const ConvProblem& problem) {
   return p;
 }
 
-class Graph {
+class Graph : public CudnnGraph {
  public:
-  Graph(const Cudnn& cudnn, cudnnDataType_t io) : cudnn_(cudnn), io_(io) {}
+  using CudnnGraph::CudnnGraph;
 
-  CudnnDescriptor* tensor(int64_t id, const Dims& dims, const Dims& strides, cudnnDataType_t type,
-                          bool is_virtual = false) {
-    CudnnDescriptor& d = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    const int64_t alignment = type == CUDNN_DATA_FLOAT ? 4 : 16;
-    const auto rank = static_cast<int64_t>(dims.size());
-    d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, rank, dims.data(), "tensor");
-    d.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, rank, strides.data(), "tensor");
-    d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual, "tensor");
-    d.finalize("tensor");
-    return &d;
-  }
   CudnnDescriptor* io(int64_t id, const Dims& dims, const Dims& strides) {
-    return tensor(id, dims, strides, io_);
+    return tensor(id, dims, strides, io_, 16);
+  }
+  CudnnDescriptor* float32(int64_t id, const Dims& dims, const Dims& strides, bool is_virtual) {
+    return tensor(id, dims, strides, kFloat, 4, is_virtual);
   }
 
   void convolution(const Plan& p, CudnnDescriptor* x, CudnnDescriptor* w, CudnnDescriptor* y) {
@@ -103,36 +88,8 @@ class Graph {
     op.finalize("convolution");
   }
   void add(CudnnDescriptor* x, CudnnDescriptor* b, CudnnDescriptor* y) {
-    CudnnDescriptor& kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
-    kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, "sum");
-    kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &kFloat, "sum");
-    kind.finalize("sum");
-    CudnnDescriptor& op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    link(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &kind);
-    link(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x), link(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    link(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    op.finalize("sum");
+    pointwise(CUDNN_POINTWISE_ADD, x, b, y);
   }
-  const std::vector<CudnnDescriptor*>& operations() const { return operations_; }
-
- private:
-  static constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
-  CudnnDescriptor& make(int type) { return all_.emplace_back(cudnn_.api(), type); }
-  CudnnDescriptor& operation(int type) {
-    CudnnDescriptor& op = make(type);
-    operations_.push_back(&op);
-    return op;
-  }
-  static void link(CudnnDescriptor& op, int attribute, CudnnDescriptor* to) {
-    void* raw = to->get();
-    op.set(attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw, "operation");
-  }
-
-  const Cudnn& cudnn_;
-  cudnnDataType_t io_;
-  std::list<CudnnDescriptor> all_;
-  std::vector<CudnnDescriptor*> operations_;
 };
 
 CudnnPlan make_plan(const Cudnn& cudnn, const ConvProblem& problem) {
@@ -142,7 +99,7 @@ CudnnPlan make_plan(const Cudnn& cudnn, const ConvProblem& problem) {
   const bool bias = problem.bias.defined(), residual = problem.residual.defined();
   // Sums stay float32 until the last operation stores them.
   const auto result = [&](bool last) {
-    return last ? g.io(kY, p.y, p.y_strides) : g.tensor(next++, p.y, p.y_strides, CUDNN_DATA_FLOAT, true);
+    return last ? g.io(kY, p.y, p.y_strides) : g.float32(next++, p.y, p.y_strides, true);
   };
   CudnnDescriptor* sums = result(!bias && !residual);
   g.convolution(p, g.io(kX, p.x, p.x_strides), g.io(kW, p.w, p.w_strides), sums);
@@ -150,7 +107,7 @@ CudnnPlan make_plan(const Cudnn& cudnn, const ConvProblem& problem) {
     Dims ones(p.y.size(), 1), strides(p.y.size(), p.y[1]);
     ones[1] = p.y[1], strides[1] = 1;
     CudnnDescriptor* to = result(!residual);
-    g.add(sums, g.tensor(kBias, ones, strides, CUDNN_DATA_FLOAT), to);
+    g.add(sums, g.float32(kBias, ones, strides, false), to);
     sums = to;
   }
   if (residual) g.add(sums, g.io(kResidual, p.y, p.y_strides), result(true));

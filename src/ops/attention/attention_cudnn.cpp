@@ -3,12 +3,9 @@
 //
 //   s = q·kᵀ [B, H, Lq, Lk]; t = s·scale [+ key bias]; m = max t; e = exp(t − m); z = Σ e; p = e / z; out =
 //   p·v lse = m + log z (a virtual tensor unless it is asked for: the graph is the same)
-#include <cudnn_backend.h>
-
 #include <array>
-#include <list>
 
-#include "cuda/cudnn.h"
+#include "cuda/cudnn_graph.h"
 #include "ops/attention/attention_impl.h"
 
 namespace tachy::ops {
@@ -21,24 +18,13 @@ using Dims = std::array<int64_t, 4>;
 
 enum Id : int64_t { kQ = 1, kK, kV, kOut, kScale, kLse, kKeyBias, kFirstVirtual = 100 };
 
-// Descriptors of one graph; they may go when its plans are made.
-class Graph {
+class Graph : public cuda::CudnnGraph {
  public:
-  Graph(const Cudnn& cudnn, cudnnDataType_t io) : cudnn_(cudnn), io_(io) {}
+  using CudnnGraph::CudnnGraph;
 
   CudnnDescriptor* tensor(int64_t id, const Dims& dims, const Dims& strides, cudnnDataType_t type,
                           bool is_virtual, bool by_value = false) {
-    CudnnDescriptor& d = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    const int64_t alignment = 16;
-    d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims.data(), "tensor");
-    d.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides.data(), "tensor");
-    d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual, "tensor");
-    d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value, "tensor");
-    d.finalize("tensor");
-    return &d;
+    return CudnnGraph::tensor(id, dims, strides, type, 16, is_virtual, by_value);
   }
   CudnnDescriptor* between(const Dims& dims, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     const Dims strides{dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
@@ -55,18 +41,6 @@ class Graph {
     link(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c), link(op, CUDNN_ATTR_OPERATION_MATMUL_DESC, &kind);
     op.finalize("matmul");
   }
-  void pointwise(cudnnPointwiseMode_t mode, CudnnDescriptor* x, CudnnDescriptor* b, CudnnDescriptor* y) {
-    CudnnDescriptor& kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, "pointwise");
-    kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &kFloat, "pointwise");
-    kind.finalize("pointwise");
-    CudnnDescriptor& op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    link(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &kind);
-    link(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-    if (b) link(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    link(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    op.finalize("pointwise");
-  }
   void reduce(cudnnReduceTensorOp_t mode, CudnnDescriptor* x, CudnnDescriptor* y) {
     CudnnDescriptor& kind = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     kind.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode, "reduction");
@@ -77,25 +51,8 @@ class Graph {
     link(op, CUDNN_ATTR_OPERATION_REDUCTION_DESC, &kind);
     op.finalize("reduction");
   }
-  const std::vector<CudnnDescriptor*>& operations() const { return operations_; }
 
  private:
-  static constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
-  CudnnDescriptor& make(int type) { return all_.emplace_back(cudnn_.api(), type); }
-  CudnnDescriptor& operation(int type) {
-    CudnnDescriptor& op = make(type);
-    operations_.push_back(&op);
-    return op;
-  }
-  static void link(CudnnDescriptor& op, int attribute, CudnnDescriptor* to) {
-    void* raw = to->get();
-    op.set(attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw, "operation");
-  }
-
-  const Cudnn& cudnn_;
-  cudnnDataType_t io_;
-  std::list<CudnnDescriptor> all_;
-  std::vector<CudnnDescriptor*> operations_;
   int64_t next_id_ = kFirstVirtual;
 };
 
