@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <mutex>
@@ -26,6 +27,8 @@ namespace {
 // Between two ops of a step lie microseconds, and waking a sleeper takes 50 or more: whoever waits looks for
 // this long before it sleeps.
 constexpr std::chrono::microseconds kLook{100};
+
+constexpr size_t kOpenMpSettings = 216;  // bytes, of libgomp's record of a thread
 
 // Whether `ready` came true while looking.
 template <class Ready>
@@ -54,6 +57,8 @@ struct ThreadPool::State {
   std::atomic<uint64_t> generation{0};
   std::atomic<bool> stop{false};
   std::atomic<int> running{0};  // workers that have not finished the current generation
+  std::atomic<int> ready{0};    // workers that have begun, or could not
+  std::atomic<bool> starved{false};
 
   const std::function<void(int64_t, int)>* body = nullptr;
   int64_t tiles = 0;
@@ -87,8 +92,23 @@ struct ThreadPool::State {
     for (auto& worker : workers) worker.join();
   }
 
+  // The OpenMP runtimes end the process where a thread's first settings find no memory. A block of their size
+  // that this thread has just freed lies in its own cache, so that theirs is this one.
+  bool begin() {
+    void* volatile settings = std::malloc(kOpenMpSettings);
+    if (settings) {
+      std::free(settings);
+      omp_set_num_threads(1);
+    } else {
+      starved = true;
+    }
+    ready.fetch_add(1);
+    ready.notify_one();
+    return settings != nullptr;
+  }
+
   void work(int worker) {
-    omp_set_num_threads(1);
+    if (!begin()) return;
     uint64_t seen = 0;
     const auto called = [&] { return stop.load() || generation.load() != seen; };
     for (;;) {
@@ -114,12 +134,16 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   state_->looks = threads <= available_processors();
   try {
     for (int i = 1; i < threads; ++i) state_->workers.emplace_back([s = state_.get(), i] { s->work(i); });
+    for (int begun = 0; (begun = state_->ready) < threads - 1;) state_->ready.wait(begun);
   } catch (const std::system_error& e) {
     const size_t started = state_->workers.size();
     state_->end();  // the destructor does not run
     fail(ErrorCode::out_of_memory, "--threads: cannot start thread {} of {}: {}; fewer may work", started + 2,
          threads, e.code().message());
   }
+  if (!state_->starved) return;
+  state_->end();
+  fail(ErrorCode::out_of_memory, "--threads: no memory left to run {} threads; fewer may work", threads);
 }
 
 ThreadPool::~ThreadPool() { state_->end(); }
