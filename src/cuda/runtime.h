@@ -19,7 +19,8 @@ inline cudaStream_t stream_of(const Stream& stream) {
 struct LaunchShape {
   dim3 grid, block;
   size_t shared_bytes = 0;
-  unsigned cluster = 1;  // blocks of a cluster, along x
+  unsigned cluster = 1;      // blocks of a cluster, along x
+  bool cooperative = false;  // all blocks run at once and may wait for each other
 };
 
 // Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. Kernels with more than 48 KiB
@@ -34,10 +35,17 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shap
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid, config.blockDim = shape.block, config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(stream);
-  cudaLaunchAttribute cluster;
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = shape.cluster, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  if (shape.cluster > 1) config.attrs = &cluster, config.numAttrs = 1;
+  cudaLaunchAttribute attributes[2];
+  config.attrs = attributes;
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& a = attributes[config.numAttrs++];
+    a.id = cudaLaunchAttributeClusterDimension;
+    a.val.clusterDim.x = shape.cluster, a.val.clusterDim.y = a.val.clusterDim.z = 1;
+  }
+  if (shape.cooperative) {
+    cudaLaunchAttribute& a = attributes[config.numAttrs++];
+    a.id = cudaLaunchAttributeCooperative, a.val.cooperative = 1;
+  }
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
 }
 

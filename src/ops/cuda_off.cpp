@@ -40,6 +40,8 @@ void all_finite_cuda(const AllFiniteArgs&, Stream&) { no_cuda(); }
 void gated_residual_cuda(const GatedResidualArgs&, Stream&) { no_cuda(); }
 void glu_cuda(const GluArgs&, Stream&) { no_cuda(); }
 void group_norm_cuda(const GroupNormArgs&, Stream&) { no_cuda(); }
+void group_norm_cuda_resident(const GroupNormArgs&, Stream&) { no_cuda(); }
+std::optional<std::string> group_norm_why_not_resident(const GroupNormArgs&, const Stream&) { no_cuda(); }
 void layernorm_modulate_cuda(const LayerNormModulateArgs&, Stream&) { no_cuda(); }
 void patchify_cuda(const PatchifyArgs&, Stream&) { no_cuda(); }
 void unpatchify_cuda(const UnpatchifyArgs&, Stream&) { no_cuda(); }
