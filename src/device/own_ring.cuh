@@ -5,37 +5,21 @@
 // are loaded a second time behind the others; then the next sample.
 #pragma once
 
+#include "device/mma_sm80.cuh"
 #include "device/vec.cuh"
 
 namespace tachy::device {
 
-// For compute capability 8.0 and later; nothing before (the kernels are not launched there).
-__device__ __forceinline__ void copy_async(void* to, const void* from) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from)
-               : "memory");
-#endif
-}
-__device__ __forceinline__ void end_of_load() {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;\n" ::: "memory");
-#endif
-}
-
 // Until at most `pending` of this thread's loads are on their way (a little fewer at times).
 __device__ __forceinline__ void wait_until_pending(int pending) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   if (pending >= 8)
-    asm volatile("cp.async.wait_group 8;\n" ::: "memory");
+    wait_copies<8>();
   else if (pending >= 4)
-    asm volatile("cp.async.wait_group 4;\n" ::: "memory");
+    wait_copies<4>();
   else if (pending >= 2)
-    asm volatile("cp.async.wait_group 2;\n" ::: "memory");
+    wait_copies<2>();
   else
-    asm volatile("cp.async.wait_group 0;\n" ::: "memory");
-#endif
+    wait_copies<0>();
 }
 
 // The loads of a thread, in order. A place in the ring is that of a load or, for who reads them, of its turn.
@@ -58,11 +42,14 @@ struct OwnRing {
   __device__ __forceinline__ void issue() {
     if (sample == samples) return;
     const int first = (at < steps ? at : at - steps) * kEach;
-    uint4* to = at_place(place);
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(at_place(place)));
+    asm volatile("" ::: "memory");  // what is read stays before
 #pragma unroll
-    for (int k = 0; k < kEach; ++k)
-      if (first + k < count) copy_async(to + k * blockDim.x, from + k * apart);
-    end_of_load();
+    for (int k = 0; k < kEach; ++k) {
+      const bool present = first + k < count;
+      copy_async(to + k * blockDim.x * sizeof(uint4), present ? from + k * apart : sample_begin, present);
+    }
+    commit_copies();
     ++issued, place = after(place), from += kEach * apart;
     if (++at == steps) from = sample_begin;
     if (at < steps + again) return;
