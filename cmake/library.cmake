@@ -5,7 +5,7 @@ set(host_flags -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initialize
 target_compile_options(tachy_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_flags}>")
 # --expt-relaxed-constexpr: constexpr helpers of host headers are callable on the device.
 target_compile_options(tachy_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Wno-missing-field-initializers>")
 if(TACHY_WERROR)
   target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
