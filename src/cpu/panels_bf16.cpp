@@ -13,6 +13,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "cpu/amx.h"
 #include "cpu/panels.h"
 
 #if defined(__x86_64__)
@@ -60,17 +61,7 @@ void product_portable(const PanelProduct& p) {
 
 #ifdef TACHY_BF16_X86
 
-#define TACHY_TARGET_AMX __attribute__((target("amx-tile,amx-bf16")))
 #define TACHY_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-  TileConfig() {
-    for (int i = 0; i < 8; ++i) row_bytes[i] = 64, rows[i] = 16;
-  }
-};
 
 template <bool kTwoRows, bool kTwoColumns>
 TACHY_TARGET_AMX inline void amx_tile(const PanelProduct& p, int64_t row) {
@@ -125,10 +116,7 @@ TACHY_TARGET_AMX void amx_panel(const PanelProduct& p) {
 }
 
 TACHY_TARGET_AMX void product_amx(const PanelProduct& p) {
-  static const TileConfig config;
-  // Compilers of 2022 think that the instruction reads 8 bytes; the barrier keeps the other 56.
-  asm volatile("" : : "m"(config) : "memory");
-  _tile_loadconfig(&config);
+  configure_tiles();
   each_panel(p, amx_panel);
   _tile_release();
 }

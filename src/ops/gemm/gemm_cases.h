@@ -103,6 +103,10 @@ inline std::vector<OpCase> gemm_cases() {
     add({odd, 385, 64, 31, {.packed = packed, .strided = true}});
     for (const DType dtype : {DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2})
       add({odd, 5, 131, 67, {.dtype = dtype, .packed = packed, .bias = true}});
+    // Many rows: several blocks of K, the last panel of one block of columns; several passes over the rows.
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3})
+      add({odd, 131, 440, 1037, {.dtype = dtype, .packed = packed, .bias = true}});
+    add({odd, 4133, 33, 40, {.packed = packed}});
   }
   // One tile of rows that packs its own panels, several at a time, over several blocks of K.
   add_case({odd, 3, 170, 4200, {.bias = true, .compute = Compute::bf16}});

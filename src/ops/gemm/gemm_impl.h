@@ -9,6 +9,12 @@ namespace tachy::ops {
 // The slabs of columns that mapped weights are multiplied in; fixed, whatever the machine.
 inline constexpr int64_t kSlabColumns = 128;
 
+// Parts of at most `limit` (a multiple of `step`) that are about equal: how long, a multiple of `step`.
+inline int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
+  const int64_t count = (total + limit - 1) / limit;
+  return ((total + count - 1) / count + step - 1) / step * step;
+}
+
 // One row of a tile: y[i] = residual[i] + gate[i]·(act(t[i] + bias[i])·multiply[i]), i < count; absent terms
 // are null.
 struct EpilogueRow {
@@ -22,13 +28,18 @@ struct EpilogueRow {
   Activation act;
 };
 void run_epilogue_row(const EpilogueRow& row);
+// The epilogue of a tile of sums t [rows, columns] whose first element is y[row, column].
+void gemm_finish_tile(const GemmArgs& args, const float* t, int64_t t_stride, int64_t row, int64_t rows,
+                      int64_t column, int64_t columns);
 
 std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs& args, const Stream& stream);
 void gemm_cublaslt(const GemmArgs& args, Stream& stream);
 std::optional<std::string> gemm_why_not_f32(const GemmArgs& args, const Stream& stream);
 std::optional<std::string> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
 void gemm_f32(const GemmArgs& args, Stream& stream);
-void gemm_bf16(const GemmArgs& args, Stream& stream);  // x and weights rounded to bf16, sums in float
+std::optional<std::string> gemm_why_not_split(const GemmArgs& args, const Stream& stream);
+void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error on bf16's tiles
+void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
 std::optional<std::string> gemm_why_not_onednn(const GemmArgs& args, const Stream& stream);
 void gemm_onednn(const GemmArgs& args, Stream& stream);
 void gemm_ref(const GemmArgs& args, Stream& stream);  // the definition: plain loops, sums in double

@@ -35,11 +35,6 @@ struct Plan {
   }
 };
 
-int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
-  const int64_t count = (total + limit - 1) / limit;
-  return ((total + count - 1) / count + step - 1) / step * step;
-}
-
 int64_t aligned(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
 
 Plan make_plan(const GemmArgs& a, Compute compute) {
@@ -71,24 +66,6 @@ Plan make_plan(const GemmArgs& a, Compute compute) {
   }
   p.tile_bytes = aligned(cpu::panel_rows(p.rows, compute) * p.step * columns * 4);
   return p;
-}
-
-void finish_tile(const GemmArgs& a, const float* t, int64_t stride, int64_t row, int64_t rows, int64_t column,
-                 int64_t columns) {
-  const auto at = [&](const Tensor& tensor, int64_t i) {
-    return tensor.defined() ? tensor.as<float>() + i * tensor.stride(0) + column : nullptr;
-  };
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t gate_row = a.row.defined() ? a.row.as<int32_t>()[row + i] : 0;
-    run_epilogue_row({.t = t + i * stride,
-                      .bias = a.bias.defined() ? a.bias.as<float>() + column : nullptr,
-                      .multiply = at(a.multiply, row + i),
-                      .gate = at(a.gate, gate_row),
-                      .residual = at(a.residual, row + i),
-                      .y = a.y.as<float>() + (row + i) * a.y.stride(0) + column,
-                      .count = columns,
-                      .act = a.act});
-  }
 }
 
 // Rows [row, row + rows) of x as bf16, zeros beyond K.
@@ -128,7 +105,7 @@ void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride,
     }
   }
   const int64_t column = first * columns;
-  finish_tile(a, t, stride, row, rows, column, std::min(p.n, last * columns) - column);
+  gemm_finish_tile(a, t, stride, row, rows, column, std::min(p.n, last * columns) - column);
 }
 
 // Panels [first, last) of the mapped weight → `to`.
@@ -200,6 +177,24 @@ std::optional<std::string> why_not(const GemmArgs& a, const Stream& stream, Comp
 }
 
 }  // namespace
+
+void gemm_finish_tile(const GemmArgs& a, const float* t, int64_t stride, int64_t row, int64_t rows,
+                      int64_t column, int64_t columns) {
+  const auto at = [&](const Tensor& tensor, int64_t i) {
+    return tensor.defined() ? tensor.as<float>() + i * tensor.stride(0) + column : nullptr;
+  };
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t gate_row = a.row.defined() ? a.row.as<int32_t>()[row + i] : 0;
+    run_epilogue_row({.t = t + i * stride,
+                      .bias = a.bias.defined() ? a.bias.as<float>() + column : nullptr,
+                      .multiply = at(a.multiply, row + i),
+                      .gate = at(a.gate, gate_row),
+                      .residual = at(a.residual, row + i),
+                      .y = a.y.as<float>() + (row + i) * a.y.stride(0) + column,
+                      .count = columns,
+                      .act = a.act});
+  }
+}
 
 std::optional<std::string> gemm_why_not_f32(const GemmArgs& a, const Stream& stream) {
   return why_not(a, stream, Compute::f32);
