@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kLeastRows = 128;
 constexpr int64_t kGroupBytes = int64_t{24} << 20;
-constexpr int64_t kStep = 8;         // panels of a tile
+constexpr int64_t kLeastTiles = 32;  // smaller tiles where there would be fewer: no thread waits for long
 constexpr int64_t kPassRows = 4096;  // rows that are split at once: bounds the scratch of whole videos
 
 struct Plan {
   int64_t m, n, k, depth, pass, rows, block;  // k: padded; rows of a pass, of a tile; block: of K
   int planes;
-  int64_t columns, panels, group;                                  // of a panel; panels in all, split at once
-  int64_t x_stride, x_plane, panel_values;                         // values
+  int64_t columns, panels, step, group;     // of a panel; panels in all, of a tile, split at once
+  int64_t x_stride, x_plane, panel_values;  // values
   int64_t x_bytes, group_bytes, worker_bytes, tile_bytes, stride;  // stride: of a tile's sums
 
   explicit Plan(const GemmArgs& a) : m(a.x.dim(0)), n(a.weight.dim(0)), k(cpu::split_depth(a.weight.dim(1))) {
@@ -29,14 +29,21 @@ struct Plan {
     depth = a.weight.dim(1);
     // A block of K of a tile's rows and columns stays in the second-level cache.
     pass = split_evenly(m, kPassRows, 32);
-    rows = split_evenly(pass, 384, 32);
     block = std::min(k, split_evenly(k, 512, 32));
     columns = cpu::panel_columns(Compute::f32), panels = cpu::panels_count(n, Compute::f32);
+    rows = split_evenly(pass, 384, 32), step = std::min<int64_t>(8, panels);
+    const auto tiles = [&] { return (pass + rows - 1) / rows * ((panels + step - 1) / step); };
+    while (tiles() < kLeastTiles && rows > 96) {
+      if (step > 2)
+        step /= 2;
+      else
+        rows = split_evenly(pass, rows / 2, 32);
+    }
     panel_values = cpu::split_block_values(depth, planes) * (columns / cpu::kSplitColumns);
-    group = std::min(panels, std::max<int64_t>(1, kGroupBytes / (panel_values * 2 * kStep)) * kStep);
+    group = std::min(panels, std::max<int64_t>(1, kGroupBytes / (panel_values * 2 * step)) * step);
     x_stride = k % 1024 == 0 ? k + 32 : k;  // rows 2 KB apart would share a few sets of the cache
     x_plane = pass * x_stride;
-    stride = kStep * columns;
+    stride = step * columns;
     const auto aligned = [](int64_t bytes) {
       return static_cast<int64_t>(align_up(static_cast<size_t>(bytes)));
     };
@@ -119,11 +126,11 @@ void gemm_split(const GemmArgs& a, Stream& stream) {
       stream.pool->run(end - origin, [&](int64_t i, int worker) {
         split_weight(a, p, origin + i, group + i * p.panel_values, scratch + worker * p.worker_bytes);
       });
-      const int64_t column_tiles = (end - origin + kStep - 1) / kStep;
+      const int64_t column_tiles = (end - origin + p.step - 1) / p.step;
       stream.pool->run(row_tiles * column_tiles, [&](int64_t tile, int worker) {
-        const int64_t row = tile % row_tiles * p.rows, first = tile / row_tiles * kStep;
+        const int64_t row = tile % row_tiles * p.rows, first = tile / row_tiles * p.step;
         run_tile(a, p, x + row * p.x_stride, begin + row, std::min(p.rows, pass - row),
-                 group + first * p.panel_values, origin + first, std::min(end, origin + first + kStep),
+                 group + first * p.panel_values, origin + first, std::min(end, origin + first + p.step),
                  reinterpret_cast<float*>(scratch + worker * p.worker_bytes));
       });
     }
