@@ -196,18 +196,33 @@ def compare_tokens(ctx):
 
 
 def compare_shipped(ctx):
-    """The shipped model: its default run against diffusers, final latents, bound 1e-4."""
+    """The shipped model: its default run against diffusers, final latents, bound 1e-4.
+
+    A few seeds stand where trajectories part: there diffusers' own result moves by 1e-4 when its first latents move by 5e-7 of each value
+    (what two float32 transformers differ by in one call), and rounding decides. Such a seed is told and another one drawn."""
     model = ctx.repo / "models" / "sprites"
     if not (model / "model_index.json").exists():
         return
     defaults = json.loads((model / "generation_config.json").read_text())
     pipe = WanPipeline.from_pretrained(model, torch_dtype=torch.float32)
     pipe.set_progress_bar_config(disable=True)
-    prompt, seed, out = "a red circle moves right over hills at day", ctx.rng.randrange(2**31), ctx.folder / "shipped.safetensors"
+    prompt, seed, out = "a red circle moves right over hills at day", 0, ctx.folder / "shipped.safetensors"
     steps = min(20, defaults["num_inference_steps"])
-    with torch.no_grad():
-        want = pipe(prompt, negative_prompt=defaults.get("negative_prompt", ""), height=defaults["height"], width=defaults["width"],
+
+    def reference(latents):
+        return pipe(prompt, negative_prompt=defaults.get("negative_prompt", ""), height=defaults["height"], width=defaults["width"],
                     num_frames=defaults["num_frames"], num_inference_steps=steps, guidance_scale=defaults["guidance_scale"],
-                    generator=torch.Generator().manual_seed(seed), output_type="latent").frames
+                    latents=latents, output_type="latent").frames[0]
+
+    size = (pipe.transformer.config.in_channels, (defaults["num_frames"] - 1) // pipe.vae_scale_factor_temporal + 1,
+            defaults["height"] // pipe.vae_scale_factor_spatial, defaults["width"] // pipe.vae_scale_factor_spatial)
+    for _ in range(5):
+        seed = ctx.rng.randrange(2**31)
+        first = torch.randn((1, *size), generator=torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            want, near = reference(first), reference(first * (1 + 5e-7 * torch.randn(first.shape, generator=torch.Generator().manual_seed(1))))
+        if relative(near, want) < 2e-5:
+            break
+        print(f"     (seed {seed}: diffusers' own result moves by {relative(near, want):.2e}: another one)")
     ctx.run("generate", prompt, "--model", model, "--seed", seed, "--steps", steps, "--save-latents", out, "-q", "-o", ctx.folder / "shipped.mp4")
-    ctx.report(f"shipped model, {steps} guided steps", relative(load_file(out)["latents"], want[0]), 1e-4)
+    ctx.report(f"shipped model, {steps} guided steps", relative(load_file(out)["latents"], want), 1e-4)
