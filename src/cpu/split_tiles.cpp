@@ -13,7 +13,7 @@ namespace tachy::cpu {
 namespace {
 
 // The sums of one k block: 32 rows by 32 columns in four tiles. The tiles begin at zero and are added to C in
-// float32, so that a sum is rounded no more often than one multiply-add a value would.
+// float32: six products a value are rounded into a short sum, not into the whole one.
 template <bool kTwoRows, bool kTwoColumns>
 TACHY_TARGET_AMX inline void split_tile(const SplitProduct& p, const uint16_t* x, const uint16_t* b,
                                         float* sums) {

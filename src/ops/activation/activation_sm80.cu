@@ -3,6 +3,7 @@
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/activation/activation.h"
+#include "ops/activation_dispatch.cuh"
 
 namespace tachy::ops {
 namespace {
@@ -43,18 +44,7 @@ void run(const ActivationArgs& a, Stream& stream) {
   const auto with = [&]<Act kAct>() {
     cuda::launch("activation", activation_kernel<T, N, kAct>, shape, stream, x, y, count, streaming);
   };
-  switch (a.kind) {
-    case Activation::none:
-      return with.template operator()<Act::none>();
-    case Activation::silu:
-      return with.template operator()<Act::silu>();
-    case Activation::gelu_tanh:
-      return with.template operator()<Act::gelu_tanh>();
-    case Activation::gelu_erf:
-      return with.template operator()<Act::gelu_erf>();
-    case Activation::mish:
-      return with.template operator()<Act::mish>();
-  }
+  dispatch_act(a.kind, with);
 }
 
 }  // namespace

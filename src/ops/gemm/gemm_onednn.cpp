@@ -57,24 +57,6 @@ Plan make_plan(const GemmArgs& a) {
   return p;
 }
 
-void finish_tile(const GemmArgs& a, const float* t, int64_t row, int64_t rows, int64_t column,
-                 int64_t columns) {
-  const auto at = [&](const Tensor& tensor, int64_t i) {
-    return tensor.defined() ? tensor.as<float>() + i * tensor.stride(0) + column : nullptr;
-  };
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t gate_row = a.row.defined() ? a.row.as<int32_t>()[row + i] : 0;
-    run_epilogue_row({.t = t + i * columns,
-                      .bias = a.bias.defined() ? a.bias.as<float>() + column : nullptr,
-                      .multiply = at(a.multiply, row + i),
-                      .gate = at(a.gate, gate_row),
-                      .residual = at(a.residual, row + i),
-                      .y = a.y.as<float>() + (row + i) * a.y.stride(0) + column,
-                      .count = columns,
-                      .act = a.act});
-  }
-}
-
 void run_tile(const GemmArgs& a, const Plan& p, int64_t row_tile, int64_t slab, char* scratch) {
   const int64_t row = row_tile * p.rows, rows = std::min(p.rows, p.m - row);
   const int64_t column = slab * kSlabColumns, columns = std::min(kSlabColumns, p.n - column);
@@ -94,7 +76,7 @@ void run_tile(const GemmArgs& a, const Plan& p, int64_t row_tile, int64_t slab, 
   float* t = p.direct ? a.y.as<float>() + row * p.n : reinterpret_cast<float*>(scratch);
   const auto& kernel = *p.kernels[row_tile == p.row_tiles - 1][slab == p.slabs - 1];
   kernel.run(x, weights, nullptr, t, scratch + p.y_bytes);
-  if (!p.direct) finish_tile(a, t, row, rows, column, columns);
+  if (!p.direct) gemm_finish_tile(a, t, columns, row, rows, column, columns);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // y = act(a)·b. Rows of a and b may be halves of one: a thread takes a pack of columns of two neighbouring
 // rows.
 #include "cuda/row_norm.h"
+#include "ops/activation_dispatch.cuh"
 #include "ops/glu/glu.h"
 
 namespace tachy::ops {
@@ -63,18 +64,7 @@ void run(const GluArgs& args, const Stream& stream) {
   const auto with = [&]<Act kAct>() {
     cuda::launch("glu", glu_kernel<T, N, kAct, 2>, {shape.grid, shape.block}, stream, p);
   };
-  switch (args.kind) {
-    case Activation::none:
-      return with.template operator()<Act::none>();
-    case Activation::silu:
-      return with.template operator()<Act::silu>();
-    case Activation::gelu_tanh:
-      return with.template operator()<Act::gelu_tanh>();
-    case Activation::gelu_erf:
-      return with.template operator()<Act::gelu_erf>();
-    case Activation::mish:
-      return with.template operator()<Act::mish>();
-  }
+  dispatch_act(args.kind, with);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "cuda/row_norm.h"
 #include "device/own_ring.cuh"
+#include "ops/activation_dispatch.cuh"
 #include "ops/group_norm/group_norm.h"
 
 namespace tachy::ops {
@@ -220,18 +221,7 @@ void run(const GroupNormArgs& a, Stream& stream) {
   const auto with = [&]<Act kAct>() {
     cuda::launch("group_norm", group_norm_resident_kernel<T, N, kAct>, shape, stream, p);
   };
-  switch (a.act) {
-    case Activation::none:
-      return with.template operator()<Act::none>();
-    case Activation::silu:
-      return with.template operator()<Act::silu>();
-    case Activation::gelu_tanh:
-      return with.template operator()<Act::gelu_tanh>();
-    case Activation::gelu_erf:
-      return with.template operator()<Act::gelu_erf>();
-    case Activation::mish:
-      return with.template operator()<Act::mish>();
-  }
+  dispatch_act(a.act, with);
 }
 
 }  // namespace
