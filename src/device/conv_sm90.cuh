@@ -181,9 +181,7 @@ __device__ inline void conv90_write(const Conv90Params& p, const Conv90Work& w,
 // bf16: x/2·(1 + tanh(x/2)), whose one approximate instruction errs less than the result's rounding.
 __device__ inline float conv90_silu(float x, __nv_bfloat16) {
   const float half = 0.5f * x;
-  float tanh;
-  asm("tanh.approx.f32 %0, %1;\n" : "=f"(tanh) : "f"(half));
-  return fmaf(half, tanh, half);
+  return fmaf(half, tanh_approx(half), half);
 }
 __device__ inline float conv90_silu(float x, __half) { return x * sigmoid<true>(x); }
 

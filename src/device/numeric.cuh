@@ -43,6 +43,13 @@ __device__ __forceinline__ float rounded(float v) {
 // The order of ops/activation_kind.h.
 enum class Act { none, silu, gelu_tanh, gelu_erf, mish };
 
+// The hardware's: to 2^-11 of its value.
+__device__ __forceinline__ float tanh_approx(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 template <bool Fast>
 __device__ __forceinline__ float sigmoid(float x) {
   if constexpr (Fast) return __fdividef(1.0f, 1.0f + __expf(-x));  // 1 + inf divides to 0
@@ -76,8 +83,7 @@ __device__ __forceinline__ float activate(float x, Act kind) {
       return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
     case Act::mish: {
       // tanh(log(1 + e)) = n / (n + 2) with n = e(e + 2); above 20 it is 1 to every digit.
-      if (x > 20.0f) return x;
-      const float e = Fast ? __expf(x) : expf(x), n = e * (e + 2.0f);
+      const float most = fminf(x, 20.0f), e = Fast ? __expf(most) : expf(most), n = e * (e + 2.0f);
       return Fast ? x * __fdividef(n, n + 2.0f) : x * (n / (n + 2.0f));
     }
   }
