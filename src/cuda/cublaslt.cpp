@@ -104,7 +104,9 @@ void describe(Plan& p, const MatmulShape& s) {
                                               : CUBLASLT_EPILOGUE_DEFAULT);
   if (s.bias) {
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(s.out));
-    const void* somewhere = reinterpret_cast<const void*>(uintptr_t{256});  // only its alignment counts yet
+    // Only its alignment counts yet: of what is suggested for a better one, the library refuses to run some.
+    const void* somewhere =
+        reinterpret_cast<const void*>(uintptr_t{256} + static_cast<unsigned>(s.alignment % 16));
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
   }
   const auto layout = [&](cublasLtMatrixLayout_t& to, DType type, int64_t rows, int64_t columns, int64_t ld) {
@@ -141,12 +143,15 @@ std::vector<cublasLtMatmulHeuristicResult_t> candidates(const CublasLtApi& api, 
 }
 
 // Memory of the tuning's own, filled with numbers of magnitude 1/2 to 2 (zeros would run too fast).
+// `data` is aligned as badly as the product's tensors may be.
 struct Trial {
   Gpu& gpu;
   size_t bytes;
-  void* data;
-  Trial(Gpu& g, int64_t count, DType type) : gpu(g), bytes(static_cast<size_t>(count * dtype_size(type))) {
-    data = gpu.allocate(bytes);
+  void *begin, *data;
+  Trial(Gpu& g, int64_t count, DType type, int alignment)
+      : gpu(g), bytes(static_cast<size_t>(count * dtype_size(type)) + 16) {
+    begin = gpu.allocate(bytes);
+    data = static_cast<char*>(begin) + std::max(alignment, static_cast<int>(dtype_size(type))) % 16;
     std::vector<uint32_t> words(std::min<size_t>(bytes / 4 + 1, 1 << 18));
     uint64_t state = 1;
     for (auto& word : words) {
@@ -157,10 +162,27 @@ struct Trial {
                                    : 0x3f000000u | (r & 0x80ffffffu);
     }
     for (size_t at = 0; at < bytes; at += words.size() * 4)
-      gpu.upload(static_cast<char*>(data) + at, words.data(), std::min(bytes - at, words.size() * 4));
+      gpu.upload(static_cast<char*>(begin) + at, words.data(), std::min(bytes - at, words.size() * 4));
   }
-  ~Trial() { gpu.release(data, bytes); }
+  ~Trial() { gpu.release(begin, bytes); }
   Trial(const Trial&) = delete;
+};
+
+// The tensors of a trial product.
+struct Trials {
+  Trial x, w, y, bias, c, workspace;
+  MatmulTensors tensors;
+  Trials(Gpu& gpu, const MatmulShape& s)
+      : x(gpu, s.m * s.x_row, s.type, s.alignment),
+        w(gpu, (s.w_is_nk ? s.n : s.k) * s.w_row, s.type, s.alignment),
+        y(gpu, s.m * s.y_row, s.out, s.alignment),
+        bias(gpu, s.n, s.out, s.alignment),
+        c(gpu, s.c ? s.m * s.c_row : 1, s.out, s.alignment),
+        workspace(gpu, static_cast<int64_t>(kMostWorkspace / 4), DType::f32, 16),
+        tensors{.x = x.data, .w = w.data, .y = y.data, .workspace = workspace.data} {
+    if (s.bias) tensors.bias = bias.data;
+    if (s.c) tensors.c = c.data;
+  }
 };
 
 }  // namespace
@@ -179,28 +201,39 @@ struct CublasLt::State {
     return status != cudaStreamCaptureStatusNone;
   }
 
-  void run(const Plan& p, const MatmulTensors& t, float alpha, float beta) {
+  cublasStatus_t try_run(const Plan& p, const MatmulTensors& t, float alpha, float beta) {
     if (p.bias)
       api.check(api.set_desc(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &t.bias, sizeof t.bias), "bias");
-    api.check(api.matmul(handle, p.desc, &alpha, t.w, p.w, t.x, p.x, &beta, t.c ? t.c : t.y, p.c, t.y, p.y,
-                         &p.algo, t.workspace, p.workspace_bytes, static_cast<cudaStream_t>(gpu->stream())),
-              "matmul");
+    return api.matmul(handle, p.desc, &alpha, t.w, p.w, t.x, p.x, &beta, t.c ? t.c : t.y, p.c, t.y, p.y,
+                      &p.algo, t.workspace, p.workspace_bytes, static_cast<cudaStream_t>(gpu->stream()));
+  }
+  void run(const Plan& p, const MatmulTensors& t, float alpha, float beta) {
+    api.check(try_run(p, t, alpha, beta), "matmul");
+  }
+
+  // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run: those
+  // are tried first. Such products are small.
+  void leave_what_runs(Plan& p, const MatmulShape& s, std::vector<cublasLtMatmulHeuristicResult_t>& all) {
+    try {
+      const Trials trials(*gpu, s);
+      std::erase_if(all, [&](const auto& candidate) {
+        p.algo = candidate.algo, p.workspace_bytes = candidate.workspaceSize;
+        return try_run(p, trials.tensors, 1, s.c ? 1 : 0) == CUBLAS_STATUS_NOT_SUPPORTED;
+      });
+      gpu->synchronize();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory) throw;
+    }
   }
 
   // The index of the fastest candidate.
   size_t measure(Plan& p, const MatmulShape& s, const std::vector<cublasLtMatmulHeuristicResult_t>& all) {
-    const Trial x(*gpu, s.m * s.x_row, s.type), w(*gpu, (s.w_is_nk ? s.n : s.k) * s.w_row, s.type);
-    const Trial y(*gpu, s.m * s.y_row, s.out), bias(*gpu, s.n, s.out),
-        c(*gpu, s.c ? s.m * s.c_row : 1, s.out);
-    const Trial workspace(*gpu, static_cast<int64_t>(kMostWorkspace / 4), DType::f32);
-    MatmulTensors t{.x = x.data, .w = w.data, .y = y.data, .workspace = workspace.data};
-    if (s.bias) t.bias = bias.data;
-    if (s.c) t.c = c.data;
+    const Trials trials(*gpu, s);
     std::vector<std::vector<double>> times(all.size());
     for (int round = 0; round <= kRounds; ++round)
       for (size_t i = 0; i < all.size(); ++i) {  // in turn: the clock drifts under load
         p.algo = all[i].algo, p.workspace_bytes = all[i].workspaceSize;
-        const double us = device_us(*gpu, [&] { run(p, t, 1, s.c ? 1 : 0); });
+        const double us = device_us(*gpu, [&] { run(p, trials.tensors, 1, s.c ? 1 : 0); });
         if (round > 0) times[i].push_back(us);
       }
     const auto median = [&](size_t i) {
@@ -230,7 +263,8 @@ struct CublasLt::State {
         return;
       }
     }
-    const auto all = candidates(api, handle, p, s);
+    auto all = candidates(api, handle, p, s);
+    if (s.alignment < 16 && !capturing()) leave_what_runs(p, s, all);
     if (all.empty()) {
       p.why = fmt::format("cuBLASLt has no algorithm for {}", key);
       return;
