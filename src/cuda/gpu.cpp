@@ -39,9 +39,14 @@ void pretend(GpuInfo& info) {
 class CudaGpu final : public Gpu, public StreamingMemory {
  public:
   explicit CudaGpu(int index) {
-    check_cuda(cudaSetDevice(index), "cudaSetDevice");
     cudaDeviceProp p{};
     check_cuda(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties");
+    const cudaError_t opened = cudaSetDevice(index);
+    check(opened != cudaErrorMemoryAllocation, ErrorCode::out_of_memory,
+          "--device: {} has no memory left for another process (about 0.5 GB before anything is loaded): "
+          "nvidia-smi shows who holds it; --device cpu runs without it",
+          std::string(p.name));
+    check_cuda(opened, "cudaSetDevice");
     info_ = {.index = index,
              .name = p.name,
              .major = p.major,
