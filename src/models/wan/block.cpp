@@ -157,6 +157,7 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                   .k = split(context.k.select(0, index)),
                   .v = split(context.v.select(0, index)),
                   .key_bias = context.key_bias,
+                  .finite_bias = true,  // the logarithm of how many equal rows a key stands for
                   .scale = scale,
                   .out = out},
                  stream);
