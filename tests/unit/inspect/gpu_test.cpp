@@ -40,7 +40,8 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
   };
   copy(3);
   RunProfiler run;
-  constexpr int kRounds = 1500;  // more ranges than are kept before those that have passed are read
+  constexpr int kRounds = 1500,
+                kTries = 8;  // more ranges than are kept before those that have passed are read
   {
     cuda::EventProfiler profiler(*gpu, run, run);
     {
@@ -49,6 +50,12 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
       copy(1);
       inner.next("eight copies", ProfileKind::other, 8);
       copy(8);
+      for (int i = 1; i < kTries; ++i) {
+        inner.next("one copy", ProfileKind::elementwise);
+        copy(1);
+        inner.next("eight copies", ProfileKind::other, 8);
+        copy(8);
+      }
       inner.done();
       const auto graph = cuda::capture(*gpu, [&] {
         const ProfileRange captured(&profiler, "captured", ProfileKind::other);
@@ -76,13 +83,20 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
   EXPECT_EQ(row(host, "a/b/c").count, kRounds);
   EXPECT_EQ(row(host, "outer/captured").count, 1);
   EXPECT_EQ(row(device, "outer/captured").count, 0) << "a capture has no time on the device";
-  const double one = row(device, "outer/one copy").total_us,
-               eight = row(device, "outer/eight copies").total_us;
+  const auto least = [&](const char* name) {  // another process may have the GPU for a while
+    double us = INFINITY;
+    for (const ProfileEvent& e : all)
+      if (e.name == std::string(name) && on_device(e)) us = std::min(us, e.end_us - e.start_us);
+    return us;
+  };
+  const double one = least("one copy"), eight = least("eight copies");
   EXPECT_GT(one, 50) << "512 MiB of traffic";
   EXPECT_GT(eight, 6 * one);
   EXPECT_LT(eight, 10 * one);
-  EXPECT_GE(row(device, "outer").total_us, one + eight);
-  EXPECT_LT(row(host, "outer/eight copies").total_us, eight) << "the host only queues";
+  EXPECT_EQ(row(device, "outer/eight copies").count, kTries);
+  EXPECT_GE(row(device, "outer").total_us, kTries * (one + eight));
+  EXPECT_LT(row(host, "outer/eight copies").total_us, row(device, "outer/eight copies").total_us)
+      << "the host only queues";
   // The clocks agree: nothing ends on the device before the host began it.
   const auto start_of = [&](const char* name, bool device_side) {
     return std::find_if(all.begin(), all.end(),
