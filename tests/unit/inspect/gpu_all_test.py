@@ -38,7 +38,7 @@ def main():
         report = {"lines": [{"id": "model:step 1x1x1", "median_us": 1500}], "gpu": {"copy_gb_per_s": 4000, "matmul_gflops": 700000}}
         program(build / "tachyscope", f"case \"$1\" in doctor) echo '{json.dumps(doctor)}' ;; validate) echo '{json.dumps(checks)}' ;; bench) for last; do :; done; echo '{json.dumps(report)}' > \"$last\" ;; esac\n")
         out = folder / "out/all.json"
-        skip = ["racecheck", "peers decode", "peers encode", "peers dit-14b"]
+        skip = ["racecheck", "peers decode", "peers encode", "peers norms", "peers dit-14b"]
         command = [sys.executable, str(GPU_ALL), str(build), "--out", str(out), "--budget", "6", "--commit", "abc", "--skip", *skip]
         plan = subprocess.run([*command, "--plan"], capture_output=True, text=True)
         assert plan.returncode == 1 and "ours_gpu" in plan.stdout and not out.exists(), plan.stdout
@@ -66,6 +66,10 @@ def main():
         part = json.loads(out.read_text())["parts"][0]
         assert part["result"] == "failed" and part["figures"]["reports"] == 1 and part["figures"]["cases_passed"] == 3, (part, raced.stdout)
         assert part["figures"]["kernels"] == ["tachy::norm"] and "Write access" in part["figures"]["samples"][0], part
+        program(folder / "bin/compute-sanitizer", race.replace("tachy::norm", "cudnn_sdpa"))
+        subprocess.run([*command[:-1 - len(skip)], "--budget", "60", "--only", "racecheck"], capture_output=True, text=True, env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"})
+        part = json.loads(out.read_text())["parts"][0]
+        assert part["result"] == "ok" and "libraries" in part["text"] and part["figures"]["reports"] == 1, part
         # A later run against this one: the stand-in's `compare` calls the one line slower.
         verdict = {"lines": [{"id": "model:step 1x1x1", "verdict": "slower", "before_us": 1500, "after_us": 1800, "change": 0.2}]}
         program(build / "tachyscope", (build / "tachyscope").read_text().split("\n", 1)[1].replace("bench)", f"compare) echo '{json.dumps(verdict)}' ;; bench)", 1))
