@@ -73,9 +73,8 @@ void StageClock::done(int64_t count) {
   callbacks_->progress({stage_, count, total_, elapsed, eta});
 }
 
-std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& prompt, int max_tokens) {
-  const auto tokenizer = Tokenizer::open(model.files.tokenizer);
-  TokenIds tokens = encode_padded(*tokenizer, clean_prompt(prompt), max_tokens);
+std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens) {
+  TokenIds tokens = encode_padded(tokenizer, clean_prompt(prompt), max_tokens);
   tokens.ids.resize(static_cast<size_t>(tokens.length()));
   return tokens.ids;
 }

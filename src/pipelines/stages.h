@@ -13,6 +13,7 @@
 #include "pipelines/model_bundle.h"
 #include "pipelines/noise_source.h"
 #include "samplers/sampler.h"
+#include "text/tokenizer.h"
 
 namespace tachy {
 
@@ -33,7 +34,7 @@ class StageClock {
 double monotonic_seconds();
 
 // Token ids of a prompt, cut to its real length (the end-of-sequence token included).
-std::vector<int64_t> prompt_ids(const ModelBundle& model, const std::string& prompt, int max_tokens);
+std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens);
 
 // Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host
 // (runtime/block_stream.h).

@@ -57,10 +57,11 @@ Stream TextToVideo::stream_on(Arena& arena) {
 
 DeviceMemory* TextToVideo::memory() const { return gpu_ ? gpu_.get() : options_.memory.get(); }
 
-TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) const {
+TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) {
+  if (!tokenizer_) tokenizer_ = Tokenizer::open(model_.files.tokenizer);
   Prompts p;
   const auto ids = [&](const char* option, const std::string& text) {
-    return naming(option, [&] { return prompt_ids(model_, text, r.request.max_text_tokens); });
+    return naming(option, [&] { return prompt_ids(*tokenizer_, text, r.request.max_text_tokens); });
   };
   p.positive = ids("--prompt", r.request.prompt);
   if (r.guided) p.negative = ids("--negative-prompt", *r.request.negative_prompt);
@@ -167,6 +168,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   ProfileRange part(profiler, "prepare", ProfileKind::other);
   ResolvedRequest r = prepare(request);
   const Prompts prompts = tokenize(r);
+  if (!options_.keep_loaded) tokenizer_.reset();
   const VideoPlan plan = make_plan(r, prompts);
   log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
   check_memory(plan);
