@@ -123,7 +123,9 @@ TEST(BlockStream, EveryBlockFindsItself) {
         if (pass == 10) before = device.copies;
       }
       // A whole pass after a whole pass sends each block once; of three, the second stays in its slot.
-      if (11 % 3 != 1 && 10 % 3 != 1) EXPECT_EQ(device.copies - before, streamed == 3 ? 2 : streamed);
+      if (11 % 3 != 1 && 10 % 3 != 1) {
+        EXPECT_EQ(device.copies - before, streamed == 3 ? 2 : streamed);
+      }
     }
 }
 
@@ -156,7 +158,9 @@ TEST(Offload, GivesTheSameBits) {
     EXPECT_EQ(device->live_bytes(), 0u);
     EXPECT_EQ(device->pinned, 0);
     streamed |= now > 0;
-    if (now > 0) EXPECT_GT(device->copies, 0);
+    if (now > 0) {
+      EXPECT_GT(device->copies, 0);
+    }
   }
   EXPECT_TRUE(streamed) << "no budget needed it: the test's model is too small";
 }
@@ -169,7 +173,9 @@ TEST(Offload, TheTextEncoderStreamsToo) {
     HostDevice device(kPlenty);
     EXPECT_EQ(test::encode_streamed(model, streamed, {.pool = &pool, .memory = &device}), plain) << streamed;
     EXPECT_EQ(device.live_bytes(), 0u);
-    if (streamed > 0) EXPECT_GE(device.copies, 2 * streamed - 2);
+    if (streamed > 0) {
+      EXPECT_GE(device.copies, 2 * streamed - 2);
+    }
   }
 }
 
@@ -226,7 +232,9 @@ TEST(OutOfMemory, AtEveryAllocation) {
     EXPECT_EQ(e.code(), ErrorCode::out_of_memory) << i;
     EXPECT_THAT(e.message(), HasSubstr("held here:"));
     EXPECT_THAT(e.message(), HasSubstr("together"));
-    if (i > 8) EXPECT_THAT(e.message(), testing::ContainsRegex("^(text|denoise|decode): ")) << i;
+    if (i > 8) {
+      EXPECT_THAT(e.message(), testing::ContainsRegex("^(text|denoise|decode): ")) << i;
+    }
     EXPECT_EQ(frames, 0);
     EXPECT_EQ(device->live_bytes(), 0u) << i;
   }
