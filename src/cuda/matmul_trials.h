@@ -9,7 +9,7 @@
 
 namespace tachy::cuda {
 
-// Memory of the tuning's own, filled with numbers of magnitude 1/2 to 2 (zeros would run too fast).
+// Filled with numbers of magnitude 1/2 to 2 (zeros would run too fast).
 // `data` is aligned as badly as the product's tensors may be.
 struct Trial {
   Gpu& gpu;

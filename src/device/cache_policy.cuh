@@ -21,7 +21,7 @@ __device__ __forceinline__ uint64_t cache_policy() {
   return policy;
 }
 
-// To stay, with a policy of Keep::last; to leave first.
+// load_to_stay: with the policy of Keep::last; load_once: what leaves the cache first.
 template <class T, int N>
 __device__ __forceinline__ Pack<T, N> load_to_stay(const T* p, uint64_t policy) {
 #if __CUDA_ARCH__ >= 800
