@@ -1,6 +1,9 @@
 // Launches device/row_norm.cuh: for the .cu files of rmsnorm, layernorm_modulate, add_norm and channel_norm.
 #pragma once
 
+#include <bit>
+#include <limits>
+
 #include "cuda/overlap.h"
 #include "cuda/row_plan.h"
 #include "device/row_norm.cuh"
@@ -11,20 +14,23 @@ template <device::RowNorm kKind, bool Add, device::Act kAct, class X, class U, c
 void launch_row_norm(const char* op, device::RowNormParams<X, U, Y> p, bool packs_fit, const Stream& stream) {
   constexpr int kValues = device::kPack<X, Y>;
   if (p.rows == 0 || p.c == 0) return;
-  const RowPlan plan = packs_fit ? plan_row(p.c / kValues, p.rows, stream, Add ? 5 : 6) : RowPlan{};
+  constexpr int64_t kMostRows = std::numeric_limits<int>::max() - 512;  // and the last block's are ints, too
+  const RowPlan plan =
+      packs_fit && p.rows <= kMostRows ? plan_row(p.c / kValues, p.rows, stream, Add ? 5 : 6) : RowPlan{};
+  p.inverse_c = 1.0f / static_cast<float>(p.c);
   p.streaming = streams(stream, p.rows * p.c * static_cast<int64_t>(sizeof(X) + sizeof(Y)));
   if (!plan.chunks) {
     const LaunchShape shape{persistent_grid(stream, p.rows, 16), 256};
     return launch(op, device::row_norm_any_kernel<kKind, Add, kAct, X, U, Y>, shape, stream, p);
   }
+  p.log2_width = std::countr_zero(static_cast<unsigned>(plan.width));
   using device::Parts;
   const bool usual =
       !p.bias && (kKind == device::RowNorm::layer ? p.scale && !p.weight : p.weight && !p.scale);
   const auto run = [&]<int Chunks, Parts kParts>() {
     const int each = plan.threads / plan.width;
     launch_overlapping(op, device::row_norm_kernel<kKind, Add, kAct, kParts, kValues, Chunks, X, U, Y>,
-                       {blocks_for(p.rows, each), static_cast<unsigned>(plan.threads)}, stream, p,
-                       plan.width);
+                       {blocks_for(p.rows, each), static_cast<unsigned>(plan.threads)}, stream, p);
   };
   dispatch_chunks(plan.chunks, [&]<int Chunks>() {
     if (usual)

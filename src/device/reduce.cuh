@@ -34,7 +34,7 @@ __device__ __forceinline__ void group_sum(float (&v)[K], int width, float* scrat
       for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(0xffffffffu, v[k], offset);
   }
   if (width <= 32) return;
-  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, each = width / 32, first = warp / each * each;
+  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, each = width / 32, first = warp & -each;
   float* slot = scratch + turn * K * warps;
   if (threadIdx.x % 32 == 0)
 #pragma unroll

@@ -11,6 +11,10 @@
 // usual sets of parameters (Parts) have code without the others; and where a thread holds few packs it asks
 // for their parameters together with the values: a short launch waits for memory once instead of twice.
 //
+// In a short launch each instruction before the loads and after the sum counts: the width is a power of two
+// and comes as its logarithm (a division by it is 45 instructions), 1 / c as a factor, and no call stands for
+// a square root (4096 rows of 2,048: 9.6 -> 9.3 us on an H200).
+//
 //   block of 128 threads, width 32:   warp 0: row 0   warp 1: row 1  …     width 128: warps 0-3: row 0
 #pragma once
 
@@ -24,31 +28,43 @@ enum class RowNorm { rms, layer, channel };
 
 template <class X, class U, class Y>
 struct RowNormParams {
+  // What a plain norm needs comes first: a short launch waits for each line of constants it touches.
   const X* x;
-  const U* u;  // with Add
-  X* sum;      // optional
+  int64_t x_stride, rows;
+  int c, log2_width;     // 2^log2_width threads share a row
+  float eps, inverse_c;  // inverse_c: 1 / c
+  const float* weight;   // optional
   Y* y;
-  int64_t x_stride, u_stride, sum_stride, y_stride;
-  const float *weight, *bias;         // optional
+  int64_t y_stride;
+  bool streaming;  // sum and y are too large for the cache
+
+  const float* bias;  // optional
+  const U* u;         // with Add
+  X* sum;             // optional
+  int64_t u_stride, sum_stride;
   const float *gate, *scale, *shift;  // optional; scale and shift together
   int64_t gate_stride, scale_stride, shift_stride;
   const int32_t* row;  // optional
-  int64_t rows;
-  int c;
-  float eps;
-  bool streaming;  // sum and y are too large for the cache
 };
 
 // The parameters a kernel is made for: all of them, each where its pointer is not null; or exactly those of
 // the models' blocks: a weight (RMSNorm, channel norm); scale and shift (LayerNorm).
 enum class Parts { any, usual };
 
-template <RowNorm kKind>
-__device__ __forceinline__ float norm_factor(float squares, int c, float eps) {
+// LayerNorm walks three times over its values; over 16-bit ones with an exact division and root. Those are
+// calls, and across a call the compiler keeps values as they lie in memory. Without, it keeps them widened:
+// 76 registers instead of 56, and 174 us instead of 164 for 32,760 rows of 5,120 (H200).
+template <RowNorm kKind, class X>
+inline constexpr bool kExact = kKind == RowNorm::layer && sizeof(X) == 2;
+
+template <RowNorm kKind, class X>
+__device__ __forceinline__ float norm_factor(float squares, int c, float inverse_c, float eps) {
   if constexpr (kKind == RowNorm::channel)
     return sqrtf(static_cast<float>(c)) / fmaxf(sqrtf(squares), 1e-12f);
-  else
+  else if constexpr (kExact<kKind, X>)
     return 1.0f / sqrtf(squares / static_cast<float>(c) + eps);
+  else
+    return rsqrtf(fmaf(squares, inverse_c, eps));
 }
 
 // RMSNorm of 16-bit values in 64 registers: a thousand blocks of 128 threads run at once, one wave of 2,048
@@ -59,23 +75,24 @@ inline constexpr int kMinBlocks = kKind == RowNorm::rms && !Add && sizeof(X) == 
 // Chunks packs of N values each thread; blockDim.x / width groups a block.
 template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y>
 __global__ void __launch_bounds__(512, kMinBlocks<kKind, Add, X, Y>)
-    row_norm_kernel(const RowNormParams<X, U, Y> p, const int width) {
+    row_norm_kernel(const RowNormParams<X, U, Y> p) {
   wait_for_previous_kernel();
   constexpr bool kUsual = kParts == Parts::usual, kLayer = kKind == RowNorm::layer;
+  constexpr bool kFewRegisters = kMinBlocks < kKind, Add, X, Y >> 1;
   constexpr bool kEarly = kUsual && Chunks <= (kLayer ? 2 : 4) && !Add;
   __shared__ float scratch[2 * 16];
-  const int groups = blockDim.x / width, group = threadIdx.x / width, lane = threadIdx.x % width;
-  const int packs = p.c / N;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * groups + group;
-  const bool live = row < p.rows;  // a group without a row stays for the barriers
+  const int width = 1 << p.log2_width, lane = threadIdx.x & (width - 1), packs = p.c / N;
+  const int row = blockIdx.x * (blockDim.x >> p.log2_width) + (threadIdx.x >> p.log2_width);
+  const bool live = row < static_cast<int>(p.rows);  // a group without a row stays for the barriers
   const auto has = [&](int j) { return live && j * width + lane < packs; };
   const auto at = [&](int j) { return (j * width + lane) * N; };
 
+  const X* x = p.x + row * p.x_stride + lane * N;
   Pack<X, N> h[Chunks];
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
     if (has(j)) {
-      h[j] = load<X, N>(p.x + row * p.x_stride + at(j));
+      h[j] = load<X, N>(x + j * width * N);
     } else {
 #pragma unroll
       for (uint32_t& word : h[j].words) word = 0;
@@ -123,7 +140,7 @@ __global__ void __launch_bounds__(512, kMinBlocks<kKind, Add, X, Y>)
 #pragma unroll
       for (int i = 0; i < N; ++i) mean[0] += h[j].get(i);
     group_sum(mean, width, scratch, 0);
-    mean[0] /= static_cast<float>(p.c);
+    mean[0] = kExact<kKind, X> ? mean[0] / static_cast<float>(p.c) : mean[0] * p.inverse_c;
   }
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
@@ -135,14 +152,15 @@ __global__ void __launch_bounds__(512, kMinBlocks<kKind, Add, X, Y>)
     }
   }
   group_sum(factor, width, scratch, 1);
-  factor[0] = norm_factor<kKind>(factor[0], p.c, p.eps);
+  factor[0] = norm_factor<kKind, X>(factor[0], p.c, p.inverse_c, p.eps);
 
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
     if (!has(j)) continue;
     float v[N], a[N], b[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = (h[j].get(i) - mean[0]) * factor[0];
+    for (int i = 0; i < N; ++i)
+      v[i] = ((kFewRegisters ? h[j].get_again(i) : h[j].get(i)) - mean[0]) * factor[0];
     if constexpr (kUsual && kLayer) {
       if constexpr (kEarly) {
 #pragma unroll
@@ -210,7 +228,7 @@ __global__ void __launch_bounds__(256) row_norm_any_kernel(const RowNormParams<X
       const float d = value(j) - mean;
       squares = fmaf(d, d, squares);
     }
-    const float factor = norm_factor<kKind>(block_sum(squares, scratch), p.c, p.eps);
+    const float factor = norm_factor<kKind, X>(block_sum(squares, scratch), p.c, p.inverse_c, p.eps);
     for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
       float v = (value(j) - mean) * factor * (p.weight ? p.weight[j] : 1.0f) + (p.bias ? p.bias[j] : 0.0f);
       if (p.scale) v = fmaf(v, 1.0f + p.scale[part * p.scale_stride + j], p.shift[part * p.shift_stride + j]);

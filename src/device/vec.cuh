@@ -27,6 +27,18 @@ struct Pack {
       return widen(i % 2 ? words[i / 2] >> 16 : words[i / 2] & 0xffffu);
     }
   }
+  // As get, by other instructions: the compiler does not see that it has the value already, and so does not
+  // keep all widened values of a pack in registers meanwhile.
+  __device__ __forceinline__ float get_again(int i) const {
+    if constexpr (sizeof(T) == 4 || N == 1) {
+      return get(i);
+    } else if constexpr (std::is_same_v<T, bf16>) {
+      return __uint_as_float(bytes_of(words[i / 2], i % 2 ? 0x3244 : 0x1044));
+    } else {
+      const uint32_t swapped = bytes_of(words[i / 2], 0x1032);
+      return widen(i % 2 ? swapped & 0xffffu : swapped >> 16);
+    }
+  }
   // Two at a time: the conversion of a pair is one instruction.
   __device__ __forceinline__ void set(int i, float a, float b) {
     if constexpr (sizeof(T) == 4) {
@@ -60,6 +72,12 @@ struct Pack {
       const uint16_t half = static_cast<uint16_t>(bits);
       return __half2float(*reinterpret_cast<const __half*>(&half));
     }
+  }
+  // Bytes of `word` (0 to 3) and zeros (4), the lowest named last.
+  __device__ __forceinline__ static uint32_t bytes_of(uint32_t word, uint32_t which) {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(bytes) : "r"(word), "r"(which));
+    return bytes;
   }
 };
 
