@@ -74,7 +74,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
       check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate");
   }
   ~CudaGpu() override {
-    cublaslt.reset(), cudnn.reset();
+    cublaslt.reset(), cudnn.reset(), board.reset();
     cudaStreamSynchronize(side_);
     for (void* half : staging_)
       if (half) cudaFreeHost(half);

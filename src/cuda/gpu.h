@@ -26,11 +26,12 @@ class Gpu : public DeviceMemory {
   void* stream() const { return stream_; }  // a cudaStream_t
   virtual size_t free_bytes() const = 0;
 
-  // State of a vendor library's wrapper (handles, plans), made by it when first needed.
+  // State of a vendor library's wrapper (handles, plans) and the blocks' board (board.h), made when first
+  // needed.
   struct Extra {
     virtual ~Extra() = default;
   };
-  std::unique_ptr<Extra> cublaslt, cudnn;
+  std::unique_ptr<Extra> cublaslt, cudnn, board;
 
  protected:
   GpuInfo info_;

@@ -1,15 +1,16 @@
 // Group norm in one cooperative launch: the blocks keep as much of x as fits between the statistics and the
-// result, more than half of 67 MB on an H200, and read the rest twice, the second time mostly from the
-// second-level cache. They meet once, when the sums of their slabs are known.
+// result, two thirds of 67 MB on an H200, and read the rest twice, the second time mostly from the
+// second-level cache. They wait for one another once, for the sums of their slabs (device/board.cuh).
 //   A thread keeps one pack of channels and every `rows`-th position of its block's slab:
-//     [0, kept) in shared memory | [kept, held) read twice | [held, most) in registers
-// Sums of x − o and (x − o)², o being the group's first value, so that a large mean costs no digits.
-#include <cooperative_groups.h>
-
+//     [0, again) read twice | [again, held) in shared memory | [held, most) in registers
+// All but the last come through shared memory, a ring of the thread's own, both times: as many loads as fit
+// are always on their way, and what came last before the meeting stays. Sums of x − o and (x − o)², o being
+// the group's first value, so that a large mean costs no digits.
 #include <numeric>
 #include <optional>
 #include <string>
 
+#include "cuda/board.h"
 #include "cuda/row_norm.h"
 #include "device/cache_policy.cuh"
 #include "ops/activation_dispatch.cuh"
@@ -20,8 +21,9 @@ namespace {
 
 using namespace device;
 
-constexpr int kMostThreads = 512, kHeld = 8, kAhead = 4;  // packs in registers, packs of a batch
-constexpr int kLanes = 8, kParts = 9;  // that add up a group's blocks, and what each asks for at once
+constexpr int kMostThreads = 512, kHeld = 12, kGroup = 3;  // packs in registers, of a wait
+constexpr int kAdding = 8;                                 // threads that add up a group of a block
+constexpr int kLanes = 16, kParts = 5;  // that add up a group's blocks, and what each asks for at once
 // Bytes from a thread's pack in shared memory to its next. A constant: with a step in a uniform register nvcc
 // 13.0 makes copies with a cache policy that the GPU calls illegal instructions.
 constexpr int kLayer = 16 * kMostThreads;
@@ -31,8 +33,9 @@ struct Params {
   const T* x;
   T* y;
   const float *weight, *bias;
-  float2* partial;  // [samples, groups, blocks of a sample]
+  Board board;  // notes [samples, groups, blocks of a sample]
   int64_t positions;
+  double share;                 // 1 / (values of a group)
   int c, groups, blocks, slab;  // blocks: of a sample; slab: positions of a block
   int packs, rows, room;        // threads across a row, rows at once, packs of a thread in shared memory
   float eps;
@@ -56,54 +59,78 @@ __device__ __forceinline__ void silu_pack(float (&v)[N]) {
   }
 }
 
-// The sums of the block's threads, group by group, to `partial`: a thread a group where that is short, else a
-// warp.
+// The sums of the block's threads, group by group, to `notes`. Whole warps take part.
 template <class T>
-__device__ __forceinline__ void publish(const Params<T>& p, const float2* sums, float2* partial,
-                                        int packs_a_group) {
-  const int lanes = p.rows * packs_a_group <= 32 ? 1 : 32, lane = threadIdx.x % lanes;
-  for (int g = threadIdx.x / lanes; g < p.groups; g += blockDim.x / lanes) {
+__device__ __forceinline__ void publish(const Params<T>& p, const float2* sums, Note* notes,
+                                        int packs_a_group, uint32_t tag) {
+  const int lane = threadIdx.x % kAdding, step = blockDim.x / kAdding;
+  for (int first = 0; first < p.groups; first += step) {
+    const int g = first + threadIdx.x / kAdding;
     float2 total = make_float2(0, 0);
-    for (int row = lane; row < p.rows; row += lanes)
-      for (int i = 0; i < packs_a_group; ++i) {
-        const float2 part = sums[row * p.packs + g * packs_a_group + i];
-        total.x += part.x, total.y += part.y;
-      }
-    for (int offset = lanes / 2; offset; offset >>= 1)
+    if (g < p.groups)
+      for (int row = lane; row < p.rows; row += kAdding)
+        for (int i = 0; i < packs_a_group; ++i) {
+          const float2 part = sums[row * p.packs + g * packs_a_group + i];
+          total.x += part.x, total.y += part.y;
+        }
+#pragma unroll
+    for (int offset = kAdding / 2; offset; offset >>= 1)
       total.x += __shfl_xor_sync(0xffffffffu, total.x, offset),
           total.y += __shfl_xor_sync(0xffffffffu, total.y, offset);
-    if (lane == 0) partial[static_cast<int64_t>(g) * p.blocks] = total;
+    if (lane == 0 && g < p.groups) pin(notes + static_cast<int64_t>(g) * p.blocks, total, tag);
   }
 }
 
-// Mean of x − o and factor of every group of the sample, from the sums of its blocks. Whole warps take part.
+// Mean of x − o and factor of every group of the sample, from the notes of its blocks. Whole warps take part.
 template <class T>
-__device__ __forceinline__ void collect(const Params<T>& p, const float2* partial, float2* stats,
-                                        double values) {
+__device__ __forceinline__ void collect(const Params<T>& p, const Note* notes, float2* stats, uint32_t tag) {
   const int lane = threadIdx.x % kLanes, step = blockDim.x / kLanes;
   for (int first = 0; first < p.groups; first += step) {
     const int g = first + threadIdx.x / kLanes;
-    const float2* parts = partial + static_cast<int64_t>(g) * p.blocks;
+    const Note* of_group = notes + static_cast<int64_t>(g) * p.blocks;
     double sum = 0, squares = 0;
     for (int block = lane; block < p.blocks; block += kLanes * kParts) {
-      float2 part[kParts];
+      Note note[kParts];
+      bool wanted[kParts], missing = true;
 #pragma unroll
       for (int k = 0; k < kParts; ++k) {
-        const int at = block + kLanes * k;
-        part[k] = g < p.groups && at < p.blocks ? __ldcg(parts + at) : make_float2(0, 0);
+        note[k] = {0, 0};
+        wanted[k] = g < p.groups && block + kLanes * k < p.blocks;
+      }
+      while (missing) {
+        missing = false;
+#pragma unroll
+        for (int k = 0; k < kParts; ++k)
+          if (wanted[k]) note[k] = read_note(of_group + block + kLanes * k);
+#pragma unroll
+        for (int k = 0; k < kParts; ++k) {
+          wanted[k] = wanted[k] && !pinned(note[k], tag);
+          missing |= wanted[k];
+        }
       }
 #pragma unroll
-      for (int k = 0; k < kParts; ++k) sum += part[k].x, squares += part[k].y;
+      for (int k = 0; k < kParts; ++k) sum += values_of(note[k]).x, squares += values_of(note[k]).y;
     }
+    __syncwarp();
 #pragma unroll
     for (int offset = kLanes / 2; offset; offset >>= 1)
       sum += __shfl_xor_sync(0xffffffffu, sum, offset),
           squares += __shfl_xor_sync(0xffffffffu, squares, offset);
-    const double mean = sum / values, variance = squares / values - mean * mean;
+    const double mean = sum * p.share, variance = squares * p.share - mean * mean;
     const double spread = (variance > 0 || variance != variance ? variance : 0.0) + p.eps;
     if (lane == 0 && g < p.groups)
       stats[g] = make_float2(static_cast<float>(mean), 1.0f / sqrtf(static_cast<float>(spread)));
   }
+}
+
+// Copies that may still be on their way while the oldest group of the ring is read.
+__device__ __forceinline__ void wait_for_oldest(int room) {
+  if (room >= 9 * kGroup)
+    wait_copies<8>();
+  else if (room >= 3 * kGroup)
+    wait_copies<2>();
+  else
+    wait_copies<0>();
 }
 
 template <class T, int N, Act kAct>
@@ -117,16 +144,37 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
   const int length = static_cast<int>(left < 0 ? 0 : left < p.slab ? left : p.slab);
   const int count = row < length ? (length - row - 1) / p.rows + 1 : 0;
   const int most = (length + p.rows - 1) / p.rows;  // the same for all threads: a thread's last may be absent
-  const int kept = min(p.room, most), held_at = max(kept, most - kHeld);
+  // Whole groups of the ring, so that a group never wraps around.
+  const int held_at = (max(0, most - kHeld) + kGroup - 1) / kGroup * kGroup, again = max(0, held_at - p.room);
   const int64_t first = sample * p.positions * p.c, mine = first + (begin + row) * p.c + pack * N;
   const int64_t apart = static_cast<int64_t>(p.rows) * p.c;
   const T* x = p.x + mine;
   const uint64_t once = cache_policy<Keep::first>(), twice = cache_policy<Keep::last>();
+  const uint32_t tag = open_page(p.board);
 
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(kept_packs + threadIdx.x));
-  for (int k = 0; k < kept; ++k)
-    copy_async(to + k * kLayer, k < count ? x + k * apart : p.x, k < count, once);
-  commit_copies();
+  const auto fetch = [&](int k, int place, uint64_t policy) {
+    copy_async(to + place * kLayer, k < count ? x + k * apart : p.x, k < count, policy);
+  };
+  const auto at_place = [&](int place) {
+    const uint4 four = kept_packs[place * kMostThreads + threadIdx.x];
+    Pack<T, N> v;
+    v.words[0] = four.x, v.words[1] = four.y, v.words[2] = four.z, v.words[3] = four.w;
+    return v;
+  };
+  const auto next_place = [&](int place) { return place + kGroup == p.room ? 0 : place + kGroup; };
+
+  const auto fetch_first = [&](int k, int place) {
+    if (k < again)
+      fetch(k, place, twice);
+    else if (k < held_at)
+      fetch(k, place, once);
+  };
+  for (int k = 0; k < p.room; k += kGroup) {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) fetch_first(k + i, k + i);
+    commit_copies();
+  }
   Pack<T, N> held[kHeld];
 #pragma unroll
   for (int k = 0; k < kHeld; ++k)
@@ -141,48 +189,35 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
       sum.x += d, sum.y = fmaf(d, d, sum.y);
     }
   };
-  const auto kept_pack = [&](int k) {
-    const uint4 four = kept_packs[k * kMostThreads + threadIdx.x];
-    Pack<T, N> v;
-    v.words[0] = four.x, v.words[1] = four.y, v.words[2] = four.z, v.words[3] = four.w;
-    return v;
-  };
-  Pack<T, N> batch[kAhead], after[kAhead];
-  for (int k = kept; k < held_at; k += kAhead) {
+  int place = 0;  // of pack k in the ring
+  for (int k = 0; k < held_at; k += kGroup, place = next_place(place)) {
+    wait_for_oldest(p.room);
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      if (k + i < held_at && k + i < count) batch[i] = load_to_stay<T, N>(x + (k + i) * apart, twice);
+    for (int i = 0; i < kGroup; ++i)
+      if (k + i < count) add(at_place(place + i));
+    asm volatile("" ::: "memory");  // what is read stays before
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      if (k + i < held_at && k + i < count) add(batch[i]);
+    for (int i = 0; i < kGroup; ++i) fetch_first(p.room + k + i, place + i);
+    commit_copies();  // an empty group where nothing is left: one for each that is read
   }
 #pragma unroll
   for (int k = 0; k < kHeld; ++k)
     if (held_at + k < count) add(held[k]);
-  wait_copies<0>();
-  for (int k = 0; k < kept; ++k)
-    if (k < count) add(kept_pack(k));
 
   table[threadIdx.x] = sum;
   __syncthreads();
-  float2* partial = p.partial + static_cast<int64_t>(sample) * p.groups * p.blocks;
-  publish(p, table, partial + block, packs_a_group);
-  // The second reading goes backwards: what was read last is in the cache. Its first batch is asked for now.
-  const auto ask_again = [&](Pack<T, N>(&v)[kAhead], int last) {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      if (last - i >= kept && last - i < count) v[i] = load_once<T, N>(x + (last - i) * apart);
-  };
-  ask_again(batch, held_at - 1);
+  Note* notes = p.board.notes + static_cast<int64_t>(sample) * p.groups * p.blocks;
+  publish(p, table, notes + block, packs_a_group, tag);
   float factor[N], bias[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     factor[i] = p.weight ? __ldg(p.weight + pack * N + i) : 1.0f;
     bias[i] = p.bias ? __ldg(p.bias + pack * N + i) : 0.0f;
   }
-  cooperative_groups::this_grid().sync();
-  collect(p, partial, table, static_cast<double>(p.positions) * width);
   __syncthreads();
+  collect(p, notes, table, tag);
+  __syncthreads();
+  if (threadIdx.x == 0) leave(p.board, tag);
 
   const float mean = static_cast<float>(static_cast<double>(origin) + table[group].x);
   // 16-bit values: one multiply-add, whose error at a mean of 2^8 deviations (more, and bf16 cannot tell the
@@ -207,22 +242,27 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
     }
     store(y + k * apart, out, p.streaming);
   };
+  // The ring goes on where it stopped: first what is there, [again, held_at), then what is fetched into the
+  // places that become free, backwards from `again`: the latest is likeliest still in the cache.
+  const int there = held_at - again;
+  const auto pack_of = [&](int turn) { return turn < there ? again + turn : held_at - 1 - turn; };
+  place = again % p.room;
+  for (int turn = 0; turn < held_at; turn += kGroup, place = next_place(place)) {
+    wait_for_oldest(p.room);
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      const int k = pack_of(turn + i);
+      if (k < count) write(at_place(place + i), k);
+    }
+    asm volatile("" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i)
+      if (turn + p.room + i < held_at) fetch(held_at - 1 - (turn + p.room + i), place + i, once);
+    commit_copies();
+  }
 #pragma unroll
   for (int k = 0; k < kHeld; ++k)
     if (held_at + k < count) write(held[k], held_at + k);
-  int next = 0;  // of those in shared memory: written while others are on their way
-  for (int last = held_at - 1; last >= kept; last -= kAhead) {
-    ask_again(after, last - kAhead);
-    for (const int until = min(next + kAhead, kept); next < until; ++next)
-      if (next < count) write(kept_pack(next), next);
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (last - i >= kept && last - i < count) write(batch[i], last - i);
-      batch[i] = after[i];
-    }
-  }
-  for (; next < kept; ++next)
-    if (next < count) write(kept_pack(next), next);
 }
 
 // Rows of a block: whole rows of packs, whole warps. 0: there is no such number.
@@ -231,10 +271,10 @@ int rows_of(int packs) {
   return kMostThreads / packs / unit * unit;
 }
 
-// Packs of a thread that fit into shared memory beside the table.
+// Packs of a thread that fit into shared memory beside the table, in whole groups.
 int room_of(const Stream& stream) {
   const size_t table = sizeof(float2) * kMostThreads, whole = stream.gpu->info().shared_bytes;
-  return whole < table ? 0 : static_cast<int>((whole - table) / kLayer);
+  return whole < table ? 0 : static_cast<int>((whole - table) / kLayer) / kGroup * kGroup;
 }
 
 template <class T, int N>
@@ -250,11 +290,11 @@ void run(const GroupNormArgs& a, Stream& stream) {
   p.blocks = static_cast<int>(
       std::clamp<int64_t>(wanted, 1, stream.gpu->info().multiprocessors / std::max(1, samples)));
   p.slab = static_cast<int>((p.positions + p.blocks - 1) / p.blocks);
-  const ArenaScope scope(*stream.arena);
-  p.partial = static_cast<float2*>(
-      stream.arena->bytes(sizeof(float2) * static_cast<size_t>(samples * p.groups * p.blocks)));
+  p.share = 1.0 / (static_cast<double>(p.positions) * (p.c / p.groups));
+  p.board = cuda::board_of(stream);
   if (stream.measuring() || a.x.numel() == 0) return;
-  p.room = std::min(room_of(stream), (p.slab + p.rows - 1) / p.rows);
+  const int packs = (p.slab + p.rows - 1) / p.rows;
+  p.room = std::min(room_of(stream), (packs + kGroup - 1) / kGroup * kGroup);
   cuda::LaunchShape shape{static_cast<unsigned>(p.blocks * samples), static_cast<unsigned>(threads),
                           static_cast<size_t>(kLayer) * static_cast<size_t>(p.room)};
   shape.cooperative = true;
@@ -274,7 +314,8 @@ std::optional<std::string> group_norm_why_not_resident(const GroupNormArgs& a, c
   if (!cuda::fits_packs(pack, {&a.x, &a.y})) return "it needs 16-byte alignment";
   const auto packs = static_cast<int>(std::min<int64_t>(c / pack, kMostThreads + 1));
   if (packs > kMostThreads || rows_of(packs) == 0) return "its blocks cannot hold whole rows in whole warps";
-  if (a.groups > packs * rows_of(packs)) return "more groups than threads of a block";
+  if (a.groups > std::min(packs * rows_of(packs), cuda::kNotesOfBlock))
+    return "more groups than its blocks can tell one another of";
   if (room_of(stream) == 0) return "too little shared memory";
   if (a.x.dims[0] > stream.gpu->info().multiprocessors) return "more samples than multiprocessors";
   return std::nullopt;
