@@ -12,13 +12,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <cstdint>
+#include "device/shared_memory.cuh"
 
 namespace tachy::device {
-
-inline __device__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 // Four 8x8 tiles of 16-bit elements; each lane passes the address of one row (lanes 0-7: the first tile …).
 inline __device__ void load_tiles(uint32_t (&r)[4], uint32_t address) {

@@ -70,15 +70,15 @@ __device__ __forceinline__ float norm_factor(float squares, int c, float inverse
 // RMSNorm of 16-bit values in 64 registers: a thousand blocks of 128 threads run at once, one wave of 2,048
 // rows of 2,048 (5.65 us on an H200, 5.90 with 69 registers). Others would have to spill, and lose 7 to 15 %.
 template <RowNorm kKind, bool Add, class X, class Y>
-inline constexpr int kMinBlocks = kKind == RowNorm::rms && !Add && sizeof(X) == 2 && sizeof(Y) == 2 ? 2 : 1;
+inline constexpr bool kFewRegisters = kKind == RowNorm::rms && !Add && sizeof(X) == 2 && sizeof(Y) == 2;
 
 // Chunks packs of N values each thread; blockDim.x / width groups a block.
 template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y>
-__global__ void __launch_bounds__(512, kMinBlocks<kKind, Add, X, Y>)
+__global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
     row_norm_kernel(const RowNormParams<X, U, Y> p) {
   wait_for_previous_kernel();
   constexpr bool kUsual = kParts == Parts::usual, kLayer = kKind == RowNorm::layer;
-  constexpr bool kFewRegisters = kMinBlocks < kKind, Add, X, Y >> 1;
+  constexpr bool kWidenAgain = kFewRegisters<kKind, Add, X, Y>;
   constexpr bool kEarly = kUsual && Chunks <= (kLayer ? 2 : 4) && !Add;
   __shared__ float scratch[2 * 16];
   const int width = 1 << p.log2_width, lane = threadIdx.x & (width - 1), packs = p.c / N;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(512, kMinBlocks<kKind, Add, X, Y>)
     float v[N], a[N], b[N];
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      v[i] = ((kFewRegisters ? h[j].get_again(i) : h[j].get(i)) - mean[0]) * factor[0];
+      v[i] = ((kWidenAgain ? h[j].get_again(i) : h[j].get(i)) - mean[0]) * factor[0];
     if constexpr (kUsual && kLayer) {
       if constexpr (kEarly) {
 #pragma unroll

@@ -1,23 +1,13 @@
-// Hopper's bulk copies: mbarriers in shared memory, boxes of a tensor map loaded into shared memory,
-// registers moved between warps. A barrier's phase completes when its count of arrivals and the bytes
-// expected have come; waits name the parity of the phase they wait for.
+// Hopper's bulk copies: what barriers in shared memory do for them, boxes of a tensor map loaded into shared
+// memory, registers moved between warps.
 #pragma once
 
 #include <cuda.h>
 
-#include <cstdint>
+#include "device/shared_memory.cuh"
 
 namespace tachy::device {
 
-__device__ inline uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-// --- barriers
-
-__device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(arrivals));
-}
 // After the initialisation, before anybody else (another block, the copy engine) uses the barriers.
 __device__ inline void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
@@ -26,21 +16,6 @@ __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {  // a
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(barrier)),
                "r"(bytes)
                : "memory");
-}
-__device__ inline void barrier_arrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
-}
-__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
-  uint32_t done;
-  do {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n}\n"
-        : "=r"(done)
-        : "r"(shared_address(barrier)), "r"(parity)
-        : "memory");
-  } while (!done);
 }
 
 // --- copies: the box at coordinates (innermost first) → shared memory; the barrier counts its bytes. What

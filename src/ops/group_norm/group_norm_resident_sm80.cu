@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kMostThreads, 1) group_norm_resident_kernel(co
   const uint64_t once = cache_policy<Keep::first>(), twice = cache_policy<Keep::last>();
   const uint32_t tag = open_page(p.board);
 
-  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(kept_packs + threadIdx.x));
+  const uint32_t to = shared_address(kept_packs + threadIdx.x);
   const auto fetch = [&](int k, int place, uint64_t policy) {
     copy_async(to + place * kLayer, k < count ? x + k * apart : p.x, k < count, policy);
   };

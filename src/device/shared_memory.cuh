@@ -1,0 +1,47 @@
+// Addresses in shared memory, and the barriers that lie there (mbarrier, from sm_80; before, compiled and
+// never run). A barrier's phase completes when its count of arrivals has come, and the bytes expected
+// (device/tma.cuh); waits name the parity of the phase they wait for.
+#pragma once
+
+#include <cstdint>
+
+namespace tachy::device {
+
+__device__ inline uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(arrivals));
+#endif
+}
+__device__ inline void barrier_arrive(uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
+  uint32_t done = 1;
+  do {
+#if __CUDA_ARCH__ >= 900  // sleeps a while
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}\n"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+#elif __CUDA_ARCH__ >= 800
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}\n"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+#endif
+  } while (!done);
+}
+
+}  // namespace tachy::device
