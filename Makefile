@@ -4,10 +4,12 @@
 #   make test                all tests
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make judge               the shipped model on the held-out captions, judged by a program
-#   make package             a .deb and a relocatable tar in out/ (tools/check_package tries them)
+#   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
+#                            (tools/build_release; tools/check_package tries them)
 #   make format, check-format, check-layers
 PROMPT ?= a red circle moves right over hills at day
 BUILD ?= build
+PACKAGE_BUILD ?= build-package
 JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files 'src/*.h' 'src/*.cpp' 'apps/*.h' 'apps/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.h' 'examples/*.cpp' 'examples/*.c')
@@ -51,8 +53,9 @@ format:
 check-format:
 	@$(CLANG_FORMAT) --dry-run --Werror $(SOURCES)
 
-package: build
-	@tools/package $(BUILD) out
+package: deps
+	@tools/build_release $(PACKAGE_BUILD) $(JOBS) $(CMAKE_FLAGS)
+	@tools/package $(PACKAGE_BUILD) out
 
 install: build
 	@cmake --install $(BUILD)

@@ -46,8 +46,10 @@ if(TACHY_CUDA)
 endif()
 if(TACHY_CUDA)
   message(STATUS "CUDA kernels: ON, for ${TACHY_CUDA_ARCHITECTURES}")
+  file(WRITE ${PROJECT_BINARY_DIR}/kernels.txt "${TACHY_CUDA_ARCHITECTURES}\n")  # for tools/package to say
 else()
   message(STATUS "CUDA kernels: OFF${why_off}")
+  file(WRITE ${PROJECT_BINARY_DIR}/kernels.txt "none${why_off}\n")
 endif()
 
 # Kernels of Hopper's own instructions (wgmma, bulk copies) are compiled for 90a whatever the rest is compiled for, and

@@ -2,8 +2,8 @@
 //
 //   none        float32 activations and products (IEEE, no TF32), every launch on its own: the yardstick
 //   safe        bf16 activations and products; sums, statistics, softmax, modulation and the residual stream
-//               in float32; a step is one CUDA graph; every kernel adds in a fixed order, so that a run
-//               repeats itself to the bit (the default)
+//               in float32; a step's transformer pass is a CUDA graph; every kernel adds in a fixed order, so
+//               that a run repeats itself to the bit (the default)
 //   aggressive  + the residual stream in the activations' dtype, as diffusers holds it
 //   extreme     + the step cache
 //
