@@ -221,11 +221,17 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   std::optional<RunProfiler> profiler;
   if (!o.profile.empty()) profiler.emplace();
 
-  VideoOptions video{
-      .fps = *filled.fps, .crf = o.crf, .comment = settings.dump(), .expected_frames = *filled.frames};
-  BackgroundWriter writer(naming("--output", [&] {  // fails before hours are spent
-    return VideoWriter::open(job.output, *filled.width, *filled.height, video);
-  }));
+  VideoOptions video{.fps = *filled.fps,
+                     .crf = o.crf,
+                     .comment = settings.dump(),
+                     .speed = o.encode_speed,
+                     .expected_frames = *filled.frames,
+                     .cancel = &g_cancel};
+  BackgroundWriter writer(naming("--output",
+                                 [&] {  // fails before hours are spent
+                                   return VideoWriter::open(job.output, *filled.width, *filled.height, video);
+                                 }),
+                          &g_cancel);
   check_writable("--output", settings_path(job.output));
   check_writable("--save-latents", o.save_latents);
   check_writable("--preview", o.preview);
@@ -249,15 +255,14 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   ResolvedRequest done;
   try {
     done = engine.generate(request, callbacks, resume ? &*resume : nullptr);
+    ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
+    writer.finish();
   } catch (const Error& e) {
     if (e.code() != ErrorCode::cancelled || state.saved_step() == 0) throw;
     progress.clear();
     fail(ErrorCode::cancelled, "{} (step {} is saved: the same command with --resume goes on from there)",
          e.message(), state.saved_step());
   }
-  ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
-  writer.finish();
-  finishing.done();
   write_text(settings_path(job.output), settings.dump(2) + "\n");
   state.remove();
   progress.clear();

@@ -98,6 +98,10 @@ void register_options(CLI::App& app, GenerateOptions& o) {
   app.add_option("--crf", o.crf,
                  "quality of mp4 (0-51, default 16) and webm (0-63, default 24); lower is better")
       ->group(video);
+  app.add_option("--encode-speed,--encode_speed", o.encode_speed,
+                 "how long mp4 and webm may take to encode, by x264's names: ultrafast, superfast, veryfast "
+                 "(default), faster, fast, medium, slow, slower, veryslow; gif and png have no such choice")
+      ->group(video);
 
   const char* sampling = "Sampling";
   app.add_option("--steps,--num-inference-steps,--num_inference_steps,--sample_steps,--sampling-steps",

@@ -20,6 +20,7 @@ struct GenerateOptions {
   std::vector<uint64_t> seeds;
   std::string device = "cpu";
   int threads = 0, crf = -1;
+  std::string encode_speed;
   std::string weights = "auto";
   std::string max_vram;    // "8GiB"
   double state_every = 5;  // seconds

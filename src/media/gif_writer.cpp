@@ -27,6 +27,7 @@ av::OutputSetup gif_setup(const std::filesystem::path& path, int width, int heig
   setup.width = width;
   setup.height = height;
   setup.rate = rate;
+  setup.cancel = options.cancel;
   setup.muxer_options = {{"loop", options.loop ? "0" : "-1"}};
   return setup;
 }
@@ -57,15 +58,21 @@ void append_comment(const PartFile& part, const std::string& comment) {
 GifWriter::GifWriter(std::filesystem::path path, int width, int height, VideoOptions options, AVRational rate)
     : VideoWriter(path, width, height, options), output_(gif_setup(path, width, height, options, rate)) {}
 
-void GifWriter::write_frame(RgbView frame) {
+std::unique_ptr<VideoWriter::Ready> GifWriter::prepare_frame(RgbView frame) {
+  auto ready = std::make_unique<Copy>();
+  ready->frame = RgbFrame(width_, height_);
+  for (int y = 0; y < height_; ++y)
+    std::memcpy(ready->frame.row(y), frame.row(y), size_t(width_) * 3);
+  return ready;
+}
+
+void GifWriter::write_frame(Ready& frame) {
   int64_t bytes = int64_t(width_) * height_ * 3;
   require(bytes * (frames_ + 1) <= kMaxKeptBytes,
           "{}: a GIF keeps its frames in memory, at most {} of {}x{}; write .mp4 or .webm instead",
           path_.string(), kMaxKeptBytes / bytes, width_, height_);
-  RgbFrame copy(width_, height_);
-  for (int y = 0; y < height_; ++y) std::memcpy(copy.row(y), frame.row(y), size_t(width_) * 3);
-  kept_.push_back(std::move(copy));
-  histogram_.add(frame);
+  kept_.push_back(std::move(static_cast<Copy&>(frame).frame));
+  histogram_.add(kept_.back().view());
 }
 
 void GifWriter::finish_file() {
@@ -80,7 +87,7 @@ void GifWriter::finish_file() {
       const auto& c = palette.colors[k];
       entries[k] = 0xff000000u | uint32_t(c[0]) << 16 | uint32_t(c[1]) << 8 | c[2];
     }
-    output_.send(int64_t(i));
+    output_.send(picture, int64_t(i));
     kept_[i] = {};
   }
   output_.close();

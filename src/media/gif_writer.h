@@ -13,10 +13,16 @@ class GifWriter final : public VideoWriter {
   GifWriter(std::filesystem::path path, int width, int height, VideoOptions options, AVRational rate);
 
  protected:
-  void write_frame(RgbView frame) override;
+  std::unique_ptr<Ready> prepare_frame(RgbView frame) override;
+  void write_frame(Ready& frame) override;
   void finish_file() override;
 
  private:
+  struct Copy final : Ready {
+    RgbFrame frame;
+    size_t bytes() const override { return frame.rgb.size(); }
+  };
+
   av::Output output_;
   ColorHistogram histogram_;
   std::vector<RgbFrame> kept_;

@@ -4,7 +4,7 @@
 
 namespace tachy::av {
 
-Output::Output(const OutputSetup& setup) : part_(setup.path) {
+Output::Output(const OutputSetup& setup) : part_(setup.path), cancel_(setup.cancel) {
   const AVCodec* encoder = avcodec_find_encoder_by_name(setup.encoder.c_str());
   check(encoder != nullptr, ErrorCode::unsupported, "{}: this FFmpeg has no encoder {}; {}",
         setup.path.string(), setup.encoder, setup.encoder_hint);
@@ -86,15 +86,17 @@ AVFrame& Output::picture() {
   return *picture_;
 }
 
-void Output::send(int64_t index) {
-  picture_->pts = index;
-  int rc = avcodec_send_frame(codec_.get(), picture_.get());
+void Output::send(AVFrame& picture, int64_t index) {
+  picture.pts = index;
+  int rc = avcodec_send_frame(codec_.get(), &picture);
   if (rc < 0) fail_write(fmt::format("encode frame {}", index).c_str(), rc);
   drain();
 }
 
 void Output::drain() {
   for (;;) {
+    // Dozens of frames may wait in the encoder when the last one has been sent.
+    check(cancel_ == nullptr || !*cancel_, ErrorCode::cancelled, "cancelled");
     int rc = avcodec_receive_packet(codec_.get(), packet_.get());
     if (rc == AVERROR(EAGAIN) || rc == AVERROR_EOF) return;
     if (rc < 0) fail_write("encode", rc);

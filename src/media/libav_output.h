@@ -1,6 +1,7 @@
 // One encoder and one muxer writing one PartFile: what mp4, webm and gif share. Private to src/media.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 
@@ -18,6 +19,7 @@ struct OutputSetup {
   bool video_color = false;  // tag as BT.709, limited range
   Options encoder_options, muxer_options;
   std::string comment;
+  const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
 };
 
 class Output {
@@ -27,8 +29,8 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  AVFrame& picture();  // to be filled before send(); writable
-  void send(int64_t index);
+  AVFrame& picture();  // one to fill for send(); writable
+  void send(AVFrame& picture, int64_t index);
   void close();  // drains, writes the index, closes; the file still has its temporary name
   PartFile& part() { return part_; }
 
@@ -37,6 +39,7 @@ class Output {
   [[noreturn]] void fail_write(const char* what, int code);
 
   PartFile part_;
+  const std::atomic<bool>* cancel_ = nullptr;
   AVFormatContext* format_ = nullptr;
   bool begun_ = false;  // the header is written, the trailer is not
   AVStream* stream_ = nullptr;

@@ -3,102 +3,20 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <optional>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "media/files.h"
 #include "media/gif_writer.h"
-#include "media/libav_output.h"
+#include "media/movie_writer.h"
 #include "media/name_pattern.h"
 #include "media/png.h"
+#include "media/png_writer.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
 namespace {
-
-// mp4 and webm: frames go through the encoder as they come.
-class MovieWriter final : public VideoWriter {
- public:
-  MovieWriter(fs::path path, int width, int height, VideoOptions options, const av::OutputSetup& setup)
-      : VideoWriter(std::move(path), width, height, std::move(options)),
-        output_(setup),
-        rgb_(av::new_picture(AV_PIX_FMT_RGB24, av::even(width), av::even(height))),
-        yuv_(av::new_picture(AV_PIX_FMT_YUV420P, av::even(width), av::even(height))),
-        to_yuv_(av::new_converter(av::even(width), av::even(height), AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true},
-                                  AV_PIX_FMT_YUV420P, {SWS_CS_ITU709, false})) {}
-
- protected:
-  void write_frame(RgbView frame) override {
-    av::copy_rgb(frame, *rgb_);
-    int rc =
-        sws_scale(to_yuv_.get(), rgb_->data, rgb_->linesize, 0, rgb_->height, yuv_->data, yuv_->linesize);
-    check(rc == rgb_->height, ErrorCode::internal, "{}: converting a frame gave {} of {} rows",
-          path_.string(), rc, rgb_->height);
-    av::copy_planes(*yuv_, output_.picture(), width_, height_);
-    output_.send(frames_);
-  }
-  void finish_file() override {
-    output_.close();
-    output_.part().publish();
-    sync_folder(folder_of(path_));
-  }
-
- private:
-  av::Output output_;
-  av::FramePtr rgb_, yuv_;
-  av::SwsPtr to_yuv_;
-};
-
-class PngWriter final : public VideoWriter {
- public:
-  // Without a pattern: one picture named `path`.
-  PngWriter(fs::path path, int width, int height, VideoOptions options, std::optional<NamePattern> pattern)
-      : VideoWriter(std::move(path), width, height, std::move(options)),
-        pattern_(std::move(pattern)),
-        encoder_(width, height) {
-    if (pattern_ && pattern_->whole_folder) make_folder();
-    // Fails now rather than after an hour of computing.
-    PartFile probe(name_of(0));
-  }
-  ~PngWriter() override {
-    parts_.clear();
-    std::error_code ec;
-    if (made_folder_ && !published_) fs::remove(pattern_->folder, ec);  // only if empty
-  }
-
- protected:
-  void write_frame(RgbView frame) override {
-    require(pattern_ || frames_ == 0,
-            "{}: this name holds one picture; for more write out_%04d.png or a folder/", path_.string());
-    PartFile part(name_of(frames_));
-    part.write(encoder_.encode(frame, options_.comment));
-    part.seal();
-    parts_.push_back(std::move(part));
-  }
-  void finish_file() override {
-    published_ = true;
-    for (PartFile& part : parts_) part.publish();
-    sync_folder(folder_of(name_of(0)));
-    std::error_code ec;
-    if (pattern_ && fs::exists(name_of(frames_), ec))
-      warn("{}: older pictures follow the {} just written", name_of(frames_).string(), frames_);
-  }
-
- private:
-  fs::path name_of(int64_t index) const { return pattern_ ? pattern_->name(index) : path_; }
-  void make_folder() {
-    std::error_code ec;
-    made_folder_ = fs::create_directory(pattern_->folder, ec);
-    check(!ec, ErrorCode::io, "{}: cannot make the folder: {}", pattern_->folder.string(), ec.message());
-  }
-
-  std::optional<NamePattern> pattern_;
-  PngEncoder encoder_;
-  std::vector<PartFile> parts_;
-  bool made_folder_ = false, published_ = false;
-};
 
 AVRational frame_rate(double fps) {
   // 23.976 and its kin are n * 1000/1001.
@@ -108,39 +26,14 @@ AVRational frame_rate(double fps) {
   return av_d2q(fps, 100'000);
 }
 
-av::OutputSetup mp4_setup(const fs::path& path, const VideoOptions& options) {
-  require(options.crf <= 51, "{}: --crf: expected 0 to 51, got {}", path.string(), options.crf);
-  av::OutputSetup setup;
-  setup.muxer = "mp4";
-  setup.encoder = "libx264";
-  setup.encoder_hint = "install one with libx264, or write .webm, .gif or .png";
-  setup.encoder_options = {{"preset", "medium"},
-                           {"profile", "high"},
-                           {"crf", std::to_string(options.crf < 0 ? 16 : options.crf)},
-                           // A key frame every two seconds: players can jump.
-                           {"g", std::to_string(std::clamp(int(std::lround(options.fps * 2)), 1, 250))}};
-#if defined(__x86_64__)
-  // On AVX-512 x264 (build 164) writes another file of the same frames about once in thirty times (its rate
-  // control by macroblock trees; never with AVX2).
-  if (__builtin_cpu_supports("avx512f")) setup.encoder_options.push_back({"x264-params", "asm=avx2"});
-#endif
-  setup.muxer_options = {{"movflags", "+faststart"}};
-  return setup;
-}
-
-av::OutputSetup webm_setup(const fs::path& path, const VideoOptions& options) {
-  require(options.crf <= 63, "{}: --crf: expected 0 to 63, got {}", path.string(), options.crf);
-  av::OutputSetup setup;
-  setup.muxer = "webm";
-  setup.encoder = "libvpx-vp9";
-  setup.encoder_hint = "install one with libvpx, or write .mp4, .gif or .png";
-  setup.encoder_options = {{"crf", std::to_string(options.crf < 0 ? 24 : options.crf)},
-                           {"b", "0"},
-                           {"deadline", "good"},
-                           {"cpu-used", "4"},
-                           {"row-mt", options.threads > 1 ? "1" : "0"}};
-  setup.muxer_options = {{"cues_to_front", "1"}};
-  return setup;
+void check_speed(const std::string& name, const std::string& speed) {
+  if (speed.empty()) return;
+  std::string known;
+  for (const std::string_view each : kEncodeSpeeds) {
+    if (each == speed) return;
+    known += (known.empty() ? "" : ", ") + std::string(each);
+  }
+  fail(ErrorCode::invalid_argument, "{}: --encode-speed: expected one of {}, got '{}'", name, known, speed);
 }
 
 std::string lower_extension(const fs::path& path) {
@@ -175,8 +68,9 @@ std::unique_ptr<VideoWriter> VideoWriter::open(const fs::path& path, int width, 
               int64_t(width) * height <= kMaxImagePixels,
           "{}: expected sides of 1 to {} and at most {} pixels, got {}x{}", name, kMaxImageSide,
           kMaxImagePixels, width, height);
-  require(options.threads >= 1 && options.threads <= 64, "{}: expected 1 to 64 threads, got {}", name,
+  require(options.threads >= 0 && options.threads <= 64, "{}: expected 1 to 64 threads or 0, got {}", name,
           options.threads);
+  check_speed(name, options.speed);
   require(std::isfinite(options.fps) && options.fps >= 0.1 && options.fps <= 240,
           "{}: expected 0.1 to 240 frames a second, got {}", name, options.fps);
   if (format == VideoFormat::png) {
@@ -195,40 +89,44 @@ std::unique_ptr<VideoWriter> VideoWriter::open(const fs::path& path, int width, 
             name, options.fps);
     return std::make_unique<GifWriter>(path, width, height, options, rate);
   }
-  bool mp4 = format == VideoFormat::mp4;
-  require(!mp4 || (width % 2 == 0 && height % 2 == 0),
-          "{}: expected an even width and height (H.264 with 4:2:0 colour), got {}x{}; use an even size, "
-          ".webm or .png",
-          name, width, height);
-  av::OutputSetup setup = mp4 ? mp4_setup(path, options) : webm_setup(path, options);
-  setup.path = path;
-  setup.format = AV_PIX_FMT_YUV420P;
-  setup.width = width;
-  setup.height = height;
-  setup.threads = options.threads;
-  setup.rate = rate;
-  setup.video_color = true;
-  setup.comment = options.comment;
-  return std::make_unique<MovieWriter>(path, width, height, options, setup);
+  return std::make_unique<MovieWriter>(path, width, height, options, rate, format);
 }
 
-void VideoWriter::write(RgbView frame) {
-  require(state_ == State::open, "{}: cannot write a frame: the file is {}", path_.string(),
+void VideoWriter::check_open(const char* what) const {
+  require(state_ == State::open, "{}: cannot {}: the file is {}", path_.string(), what,
           state_ == State::finished ? "finished" : "given up after an error");
+}
+
+void VideoWriter::throw_if_cancelled() const {
+  check(options_.cancel == nullptr || !*options_.cancel, ErrorCode::cancelled, "cancelled");
+}
+
+std::unique_ptr<VideoWriter::Ready> VideoWriter::prepare(RgbView frame) {
   require(frame.rgb != nullptr && frame.width == width_ && frame.height == height_ &&
               frame.stride_bytes >= int64_t(frame.width) * 3,
           "{}: expected a frame of {}x{}, got {}x{} with rows of {} bytes", path_.string(), width_, height_,
           frame.width, frame.height, frame.stride_bytes);
   av::quiet();
+  return prepare_frame(frame);
+}
+
+void VideoWriter::write(RgbView frame) {
+  check_open("write a frame");
+  write(prepare(frame));
+}
+
+void VideoWriter::write(std::unique_ptr<Ready> frame) {
+  check_open("write a frame");
+  throw_if_cancelled();
+  av::quiet();
   state_ = State::failed;  // until it has gone well
-  write_frame(frame);
+  write_frame(*frame);
   state_ = State::open;
   ++frames_;
 }
 
 void VideoWriter::finish() {
-  require(state_ == State::open, "{}: cannot finish: the file is {}", path_.string(),
-          state_ == State::finished ? "finished" : "given up after an error");
+  check_open("finish");
   require(frames_ > 0, "{}: cannot finish: no frames were written", path_.string());
   av::quiet();
   state_ = State::failed;

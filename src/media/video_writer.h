@@ -9,12 +9,15 @@
 //
 // Everything is written under a temporary name in the same folder, synced and renamed by finish(): the final
 // name never shows half a file, and an old file of that name stays as it was until then. The same frames and
-// options give the same bytes.
+// options give the same bytes: the encoder's threads are as many as the picture's size says, whatever the
+// machine has.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "media/frame.h"
 
@@ -25,9 +28,18 @@ struct VideoOptions {
   int crf = -1;                 // mp4 0..51 and webm 0..63, lower is better; -1 picks 16 (mp4) or 24 (webm)
   std::string comment;          // settings as JSON, embedded; read_comment() of metadata.h gives it back
   bool loop = true;             // gif: for ever, or once
-  int threads = 1;              // of the encoder; the bytes may depend on it
+  std::string speed;            // mp4 and webm: one of kEncodeSpeeds; empty: kEncodeSpeedDefault
+  int threads = 0;              // of the encoder, 0: by the picture's size; the bytes may depend on it
   int64_t expected_frames = 0;  // if known: lets open() refuse what could only fail later
+  // Looked at while an encoder catches up: once true, write() and finish() throw cancelled.
+  const std::atomic<bool>* cancel = nullptr;
 };
+
+// x264's presets; for VP9 the steps of its own scale that come closest. The default is measured
+// (bench/NOTES.md): 3.5 times as fast as medium, at its size and its likeness to the frames.
+inline constexpr std::string_view kEncodeSpeeds[] = {"ultrafast", "superfast", "veryfast", "faster",  "fast",
+                                                     "medium",    "slow",      "slower",   "veryslow"};
+inline constexpr std::string_view kEncodeSpeedDefault = "veryfast";
 
 enum class VideoFormat { mp4, webm, gif, png, png_sequence };
 
@@ -46,15 +58,27 @@ class VideoWriter {
   VideoWriter(const VideoWriter&) = delete;
   VideoWriter& operator=(const VideoWriter&) = delete;
 
+  // A frame after the work that needs no other frame: converted colours, a compressed picture.
+  class Ready {
+   public:
+    virtual ~Ready() = default;
+    virtual size_t bytes() const = 0;
+  };
+
   void write(RgbView frame);  // of the size given to open()
   void finish();              // once; at least one frame must have been written
+  // write() in two halves: the first on any thread, also on several at once; the second in the frames' order.
+  std::unique_ptr<Ready> prepare(RgbView frame);
+  void write(std::unique_ptr<Ready> frame);
   int64_t frames_written() const { return frames_; }
 
  protected:
   VideoWriter(std::filesystem::path path, int width, int height, VideoOptions options)
       : path_(std::move(path)), width_(width), height_(height), options_(std::move(options)) {}
-  virtual void write_frame(RgbView frame) = 0;  // frames_ is the index of this frame
+  virtual std::unique_ptr<Ready> prepare_frame(RgbView frame) = 0;
+  virtual void write_frame(Ready& frame) = 0;  // frames_ is the index of this frame
   virtual void finish_file() = 0;
+  void throw_if_cancelled() const;
 
   std::filesystem::path path_;
   int width_ = 0, height_ = 0;
@@ -62,6 +86,7 @@ class VideoWriter {
   int64_t frames_ = 0;
 
  private:
+  void check_open(const char* what) const;
   enum class State { open, finished, failed } state_ = State::open;
 };
 

@@ -39,6 +39,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--frames", "80", 2, {"77", "81"}},
     {"generate", "--fps", "-2", 2, {"above 0 to 1000"}},
     {"generate", "--crf", "99", 2, {"0", "51"}},
+    {"generate", "--encode-speed", "turbo", 2, {"ultrafast", "veryfast", "medium", "veryslow"}},
     {"generate", "--steps", "0", 2, {"1 to 1000"}},
     {"generate", "--guidance", "nan", 2, {"0 to 100"}},
     {"generate", "--shift", "-1", 2, {"above 0 to 100"}},

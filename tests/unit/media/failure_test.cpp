@@ -1,6 +1,4 @@
 // What cannot be written says so, with the path and the reason, and leaves nothing behind.
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -14,30 +12,6 @@ namespace {
 using namespace tachy::testing;
 
 class FailureTest : public MediaTest {};
-
-// A full disk without a disk: no file of this process may grow beyond `bytes`, writes fail with EFBIG.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : old_handler_(signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &old_);
-    rlimit limit{bytes, old_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_);
-    signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_{};
-  void (*old_handler_)(int);
-};
-
-RgbFrame noise(int width, int height, unsigned seed) {
-  RgbFrame out(width, height);
-  for (uint8_t& v : out.rgb) v = uint8_t((seed = seed * 1664525u + 1013904223u) >> 24);
-  return out;
-}
 
 TEST_F(FailureTest, MissingFolder) {
   for (const char* name :
@@ -156,7 +130,9 @@ TEST_F(FailureTest, WrongUse) {
   expect_error(invalid_argument, {"frames a second"}, [&] { open("a.mp4", 64, 64, {.fps = NAN}); });
   expect_error(invalid_argument, {"GIF", "60"}, [&] { open("a.gif", 64, 64, {.fps = 60}); });
   expect_error(invalid_argument, {"crf"}, [&] { open("a.mp4", 64, 64, {.crf = 52}); });
-  expect_error(invalid_argument, {"threads"}, [&] { open("a.mp4", 64, 64, {.threads = 0}); });
+  expect_error(invalid_argument, {"threads"}, [&] { open("a.mp4", 64, 64, {.threads = -1}); });
+  expect_error(invalid_argument, {"turbo", "veryfast", "medium"},
+               [&] { open("a.mp4", 64, 64, {.speed = "turbo"}); });
   expect_error(invalid_argument, {"81 frames"}, [&] { open("a.png", 64, 64, {.expected_frames = 81}); });
 
   auto writer = open("b.mp4", 64, 64);

@@ -1,7 +1,11 @@
 // Every output format: frames decode back, the container says what was asked for, settings come back, bytes
 // repeat.
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "media/image_reader.h"
@@ -172,6 +176,55 @@ TEST_F(WriterTest, BytesRepeat) {
     for (int again = 0; again < 5; ++again)
       EXPECT_TRUE(bytes_of(first) == bytes_of(write(std::string("b") + ending, options, 6))) << ending;
   }
+}
+
+// Tall enough for several encoder threads, wide enough for several tiles.
+TEST_F(WriterTest, BytesDoNotDependOnTheMachine) {
+  constexpr int w = 512, h = 320, frames = 24;
+  const auto encode = [&](const fs::path& path) {
+    auto writer = VideoWriter::open(path, w, h);
+    for (int t = 0; t < frames; ++t) writer->write(wave(w, h, t).view());
+    writer->finish();
+    return bytes_of(path);
+  };
+  for (const char* name : {"clip.mp4", "clip.webm"}) {
+    const auto alone = encode(folder_ / name);
+    cpu_set_t all, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+      if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_TRUE(encode(folder_ / name) == alone) << name << ": on one processor";
+    ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+    std::atomic<bool> done{false};
+    std::vector<std::thread> busy;
+    for (int i = 0; i < 4; ++i)
+      busy.emplace_back([&] {
+        for (volatile unsigned n = 0; !done;) n = n + 1;
+      });
+    EXPECT_TRUE(encode(folder_ / name) == alone) << name << ": beside busy threads";
+    done = true;
+    for (std::thread& thread : busy) thread.join();
+  }
+}
+
+TEST_F(WriterTest, EverySpeedPlays) {
+  std::set<std::vector<uint8_t>> mp4s, webms;
+  for (const std::string_view speed : kEncodeSpeeds) {
+    VideoOptions options;
+    options.speed = speed;
+    for (const char* name : {"a.mp4", "a.webm"}) {
+      const fs::path path = write(name, options, 6);
+      EXPECT_GT(worst_psnr(read_video(path)), 34) << name << ' ' << speed;
+      (name[2] == 'm' ? mp4s : webms).insert(bytes_of(path));
+    }
+  }
+  EXPECT_EQ(mp4s.size(), std::size(kEncodeSpeeds)) << "each preset is another one";
+  EXPECT_GE(webms.size(), 4u);
+  VideoOptions options;
+  options.speed = kEncodeSpeedDefault;
+  EXPECT_TRUE(bytes_of(write("b.mp4", options)) == bytes_of(write("c.mp4"))) << "the default by its name";
 }
 
 TEST_F(WriterTest, ColoursAreBt709LimitedRange) {
