@@ -1,11 +1,13 @@
-// Does the file keep pace with the frames? Feeds the writer that `generate` uses, and prints how long after the last frame the
-// file is complete.
+// Does the file keep pace with the frames? Feeds the writer that `generate` uses, and prints how long after
+// the last frame the file is complete.
 //
-//   lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] [rounds=N] [to=FILE.mp4]
+//   lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] [rounds=N]
+//   [to=FILE.mp4]
 //
-// CLIP is a video of the shipped model (tachyscope generate "a red circle moves right" -o clip.mp4), MS the time between two
-// frames: 5.4 for Wan 2.1's decoder at 480p on an H200, 13.1 at 720p, 28 for Wan 2.2's at 704x1280. Every speed is run with every
-// number of threads (0: as generate does); the rounds of each must give the same bytes.
+// CLIP is a video of the shipped model (tachyscope generate "a red circle moves right" -o clip.mp4), MS the
+// time between two frames: 5.4 for Wan 2.1's decoder at 480p on an H200, 13.1 at 720p, 28 for Wan 2.2's at
+// 704x1280. Every speed is run with every number of threads (0: as generate does); the rounds of each must
+// give the same bytes.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "media/background_writer.h"
 #include "test_frames.h"
 
@@ -38,7 +41,8 @@ double cpu_seconds() {
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-Run run_once(const fs::path& path, const std::vector<RgbFrame>& frames, double ms, const VideoOptions& options) {
+Run run_once(const fs::path& path, const std::vector<RgbFrame>& frames, double ms,
+             const VideoOptions& options) {
   Run run;
   const double cpu = cpu_seconds();
   BackgroundWriter writer(VideoWriter::open(path, frames[0].width, frames[0].height, options));
@@ -75,25 +79,34 @@ int run(int argc, char** argv) {
   const int rounds = std::stoi(values(argc, argv, "rounds", "3")[0]);
   bool same = true;
   for (const char* content : {"film", "noise"}) {
-    const auto named = [&](const char* word) { return std::count(argv + 6, argv + argc, std::string(word)) > 0; };
+    const auto named = [&](const char* word) {
+      return std::count(argv + 6, argv + argc, std::string(word)) > 0;
+    };
     if (!named(content) && (named("film") || named("noise"))) continue;
-    std::vector<RgbFrame> frames;
-    for (int t = 0; t < count; ++t)
-      frames.push_back(content[0] == 'f' ? film_frame(clip, width, height, t) : noise_frame(width, height, t));
-    fmt::print("\n{}, {} frames of {}x{}, one every {} ms, {} processors\n\n", content, count, width, height, ms,
-               std::thread::hardware_concurrency());
-    fmt::print("| speed | threads | complete after the last frame, s | frames waited, s | CPU s | MB | bytes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+    std::vector<RgbFrame> frames(static_cast<size_t>(count));
+    ThreadPool(available_processors()).run(count, [&](int64_t t, int) {
+      frames[size_t(t)] =
+          content[0] == 'f' ? film_frame(clip, width, height, int(t)) : noise_frame(width, height, int(t));
+    });
+    fmt::print("\n{}, {} frames of {}x{}, one every {} ms, {} processors\n\n", content, count, width, height,
+               ms, std::thread::hardware_concurrency());
+    fmt::print(
+        "| speed | threads | complete after the last frame, s | frames waited, s | CPU s | MB | bytes |\n| "
+        "--- | --- | --- | --- | --- | --- | --- |\n");
     for (const std::string& speed : values(argc, argv, "speed", ""))
       for (const std::string& threads : values(argc, argv, "threads", "0")) {
         std::vector<Run> runs;
         for (int round = 0; round < rounds; ++round)
           runs.push_back(run_once(path, frames, ms, {.speed = speed, .threads = std::stoi(threads)}));
-        const bool equal = std::all_of(runs.begin(), runs.end(), [&](const Run& r) { return r.bytes == runs[0].bytes; });
+        const bool equal =
+            std::all_of(runs.begin(), runs.end(), [&](const Run& r) { return r.bytes == runs[0].bytes; });
         same = same && equal;
-        std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.after_last < b.after_last; });
+        std::sort(runs.begin(), runs.end(),
+                  [](const Run& a, const Run& b) { return a.after_last < b.after_last; });
         const Run& r = runs[runs.size() / 2];
-        fmt::print("| {} | {} | {:.3f} (to {:.3f}) | {:.3f} | {:.2f} | {:.2f} | {} |\n", speed.empty() ? "default" : speed, threads,
-                   r.after_last, runs.back().after_last, r.waited, r.cpu, double(r.bytes.size()) / 1e6, equal ? "same" : "DIFFER");
+        fmt::print("| {} | {} | {:.3f} (to {:.3f}) | {:.3f} | {:.2f} | {:.2f} | {} |\n",
+                   speed.empty() ? "default" : speed, threads, r.after_last, runs.back().after_last, r.waited,
+                   r.cpu, double(r.bytes.size()) / 1e6, equal ? "same" : "DIFFER");
         std::fflush(stdout);
       }
   }
@@ -106,7 +119,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 6)
-    return std::fputs("lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] [rounds=N] [to=FILE.mp4]\n", stderr), 2;
+    return std::fputs(
+               "lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] "
+               "[rounds=N] [to=FILE.mp4]\n",
+               stderr),
+           2;
   try {
     return tachy::lab::run(argc, argv);
   } catch (const std::exception& e) {

@@ -1,4 +1,5 @@
-// Frames that an encoder finds easy or hard, made without a file of their own: clips enlarged with film grain, and noise.
+// Frames that an encoder finds easy or hard, made without a file of their own: clips enlarged with film
+// grain, and noise.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +32,16 @@ inline RgbFrame noise_frame(int width, int height, int t) {
   return out;
 }
 
-// Film grain: Gaussian luminance noise of this deviation (in steps of 255) before a 3x3 blur, new in every frame.
+// Film grain: Gaussian luminance noise of this deviation (in steps of 255) before a 3x3 blur, new in every
+// frame.
 inline void add_grain(RgbFrame& frame, int t, double deviation) {
   const int w = frame.width, h = frame.height;
   std::vector<float> raw(size_t(w) * h), rows(size_t(w) * h);
   const uint64_t first = uint64_t(t + 1) << 40;
   for (size_t i = 0; i < raw.size(); ++i) {
     const uint64_t b = bits_of(first + i);  // four sixteen-bit numbers: nearly Gaussian, variance 4/12
-    const double sum = (double(b & 0xffff) + double(b >> 16 & 0xffff) + double(b >> 32 & 0xffff) + double(b >> 48)) / 65536;
+    const double sum =
+        (double(b & 0xffff) + double(b >> 16 & 0xffff) + double(b >> 32 & 0xffff) + double(b >> 48)) / 65536;
     raw[i] = float((sum - 2) * std::sqrt(3.0) * deviation);
   }
   const auto at = [](int i, int n) { return std::clamp(i, 0, n - 1); };
@@ -59,7 +62,8 @@ inline void add_grain(RgbFrame& frame, int t, double deviation) {
 }
 
 // The clip forwards and backwards for as long as is asked, each frame enlarged and given grain of its own.
-inline RgbFrame film_frame(const std::vector<RgbFrame>& clip, int width, int height, int t, double deviation = 4) {
+inline RgbFrame film_frame(const std::vector<RgbFrame>& clip, int width, int height, int t,
+                           double deviation = 4) {
   const int n = int(clip.size()), period = std::max(1, 2 * n - 2), at = t % period;
   RgbFrame out = resize_crop(clip[size_t(at < n ? at : period - at)].view(), width, height);
   add_grain(out, t, deviation);

@@ -1,10 +1,11 @@
 """The GPU comparison with PyTorch: a Wan transformer or VAE of true shape with random weights, diffusers' forward and ours
 on the same GPU in the same run: times, peak memory, and errors against the float32 reference.
 
-    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|dit-fast|decode|encode [--size 480p|720p|small|fast] [--vae 2.1|2.2] [--compile [--no-eager]] [--reference]
+    python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|dit-fast|decode|encode [--size 480p|720p|704p|small|fast] [--vae 2.1|2.2] [--compile [--no-eager]] [--reference]
         [--layers N] [--plan]
 
---layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
+--compile: the transformer by compile_repeated_blocks, a VAE by torch.compile with channels-last weights. --size 704p is 121x704x1280, the size of
+Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
 
 --json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
@@ -19,7 +20,7 @@ import time
 
 import torch
 
-SIZES = {"480p": (21, 60, 104), "720p": (21, 90, 160), "small": (5, 30, 52), "fast": (9, 16, 16)}
+SIZES = {"480p": (21, 60, 104), "720p": (21, 90, 160), "704p": (31, 88, 160), "small": (5, 30, 52), "fast": (9, 16, 16)}
 SHAPES = {"dit-1.3b": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30), "dit-14b": dict(num_attention_heads=40, ffn_dim=13824, num_layers=40),
           "dit-fast": dict(num_attention_heads=3, ffn_dim=1024, num_layers=6)}
 
@@ -167,6 +168,29 @@ def run_dit(args, folder):
             errors("ours against diffusers bf16", ours, low)
 
 
+def compiled_vae(model, x, decode, name, repeats):
+    """The fastest way that diffusers has: channels-last weights, the decoder (encoder) of a latent frame compiled."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Conv3d):
+            module.to(memory_format=torch.channels_last_3d)
+        elif isinstance(module, torch.nn.Conv2d):
+            module.to(memory_format=torch.channels_last)
+    x = x.to(memory_format=torch.channels_last_3d)
+    start = time.time()
+    if decode:
+        model.decoder = torch.compile(model.decoder, dynamic=False)
+    else:
+        model.encoder = torch.compile(model.encoder, dynamic=False)
+    call = (lambda: model.decode(x, return_dict=False)[0]) if decode else (lambda: model.encode(x).latent_dist.mean)
+    call()
+    call()
+    print(f"  compiled in {time.time() - start:.0f} s", flush=True)
+    torch.cuda.reset_peak_memory_stats()
+    ms, _ = timed(call, min(repeats, 3))
+    note_peer("compiled", ms)
+    print(f"{name} {ms:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+
+
 def run_vae(args, folder):
     from diffusers import AutoencoderKLWan
     torch.manual_seed(2)
@@ -176,6 +200,7 @@ def run_vae(args, folder):
     h, w = h * 8 // stride, w * 8 // stride  # the picture's size stays
     model = AutoencoderKLWan(**options).to("cuda", torch.bfloat16)
     model.save_pretrained(folder / "model")
+    model.requires_grad_(False)
     decode = args.what == "decode"
     if decode:
         x = torch.randn(1, z, t, h, w, device="cuda").bfloat16()
@@ -192,8 +217,12 @@ def run_vae(args, folder):
         note_peer("eager", eager)
         print(f"Wan{args.vae} {args.what} {4 * t - 3}x{h * stride}x{w * stride}: diffusers eager bf16 {eager:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
         low = low.float().cpu()
+        if args.compile:
+            compiled_vae(model, x, decode, "  diffusers compiled, channels-last weights, bf16", args.repeats)
         reference = None
         if args.reference:
+            if args.compile:  # back from what was compiled
+                model = AutoencoderKLWan.from_pretrained(folder / "model").to("cuda")
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
             torch.backends.cudnn.benchmark = False
             model.float()

@@ -1,10 +1,10 @@
 // Encodes behind the one who makes the frames.
 //
-// Frames are copied into a queue; a few threads prepare them (colours, a picture's compression) in any order, one
-// more hands them to the encoder in theirs. The queue holds a clip of 81 frames at 480p or 720p whole, so that a
-// GPU that decodes faster than the encoder works does not wait for it; beyond kQueueBytes write() waits. What any
-// of the threads throws is thrown by the next write() or by finish(). Without finish() the queue is given up and
-// the file never gets its name.
+// Frames are copied into a queue; a few threads prepare them (colours, a picture's compression) in any order,
+// one more hands them to the encoder in theirs. The queue holds a clip of 81 frames at 480p or 720p whole, so
+// that a GPU that decodes faster than the encoder works does not wait for it; beyond kQueueBytes write()
+// waits. What any of the threads throws is thrown by the next write() or by finish(). Without finish() the
+// queue is given up and the file never gets its name.
 #pragma once
 
 #include <condition_variable>

@@ -61,8 +61,7 @@ GifWriter::GifWriter(std::filesystem::path path, int width, int height, VideoOpt
 std::unique_ptr<VideoWriter::Ready> GifWriter::prepare_frame(RgbView frame) {
   auto ready = std::make_unique<Copy>();
   ready->frame = RgbFrame(width_, height_);
-  for (int y = 0; y < height_; ++y)
-    std::memcpy(ready->frame.row(y), frame.row(y), size_t(width_) * 3);
+  for (int y = 0; y < height_; ++y) std::memcpy(ready->frame.row(y), frame.row(y), size_t(width_) * 3);
   return ready;
 }
 

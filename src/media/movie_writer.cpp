@@ -94,10 +94,10 @@ MovieWriter::MovieWriter(std::filesystem::path path, int width, int height, Vide
     : VideoWriter(path, width, height, options),
       output_(setup_of(path, width, height, options, rate, format)),
       converters_([w = av::even(width), h = av::even(height)] {
-        return std::make_unique<Converter>(Converter{
-            av::new_converter(w, h, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true}, AV_PIX_FMT_YUV420P,
-                              {SWS_CS_ITU709, false}),
-            av::new_picture(AV_PIX_FMT_RGB24, w, h)});
+        return std::make_unique<Converter>(
+            Converter{av::new_converter(w, h, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true}, AV_PIX_FMT_YUV420P,
+                                        {SWS_CS_ITU709, false}),
+                      av::new_picture(AV_PIX_FMT_RGB24, w, h)});
       }),
       pictures_([w = av::even(width), h = av::even(height)] {
         return av::new_picture(AV_PIX_FMT_YUV420P, w, h);
@@ -118,8 +118,8 @@ std::unique_ptr<VideoWriter::Ready> MovieWriter::prepare_frame(RgbView frame) {
   auto converter = converters_.take();
   const AVFrame& rgb = *converter->rgb;
   av::copy_rgb(frame, *converter->rgb);
-  const int rows = sws_scale(converter->to_yuv.get(), rgb.data, rgb.linesize, 0, rgb.height, yuv.data,
-                             yuv.linesize);
+  const int rows =
+      sws_scale(converter->to_yuv.get(), rgb.data, rgb.linesize, 0, rgb.height, yuv.data, yuv.linesize);
   check(rows == rgb.height, ErrorCode::internal, "{}: converting a frame gave {} of {} rows", path_.string(),
         rows, rgb.height);
   converters_.give(std::move(converter));
