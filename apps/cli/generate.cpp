@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr double kLongRunSeconds = 3600;
+constexpr uint64_t kQueueWorthALine = 16 << 20;  // a smaller one is lost among the plan's figures
 
 // "A red ball, rolling!" → "a-red-ball-rolling"; bytes outside ASCII letters and digits become dashes.
 std::string slug(const std::string& prompt) {
@@ -54,7 +55,13 @@ fs::path settings_path(const fs::path& output) {
   return path.replace_extension(".json");
 }
 
-json plan_json(const VideoPlan& plan) {
+// The most that frames which wait for the encoder take, beside what the plan counts.
+uint64_t queue_bytes(const VideoRequest& r) {
+  const auto bytes = uint64_t(*r.frames) * uint64_t(*r.width) * uint64_t(*r.height) * 3;
+  return std::min<uint64_t>(bytes, BackgroundWriter::kQueueBytes);
+}
+
+json plan_json(const VideoPlan& plan, uint64_t queue) {
   json stages = json::array();
   for (const StagePlan& s : plan.stages)
     stages.push_back({{"stage", s.name},
@@ -72,10 +79,11 @@ json plan_json(const VideoPlan& plan) {
           {"peak_bytes", plan.peak_bytes},
           {"host_bytes", plan.host_bytes},
           {"budget_bytes", plan.budget_bytes},
+          {"frame_queue_bytes", queue},
           {"seconds", plan.seconds}};
 }
 
-void print_plan(const VideoPlan& plan) {
+void print_plan(const VideoPlan& plan, uint64_t queue) {
   fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}{:>12}\n", "stage", "file mapped", "in memory", "activations",
              "TFLOP", "about");
   for (const StagePlan& s : plan.stages)
@@ -86,6 +94,8 @@ void print_plan(const VideoPlan& plan) {
     if (s.streamed > 0)
       fmt::print("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass\n",
                  s.name, s.streamed, s.blocks, human_bytes(s.host_bytes));
+  if (queue >= kQueueWorthALine)
+    fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
   if (plan.budget_bytes > 0)
     fmt::print("peak {} of the GPU's memory beside its libraries, of {} ({}), about {} on this machine\n",
                human_bytes(plan.peak_bytes), human_bytes(plan.budget_bytes), plan.budget,
@@ -185,10 +195,11 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   const VideoRequest& request = job.settings.request;
   const VideoPlan plan = engine.plan(request);
   if (o.plan) {
+    const uint64_t queue = queue_bytes(engine.resolve(request).request);
     if (o.json)
-      fmt::print("{}\n", plan_json(plan).dump());
+      fmt::print("{}\n", plan_json(plan, queue).dump());
     else
-      print_plan(plan);
+      print_plan(plan, queue);
     return;
   }
   engine.check_memory(plan);

@@ -177,13 +177,15 @@ TEST_F(Runs, EmptyPromptWorks) {
 TEST_F(Runs, PlanPrintsAndStops) {
   const Done text = run(generate({"x", "--plan", "--size", "832x480", "--frames", "81"}));
   EXPECT_EQ(text.code, 0);
-  for (const char* word : {"text", "denoise", "decode", "peak"}) EXPECT_THAT(text.out, HasSubstr(word));
+  for (const char* word : {"text", "denoise", "decode", "peak", "97.0 MB of frames"})
+    EXPECT_THAT(text.out, HasSubstr(word));
   const Done lines = run(generate({"x", "--plan", "--json"}));
   EXPECT_EQ(lines.code, 0);
   const json plan = json::parse(lines.out);
   EXPECT_EQ(plan["event"], "plan");
   EXPECT_EQ(plan["stages"].size(), 3u);
   EXPECT_GT(plan["peak_bytes"].get<uint64_t>(), 0u);
+  EXPECT_GT(plan["frame_queue_bytes"].get<uint64_t>(), 0u);
   EXPECT_THAT(files(), IsEmpty());
 }
 
