@@ -177,7 +177,7 @@ def main():
     if args.make:
         folder = pathlib.Path(args.make[0])
         return make_model(folder, args.make[1], folder.parent / ("t5-tiny" if args.make[1] == "tiny" else "t5"), args.device)
-    report = {}
+    report, failed = {}, False
     with tempfile.TemporaryDirectory() as temporary:
         models = (args.models or pathlib.Path(temporary)).resolve()
         for row in args.rows:
@@ -189,11 +189,14 @@ def main():
                 continue
             figures = report[row] = {"shape": ROWS[row], "ours": [run_ours(args.ours, folder, row, pathlib.Path(temporary) / "clip.mp4", args.device) for _ in range(args.repeats)]}
             if not args.ours_only:
-                done = subprocess.run([*myself, "--peer", folder, row], stdout=subprocess.PIPE, text=True, check=True)
-                figures["diffusers"] = json.loads(done.stdout.strip().splitlines()[-1])
+                done = subprocess.run([*myself, "--peer", folder, row], stdout=subprocess.PIPE, text=True)
+                if done.returncode == 0:
+                    figures["diffusers"] = json.loads(done.stdout.strip().splitlines()[-1])
+                failed |= done.returncode != 0  # ours is kept even then
             table(row, figures["ours"], figures.get("diffusers"))
             if args.json:
                 args.json.write_text(json.dumps(report, indent=1) + "\n")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ void VideoWriter::write(std::unique_ptr<Ready> frame) {
 void VideoWriter::finish() {
   check_open("finish");
   require(frames_ > 0, "{}: cannot finish: no frames were written", path_.string());
+  throw_if_cancelled();
   av::quiet();
   state_ = State::failed;
   finish_file();
