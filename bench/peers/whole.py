@@ -92,6 +92,15 @@ def run_ours(binary, folder, row, out, device):
     return {"whole_s": end - start, "stages_s": {name: round(value, 3) for name, value in stages.items()}, "file_mb": round(out.stat().st_size / 1e6, 1)}
 
 
+def plan_of(binary, folder, row, device):
+    """What the engine says before it runs: TFLOP and seconds of each stage."""
+    shape = ROWS[row]
+    command = [binary, "generate", PROMPT, "-n", NEGATIVE, "--model", folder, "--device", device, "--size", f"{shape['width']}x{shape['height']}", "--frames", shape["frames"],
+               "--steps", shape["steps"], "--guidance", GUIDANCE, "--plan", "--json"]
+    plan = json.loads(subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return {stage["stage"]: {"tflop": round(stage["flops"] / 1e12, 2), "seconds": round(stage["seconds"], 2)} for stage in plan["stages"]}
+
+
 def run_peer(folder, row, device):
     """In a process of its own: prints one JSON line."""
     start = time.time()
@@ -144,13 +153,14 @@ def export(video, numpy):
         writer.release()
 
 
-def table(row, ours, peer):
+def table(row, plan, ours, peer):
     best = min(ours, key=lambda run: run["whole_s"])
     stages = best["stages_s"]
     print(f"\n{row}, {ROWS[row]['frames']}x{ROWS[row]['height']}x{ROWS[row]['width']}, {ROWS[row]['steps']} guided steps, seconds; file of {best['file_mb']} MB\n")
     print(f"| | {' | '.join(stages)} | whole |\n|{' --- |' * (len(stages) + 2)}")
     for run in ours:
         print(f"| ours | {' | '.join(format(run['stages_s'].get(name, 0), '.2f') for name in stages)} | {run['whole_s']:.2f} |")
+    print("\nthe plan: " + ", ".join(f"{name} {stage['tflop']} TFLOP, {stage['seconds']} s" for name, stage in plan.items()))
     if peer:
         kind = "compiled" if peer["compiled"] else "eager"
         warm = peer["warm"]
@@ -187,13 +197,14 @@ def main():
                 subprocess.run([*myself, "--make", folder, row], check=True)  # its memory on the GPU goes with it
             if args.make_only:
                 continue
-            figures = report[row] = {"shape": ROWS[row], "ours": [run_ours(args.ours, folder, row, pathlib.Path(temporary) / "clip.mp4", args.device) for _ in range(args.repeats)]}
+            plan = plan_of(args.ours, folder, row, args.device)
+            figures = report[row] = {"shape": ROWS[row], "plan": plan, "ours": [run_ours(args.ours, folder, row, pathlib.Path(temporary) / "clip.mp4", args.device) for _ in range(args.repeats)]}
             if not args.ours_only:
                 done = subprocess.run([*myself, "--peer", folder, row], stdout=subprocess.PIPE, text=True)
                 if done.returncode == 0:
                     figures["diffusers"] = json.loads(done.stdout.strip().splitlines()[-1])
                 failed |= done.returncode != 0  # ours is kept even then
-            table(row, figures["ours"], figures.get("diffusers"))
+            table(row, plan, figures["ours"], figures.get("diffusers"))
             if args.json:
                 args.json.write_text(json.dumps(report, indent=1) + "\n")
     return 1 if failed else 0
