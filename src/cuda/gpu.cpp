@@ -2,8 +2,11 @@
 #include "cuda/gpu.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "base/env.h"
 #include "cuda/runtime.h"
@@ -16,8 +19,11 @@ cudaError_t kernel_status();  // kernel_probe.cu
 namespace {
 
 // Uploads pass through two page-locked halves on a queue of their own, so that reading the file (and widening
-// or narrowing its values) and the copy to the device overlap. Small ones share a half.
+// or narrowing its values) and the copy to the device overlap. Small ones share a half. Where many are made
+// at once the same memory is a ring of small slots: each thread fills one while others are on their way.
 constexpr size_t kStagingBytes = size_t{32} << 20;
+constexpr size_t kSlotBytes = size_t{2} << 20;
+constexpr size_t kSlotsOfHalf = kStagingBytes / kSlotBytes;
 
 // TACHY_CUDA_CAPABILITY=75 lets a newer GPU be taken for an older one: same choice of kernels, same shared
 // memory.
@@ -80,6 +86,8 @@ class CudaGpu final : public Gpu, public StreamingMemory {
       if (half) cudaFreeHost(half);
     for (cudaEvent_t event : {fork_, join_, marks_[0], marks_[1], done_[0], done_[1]})
       cudaEventDestroy(event);
+    for (Slot& slot : slots_)
+      if (slot.done) cudaEventDestroy(slot.done);
     cudaStreamDestroy(side_);
     cudaStreamDestroy(queue());
   }
@@ -114,8 +122,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     });
   }
   void upload_pieces(void* to, size_t bytes, const MakePiece& make) override {
-    for (void*& half : staging_)
-      if (!half) check_cuda(cudaMallocHost(&half, kStagingBytes), "page-locked memory for uploads");
+    make_staging();
     fork();
     for (size_t begin = 0; begin < bytes;) {
       if (kStagingBytes - used_ < std::min(bytes - begin, kStagingBytes / 4)) {
@@ -129,6 +136,37 @@ class CudaGpu final : public Gpu, public StreamingMemory {
       check_cuda(cudaMemcpyAsync(static_cast<char*>(to) + begin, piece, count, cudaMemcpyHostToDevice, side_),
                  "upload");
       begin += count, used_ = std::min(align_up(used_ + count), kStagingBytes);
+    }
+    check_cuda(cudaEventRecord(join_, side_), "upload");
+    check_cuda(cudaStreamWaitEvent(queue(), join_, 0), "upload");
+  }
+  void upload_all(std::span<const Upload> uploads, ThreadPool& pool) override {
+    struct Piece {
+      const Upload* of;
+      size_t begin, count;
+    };
+    std::vector<Piece> pieces;
+    for (const Upload& u : uploads)
+      for (size_t begin = 0; begin < u.bytes; begin += kSlotBytes)
+        pieces.push_back({&u, begin, std::min(kSlotBytes, u.bytes - begin)});
+    make_staging();
+    leave_halves();
+    for (const cudaEvent_t done : done_) check_cuda(cudaEventSynchronize(done), "upload");
+    fork();
+    // Whatever ends this, the halves are free again when the copies queued so far are done.
+    struct Leave {
+      CudaGpu& gpu;
+      ~Leave() {
+        cudaEventRecord(gpu.done_[0], gpu.side_), cudaEventRecord(gpu.done_[1], gpu.side_);
+        gpu.used_ = kStagingBytes;
+      }
+    };
+    {
+      const Leave leave{*this};
+      pool.run(static_cast<int64_t>(pieces.size()), [&](int64_t i, int) {
+        const Piece& p = pieces[static_cast<size_t>(i)];
+        send_through_slot(static_cast<size_t>(i) % slots_.size(), *p.of, p.begin, p.count);
+      });
     }
     check_cuda(cudaEventRecord(join_, side_), "upload");
     check_cuda(cudaStreamWaitEvent(queue(), join_, 0), "upload");
@@ -169,7 +207,33 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   }
 
  private:
+  // A piece of the page-locked memory; whoever holds the mutex fills it.
+  struct Slot {
+    std::mutex mutex;
+    cudaEvent_t done = nullptr;  // its last copy
+  };
+
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_); }
+  void make_staging() {
+    for (void*& half : staging_)
+      if (!half) check_cuda(cudaMallocHost(&half, kStagingBytes), "page-locked memory for uploads");
+  }
+  // What lies in both halves is marked as on its way.
+  void leave_halves() { check_cuda(cudaEventRecord(done_[half_], side_), "upload"); }
+  void send_through_slot(size_t s, const Upload& upload, size_t begin, size_t count) {
+    Slot& slot = slots_[s];
+    const std::lock_guard lock(slot.mutex);
+    check_cuda(cudaSetDevice(info_.index), "cudaSetDevice");  // of this thread
+    if (!slot.done)
+      check_cuda(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "cudaEventCreate");
+    check_cuda(cudaEventSynchronize(slot.done), "upload");  // one never recorded does not wait
+    char* piece = static_cast<char*>(staging_[s / kSlotsOfHalf]) + s % kSlotsOfHalf * kSlotBytes;
+    upload.make(piece, begin, count);
+    check_cuda(
+        cudaMemcpyAsync(static_cast<char*>(upload.to) + begin, piece, count, cudaMemcpyHostToDevice, side_),
+        "upload");
+    check_cuda(cudaEventRecord(slot.done, side_), "upload");
+  }
   // What the side queue gets from here on waits for what the compute stream holds now.
   void fork() {
     check_cuda(cudaEventRecord(fork_, queue()), "cudaEventRecord");
@@ -181,6 +245,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   void* staging_[2] = {};
   int half_ = 0;
   size_t used_ = 0;  // of the half
+  std::array<Slot, 2 * kSlotsOfHalf> slots_;
 };
 
 }  // namespace

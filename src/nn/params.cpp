@@ -6,12 +6,16 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
 #include "tensor/transfer.h"
+#include "weights/mapped_file.h"
 
 namespace tachy::nn {
 namespace {
 
 // A file's tensor is converted on the host in pieces of this many values, then uploaded.
 constexpr int64_t kPieceValues = int64_t{4} << 20;
+
+// On a device, the tensors of blocks are sent together, about so many bytes at a time.
+constexpr size_t kSendBytes = size_t{768} << 20;
 
 template <class T, T (*Round)(float)>
 void narrow(const float* from, int64_t count, void* to, ThreadPool& pool) {
@@ -58,21 +62,21 @@ void ParamStore::convert(const Tensor& source, const Tensor& to) {
     const auto bytes = static_cast<size_t>(to.bytes());
     return pool.run(static_cast<int64_t>((bytes + kStep - 1) / kStep), [&](int64_t tile, int) {
       const size_t begin = static_cast<size_t>(tile) * kStep;
-      std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(source.data) + begin,
-                  std::min(kStep, bytes - begin));
+      copy_from_file(static_cast<char*>(to.data) + begin, static_cast<const char*>(source.data) + begin,
+                     std::min(kStep, bytes - begin));
     });
   }
   Arena none(0);
   Stream host{.arena = &none, .pool = &pool};
   const int64_t count = to.numel(), piece = std::min(count, kPieceValues);
   if (to.dtype == DType::f32) return ops::widen(source.view({-1}), to.view({-1}), host);
-  if (source.dtype != DType::f32 && wide_.size() < static_cast<size_t>(piece) * 4)
-    wide_ = Buffer(static_cast<size_t>(piece) * 4);
+  const auto wide = std::make_unique_for_overwrite<float[]>(
+      source.dtype != DType::f32 ? static_cast<size_t>(piece) : 0);  // on their way to a narrower type
   for (int64_t begin = 0; begin < count; begin += piece) {
     const int64_t n = std::min(piece, count - begin);
     Tensor values = flat(source, begin, n);
     if (source.dtype != DType::f32) {
-      values = wide_.tensor(DType::f32, {n});
+      values = Tensor(wide.get(), DType::f32, {n});
       ops::widen(flat(source, begin, n), values, host);
     }
     void* out = flat(to, begin, n).data;
@@ -90,12 +94,35 @@ void ParamStore::fill(const Tensor& to, const Tensor& source) {
   StreamingMemory* memory = StreamingMemory::of(stream_.memory);
   check(memory || !stream_.memory, ErrorCode::internal, "params: a device that takes no weights");
   if (!memory) return convert(source, to);
-  const auto size = static_cast<size_t>(dtype_size(to.dtype));
-  memory->upload_pieces(
-      to.data, static_cast<size_t>(to.bytes()), [&](void* piece, size_t begin, size_t bytes) {
-        const auto n = static_cast<int64_t>(bytes / size);
-        convert(flat(source, static_cast<int64_t>(begin / size), n), Tensor(piece, to.dtype, {n}));
-      });
+  if (defer(to, source)) return;
+  memory->upload_pieces(to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source));
+}
+
+StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const Tensor& source) {
+  return [this, to, source](void* piece, size_t begin, size_t bytes) {
+    const auto size = static_cast<size_t>(dtype_size(to.dtype));
+    const auto n = static_cast<int64_t>(bytes / size);
+    convert(flat(source, static_cast<int64_t>(begin / size), n), Tensor(piece, to.dtype, {n}));
+  };
+}
+
+bool ParamStore::defer(const Tensor& to, const Tensor& source) {
+  if (!in_block_) return false;
+  deferred_.push_back({to, source});
+  deferred_bytes_ += static_cast<size_t>(to.bytes());
+  return true;
+}
+
+void ParamStore::send_deferred() {
+  std::vector<StreamingMemory::Upload> uploads;
+  for (const auto& [to, source] : deferred_)
+    uploads.push_back(
+        {to.data, static_cast<size_t>(to.bytes()), [this, make = pieces_of(to, source)](auto... piece) {
+           stream_.throw_if_cancelled();
+           make(piece...);
+         }});
+  deferred_.clear(), deferred_bytes_ = 0;
+  if (!uploads.empty()) StreamingMemory::of(stream_.memory)->upload_all(uploads, *stream_.pool);
 }
 
 Tensor ParamStore::widened(const Tensor& source) {
@@ -141,6 +168,7 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
 
 ParamStore::BlockScope::BlockScope(ParamStore& store, int64_t i)
     : store_(store), i_(i), before_(store.bytes_) {
+  store.in_block_ = true;
   if (store.options_.streamed == 0 ||
       runtime::BlockStream::rank_of(i, store.blocks_, store.options_.streamed) < 0)
     return;
@@ -150,12 +178,13 @@ ParamStore::BlockScope::BlockScope(ParamStore& store, int64_t i)
 }
 
 void ParamStore::BlockScope::done() {
+  if (i_ + 1 == store_.blocks_ || store_.deferred_bytes_ >= kSendBytes) store_.send_deferred();
   if (store_.block_stream_ && i_ + 1 == store_.blocks_) store_.block_stream_->loaded();
   if (!store_.in_streamed_) store_.block_bytes_ = store_.bytes_ - before_;
   if (store_.options_.progress) store_.options_.progress(i_ + 1, store_.blocks_);
 }
 
-void ParamStore::end_block() { in_streamed_ = false, slot_ = image_ = nullptr; }
+void ParamStore::end_block() { in_block_ = in_streamed_ = false, slot_ = image_ = nullptr; }
 
 std::shared_ptr<const void> ParamStore::keep() {
   return std::make_shared<std::vector<Buffer>>(std::move(buffers_));

@@ -76,6 +76,9 @@ class ParamStore {
 
  private:
   void end_block();
+  StreamingMemory::MakePiece pieces_of(const Tensor& to, const Tensor& source);
+  bool defer(const Tensor& to, const Tensor& source);
+  void send_deferred();
   void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
   void convert(const Tensor& source, const Tensor& to);  // into host memory
 
@@ -88,7 +91,13 @@ class ParamStore {
   bool in_streamed_ = false;                 // a streamed block is being built
   char *slot_ = nullptr, *image_ = nullptr;  // of that block
   size_t used_ = 0;                          // of that block
-  Buffer wide_;                              // float32 values on their way to a narrower type
+  // The tensors of blocks wait here until there are enough of them to keep all threads reading.
+  struct Deferred {
+    Tensor to, source;
+  };
+  std::vector<Deferred> deferred_;
+  size_t deferred_bytes_ = 0;
+  bool in_block_ = false;
 };
 
 }  // namespace tachy::nn

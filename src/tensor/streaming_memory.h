@@ -4,8 +4,10 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
+#include "base/thread_pool.h"
 #include "tensor/device_memory.h"
 #include "tensor/memory_ledger.h"
 
@@ -23,6 +25,14 @@ class StreamingMemory {
   virtual size_t free_bytes() const = 0;  // of the device, for anybody
   // As upload(), of what `make` writes piece by piece, each while the one before is on its way.
   virtual void upload_pieces(void* to, size_t bytes, const MakePiece& make) = 0;
+  // Many at once, their pieces made by the pool's threads beside each other and beside the copies: `make` is
+  // called from any thread, for several pieces at a time, which begin at multiples of 4 KiB.
+  struct Upload {
+    void* to = nullptr;
+    size_t bytes = 0;
+    MakePiece make;
+  };
+  virtual void upload_all(std::span<const Upload> uploads, ThreadPool& pool) = 0;
 
   // Page-locks host memory for copy_beside; throws out_of_memory when the system does not allow it.
   virtual void pin(void* host, size_t bytes) = 0;

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <shared_mutex>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/last_words.h"
@@ -25,15 +27,30 @@ struct Descriptor {
   }
 };
 
-void read_all(int fd, void* to, uint64_t size, const std::string& path) {
+int64_t modified(const struct stat& info) {
+  return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+// The mappings of this process, for copy_from_file.
+struct Mapping {
+  const std::byte* begin;
+  uint64_t bytes;
+  int fd;
+  std::string path;
+};
+std::shared_mutex g_mutex;
+std::vector<Mapping> g_mappings;
+
+void read_all(int fd, void* to, uint64_t size, const std::string& path, uint64_t from = 0) {
   auto* at = static_cast<std::byte*>(to);
   for (uint64_t done = 0; done < size;) {
     const ssize_t count =
-        ::pread(fd, at + done, std::min<uint64_t>(size - done, 1u << 30), static_cast<off_t>(done));
+        ::pread(fd, at + done, std::min<uint64_t>(size - done, 1u << 30), static_cast<off_t>(from + done));
     if (count < 0 && errno == EINTR) continue;
-    check(count >= 0, ErrorCode::io, "{}: cannot read at byte {}: {}", path, done, std::strerror(errno));
-    check(count > 0, ErrorCode::io, "{}: the file shrank from {} to {} bytes while it was read", path, size,
-          done);
+    check(count >= 0, ErrorCode::io, "{}: cannot read at byte {}: {}", path, from + done,
+          std::strerror(errno));
+    check(count > 0, ErrorCode::io, "{}: the file ends at byte {} and had at least {} when it was opened",
+          path, from + done, from + size);
     done += static_cast<uint64_t>(count);
   }
 }
@@ -51,7 +68,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, FileAccess access) : p
   struct stat info {};
   check(::fstat(file.fd, &info) == 0, ErrorCode::io, "{}: cannot stat: {}", path_, std::strerror(errno));
   check(S_ISREG(info.st_mode), ErrorCode::io, "{}: expected a regular file", path_);
-  size_ = static_cast<uint64_t>(info.st_size);
+  size_ = static_cast<uint64_t>(info.st_size), modified_ns_ = modified(info);
   if (size_ == 0) return;
   if (access == FileAccess::read) {
     copy_ = Buffer(size_);
@@ -66,12 +83,17 @@ MappedFile::MappedFile(const std::filesystem::path& path, FileAccess access) : p
   data_ = static_cast<const std::byte*>(address);
   fd_ = std::exchange(file.fd, -1);
   note_mapping(data_, size_, path_);
+  {
+    const std::unique_lock lock(g_mutex);
+    g_mappings.push_back({data_, size_, fd_, path_});
+  }
   log_topic("load", "mapped {} ({} bytes)", path_, size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
+      modified_ns_(other.modified_ns_),
       path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
       copy_(std::move(other.copy_)) {}
@@ -79,6 +101,7 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(modified_ns_, other.modified_ns_);
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(copy_, other.copy_);
@@ -88,9 +111,31 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (data_ && !in_memory()) {
     forget_mapping(data_);
+    {
+      const std::unique_lock lock(g_mutex);
+      std::erase_if(g_mappings, [&](const Mapping& m) { return m.begin == data_; });
+    }
     ::munmap(const_cast<std::byte*>(data_), size_);
   }
   if (fd_ >= 0) ::close(fd_);
+}
+
+void copy_from_file(void* to, const void* from, size_t bytes) {
+  constexpr size_t kLeast = 64 << 10;  // below it the lookup and the call cost more than they save
+  const auto* at = static_cast<const std::byte*>(from);
+  if (bytes >= kLeast) {
+    const std::shared_lock lock(g_mutex);
+    for (const Mapping& m : g_mappings) {
+      if (at < m.begin || at + bytes > m.begin + m.bytes) continue;
+      return read_all(m.fd, to, bytes, m.path, static_cast<uint64_t>(at - m.begin));
+    }
+  }
+  std::memcpy(to, from, bytes);
+}
+
+int64_t MappedFile::modified_ns() const {
+  struct stat info {};
+  return fd_ >= 0 && ::fstat(fd_, &info) == 0 ? modified(info) : modified_ns_;
 }
 
 void MappedFile::check_unchanged() const {

@@ -35,15 +35,24 @@ class MappedFile {
   const std::string& path() const { return path_; }
   bool in_memory() const { return copy_.data() != nullptr; }  // read, not mapped
 
+  // When its content last changed, in nanoseconds: now, if it is mapped; when it was read otherwise.
+  int64_t modified_ns() const;
+
   // Throws io when the mapped file is no longer as long as it was.
   void check_unchanged() const;
 
  private:
   const std::byte* data_ = nullptr;
   uint64_t size_ = 0;
+  int64_t modified_ns_ = 0;  // when it was opened
   std::string path_;
   int fd_ = -1;  // of a mapped file, for check_unchanged
   Buffer copy_;
 };
+
+// As memcpy from anywhere. What lies in a mapped file is read instead: the kernel copies out of its cache
+// without a page fault a page, and with several threads at once reads ahead from the disk. Throws io when the
+// file has become shorter.
+void copy_from_file(void* to, const void* from, size_t bytes);
 
 }  // namespace tachy

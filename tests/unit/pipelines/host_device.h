@@ -53,6 +53,16 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
     for (size_t begin = 0; begin < bytes; begin += kPiece, ++pieces)
       make(static_cast<char*>(to) + begin, begin, std::min(kPiece, bytes - begin));
   }
+  void upload_all(std::span<const Upload> uploads, ThreadPool& pool) override {
+    for (const Upload& u : uploads) {
+      constexpr size_t kPiece = 4096;
+      pool.run(static_cast<int64_t>((u.bytes + kPiece - 1) / kPiece), [&](int64_t i, int) {
+        const size_t begin = static_cast<size_t>(i) * kPiece;
+        u.make(static_cast<char*>(u.to) + begin, begin, std::min(kPiece, u.bytes - begin));
+      });
+      pieces += (u.bytes + kPiece - 1) / kPiece;
+    }
+  }
   void pin(void*, size_t bytes) override {
     check(!pin_fails, ErrorCode::out_of_memory, "could not page-lock {}", human_bytes(bytes));
     ++pinned;
