@@ -311,7 +311,8 @@ int run(const GenerateOptions& o) {
                                                                       .keep_loaded = jobs.size() > 1,
                                                                       .device = o.device,
                                                                       .graphs = !o.no_graph,
-                                                                      .max_vram = max_vram});
+                                                                      .max_vram = max_vram,
+                                                                      .text_cache = o.text_cache});
   });
   for (Job& job : jobs) run_job(engine, o, job);
   return 0;

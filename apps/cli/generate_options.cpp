@@ -163,6 +163,10 @@ void register_options(CLI::App& app, GenerateOptions& o) {
          "stay in host memory and pass through while others compute; the frames are the same (default: "
          "what is free)")
       ->group(running);
+  app.add_option("--text-cache", o.text_cache,
+                 "keep prompts' embeddings in this folder: for a prompt seen before the text encoder is not "
+                 "loaded; the frames are the same (default: not kept)")
+      ->group(running);
   app.add_flag("--no-graph", o.no_graph,
                "on a GPU: queue every kernel of every step instead of replaying a graph")
       ->group(running);

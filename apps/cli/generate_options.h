@@ -23,6 +23,7 @@ struct GenerateOptions {
   std::string encode_speed;
   std::string weights = "auto";
   std::string max_vram;    // "8GiB"
+  std::string text_cache;  // a folder
   double state_every = 5;  // seconds
   bool no_graph = false;
   bool resume = false, plan = false, json = false, quiet = false;

@@ -33,6 +33,8 @@ struct EngineOptions {
   bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
   uint64_t max_vram =
       0;  // on a GPU: bytes a run may take there; blocks beyond pass through it; 0: what is free
+  std::string text_cache;  // a folder that keeps prompts' embeddings, so that the text encoder need not be
+                           // loaded for them again; empty: none
 };
 
 // "8GiB", "12G", "7500MiB", "8GB" (thousands) → bytes; throws invalid_argument with what would work.

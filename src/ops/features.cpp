@@ -1,9 +1,24 @@
 #include "ops/features.h"
 
+#include <fmt/format.h>
+
+#include "base/env.h"
+#include "cpu/machine.h"
 #include "cpu/panels.h"
 
 namespace tachy::ops {
 
 std::optional<std::string> why_no_bf16() { return cpu::panels_why_not(Compute::bf16); }
+
+std::string describe_arithmetic() {
+  const cpu::Machine m = cpu::describe_machine();
+  std::string out = fmt::format("{}; {}; {}", m.cpu, m.simd_target, fmt::join(m.isa, " "));
+  for (const auto& [name, size] : m.caches) out += fmt::format("; {} {}", name, size);  // tiles follow them
+  for (const auto& [name, version] : m.libraries) out += fmt::format("; {} {}", name, version);
+  for (const char* name : {"TACHY_ISA", "TACHY_BF16", "TACHY_FORCE", "TACHY_TUNE", "ONEDNN_MAX_CPU_ISA"})
+    if (const std::string value = env_string(name, ""); !value.empty())
+      out += fmt::format("; {}={}", name, value);
+  return out;
+}
 
 }  // namespace tachy::ops

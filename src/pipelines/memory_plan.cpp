@@ -59,11 +59,15 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
                            .block_bytes = blocks.block_bytes,
                            .host_bytes = blocks.host_bytes});
   };
-  stage("text", model_.text_encoder->mapped_bytes(), [&](Stream& s) {
+  // What the text cache holds needs no encoder.
+  const bool encodes = prompts.encodes(r.guided);
+  stage("text", encodes ? model_.text_encoder->mapped_bytes() : 0, [&](Stream& s) -> uint64_t {
+    if (!encodes) return 0;
     const LoadedText text = load_text(model_, true, s, placement.text);
     blocks = text.blocks;
-    encode_text(*text.model, prompts.positive, shared.text, s);
-    if (r.guided) encode_text(*text.model, prompts.negative, shared.negative, s);
+    if (prompts.positive_text.empty()) encode_text(*text.model, prompts.positive, shared.text, s);
+    if (r.guided && prompts.negative_text.empty())
+      encode_text(*text.model, prompts.negative, shared.negative, s);
     return text.bytes;
   });
   if (r.pictured)
@@ -154,7 +158,8 @@ std::string TextToVideo::what_would_fit(const ResolvedRequest& r, const Prompts&
 }
 
 void TextToVideo::release_unless(const VideoPlan& plan) {
-  if (!plan.keeps || text_.blocks.streamed != stage_plan(plan, "text").streamed) text_ = {};
+  const StagePlan& text = stage_plan(plan, "text");
+  if (!plan.keeps || text_.blocks.streamed != text.streamed || text.flops == 0) text_ = {};
   if (!plan.keeps || dit_.blocks.streamed != stage_plan(plan, "denoise").streamed) dit_ = {};
   if (!plan.keeps) vae_ = {}, encoder_ = {};
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory_room.h"
 #include "cuda/event_profiler.h"
+#include "cuda/gpu_facts.h"
 #include "cuda/open_device.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/features.h"
@@ -45,6 +46,7 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
   const MemoryRoom room = memory_room(pool_.threads());
   check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
         human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+  if (!options_.text_cache.empty()) text_cache_.emplace(options_.text_cache);
   gpu_ = cuda::open_device(options_.device);
 }
 
@@ -65,7 +67,28 @@ TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) {
   };
   p.positive = ids("--prompt", r.request.prompt);
   if (r.guided) p.negative = ids("--negative-prompt", *r.request.negative_prompt);
+  if (!text_cache_) return p;
+  p.positive_key = text_key(p.positive);
+  p.positive_text = text_cache_->find(*p.positive_key).value_or(std::vector<float>());
+  if (!r.guided) return p;
+  p.negative_key = text_key(p.negative);
+  p.negative_text = text_cache_->find(*p.negative_key).value_or(std::vector<float>());
   return p;
+}
+
+// What an embedding's bits depend on.
+TextCache::Key TextToVideo::text_key(const std::vector<int64_t>& ids) const {
+  std::string how = program_identity() + "; " + ops::describe_arithmetic();
+  how += fmt::format("; products {}{}", mode_.compute == Compute::bf16 ? "bf16" : "f32",
+                     mode_.reference ? ", definitions" : "");
+  if (gpu_) {
+    const cuda::GpuInfo& g = gpu_->info();
+    how += fmt::format("; {} {}, driver {}, CUDA {}, activations {}", g.name, g.capability(), g.driver,
+                       g.runtime, dtype_name(gpu_mode_.activation));
+    for (const auto& [name, version] : cuda::vendor_libraries(*gpu_))
+      how += fmt::format("; {} {}", name, version);
+  }
+  return {encoder_fingerprint(model_), how, ids, model_.text.d_model};
 }
 
 double TextToVideo::measured_flops_per_second() {
@@ -147,12 +170,25 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
                            Stream& stream) {
   StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
   ProfileRange part(stream.profiler, "load text encoder", ProfileKind::load);
-  if (!text_.model) text_ = load_text(model_, false, stream, stage_plan(plan, "text").streamed);
+  if (prompts.encodes(r.guided) && !text_.model) {
+    if (text_cache_) text_fingerprint_ = encoder_fingerprint(model_);
+    text_ = load_text(model_, false, stream, stage_plan(plan, "text").streamed);
+  }
   part.next("text encoder", ProfileKind::group);
-  encode_text(*text_.model, prompts.positive, text, stream);
+  const auto embed = [&](const std::vector<int64_t>& ids, const std::vector<float>& known,
+                         const std::optional<TextCache::Key>& key, const Tensor& out) {
+    if (!known.empty()) return upload(known.data(), out, stream);
+    encode_text(*text_.model, ids, out, stream);
+    // Weights that changed since the key was made, or while the encoder used them, are not what it names.
+    if (!key || key->encoder != text_fingerprint_ || key->encoder != encoder_fingerprint(model_)) return;
+    std::vector<float> values(static_cast<size_t>(out.numel()));
+    download(out, values.data(), stream);
+    text_cache_->keep(*key, values);
+  };
+  embed(prompts.positive, prompts.positive_text, prompts.positive_key, text);
   clock.done(1);
   if (r.guided) {
-    encode_text(*text_.model, prompts.negative, negative, stream);
+    embed(prompts.negative, prompts.negative_text, prompts.negative_key, negative);
     clock.done(2);
   }
   if (!plan.keeps) text_ = {};

@@ -9,6 +9,7 @@
 #include "pipelines/condition.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/stages.h"
+#include "pipelines/text_cache.h"
 
 namespace tachy {
 
@@ -21,6 +22,7 @@ class TextToVideo {
     std::string device = "cpu";  // "cpu", "cuda" or "cuda:N", "auto": a GPU where there is one
     bool graphs = true;          // on a GPU: denoising steps are captured and replayed
     uint64_t max_vram = 0;       // on a GPU: bytes that a run may take there; 0: what is free
+    std::string text_cache;      // a folder that keeps prompts' embeddings; empty: none
     // For tests: a device's memory on the host. The CPU computes as if its tensors lay on a device.
     std::shared_ptr<DeviceMemory> memory = nullptr;
   };
@@ -48,9 +50,13 @@ class TextToVideo {
  private:
   struct Prompts {
     std::vector<int64_t> positive, negative;
+    std::vector<float> positive_text, negative_text;           // from the text cache; empty: to be encoded
+    std::optional<TextCache::Key> positive_key, negative_key;  // in it
+    bool encodes(bool guided) const { return positive_text.empty() || (guided && negative_text.empty()); }
   };
   Prompts tokenize(const ResolvedRequest& request);
   ResolvedRequest prepare(const VideoRequest& request);  // weights made for another way are released
+  TextCache::Key text_key(const std::vector<int64_t>& ids) const;
   Stream stream_on(Arena& arena);
   DeviceMemory* memory() const;  // null: all on the host
 
@@ -77,7 +83,9 @@ class TextToVideo {
   double flops_per_second_ = 0;
   Mode mode_;                             // packed weights depend on it
   std::unique_ptr<Tokenizer> tokenizer_;  // from the first plan on: umT5's takes 0.15 s to read
+  std::optional<TextCache> text_cache_;
   LoadedText text_;
+  std::string text_fingerprint_;  // with a text cache: of the files before text_ was loaded
   LoadedVaeEncoder encoder_;
   LoadedDit dit_;
   LoadedVae vae_;

@@ -65,6 +65,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"generate", "--residual", "f64", 2, {"f32", "cuda"}},
     {"generate", "--max-vram", "plenty", 2, {"8GiB", "12G"}},
+    {"generate", "--text-cache", "nowhere/cache", 6, {"no folder", "exists"}},
     {"generate", "--weights", "mmap", 2, {"auto", "packed", "mapped", "read"}},
     {"generate", "--preview", "nowhere/p.png", 6, {"no folder"}},
     {"generate", "--from", "gone.json", 3, {"cannot read"}},
