@@ -51,10 +51,11 @@ void print_text(const DoctorReport& report) {
   fmt::print("  single switches of generate: --dtype, --step-cache; TACHY_FORCE=op:implementation{}\n\n",
              on_gpu ? "; TACHY_GRAPHS=off, TACHY_RESIDUAL=f32|low, TACHY_TUNE=gemm" : "");
   if (on_gpu) fmt::print("ops on the GPU with activations in {}:\n", report.gpu.dtype);
-  fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15}  {}\n", "op", "uses", "cases", "works", "error of bound", "why");
+  fmt::print("{:<29}{:<14}{:>6}  {:<6}{:>15}  {}\n", "op, in the shapes of models", "uses", "cases", "works",
+             "error of bound", "why");
   for (const OpHealth& h : report.ops) {
-    fmt::print("{:<29}{:<10}{:>6}  {:<6}{:>15.2f}  {}\n", h.op, h.pick, h.cases, h.ok ? "yes" : "NO", h.worst,
-               h.why);
+    fmt::print("{:<29}{:<14}{:>6}  {:<6}{:>15.2f}  {}{}\n", h.op, h.pick, h.cases, h.ok ? "yes" : "NO",
+               h.worst, h.why, h.real ? "" : " (small shapes: it has no others)");
     for (const auto& e : h.exceptions)
       fmt::print("{:<29}{} in {} of {} cases{}\n", "", e.pick, e.cases, h.cases,
                  e.reason.empty() ? "" : ", not " + e.reason);

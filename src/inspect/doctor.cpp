@@ -58,18 +58,29 @@ struct Made {
   std::string op;
   Compute compute;
   Pick pick;
+  bool real = false;  // in the shape of a model
 };
 
-std::vector<Made> picks_on_gpu(cuda::Gpu& gpu, DType dtype, ThreadPool& pool) {
+// What each op gets: in the shapes of models where it has cases of them, else in its small ones. Their
+// tensors are made without values, of which no pick depends.
+std::vector<Made> picks_here(cuda::Gpu* gpu, DType dtype, bool definitions, ThreadPool& pool) {
+  const auto cases = all_op_cases();
+  const auto here = [&](const ops::OpCase& c) { return gpu ? c.gpu : c.cpu && c.kind != CaseKind::video; };
+  std::set<std::string> have_real;
+  for (const ops::OpCase& c : cases)
+    if (here(c) && c.kind >= CaseKind::real) have_real.insert(c.op);
   std::vector<Made> made;
-  for (const ops::OpCase& c : all_op_cases()) {
-    if (c.kind >= CaseKind::real || !c.gpu) continue;
-    ops::CaseMemory memory(1, c.kind, {.dtype = dtype, .gpu = &gpu, .device = &gpu, .pool = &pool});
+  for (const ops::OpCase& c : cases) {
+    const bool real = c.kind >= CaseKind::real;
+    if (!here(c) || real != have_real.contains(c.op)) continue;
+    ops::CaseMemory memory(1, c.kind,
+                           {.dtype = dtype, .gpu = gpu, .device = gpu, .pool = &pool, .blank = real});
     const ops::BoundOp op = c.make(memory);
     memory.finish();
     Arena arena;
-    const Stream stream{.arena = &arena, .pool = &pool, .gpu = &gpu, .activation = dtype};
-    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
+    const Stream stream{
+        .arena = &arena, .pool = &pool, .gpu = gpu, .activation = dtype, .definitions = definitions};
+    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream), real});
   }
   return made;
 }
@@ -84,6 +95,7 @@ void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Made
   for (const Made& m : made) {
     if (m.compute != mode.compute && asked.contains(m.op)) continue;
     ++picks[m.op][{m.pick.impl, m.pick.reason}];
+    health[m.op].real = m.real;
     choices[m.op] = std::max(choices[m.op], m.pick.choices);
   }
   for (const auto& [op, counts] : picks) {
@@ -186,16 +198,12 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
        {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                      NLOHMANN_JSON_VERSION_PATCH)}});
   std::map<std::string, OpHealth> health;
-  std::vector<Made> made;
   const int count = threads > 0 ? threads : report.machine.usable;
   ThreadPool pool(count);
-  const auto pick = [&](const ops::OpCase& c, const ops::BoundOp& op) {
-    Arena arena;
-    const Stream stream{.arena = &arena, .pool = &pool, .definitions = mode.reference};
-    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream)});
+  const auto count_large = [&](const ops::OpCase& c, const ops::BoundOp&) {
     report.left_out += c.flops > kSelfTestFlops;
   };
-  if (gpu) made = picks_on_gpu(*gpu, dtype, pool);
+  const std::vector<Made> made = picks_here(gpu.get(), dtype, mode.reference && !gpu, pool);
   const double start = monotonic_seconds();
   for (const OpResult& r : run_ops({.bitwise = false,
                            .canary = false,
@@ -204,7 +212,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                            .dtype = dtype,
                            .capture = false,
                            .max_definition_flops = kSelfTestFlops,
-                           .made = pick})) {
+                           .made = count_large})) {
     if (r.skipped) continue;
     OpHealth& h = health[r.op];
     if (r.bound > 0) h.worst = std::max(h.worst, r.error / r.bound);
@@ -231,6 +239,7 @@ json to_json(const DoctorReport& report) {
                     {"implementation", h.pick},
                     {"why", h.why},
                     {"cases", h.cases},
+                    {"shapes", h.real ? "of models" : "small"},
                     {"exceptions", exceptions},
                     {"self_test", h.ok ? "ok" : "failed"},
                     {"worst_error_of_bound", h.worst},

@@ -1,7 +1,7 @@
-// What this machine has, which implementation each op gets and why, and whether each op works here: a short
-// self-test of every implementation against its definition on its tiny and odd cases, but for the largest on
-// the CPU. With a GPU's device all of this is about the GPU: its facts, the libraries found, its
-// implementations, its levels.
+// What this machine has, which implementation each op gets in the models' shapes and why, and whether it
+// works here: a short self-test of every implementation against its definition on its tiny and odd cases, but
+// for the largest on the CPU. With a GPU's device all of this is about the GPU: its facts, the libraries
+// found, its implementations, its levels.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -19,13 +19,14 @@ inline constexpr double kSelfTestFlops = 2e7;
 
 struct OpHealth {
   std::string op;
-  std::string pick;  // what most of its cases get at this level
+  std::string pick;  // what most of its cases get at this level: those in the shapes of models, if it has any
   std::string why;   // "first choice of 2", "its only one", or why not those before it
   struct Exception {
     std::string pick, reason;  // another pick, and why not the first choice
     int cases = 0;
   };
   int cases = 0;
+  bool real = false;  // these cases have the shapes of models
   std::vector<Exception> exceptions;
   bool ok = true;
   double worst = 0;     // error over bound, of the self-test

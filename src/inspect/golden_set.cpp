@@ -21,7 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kThrice = 3, kThriceDecibel = 9.5;
+// How many times the reference's own error is allowed, of the largest and of the mean.
+struct Factors {
+  double max = 3, mean = 3;
+};
 
 // A folder of its own under the system's temporary one, removed at the end.
 class TemporaryFolder {
@@ -94,6 +97,18 @@ class TensorFile {
 struct Precision {
   bool bf16 = false;  // or f16: the golden values know the reference's errors in bfloat16
   bool step_cache = false;
+  bool low_residual = false;  // the residual stream is bf16 or f16, too, as the reference's
+  // A stage errs no more than the reference itself in bfloat16. (In float32 both errors are of the order of
+  // one rounding, and their ratio is chance.)
+  Factors of_stage() const { return bf16 ? Factors{1, 1} : Factors{}; }
+  // So does the mean of a run's latents, while the largest of some ten thousand values that twenty guided
+  // steps have amplified is chance: any change of a sum's order has moved it between half and 1.2 of the
+  // reference's. With a bf16 residual stream the arithmetic is the reference's and so is, on average, the
+  // error.
+  Factors of_run() const { return !bf16 ? Factors{} : low_residual ? Factors{3, 1.5} : Factors{2, 1}; }
+  double decibel() const {
+    return !bf16 ? 9.5 : low_residual ? 3.5 : 0;
+  }  // that frames may lie below its own
   const char* name() const { return bf16 ? "bfloat16" : "float32"; }
 };
 
@@ -104,7 +119,7 @@ bool runs_on_gpu(const std::string& stage) {
 
 // own: the reference's errors by precision; empty: the values must be equal.
 void compare_values(const TensorFile::Values& got, const TensorFile::Values& want, const json& own,
-                    const Precision& precision, double least, Check& check) {
+                    const Precision& precision, Factors factors, double least, Check& check) {
   if (got.dims != want.dims) {
     check.ok = false;
     check.detail = fmt::format("expected {}, got {}", shape_string(want.dims), shape_string(got.dims));
@@ -125,8 +140,8 @@ void compare_values(const TensorFile::Values& got, const TensorFile::Values& wan
   if (!own.empty()) {
     const json& errors = own.at(precision.name());
     const double own_max = errors.at("max").get<double>(), own_mean = errors.at("mean").get<double>();
-    check.bound = std::max(kThrice * own_max, least);
-    mean_bound = std::max(kThrice * own_mean, least / 10);
+    check.bound = std::max(factors.max * own_max, least);
+    mean_bound = std::max(factors.mean * own_mean, least / 10);
     check.detail = fmt::format("mean at most {:.1e}; PyTorch's own {}: {:.1e}, {:.1e}", mean_bound,
                                precision.name(), own_max, own_mean);
   }
@@ -175,7 +190,8 @@ void validate_stages(const json& golden, const fs::path& folder, const fs::path&
       Check check{.kind = "stage", .name = fmt::format("{}: {}: {}", name, request.name, output)};
       if (failure.empty())
         compare_values(TensorFile(request.output).read(output), TensorFile(request.input).read(output), own,
-                       precision, request.name.starts_with("vae") ? kLeastVaeError : kLeastError, check);
+                       precision, precision.of_stage(),
+                       request.name.starts_with("vae") ? kLeastVaeError : kLeastError, check);
       else
         check.ok = false, check.detail = failure;
       checks.push_back(std::move(check));
@@ -224,7 +240,8 @@ void validate_generation(const json& whole, const fs::path& folder, TextToVideo&
   Check final_latents{.kind = "latents",
                       .name = fmt::format("{}: latents after {} steps", name, *request.steps)};
   compare_values(latents, TensorFile(folder / "generation.safetensors").read("latents"),
-                 json{{precision.name(), own.at("latents")}}, precision, kLeastRunError, final_latents);
+                 json{{precision.name(), own.at("latents")}}, precision, precision.of_run(), kLeastRunError,
+                 final_latents);
   if (precision.step_cache) {  // shown; the frames decide
     final_latents.ok = true, final_latents.bound = 0;
     final_latents.detail =
@@ -233,7 +250,8 @@ void validate_generation(const json& whole, const fs::path& folder, TextToVideo&
   checks.push_back(std::move(final_latents));
 
   const double most = own.at("max_level").get<double>() + 1;
-  const double least = precision.step_cache ? kStepCachePsnr : own.at("psnr").get<double>() - kThriceDecibel;
+  const double least =
+      precision.step_cache ? kStepCachePsnr : own.at("psnr").get<double>() - precision.decibel();
   std::vector<uint8_t> want(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
   for (int i = 0; i < frames; ++i) {
     const size_t row = static_cast<size_t>(width) * 3;
@@ -304,7 +322,10 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
     TextToVideo pipeline(ModelBundle::open(model), {.threads = options.threads, .device = options.device});
     const json& whole = golden.at("generation");
     const ResolvedRequest r = pipeline.resolved(generation_request(whole.at("run"), options));
-    const Precision precision{.bf16 = *r.request.dtype != "f32", .step_cache = *r.request.step_cache > 0};
+    const bool low = *r.request.dtype != "f32";
+    const Precision precision{.bf16 = low,
+                              .step_cache = *r.request.step_cache > 0,
+                              .low_residual = low && pipeline.gpu() && *r.request.residual != "f32"};
     validate_stages(golden, folder, model, name, precision, options, checks);
     validate_generation(whole, folder, pipeline, name, precision, options, checks);
   } catch (const json::exception& e) {

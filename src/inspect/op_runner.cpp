@@ -159,11 +159,13 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
                         : op_case.kind == CaseKind::odd  ? options.odd
                         : op_case.kind == CaseKind::real ? options.real
                                                          : options.video;
-    if (!wanted || !matches(0, op_case.op) || !matches(1, op_case.name)) continue;
+    if (!wanted || !(options.gpu ? op_case.gpu : op_case.cpu) || !matches(0, op_case.op) ||
+        !matches(1, op_case.name))
+      continue;
     if (options.started) options.started(op_case);
     if (options.perf && op_case.flops > options.max_perf_flops) continue;
     if (options.gpu) {
-      if (op_case.gpu) run_case_on_gpu(options, op_case, parts[2], pool, ceilings, results);
+      run_case_on_gpu(options, op_case, parts[2], pool, ceilings, results);
       continue;
     }
     Bench bench(op_case, options.seed);

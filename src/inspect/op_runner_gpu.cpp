@@ -200,7 +200,7 @@ class GpuBench {
         return fmt::format("tensor {}: an input was changed", number);
       if (block.input) continue;
       std::vector<bool> covered(static_cast<size_t>(block.bytes));
-      for (const Tensor& t : op_.outputs) {
+      for (const Tensor& t : written(op_)) {
         if (memory_.block_of(t.data) != &block) continue;
         for_each_element(t, [&](int64_t offset) {
           const int64_t at = static_cast<const char*>(t.data) - block.data + offset;

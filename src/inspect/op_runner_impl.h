@@ -43,6 +43,11 @@ inline std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
   return all;
 }
 
+// Everything that an op writes, for what must not be.
+inline const std::vector<Tensor>& written(const BoundOp& op) {
+  return op.written.empty() ? op.outputs : op.written;
+}
+
 // One case, made once and run many times on the same memory.
 class Bench {
  public:
@@ -102,7 +107,7 @@ class Bench {
         return fmt::format("tensor {}: an input was changed", number);
       if (!block.input) {
         std::vector<bool> covered(static_cast<size_t>(block.bytes));
-        for (const Tensor& t : op_.outputs) {
+        for (const Tensor& t : written(op_)) {
           if (memory_.block_of(t.data) != &block) continue;
           for_each_element(t, [&](int64_t offset) {
             const int64_t at = static_cast<const char*>(t.data) - block.data + offset;

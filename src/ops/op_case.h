@@ -96,6 +96,7 @@ struct BoundOp {
   std::function<void(const std::string& impl, Stream& stream)> run;
   bool has_working = false;  // without one, results must equal the definition's to the bit
   std::vector<Tensor> outputs;
+  std::vector<Tensor> written;     // where outputs are samples: all that is written
   Compute compute = Compute::f32;  // of the streams it runs on
   double factor = 1;               // raises the tolerance; a case that sets it says why
 };
@@ -106,6 +107,7 @@ struct OpCase {
   double bytes, flops;  // that the op must move and do at least
   std::function<BoundOp(CaseMemory&)> make;
   bool gpu = false;       // can be made on a GPU
+  bool cpu = true;        // and on the CPU
   bool waits = false;     // the op reads a result back: it cannot be captured
   double gpu_factor = 1;  // raises the tolerance on a GPU; a case that sets it says why
 };
@@ -145,6 +147,26 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
   bound.outputs = std::move(outputs);
   bound.compute = compute;
   return bound;
+}
+
+// For shapes whose whole definition would take hours: it makes `parts` of the outputs alone, which lie in
+// those of `whole`; other implementations make everything, and the parts are compared.
+inline BoundOp define_parts(BoundOp whole, std::vector<BoundOp> parts) {
+  whole.written = std::move(whole.outputs), whole.outputs = {};
+  for (const BoundOp& part : parts)
+    whole.outputs.insert(whole.outputs.end(), part.outputs.begin(), part.outputs.end());
+  whole.run = [run = std::move(whole.run), parts = std::move(parts)](const std::string& name,
+                                                                     Stream& stream) {
+    if (name != "ref" && name != "working") return run(name, stream);
+    for (const BoundOp& part : parts) part.run(name, stream);
+  };
+  return whole;
+}
+
+// Where samples of `count` rows are taken: the first, the middle and the last ones.
+constexpr int64_t kSampledRows = 24;
+inline std::vector<int64_t> sampled_rows(int64_t count) {
+  return {0, (count - kSampledRows) / 2, count - kSampledRows};
 }
 
 }  // namespace tachy::ops

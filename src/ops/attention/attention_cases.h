@@ -16,7 +16,8 @@ struct AttentionCase {
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
   Compute compute = Compute::f32;
-  bool finite = false;  // a key bias, none of it a mask
+  bool finite = false;   // a key bias, none of it a mask
+  bool sampled = false;  // the definition answers some queries
 };
 
 // out and lse need not be those of a forward pass: the gradients are defined for any.
@@ -127,8 +128,19 @@ inline std::vector<OpCase> attention_cases() {
                                    : memory.output({s.b, s.lq, s.h, s.d});
            args.causal = s.causal, args.causal_offset = s.offset;
            if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
-           return bind_op("attention", attention, attention_table(), attention_working, args,
-                          s.lse ? std::vector{args.out, args.lse} : std::vector{args.out}, s.compute);
+           const auto bind = [&](const AttentionArgs& a) {
+             return bind_op("attention", attention, attention_table(), attention_working, a,
+                            s.lse ? std::vector{a.out, a.lse} : std::vector{a.out}, s.compute);
+           };
+           if (!s.sampled) return bind(args);
+           std::vector<BoundOp> parts;
+           for (const int64_t begin : sampled_rows(s.lq)) {
+             AttentionArgs part = args;
+             part.q = args.q.slice(1, begin, begin + kSampledRows);
+             part.out = args.out.slice(1, begin, begin + kSampledRows);
+             parts.push_back(bind(part));
+           }
+           return define_parts(bind(args), std::move(parts));
          }});
     cases.back().gpu = s.compute == Compute::f32;
   };
@@ -189,6 +201,17 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::real, {1, 1560, 1560, 12, 128});
   add(CaseKind::real, {1, 1560, 512, 12, 128});
   add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480
+  const auto add_gpu = [&](AttentionCase s) {    // of whole videos
+    s.b = 1, s.d = 128, s.sampled = true;
+    add_case(CaseKind::video, s);
+    cases.back().cpu = false;
+  };
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true});
+  add_gpu({.lq = 32760, .lk = 512, .h = 12});
+  add_gpu(
+      {.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of them standing for many
+  add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
+  add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
   add_attention_backward_cases(cases);
   return cases;
 }

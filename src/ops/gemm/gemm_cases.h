@@ -14,6 +14,7 @@ struct GemmOptions {
   bool bias = false, multiply = false, residual = false, gate = false, row = false, strided = false,
        alias = false;
   Compute compute = Compute::f32;
+  bool sampled = false;  // the definition makes some rows
 };
 
 struct GemmCase {
@@ -55,7 +56,20 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
     args.y = memory.output({c.m, c.n + 3}).slice(1, 1, 1 + c.n);
   else
     args.y = memory.output({c.m, c.n});
-  BoundOp bound = bind_op("gemm", gemm, gemm_table(), gemm_working, args, {args.y}, c.with.compute);
+  const auto bind = [&](const GemmArgs& a) {
+    return bind_op("gemm", gemm, gemm_table(), gemm_working, a, {a.y}, c.with.compute);
+  };
+  BoundOp bound = bind(args);
+  if (c.with.sampled) {
+    std::vector<BoundOp> parts;
+    for (const int64_t begin : sampled_rows(c.m)) {
+      GemmArgs part = args;
+      for (Tensor* t : {&part.x, &part.multiply, &part.row, &part.residual, &part.y})
+        if (t->defined()) *t = t->slice(0, begin, begin + kSampledRows);
+      parts.push_back(bind(part));
+    }
+    return define_parts(std::move(bound), std::move(parts));
+  }
   if (c.m * c.n < 64) bound.factor = 2;  // too few values for the yardstick to meet the unluckiest sum
   return bound;
 }
@@ -137,6 +151,31 @@ inline std::vector<OpCase> gemm_cases() {
     add_case({real, 16, 4096, 4096, base});   // the same, short
   }
   add_case({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
+  // On a GPU, where weights have the activations' dtype: what the models ask for.
+  const auto add_gpu = [&](CaseKind kind, int64_t m, int64_t n, int64_t k, GemmOptions with) {
+    with.sampled = m > 4 * kSampledRows;
+    add_case({kind, m, n, k, with});
+    cases.back().cpu = false;
+  };
+  add_gpu(real, 1152, 1152, 384, {.bias = true});  // the shipped model: q, k and v of two branches
+  add_gpu(real, 1152, 384, 384, {.bias = true});
+  add_gpu(real, 1152, 1024, 384, {.act = gelu_tanh, .bias = true});
+  add_gpu(real, 1152, 384, 1024, {.bias = true});
+  add_gpu(real, 512, 4096, 4096, {});  // umT5-xxl, the longest prompt
+  add_gpu(real, 512, 4096, 4096, {.residual = true, .alias = true});
+  add_gpu(real, 512, 10240, 4096, {.act = gelu_tanh});
+  add_gpu(real, 512, 10240, 4096, {.multiply = true});
+  add_gpu(real, 512, 4096, 10240, {.residual = true, .alias = true});
+  add_gpu(real, 16, 10240, 4096, {.act = gelu_tanh});  // and a short one
+  add_gpu(video, 32760, 4608, 1536, {.bias = true});   // Wan 1.3B at 81x480x832
+  add_gpu(video, 32760, 1536, 1536, {.bias = true});
+  add_gpu(video, 32760, 8960, 1536, {.act = gelu_tanh, .bias = true});
+  add_gpu(video, 32760, 1536, 8960, {.bias = true});
+  add_gpu(video, 32760, 1536, 1536, {.bias = true, .residual = true, .gate = true, .alias = true});
+  add_gpu(video, 32760, 15360, 5120, {.bias = true});  // Wan 14B
+  add_gpu(video, 32760, 5120, 5120, {.bias = true});
+  add_gpu(video, 32760, 13824, 5120, {.act = gelu_tanh, .bias = true});
+  add_gpu(video, 32760, 5120, 13824, {.bias = true});
   return cases;
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "ops/gemm/gemm_cases.h"
 #include "ops/op_helpers.h"
 
 namespace tachy {
@@ -59,6 +60,42 @@ TEST(OpRunner, FilterPicksOneCase) {
   ASSERT_EQ(results.size(), 3u);
   for (const OpResult& r : results) EXPECT_EQ(r.impl, "cpu");
   EXPECT_EQ(results[0].id(), "rope:2x18x3x10-strided:cpu");
+}
+
+// A large product whose definition makes some rows only: right ones pass every mode, a wrong sampled row
+// fails against the definition, a byte written beside the result fails as a canary.
+TEST(OpRunner, DefinitionsOfSamples) {
+  enum class Fault { none, row, guard } fault = Fault::none;
+  const ops::GemmCase shape{
+      ops::CaseKind::tiny, 200, 40, 24, {.bias = true, .residual = true, .sampled = true}};
+  const ops::OpCase op_case{"gemm", "sampled", ops::CaseKind::tiny, 1, 1, [&](ops::CaseMemory& memory) {
+                              ops::BoundOp op = ops::make_gemm_case(memory, shape);
+                              EXPECT_EQ(op.outputs.size(), 3u);
+                              op.run = [&fault, run = op.run, y = op.written.at(0)](const std::string& impl,
+                                                                                    Stream& stream) {
+                                run(impl, stream);
+                                if (stream.measuring() || impl == "ref" || impl == "working") return;
+                                auto* values = y.as<float>();
+                                if (fault == Fault::row) values[100 * 40] += 1;
+                                if (fault == Fault::guard) values[200 * 40] = 1;
+                              };
+                              return op;
+                            }};
+  const auto failed = [&](Fault now) {
+    fault = now;
+    std::set<std::string> modes;
+    int ran = 0;
+    for (const OpResult& r : run_ops({.threads = 1}, {op_case})) {
+      if (r.impl == "ref") continue;
+      ran += !r.skipped;
+      if (!r.ok) modes.insert(r.mode);
+    }
+    EXPECT_GE(ran, 3);
+    return modes;
+  };
+  EXPECT_EQ(failed(Fault::none), std::set<std::string>());
+  EXPECT_EQ(failed(Fault::row), std::set<std::string>{"ref"});
+  EXPECT_EQ(failed(Fault::guard), std::set<std::string>{"canary"});
 }
 
 // An op that doubles a vector, and ways of getting it wrong.
