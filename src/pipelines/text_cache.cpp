@@ -97,9 +97,10 @@ TextCache::TextCache(fs::path folder) : folder_(std::move(folder)) {
   if (fs::is_directory(folder_, error)) return;
   check(!fs::exists(folder_, error), ErrorCode::io, "--text-cache: {} is no folder", folder_.string());
   fs::create_directory(folder_, error);
-  check(fs::is_directory(folder_), ErrorCode::io,
-        "--text-cache: there is no folder {} and it cannot be made: {}; a folder inside one that exists works",
-        folder_.string(), error.message());
+  check(
+      fs::is_directory(folder_), ErrorCode::io,
+      "--text-cache: there is no folder {} and it cannot be made: {}; a folder inside one that exists works",
+      folder_.string(), error.message());
 }
 
 fs::path TextCache::file_of(const Key& key) const {
