@@ -77,7 +77,8 @@ Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output, boo
     target_.device->fill(buffer.data(), kGuard, buffer.size());
     if (input) values = Buffer(static_cast<size_t>(shape.numel() * dtype_size(wide)));
   } else {
-    std::memset(buffer.data(), kGuard, kind_ >= CaseKind::real && !output ? kGuardBytes : buffer.size());
+    std::memset(buffer.data(), kGuard,
+                kind_ >= CaseKind::real && (!output || target_.blank) ? kGuardBytes : buffer.size());
     std::memset(static_cast<char*>(buffer.data()) + total - kGuardBytes, kGuard, kGuardBytes);
   }
   char* data = static_cast<char*>(buffer.data()) + kGuardBytes + shift;
@@ -141,6 +142,7 @@ Tensor CaseMemory::param(Dims dims, float scale, float offset) {
 
 Tensor CaseMemory::host_weight(Dims dims, float scale) {
   Tensor t = allocate(DType::f32, dims, true, false, false, true);
+  if (target_.blank) return t;
   fill_normal(t, scale, 0);
   for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = rounded(t.as<float>()[i], target_.dtype);
   return t;
@@ -157,6 +159,7 @@ Tensor CaseMemory::packed(int64_t bytes) {
 
 Tensor CaseMemory::normal_as(DType dtype, Dims dims) {
   Tensor t = allocate(dtype, dims, true, false);
+  if (target_.blank) return t;
   const Tensor values = host(t);
   if (dtype_size(dtype) == 1) {  // f8: without this bit no pattern is NaN or Inf
     for (int64_t i = 0; i < t.numel(); ++i)
