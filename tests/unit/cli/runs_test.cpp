@@ -80,6 +80,36 @@ TEST_F(Runs, SettingsBesideAndInsideTheVideo) {
   EXPECT_THAT(files(), ElementsAre("clip.gif", "clip.json", "clip.mp4", "clip.webm"));
 }
 
+// Two processes at once that make the same embeddings, and one after them that finds them.
+TEST_F(Runs, TextCacheGivesTheSameFrames) {
+  const auto with = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"a red cat", "--steps", "2", "--save-latents", name + ".safetensors", "-o", name + ".mp4"});
+    return generate(more);
+  };
+  ASSERT_EQ(run(with("plain", {})).code, 0);
+  const pid_t one = start(with("one", {"--text-cache", "cache"})),
+              two = start(with("two", {"--text-cache", "cache"}));
+  EXPECT_EQ(finish(one).code, 0);
+  EXPECT_EQ(finish(two).code, 0);
+  const Done found = run(with("found", {"--text-cache", "cache"}));
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_EQ(found.err, "");
+  for (const char* name : {"one", "two", "found"})
+    EXPECT_EQ(read_text(path(std::string(name) + ".safetensors")), read_text(path("plain.safetensors")))
+        << name;
+  size_t kept = 0;
+  for (const auto& entry : fs::directory_iterator(path("cache")))
+    kept += entry.path().extension() == ".safetensors";
+  EXPECT_EQ(kept, 2u);
+  EXPECT_EQ(kept, static_cast<size_t>(std::distance(fs::directory_iterator(path("cache")), {})))
+      << "nothing else";
+  const Done plan = run(with("plan", {"--text-cache", "cache", "--plan", "--json"}));
+  const json text = json::parse(plan.out)["stages"][0];
+  EXPECT_EQ(text["stage"], "text");
+  EXPECT_EQ(text["weight_bytes"], 0);
+}
+
 TEST_F(Runs, FromRepeatsBitForBit) {
   const std::string prompt = "the “red” cat, 红色 \\ \"quoted\"";
   ASSERT_EQ(run(generate({prompt, "--seed", "18446744073709551615", "--steps", "3", "--guidance", "2.7",
