@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
 namespace tachy::text {
 
+// Plain pointers: string_views would be 9,000 lengths for the compiler to count.
 struct HtmlEntity {
-  std::string_view name;  // without "&"; with or without ";", as HTML 5 lists it
-  std::string_view text;  // UTF-8
+  const char* name;  // without "&"; with or without ";", as HTML 5 lists it
+  const char* text;  // UTF-8
 };
 
 extern const HtmlEntity kHtml5Entities[];  // sorted by name

@@ -28,7 +28,7 @@ int hex_value(char32_t c) {
 std::optional<std::string_view> find(const HtmlEntity* table, size_t count, std::string_view name) {
   const HtmlEntity* end = table + count;
   const HtmlEntity* at =
-      std::lower_bound(table, end, name, [](const HtmlEntity& e, std::string_view n) { return e.name < n; });
+      std::lower_bound(table, end, name, [](const HtmlEntity& e, std::string_view n) { return n > e.name; });
   if (at == end || at->name != name) return std::nullopt;
   return at->text;
 }

@@ -63,9 +63,9 @@ TEST(CleanPrompt, IsStableOnItsOwnOutput) {
 TEST(HtmlEntities, TablesAreSortedForBinarySearch) {
   ASSERT_EQ(text::kHtml5EntityCount, 2231u);
   for (size_t i = 1; i < text::kHtml5EntityCount; ++i)
-    ASSERT_LT(text::kHtml5Entities[i - 1].name, text::kHtml5Entities[i].name);
+    ASSERT_LT(std::string_view(text::kHtml5Entities[i - 1].name), text::kHtml5Entities[i].name);
   for (size_t i = 1; i < text::kUpperCaseEntityCount; ++i)
-    ASSERT_LT(text::kUpperCaseEntities[i - 1].name, text::kUpperCaseEntities[i].name);
+    ASSERT_LT(std::string_view(text::kUpperCaseEntities[i - 1].name), text::kUpperCaseEntities[i].name);
 }
 
 TEST(HtmlEntities, EveryNameIsUnescaped) {
