@@ -132,7 +132,7 @@ bool print_comparison(const BenchReport& before, const BenchReport& after, bool 
 
 }  // namespace
 
-void BenchCommand::add_options(CLI::App& app, bool short_list) {
+void BenchCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_option("--output,-o", output, "write the report here (JSON), for a later --compare");
   app.add_option("--compare", baseline, "an earlier report: print a verdict for each line");
   app.add_flag("--strict", strict, "exit code 10 when a line is slower than in --compare");
@@ -157,6 +157,7 @@ void BenchCommand::add_options(CLI::App& app, bool short_list) {
 }
 
 void BenchCommand::prepare() {
+  options.device = choose_device(options.device);
   if (!baseline.empty()) before = naming("--compare", [&] { return read_report(baseline); });
   check_writable("--output", output);
   if (options.model.empty() && !ops_only) {
@@ -185,12 +186,13 @@ int BenchCommand::run() {
   return slower && strict ? kExitMiss : 0;
 }
 
-Command add_bench(CLI::App& app) {
-  auto* sub = app.add_subcommand("bench", "time ops and a model's step against this machine's roofline");
-  sub->alias("benchmark");
+Command add_bench(CommandLine& line) {
+  CommandOptions sub =
+      line.add_command("bench", "time ops and a model's step against this machine's roofline");
+  sub.alias("benchmark");
   auto command = std::make_shared<BenchCommand>();
-  command->add_options(*sub, false);
-  sub->footer(
+  command->add_options(sub, false);
+  sub.footer(
       std::string(
           "The roofline (multiply-adds in registers, bf16 products, copies at four sizes; one and all\n"
           "threads; on a GPU a copy of 512 MiB and the library's product of 8192 cubed) is measured in the\n"
@@ -208,18 +210,18 @@ Command add_bench(CLI::App& app) {
   };
 }
 
-Command add_compare(CLI::App& app) {
+Command add_compare(CommandLine& line) {
   struct Options {
     std::string before, after;
     bool json = false, strict = false;
   };
-  auto* sub = app.add_subcommand("compare", "two reports of `bench --output`, line by line");
+  CommandOptions sub = line.add_command("compare", "two reports of `bench --output`, line by line");
   auto o = std::make_shared<Options>();
-  sub->add_option("before", o->before, "the earlier report")->required();
-  sub->add_option("after", o->after, "the later report")->required();
-  sub->add_flag("--strict", o->strict, "exit code 10 when a line is slower");
-  sub->add_flag("--json", o->json, "print JSON");
-  sub->footer(kCompared);
+  sub.add_option("before", o->before, "the earlier report")->required();
+  sub.add_option("after", o->after, "the later report")->required();
+  sub.add_flag("--strict", o->strict, "exit code 10 when a line is slower");
+  sub.add_flag("--json", o->json, "print JSON");
+  sub.footer(kCompared);
   return [o] {
     const bool slower = print_comparison(read_report(o->before), read_report(o->after), o->json);
     return slower && o->strict ? kExitMiss : 0;

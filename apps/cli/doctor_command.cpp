@@ -43,7 +43,8 @@ void print_text(const DoctorReport& report) {
   std::string libraries;
   for (const auto& [name, v] : report.libraries)
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, v);
-  fmt::print("libraries  {}\n\n", libraries);
+  fmt::print("libraries  {}\n", libraries);
+  fmt::print("device     {}: of it all below speaks, --device names another\n\n", report.device);
   fmt::print("  {:<12}{:<94}{}\n", "level", "what it turns on", "on this machine");
   for (const LevelState& l : report.levels)
     fmt::print("{} {:<12}{:<94}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
@@ -68,21 +69,21 @@ void print_text(const DoctorReport& report) {
 
 }  // namespace
 
-Command add_doctor(CLI::App& app) {
+Command add_doctor(CommandLine& line) {
   struct Options {
-    std::string level = "safe", device = "cpu", dtype;
+    std::string level = "safe", device, dtype;
     int threads = 0;
     bool json = false;
   };
-  auto* sub =
-      app.add_subcommand("doctor", "what this machine has, what each op uses and why, and a self-test");
+  CommandOptions sub =
+      line.add_command("doctor", "what this machine has, what each op uses and why, and a self-test");
   auto o = std::make_shared<Options>();
-  sub->add_option("--level", o->level, "what would be used at level none, safe, aggressive or extreme");
-  sub->add_option("--device", o->device, kDeviceHelp);
-  sub->add_option("--dtype", o->dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
-  sub->add_option("-t,--threads", o->threads, "threads (default: all this process may use)");
-  sub->add_flag("--json", o->json, "print JSON");
-  sub->footer(
+  sub.add_option("--level", o->level, "what would be used at level none, safe, aggressive or extreme");
+  sub.add_option("--device", o->device, kDeviceHelp);
+  sub.add_option("--dtype", o->dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
+  sub.add_option("-t,--threads", o->threads, "threads (default: all this process may use)");
+  sub.add_flag("--json", o->json, "print JSON");
+  sub.footer(
       "The self-test runs every implementation on small inputs against its definition; `tachyscope validate` "
       "does\n"
       "far more. Exit code 10 when an op fails.");

@@ -1,31 +1,32 @@
 // `validate` and `bench` as `tachyscope all` runs them too.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 #include "api/gauges.h"
+#include "command_line.h"
 
 namespace tachy::cli {
 
-inline constexpr const char* kDeviceHelp = "cpu (default), cuda, cuda:1 …, or auto: a GPU where there is one";
+inline constexpr const char* kDeviceHelp =
+    "auto (default, or what TACHY_DEVICE says): a GPU where this build can use one; cpu, cuda, cuda:1 …";
 
 struct ValidateCommand {
-  ValidateOptions options;
+  ValidateOptions options{.device = ""};
   std::string modes, cases = "tiny,odd", dtypes;
   bool json = false, verbose = false, ops_only = false, models_only = false;
-  void add_options(CLI::App& app, bool short_list);
+  void add_options(CommandOptions& app, bool short_list);
   void prepare();  // throws what is wrong with the options, before minutes are spent
   int run();       // 0 or kExitMiss
 };
 
 struct BenchCommand {
-  BenchOptions options;
+  BenchOptions options{.device = ""};
   std::string output, baseline, cases;
   bool json = false, strict = false, ops_only = false;
   std::optional<BenchReport> before;  // --compare
-  void add_options(CLI::App& app, bool short_list);
+  void add_options(CommandOptions& app, bool short_list);
   void prepare();
   int run();  // 0, or kExitMiss when --strict and a line is slower
 };

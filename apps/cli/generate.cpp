@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/notice.h"
 #include "commands.h"
 #include "generate_options.h"
 #include "media/background_writer.h"
@@ -298,33 +299,50 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   }
 }
 
+// On the device that was asked for. A GPU that nobody named and that has no room for the run gives way to the
+// CPU.
+Engine open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
+  const std::string& model = jobs.front().settings.model;
+  EngineOptions options{.threads = o.threads,
+                        .weights = o.weights,
+                        .keep_loaded = jobs.size() > 1,
+                        .device = choose_device(o.device),
+                        .graphs = !o.no_graph,
+                        .text_cache = o.text_cache};
+  if (!o.max_vram.empty()) options.max_vram = naming("--max-vram", [&] { return parse_bytes(o.max_vram); });
+  const auto open = [&] {
+    return naming("--model",
+                  [&] { return Engine(model.empty() ? shipped_model() : fs::path(model), options); });
+  };
+  Engine engine = open();
+  if (!o.max_vram.empty() || options.device == "cpu" || !is_automatic(o.device)) return engine;
+  try {
+    engine.check_memory(engine.plan(jobs.front().settings.request));
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::out_of_memory) throw;
+    say_line(fmt::format("running on the CPU, for the GPU has no room: {}", e.message()));
+    options.device = "cpu";
+    return open();
+  }
+  return engine;
+}
+
 int run(const GenerateOptions& o) {
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
   std::vector<Job> jobs = make_jobs(o);
-  const std::string model = jobs.front().settings.model;
-  const uint64_t max_vram =
-      o.max_vram.empty() ? 0 : naming("--max-vram", [&] { return parse_bytes(o.max_vram); });
-  Engine engine = naming("--model", [&] {
-    return Engine(model.empty() ? shipped_model() : fs::path(model), {.threads = o.threads,
-                                                                      .weights = o.weights,
-                                                                      .keep_loaded = jobs.size() > 1,
-                                                                      .device = o.device,
-                                                                      .graphs = !o.no_graph,
-                                                                      .max_vram = max_vram,
-                                                                      .text_cache = o.text_cache});
-  });
+  Engine engine = open_engine(o, jobs);
   for (Job& job : jobs) run_job(engine, o, job);
   return 0;
 }
 
 }  // namespace
 
-Command add_generate(CLI::App& app) {
-  auto* sub = app.add_subcommand("generate", "make a video from a prompt");
+Command add_generate(CommandLine& line) {
+  CommandOptions sub = line.add_command("generate", "make a video from a prompt");
   auto options = std::make_shared<GenerateOptions>();
-  register_options(*sub, *options);
-  sub->footer(
+  register_options(sub, *options);
+  sub.footer(
       "Examples:\n"
       "  tachyscope generate \"a red circle moves right\"\n"
       "  tachyscope generate \"a cat on a skateboard\" --model Wan2.1-T2V-1.3B-Diffusers --size 832x480 "

@@ -60,7 +60,7 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
 }
 
-void register_options(CLI::App& app, GenerateOptions& o) {
+void register_options(CommandOptions& app, GenerateOptions& o) {
   app.add_option("prompt,-p,--prompt", o.prompts,
                  "what the video should show (-p again for each further video)")
       ->allow_extra_args(false);  // else a prompt in brackets would be taken for a list
@@ -145,8 +145,8 @@ void register_options(CLI::App& app, GenerateOptions& o) {
                  "threads (default: all this process may use); any number gives the same frames")
       ->group(running);
   app.add_option("--device", o.device,
-                 "cpu (default), cuda, cuda:1 …, or auto: a GPU where there is one; on a GPU products and "
-                 "activations are bf16 unless --dtype says f32 or f16")
+                 "auto (default, or what TACHY_DEVICE says): a GPU where this build can use one; cpu, cuda, "
+                 "cuda:1 …; on a GPU products and activations are bf16 unless --dtype says f32 or f16")
       ->group(running);
   app.add_option("--dtype,--precision", o.dtype,
                  "what products multiply in, whatever the level says: f32, or bf16 where the CPU has "

@@ -1,12 +1,12 @@
 // The options of `tachyscope generate`, with peers' spellings as aliases.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/tachyscope.h"
+#include "command_line.h"
 
 namespace tachy::cli {
 
@@ -18,7 +18,7 @@ struct GenerateOptions {
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
   std::optional<double> fps, guidance, shift, step_cache;
   std::vector<uint64_t> seeds;
-  std::string device = "cpu";
+  std::string device;  // "": TACHY_DEVICE, otherwise auto
   int threads = 0, crf = -1;
   std::string encode_speed;
   std::string weights = "auto";
@@ -32,9 +32,9 @@ struct GenerateOptions {
   void apply(VideoRequest& base) const;
 };
 
-void register_options(CLI::App& app, GenerateOptions& options);
+void register_options(CommandOptions& app, GenerateOptions& options);
 
-// A CLI11 check: "" or what is wrong.
+// A check of an option's text: "" or what is wrong.
 std::string check_seed(const std::string& text);
 
 // Prompts of the command line and of --prompt-file (one a line; empty lines and lines that begin with # are

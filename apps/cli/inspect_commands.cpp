@@ -7,6 +7,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "commands.h"
+#include "gauge_options.h"
 #include "generate_options.h"
 
 namespace tachy::cli {
@@ -15,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 struct InfoOptions {
-  std::string model, size;
+  std::string model, device;
   std::optional<int> width, height, frames;
   bool json = false;
 };
@@ -32,15 +33,15 @@ int run_info(const InfoOptions& o) {
   std::optional<VideoPlan> plan;
   VideoRequest request;
   try {
-    Engine engine(model);
+    Engine engine(model, {.device = choose_device(o.device)});
     request = engine.example_request();
     if (o.width) request.width = o.width;
     if (o.height) request.height = o.height;
     if (o.frames) request.frames = o.frames;
     plan = engine.plan(request);
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::unsupported)
-      throw;  // models that generate does not take are described all the same
+    // Models that generate does not take are described all the same.
+    if (e.code() != ErrorCode::unsupported || e.message().starts_with("--device")) throw;
   }
   if (o.json) {
     json components = json::array();
@@ -71,61 +72,64 @@ int run_info(const InfoOptions& o) {
   fmt::print("\ndefaults\n");
   for (const auto& [key, value] : info.defaults) fmt::print("  {:<16}{}\n", key, value);
   if (plan)
-    fmt::print("\nat {}x{}, {} frames: peak {} beside the mapped files, about {} on this machine\n",
-               *request.width, *request.height, *request.frames, human_bytes(plan->peak_bytes),
+    fmt::print("\nat {}x{}, {} frames: peak {} {}, about {} on this machine\n", *request.width,
+               *request.height, *request.frames, human_bytes(plan->peak_bytes),
+               plan->budget_bytes > 0 ? "of the GPU's memory" : "beside the mapped files",
                human_seconds(plan->seconds));
   return 0;
 }
 
 }  // namespace
 
-Command add_info(CLI::App& app) {
-  auto* sub = app.add_subcommand("info", "what a model folder holds, and the memory it needs at a size");
+Command add_info(CommandLine& line) {
+  CommandOptions sub =
+      line.add_command("info", "what a model folder holds, and the memory it needs at a size");
   auto o = std::make_shared<InfoOptions>();
-  sub->add_option("model,-m,--model", o->model, "model folder (default: the one that ships)");
-  sub->add_option("-W,--width", o->width, "width in pixels");
-  sub->add_option("-H,--height", o->height, "height in pixels");
-  sub->add_option("-f,--frames,--num-frames", o->frames, "number of frames, 4n + 1");
-  sub->add_flag("--json", o->json, "print JSON");
+  sub.add_option("model,-m,--model", o->model, "model folder (default: the one that ships)");
+  sub.add_option("-W,--width", o->width, "width in pixels");
+  sub.add_option("-H,--height", o->height, "height in pixels");
+  sub.add_option("-f,--frames,--num-frames", o->frames, "number of frames, 4n + 1");
+  sub.add_option("--device", o->device, kDeviceHelp);
+  sub.add_flag("--json", o->json, "print JSON");
   return [o] { return run_info(*o); };
 }
 
-Command add_stage(CLI::App& app) {
+Command add_stage(CommandLine& line) {
   std::string names;
   for (const auto& name : stage_names()) names += (names.empty() ? "" : ", ") + name;
-  auto* sub =
-      app.add_subcommand("stage", "run one stage on given tensors, to compare with other implementations");
+  CommandOptions sub =
+      line.add_command("stage", "run one stage on given tensors, to compare with other implementations");
   auto o = std::make_shared<StageRequest>();
+  o->device.clear();
   auto shape = std::make_shared<std::string>();
   auto weights = std::make_shared<std::string>("packed");
-  sub->add_option("name", o->name, names)->required();
-  sub->add_option("-m,--model", o->model, "component folder (config.json + safetensors) or a whole model");
-  sub->add_option("--in", o->input, "input tensors (.safetensors)");
-  sub->add_option("--out", o->output, "output tensors (.safetensors)")->required();
-  sub->add_option("-p,--prompt", o->prompt, "tokenize: the text");
-  sub->add_option("--max-sequence-length", o->max_text_tokens, "tokenize: padded length")
-      ->check(CLI::Range(1, 4096));
-  sub->add_option("--sampler", o->sampler, "sampler: unipc, euler, dpm++, lcm, or a few-step list");
-  sub->add_option("--grid", o->grid, "sampler: diffusers or original");
-  sub->add_option("--steps", o->steps, "sampler: steps")->check(CLI::Range(1, 1000));
-  sub->add_option("--shift", o->shift, "sampler: shift of the flow schedule");
-  sub->add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
-  sub->add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH");
-  sub->add_option("--image", o->image, "fit-image: the picture (PNG, JPEG, WebP)");
-  sub->add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
-  sub->add_option("--rng", o->rng, "noise: cpu or cuda");
-  sub->add_option("--rng-multiprocessors", o->rng_multiprocessors,
-                  "noise: multiprocessors of the GPU that --rng cuda imitates");
-  sub->add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
-  sub->add_option("--dtype,--precision", o->dtype,
-                  "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, "
-                  "bf16");
-  sub->add_option("--device", o->device,
-                  "where models run: cpu (default), cuda, cuda:1 …, or auto: a GPU where there is one");
-  sub->add_option("--weights", *weights, "packed or mapped")->check(CLI::IsMember({"packed", "mapped"}));
-  sub->add_option("--level", o->level, "none (definitions), safe, aggressive or extreme");
-  sub->add_option("-t,--threads", o->threads, "threads")->check(CLI::Range(0, 1024));
-  sub->footer(
+  sub.add_option("name", o->name, names)->required();
+  sub.add_option("-m,--model", o->model, "component folder (config.json + safetensors) or a whole model");
+  sub.add_option("--in", o->input, "input tensors (.safetensors)");
+  sub.add_option("--out", o->output, "output tensors (.safetensors)")->required();
+  sub.add_option("-p,--prompt", o->prompt, "tokenize: the text");
+  sub.add_option("--max-sequence-length", o->max_text_tokens, "tokenize: padded length, 1 to 4096")
+      ->check(between(1, 4096));
+  sub.add_option("--sampler", o->sampler, "sampler: unipc, euler, dpm++, lcm, or a few-step list");
+  sub.add_option("--grid", o->grid, "sampler: diffusers or original");
+  sub.add_option("--steps", o->steps, "sampler: steps, 1 to 1000")->check(between(1, 1000));
+  sub.add_option("--shift", o->shift, "sampler: shift of the flow schedule");
+  sub.add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
+  sub.add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH");
+  sub.add_option("--image", o->image, "fit-image: the picture (PNG, JPEG, WebP)");
+  sub.add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
+  sub.add_option("--rng", o->rng, "noise: cpu or cuda");
+  sub.add_option("--rng-multiprocessors", o->rng_multiprocessors,
+                 "noise: multiprocessors of the GPU that --rng cuda imitates");
+  sub.add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
+  sub.add_option("--dtype,--precision", o->dtype,
+                 "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, "
+                 "bf16");
+  sub.add_option("--device", o->device, std::string("where models run: ") + kDeviceHelp);
+  sub.add_option("--weights", *weights, "packed or mapped")->check(one_of({"packed", "mapped"}));
+  sub.add_option("--level", o->level, "none (definitions), safe, aggressive or extreme");
+  sub.add_option("-t,--threads", o->threads, "threads")->check(between(0, 1024));
+  sub.footer(
       "Tensors (names as in diffusers):\n"
       "  tokenize       --prompt TEXT        -> input_ids, attention_mask [1, 512]\n"
       "  text-encoder   input_ids, attention_mask [B, L]            -> last_hidden_state [B, L, d]\n"

@@ -1,11 +1,9 @@
-// The `tachyscope` binary: parses the command line, runs one sub-command, turns errors into exit codes.
+// The `tachyscope` binary: runs one sub-command, turns errors into exit codes.
 
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +12,6 @@
 #include <new>
 #include <string>
 #include <system_error>
-#include <vector>
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
@@ -67,79 +64,27 @@ void install_signal_handlers() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
-// "" or what is wrong with the text of a number. The parser's own words do not say what would work, and it
-// takes 0x10.
-template <class T>
-std::string check_number(const std::string& text, const char* expected) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && stop == end) return "";
-  return fmt::format("expected {}, got '{}'", expected, text);
-}
-
-// Every option of every command that takes a number checks its text first.
-void check_numbers(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands({}))
-    for (CLI::Option* option : command->get_options()) {
-      const std::string type = option->get_type_name();
-      if (type.starts_with("INT"))
-        option->check([](const std::string& text) { return check_number<int64_t>(text, "a whole number"); });
-      else if (type.starts_with("UINT"))
-        option->check([](const std::string& text) {
-          return check_number<uint64_t>(text, "a whole number from 0 to 18446744073709551615");
-        });
-      else if (type.starts_with("FLOAT"))
-        option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
-    }
-}
-
-// The arguments, last first as the parser wants them; "--option=" becomes "--option" and an empty value (it
-// would take the next argument).
-std::vector<std::string> words_of(int argc, char** argv) {
-  std::vector<std::string> words;
-  bool options = true;
-  for (int i = 1; i < argc; ++i) {
-    std::string word = argv[i];
-    options = options && word != "--";
-    const bool empty =
-        options && word.size() > 3 && word.starts_with("--") && word.find('=') == word.size() - 1;
-    if (empty) word.pop_back();
-    words.push_back(std::move(word));
-    if (empty) words.emplace_back();
-  }
-  std::reverse(words.begin(), words.end());
-  return words;
-}
-
 int run(int argc, char** argv) {
-  CLI::App app{
+  CommandLine line(
       "Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
-      "tachyscope"};
-  app.set_version_flag("--version", "tachyscope " + version());
-  app.require_subcommand(1);
-  app.footer(
+      "tachyscope " + version(),
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file, 5 not "
       "supported,\n"
       "6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage, 9 the GPU failed, 10 a check "
       "missed, 130 cancelled "
       "(ctrl-C).\n"
+      "TACHY_DEVICE=cpu is --device cpu of every command; "
       "TACHY_LOG=dispatch,plan,load prints what is chosen and why; TACHY_FORCE=op:implementation overrides "
       "it.");
   const std::pair<const char*, Command> commands[] = {
-      {"generate", add_generate(app)}, {"info", add_info(app)},    {"stage", add_stage(app)},
-      {"validate", add_validate(app)}, {"bench", add_bench(app)},  {"compare", add_compare(app)},
-      {"all", add_all(app)},           {"doctor", add_doctor(app)}};
-  check_numbers(app);
-  try {
-    app.parse(words_of(argc, argv));
-  } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    return code == 0 ? 0 : exit_code(ErrorCode::invalid_argument);
-  }
+      {"generate", add_generate(line)}, {"info", add_info(line)},    {"stage", add_stage(line)},
+      {"validate", add_validate(line)}, {"bench", add_bench(line)},  {"compare", add_compare(line)},
+      {"all", add_all(line)},           {"doctor", add_doctor(line)}};
+  int code = exit_code(ErrorCode::internal);
+  const std::string chosen = line.parse(argc, argv, code);
   for (const auto& [name, command] : commands)
-    if (app.got_subcommand(name)) return command();
-  return exit_code(ErrorCode::internal);
+    if (name == chosen) return command();
+  return code;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/exit_code.h"
+#include "api/tachyscope.h"
 #include "base/env.h"
 #include "commands.h"
 #include "gauge_options.h"
@@ -32,7 +33,8 @@ constexpr const char* kFooter =
     "  tachyscope validate --ops-only --op attention --cases tiny,odd,real\n"
     "  tachyscope validate --models-only --golden FOLDER      (made by tools/golden/make_validation.py)\n"
     "  tachyscope validate --level aggressive --json\n"
-    "  tachyscope validate --device cuda --dtype bf16,f16,f32";
+    "  tachyscope validate --device cuda --dtype bf16,f16,f32\n"
+    "  tachyscope validate --device cpu                       (where a GPU is the default)";
 
 std::string result_of(const Check& c) { return c.skipped ? "skipped" : c.ok ? "ok" : "FAILED"; }
 
@@ -56,7 +58,7 @@ void print_line(const Check& c) {
 
 }  // namespace
 
-void ValidateCommand::add_options(CLI::App& app, bool short_list) {
+void ValidateCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_option("--golden", options.golden,
                  "golden folder (again for more; default: those of the models that ship)")
       ->allow_extra_args(false);
@@ -68,7 +70,7 @@ void ValidateCommand::add_options(CLI::App& app, bool short_list) {
   app.add_option("--cases", cases, "of the ops: some of tiny,odd,real,video (the last: gigabytes)");
   app.add_option("--max-gflop", options.max_definition_gflop,
                  "real cases beyond this skip the comparison with the (slow) definition")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0, 1e6));
   app.add_option("--seed", options.seed, "of the ops' random inputs");
   app.add_option("-m,--model", options.model,
                  "model folder in place of the one that the golden folder names");
@@ -86,6 +88,7 @@ void ValidateCommand::add_options(CLI::App& app, bool short_list) {
 
 void ValidateCommand::prepare() {
   require(!(ops_only && models_only), "--ops-only and --models-only exclude each other");
+  options.device = choose_device(options.device);
   options.ops = !models_only, options.models = !ops_only;
   options.modes = split(modes, ','), options.cases = split(cases, ',');
   options.dtypes = split(dtypes, ',');
@@ -112,37 +115,37 @@ int ValidateCommand::run() {
   return failed ? kExitMiss : 0;
 }
 
-Command add_validate(CLI::App& app) {
-  auto* sub =
-      app.add_subcommand("validate", "check ops, models and a whole generation against the reference");
-  sub->alias("correctness");
+Command add_validate(CommandLine& line) {
+  CommandOptions sub =
+      line.add_command("validate", "check ops, models and a whole generation against the reference");
+  sub.alias("correctness");
   auto command = std::make_shared<ValidateCommand>();
-  command->add_options(*sub, false);
-  sub->footer(kFooter);
+  command->add_options(sub, false);
+  sub.footer(kFooter);
   return [command] {
     command->prepare();
     return command->run();
   };
 }
 
-Command add_all(CLI::App& app) {
-  auto* sub = app.add_subcommand("all", "validate, then bench (and compare, with --compare)");
+Command add_all(CommandLine& line) {
+  CommandOptions sub = line.add_command("all", "validate, then bench (and compare, with --compare)");
   auto first = std::make_shared<ValidateCommand>();
   auto second = std::make_shared<BenchCommand>();
-  auto level = std::make_shared<std::string>("safe"), device = std::make_shared<std::string>("cpu");
+  auto level = std::make_shared<std::string>("safe"), device = std::make_shared<std::string>();
   auto threads = std::make_shared<int>(0);
-  first->add_options(*sub, true);
-  second->add_options(*sub, true);
-  sub->add_option("--level", *level, "none, safe, aggressive or extreme");
-  sub->add_option("--device", *device, kDeviceHelp);
-  sub->add_option("--dtype", first->dtypes,
-                  "on a GPU: some of bf16,f16,f32 (default: the level's); the first is what bench times");
-  sub->add_option("-t,--threads", *threads, "threads (default: all this process may use)");
-  sub->footer(
+  first->add_options(sub, true);
+  second->add_options(sub, true);
+  sub.add_option("--level", *level, "none, safe, aggressive or extreme");
+  sub.add_option("--device", *device, kDeviceHelp);
+  sub.add_option("--dtype", first->dtypes,
+                 "on a GPU: some of bf16,f16,f32 (default: the level's); the first is what bench times");
+  sub.add_option("-t,--threads", *threads, "threads (default: all this process may use)");
+  sub.footer(
       "Exit code 10 when a check misses its bound, or, with --strict, a line is slower than the baseline.");
   return [first, second, level, device, threads] {
     first->options.level = second->options.level = *level;
-    first->options.device = second->options.device = *device;
+    first->options.device = second->options.device = choose_device(*device);
     first->options.threads = second->options.threads = *threads;
     if (const auto list = split(first->dtypes, ','); !list.empty()) second->options.dtype = list.front();
     first->prepare(), second->prepare();

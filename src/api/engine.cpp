@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "api/tachyscope.h"
+#include "cuda/open_device.h"
 #include "inspect/places.h"
 #include "pipelines/text_to_video.h"
 
@@ -42,6 +43,9 @@ Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
+
+std::string choose_device(const std::string& wish) { return cuda::choose_device(wish); }
+bool is_automatic(const std::string& wish) { return cuda::is_automatic(wish); }
 
 int Engine::threads() const { return state_->pipeline.threads(); }
 std::string Engine::device() const {

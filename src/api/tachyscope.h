@@ -37,6 +37,12 @@ struct EngineOptions {
                            // loaded for them again; empty: none
 };
 
+// What a wish for a device comes to on this machine: "cpu" or "cuda:N". "auto" is the first GPU that this
+// build can use now, otherwise the CPU, with a line on stderr that says which or why; "" is what TACHY_DEVICE
+// says, otherwise auto. Throws invalid_argument for another text.
+std::string choose_device(const std::string& wish);
+bool is_automatic(const std::string& wish);  // that it is left to the machine
+
 // "8GiB", "12G", "7500MiB", "8GB" (thousands) → bytes; throws invalid_argument with what would work.
 uint64_t parse_bytes(const std::string& text);
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "base/notice.h"
 
 namespace tachy {
 namespace {
@@ -36,12 +37,14 @@ bool log_enabled(std::string_view topic) {
 
 void log_line(std::string_view topic, std::string_view text) { logger().info("[{}] {}", topic, text); }
 
-void warn_line(std::string_view text) {
+void warn_line(std::string_view text) { say_line(fmt::format("warning: {}", text)); }
+
+void say_line(std::string_view text) {
   static std::mutex mutex;
   static std::set<std::string, std::less<>> seen;
   if (g_quiet) return;
   std::lock_guard lock(mutex);
-  if (seen.emplace(text).second) logger().warn("warning: {}", text);
+  if (seen.emplace(text).second) logger().info("{}", text);
 }
 
 void set_quiet(bool quiet) { g_quiet = quiet; }

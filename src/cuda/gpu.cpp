@@ -49,8 +49,8 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties");
     const cudaError_t opened = cudaSetDevice(index);
     check(opened != cudaErrorMemoryAllocation, ErrorCode::out_of_memory,
-          "--device: {} has no memory left for another process (about 0.5 GB before anything is loaded): "
-          "nvidia-smi shows who holds it; --device cpu runs without it",
+          "{} has no memory left for another process (about 0.5 GB before anything is loaded): nvidia-smi "
+          "shows who holds it",
           std::string(p.name));
     check_cuda(opened, "cudaSetDevice");
     info_ = {.index = index,
@@ -65,8 +65,8 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check(status != cudaErrorNoKernelImageForDevice && status != cudaErrorInvalidDeviceFunction &&
               status != cudaErrorUnsupportedPtxVersion,
           ErrorCode::unsupported,
-          "--device: {} has compute capability {}.{}, and this build has kernels for {} only: build with "
-          "-DTACHY_CUDA_ARCHITECTURES={}{}, or use --device cpu",
+          "{} has compute capability {}.{}, and this build has kernels for {} only: build with "
+          "-DTACHY_CUDA_ARCHITECTURES={}{}",
           info_.name, info_.major, info_.minor, TACHY_CUDA_ARCHITECTURES, info_.major, info_.minor);
     check_cuda(status, "cudaFuncGetAttributes");
     pretend(info_);
@@ -279,9 +279,9 @@ int gpu_count(std::string* why) {
 std::unique_ptr<Gpu> open_gpu(int index) {
   std::string why;
   const int count = gpu_count(&why);
-  check(count > 0, ErrorCode::unsupported, "--device: {}; --device cpu runs without one", why);
-  check(index >= 0 && index < count, ErrorCode::unsupported, "--device: expected a GPU from 0 to {}, got {}",
-        count - 1, index);
+  check(count > 0, ErrorCode::unsupported, "{}", why);
+  check(index >= 0 && index < count, ErrorCode::unsupported, "expected a GPU from 0 to {}, got {}", count - 1,
+        index);
   return std::make_unique<CudaGpu>(index);
 }
 

@@ -6,17 +6,20 @@
 #include "cuda/graph.h"
 
 namespace tachy::cuda {
+namespace {
+
+constexpr const char* kWhy =
+    "this build has no kernels for GPUs (make build CMAKE_FLAGS=-DTACHY_CUDA=ON makes one that has, where "
+    "nvcc is)";
+
+}  // namespace
 
 int gpu_count(std::string* why) {
-  if (why) *why = "this build has no CUDA (configure with -DTACHY_CUDA=ON)";
+  if (why) *why = kWhy;
   return 0;
 }
 
-std::unique_ptr<Gpu> open_gpu(int) {
-  fail(ErrorCode::unsupported,
-       "--device: this build has no CUDA; --device cpu runs without it, a build configured with "
-       "-DTACHY_CUDA=ON has it");
-}
+std::unique_ptr<Gpu> open_gpu(int) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 std::unique_ptr<Graph> capture(Gpu&, const std::function<void()>&) {
   fail(ErrorCode::unsupported, "graph: this build has no CUDA");

@@ -284,7 +284,7 @@ void check_bench(const BenchOptions& options) {
   find_level(options.level);
   cuda::check_device_name(options.device);
   if (options.device == "cpu")
-    require(options.dtype.empty(), "--dtype: it is of a GPU's activations; got {} with --device cpu",
+    require(options.dtype.empty(), "--dtype: it is of a GPU's activations; got {} in a run on the CPU",
             options.dtype);
   else
     gpu_mode(options.level, options.dtype);

@@ -171,21 +171,26 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                         const std::string& dtype_name_or_empty) {
   require(threads >= 0 && threads <= 1024, "--threads: expected 0 (all) to 1024, got {}", threads);
   const Mode mode = find_level(level).mode;
-  const auto gpu = cuda::open_device(device);
+  const std::string chosen = cuda::choose_device(device);
+  const auto gpu = cuda::open_device(chosen);
   require(gpu || dtype_name_or_empty.empty(), "--dtype: it is of a GPU's activations; got {} without one",
           dtype_name_or_empty);
   const DType dtype =
       gpu ? gpu_mode(level, dtype_name_or_empty, gpu->info().capability()).activation : DType::f32;
   DoctorReport report{.machine = cpu::describe_machine(),
                       .level = level,
-                      .device = gpu ? device : "cpu",
+                      .device = chosen,
                       .levels = describe_levels(level, dtype_name_or_empty, gpu.get())};
   if (gpu) {
     describe_gpu(*gpu, report.gpu);
     report.gpu.dtype = dtype_name(dtype);
     report.gpu.libraries = cuda::vendor_libraries(*gpu);
   } else if (cuda::gpu_count(&report.gpu.why_not) > 0) {
-    describe_gpu(*cuda::open_gpu(0), report.gpu);
+    try {
+      describe_gpu(*cuda::open_gpu(0), report.gpu);
+    } catch (const Error& e) {
+      report.gpu = {.why_not = e.message()};
+    }
   }
   report.libraries = report.machine.libraries;
   report.libraries.insert(

@@ -113,8 +113,9 @@ void check_validate(const ValidateOptions& options) {
   expect_names("--mode", options.modes, {"ref", "bitwise", "canary", "capture"});
   require(options.device != "cpu" || !holds(options.modes, "capture"),
           "--mode: capture (in a CUDA graph) needs --device cuda");
-  require(options.device != "cpu" || options.dtypes.empty(),
-          "--dtype: it is of a GPU's activations; expected --device cuda with it, got --device cpu");
+  require(
+      options.device != "cpu" || options.dtypes.empty(),
+      "--dtype: it is of a GPU's activations; expected --device cuda with it, and this run is on the CPU");
   for (const std::string& dtype : options.dtypes)
     gpu_mode(options.level, std::string_view(dtype_name(dtype_named(dtype))));
   expect_names("--cases", options.cases, {"tiny", "odd", "real", "video"});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "binary.h"
 
@@ -73,6 +74,7 @@ const std::vector<BadValue> kBadValues = {
     {"info", "--width", "100", 2, {"96", "112"}},
     {"info", "--height", "tall", 2, {"whole number"}},
     {"info", "--frames", "80", 2, {"77", "81"}},
+    {"info", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
     {"stage", "name", "frobnicate", 2, {"tokenize", "text-encoder", "vae-decode"}},
     {"stage", "--model", "no/such/model", 3, {"no such"}, {"vae-decode"}},
     {"stage", "--in", "gone.safetensors", 3, {"no such file"}, {"vae-decode"}},
@@ -219,6 +221,23 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
     if (bad.value != kNotUtf8) says.push_back(bad.value);
     for (const std::string& text : says) EXPECT_THAT(done.err, HasSubstr(text)) << what;
     EXPECT_TRUE(files().empty()) << what << " left files behind";
+  }
+}
+
+// Options that may repeat: each further value is one more.
+const std::set<std::string> kRepeatable = {"--prompt", "--seed", "--golden"};
+
+// The last counts: a value that works before it, or another that does not, changes nothing.
+TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
+  for (const BadValue& bad : kBadValues) {
+    if (!bad.option.starts_with("--") || kRepeatable.contains(bad.option)) continue;
+    std::vector<std::string> args = arguments(bad);
+    args.insert(args.end() - 1, bad.option + (bad.option == "--weights" ? "=packed" : "=1"));
+    const Done done = run(args);
+    const std::string what = testing::PrintToString(args) + ": " + done.err;
+    EXPECT_EQ(done.code, bad.code) << what;
+    if (bad.value != kNotUtf8) EXPECT_THAT(done.err, HasSubstr(bad.value)) << what;
+    for (const std::string& text : bad.says) EXPECT_THAT(done.err, HasSubstr(text)) << what;
   }
 }
 

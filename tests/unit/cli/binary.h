@@ -70,6 +70,11 @@ class CliTest : public testing::Test {
       const int i = open("/dev/null", O_RDONLY);
       if (o < 0 || e < 0 || chdir(folder_.c_str()) != 0) _exit(99);
       dup2(i, 0), dup2(o, 1), dup2(e, 2);
+      // What is tested is the CPU's, also on a machine with a GPU; --device says otherwise.
+      if (device_.empty())
+        unsetenv("TACHY_DEVICE");
+      else
+        setenv("TACHY_DEVICE", device_.c_str(), 1);
       execv(TACHY_BINARY, argv.data());
       _exit(98);
     }
@@ -109,6 +114,7 @@ class CliTest : public testing::Test {
   }
 
   fs::path folder_;
+  std::string device_ = "cpu";  // TACHY_DEVICE; "": not set
 };
 
 }  // namespace tachy::test

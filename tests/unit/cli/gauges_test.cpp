@@ -145,6 +145,39 @@ TEST_F(Gauges, WithoutAGpu) {
   }
 }
 
+// Each command that computes takes a GPU where it can use one; where there is none it says nothing of it.
+TEST_F(Gauges, TheDeviceIsLeftToTheMachine) {
+  const std::string stage_out = "o.safetensors", latents = golden("validate/vae-decode.safetensors");
+  const std::vector<std::vector<std::string>> commands = {
+      generate({"x", "-o", "a.gif", "--steps", "2"}),
+      {"info", model_path()},
+      {"stage", "vae-decode", "-m", model_path(), "--in", latents, "--out", stage_out},
+      {"validate", "--ops-only", "--op", "rope:", "--cases", "tiny"},
+      {"bench", "--ops-only", "--op", "rope:", "--cases", "tiny", "--seconds", "0.001"},
+      {"doctor"}};
+  device_ = "tpu";
+  for (const auto& command : commands) {
+    const Done done = run(command);
+    EXPECT_EQ(done.code, 2) << command[0] << done.err;
+    EXPECT_THAT(done.err, AllOf(HasSubstr("TACHY_DEVICE"), HasSubstr("'tpu'"))) << command[0];
+  }
+  device_ = "cpu";
+  for (const auto& command : commands) {
+    const Done done = run(command);
+    EXPECT_EQ(done.code, 0) << command[0] << done.err;
+    EXPECT_THAT(done.err, testing::Not(HasSubstr("running on"))) << command[0];
+  }
+  const std::string frames = read_text(path("a.gif"));
+  device_ = "";
+  const bool gpu = json::parse(run({"doctor", "--json"}).out)["device"] != "cpu";
+  for (const auto& command : commands) {
+    const Done done = run(command);
+    EXPECT_EQ(done.code, 0) << command[0] << done.err;
+    if (gpu) EXPECT_THAT(done.err, HasSubstr("running on")) << command[0];
+  }
+  if (!gpu) EXPECT_EQ(read_text(path("a.gif")), frames);
+}
+
 TEST_F(Gauges, ProfileWritesATraceAndATable) {
   const Done done = run(generate({"x", "--profile", "t.json", "-o", "p.gif"}));
   ASSERT_EQ(done.code, 0) << done.err;

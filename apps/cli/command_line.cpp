@@ -1,0 +1,138 @@
+#include "command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "api/exit_code.h"
+
+namespace tachy::cli {
+namespace {
+
+// The number that a text is, all of it; the parser's own rules would take 0x10.
+template <class T>
+std::optional<T> number_in(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+// "" or what is wrong with the text of a number; the parser's own words do not say what would work.
+template <class T>
+std::string check_number(const std::string& text, const char* expected) {
+  return number_in<T>(text) ? "" : fmt::format("expected {}, got '{}'", expected, text);
+}
+
+// What holds for every option: one that takes a number checks its text first; of one that takes a single
+// value and is given twice the last counts, as scripts expect that add to a command line.
+void set_rules(CLI::Option* option) {
+  if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const std::string type = option->get_type_name();
+  if (type.starts_with("INT"))
+    option->check([](const std::string& text) { return check_number<int64_t>(text, "a whole number"); });
+  else if (type.starts_with("UINT"))
+    option->check([](const std::string& text) {
+      return check_number<uint64_t>(text, "a whole number from 0 to 18446744073709551615");
+    });
+  else if (type.starts_with("FLOAT"))
+    option->check([](const std::string& text) { return check_number<double>(text, "a number"); });
+}
+
+// The arguments, last first as the parser wants them; "--option=" becomes "--option" and an empty value (it
+// would take the next argument).
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    options = options && word != "--";
+    const bool empty =
+        options && word.size() > 3 && word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (empty) word.pop_back();
+    words.push_back(std::move(word));
+    if (empty) words.emplace_back();
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+}  // namespace
+
+Option Option::group(const char* name) { return option_->group(name), *this; }
+Option Option::required() { return option_->required(), *this; }
+Option Option::allow_extra_args(bool allow) { return option_->allow_extra_args(allow), *this; }
+Option Option::check(std::function<std::string(const std::string&)> what_is_wrong) {
+  return option_->check(std::move(what_is_wrong)), *this;
+}
+
+template <class T>
+Option CommandOptions::add_option(const std::string& names, T& target, const std::string& help) {
+  CLI::Option* option = app_->add_option(names, target, help);
+  set_rules(option);
+  return Option(option);
+}
+#define TACHY_OPTION(...) \
+  template Option CommandOptions::add_option(const std::string&, __VA_ARGS__& target, const std::string&);
+TACHY_OPTION(std::string)
+TACHY_OPTION(std::filesystem::path)
+TACHY_OPTION(int)
+TACHY_OPTION(double)
+TACHY_OPTION(uint64_t)
+TACHY_OPTION(std::optional<std::string>)
+TACHY_OPTION(std::optional<int>)
+TACHY_OPTION(std::optional<double>)
+TACHY_OPTION(std::vector<std::string>)
+TACHY_OPTION(std::vector<std::filesystem::path>)
+TACHY_OPTION(std::vector<uint64_t>)
+#undef TACHY_OPTION
+
+Option CommandOptions::add_flag(const std::string& names, bool& target, const std::string& help) {
+  return Option(app_->add_flag(names, target, help));
+}
+void CommandOptions::alias(const std::string& name) { app_->alias(name); }
+void CommandOptions::footer(const std::string& text) { app_->footer(text); }
+
+std::function<std::string(const std::string&)> between(double least, double most) {
+  return [=](const std::string& text) {
+    const std::optional<double> value = number_in<double>(text);
+    if (value && *value >= least && *value <= most) return std::string();
+    return fmt::format("expected {} to {}, got '{}'", least, most, text);
+  };
+}
+
+std::function<std::string(const std::string&)> one_of(std::vector<std::string> names) {
+  return [names = std::move(names)](const std::string& text) {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+    return fmt::format("expected {}, got '{}'", fmt::join(names, " or "), text);
+  };
+}
+
+CommandLine::CommandLine(const std::string& about, const std::string& version, const std::string& footer)
+    : app_(std::make_unique<CLI::App>(about, "tachyscope")) {
+  app_->set_version_flag("--version", version);
+  app_->require_subcommand(1);
+  app_->footer(footer);
+}
+CommandLine::~CommandLine() = default;
+
+CommandOptions CommandLine::add_command(const std::string& name, const std::string& help) {
+  return CommandOptions(app_->add_subcommand(name, help));
+}
+
+std::string CommandLine::parse(int argc, char** argv, int& code) {
+  try {
+    app_->parse(words_of(argc, argv));
+  } catch (const CLI::ParseError& e) {
+    code = app_->exit(e) == 0 ? 0 : exit_code(ErrorCode::invalid_argument);
+    return "";
+  }
+  return app_->get_subcommands().front()->get_name();
+}
+
+}  // namespace tachy::cli

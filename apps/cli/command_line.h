@@ -1,0 +1,70 @@
+// Commands and their options, as the files that define them see them. The parser behind it (CLI11) is known
+// to command_line.cpp alone: a file that includes it costs a compiler half a minute.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace tachy::cli {
+
+// One option. Members return it, so that calls chain: options.add_option(…)->group(…)->required().
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+  Option* operator->() { return this; }
+
+  Option group(const char* name);
+  Option required();
+  Option allow_extra_args(bool allow);  // whether one mention of a repeatable option may take several values
+  Option check(std::function<std::string(const std::string&)> what_is_wrong);  // of its text; "": nothing
+
+ private:
+  CLI::Option* option_;
+};
+
+// The options of one command. Names: "-o,--output,--other-spelling", without dashes for a positional
+// argument. Of an option that takes one value the last counts when it is given twice; one whose target is a
+// vector may repeat.
+class CommandOptions {
+ public:
+  explicit CommandOptions(CLI::App* app) : app_(app) {}
+
+  // T: std::string, std::filesystem::path, int, double, uint64_t, std::optional of string, int or double,
+  // std::vector of string, path or uint64_t.
+  template <class T>
+  Option add_option(const std::string& names, T& target, const std::string& help);
+  Option add_flag(const std::string& names, bool& target, const std::string& help);
+  void alias(const std::string& name);
+  void footer(const std::string& text);
+
+ private:
+  CLI::App* app_;
+};
+
+std::function<std::string(const std::string&)> between(double least, double most);
+std::function<std::string(const std::string&)> one_of(std::vector<std::string> names);
+
+using Command = std::function<int()>;  // returns the exit code; throws tachy::Error
+
+class CommandLine {
+ public:
+  CommandLine(const std::string& about, const std::string& version, const std::string& footer);
+  ~CommandLine();
+
+  CommandOptions add_command(const std::string& name, const std::string& help);
+  // The command named by the arguments; help, the version or what is wrong is printed, and `code` set, when
+  // there is none to run.
+  std::string parse(int argc, char** argv, int& code);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace tachy::cli

@@ -1,0 +1,103 @@
+// What --device comes to, on machines that are made up: one without a GPU, with a GPU that cannot be used,
+// with several.
+#include "cuda/open_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tachy::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// GPUs by what try_gpu says of each: a name, or "!why not".
+DeviceChoice on(std::vector<std::string> gpus, bool seen, const std::string& why = "no driver") {
+  return search_device({.count =
+                            [&](std::string* out) {
+                              if (gpus.empty()) *out = why;
+                              return static_cast<int>(gpus.size());
+                            },
+                        .try_gpu =
+                            [&](int i) {
+                              const std::string& gpu = gpus[static_cast<size_t>(i)];
+                              if (gpu[0] == '!') fail(ErrorCode::out_of_memory, "{}", gpu.substr(1));
+                              return gpu;
+                            },
+                        .seen = seen});
+}
+
+std::string refusal(const std::string& wish) {
+  try {
+    open_device(wish);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "";
+}
+
+TEST(OpenDevice, AutoTakesTheFirstGpuThatCanBeUsedAndSaysSo) {
+  EXPECT_EQ(on({"H200"}, true).device, "cuda:0");
+  EXPECT_THAT(on({"H200"}, true).line, AllOf(HasSubstr("H200"), HasSubstr("--device cpu")));
+  const DeviceChoice second = on({"!A100 is full", "A40"}, true);
+  EXPECT_EQ(second.device, "cuda:1");
+  EXPECT_THAT(second.line, AllOf(HasSubstr("A40"), HasSubstr("cuda:1")));
+}
+
+TEST(OpenDevice, AutoSaysWhyAGpuIsNotUsed) {
+  const DeviceChoice full = on({"!A100 is full", "!A40 is old"}, true);
+  EXPECT_EQ(full.device, "cpu");
+  EXPECT_THAT(full.line, AllOf(HasSubstr("CPU"), HasSubstr("A100 is full")));
+  const DeviceChoice old = on({}, true, "the driver is for CUDA 11.4");
+  EXPECT_EQ(old.device, "cpu");
+  EXPECT_THAT(old.line, HasSubstr("CUDA 11.4"));
+}
+
+TEST(OpenDevice, AutoIsSilentWhereThereIsNoGpu) {
+  EXPECT_EQ(on({}, false).device, "cpu");
+  EXPECT_THAT(on({}, false).line, IsEmpty());
+}
+
+TEST(OpenDevice, AWrongVariableIsNoReasonToFallBack) {
+  EXPECT_THROW(search_device({[](std::string*) { return 1; },
+                              [](int) -> std::string {
+                                fail(ErrorCode::invalid_argument, "TACHY_CUDA_CAPABILITY: expected …");
+                              },
+                              true}),
+               Error);
+}
+
+TEST(OpenDevice, NamesAreChecked) {
+  for (const char* wish : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU", "cpu:0", "cuda0"})
+    EXPECT_THAT(refusal(wish), AllOf(HasSubstr("--device"), HasSubstr(wish), HasSubstr("auto"))) << wish;
+  EXPECT_EQ(choose_device("cpu"), "cpu");
+  EXPECT_EQ(choose_device("cuda"), "cuda:0");
+  EXPECT_EQ(choose_device("cuda:12"), "cuda:12");
+  EXPECT_FALSE(is_automatic("cuda"));
+  EXPECT_TRUE(is_automatic("auto"));
+}
+
+TEST(OpenDevice, TheVariableCountsWhereNothingWasAsked) {
+  setenv("TACHY_DEVICE", "cpu", 1);
+  EXPECT_EQ(choose_device(""), "cpu");
+  EXPECT_FALSE(is_automatic(""));
+  EXPECT_EQ(choose_device("cuda:3"), "cuda:3");
+  setenv("TACHY_DEVICE", "gpu", 1);
+  EXPECT_THAT(refusal(""), AllOf(HasSubstr("TACHY_DEVICE"), HasSubstr("'gpu'")));
+  unsetenv("TACHY_DEVICE");
+  EXPECT_TRUE(is_automatic(""));
+}
+
+// On a machine without this many GPUs, or a build without kernels.
+TEST(OpenDevice, AGpuAskedForMustBeThere) {
+  EXPECT_THAT(refusal("cuda:99"), AllOf(HasSubstr("--device: "), HasSubstr("--device cpu")));
+}
+
+}  // namespace
+}  // namespace tachy::cuda
