@@ -2,6 +2,7 @@
 #   make demo [PROMPT="…"] [MODEL=FOLDER]   generate a video with the model that ships (or another), into out/
 #   make build               the binary at build/tachyscope
 #   make test                all tests
+#   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
@@ -14,7 +15,7 @@ JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files 'src/*.h' 'src/*.cpp' 'apps/*.h' 'apps/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.h' 'examples/*.cpp' 'examples/*.c')
 
-.PHONY: package demo build test test-reference judge deps configure check-layers format check-format install clean
+.PHONY: package demo build test test-arm64 test-reference judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -36,6 +37,9 @@ demo: build
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 1
+
+test-arm64: build
+	@tools/test_arm64 $(BUILD)
 
 test-reference: build
 	@cmake --build $(BUILD) -j $(JOBS) --target op_call text_lines

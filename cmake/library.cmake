@@ -24,6 +24,11 @@ if(TACHY_FUZZ)  # what a fuzzer steers by; the first report ends the run
 endif()
 # Contraction to FMA is left to the code that asks for it, so that results do not depend on the compiler.
 target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>)
+# Our kernels keep vectors in arrays, which SVE's vectors of unknown size cannot be in: Arm runs NEON.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  target_compile_definitions(tachy_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:C,CXX>:HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)>")
+endif()
 
 function(tachy_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})

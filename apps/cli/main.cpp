@@ -15,6 +15,7 @@
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
+#include "base/isa.h"
 #include "base/last_words.h"
 #include "commands.h"
 
@@ -75,13 +76,14 @@ int run(int argc, char** argv) {
       "(ctrl-C).\n"
       "TACHY_DEVICE=cpu is --device cpu of every command; "
       "TACHY_LOG=dispatch,plan,load prints what is chosen and why; TACHY_FORCE=op:implementation overrides "
-      "it.");
+      "it;\nTACHY_ISA=sse4, avx2 or avx512 runs as on a CPU that has no more.");
   const std::pair<const char*, Command> commands[] = {
       {"generate", add_generate(line)}, {"info", add_info(line)},    {"stage", add_stage(line)},
       {"validate", add_validate(line)}, {"bench", add_bench(line)},  {"compare", add_compare(line)},
       {"all", add_all(line)},           {"doctor", add_doctor(line)}};
   int code = exit_code(ErrorCode::internal);
   const std::string chosen = line.parse(argc, argv, code);
+  if (!chosen.empty()) isa_asked();  // a wrong TACHY_ISA is said before anything is opened
   for (const auto& [name, command] : commands)
     if (name == chosen) return command();
   return code;

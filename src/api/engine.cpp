@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "api/tachyscope.h"
+#include "base/isa.h"
 #include "cuda/open_device.h"
 #include "inspect/places.h"
 #include "pipelines/text_to_video.h"
@@ -25,6 +26,7 @@ struct Engine::State {
 };
 
 Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
+  isa_asked();
   require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
           options.threads);
   const TextToVideo::Options pipeline{.threads = options.threads,

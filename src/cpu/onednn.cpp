@@ -1,5 +1,5 @@
 // oneDNN behind TileKernel. Differences between 2.x (descriptors are separate structs) and 3.x (primitive
-// descriptors take the engine first) stay inside make_matmul and make_conv.
+// descriptors take the engine first) stay inside make_conv.
 #include "cpu/onednn.h"
 
 #include <array>
@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "cpu/isa.h"
 #include "tensor/memory.h"
 
 extern "C" void omp_set_num_threads(int);  // see base/thread_pool.cpp
@@ -23,6 +24,7 @@ using Dims = memory::dims;
 using Tag = memory::format_tag;
 
 const dnnl::engine& engine() {
+  isa();  // says so if the library could not be limited
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
@@ -63,15 +65,6 @@ dnnl::primitive_attr attributes(bool accumulate) {
     attr.set_post_ops(ops);
   }
   return attr;
-}
-
-dnnl::matmul::primitive_desc make_matmul(const MatmulShape& s, const memory::desc& weights) {
-  const auto x = plain({s.m, s.k}, Tag::ab), y = plain({s.m, s.n}, Tag::ab);
-#if DNNL_VERSION_MAJOR >= 3
-  return dnnl::matmul::primitive_desc(engine(), x, weights, y, attributes(false));
-#else
-  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, weights, y), attributes(false), engine());
-#endif
 }
 
 dnnl::convolution_forward::primitive_desc make_conv(const ConvShape& s, const memory::desc& weights) {
@@ -172,18 +165,7 @@ class Cache {
   std::map<Key, std::unique_ptr<Value>> map_;
 };
 
-// Formats are asked for with a typical tile: 64 rows of a product, a band of 8 rows of 32 pixels of a
-// convolution.
-const memory::desc& matmul_format(int64_t k, int64_t n) {
-  static Cache<std::array<int64_t, 2>, memory::desc> cache;
-  return cache.get({k, n}, [&] {
-    return guarded("matmul format", [&] {
-      const MatmulShape shape{64, k, n};
-      return make_matmul(shape, plain({k, n}, Tag::any)).weights_desc();
-    });
-  });
-}
-
+// The format is asked for with a typical tile: a band of 8 rows of 32 pixels.
 const memory::desc& conv_format(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w) {
   static Cache<std::array<int64_t, 4>, memory::desc> cache;
   return cache.get({co, ci, kernel_h, kernel_w}, [&] {
@@ -204,18 +186,6 @@ bool is_ref(const char* impl) { return std::string_view(impl).starts_with("ref")
 
 }  // namespace
 
-const TileKernel& matmul_kernel(const MatmulShape& s) {
-  static Cache<MatmulShape, Kernel> cache;
-  return cache.get(s, [&] {
-    return guarded("matmul", [&] {
-      const memory::desc stored = s.transposed ? plain({s.k, s.n}, Tag::ba) : matmul_format(s.k, s.n);
-      const auto pd = make_matmul(s, stored);
-      if (!is_ref(pd.impl_info_str())) return Kernel(pd, stored, 0);
-      return Kernel(make_matmul(s, plain({s.k, s.n}, Tag::any)), stored, 0);
-    });
-  });
-}
-
 const TileKernel& conv_kernel(const ConvShape& s) {
   static Cache<ConvShape, Kernel> cache;
   return cache.get(s, [&] {
@@ -227,14 +197,6 @@ const TileKernel& conv_kernel(const ConvShape& s) {
                     s.bias ? s.co : 0);
     });
   });
-}
-
-int64_t packed_matmul_bytes(int64_t k, int64_t n) {
-  return static_cast<int64_t>(align_up(matmul_format(k, n).get_size()));
-}
-
-void pack_matmul(int64_t k, int64_t n, const float* weights, void* packed) {
-  reorder(plain({k, n}, Tag::ba), weights, matmul_format(k, n), packed);
 }
 
 int64_t packed_conv_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w) {

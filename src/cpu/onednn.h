@@ -2,9 +2,8 @@
 // per shape and kept, and the blocked weight formats that they read.
 //
 // A kernel runs on the calling thread, reads dense channels-last tiles and takes its scratch from the caller,
-// so that many workers may run the same kernel at once. The weight format is fixed by (K, N) or (Co, Ci, kh,
-// kw) alone; a tile shape for which the library wants another one reorders the weights into its scratch
-// first.
+// so that many workers may run the same kernel at once. The weight format is fixed by (Co, Ci, kh, kw)
+// alone; a tile shape for which the library wants another one reorders the weights into its scratch first.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +11,6 @@
 #include <string>
 
 namespace tachy::cpu {
-
-struct MatmulShape {  // y [m, n] = x [m, k] · weights
-  int64_t m, k, n;
-  bool transposed = false;  // weights are plain [n, k]; otherwise packed by pack_matmul
-  auto operator<=>(const MatmulShape&) const = default;
-};
 
 struct ConvShape {  // one tile: x [h, w, ci] → y [ho, wo, co], weights packed by pack_conv
   int64_t h, w, ci, co, kernel_h, kernel_w, stride;
@@ -40,14 +33,10 @@ class TileKernel {
 };
 
 // Made on first use and kept for the life of the process; thread-safe.
-const TileKernel& matmul_kernel(const MatmulShape& shape);
 const TileKernel& conv_kernel(const ConvShape& shape);
 
-// weights [n, k] f32 ↔ the packed format (its size is a multiple of 256 bytes).
-int64_t packed_matmul_bytes(int64_t k, int64_t n);
-void pack_matmul(int64_t k, int64_t n, const float* weights, void* packed);
-
-// weights [co, ci, kernel_h, kernel_w] f32 → packed; unpacking gives [kernel_h, kernel_w, ci, co].
+// weights [co, ci, kernel_h, kernel_w] f32 → the packed format (its size is a multiple of 256 bytes);
+// unpacking gives [kernel_h, kernel_w, ci, co].
 int64_t packed_conv_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w);
 void pack_conv(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, const float* weights,
                void* packed);

@@ -57,7 +57,7 @@ inline int64_t panel_offset(int64_t k, int64_t panel, Compute compute) {
 
 // Packs one panel of `width` columns: `count` rows of weights [count, k_given] from `rows` on (`stride`
 // values apart, any float dtype) → `to`; what lies beyond count and k_given, up to k, is zeros.
-inline constexpr int64_t kPanelPackScratch = 64 * 256 * 6;
+inline constexpr int64_t kPanelPackScratch = 64 * 80 * 6;
 void pack_panel(const void* rows, DType dtype, int64_t stride, int64_t count, int64_t k_given, int64_t k,
                 int64_t width, Compute compute, void* to, void* scratch);
 // Element [k, column] of a packed matrix of depth `depth`, for the definitions.

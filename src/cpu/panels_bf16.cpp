@@ -7,13 +7,14 @@
 //   portable     plain loops; only when asked for (TACHY_BF16=portable), for tests on other machines
 //
 // The kernel asks the system for the tile registers once a process; TACHY_BF16 = amx, avx512 or portable
-// picks by hand.
+// picks by hand, TACHY_ISA below native leaves out AMX, below avx512 the other, too.
 #include <array>
 #include <cstring>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "cpu/amx.h"
+#include "cpu/isa.h"
 #include "cpu/panels.h"
 
 #if defined(__x86_64__)
@@ -196,13 +197,17 @@ struct Choice {
           ErrorCode::invalid_argument, "TACHY_BF16: expected amx, avx512 or portable, got '{}'", wanted);
 #ifdef TACHY_BF16_X86
     const Abilities cpu;
-    if (cpu.amx && (wanted.empty() || wanted == "amx")) name = "amx-bf16", run = product_amx;
-    if (!run && cpu.avx512 && (wanted.empty() || wanted == "avx512"))
+    if (cpu.amx && isa() == Isa::native && (wanted.empty() || wanted == "amx"))
+      name = "amx-bf16", run = product_amx;
+    if (!run && cpu.avx512 && isa() >= Isa::avx512 && (wanted.empty() || wanted == "avx512"))
       name = "avx512-bf16", run = [](const PanelProduct& p) { each_panel(p, product_avx512); };
 #endif
     if (!run && wanted == "portable")
       name = "portable-bf16", run = [](const PanelProduct& p) { each_panel(p, product_portable); };
-    if (!run) why_not = "this CPU has neither AMX-BF16 nor AVX-512 BF16";
+    if (!run)
+      why_not = isa() == Isa::native
+                    ? "this CPU has neither AMX-BF16 nor AVX-512 BF16"
+                    : fmt::format("TACHY_ISA={} leaves neither AMX-BF16 nor AVX-512 BF16", isa_name(isa()));
   }
 };
 

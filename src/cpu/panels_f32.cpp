@@ -86,16 +86,26 @@ void product_f32(const PanelProduct& p) {
   for (; column < p.width; column += lanes) product<1>(p, column);
 }
 
-// to[k·width + j] = from[j·stride + k] for j < count, k < depth: 4-byte values, whatever they mean.
+// to[k·width + j] = from[j·stride + k] for j < count, k < depth: 4-byte values, whatever they mean. ahead:
+// the values that far on are asked for meanwhile; 0: none.
 void transpose_words(const float* from, int64_t stride, int64_t count, int64_t depth, float* to,
-                     int64_t width) {
+                     int64_t width, int64_t ahead) {
   int64_t j = 0;
-  for (; j + 4 <= count; j += 4) {
-    int64_t k = 0;
-    for (; k + 4 <= depth; k += 4) transpose_4x4(from + j * stride + k, stride, to + k * width + j, width);
-    for (; k < depth; ++k)
-      for (int64_t i = 0; i < 4; ++i) std::memcpy(to + k * width + j + i, from + (j + i) * stride + k, 4);
-  }
+  const auto rows = [&](auto&& transpose, int64_t step) HWY_ATTR {
+    for (; j + step <= count; j += step) {
+      int64_t k = 0;
+      for (; k + step <= depth; k += step) {
+        if (ahead)
+          for (int64_t i = 0; i < step; ++i) hwy::Prefetch(from + (j + i) * stride + k + ahead);
+        transpose(from + j * stride + k, stride, to + k * width + j, width);
+      }
+      for (; k < depth; ++k)
+        for (int64_t i = 0; i < step; ++i)
+          std::memcpy(to + k * width + j + i, from + (j + i) * stride + k, 4);
+    }
+  };
+  if (depth >= kSquare) rows([](auto... args) HWY_ATTR { transpose_square(args...); }, kSquare);
+  rows([](auto... args) HWY_ATTR { transpose_4x4(args...); }, 4);
   for (; j < count; ++j)
     for (int64_t k = 0; k < depth; ++k) std::memcpy(to + k * width + j, from + j * stride + k, 4);
 }
@@ -152,7 +162,10 @@ HWY_EXPORT(finish);
 namespace {
 
 constexpr int64_t kColumns = 48, kBf16Columns = 32, kStep = 16;
-constexpr int64_t kPackDepth = 256;  // k values of a panel's rows that are widened at a time
+// K values of a panel's rows that are widened at a time: with what they become they fit the first-level
+// cache.
+constexpr int64_t kPackDepth = 64;
+constexpr int64_t kPackStride = kPackDepth + 16;  // rows 256 bytes apart would share a few sets of the cache
 constexpr int64_t kMaxColumns = 64;
 
 }  // namespace
@@ -177,32 +190,40 @@ int64_t panels_bytes(int64_t k, int64_t n, Compute compute) {
 
 void pack_panel(const void* rows, DType dtype, int64_t stride, int64_t count, int64_t k_given, int64_t k,
                 int64_t width, Compute compute, void* packed, void* scratch) {
-  static_assert(kPanelPackScratch == kMaxColumns * kPackDepth * 6);
+  static_assert(kPanelPackScratch == kMaxColumns * kPackStride * 6);
   const int64_t size = dtype_size(dtype);
   float* wide = static_cast<float*>(scratch);
-  auto* narrow_rows = reinterpret_cast<uint16_t*>(wide + kMaxColumns * kPackDepth);
+  auto* narrow_rows = reinterpret_cast<uint16_t*>(wide + kMaxColumns * kPackStride);
   float* to = static_cast<float*>(packed);
   const bool bf16 = compute == Compute::bf16;
-  std::memset(to, 0, static_cast<size_t>(panel_k_bytes(width, k, compute)));
+  const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_words);
+  if (count < width || k_given < k) std::memset(to, 0, static_cast<size_t>(panel_k_bytes(width, k, compute)));
   for (int64_t begin = 0; begin < k_given; begin += kPackDepth) {
     const int64_t depth = std::min(kPackDepth, k_given - begin);
-    for (int64_t j = 0; j < count; ++j) {
-      const char* from = static_cast<const char*>(rows) + (j * stride + begin) * size;
-      uint16_t* row = narrow_rows + j * kPackDepth;
+    const char* from = static_cast<const char*>(rows) + begin * size;
+    // Rows are read in pieces too short to tell the CPU what comes: the next piece is asked for.
+    if (!bf16 && dtype == DType::f32 && reinterpret_cast<uintptr_t>(from) % 4 == 0) {
+      transpose(reinterpret_cast<const float*>(from), stride, count, depth, to + begin * width, width,
+                kPackDepth);
+      continue;
+    }
+    for (int64_t j = 0; j < count; ++j, from += stride * size) {
+      for (int64_t byte = 0; byte < kPackDepth * size; byte += 64)
+        hwy::Prefetch(from + kPackDepth * size + byte);
+      uint16_t* row = narrow_rows + j * kPackStride;
       if (bf16 && dtype == DType::bf16) {
         std::memcpy(row, from, static_cast<size_t>(depth) * 2);
       } else {
-        widen(from, dtype, depth, wide + j * kPackDepth);
-        if (bf16) narrow_bf16(wide + j * kPackDepth, depth, row);
+        widen(from, dtype, depth, wide + j * kPackStride);
+        if (bf16) narrow_bf16(wide + j * kPackStride, depth, row);
       }
       if (bf16 && depth % 2) row[depth] = 0;
     }
-    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_words);
     if (bf16)
-      transpose(reinterpret_cast<const float*>(narrow_rows), kPackDepth / 2, count, (depth + 1) / 2,
-                to + begin / 2 * width, width);
+      transpose(reinterpret_cast<const float*>(narrow_rows), kPackStride / 2, count, (depth + 1) / 2,
+                to + begin / 2 * width, width, 0);
     else
-      transpose(wide, kPackDepth, count, depth, to + begin * width, width);
+      transpose(wide, kPackStride, count, depth, to + begin * width, width, 0);
   }
 }
 

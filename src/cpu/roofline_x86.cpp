@@ -11,6 +11,8 @@
 
 #include <cstring>
 
+#include "cpu/isa.h"
+
 namespace tachy::cpu {
 namespace {
 
@@ -23,8 +25,10 @@ bool amx_allowed() {
 enum class Products { none, avx512, amx };
 
 Products detect() {
+  if (isa() < Isa::avx512) return Products::none;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) && amx_allowed())
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) && isa() == Isa::native &&
+      amx_allowed())
     return Products::amx;
   return __builtin_cpu_supports("avx512bf16") ? Products::avx512 : Products::none;
 }

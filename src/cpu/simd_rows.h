@@ -82,6 +82,22 @@ class RowWriter {
   alignas(64) float buffer_[kMaxColumns];
 };
 
+#if HWY_TARGET != HWY_SCALAR
+// Four rows of 4x4 blocks side by side: transposes each block.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transpose_in_blocks(D d, V& r0, V& r1, V& r2, V& r3) {
+  const hn::Repartition<double, D> dd;
+  const auto a = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1)),
+             b = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
+  const auto c = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1)),
+             e = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
+  r0 = hn::BitCast(d, hn::InterleaveLower(dd, a, b));
+  r1 = hn::BitCast(d, hn::InterleaveUpper(dd, a, b));
+  r2 = hn::BitCast(d, hn::InterleaveLower(dd, c, e));
+  r3 = hn::BitCast(d, hn::InterleaveUpper(dd, c, e));
+}
+#endif
+
 // to[j][i] = from[i][j] for a 4x4 block.
 HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
 #if HWY_TARGET == HWY_SCALAR
@@ -89,17 +105,51 @@ HWY_INLINE void transpose_4x4(const float* from, int64_t from_stride, float* to,
     for (int64_t j = 0; j < 4; ++j) to[j * to_stride + i] = from[i * from_stride + j];
 #else
   const hn::FixedTag<float, 4> d;
-  const hn::Repartition<double, decltype(d)> dd;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
-  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
-  const auto a = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1)),
-             b = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
-  const auto c = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1)),
-             e = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, a, b)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, a, b)), d, to + to_stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, c, e)), d, to + 2 * to_stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, c, e)), d, to + 3 * to_stride);
+  auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
+  auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+  transpose_in_blocks(d, r0, r1, r2, r3);
+  hn::StoreU(r0, d, to);
+  hn::StoreU(r1, d, to + to_stride);
+  hn::StoreU(r2, d, to + 2 * to_stride);
+  hn::StoreU(r3, d, to + 3 * to_stride);
+#endif
+}
+
+// The same for a square block of as many rows as a vector has lanes: each line of `from` is read once.
+inline constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 4 : hn::MaxLanes(hn::ScalableTag<float>());
+HWY_INLINE void transpose_square(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  transpose_4x4(from, from_stride, to, to_stride);
+#else
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kBlocks = static_cast<int>(kSquare / 4);
+  V rows[kBlocks][4];  // block b of rows[g][q]: column 4·b + q of the four rows from 4·g on
+#pragma GCC unroll 4
+  for (int g = 0; g < kBlocks; ++g) {
+    const auto row = [&](int i) HWY_ATTR { return hn::LoadU(d, from + (4 * g + i) * from_stride); };
+    rows[g][0] = row(0), rows[g][1] = row(1), rows[g][2] = row(2), rows[g][3] = row(3);
+    transpose_in_blocks(d, rows[g][0], rows[g][1], rows[g][2], rows[g][3]);
+  }
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    const auto store = [&](int block, V v) HWY_ATTR { hn::StoreU(v, d, to + (4 * block + q) * to_stride); };
+    if constexpr (kBlocks == 1) {
+      store(0, rows[0][q]);
+    } else if constexpr (kBlocks == 2) {
+      store(0, hn::ConcatLowerLower(d, rows[1][q], rows[0][q]));
+      store(1, hn::ConcatUpperUpper(d, rows[1][q], rows[0][q]));
+    } else {
+      const V low_even = hn::ConcatLowerLower(d, rows[2][q], rows[0][q]);
+      const V low_odd = hn::ConcatLowerLower(d, rows[3][q], rows[1][q]);
+      const V high_even = hn::ConcatUpperUpper(d, rows[2][q], rows[0][q]);
+      const V high_odd = hn::ConcatUpperUpper(d, rows[3][q], rows[1][q]);
+      store(0, hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low_odd), low_even));
+      store(1, hn::OddEvenBlocks(low_odd, hn::SwapAdjacentBlocks(low_even)));
+      store(2, hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high_odd), high_even));
+      store(3, hn::OddEvenBlocks(high_odd, hn::SwapAdjacentBlocks(high_even)));
+    }
+  }
 #endif
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "cpu/isa.h"
 
 namespace tachy::ops {
 namespace {
@@ -28,6 +29,7 @@ std::map<std::string, std::string, std::less<>>& overrides() {
 }  // namespace
 
 std::optional<std::string> forced_impl(const char* op) {
+  cpu::isa();  // no op is picked under a TACHY_ISA that means nothing
   const auto& map = overrides();
   if (map.empty()) return std::nullopt;
   const auto it = map.find(std::string_view(op));

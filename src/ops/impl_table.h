@@ -1,6 +1,6 @@
 // Dispatch by implementation: each op has one table, best first, its definition ("ref") last. The pick is the
 // first entry whose `why_not` returns nothing. TACHY_LOG=dispatch prints each distinct pick once with the
-// reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:onednn overrides it. A stream with
+// reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides it. A stream with
 // `definitions` (level none) takes the definitions.
 #pragma once
 

@@ -14,7 +14,6 @@
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
 
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/attention_cpu.cpp"
 #include <hwy/foreach_target.h>

@@ -17,7 +17,6 @@ constexpr Impl<GemmArgs> kTable[] = {
     {"bf16", gemm_why_not_bf16, gemm_bf16},
     {"split", gemm_why_not_split, gemm_split},
     {"f32", gemm_why_not_f32, gemm_f32},
-    {"onednn", gemm_why_not_onednn, gemm_onednn},
     {"ref", nullptr, gemm_ref},
 };
 

@@ -21,6 +21,7 @@ struct GemmCase {
   CaseKind kind;
   int64_t m, n, k;
   GemmOptions with;
+  bool cpu = true;  // false: for GPUs alone
 };
 
 inline Tensor gemm_case_rows(CaseMemory& memory, const GemmCase& c, int64_t columns) {
@@ -38,13 +39,12 @@ inline Tensor pack_gemm_case(CaseMemory& memory, const Tensor& weight, Compute c
   return packed;
 }
 
-inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
+inline GemmArgs make_gemm_args(CaseMemory& memory, const GemmCase& c) {
   GemmArgs args{.act = c.with.act};
   args.x = gemm_case_rows(memory, c, c.k);
   args.weight = c.with.dtype == DType::f32
                     ? memory.normal({c.n, c.k}, 1.0f / std::sqrt(static_cast<float>(c.k)))
                     : memory.normal_as(c.with.dtype, {c.n, c.k});
-  if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight, c.with.compute);
   if (c.with.bias) args.bias = memory.normal({c.n});
   if (c.with.multiply) args.multiply = gemm_case_rows(memory, c, c.n);
   if (c.with.gate) args.gate = memory.param({3, c.n});
@@ -56,6 +56,13 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
     args.y = memory.output({c.m, c.n + 3}).slice(1, 1, 1 + c.n);
   else
     args.y = memory.output({c.m, c.n});
+  // Last, so that the same case with a mapped weight has the same values.
+  if (c.with.packed) args.packed = pack_gemm_case(memory, args.weight, c.with.compute);
+  return args;
+}
+
+inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
+  const GemmArgs args = make_gemm_args(memory, c);
   const auto bind = [&](const GemmArgs& a) {
     return bind_op("gemm", gemm, gemm_table(), gemm_working, a, {a.y}, c.with.compute);
   };
@@ -74,27 +81,11 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
   return bound;
 }
 
-inline std::vector<OpCase> gemm_cases() {
+inline std::vector<GemmCase> gemm_case_list() {
   using enum CaseKind;
   using enum Activation;
-  std::vector<OpCase> cases;
-  const auto add_case = [&](const GemmCase& c) {
-    const auto flag = [](bool on, const char* name) { return on ? name : ""; };
-    const auto name = fmt::format(
-        "{}x{}x{}-{}{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
-        flag(c.with.packed, "-packed"), flag(c.with.compute == Compute::bf16, "-bf16"),
-        static_cast<int>(c.with.act), flag(c.with.bias, "-bias"), flag(c.with.multiply, "-multiply"),
-        flag(c.with.gate, "-gate"), flag(c.with.row, "-row"), flag(c.with.residual, "-residual"),
-        flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
-    const double bytes = 4.0 * c.m * (c.k + c.n) + static_cast<double>(c.n) * c.k *
-                                                       (!c.with.packed ? dtype_size(c.with.dtype)
-                                                        : c.with.compute == Compute::bf16 ? 2
-                                                                                          : 4);
-    cases.push_back({"gemm", name, c.kind, bytes, 2.0 * c.m * c.n * c.k,
-                     [c](CaseMemory& m) { return make_gemm_case(m, c); }});
-    // On a GPU the weight has the activations' dtype.
-    cases.back().gpu = !c.with.packed && c.with.dtype == DType::f32 && c.with.compute == Compute::f32;
-  };
+  std::vector<GemmCase> cases;
+  const auto add_case = [&](const GemmCase& c) { cases.push_back(c); };
   add_case({tiny, 2, 3, 4, {.bias = true}});
   for (const auto& [packed, as] : {std::pair{false, Compute::f32},
                                    {true, Compute::f32},
@@ -176,6 +167,29 @@ inline std::vector<OpCase> gemm_cases() {
   add_gpu(video, 32760, 5120, 5120, {.bias = true});
   add_gpu(video, 32760, 13824, 5120, {.act = gelu_tanh, .bias = true});
   add_gpu(video, 32760, 5120, 13824, {.bias = true});
+  return cases;
+}
+
+inline std::vector<OpCase> gemm_cases() {
+  std::vector<OpCase> cases;
+  for (const GemmCase& c : gemm_case_list()) {
+    const auto flag = [](bool on, const char* name) { return on ? name : ""; };
+    const auto name = fmt::format(
+        "{}x{}x{}-{}{}{}-act{}{}{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(c.with.dtype),
+        flag(c.with.packed, "-packed"), flag(c.with.compute == Compute::bf16, "-bf16"),
+        static_cast<int>(c.with.act), flag(c.with.bias, "-bias"), flag(c.with.multiply, "-multiply"),
+        flag(c.with.gate, "-gate"), flag(c.with.row, "-row"), flag(c.with.residual, "-residual"),
+        flag(c.with.strided, "-strided"), flag(c.with.alias, "-alias"));
+    const double bytes = 4.0 * c.m * (c.k + c.n) + static_cast<double>(c.n) * c.k *
+                                                       (!c.with.packed ? dtype_size(c.with.dtype)
+                                                        : c.with.compute == Compute::bf16 ? 2
+                                                                                          : 4);
+    cases.push_back({"gemm", name, c.kind, bytes, 2.0 * c.m * c.n * c.k,
+                     [c](CaseMemory& m) { return make_gemm_case(m, c); }});
+    // On a GPU the weight has the activations' dtype.
+    cases.back().gpu = !c.with.packed && c.with.dtype == DType::f32 && c.with.compute == Compute::f32;
+    cases.back().cpu = c.cpu;
+  }
   return cases;
 }
 

@@ -6,9 +6,6 @@
 
 namespace tachy::ops {
 
-// The slabs of columns that mapped weights are multiplied in; fixed, whatever the machine.
-inline constexpr int64_t kSlabColumns = 128;
-
 // Parts of at most `limit` (a multiple of `step`) that are about equal: how long, a multiple of `step`.
 inline int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
   const int64_t count = (total + limit - 1) / limit;
@@ -40,9 +37,7 @@ void gemm_f32(const GemmArgs& args, Stream& stream);
 std::optional<std::string> gemm_why_not_split(const GemmArgs& args, const Stream& stream);
 void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error on bf16's tiles
 void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
-std::optional<std::string> gemm_why_not_onednn(const GemmArgs& args, const Stream& stream);
-void gemm_onednn(const GemmArgs& args, Stream& stream);
-void gemm_ref(const GemmArgs& args, Stream& stream);  // the definition: plain loops, sums in double
+void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition: plain loops, sums in double
 // The same with sums in float, and what bf16 rounds rounded where the stream asks for it: the tolerance's
 // yardstick.
 void gemm_working(const GemmArgs& args, Stream& stream);

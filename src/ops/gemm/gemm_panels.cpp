@@ -4,8 +4,9 @@
 //
 // bf16: x is rounded once, before the tiles. Mapped weights: panels of as many columns as fit 24 MB are
 // packed into scratch by all workers, then multiplied; over many rows that costs a few percent. Where all
-// rows are one tile, each panel has one reader: a tile packs its own, which stay in its core's cache. The
-// cut depends on (M, N, K) alone.
+// rows are one tile, each panel has one reader: a tile packs its own, a block of K at a time, which stays in
+// its core's cache. The cut depends on (M, N, K) alone, and wherever a weight lies the same tiles add up the
+// same values in the same order: packed and mapped weights give the same bits.
 #include <algorithm>
 
 #include "cpu/panels.h"
@@ -16,9 +17,8 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kMinMappedRows = 32;  // float32: below, packing on the fly costs more than it saves
 constexpr int64_t kGroupBytes = int64_t{24} << 20;
-constexpr int64_t kOwnBytes = int64_t{1} << 20;  // of panels that a tile packs for itself
+constexpr int64_t kOwnDepth = 128;  // float32: a block of one panel that a tile packs for itself is 24 KB
 
 struct Plan {
   Compute compute;
@@ -27,7 +27,7 @@ struct Plan {
   int64_t depth;         // of a block of K
   int64_t panels, step;  // in all, of a tile
   int64_t group;         // panels that are packed at once; all of them where they come packed or by tile
-  bool own;              // a tile packs its panels itself
+  bool own;              // a tile packs its panels itself, a block of K at a time
   int64_t x_stride;      // of the bf16 copy
   int64_t x_bytes, group_bytes, tile_bytes, pack_bytes, own_bytes;
   int64_t worker_bytes() const {
@@ -49,13 +49,13 @@ Plan make_plan(const GemmArgs& a, Compute compute) {
   p.step = std::min(p.panels, std::max<int64_t>(1, (bf16 ? 384 : 192) / columns));
   p.group = p.panels;
   if (!a.packed.defined()) {
-    const int64_t panel = cpu::panel_k_bytes(columns, p.k, compute);
     p.own = p.rows == p.m;
     p.pack_bytes = aligned(cpu::kPanelPackScratch);
     if (p.own) {
-      p.step = std::clamp<int64_t>(kOwnBytes / panel, 1, p.step);
-      p.own_bytes = aligned(panel * p.step);
+      if (!bf16) p.step = 1, p.depth = std::min(p.k, split_evenly(p.k, kOwnDepth, 8));
+      p.own_bytes = aligned(cpu::panel_k_bytes(columns, p.depth, compute) * p.step);
     } else {
+      const int64_t panel = cpu::panel_k_bytes(columns, p.k, compute);
       p.group = std::min(p.panels, std::max<int64_t>(1, kGroupBytes / (panel * p.step)) * p.step);
       p.group_bytes = aligned(panel * p.group);
     }
@@ -78,25 +78,49 @@ void narrow_rows(const GemmArgs& a, const Plan& p, int64_t row, int64_t rows, ui
   }
 }
 
-// One tile: rows from `row`, panels [first, last); `weights` is where panel `origin` begins.
+// Packed panels: the first is panel `panel` of the weight, each holds `depth` values of K from `k` on.
+struct Panels {
+  const char* at;
+  int64_t panel, k, depth;
+};
+
+// Panels [first, last) of the mapped weight, values [k, k + depth) of K → `to`.
+void pack_panels(const GemmArgs& a, const Plan& p, int64_t first, int64_t last, int64_t k, int64_t depth,
+                 char* to, void* scratch) {
+  const int64_t columns = cpu::panel_columns(p.compute), given = a.weight.dim(1);
+  for (int64_t panel = first; panel < last; ++panel)
+    cpu::pack_panel(
+        static_cast<const char*>(a.weight.data) + (panel * columns * given + k) * dtype_size(a.weight.dtype),
+        a.weight.dtype, given, std::min(columns, p.n - panel * columns), std::min(depth, given - k), depth,
+        cpu::panel_width(p.n, panel, p.compute), p.compute,
+        to + cpu::panel_offset(depth, panel - first, p.compute), scratch);
+}
+
+// One tile: rows from `row`, panels [first, last) of `weights`, or of those that it packs into `own`.
 void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride, int64_t row, int64_t first,
-              int64_t last, const char* weights, int64_t origin, float* t) {
+              int64_t last, Panels weights, char* own, float* t) {
   const int64_t rows = std::min(p.rows, p.m - row), columns = cpu::panel_columns(p.compute);
   const int64_t size = p.compute == Compute::bf16 ? 2 : 4, stride = p.step * columns;
   for (int64_t k = 0; k < p.k; k += p.depth) {
+    const int64_t depth = std::min(p.depth, p.k - k);
+    if (p.own) {
+      pack_panels(a, p, first, last, k, depth, own + p.pack_bytes, own);
+      weights = {own + p.pack_bytes, first, k, depth};
+    }
     const void* from = static_cast<const char*>(x) + (row * x_stride + k) * size;
+    const int64_t panel_bytes = cpu::panel_k_bytes(columns, weights.depth, p.compute);
     // Panels of one width go together; the last may be narrower.
     for (int64_t panel = first, next; panel < last; panel = next) {
       const int64_t width = cpu::panel_width(p.n, panel, p.compute);
       next = cpu::panel_width(p.n, last - 1, p.compute) == width ? last : std::max(panel + 1, last - 1);
       cpu::panel_product({.x = &from,
-                          .depth = std::min(p.depth, p.k - k),
+                          .depth = depth,
                           .x_stride = x_stride,
-                          .panel = weights + cpu::panel_k_bytes(columns * (panel - origin), p.k, p.compute) +
-                                   cpu::panel_k_bytes(width, k, p.compute),
+                          .panel = weights.at + (panel - weights.panel) * panel_bytes +
+                                   cpu::panel_k_bytes(width, k - weights.k, p.compute),
                           .width = width,
                           .panels = next - panel,
-                          .panel_step = cpu::panel_k_bytes(columns, p.k, p.compute),
+                          .panel_step = panel_bytes,
                           .rows = rows,
                           .c = t + (panel - first) * columns,
                           .c_stride = stride,
@@ -106,17 +130,6 @@ void run_tile(const GemmArgs& a, const Plan& p, const void* x, int64_t x_stride,
   }
   const int64_t column = first * columns;
   gemm_finish_tile(a, t, stride, row, rows, column, std::min(p.n, last * columns) - column);
-}
-
-// Panels [first, last) of the mapped weight → `to`.
-void pack_panels(const GemmArgs& a, const Plan& p, int64_t first, int64_t last, char* to, void* scratch) {
-  const int64_t columns = cpu::panel_columns(p.compute), k = a.weight.dim(1);
-  for (int64_t panel = first; panel < last; ++panel)
-    cpu::pack_panel(
-        static_cast<const char*>(a.weight.data) + panel * columns * k * dtype_size(a.weight.dtype),
-        a.weight.dtype, k, std::min(columns, p.n - panel * columns), k, p.k,
-        cpu::panel_width(p.n, panel, p.compute), p.compute,
-        to + cpu::panel_offset(p.k, panel - first, p.compute), scratch);
 }
 
 void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
@@ -147,7 +160,7 @@ void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
     if (group) {
       stream.throw_if_cancelled();
       stream.pool->run(end - origin, [&](int64_t i, int worker) {
-        pack_panels(a, p, origin + i, origin + i + 1, group + cpu::panel_offset(p.k, i, compute),
+        pack_panels(a, p, origin + i, origin + i + 1, 0, p.k, group + cpu::panel_offset(p.k, i, compute),
                     scratch + worker * p.worker_bytes());
       });
       weights = group;
@@ -156,13 +169,8 @@ void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
     stream.pool->run(row_tiles * column_tiles, [&](int64_t tile, int worker) {
       const int64_t first = origin + tile / row_tiles * p.step, last = std::min(end, first + p.step);
       char* const mine = scratch + worker * p.worker_bytes();
-      if (p.own) {
-        char* const packed = mine + p.tile_bytes + p.pack_bytes;
-        pack_panels(a, p, first, last, packed, mine + p.tile_bytes);
-        return run_tile(a, p, x, x_stride, 0, first, last, packed, first, reinterpret_cast<float*>(mine));
-      }
-      run_tile(a, p, x, x_stride, tile % row_tiles * p.rows, first, last, weights, origin,
-               reinterpret_cast<float*>(mine));
+      run_tile(a, p, x, x_stride, tile % row_tiles * p.rows, first, last, {weights, origin, 0, p.k},
+               mine + p.tile_bytes, reinterpret_cast<float*>(mine));
     });
   }
 }
@@ -171,8 +179,6 @@ std::optional<std::string> why_not(const GemmArgs& a, const Stream& stream, Comp
   if (cpu::usable(stream.compute) != compute)
     return compute == Compute::bf16 ? cpu::panels_why_not(Compute::bf16).value_or("float32 is asked for")
                                     : "bf16 is asked for";
-  if (compute == Compute::f32 && !a.packed.defined() && a.x.dim(0) < kMinMappedRows)
-    return "few rows of a weight that is not packed";
   return std::nullopt;
 }
 

@@ -7,6 +7,8 @@
 #include <regex>
 #include <set>
 
+#include "base/error.h"
+#include "base/isa.h"
 #include "binary.h"
 
 namespace tachy::test {
@@ -261,6 +263,34 @@ TEST_F(BadValues, EveryOptionHasARow) {
     EXPECT_TRUE(std::find(known.begin(), known.end(), bad.option) != known.end())
         << bad.command << " has no option " << bad.option;
   }
+}
+
+// TACHY_ISA is an option of every command: an unknown one and one above the CPU are refused alike.
+TEST_F(BadValues, InstructionSetsThatAreNoneOrNotOfThisCpu) {
+  const char* const set = std::getenv("TACHY_ISA");
+  const std::string before = set ? set : "";
+  for (const std::string isa : {"avx1024", "sse4", "avx2", "avx512", "native"}) {
+    bool has = true;
+    std::string why;
+    try {
+      isa_named(isa, "TACHY_ISA");
+    } catch (const Error& e) {
+      has = false, why = e.message();
+    }
+    EXPECT_FALSE(has && isa == "avx1024");
+    setenv("TACHY_ISA", isa.c_str(), 1);
+    const std::vector<std::vector<std::string>> commands{
+        generate({"x", "--steps", "1", "--frames", "1", "-o", "a.png"}), {"info", model_path()}};
+    for (const auto& args : commands) {
+      const auto files_before = files();
+      const Done done = run(args);
+      EXPECT_EQ(done.code, has ? 0 : 2) << args[0] << ": " << done.err;
+      if (has) continue;
+      EXPECT_EQ(done.err, "tachyscope: " + why + "\n");
+      EXPECT_EQ(files(), files_before);
+    }
+  }
+  set ? setenv("TACHY_ISA", before.c_str(), 1) : unsetenv("TACHY_ISA");
 }
 
 TEST_F(BadValues, NumbersThatAreNone) {

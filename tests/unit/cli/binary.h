@@ -1,4 +1,5 @@
-// Runs the built command line as a user would and keeps what it printed.
+// Runs the built command line as a user would and keeps what it printed. TACHY_TEST_EMULATOR, say
+// "qemu-x86_64 -cpu Haswell", runs it as on another CPU.
 #pragma once
 
 #include <fcntl.h>
@@ -11,8 +12,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -57,7 +60,10 @@ class CliTest : public testing::Test {
   }
 
   pid_t start(const std::vector<std::string>& args) {
-    std::vector<std::string> words{TACHY_BINARY};
+    const char* emulator = std::getenv("TACHY_TEST_EMULATOR");
+    std::istringstream before(emulator ? emulator : "");
+    std::vector<std::string> words{std::istream_iterator<std::string>(before), {}};
+    words.emplace_back(TACHY_BINARY);
     words.insert(words.end(), args.begin(), args.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
@@ -75,7 +81,7 @@ class CliTest : public testing::Test {
         unsetenv("TACHY_DEVICE");
       else
         setenv("TACHY_DEVICE", device_.c_str(), 1);
-      execv(TACHY_BINARY, argv.data());
+      execvp(argv[0], argv.data());
       _exit(98);
     }
     return child;

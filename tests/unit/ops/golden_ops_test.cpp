@@ -122,7 +122,7 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
       continue;
     }
     compared[op] += compare(entry, "ref");
-    if (!op.ends_with("_backward")) compared[op] += compare(entry, op == "gemm" ? "onednn" : "cpu");
+    if (!op.ends_with("_backward")) compared[op] += compare(entry, op == "gemm" ? "f32" : "cpu");
   }
   for (const char* op : {"attention",
                          "attention_backward",

@@ -1,20 +1,20 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
 //   op_runner [--op op:case:implementation] [--seed n] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
-//             [--kinds tiny,odd,real,video] [--isa AVX2] [--summary] [--list]
+//             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list]
 // --list prints the ops' names.
-// --isa runs as on a CPU that has no more than this: Highway's targets, oneDNN's kernels and bf16 in plain
-// loops.
+// --isa sse4, avx2 or avx512 runs as on a CPU that has no more, as TACHY_ISA does; bf16 in plain loops where
+// it leaves no other way.
 // --perf times the real cases, on a GPU the video ones too (and only times) against a plain copy of 64 MB;
 // the exit status is 1 when a check failed.
 #include <fmt/format.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string>
 
+#include "cpu/isa.h"
 #include "cuda/gpu.h"
 #include "inspect/op_runner.h"
 
@@ -40,18 +40,10 @@ tachy::DType dtype_named(const std::string& name) {
   tachy::fail(tachy::ErrorCode::invalid_argument, "--dtype: expected f32, f16 or bf16, got '{}'", name);
 }
 
-void narrow_cpu(const std::string& isa) {
-  std::vector<std::string> known;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    known.emplace_back(hwy::TargetName(target));
-    if (known.back() != isa) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    setenv("ONEDNN_MAX_CPU_ISA", isa == "SSE4" ? "SSE41" : isa.c_str(), 1);  // read at the first use
-    setenv("TACHY_BF16", "portable", 1);
-    return;
-  }
-  tachy::fail(tachy::ErrorCode::invalid_argument, "--isa: expected one of {} on this CPU, got '{}'",
-              fmt::join(known, ", "), isa);
+void limit_isa(const std::string& name) {
+  const tachy::Isa limit = tachy::isa_named(name, "--isa");
+  tachy::cpu::limit_isa(limit);
+  if (limit < tachy::Isa::avx512) setenv("TACHY_BF16", "portable", 0);
 }
 
 int run(int argc, char** argv) {
@@ -89,7 +81,7 @@ int run(int argc, char** argv) {
       options.tiny = has("tiny"), options.odd = has("odd"), options.real = has("real");
       options.video = has("video");
     } else if (flag == "--isa")
-      narrow_cpu(value());
+      limit_isa(value());
     else if (flag == "--summary")
       summary = true;
     else if (flag == "--list") {

@@ -1,0 +1,15 @@
+# A toolchain file for 64-bit Arm: Debian's cross compiler, libraries from the sysroot folder that tools/test_arm64 unpacks
+# (TACHY_SYSROOT), and qemu to run what was built.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TACHY_SYSROOT)
+set(CMAKE_SYSROOT ${TACHY_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${TACHY_SYSROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${TACHY_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${TACHY_SYSROOT}/usr/share/pkgconfig)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${TACHY_SYSROOT})

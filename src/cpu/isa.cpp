@@ -1,0 +1,74 @@
+#include "cpu/isa.h"
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+
+#include "base/error.h"
+
+namespace tachy::cpu {
+namespace {
+
+#if defined(__x86_64__)
+// A better target is a lower bit: all below the limit's go.
+int64_t better_targets(Isa limit) {
+  return limit == Isa::sse4 ? HWY_SSE4 - 1 : limit == Isa::avx2 ? HWY_AVX2 - 1 : 0;
+}
+
+dnnl_cpu_isa_t onednn_limit(Isa limit) {
+  return limit == Isa::sse4   ? dnnl_cpu_isa_sse41
+         : limit == Isa::avx2 ? dnnl_cpu_isa_avx2
+                              : dnnl_cpu_isa_avx512_core_bf16;
+}
+
+void apply(Isa limit) {
+  if (limit == Isa::native) return;
+  hwy::DisableTargets(better_targets(limit));
+  const dnnl_status_t status = dnnl_set_max_cpu_isa(onednn_limit(limit));
+  check(status == dnnl_success, ErrorCode::unsupported,
+        "TACHY_ISA: oneDNN does not keep to '{}' (status {}): it has run already, or was built without such "
+        "a limit",
+        isa_name(limit), static_cast<int>(status));
+}
+#else
+void apply(Isa) {}  // there is native alone
+#endif
+
+struct Limit {
+  Isa isa = Isa::native;
+  std::optional<Error> wrong;
+  Limit() {
+    try {
+      isa = isa_asked();
+      apply(isa);
+    } catch (const Error& error) {
+      wrong = error;
+    }
+  }
+};
+
+Limit& limit() {
+  static Limit limit;
+  return limit;
+}
+
+// Before main, and so before any kernel is chosen. This unit is part of every program that has an op, because
+// the ops' dispatch asks isa().
+[[maybe_unused]] const Limit& applied = limit();
+
+}  // namespace
+
+Isa isa() {
+  if (limit().wrong) throw *limit().wrong;
+  return limit().isa;
+}
+
+void limit_isa(Isa wanted) {
+  if (wanted >= isa()) return;
+  apply(wanted);
+  limit().isa = wanted;
+}
+
+}  // namespace tachy::cpu

@@ -1,0 +1,18 @@
+# The unit tests of ops, models, pipelines and the command line as on lesser CPUs than this one: `ctest -L isa`. Left out is what an
+# instruction set cannot change (checks of arguments, files, plans, faults) and what repeats all of it (OpRunner has its own entry).
+set(ops_isa "-OpRunner.*")
+set(models_isa "*")
+set(pipelines_isa "Image.Bits*:*ImageRuns*:*SameBits*:TextToVideo.FramesAre*:*TwentySteps*:Resume.EverySampler*:*PlanEquals*PeakBytes/*")
+set(cli_isa "Runs.FromRepeats*:Runs.SameFile*:Runs.LatentsRoundTrip*:Resume.KilledRuns*:BadValues.Instruction*")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  foreach(isa sse4 avx2 avx512)
+    set(with ${CMAKE_CURRENT_SOURCE_DIR}/../with_isa ${isa} $<TARGET_FILE:op_runner>)
+    add_test(NAME op_runner_${isa} COMMAND ${with} $<TARGET_FILE:op_runner> --modes ref,canary --summary)
+    set(names op_runner_${isa})
+    foreach(folder ops models pipelines cli)
+      add_test(NAME ${folder}_${isa} COMMAND ${with} $<TARGET_FILE:${folder}_test> --gtest_filter=${${folder}_isa})
+      list(APPEND names ${folder}_${isa})
+    endforeach()
+    set_tests_properties(${names} PROPERTIES LABELS isa SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
