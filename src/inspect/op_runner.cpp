@@ -162,6 +162,7 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
     if (!wanted || !(options.gpu ? op_case.gpu : op_case.cpu) || !matches(0, op_case.op) ||
         !matches(1, op_case.name))
       continue;
+    if (op_case.flops > options.max_flops) continue;
     if (options.started) options.started(op_case);
     if (options.perf && op_case.flops > options.max_perf_flops) continue;
     if (options.gpu) {

@@ -49,6 +49,7 @@ struct OpRunnerOptions {
   const GpuCeilings* ceilings = nullptr;  // perf on a GPU: measured already
   bool picked_only = false;               // only the implementation that a model would get
   bool definitions = false;               // a model at level none
+  double max_flops = 1e18;                // larger cases are left out
   double max_perf_flops = 1e15;           // perf leaves larger cases out
   double max_definition_flops = 1e15;     // plain loops are slow: larger cases skip what needs the definition
   std::function<void(const ops::OpCase&)> started;                    // told of each case, for progress

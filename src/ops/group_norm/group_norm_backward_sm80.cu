@@ -1,6 +1,8 @@
 // x and dy are read three, two times: a group's statistics need all of x, the means in dx all of dy. Six
-// small steps over scratch [N, slabs, C] of float32 pairs, each sum in an order that follows from shape and
-// GPU alone:
+// small steps over scratch [N, slabs, C] of float64 pairs, each sum in an order that follows from shape and
+// GPU alone. A thread adds its own values in float32; where threads, slabs and samples meet it is float64:
+// one after the other in float32, 126 such sums lost four units of dweight where the definition in float32
+// happened to lose half a one.
 //   sums      Σ (x − x₀) and Σ (x − x₀)² of each slab and channel, x₀ about the channel's mean
 //   statistics  one block a group: mean and r, in float64
 //   sums      Σ s and Σ s·n,  s = dy · act'(n · weight + bias)
@@ -22,9 +24,9 @@ struct Params {
   void* dx;
   const float *weight, *bias;
   float *dweight, *dbias;
-  float2* partial;  // [N, slabs, C]
-  float2* stats;    // [N, G]: mean, r
-  float2* means;    // [N, G]: mean(g), mean(g·n)
+  double2* partial;  // [N, slabs, C]
+  float2* stats;     // [N, G]: mean, r
+  float2* means;     // [N, G]: mean(g), mean(g·n)
   int64_t positions;
   int c, packs, groups, slab, slabs, samples;  // slab: positions of one
   float eps;
@@ -107,9 +109,9 @@ __global__ void __launch_bounds__(256) sums_kernel(const Params p) {
   }
   __syncthreads();
   if (threadIdx.y > 0 || at >= p.packs) return;
-  float2* out = p.partial + (sample * p.slabs + blockIdx.y) * p.c + at * N;
+  double2* out = p.partial + (sample * p.slabs + blockIdx.y) * p.c + at * N;
   for (int i = 0; i < N; ++i) {
-    float2 total = mine[i];
+    double2 total = make_double2(mine[i].x, mine[i].y);
     for (int row = 1; row < blockDim.y; ++row) {
       const float2 other = sums[(row * blockDim.x + threadIdx.x) * N + i];
       total.x += other.x, total.y += other.y;
@@ -135,13 +137,13 @@ __global__ void __launch_bounds__(128) group_kernel(const Params p) {
   __shared__ double scratch[4];
   const int group = blockIdx.x, sample = blockIdx.y, width = p.c / p.groups;
   const T* x = static_cast<const T*>(p.x) + sample * p.positions * p.c + group * width;
-  const float2* partial = p.partial + static_cast<int64_t>(sample) * p.slabs * p.c + group * width;
+  const double2* partial = p.partial + static_cast<int64_t>(sample) * p.slabs * p.c + group * width;
   const double origin = kGradient ? 0.0f : near_mean(x, p), values = static_cast<double>(p.positions) * width;
   double first = 0, second = 0;
   for (int64_t i = threadIdx.x; i < static_cast<int64_t>(p.slabs) * width; i += blockDim.x) {
     const int64_t slab = i / width;
     const int channel = static_cast<int>(i % width);
-    const float2 part = partial[slab * p.c + channel];
+    const double2 part = partial[slab * p.c + channel];
     if constexpr (kGradient) {
       const double weight = p.weight ? p.weight[group * width + channel] : 1.0f;
       first += weight * part.x, second += weight * part.y;
@@ -169,20 +171,20 @@ __global__ void __launch_bounds__(128) group_kernel(const Params p) {
 
 // 32 x 32 threads: 32 channels, their slabs dealt to 32 threads each.
 __global__ void __launch_bounds__(1024) channel_kernel(const Params p) {
-  __shared__ float2 sums[32][33];
+  __shared__ double2 sums[32][33];
   const int j = blockIdx.x * 32 + threadIdx.x;
-  float2 sum = make_float2(0, 0);
+  double2 sum = make_double2(0, 0);
   if (j < p.c)
     for (int64_t i = threadIdx.y; i < static_cast<int64_t>(p.samples) * p.slabs; i += 32) {
-      const float2 part = p.partial[i * p.c + j];
+      const double2 part = p.partial[i * p.c + j];
       sum.x += part.x, sum.y += part.y;
     }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || j >= p.c) return;
   for (int i = 1; i < 32; ++i) sum.x += sums[i][threadIdx.x].x, sum.y += sums[i][threadIdx.x].y;
-  if (p.dweight) p.dweight[j] = sum.y;
-  if (p.dbias) p.dbias[j] = sum.x;
+  if (p.dweight) p.dweight[j] = static_cast<float>(sum.y);
+  if (p.dbias) p.dbias[j] = static_cast<float>(sum.x);
 }
 
 // The same walk from the end: what was read last is still in the second-level cache.
@@ -251,11 +253,11 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
   p.slab = static_cast<int>(std::max<int64_t>(1, (p.positions + pieces - 1) / pieces));
   p.slabs = static_cast<int>((p.positions + p.slab - 1) / p.slab);
   const ArenaScope scope(*stream.arena);
-  const auto pairs = [&](int64_t count) {
-    return static_cast<float2*>(stream.arena->bytes(sizeof(float2) * static_cast<size_t>(count)));
+  const auto pairs = [&]<class Pair>(Pair*& to, int64_t count) {
+    to = static_cast<Pair*>(stream.arena->bytes(sizeof(Pair) * static_cast<size_t>(count)));
   };
-  p.partial = pairs(int64_t{p.samples} * p.slabs * p.c);
-  p.stats = pairs(int64_t{p.samples} * p.groups), p.means = pairs(int64_t{p.samples} * p.groups);
+  pairs(p.partial, int64_t{p.samples} * p.slabs * p.c);
+  pairs(p.stats, int64_t{p.samples} * p.groups), pairs(p.means, int64_t{p.samples} * p.groups);
   if (stream.measuring()) return;
   const char* op = "group_norm_backward";
   const cuda::LaunchShape walk{

@@ -1,8 +1,9 @@
 // The op runner from the shell: what a failure's line asks for, and timings.
-//   op_runner [--op op:case:implementation] [--seed n] [--threads n] [--real] [--perf]
+//   op_runner [--op op:case:implementation] [--seed n | --seeds a..b] [--threads n] [--real] [--perf]
 //             [--device cuda|cuda:1 [--dtype f32|f16|bf16]] [--modes ref,bitwise,canary,capture]
 //             [--kinds tiny,odd,real,video] [--isa avx2] [--summary] [--list]
-// --list prints the ops' names.
+// --list prints the ops' names. --seeds runs all of them in one process; with --summary it ends with the
+// checks that came nearest to their bound. --max-mflop N leaves larger cases out.
 // --isa sse4, avx2 or avx512 runs as on a CPU that has no more, as TACHY_ISA does; bf16 in plain loops where
 // it leaves no other way.
 // --perf times the real cases, on a GPU the video ones too (and only times) against a plain copy of 64 MB;
@@ -10,8 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include "cpu/isa.h"
@@ -46,10 +49,44 @@ void limit_isa(const std::string& name) {
   if (limit < tachy::Isa::avx512) setenv("TACHY_BF16", "portable", 0);
 }
 
+uint64_t whole_number(const std::string& flag, const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  tachy::require(!text.empty() && error == std::errc() && end == text.data() + text.size(),
+                 "{}: expected a whole number, got '{}'", flag, text);
+  return seed;
+}
+
+// The worst of many seeds: the largest share of its bound that an implementation's error took in a case.
+class Nearest {
+ public:
+  void add(const tachy::OpResult& r) {
+    if (r.skipped || r.mode != "ref" || r.bound <= 0) return;
+    Worst& worst = worst_[r.id()];
+    if (const double share = r.error / r.bound; share >= worst.share) worst = {share, r.seed};
+  }
+  void print(size_t most) const {
+    std::vector<std::pair<std::string, Worst>> all(worst_.begin(), worst_.end());
+    std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.second.share > b.second.share; });
+    if (all.size() > most) all.resize(most);
+    for (const auto& [id, worst] : all)
+      fmt::print("nearest {:5.1f} % of the bound, seed {}: {}\n", 100 * worst.share, worst.seed, id);
+  }
+
+ private:
+  struct Worst {
+    double share = -1;
+    uint64_t seed = 0;
+  };
+  std::map<std::string, Worst> worst_;
+};
+
 int run(int argc, char** argv) {
   tachy::OpRunnerOptions options;
   std::string device = "cpu";
   bool summary = false;  // only failures, timings and a count
+  bool threads_given = false;
+  uint64_t last_seed = options.seed;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     const auto value = [&] {
@@ -59,9 +96,18 @@ int run(int argc, char** argv) {
     if (flag == "--op")
       options.filter = value();
     else if (flag == "--seed")
-      options.seed = std::stoull(value());
-    else if (flag == "--threads")
-      options.threads = std::stoi(value());
+      last_seed = options.seed = whole_number(flag, value());
+    else if (flag == "--seeds") {
+      const std::string range = value();
+      const size_t dots = range.find("..");
+      tachy::require(dots != std::string::npos, "--seeds: expected a range such as 1..500, got '{}'", range);
+      options.seed = whole_number(flag, range.substr(0, dots)),
+      last_seed = whole_number(flag, range.substr(dots + 2));
+      tachy::require(options.seed <= last_seed, "--seeds: expected a range such as 1..500, got '{}'", range);
+    } else if (flag == "--threads")
+      options.threads = static_cast<int>(whole_number(flag, value())), threads_given = true;
+    else if (flag == "--max-mflop")
+      options.max_flops = 1e6 * static_cast<double>(whole_number(flag, value()));
     else if (flag == "--real")
       options.real = true;
     else if (flag == "--perf")
@@ -103,7 +149,7 @@ int run(int argc, char** argv) {
     tachy::require(device.starts_with("cuda"), "--device: expected cpu, cuda or cuda:N, got '{}'", device);
     gpu = tachy::cuda::open_gpu(device.size() > 5 ? std::stoi(device.substr(5)) : 0);
     options.gpu = gpu.get();
-    options.threads = tachy::available_processors();
+    if (!threads_given) options.threads = tachy::available_processors();
     fmt::print("{}, {} multiprocessors, {}\n", gpu->info().name, gpu->info().multiprocessors,
                tachy::dtype_name(options.dtype));
   }
@@ -119,13 +165,22 @@ int run(int argc, char** argv) {
   }
   bool ok = true;
   size_t passed = 0, skipped = 0, failed = 0;
-  for (const auto& r : tachy::run_ops(options)) {
-    ++(r.skipped ? skipped : r.ok ? passed : failed);
-    if (summary && !r.skipped && r.ok && r.mode != "perf") continue;
-    fmt::print("{:7} {:8} {:52} {}\n", r.skipped ? "skip" : r.ok ? "ok" : "FAILED", r.mode, r.id(), r.detail);
-    if (!r.ok) fmt::print("        {}\n", r.repeat());
-    ok = ok && r.ok;
-  }
+  Nearest nearest;
+  const bool many = options.seed < last_seed;
+  for (uint64_t count = last_seed - options.seed + 1; count > 0; --count, ++options.seed)
+    for (const auto& r : tachy::run_ops(options)) {
+      ++(r.skipped ? skipped : r.ok ? passed : failed);
+      nearest.add(r);
+      if (summary && (r.skipped || r.ok) && r.mode != "perf") continue;
+      fmt::print("{:7} {:8} {:52} {}\n",
+                 r.skipped ? "skip"
+                 : r.ok    ? "ok"
+                           : "FAILED",
+                 r.mode, r.id(), r.detail);
+      if (!r.ok) fmt::print("        {}\n", r.repeat());
+      ok = ok && r.ok;
+    }
+  if (summary && many) nearest.print(20);
   if (summary) fmt::print("{} passed, {} skipped, {} failed\n", passed, skipped, failed);
   return ok ? 0 : 1;
 }
