@@ -16,7 +16,7 @@ Command add_compare(CommandLine& line);
 Command add_all(CommandLine& line);
 Command add_doctor(CommandLine& line);
 
-// Set by the first ctrl-C or SIGTERM; a second one ends the process at once.
+// Set by the first ctrl-C or SIGTERM (interrupt.h).
 extern std::atomic<bool> g_cancel;
 
 }  // namespace tachy::cli

@@ -18,18 +18,11 @@
 #include "base/isa.h"
 #include "base/last_words.h"
 #include "commands.h"
+#include "interrupt.h"
 
 namespace tachy::cli {
 
-std::atomic<bool> g_cancel{false};
-
 namespace {
-
-extern "C" void on_signal(int) {
-  if (!g_cancel.exchange(true)) return;
-  remove_temporaries();
-  std::_Exit(exit_code(ErrorCode::cancelled));
-}
 
 // Memory that is a file cannot be read: the file shrank, or its disk failed. Nothing but a few system calls
 // is allowed.
@@ -55,8 +48,7 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
 }
 
 void install_signal_handlers() {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  install_interrupt();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), like a full disk
   struct sigaction action {};
@@ -94,24 +86,26 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tachy::cli::install_signal_handlers();
+  const auto failed = [](tachy::ErrorCode code, const char* text) {
+    tachy::cli::set_exit_code(tachy::exit_code(code));
+    fmt::print(stderr, "tachyscope: {}\n", text);
+    return tachy::exit_code(code);
+  };
   try {
     const int code = tachy::cli::run(argc, argv);
     // What stays in the buffer until now fails silently otherwise (`tachyscope info > /full/disk`).
     std::cout.flush();
     const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     tachy::check(written, tachy::ErrorCode::io, "cannot write to standard output: is the disk full?");
+    tachy::cli::set_exit_code(code);
     return code;
   } catch (const tachy::Error& e) {
-    fmt::print(stderr, "tachyscope: {}\n", e.message());
-    return tachy::exit_code(e.code());
+    return failed(e.code(), e.message().c_str());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "tachyscope: out of memory\n");
-    return tachy::exit_code(tachy::ErrorCode::out_of_memory);
+    return failed(tachy::ErrorCode::out_of_memory, "out of memory");
   } catch (const std::system_error& e) {  // of fmt::print
-    fmt::print(stderr, "tachyscope: cannot write to standard output: {}\n", e.what());
-    return tachy::exit_code(tachy::ErrorCode::io);
+    return failed(tachy::ErrorCode::io, fmt::format("cannot write to standard output: {}", e.what()).c_str());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "tachyscope: {}\n", e.what());
-    return tachy::exit_code(tachy::ErrorCode::internal);
+    return failed(tachy::ErrorCode::internal, e.what());
   }
 }

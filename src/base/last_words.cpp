@@ -68,8 +68,9 @@ const char* file_mapped_at(const void* address, uint64_t* offset) noexcept {
 }
 
 void remove_temporaries() noexcept {
-  for (const Slot& slot : g_temporaries)
-    if (slot.state.load(std::memory_order_acquire) == Slot::kValid) ::unlink(slot.text);
+  for (const auto remove : {::unlink, ::rmdir})  // folders when they are empty
+    for (const Slot& slot : g_temporaries)
+      if (slot.state.load(std::memory_order_acquire) == Slot::kValid) remove(slot.text);
 }
 
 }  // namespace tachy

@@ -12,7 +12,8 @@ namespace tachy {
 void note_mapping(const void* begin, uint64_t bytes, std::string_view file) noexcept;
 void forget_mapping(const void* begin) noexcept;
 
-// A temporary file that means nothing without this process. Paths that do not fit are not kept.
+// A temporary file that means nothing without this process, or a folder made for such. Paths that do not fit
+// are not kept; a folder that is not empty in the end stays.
 void note_temporary(std::string_view path) noexcept;
 void forget_temporary(std::string_view path) noexcept;
 

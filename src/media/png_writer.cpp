@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/last_words.h"
 #include "base/log.h"
 
 namespace tachy {
@@ -21,7 +22,9 @@ PngWriter::PngWriter(fs::path path, int width, int height, VideoOptions options,
 PngWriter::~PngWriter() {
   parts_.clear();
   std::error_code ec;
-  if (made_folder_ && !published_) fs::remove(pattern_->folder, ec);  // only if empty
+  if (!made_folder_) return;
+  if (!published_) fs::remove(pattern_->folder, ec);  // only if empty
+  forget_temporary(pattern_->folder.native());
 }
 
 std::unique_ptr<VideoWriter::Ready> PngWriter::prepare_frame(RgbView frame) {
@@ -54,6 +57,7 @@ void PngWriter::make_folder() {
   std::error_code ec;
   made_folder_ = fs::create_directory(pattern_->folder, ec);
   check(!ec, ErrorCode::io, "{}: cannot make the folder: {}", pattern_->folder.string(), ec.message());
+  if (made_folder_) note_temporary(pattern_->folder.native());
 }
 
 }  // namespace tachy

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/last_words.h"
 #include "weights/quote.h"
 #include "weights/safetensors.h"
 
@@ -62,10 +63,12 @@ class PartFile {
   explicit PartFile(const std::filesystem::path& path) : path_(path.string()), part_(path_ + ".part") {
     fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     check(fd_ >= 0, ErrorCode::io, "{}: cannot create: {}", part_, std::strerror(errno));
+    note_temporary(part_);
   }
   ~PartFile() {
     if (fd_ >= 0) ::close(fd_);
     if (!committed_) ::unlink(part_.c_str());
+    forget_temporary(part_);
   }
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;

@@ -1,5 +1,7 @@
 // Ctrl-C and sudden death: exit code 130, nothing under the final name, the old file untouched, the next run
 // unharmed.
+#include <sys/stat.h>
+
 #include "binary.h"
 
 namespace tachy::test {
@@ -69,6 +71,20 @@ TEST_F(Interrupt, SigkillLeavesNothingUnderTheFinalName) {
   EXPECT_FALSE(fs::exists(path("new.mp4")));
   EXPECT_FALSE(fs::exists(path("new.json")));
   EXPECT_EQ(run(generate({"a cat", "-o", "new.mp4"})).code, 0);
+}
+
+// What does not look whether it is to stop (here: opening a pipe that nobody writes to) is not waited for.
+TEST_F(Interrupt, WhatCannotStopIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(path("prompts").c_str(), 0600), 0);
+  const pid_t child = start(generate({"--prompt-file", "prompts", "-o", "new.mp4"}));
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // it has begun, and waits
+  ASSERT_EQ(kill(child, SIGINT), 0);
+  const auto asked = std::chrono::steady_clock::now();
+  const Done done = finish(child);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(20));  // machines may be busy
+  EXPECT_EQ(done.code, 130) << done.err;
+  EXPECT_EQ(done.err, "tachyscope: cancelled\n");
+  EXPECT_THAT(files(), testing::ElementsAre("prompts"));
 }
 
 }  // namespace

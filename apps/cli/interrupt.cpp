@@ -1,0 +1,85 @@
+#include "interrupt.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "api/exit_code.h"
+#include "base/last_words.h"
+#include "commands.h"
+
+namespace tachy::cli {
+
+std::atomic<bool> g_cancel{false};
+
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{300};
+
+int g_wake[2] = {-1, -1};  // a pipe: the handler writes, the thread that ends the process reads
+std::atomic<int> g_exit_code{-1};
+std::mutex g_note_mutex;
+std::string g_note;
+
+extern "C" void on_signal(int) {
+  if (!g_cancel.exchange(true)) {
+    [[maybe_unused]] const ssize_t ignored = ::write(g_wake[1], "", 1);
+    return;
+  }
+  remove_temporaries();
+  std::_Exit(exit_code(ErrorCode::cancelled));
+}
+
+[[noreturn]] void end_when_asked() {
+  char byte;
+  while (::read(g_wake[0], &byte, 1) != 1) {
+  }
+  std::this_thread::sleep_for(kPatience);
+  int code = -1;
+  if (!g_exit_code.compare_exchange_strong(code, exit_code(ErrorCode::cancelled))) {
+    std::this_thread::sleep_for(kPatience);  // it has spoken, and is about to end
+    std::_Exit(code);
+  }
+  remove_temporaries();
+  const std::lock_guard lock(g_note_mutex);
+  const std::string text =
+      fmt::format("{}tachyscope: cancelled{}\n", ::isatty(STDERR_FILENO) ? "\r\033[K" : "", g_note);
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
+  std::_Exit(exit_code(ErrorCode::cancelled));
+}
+
+}  // namespace
+
+void install_interrupt() {
+  if (::pipe(g_wake) == 0) {
+    try {
+      std::thread(end_when_asked).detach();
+    } catch (const std::system_error&) {
+      // no memory for a thread: the command ends when it sees g_cancel
+    }
+  }
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+
+void set_cancel_note(std::string note) {
+  const std::lock_guard lock(g_note_mutex);
+  g_note = std::move(note);
+}
+
+void set_exit_code(int code) {
+  int none = -1;
+  if (g_exit_code.compare_exchange_strong(none, code)) return;
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is being ended, and has said so
+}
+
+}  // namespace tachy::cli
