@@ -12,6 +12,7 @@
 #include "base/notice.h"
 #include "commands.h"
 #include "generate_options.h"
+#include "interrupt.h"
 #include "media/background_writer.h"
 #include "media/files.h"
 #include "progress.h"
@@ -216,8 +217,14 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
 
   StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(); });
   std::optional<RunState> resume;
+  const auto going_on = [&] {
+    return fmt::format(" (step {} is saved: the same command with --resume goes on from there)",
+                       state.saved_step());
+  };
+  set_cancel_note("");
   if (o.resume) {
     resume = state.load();
+    if (resume) set_cancel_note(going_on());
     if (!resume && is_complete(job.output, settings)) {
       report(o, {{"event", "complete"}, {"output", job.output.string()}},
              fmt::format("{} is complete already", job.output.string()));
@@ -263,7 +270,10 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
       write_latents(o.save_latents, values, shape);
     };
-  callbacks.state = [&](const RunStateView& view) { state.step(view); };
+  callbacks.state = [&](const RunStateView& view) {
+    state.step(view);
+    if (state.saved_step() > 0) set_cancel_note(going_on());
+  };
   ResolvedRequest done;
   try {
     done = engine.generate(request, callbacks, resume ? &*resume : nullptr);
@@ -272,11 +282,11 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   } catch (const Error& e) {
     if (e.code() != ErrorCode::cancelled || state.saved_step() == 0) throw;
     progress.clear();
-    fail(ErrorCode::cancelled, "{} (step {} is saved: the same command with --resume goes on from there)",
-         e.message(), state.saved_step());
+    fail(ErrorCode::cancelled, "{}{}", e.message(), going_on());
   }
   write_text(settings_path(job.output), settings.dump(2) + "\n");
   state.remove();
+  set_cancel_note("");
   progress.clear();
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -308,7 +318,8 @@ Engine open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
                         .keep_loaded = jobs.size() > 1,
                         .device = choose_device(o.device),
                         .graphs = !o.no_graph,
-                        .text_cache = o.text_cache};
+                        .text_cache = o.text_cache,
+                        .verify_upload = o.verify_upload};
   if (!o.max_vram.empty()) options.max_vram = naming("--max-vram", [&] { return parse_bytes(o.max_vram); });
   const auto open = [&] {
     return naming("--model",

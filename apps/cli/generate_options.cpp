@@ -170,6 +170,11 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
   app.add_flag("--no-graph", o.no_graph,
                "on a GPU: queue every kernel of every step instead of replaying a graph")
       ->group(running);
+  app.add_flag(
+         "--verify-upload", o.verify_upload,
+         "on a GPU: compare the weights there with their files, after loading and after the last step: for "
+         "memory that may be failing; costs seconds and the graphs, changes no frame")
+      ->group(running);
   app.add_option(
          "--weights", o.weights,
          "packed (float32 copies: faster), mapped (less memory), read (files into memory at the start: they "

@@ -25,7 +25,7 @@ struct GenerateOptions {
   std::string max_vram;    // "8GiB"
   std::string text_cache;  // a folder
   double state_every = 5;  // seconds
-  bool no_graph = false;
+  bool no_graph = false, verify_upload = false;
   bool resume = false, plan = false, json = false, quiet = false;
 
   // Overlays what was given on `base` (defaults, or the settings of --from).

@@ -35,7 +35,8 @@ Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
                                       .device = options.device,
                                       .graphs = options.graphs,
                                       .max_vram = options.max_vram,
-                                      .text_cache = options.text_cache};
+                                      .text_cache = options.text_cache,
+                                      .verify_upload = options.verify_upload};
   require(
       options.max_vram == 0 || options.device != "cpu",
       "--max-vram: it limits a GPU's memory, and this run is on the CPU; leave it out, or add --device cuda");

@@ -35,6 +35,8 @@ struct EngineOptions {
       0;  // on a GPU: bytes a run may take there; blocks beyond pass through it; 0: what is free
   std::string text_cache;  // a folder that keeps prompts' embeddings, so that the text encoder need not be
                            // loaded for them again; empty: none
+  bool verify_upload =
+      false;  // on a GPU: weights there are compared with the files, after loading and at the end
 };
 
 // What a wish for a device comes to on this machine: "cpu" or "cuda:N". "auto" is the first GPU that this

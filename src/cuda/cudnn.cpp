@@ -26,7 +26,9 @@ struct CudnnApi {
     if (status == CUDNN_STATUS_SUCCESS) return;
     char text[512] = "";
     last_error(text, sizeof text);
-    fail(ErrorCode::unsupported, "cudnn: {}: {} {}", what, error_string(status), std::string(text));
+    // From 4000 on it is not the graph that is at fault, but a machine that is short of something.
+    const ErrorCode code = status >= CUDNN_STATUS_INTERNAL_ERROR ? ErrorCode::device : ErrorCode::unsupported;
+    fail(code, "cudnn: {}: {} {}", what, error_string(status), std::string(text));
   }
 };
 
@@ -155,6 +157,12 @@ std::vector<CudnnPlan> Cudnn::make_plans(std::span<CudnnDescriptor* const> opera
       plans.push_back(std::move(made));
     } catch (const Error& error) {
       if (first_error.empty()) first_error = error.message();
+      if (error.code() == ErrorCode::device)
+        warn(
+            "one of cuDNN's engines failed here, the next one runs instead, whose results may differ in the "
+            "last "
+            "bits: {}",
+            error.message());
     }
   }
   check(!plans.empty(), ErrorCode::unsupported, "{}",

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/stress.h"
+#include "cuda/checksum.h"
+#include "cuda/pacer.h"
 #include "cuda/runtime.h"
 #include "tensor/streaming_memory.h"
 
@@ -40,6 +43,14 @@ void pretend(GpuInfo& info) {
                      : capability < 90                      ? 163
                                                             : 227;
   info.shared_bytes = std::min(info.shared_bytes, kib * 1024);
+}
+
+// TACHY_STRESS: what was queued before reaches the device some time later. May be captured.
+void stress_queue(cudaStream_t queue) {
+  if (stress_seed() == 0) return;
+  check_cuda(cudaLaunchHostFunc(
+                 queue, [](void*) { stress_pause(); }, nullptr),
+             "TACHY_STRESS");
 }
 
 class CudaGpu final : public Gpu, public StreamingMemory {
@@ -81,7 +92,9 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   }
   ~CudaGpu() override {
     cublaslt.reset(), cudnn.reset(), board.reset();
+    pacer_.reset();
     cudaStreamSynchronize(side_);
+    if (sum_) cudaFree(sum_);
     for (void* half : staging_)
       if (half) cudaFreeHost(half);
     for (cudaEvent_t event : {fork_, join_, marks_[0], marks_[1], done_[0], done_[1]})
@@ -109,6 +122,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     }
     check_cuda(status, "cudaMalloc");
     ledger.add(p, bytes);
+    if (stress_seed() != 0) check_cuda(cudaMemsetAsync(p, stress_byte(), bytes, queue()), "TACHY_STRESS");
     return p;
   }
   void release(void* p, size_t) noexcept override {
@@ -133,6 +147,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
       const size_t count = std::min(bytes - begin, kStagingBytes - used_);
       char* piece = static_cast<char*>(staging_[half_]) + used_;
       make(piece, begin, count);
+      stress_queue(side_);
       check_cuda(cudaMemcpyAsync(static_cast<char*>(to) + begin, piece, count, cudaMemcpyHostToDevice, side_),
                  "upload");
       begin += count, used_ = std::min(align_up(used_ + count), kStagingBytes);
@@ -199,11 +214,24 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   void unpin(void* host) noexcept override { cudaHostUnregister(host); }
   void copy_beside(void* to, const void* pinned, size_t bytes, int mark) override {
     fork();
+    stress_queue(side_);
     check_cuda(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, side_), "copy of a block");
     check_cuda(cudaEventRecord(marks_[mark], side_), "copy of a block");
   }
   void wait_beside(int mark) override {
     check_cuda(cudaStreamWaitEvent(queue(), marks_[mark], 0), "copy of a block");
+    stress_queue(queue());
+  }
+  void pace() override {
+    if (!pacer_) pacer_ = std::make_unique<Pacer>(queue());
+    pacer_->mark();
+  }
+  uint64_t checksum(const void* data, size_t bytes) override {
+    uint64_t sum = 0;
+    if (!sum_) check_cuda(cudaMalloc(&sum_, sizeof sum), "cudaMalloc");
+    queue_checksum(data, bytes, sum_, queue());
+    download(&sum, sum_, sizeof sum);
+    return sum;
   }
 
  private:
@@ -229,6 +257,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaEventSynchronize(slot.done), "upload");  // one never recorded does not wait
     char* piece = static_cast<char*>(staging_[s / kSlotsOfHalf]) + s % kSlotsOfHalf * kSlotBytes;
     upload.make(piece, begin, count);
+    stress_queue(side_);
     check_cuda(
         cudaMemcpyAsync(static_cast<char*>(upload.to) + begin, piece, count, cudaMemcpyHostToDevice, side_),
         "upload");
@@ -242,6 +271,8 @@ class CudaGpu final : public Gpu, public StreamingMemory {
 
   cudaStream_t side_ = nullptr;
   cudaEvent_t fork_ = nullptr, join_ = nullptr, marks_[kMarks] = {}, done_[2] = {};
+  std::unique_ptr<Pacer> pacer_;
+  void* sum_ = nullptr;  // of checksum()
   void* staging_[2] = {};
   int half_ = 0;
   size_t used_ = 0;  // of the half

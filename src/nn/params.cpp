@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/stress.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
 #include "tensor/transfer.h"
@@ -22,6 +23,7 @@ void narrow(const float* from, int64_t count, void* to, ThreadPool& pool) {
   constexpr int64_t kStep = 1 << 16;
   auto* out = static_cast<T*>(to);
   pool.run((count + kStep - 1) / kStep, [&](int64_t tile, int) {
+    stress_pause();
     for (int64_t i = tile * kStep, end = std::min(count, i + kStep); i < end; ++i) out[i] = Round(from[i]);
   });
 }
@@ -55,13 +57,13 @@ void* ParamStore::host_of(const Tensor& t) const {
   return image_ + (p - slot_);
 }
 
-void ParamStore::convert(const Tensor& source, const Tensor& to) {
-  ThreadPool& pool = *stream_.pool;
+void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool) {
   if (to.dtype == source.dtype) {
     constexpr size_t kStep = size_t{1} << 20;
     const auto bytes = static_cast<size_t>(to.bytes());
     return pool.run(static_cast<int64_t>((bytes + kStep - 1) / kStep), [&](int64_t tile, int) {
       const size_t begin = static_cast<size_t>(tile) * kStep;
+      stress_pause();
       copy_from_file(static_cast<char*>(to.data) + begin, static_cast<const char*>(source.data) + begin,
                      std::min(kStep, bytes - begin));
     });
@@ -90,19 +92,24 @@ void ParamStore::fill(const Tensor& to, const Tensor& source) {
         "params: {} into {}", shape_string(source), shape_string(to));
   if (options_.plan_only) return;
   stream_.throw_if_cancelled();
-  if (void* host = host_of(to)) return convert(source, Tensor(host, to.dtype, to.shape()));
+  ThreadPool& pool = *stream_.pool;
   StreamingMemory* memory = StreamingMemory::of(stream_.memory);
   check(memory || !stream_.memory, ErrorCode::internal, "params: a device that takes no weights");
-  if (!memory) return convert(source, to);
+  void* const image = host_of(to);
+  if (memory && memory->uploaded) memory->uploaded({to, source, image});
+  if (image) return convert_weight(source, Tensor(image, to.dtype, to.shape()), pool);
+  if (!memory) return convert_weight(source, to, pool);
   if (defer(to, source)) return;
   memory->upload_pieces(to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source));
 }
 
 StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const Tensor& source) {
   return [this, to, source](void* piece, size_t begin, size_t bytes) {
+    stream_.throw_if_cancelled();  // a slow disk gives a piece in a while, and there may be many
     const auto size = static_cast<size_t>(dtype_size(to.dtype));
     const auto n = static_cast<int64_t>(bytes / size);
-    convert(flat(source, static_cast<int64_t>(begin / size), n), Tensor(piece, to.dtype, {n}));
+    convert_weight(flat(source, static_cast<int64_t>(begin / size), n), Tensor(piece, to.dtype, {n}),
+                   *stream_.pool);
   };
 }
 
@@ -117,10 +124,7 @@ void ParamStore::send_deferred() {
   std::vector<StreamingMemory::Upload> uploads;
   for (const auto& [to, source] : deferred_)
     uploads.push_back(
-        {to.data, static_cast<size_t>(to.bytes()), [this, make = pieces_of(to, source)](auto... piece) {
-           stream_.throw_if_cancelled();
-           make(piece...);
-         }});
+        {to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source)});
   deferred_.clear(), deferred_bytes_ = 0;
   if (!uploads.empty()) StreamingMemory::of(stream_.memory)->upload_all(uploads, *stream_.pool);
 }
@@ -179,7 +183,7 @@ ParamStore::BlockScope::BlockScope(ParamStore& store, int64_t i)
 
 void ParamStore::BlockScope::done() {
   if (i_ + 1 == store_.blocks_ || store_.deferred_bytes_ >= kSendBytes) store_.send_deferred();
-  if (store_.block_stream_ && i_ + 1 == store_.blocks_) store_.block_stream_->loaded();
+  if (store_.block_stream_ && store_.in_streamed_) store_.block_stream_->loaded(i_);
   if (!store_.in_streamed_) store_.block_bytes_ = store_.bytes_ - before_;
   if (store_.options_.progress) store_.options_.progress(i_ + 1, store_.blocks_);
 }

@@ -17,6 +17,9 @@
 
 namespace tachy::nn {
 
+// A contiguous tensor of a file into host memory `to` of any float dtype; callable from any thread.
+void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool);
+
 class ParamStore {
  public:
   struct Options {
@@ -80,7 +83,6 @@ class ParamStore {
   bool defer(const Tensor& to, const Tensor& source);
   void send_deferred();
   void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
-  void convert(const Tensor& source, const Tensor& to);  // into host memory
 
   Options options_;
   Stream& stream_;

@@ -48,6 +48,19 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
         human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
   if (!options_.text_cache.empty()) text_cache_.emplace(options_.text_cache);
   gpu_ = cuda::open_device(options_.device);
+  if (!options_.verify_upload) return;
+  require(memory(),
+          "--verify-upload: it compares weights on a GPU with their files, and this run is on the CPU; leave "
+          "it out, or choose a GPU with --device cuda");
+  check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
+}
+
+void TextToVideo::before_load(const char* part) {
+  if (check_) check_->begin(part);
+}
+
+void TextToVideo::verify(const char* part, const TensorSource& file, const char* when) {
+  if (check_) check_->verify(part, file, when);
 }
 
 Stream TextToVideo::stream_on(Arena& arena) {
@@ -172,7 +185,9 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
   ProfileRange part(stream.profiler, "load text encoder", ProfileKind::load);
   if (prompts.encodes(r.guided) && !text_.model) {
     if (text_cache_) text_fingerprint_ = encoder_fingerprint(model_);
+    before_load("text encoder");
     text_ = load_text(model_, false, stream, stage_plan(plan, "text").streamed);
+    verify("text encoder", *model_.text_encoder, "after loading");
   }
   part.next("text encoder", ProfileKind::group);
   const auto embed = [&](const std::vector<int64_t>& ids, const std::vector<float>& known,
@@ -191,6 +206,7 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
     embed(prompts.negative, prompts.negative_text, prompts.negative_key, negative);
     clock.done(2);
   }
+  if (text_.model) verify("text encoder", *model_.text_encoder, "after the last pass");
   if (!plan.keeps) text_ = {};
 }
 
@@ -238,7 +254,11 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
     with_arena("image", [&] {
       StageClock clock(&callbacks, "image", 1);
       part.next("load vae encoder", ProfileKind::load);
-      if (!encoder_.model) encoder_ = load_vae_encoder(model_, false, stream);
+      if (!encoder_.model) {
+        before_load("vae encoder");
+        encoder_ = load_vae_encoder(model_, false, stream);
+        verify("vae encoder", *model_.vae, "after loading");
+      }
       part.next("encode image", ProfileKind::group);
       encode_condition(model_, *encoder_.model, r, shared.condition, stream);
       clock.done(1);
@@ -262,9 +282,11 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
     with_arena("denoise", [&] {
       part.next("load transformer", ProfileKind::load);
       if (!dit_.model) {
+        before_load("transformer");
         StageClock clock(&callbacks, "load", model_.dit.num_layers);
         dit_ = load_dit(model_, options_.weights, false, stream, stage_plan(plan, "denoise").streamed,
                         [&](int64_t done, int64_t) { clock.done(done); });
+        verify("transformer", *model_.transformer, "after loading");
       }
       part.next("denoise", ProfileKind::group);
       denoise(*dit_.model,
@@ -278,10 +300,11 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
                .image_embeds = image_embeds(model_, r),
                .noise = &noise,
                .callbacks = &callbacks,
-               .graphs = options_.graphs && gpu_mode_.graphs,
+               .graphs = options_.graphs && gpu_mode_.graphs && !check_,
                .resume = resume,
                .reused = &r.steps_reused},
               false, stream);
+      verify("transformer", *model_.transformer, "after the last step");
       if (!plan.keeps) dit_ = {};
     });
   if (callbacks.latents) {
@@ -291,7 +314,11 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
 
   with_arena("decode", [&] {
     part.next("load vae", ProfileKind::load);
-    if (!vae_.model) vae_ = load_vae(model_, false, stream);
+    if (!vae_.model) {
+      before_load("vae decoder");
+      vae_ = load_vae(model_, false, stream);
+      verify("vae decoder", *model_.vae, "after loading");
+    }
     part.next("decode", ProfileKind::group);
     decode(*vae_.model, shared.latents, &callbacks, stream);
     if (!plan.keeps) vae_ = {};

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cuda/gpu.h"
+#include "nn/upload_check.h"
 #include "pipelines/condition.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/stages.h"
@@ -23,6 +24,8 @@ class TextToVideo {
     bool graphs = true;          // on a GPU: denoising steps are captured and replayed
     uint64_t max_vram = 0;       // on a GPU: bytes that a run may take there; 0: what is free
     std::string text_cache;      // a folder that keeps prompts' embeddings; empty: none
+    bool verify_upload =
+        false;  // on a GPU: weights there are compared with the files, at the price of seconds
     // For tests: a device's memory on the host. The CPU computes as if its tensors lay on a device.
     std::shared_ptr<DeviceMemory> memory = nullptr;
   };
@@ -74,12 +77,15 @@ class TextToVideo {
                 const Tensor& negative, const VideoPlan& plan, const VideoCallbacks& callbacks,
                 Stream& stream);
   double measured_flops_per_second();
+  void before_load(const char* part);  // with verify_upload
+  void verify(const char* part, const TensorSource& file, const char* when);
 
   ModelBundle model_;
   Options options_;
   ThreadPool pool_;
   std::unique_ptr<cuda::Gpu> gpu_;  // outlives what was loaded
-  GpuMode gpu_mode_;                // on the GPU
+  std::unique_ptr<nn::UploadCheck> check_;
+  GpuMode gpu_mode_;  // on the GPU
   double flops_per_second_ = 0;
   Mode mode_;                             // packed weights depend on it
   std::unique_ptr<Tokenizer> tokenizer_;  // from the first plan on: umT5's takes 0.15 s to read

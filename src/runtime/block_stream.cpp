@@ -1,5 +1,7 @@
 #include "runtime/block_stream.h"
 
+#include "base/checksum.h"
+
 namespace tachy::runtime {
 namespace {
 
@@ -17,7 +19,10 @@ BlockStream::BlockStream(DeviceMemory& memory, int64_t blocks, int64_t streamed,
   check(streamed >= kFewest && streamed <= blocks && slots.dim(0) == 2, ErrorCode::internal,
         "block stream: {} of {} blocks", streamed, blocks);
   for (int64_t i = 0; i < blocks; ++i) ranks_.push_back(rank_of(i, blocks, streamed));
-  images_ = Buffer(static_cast<size_t>(streamed * slots.dim(1)) + 2 * kPage);
+  constexpr auto page = static_cast<int64_t>(kPage);
+  stride_ = (slots.dim(1) + page - 1) / page * page;
+  images_ = Buffer(static_cast<size_t>(streamed * stride_) + kPage);
+  pinned_.resize(static_cast<size_t>(streamed));
 }
 
 BlockStream::~BlockStream() {
@@ -27,7 +32,8 @@ BlockStream::~BlockStream() {
   } catch (const Error&) {
     // the device failed, and whoever uses it next is told
   }
-  if (pinned_) copies_.unpin(image_of_rank(0));
+  for (int64_t k = 0; k < streamed_; ++k)
+    if (pinned_[static_cast<size_t>(k)]) copies_.unpin(image_of_rank(k));
 }
 
 char* BlockStream::slot(int64_t block) const {
@@ -37,15 +43,17 @@ char* BlockStream::slot(int64_t block) const {
 // Pages are locked as a whole, and one that something else has locked is refused: the images share none.
 char* BlockStream::image_of_rank(int64_t rank) const {
   const auto start = (reinterpret_cast<uintptr_t>(images_.data()) + kPage - 1) / kPage * kPage;
-  return reinterpret_cast<char*>(start) + rank * slots_.dim(1);
+  return reinterpret_cast<char*>(start) + rank * stride_;
 }
 
 char* BlockStream::image(int64_t block) const { return image_of_rank(rank(block)); }
 
-void BlockStream::loaded() {
-  const auto bytes = static_cast<size_t>(streamed_ * slots_.dim(1));
-  copies_.pin(image_of_rank(0), (bytes + kPage - 1) / kPage * kPage);
-  pinned_ = true;
+// One after the other: page-locking all of them takes seconds, in which nothing could stop the run.
+void BlockStream::loaded(int64_t block) {
+  const int64_t k = rank(block);
+  copies_.pin(image_of_rank(k), static_cast<size_t>(stride_));
+  pinned_[static_cast<size_t>(k)] =
+      copies_.uploaded ? checksum_of(image_of_rank(k), static_cast<size_t>(slots_.dim(1))) : 0;
 }
 
 void BlockStream::send(int64_t k) {
@@ -59,8 +67,24 @@ void BlockStream::enter(int64_t block) {
   if (k < 0) return;
   const auto s = static_cast<size_t>(k % 2);
   if (holds_[s] != k) send(k);  // the first pass, or the one before was given up
-  if (!waited_[s]) copies_.wait_beside(static_cast<int>(s));
+  if (waited_[s]) return;
+  copies_.wait_beside(static_cast<int>(s));
   waited_[s] = true;
+  if (copies_.uploaded) check_arrival(k);
+}
+
+void BlockStream::check_arrival(int64_t k) const {
+  const auto s = k % 2;
+  const auto bytes = static_cast<size_t>(slots_.dim(1));
+  const uint64_t there = copies_.checksum(slots_.select(0, s).data, bytes),
+                 here = checksum_of(image_of_rank(k), bytes), loaded = *pinned_[static_cast<size_t>(k)];
+  check(there == here && here == loaded, ErrorCode::device,
+        "--verify-upload: streamed block {} of {} in slot {}: {}; the machine's or the GPU's memory, or the "
+        "way "
+        "between them, fails",
+        k, streamed_, s,
+        here != loaded ? "its bytes in host memory have changed since they were loaded"
+                       : "other bytes have arrived than were sent");
 }
 
 void BlockStream::leave(int64_t block) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tensor/memory.h"
@@ -31,7 +32,7 @@ class BlockStream {
   int64_t rank(int64_t block) const { return ranks_[static_cast<size_t>(block)]; }
   char* slot(int64_t block) const;   // where it will lie
   char* image(int64_t block) const;  // where its bytes are to be put, on the host
-  void loaded();                     // all have been put there: page-locks them
+  void loaded(int64_t block);        // its bytes have been put there: page-locks them
 
   // The blocks of a pass in order; compute queued between enter and leave may use the block.
   void enter(int64_t block);
@@ -40,6 +41,7 @@ class BlockStream {
 
  private:
   void send(int64_t rank);
+  void check_arrival(int64_t rank) const;
   char* image_of_rank(int64_t rank) const;
 
   DeviceMemory& memory_;
@@ -47,8 +49,10 @@ class BlockStream {
   int64_t streamed_;
   Tensor slots_;
   std::vector<int64_t> ranks_;
-  Buffer images_;  // [streamed, block_bytes], with room to begin on a page
-  bool pinned_ = false;
+  int64_t stride_;  // of the images: block_bytes in whole pages
+  Buffer images_;   // [streamed, stride], with room to begin on a page
+  std::vector<std::optional<uint64_t>>
+      pinned_;                   // by rank: is page-locked, and its checksum where that is asked for
   int64_t holds_[2] = {-1, -1};  // rank of what a slot holds or is being sent
   bool waited_[2] = {true, true};
 };

@@ -2,6 +2,10 @@
 // second is captured, the ones after that are one launch each. What the step reads and writes must lie at the
 // same addresses every time; what changes from step to step is copied into fixed tensors before.
 //
+// A graph cannot be stopped, and where kernels are long it saves nothing: a step that takes longer than
+// kLongestUs stays as it is, queued piece by piece (runtime/pace.h). Loading kernels counts in the first
+// call; where that made it long, the second one is measured as well.
+//
 // Without a GPU, or when switched off, every call just runs.
 #pragma once
 
@@ -15,6 +19,8 @@ namespace tachy::runtime {
 
 class StepGraph {
  public:
+  static constexpr double kLongestUs = 200e3;
+
   explicit StepGraph(bool enabled = true) : enabled_(enabled) {}
 
   // `body` queues the step's work on the stream and nothing else.
@@ -25,7 +31,7 @@ class StepGraph {
 
  private:
   bool enabled_;
-  int calls_ = 0;
+  double last_us_ = -1;  // of the last call that ran as it is, on the device; negative: none did
   std::unique_ptr<cuda::Graph> graph_;
 };
 

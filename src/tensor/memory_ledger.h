@@ -17,6 +17,12 @@ class MemoryLedger {
   size_t peak() const { return peak_; }
   void reset_peak() { peak_ = live_; }
 
+  // visit(pointer, bytes, label) for each.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (const auto& [p, entry] : entries_) visit(p, entry.bytes, entry.label);
+  }
+
   // One line a label, the largest first: "  denoise: weights        26.9 GB in 825".
   std::string table() const;
 

@@ -3,6 +3,7 @@
 // implements it for a GPU, tests on the host.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "tensor/device_memory.h"
 #include "tensor/memory_ledger.h"
+#include "tensor/tensor.h"
 
 namespace tachy {
 
@@ -44,7 +46,22 @@ class StreamingMemory {
   virtual void copy_beside(void* to, const void* pinned, size_t bytes, int mark) = 0;
   virtual void wait_beside(int mark) = 0;  // what is queued later waits for that copy
 
+  // Called between pieces of work (runtime/pace.h): waits where the host is further ahead of the device than
+  // a run may take to stop. While a graph is captured: nothing.
+  virtual void pace() {}
+  // checksum_of (base/checksum.h) of bytes on the device, made there; waits for what was queued before.
+  virtual uint64_t checksum(const void* device, size_t bytes) = 0;
+
   MemoryLedger ledger;  // of its allocations
+
+  // --verify-upload (nn/upload_check.h). A tensor of a file has been written to `to`, or, of a block that
+  // passes through slots, to `image` on the host; and: blocks are compared with their images whenever they
+  // arrive.
+  struct Uploaded {
+    Tensor to, source;
+    void* image = nullptr;
+  };
+  std::function<void(const Uploaded&)> uploaded;
 };
 
 // What is allocated on the device while it lives is shown under this label.

@@ -8,6 +8,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/position_bias/position_bias.h"
 #include "ops/rmsnorm/rmsnorm.h"
+#include "runtime/pace.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -102,7 +103,7 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
   embed(ids.view({rows}), h, stream);
   for (int64_t i = 0; i < c.num_layers; ++i) {
     const Layer& layer = layers_[static_cast<size_t>(i)];
-    stream.throw_if_cancelled();
+    runtime::checkpoint(stream);
     if (streamed_) streamed_->enter(i);
     part.next("norm", ProfileKind::norm);
     ops::rmsnorm({.x = h, .weight = layer.norm1, .eps = c.eps, .y = normed}, stream);

@@ -14,12 +14,33 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gated_residual/gated_residual.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "runtime/pace.h"
 
 namespace tachy {
 namespace {
 
 // Rows of the FFN's wide activations that live at a time where they take more than q, k and v did.
 constexpr int64_t kFusedFeedForwardRows = 32768;
+
+// Attention of long videos, an item of the batch and some heads at a time (runtime/pace.h): heads know
+// nothing of one another.
+void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
+  const int64_t batch = a.q.dim(0), heads = a.q.dim(2);
+  const double item = 4.0 * static_cast<double>(a.q.dim(1)) * static_cast<double>(a.k.dim(1)) *
+                      static_cast<double>(heads * a.q.dim(3));
+  if (runtime::heads_at_a_time(stream, heads, item * static_cast<double>(batch)) == heads)
+    return ops::attention(a, stream);
+  const int64_t some = runtime::heads_at_a_time(stream, heads, item);
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t h = 0; h < heads; h += some) {
+      if (b + h > 0) runtime::checkpoint(stream);
+      const auto part = [&](const Tensor& t) {
+        return t.slice(0, b, b + 1).slice(2, h, std::min(heads, h + some));
+      };
+      ops::attention({.q = part(a.q), .k = part(a.k), .v = part(a.v), .scale = a.scale, .out = part(a.out)},
+                     stream);
+    }
+}
 
 }  // namespace
 
@@ -62,12 +83,13 @@ void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modul
                      .y2 = part_of(1)},
                     stream);
   part.next("attention", ProfileKind::attention);
-  ops::attention({.q = split(0),
-                  .k = split(1),
-                  .v = split(2),
-                  .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
-                  .out = u.view({in.batch, in.tokens, heads, config_.head_dim})},
-                 stream);
+  attention_in_pieces({.q = split(0),
+                       .k = split(1),
+                       .v = split(2),
+                       .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+                       .out = u.view({in.batch, in.tokens, heads, config_.head_dim})},
+                      stream);
+  runtime::checkpoint(stream);
   part.next("out", ProfileKind::linear);
   const Tensor y = Tensor(qkv.data, stream.activation, {rows, dim}, qkv.device);  // q, k, v are done with
   self_.out(u, y, stream);
@@ -137,6 +159,7 @@ void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulat
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const int64_t end = std::min(rows, begin + chunk);
     const Tensor normed = u.slice(0, begin, end), wide = hidden.slice(0, 0, end - begin);
+    runtime::checkpoint(stream);
     part.next("up + gelu", ProfileKind::linear);
     up_(normed, wide, stream, {.act = ops::Activation::gelu_tanh});
     part.next("down", ProfileKind::linear);

@@ -10,6 +10,7 @@
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/patchify/patchify.h"
 #include "ops/rope/rope.h"
+#include "runtime/pace.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -108,8 +109,10 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
     const Tensor sinusoid = s.arena->f32({count, config_.freq_dim}), hidden = s.arena->f32({count, dim});
     if (!s.measuring()) fill_sinusoid(timesteps, kind.value_or(config_.sinusoid), sinusoid);
     time1_(sinusoid, hidden, s, {.act = ops::Activation::silu});
+    s.throw_if_cancelled();
     time2_(hidden, embedding, s);
     ops::activation({.x = embedding, .kind = ops::Activation::silu, .y = hidden}, s);
+    s.throw_if_cancelled();
     time_projection_(hidden, projection, s);
   };
   if (!store.on_gpu()) {
@@ -245,7 +248,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
     norm(WanBlock::first_norm(block, 0), block.u);
   }
   each_block([&](const WanBlock& layer, int64_t i) {
-    stream.throw_if_cancelled();
+    runtime::checkpoint(stream);
     part.next("block", ProfileKind::group, i);
     if (fused)
       layer.forward_fused(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/pace.h"
+
 namespace tachy::wan_vae {
 
 void Network::change(LayerPtr layer, int64_t channels, int levels, bool in_time) {
@@ -113,7 +115,7 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
                            dims(pass.state, frames, before.channels, before.level, before.time_level));
       run_group(index - 1, x, input, pass, frames);
     }
-    pass.stream.throw_if_cancelled();
+    runtime::checkpoint(pass.stream);
     const ProfileRange range(pass.stream.profiler, group.layers.front()->name(), ProfileKind::group,
                              static_cast<int64_t>(index));
     pass.next_gamma = nullptr;
@@ -129,7 +131,7 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
     pass.next_gamma = !last                            ? group.layers[i + 1]->input_gamma()
                       : after && !after->needs_input() ? after->input_gamma()
                                                        : nullptr;
-    pass.stream.throw_if_cancelled();
+    runtime::checkpoint(pass.stream);
     const ProfileRange range(pass.stream.profiler, group.layers[i]->name(), ProfileKind::group,
                              static_cast<int64_t>(index));
     group.layers[i]->run(y, y, pass);

@@ -47,7 +47,7 @@ def main():
         baseline = json.loads(out.read_text())
         parts = {part["name"]: part for part in baseline["parts"]}
         expected = {"ops bf16": "ok", "ops f16": "failed", "ops f32": "failed", "ops bf16, group norms of real size": "ok", "ops bf16, products of real size": "ok", "judge": "left out", "tests inspect_gpu_test": "failed",
-                    "memcheck": "not here", "doctor": "ok", "validate bf16": "ok", "validate f32": "ok", "bench": "left out", "peers dit-1.3b 480p": "left out"}
+                    "memcheck": "not here", "doctor": "ok", "validate bf16": "ok", "validate f32": "ok", "bench": "left out", "repetitions": "left out", "peers dit-1.3b 480p": "left out"}
         assert {name: part["result"] for name, part in parts.items()} == expected, done.stdout
         assert parts["ops f16"]["figures"]["failures"], parts["ops f16"]
         assert "signal" in parts["ops f32"]["text"] or "summary" in parts["ops f32"]["text"], parts["ops f32"]

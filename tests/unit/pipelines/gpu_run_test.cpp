@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "base/checksum.h"
 #include "base/env.h"
 #include "host_device.h"
+#include "ops/attention/attention.h"
 #include "pipelines/text_to_video.h"
+#include "tensor/random.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -190,6 +194,97 @@ TEST_F(OnGpu, CancelStopsWithinAStep) {
   EXPECT_EQ(pipeline->gpu()->live_bytes(), 0u);
   cancel = false, callbacks.progress = {};
   EXPECT_EQ(test::run(*pipeline, request, callbacks).frames, 1);
+}
+
+// Seconds of copies are queued; the host is never more than a fraction of one ahead.
+TEST_F(OnGpu, TheHostDoesNotRunAhead) {
+  const auto gpu = cuda::open_gpu();
+  auto* memory = StreamingMemory::of(gpu.get());
+  const size_t bytes = size_t{1} << 30;
+  const Buffer from(bytes, gpu.get()), to(bytes, gpu.get());
+  const auto queue = [&](bool paced) {
+    gpu->synchronize();
+    for (int i = 0; i < 2000; ++i) {
+      gpu->copy(to.data(), from.data(), bytes);
+      if (paced && i % 20 == 19) memory->pace();
+    }
+    const double queued = monotonic_seconds();
+    gpu->synchronize();
+    return monotonic_seconds() - queued;
+  };
+  EXPECT_GT(queue(false), 0.3) << "the copies are too few for this test";
+  EXPECT_LT(queue(true), 0.2);
+}
+
+// Long attention is queued some heads at a time (models/wan/block_fused.cpp).
+TEST_F(OnGpu, PiecesOfHeadsGiveTheSameBits) {
+  const auto gpu = cuda::open_gpu();
+  ThreadPool pool(2);
+  constexpr int64_t kTokens = 8192, kHeads = 40, kDim = 128, kRow = kHeads * kDim;
+  const auto bytes = static_cast<size_t>(2 * kTokens * kRow) * 2;
+  const Buffer qkv_place(3 * bytes, gpu.get()), whole(bytes, gpu.get()), parts(bytes, gpu.get());
+  std::vector<float> values(static_cast<size_t>(2 * kTokens * kRow * 3));
+  torch_cpu_normal(7, values);
+  std::vector<bf16_t> narrow(values.size());
+  std::transform(values.begin(), values.end(), narrow.begin(), to_bf16);
+  gpu->upload(qkv_place.data(), narrow.data(), narrow.size() * 2);
+  const Tensor qkv = qkv_place.tensor(DType::bf16, {2, kTokens, 3 * kHeads, kDim});
+  const auto split = [&](int64_t i) { return qkv.slice(2, i * kHeads, (i + 1) * kHeads); };
+  const auto run = [&](const Buffer& place, int64_t some) {
+    const Tensor out = place.tensor(DType::bf16, {2, kTokens, kHeads, kDim});
+    const auto all = [&](Stream& stream) {
+      for (int64_t b = 0; b < 2; b += some == kHeads ? 2 : 1)
+        for (int64_t h = 0; h < kHeads; h += some) {
+          const auto part = [&](const Tensor& t) {
+            return t.slice(0, b, some == kHeads ? 2 : b + 1).slice(2, h, std::min(kHeads, h + some));
+          };
+          ops::attention({.q = part(split(0)),
+                          .k = part(split(1)),
+                          .v = part(split(2)),
+                          .scale = 0.088f,
+                          .out = part(out)},
+                         stream);
+        }
+    };
+    Arena measure;
+    Stream stream{
+        .arena = &measure, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get(), .activation = DType::bf16};
+    all(stream);
+    Arena arena(std::max<size_t>(measure.peak(), 1), gpu.get());
+    stream.arena = &arena;
+    all(stream);
+    std::vector<uint16_t> result(bytes / 2);
+    gpu->download(result.data(), place.data(), bytes);
+    return result;
+  };
+  const auto expected = run(whole, kHeads);
+  for (const int64_t some : {20, 14, 7, 1})
+    EXPECT_TRUE(run(parts, some) == expected) << some << " heads at a time";
+}
+
+// With the graphs off, as it is there, and with blocks streamed: the same frames as without.
+TEST_F(OnGpu, VerifiedUploadsGiveTheSameBits) {
+  const auto plain = open();
+  const auto expected = test::run(*plain, request);
+  const uint64_t peak = plain->plan(request).peak_bytes;
+  for (const uint64_t budget : {peak, peak * 2 / 3}) {
+    const auto verified = open({.max_vram = budget + kLibraries, .verify_upload = true});
+    EXPECT_EQ(test::run(*verified, request).latents, expected.latents);
+    EXPECT_EQ(verified->gpu()->live_bytes(), 0u);
+  }
+}
+
+// The sums of the device are those of the host, whatever the length.
+TEST_F(OnGpu, Checksums) {
+  const auto gpu = cuda::open_gpu();
+  std::vector<uint8_t> bytes(3000001);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
+  const Buffer place(bytes.size(), gpu.get());
+  gpu->upload(place.data(), bytes.data(), bytes.size());
+  for (const size_t count :
+       {size_t{0}, size_t{1}, size_t{3}, size_t{4}, size_t{1023}, size_t{300002}, bytes.size()})
+    EXPECT_EQ(StreamingMemory::of(gpu.get())->checksum(place.data(), count), checksum_of(bytes.data(), count))
+        << count;
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 
+#include "base/checksum.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "pipelines/stages.h"
@@ -24,6 +26,9 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
   bool pin_fails = false;  // the system allows no more page-locked memory
   int64_t allocations = 0, pinned = 0, copies = 0;
   size_t copied_bytes = 0, pieces = 0;
+  int64_t damaged_piece = -1, damaged_copy = -1;  // of these a bit arrives wrong
+  int64_t paces = 0;
+  std::function<void(int64_t pace)> on_pace;
 
   void* allocate(size_t bytes) override {
     check(allocations++ != fail_at && bytes <= free_bytes(), ErrorCode::out_of_memory,
@@ -50,8 +55,10 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
 
   void upload_pieces(void* to, size_t bytes, const MakePiece& make) override {
     constexpr size_t kPiece = 4096;  // most tensors of a test are several
-    for (size_t begin = 0; begin < bytes; begin += kPiece, ++pieces)
+    for (size_t begin = 0; begin < bytes; begin += kPiece, ++pieces) {
       make(static_cast<char*>(to) + begin, begin, std::min(kPiece, bytes - begin));
+      if (static_cast<int64_t>(pieces) == damaged_piece) static_cast<char*>(to)[begin] ^= 1;
+    }
   }
   void upload_all(std::span<const Upload> uploads, ThreadPool& pool) override {
     for (const Upload& u : uploads) {
@@ -59,6 +66,7 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
       pool.run(static_cast<int64_t>((u.bytes + kPiece - 1) / kPiece), [&](int64_t i, int) {
         const size_t begin = static_cast<size_t>(i) * kPiece;
         u.make(static_cast<char*>(u.to) + begin, begin, std::min(kPiece, u.bytes - begin));
+        if (static_cast<int64_t>(pieces) + i == damaged_piece) static_cast<char*>(u.to)[begin] ^= 1;
       });
       pieces += (u.bytes + kPiece - 1) / kPiece;
     }
@@ -71,19 +79,26 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
   void copy_beside(void* to, const void* from, size_t bytes, int mark) override {
     run(mark);
     std::memset(to, 0xff, bytes);  // NaN until it is waited for
-    waiting_[mark] = Copy{to, from, bytes};
+    waiting_[mark] = Copy{to, from, bytes, copies == damaged_copy};
     ++copies, copied_bytes += bytes;
   }
   void wait_beside(int mark) override { run(mark); }
+  void pace() override {
+    if (on_pace) on_pace(paces);
+    ++paces;
+  }
+  uint64_t checksum(const void* device, size_t bytes) override { return checksum_of(device, bytes); }
 
  private:
   struct Copy {
     void* to;
     const void* from;
     size_t bytes;
+    bool damaged;
   };
   void run(int mark) {
     if (waiting_[mark]) std::memcpy(waiting_[mark]->to, waiting_[mark]->from, waiting_[mark]->bytes);
+    if (waiting_[mark] && waiting_[mark]->damaged) static_cast<char*>(waiting_[mark]->to)[0] ^= 1;
     waiting_[mark].reset();
   }
 

@@ -1,0 +1,43 @@
+// --verify-upload: whether weights on a device are what their file holds. It notes every tensor that a
+// ParamStore uploads while it lives, and compares checksums: of what lies on the device, computed there, and
+// of the file's values, converted again on the host. Blocks that pass through slots are compared where they
+// lie on the host; runtime/block_stream.h compares each with that copy whenever it arrives.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "tensor/streaming_memory.h"
+#include "weights/tensor_source.h"
+
+namespace tachy::nn {
+
+class UploadCheck {
+ public:
+  UploadCheck(StreamingMemory& memory, ThreadPool& pool);
+  ~UploadCheck();
+  UploadCheck(const UploadCheck&) = delete;
+  UploadCheck& operator=(const UploadCheck&) = delete;
+
+  void begin(std::string part);  // what is uploaded from here on belongs to it, what it had before is gone
+
+  // Throws device, naming the tensor and how it differs. Returns how many tensors were compared; those that
+  // do not lie in `file` as they are (made while loading) are left out. when: "after loading".
+  int64_t verify(const std::string& part, const TensorSource& file, const std::string& when);
+
+ private:
+  using Upload = StreamingMemory::Uploaded;
+  uint64_t on_device(const Upload& upload);
+  uint64_t in_file(const Upload& upload);
+  [[noreturn]] void report(const Upload& upload, const std::string& what);
+
+  StreamingMemory& memory_;
+  ThreadPool& pool_;
+  std::string part_;
+  std::map<std::string, std::vector<Upload>> parts_;
+  Buffer values_;
+};
+
+}  // namespace tachy::nn

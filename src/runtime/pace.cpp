@@ -1,0 +1,47 @@
+#include "runtime/pace.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/env.h"
+#include "cuda/gpu.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy::runtime {
+namespace {
+
+constexpr double kPieceSeconds = 0.12;
+constexpr double kClock = 1.7e9, kShare = 0.6;  // what attention reaches of the tensor cores' rate
+
+// Multiply-adds (times two) of attention a second, roughly.
+double attention_rate(const cuda::GpuInfo& gpu, DType dtype) {
+  const double per_clock = dtype == DType::f32 ? 256 : gpu.major >= 9 ? 4096 : gpu.major >= 8 ? 2048 : 1024;
+  return kShare * kClock * per_clock * gpu.multiprocessors;
+}
+
+}  // namespace
+
+bool paced() {
+  static const bool on = [] {
+    const std::string text = env_string("TACHY_PACE", "on");
+    require(text == "on" || text == "off", "TACHY_PACE: expected on or off, got '{}'", text);
+    return text == "on";
+  }();
+  return on;
+}
+
+void checkpoint(const Stream& stream) {
+  if (stream.memory && !stream.measuring() && paced())
+    if (auto* memory = StreamingMemory::of(stream.memory)) memory->pace();
+  stream.throw_if_cancelled();
+}
+
+int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops) {
+  if (!stream.gpu || !paced()) return heads;
+  const double most = kPieceSeconds * attention_rate(stream.gpu->info(), stream.activation);
+  const auto pieces =
+      static_cast<int64_t>(std::clamp(std::ceil(flops / most), 1.0, static_cast<double>(heads)));
+  return (heads + pieces - 1) / pieces;
+}
+
+}  // namespace tachy::runtime
