@@ -1,7 +1,7 @@
-"""A model folder of Wan2.1-1.3B's shape with random weights (bfloat16 transformer, base 96 VAE), for timing only: the umT5
-is a token one, since no work of bench/peers runs it.
+"""A model folder of Wan2.1's shape (1.3B or 14B) with random weights (bfloat16 transformer, base 96 VAE), for timing and for
+runs that must repeat themselves: the umT5 is a token one, since no work of bench/peers runs it. Made on a GPU where there is one.
 
-    bench/peers/random_model.py FOLDER [--layers 30]
+    bench/peers/random_model.py FOLDER [--shape 14B] [--layers 30]
 """
 
 import argparse
@@ -15,18 +15,25 @@ from transformers import UMT5Config, UMT5EncoderModel
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference"))
 import true_shape  # noqa: E402
 
+SHAPES = {"1.3B": dict(num_layers=30), "14B": dict(num_attention_heads=40, ffn_dim=13824, num_layers=40)}
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--layers", type=int, default=30)
+    parser.add_argument("--shape", choices=SHAPES, default="1.3B")
+    parser.add_argument("--layers", type=int, help="default: the shape's")
     args = parser.parse_args()
+    config = {**true_shape.DIT, **SHAPES[args.shape]}
+    if args.layers:
+        config["num_layers"] = args.layers
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
-    dit = WanTransformer3DModel(**true_shape.DIT, num_layers=args.layers)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        dit = true_shape.randomise(WanTransformer3DModel(**config))
     torch.set_default_dtype(torch.float32)
     t5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "vocab_size": 512, "num_layers": 1, "num_heads": 2, "d_ff": 64}))
-    true_shape.save_diffusers(args.folder, true_shape.randomise(dit), true_shape.randomise(t5), true_shape.randomise(AutoencoderKLWan()))
+    true_shape.save_diffusers(args.folder, dit, true_shape.randomise(t5), true_shape.randomise(AutoencoderKLWan()))
 
 
 if __name__ == "__main__":

@@ -123,8 +123,7 @@ bool ParamStore::defer(const Tensor& to, const Tensor& source) {
 void ParamStore::send_deferred() {
   std::vector<StreamingMemory::Upload> uploads;
   for (const auto& [to, source] : deferred_)
-    uploads.push_back(
-        {to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source)});
+    uploads.push_back({to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source)});
   deferred_.clear(), deferred_bytes_ = 0;
   if (!uploads.empty()) StreamingMemory::of(stream_.memory)->upload_all(uploads, *stream_.pool);
 }

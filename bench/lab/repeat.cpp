@@ -1,0 +1,230 @@
+// One run over and over, to see whether it ever gives other latents: each repetition opens the device, loads
+// all weights anew and denoises, resident and with blocks passing through slots in turn.
+//
+//   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
+//   [--verify N]
+//          [--trace N] [--hashes FILE]
+//
+// Every N-th repetition runs with --verify-upload (weights on the GPU against the files), every N-th with a
+// trace: after each range of the profiler (loading, text, each product and norm of each block) the checksum
+// of everything that lies on the device, by what it is. A repetition whose latents differ is told with the
+// step after which they did; of two traces the first range and kind of memory that differ are named, even
+// where the latents do not. FILE keeps the first hashes, so that processes can be compared with one another.
+//
+// With TACHY_STRESS=SEED (base/stress.h) copies, fills and queues are delayed at random and fresh memory is
+// filled with a byte of the seed's; a trace needs it, for what nobody has written yet is then equal, too.
+// Exit status 1: something differed.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/checksum.h"
+#include "base/stress.h"
+#include "pipelines/text_to_video.h"
+
+using namespace tachy;
+using nlohmann::json;
+
+namespace {
+
+struct Setup {
+  std::string folder, device = "cuda", hashes;
+  int reps = 20, verify = 0, trace = 0;
+  VideoRequest request;
+};
+
+// Checksums of the device's memory at the end of every range.
+class Trace : public Profiler {
+ public:
+  struct Event {
+    std::string range;
+    std::map<std::string, uint64_t> sums;  // by the ledger's labels
+  };
+  std::vector<Event> events;
+
+  explicit Trace(StreamingMemory& memory) : memory_(memory) {}
+  uint64_t begin(const char* name, ProfileKind, int64_t index) override {
+    open_.push_back(index < 0 ? std::string(name) : fmt::format("{} {}", name, index));
+    return open_.size();
+  }
+  void end(uint64_t) override {
+    Event event;
+    for (const std::string& name : open_) event.range += (event.range.empty() ? "" : " > ") + name;
+    memory_.ledger.each([&](const void* p, size_t bytes, const std::string& label) {
+      event.sums[label] += mixed_word(static_cast<uint32_t>(bytes), memory_.checksum(p, bytes));
+    });
+    events.push_back(std::move(event));
+    open_.pop_back();
+  }
+
+ private:
+  StreamingMemory& memory_;
+  std::vector<std::string> open_;
+};
+
+struct Outcome {
+  std::vector<uint64_t> steps;  // latents after each
+  std::vector<Trace::Event> events;
+  std::string placement;
+  double seconds = 0, last_step = 0;
+};
+
+uint64_t hash_of(std::span<const float> values) { return checksum_of(values.data(), values.size_bytes()); }
+
+// `share`: of the memory that the resident run takes; below 1 blocks pass through slots.
+Outcome run_once(const Setup& s, double share, bool verify, bool traced) {
+  const double start = monotonic_seconds();
+  uint64_t budget = 0;
+  if (share < 1) {
+    TextToVideo whole(ModelBundle::open(s.folder), {.device = s.device});
+    budget = static_cast<uint64_t>(share * static_cast<double>(whole.plan(s.request).peak_bytes)) +
+             (uint64_t{400} << 20);
+    if (!whole.gpu()) budget = 0;
+  }
+  TextToVideo pipeline(
+      ModelBundle::open(s.folder),
+      {.device = s.device, .max_vram = budget, .verify_upload = verify && s.device != "cpu"});
+  Outcome out;
+  const VideoPlan plan = pipeline.plan(s.request);
+  for (const StagePlan& stage : plan.stages)
+    if (stage.streamed > 0)
+      out.placement += fmt::format("{} {} of {} blocks streamed, ", stage.name, stage.streamed, stage.blocks);
+  if (out.placement.empty()) out.placement = "resident, ";
+  auto* memory = StreamingMemory::of(const_cast<cuda::Gpu*>(pipeline.gpu()));
+  std::optional<Trace> trace;
+  if (traced && memory) trace.emplace(*memory);
+  std::atomic<bool> cancel{false};
+  VideoCallbacks callbacks{.cancel = &cancel};
+  double step_began = 0;
+  callbacks.state = [&](const RunStateView& view) {
+    out.last_step = monotonic_seconds() - step_began;
+    out.steps.push_back(hash_of(view.latents));
+    step_began = monotonic_seconds();
+  };
+  callbacks.latents = [&](std::span<const float>, std::span<const int64_t>) { cancel = true; };  // no frames
+  if (trace) callbacks.profiler = &*trace;
+  try {
+    pipeline.generate(s.request, callbacks);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::cancelled || out.steps.empty()) throw;
+  }
+  if (trace) out.events = std::move(trace->events);
+  out.seconds = monotonic_seconds() - start;
+  return out;
+}
+
+// The first difference of two traces, or "".
+std::string difference(const std::vector<Trace::Event>& a, const std::vector<Trace::Event>& b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i].range != b[i].range)
+      return fmt::format("range {} is '{}' here and '{}' there", i, b[i].range, a[i].range);
+    for (const auto& [label, sum] : a[i].sums) {
+      const auto other = b[i].sums.find(label);
+      if (other == b[i].sums.end() || other->second != sum)
+        return fmt::format("after range {}, '{}', what differs is '{}'", i, b[i].range, label);
+    }
+  }
+  return a.size() == b.size() ? "" : fmt::format("{} ranges here, {} there", b.size(), a.size());
+}
+
+Setup parse(int argc, char** argv) {
+  require(
+      argc >= 2,
+      "usage: repeat FOLDER [--reps N] [--size WxH] [--frames N] [--steps N] …, see bench/lab/repeat.cpp");
+  Setup s{.folder = argv[1]};
+  s.request.prompt = "a red circle moves to the right";
+  s.request.width = 832, s.request.height = 480, s.request.frames = 33, s.request.steps = 2,
+  s.request.guidance = 5;
+  for (int i = 2; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    require(i + 1 < argc, "{}: expected a value, got none", flag);
+    const std::string text = argv[i + 1];
+    const auto number = [&](const std::string& digits) {
+      int value = 0;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      require(error == std::errc() && end == digits.data() + digits.size() && value >= 0,
+              "{}: expected a whole number, got '{}'", flag, text);
+      return value;
+    };
+    if (flag == "--device")
+      s.device = text;
+    else if (flag == "--hashes")
+      s.hashes = text;
+    else if (flag == "--reps")
+      s.reps = number(text);
+    else if (flag == "--verify")
+      s.verify = number(text);
+    else if (flag == "--trace")
+      s.trace = number(text);
+    else if (flag == "--frames")
+      s.request.frames = number(text);
+    else if (flag == "--steps")
+      s.request.steps = number(text);
+    else if (flag == "--guidance")
+      s.request.guidance = number(text);
+    else if (flag == "--size") {
+      const size_t cross = text.find('x');
+      require(cross != std::string::npos, "--size: expected WIDTHxHEIGHT, got '{}'", text);
+      s.request.width = number(text.substr(0, cross)), s.request.height = number(text.substr(cross + 1));
+    } else
+      fail(ErrorCode::invalid_argument, "unknown option '{}'", flag);
+  }
+  require(s.reps >= 1, "--reps: expected at least 1, got {}", s.reps);
+  require(s.trace == 0 || stress_seed() != 0,
+          "--trace: needs TACHY_STRESS=SEED, so that memory which nobody has written is equal in all "
+          "repetitions");
+  return s;
+}
+
+int run(const Setup& s) {
+  std::vector<uint64_t> expected;
+  if (std::ifstream kept(s.hashes); !s.hashes.empty() && kept)
+    expected = json::parse(kept).get<std::vector<uint64_t>>();
+  std::map<std::string, std::vector<Trace::Event>> traces;  // the first of each placement
+  constexpr double kShares[] = {1, 0.8, 0.6};
+  int different = 0, traced = 0, verified = 0;
+  double seconds = 0;
+  for (int i = 0; i < s.reps; ++i) {
+    const bool verify = s.verify > 0 && i % s.verify == s.verify - 1, trace = s.trace > 0 && i % s.trace == 0;
+    const Outcome o = run_once(s, kShares[i % 3], verify, trace);
+    seconds += o.seconds, traced += trace, verified += verify;
+    if (expected.empty()) {
+      expected = o.steps;
+      if (!s.hashes.empty()) std::ofstream(s.hashes) << json(expected);
+    }
+    std::string what;
+    for (size_t k = 0; k < expected.size() && what.empty(); ++k)
+      if (k >= o.steps.size() || o.steps[k] != expected[k])
+        what = fmt::format("LATENTS DIFFER after step {}", k + 1);
+    if (trace) {
+      auto& first = traces[o.placement];
+      if (first.empty())
+        first = o.events;
+      else if (const std::string at = difference(first, o.events); !at.empty())
+        what += fmt::format("{}MEMORY DIFFERS {}", what.empty() ? "" : "; ", at);
+    }
+    different += !what.empty();
+    if (!what.empty() || i < 3)
+      fmt::print("repetition {}: {}{:.2f} s, the last step {:.4f}{}{}: {:016x} {}\n", i, o.placement,
+                 o.seconds, o.last_step, verify ? ", verified" : "",
+                 trace ? fmt::format(", {} ranges traced", o.events.size()) : "", o.steps.back(), what);
+    std::fflush(stdout);
+  }
+  fmt::print("{} repetitions in {:.1f} s, {} verified, {} traced, stress {}: {} differ; {:016x}\n", s.reps,
+             seconds, verified, traced, stress_seed(), different, expected.back());
+  return different ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "repeat: {}\n", e.what());
+    return 2;
+  }
+}
