@@ -211,7 +211,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   // The settings with every default filled in go into the file, so that the run can be repeated from it.
   const VideoRequest filled = engine.resolve(request).request;
   RunSettings run = job.settings;
-  run.request = filled;
+  run.request = filled, run.device = engine.device() == "cpu" ? "cpu" : "cuda";
   const json settings = to_json(run);
   warn_of_stretching(filled);
 
@@ -309,24 +309,38 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   }
 }
 
-// On the device that was asked for. A GPU that nobody named and that has no room for the run gives way to the
-// CPU.
+// The kind of device that a run was on, for it to be repeated or gone on with.
+std::string device_again(const std::string& from, const std::string& kind) {
+  std::string why;
+  check(kind == "cpu" || gpu_there(&why), ErrorCode::unsupported,
+        "--from: {} is of a run on a GPU, and here is none ({}); --device cpu runs it without, and its "
+        "frames are then "
+        "not the same to the bit",
+        from, why);
+  return kind;
+}
+
+// On the device that was asked for; the settings of --from ask for the kind that they come from, since
+// another one would not give the same frames. A GPU that nobody named and that has no room for the run gives
+// way to the CPU.
 Engine open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   const std::string& model = jobs.front().settings.model;
-  EngineOptions options{.threads = o.threads,
-                        .weights = o.weights,
-                        .keep_loaded = jobs.size() > 1,
-                        .device = choose_device(o.device),
-                        .graphs = !o.no_graph,
-                        .text_cache = o.text_cache,
-                        .verify_upload = o.verify_upload};
+  const bool again = o.device.empty() && !jobs.front().settings.device.empty();  // of --from
+  EngineOptions options{
+      .threads = o.threads,
+      .weights = o.weights,
+      .keep_loaded = jobs.size() > 1,
+      .device = again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.device),
+      .graphs = !o.no_graph,
+      .text_cache = o.text_cache,
+      .verify_upload = o.verify_upload};
   if (!o.max_vram.empty()) options.max_vram = naming("--max-vram", [&] { return parse_bytes(o.max_vram); });
   const auto open = [&] {
     return naming("--model",
                   [&] { return Engine(model.empty() ? shipped_model() : fs::path(model), options); });
   };
   Engine engine = open();
-  if (!o.max_vram.empty() || options.device == "cpu" || !is_automatic(o.device)) return engine;
+  if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.device)) return engine;
   try {
     engine.check_memory(engine.plan(jobs.front().settings.request));
   } catch (const Error& e) {

@@ -111,6 +111,7 @@ json to_json(const RunSettings& s) {
   put(j, "step_cache", r.step_cache);
   put(j, "residual", r.residual);
   if (!s.model.empty()) j["model"] = s.model;
+  if (!s.device.empty()) j["device"] = s.device;
   if (r.image) j["image_fit"] = r.image_fit;
   for (const auto& [key, file] : files_of(s)) {
     if (file->path.empty()) continue;
@@ -156,11 +157,13 @@ std::string difference(const json& earlier, const json& now) {
   std::string out;
   for (const auto& item : all.items()) {
     const std::string& key = item.key();
-    const bool place = key == "model" || all.contains(key + "_sha256");
+    const bool place = key == "model" || key == "device" || all.contains(key + "_sha256");
     if (place || (earlier.contains(key) && now.contains(key) && earlier[key] == now[key])) continue;
     out += (out.empty() ? "" : ", ") + (key == "tachyscope" ? "version" : key) + " " + text(earlier, key) +
            ", here " + text(now, key);
   }
+  if (!out.empty() && text(earlier, "device") != text(now, "device"))
+    out += fmt::format(" (device {}, here {})", text(earlier, "device"), text(now, "device"));
   return out;
 }
 
@@ -199,6 +202,9 @@ RunSettings read_settings(const std::string& path) {
     take(j, "step_cache", r.step_cache);
     take(j, "residual", r.residual);
     take(j, "model", s.model);
+    take(j, "device", s.device);
+    check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
+          "--from: 'device' should be \"cpu\" or \"cuda\", got {}", j.at("device").dump());
     take(j, "image_fit", r.image_fit);
     for (const auto& [key, input] : files_of(s)) {
       take(j, key, input->path);

@@ -16,7 +16,8 @@ struct InputFile {
 
 struct RunSettings {
   VideoRequest request;
-  std::string model;  // folder, or "" for the one that ships
+  std::string model;   // folder, or "" for the one that ships
+  std::string device;  // where it runs: "cpu" or "cuda"; "": not known
   InputFile init_latents, image, last_image, image_embeds;
 };
 
@@ -24,7 +25,8 @@ struct RunSettings {
 // hashes.
 void load_inputs(RunSettings& settings);
 
-// How two settings differ ("seed 7, here 8"), places of files aside; "" when they do not.
+// How two settings differ ("seed 7, here 8"), places of files aside; "" when they do not. The device alone is
+// no difference (who names another one wants it), but is told where there are others.
 std::string difference(const nlohmann::json& earlier, const nlohmann::json& now);
 
 nlohmann::json to_json(const RunSettings& settings);

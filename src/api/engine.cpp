@@ -48,6 +48,7 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 
 std::string choose_device(const std::string& wish) { return cuda::choose_device(wish); }
+bool gpu_there(std::string* why) { return cuda::gpu_count(why) > 0; }
 bool is_automatic(const std::string& wish) { return cuda::is_automatic(wish); }
 
 int Engine::threads() const { return state_->pipeline.threads(); }

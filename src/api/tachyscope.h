@@ -43,6 +43,7 @@ struct EngineOptions {
 // build can use now, otherwise the CPU, with a line on stderr that says which or why; "" is what TACHY_DEVICE
 // says, otherwise auto. Throws invalid_argument for another text.
 std::string choose_device(const std::string& wish);
+bool gpu_there(std::string* why = nullptr);  // that this build can see one; why it does not
 bool is_automatic(const std::string& wish);  // that it is left to the machine
 
 // "8GiB", "12G", "7500MiB", "8GB" (thousands) → bytes; throws invalid_argument with what would work.

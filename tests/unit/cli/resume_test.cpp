@@ -158,6 +158,53 @@ TEST_F(Resume, WhatDiffersIsNamed) {
   EXPECT_FALSE(fs::exists(path("cut.mp4.resume")));
 }
 
+// The settings in a state file of this run, changed: a safetensors file's header and its length.
+void change_settings(const std::string& file, const std::function<void(json&)>& change) {
+  const std::string bytes = read_text(file);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  json header = json::parse(bytes.substr(8, length));
+  json settings = json::parse(header["__metadata__"]["settings"].get<std::string>());
+  change(settings);
+  header["__metadata__"]["settings"] = settings.dump();
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t now = text.size();
+  std::ofstream(file, std::ios::binary)
+      << std::string(reinterpret_cast<const char*>(&now), 8) << text << bytes.substr(8 + length);
+}
+
+// A run of a GPU is gone on with, or repeated, on one; elsewhere only by who says so.
+TEST_F(Resume, TheDeviceIsKeptAsAWish) {
+  if (!kill_at(job("unipc", "cut.mp4"), "denoise", 12)) GTEST_SKIP() << "it was over before";
+  change_settings(path("cut.mp4.resume"), [](json& s) {
+    EXPECT_EQ(s.at("device"), "cpu");
+    s["device"] = "cuda";
+  });
+  const std::vector<std::string> words{"generate", "--from", "cut.mp4.resume", "--resume", "--json"};
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a GPU
+  const Done refused = run(words);
+  EXPECT_EQ(refused.code, 5) << refused.err;
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("cut.mp4.resume"), HasSubstr("GPU"), HasSubstr("--device cpu")));
+  EXPECT_FALSE(fs::exists(path("cut.mp4")));
+  std::vector<std::string> asked = words;
+  asked.insert(asked.end(), {"--device", "cpu"});
+  const Done done = run(asked);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_GE(resumed_step(done), 12);
+  // The same of the settings beside a finished video.
+  json settings = json::parse(read_text(path("cut.json")));
+  EXPECT_EQ(settings.at("device"), "cpu");
+  settings["device"] = "cuda";
+  std::ofstream(path("cut.json")) << settings;
+  EXPECT_EQ(run({"generate", "--from", "cut.json", "-o", "again.mp4"}).code, 5);
+  EXPECT_EQ(run({"generate", "--from", "cut.json", "-o", "again.mp4", "--device", "cpu"}).code, 0);
+  settings["device"] = "abacus";
+  std::ofstream(path("cut.json")) << settings;
+  EXPECT_EQ(run({"generate", "--from", "cut.json", "-o", "again.mp4"}).code, 4);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 TEST_F(Resume, NothingToResumeAndAlreadyComplete) {
   const Done first = run(generate({"a cat", "--resume", "-o", "a.gif"}));
   EXPECT_EQ(first.code, 0) << first.err;
