@@ -1,55 +1,14 @@
 // Host side of the Hopper convolution: which tile, the tensor maps, the launch.
-//
-// Tensor maps hold addresses, so they are made for each launch (about 1 µs) and passed by value, which a CUDA
-// graph records. The driver's function for that is asked for at run time: nothing links libcuda.
 #include "cuda/conv_sm90.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "cuda/conv.h"
+#include "cuda/tensor_map.h"
 
 namespace tachy::cuda {
 namespace {
-
-using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                            const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                            CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-Encode encode_function() {
-  static const Encode function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault,
-                                         &result) != cudaSuccess ||
-        result != cudaDriverEntryPointSuccess)
-      found = nullptr;
-    return reinterpret_cast<Encode>(found);
-  }();
-  return function;
-}
-
-struct MapShape {
-  int rank;
-  cuuint64_t dims[4];  // innermost first, which is contiguous
-  cuuint32_t box[4], step[4] = {1, 1, 1, 1};
-};
-
-CUtensorMap make_map(const Tensor& t, const void* data, const MapShape& m) {
-  CUtensorMap map;
-  cuuint64_t strides[3], stride = 2;
-  for (int i = 0; i + 1 < m.rank; ++i) strides[i] = stride *= m.dims[i];
-  const CUresult status = encode_function()(
-      &map, t.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-      static_cast<cuuint32_t>(m.rank), const_cast<void*>(data), m.dims, strides, m.box, m.step,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, m.box[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check(status == CUDA_SUCCESS, ErrorCode::internal,
-        "convolution: the driver refused a tensor map of [{}, {}, {}, {}], box {}x{}x{}x{} (error {})",
-        m.dims[0], m.dims[1], m.dims[2], m.rank > 3 ? m.dims[3] : 1, m.box[0], m.box[1], m.box[2],
-        m.rank > 3 ? m.box[3] : 1, static_cast<int>(status));
-  return map;
-}
 
 // Row taps that one loaded box serves.
 int taps_of(const device::ConvShape& s) {
@@ -103,7 +62,7 @@ Choice choose(const ConvProblem& problem, int multiprocessors) {
 std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
   if (stream.gpu->info().major != 9) return "the GPU is not Hopper";
-  if (!encode_function()) return "the driver has no tensor maps";
+  if (!tensor_maps_available()) return "the driver has no tensor maps";
   if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
   if (s.ci % 8 != 0) return "it takes input channels in multiples of 8";
   if (s.co % 8 != 0 && s.co > 8) return "it takes output channels in multiples of 8";
@@ -148,14 +107,11 @@ void conv_sm90(const ConvProblem& problem, Stream& stream) {
   p.padded_ci = static_cast<int>(conv_padded_ci(p.s.ci));
   p.chunks = p.padded_ci / e.chunk;
 
-  const auto u32 = [](int64_t v) { return static_cast<cuuint32_t>(v); };
   const auto frames_map = [&](const Tensor& t, int64_t box_rows, int64_t stride) {
-    return make_map(t, t.data,
-                    {4,
-                     {static_cast<cuuint64_t>(t.dim(3)), static_cast<cuuint64_t>(t.dim(2)),
-                      static_cast<cuuint64_t>(t.dim(1)), static_cast<cuuint64_t>(t.dim(0))},
-                     {u32(e.chunk), u32(columns * stride), u32(box_rows * stride), 1},
-                     {1, u32(stride), u32(stride), 1}});
+    TensorMapShape m = dense_map(4, {t.dim(3), t.dim(2), t.dim(1), t.dim(0)},
+                                 {e.chunk, columns * stride, box_rows * stride, 1});
+    m.step[1] = m.step[2] = stride;
+    return make_tensor_map("convolution", t.dtype, t.data, m);
   };
   Conv90Maps maps;
   maps.chunk = frames_map(problem.x, rows + e.taps - 1, p.s.stride);
@@ -163,11 +119,9 @@ void conv_sm90(const ConvProblem& problem, Stream& stream) {
       problem.cache.defined() ? frames_map(problem.cache, rows + e.taps - 1, p.s.stride) : maps.chunk;
   maps.residual = problem.residual.defined() ? frames_map(problem.residual, rows, 1) : maps.chunk;
   const int64_t taps = int64_t{p.s.kernel_t} * p.s.kernel_h * p.s.kernel_w;
-  maps.weights = make_map(problem.x, problem.packed.data,
-                          {3,
-                           {static_cast<cuuint64_t>(taps * p.padded_ci), static_cast<cuuint64_t>(p.s.co),
-                            static_cast<cuuint64_t>(p.s.phases), 1},
-                           {u32(e.chunk), u32(e.n), 1, 1}});
+  maps.weights =
+      make_tensor_map("convolution", problem.x.dtype, problem.packed.data,
+                      dense_map(3, {taps * p.padded_ci, p.s.co, p.s.phases, 1}, {e.chunk, e.n, 1, 1}));
   const int64_t blocks = std::min<int64_t>(work, multiprocessors);
   e.launch(maps, p, static_cast<int>(blocks), stream);
 }

@@ -19,6 +19,7 @@
 #include "device/conv_pack.cuh"
 #include "device/conv_sm90_params.h"
 #include "device/numeric.cuh"
+#include "device/ring.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
 
@@ -56,16 +57,6 @@ struct Conv90Work {
     row = index / p.tiles_w * (C::kPositions >> p.columns_log2);
     first_tap = max(0, p.s.front - p.s.history - t * p.s.time_stride);
     a_steps = max(0, p.s.kernel_t - first_tap) * p.chunks * p.s.kernel_w * (p.s.kernel_h / C::kTaps);
-  }
-};
-
-// A place in a ring of kSteps buffers, and the parity of its current round.
-template <int kSteps>
-struct RingPlace {
-  int index = 0;
-  uint32_t parity = 0;
-  __device__ void next() {
-    if (++index == kSteps) index = 0, parity ^= 1;
   }
 };
 

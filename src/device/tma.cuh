@@ -12,10 +12,12 @@ namespace tachy::device {
 __device__ inline void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
-__device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {  // arrives, too
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(barrier)),
-               "r"(bytes)
+__device__ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {  // arrives, too
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
                : "memory");
+}
+__device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
+  barrier_expect(shared_address(barrier), bytes);
 }
 
 // --- copies: the box at coordinates (innermost first) → shared memory; the barrier counts its bytes. What
@@ -31,13 +33,17 @@ __device__ inline void tma_load(void* to, const CUtensorMap* map, uint64_t* barr
       "l"(reinterpret_cast<uint64_t>(map)), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
-__device__ inline void tma_load(void* to, const CUtensorMap* map, uint64_t* barrier, int c0, int c1, int c2,
+__device__ inline void tma_load(uint32_t to, const CUtensorMap* map, uint32_t barrier, int c0, int c1, int c2,
                                 int c3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
-      "[%1, {%3, %4, %5, %6}], [%2];\n" ::"r"(shared_address(to)),
-      "l"(reinterpret_cast<uint64_t>(map)), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      "[%1, {%3, %4, %5, %6}], [%2];\n" ::"r"(to),
+      "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
       : "memory");
+}
+__device__ inline void tma_load(void* to, const CUtensorMap* map, uint64_t* barrier, int c0, int c1, int c2,
+                                int c3) {
+  tma_load(shared_address(to), map, shared_address(barrier), c0, c1, c2, c3);
 }
 
 // --- registers of a warpgroup, from a pool that the block was launched with

@@ -56,6 +56,11 @@ void shortcut_cuda(const ShortcutArgs&, Stream&) { no_cuda(); }
 std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs&, const Stream&) { no_cuda(); }
 void gemm_cublaslt(const GemmArgs&, Stream&) { no_cuda(); }
 
+std::optional<std::string> attention_why_not_sm90(const AttentionArgs&, const Stream&) { no_cuda(); }
+std::optional<std::string> attention_why_not_sm90_many_keys(const AttentionArgs&, const Stream&) {
+  no_cuda();
+}
+void attention_sm90(const AttentionArgs&, Stream&) { no_cuda(); }
 std::optional<std::string> attention_why_not_cudnn(const AttentionArgs&, const Stream&) { no_cuda(); }
 std::optional<std::string> attention_why_not_few_keys(const AttentionArgs&, const Stream&) { no_cuda(); }
 std::optional<std::string> attention_why_not_sm80(const AttentionArgs&, const Stream&) { no_cuda(); }

@@ -5,8 +5,10 @@ namespace tachy::ops {
 
 std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
+      {"flash_sm90", attention_why_not_sm90_many_keys, attention_sm90, Device::cuda},
       {"cudnn", attention_why_not_cudnn, attention_cudnn, Device::cuda},
       {"few_keys", attention_why_not_few_keys, attention_few_keys, Device::cuda},
+      {"flash_sm90_any", attention_why_not_sm90, attention_sm90, Device::cuda},
       {"flash_sm80", attention_why_not_sm80, attention_sm80, Device::cuda},
       {"softmax_gemm", attention_why_not_softmax_gemm, attention_softmax_gemm, Device::cuda},
       {"cuda_plain", nullptr, attention_plain_cuda, Device::cuda},

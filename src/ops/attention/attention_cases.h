@@ -17,6 +17,7 @@ struct AttentionCase {
   int64_t offset = 0;  // causal_offset
   Compute compute = Compute::f32;
   bool finite = false;   // a key bias, none of it a mask
+  float sharp = 1;       // scores are so many times as large as usual
   bool sampled = false;  // the definition answers some queries
 };
 
@@ -93,7 +94,7 @@ inline std::vector<OpCase> attention_cases() {
                                   s.bias ? "-bias" : "", s.accumulate ? "-accumulate" : "",
                                   s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : "",
                                   s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "") +
-                      (s.finite ? "-keybias" : "");
+                      (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "");
     double pairs = 1.0 * s.lq * s.lk;
     if (s.causal) {
       pairs = 0;
@@ -102,7 +103,7 @@ inline std::vector<OpCase> attention_cases() {
     const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
     cases.push_back(
         {"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
-           AttentionArgs args{.scale = 1.0f / std::sqrt(static_cast<float>(s.d))};
+           AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
            if (s.fused) {
              const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d});
              args.q = qkv.select(2, 0), args.k = qkv.select(2, 1), args.v = qkv.select(2, 2);
@@ -192,6 +193,12 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny,
       {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
   add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
+  // Rows whose later scores exceed those of the first keys by far; queries cut along the keys among several
+  // blocks.
+  add_case(CaseKind::tiny, {.b = 1, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .sharp = 100});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
+  add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
+  add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
   // A prompt's keys, one of them standing for many.
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});

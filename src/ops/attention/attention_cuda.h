@@ -9,8 +9,11 @@
 
 namespace tachy::ops {
 
-// On the GPU: cuDNN's, our own flash kernels (for up to 80 keys, and for any), products with a softmax
-// between, and one for every other case.
+// On the GPU: our own flash kernel for Hopper, cuDNN's, our own flash kernels for any GPU (for up to 80 keys,
+// and for any), products with a softmax between, and one for every other case.
+std::optional<std::string> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
+std::optional<std::string> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
+void attention_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
 std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);

@@ -1,0 +1,137 @@
+// Times tiles of the Hopper flash attention beside cuDNN's, on data like a model's (rows of norm 1 a value, a
+// mean and outlier channels in k), and compares each with cuDNN's result.
+//   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90), medians of
+//   events
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "cuda/graph.h"
+#include "ops/attention/flash_sm90_launch.cuh"
+
+namespace tachy::ops {
+void set_forced_impl(const char* op, const char* name);  // impl_table.h, which nvcc does not take
+}
+using namespace tachy;
+using T = __nv_bfloat16;
+
+// x[l, h, c] of one tensor: normal numbers; k: plus 2·mean[h, c], every 37th channel times 4.
+__global__ void fill(T* p, int64_t tokens, int64_t step, int heads, uint32_t seed, bool is_k) {
+  const int64_t n = tokens * heads * 128;
+  const auto normal = [](uint64_t x) {
+    x *= 0x9e3779b97f4a7c15ull, x ^= x >> 30, x *= 0xbf58476d1ce4e5b9ull, x ^= x >> 27;
+    x *= 0x94d049bb133111ebull, x ^= x >> 31;
+    const float u = (uint32_t(x) + 1.0f) / 4294967808.0f, w = uint32_t(x >> 32) / 4294967296.0f;
+    return sqrtf(-2 * logf(u)) * cospif(2 * w);
+  };
+  for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < n;
+       i += int64_t(gridDim.x) * blockDim.x) {
+    float x = normal(i + 1 + (uint64_t(seed) << 40));
+    const int64_t row = i / (heads * 128), in_row = i % (heads * 128);
+    if (is_k) {
+      x += 2 * normal(in_row + 1 + (uint64_t(seed + 7) << 40));
+      if (in_row % 128 % 37 == 0) x *= 4;
+    }
+    p[row * step + in_row] = __float2bfloat16(x);
+  }
+}
+
+struct Shape {
+  int heads, lq, lk;
+};
+
+struct Variant {
+  const char* name;
+  std::function<void(const ops::AttentionArgs&, Stream&)> run;
+};
+
+template <int kKeys, int kCluster>
+void tile(const ops::AttentionArgs& a, Stream& s) {
+  ops::flash::run90<T, 128, kKeys, kCluster>(a, s);
+}
+void by_table(const char* name, const ops::AttentionArgs& a, Stream& s) {
+  ops::set_forced_impl("attention", name);
+  ops::attention(a, s);
+  ops::set_forced_impl("attention", nullptr);
+}
+
+int main(int argc, char** argv) {
+  const std::vector<Variant> variants = {
+      {"cudnn", [](auto& a, auto& s) { by_table("cudnn", a, s); }},
+      {"192x2", tile<192, 2>},
+      {"128x2", tile<128, 2>},
+      {"192x1", tile<192, 1>},
+  };
+  auto gpu = cuda::open_gpu();
+  ThreadPool pool(1);
+  const auto queue = static_cast<cudaStream_t>(gpu->stream());
+  for (const Shape shape : {Shape{12, 32760, 32760}, Shape{40, 32760, 32760}, Shape{12, 4680, 32760},
+                            Shape{40, 32760, 512}, Shape{12, 32760, 512}, Shape{40, 75600, 75600}}) {
+    const int64_t width = shape.heads * int64_t{128};
+    const bool self = shape.lq == shape.lk;
+    const auto make = [&](int64_t tokens, int64_t parts) {
+      Buffer b(static_cast<size_t>(tokens * parts * width * 2), gpu.get());
+      return b;
+    };
+    Buffer qb = make(shape.lq, self ? 3 : 1), kvb = make(self ? 1 : shape.lk, self ? 1 : 2),
+           ob = make(shape.lq, 1);
+    Tensor q, k, v;
+    if (self) {
+      Tensor qkv = qb.tensor(DType::bf16, {1, shape.lq, 3, shape.heads, 128});
+      q = qkv.select(2, 0), k = qkv.select(2, 1), v = qkv.select(2, 2);
+    } else {
+      q = qb.tensor(DType::bf16, {1, shape.lq, shape.heads, 128});
+      Tensor kv = kvb.tensor(DType::bf16, {1, shape.lk, 2, shape.heads, 128});
+      k = kv.select(2, 0), v = kv.select(2, 1);
+    }
+    Tensor out = ob.tensor(DType::bf16, {1, shape.lq, shape.heads, 128});
+    for (Tensor* t : {&q, &k, &v, &out}) t->device = Device::cuda;
+    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(q.data), shape.lq, q.strides[1], shape.heads, 1, false);
+    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(k.data), shape.lk, k.strides[1], shape.heads, 2, true);
+    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(v.data), shape.lk, v.strides[1], shape.heads, 3, false);
+    ops::AttentionArgs a{.q = q, .k = k, .v = v, .scale = 1 / std::sqrt(128.0f)};
+    a.out = out;
+    const double flops = 4.0 * shape.heads * shape.lq * static_cast<double>(shape.lk) * 128;
+    const size_t sampled = std::min<size_t>(static_cast<size_t>(out.bytes()), 64 << 20);
+    std::vector<T> first, got(sampled / 2);
+    for (const Variant& variant : variants) {
+      if (argc > 1 &&
+          std::none_of(argv + 1, argv + argc, [&](char* n) { return !std::strcmp(n, variant.name); }))
+        continue;
+      try {
+        Arena measure;
+        Stream s{.arena = &measure, .pool = &pool, .gpu = gpu.get(), .activation = DType::bf16};
+        variant.run(a, s);
+        Arena arena(measure.peak(), gpu.get());
+        s.arena = &arena;
+        gpu->fill(out.data, 0xff, static_cast<size_t>(out.bytes()));
+        const auto graph = cuda::capture(*gpu, [&] { variant.run(a, s); });
+        graph->launch();
+        std::vector<double> times;
+        for (double total = 0; times.size() < 5 || (total < 300e3 && times.size() < 40);
+             total += times.back())
+          times.push_back(cuda::device_us(*gpu, [&] { graph->launch(); }));
+        std::sort(times.begin(), times.end());
+        const double us = times[times.size() / 2];
+        // The end of the result: shares, odd tails.
+        gpu->download(got.data(), static_cast<char*>(out.data) + out.bytes() - sampled, sampled);
+        if (first.empty()) first = got;
+        double dot = 0, aa = 0, bb = 0, diff = 0;
+        for (size_t i = 0; i < got.size(); ++i) {
+          const double x = float(got[i]), y = float(first[i]);
+          dot += x * y, aa += x * x, bb += y * y, diff += (x - y) * (x - y);
+        }
+        std::printf("%2d x %5d x %5d  %-22s %9.1f us (min %9.1f) %6.1f TFLOP/s  off by %.2e of its norm\n",
+                    shape.heads, shape.lq, shape.lk, variant.name, us, times[0], flops / us * 1e-6,
+                    std::sqrt(diff / bb));
+      } catch (const std::exception& error) {
+        std::printf("%2d x %5d x %5d  %-22s %s\n", shape.heads, shape.lq, shape.lk, variant.name,
+                    error.what());
+      }
+      std::fflush(stdout);
+    }
+  }
+}

@@ -1,0 +1,32 @@
+// Tensor maps: how Hopper's copy engine reads boxes of a tensor into shared memory (device/tma.cuh).
+//
+// A map holds the tensor's address, so it is made for each launch (about 1 µs) and passed by value, which a
+// CUDA graph records. The driver's function for it is asked for at run time: nothing links libcuda.
+#pragma once
+
+#include <cuda.h>
+
+#include "cuda/runtime.h"
+
+namespace tachy::cuda {
+
+inline constexpr int kMaxMapDims = 4;
+
+// Dims innermost first; the innermost is contiguous. 16-bit values.
+struct TensorMapShape {
+  int rank;
+  int64_t dims[kMaxMapDims];
+  int64_t strides[kMaxMapDims];  // in values; [0] is not read
+  int64_t box[kMaxMapDims];      // box[0] of 64 values is swizzled by 128 bytes, of 32 values by 64
+  int64_t step[kMaxMapDims] = {1, 1, 1, 1};
+};
+
+// Dims without gaps between them.
+TensorMapShape dense_map(int rank, const int64_t (&dims)[kMaxMapDims], const int64_t (&box)[kMaxMapDims]);
+
+bool tensor_maps_available();
+
+// Throws internal with the shapes where the driver refuses; `what` begins the message.
+CUtensorMap make_tensor_map(const char* what, DType dtype, const void* data, const TensorMapShape& shape);
+
+}  // namespace tachy::cuda

@@ -1,0 +1,18 @@
+// A place in a ring of kSteps buffers, and the parity of its current round, which its barriers are waited for
+// with.
+#pragma once
+
+#include <cstdint>
+
+namespace tachy::device {
+
+template <int kSteps>
+struct RingPlace {
+  int index = 0;
+  uint32_t parity = 0;
+  __device__ void next() {
+    if (++index == kSteps) index = 0, parity ^= 1;
+  }
+};
+
+}  // namespace tachy::device

@@ -1,0 +1,66 @@
+// Attention's second product on Hopper's tensor cores, beside the product of wgmma.cuh:
+//   wgmma_weights  o [64, N]  += p [64, 16] · v [16, N]       p in registers, v with N contiguous
+// p's four registers hold, as pairs of neighbouring columns: row r columns 2·quad, row r + 8 the same
+// columns, row r columns 2·quad + 8, row r + 8 those; with r = 16·warp + lane/4. That is where wgmma leaves
+// its sums, so 16 columns of scores become the operand without a shuffle.
+#pragma once
+
+#include "device/wgmma.cuh"
+#include "device/wgmma_lists.h"
+
+namespace tachy::device {
+
+template <int N, class T>
+__device__ inline void wgmma_weights(float (&d)[N / 2], const uint32_t* p, uint64_t v);
+
+#define TACHY_WGMMA_WEIGHTS(N, REGISTERS, P0, P1, P2, P3, V, TYPE, NAME)                                \
+  template <>                                                                                           \
+  __device__ inline void wgmma_weights<N, TYPE>(float(&d)[REGISTERS], const uint32_t* p, uint64_t v) {  \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME                        \
+                 " {" TACHY_WGMMA_S##REGISTERS "}, {" P0 "," P1 "," P2 "," P3 "}, " V ", 1, 1, 1, 1;\n" \
+                 : TACHY_WGMMA_F##REGISTERS(d)                                                          \
+                 : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));                                 \
+  }
+TACHY_WGMMA_WEIGHTS(64, 32, "%32", "%33", "%34", "%35", "%36", __nv_bfloat16, "bf16")
+TACHY_WGMMA_WEIGHTS(64, 32, "%32", "%33", "%34", "%35", "%36", __half, "f16")
+TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __nv_bfloat16, "bf16")
+TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __half, "f16")
+#undef TACHY_WGMMA_WEIGHTS
+
+// Descriptors of operands that lie as boxes of 64 columns (128 bytes a row, swizzled), `rows` rows each, one
+// behind the other. A descriptor's upper half is constant; its lower half names the address and moves with
+// it, in units of 16 bytes.
+//   k_major          K runs along the row: 8 rows are 1024 bytes
+//   transposed<rows> N runs along the row, K down: 8 rows are 1024 bytes, the next 64 columns one box further
+//   on
+struct MatrixBase {
+  uint32_t low;
+  static constexpr uint32_t kHigh = 1024 >> 4 | 1u << 30;
+  __device__ uint64_t at(uint32_t bytes) const { return uint64_t{kHigh} << 32 | (low + (bytes >> 4)); }
+};
+// In a cluster the upper bits of an address name the block: they have no place in a descriptor.
+__device__ inline MatrixBase k_major(uint32_t shared_address) {
+  return {(shared_address & 0x3ffff) >> 4 | 1u << 16};
+}
+template <int kRows>
+__device__ inline MatrixBase transposed(uint32_t shared_address) {
+  return {(shared_address & 0x3ffff) >> 4 | uint32_t{kRows * 128 >> 4} << 16};
+}
+// The same in all lanes, and known to be: the products' descriptors then need no way through vector
+// registers.
+__device__ inline MatrixBase uniform(MatrixBase base) { return {__shfl_sync(~0u, base.low, 0)}; }
+
+// The compiler takes a wgmma for complete when it is issued. Behind the wait for it, this makes it read the
+// registers again, and keeps operands in their registers until then.
+template <int N>
+__device__ __forceinline__ void wgmma_touch(float (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int N>
+__device__ __forceinline__ void wgmma_touch(uint32_t (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
+}
+
+}  // namespace tachy::device

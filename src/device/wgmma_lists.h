@@ -1,0 +1,20 @@
+// The wgmma instruction names its registers one by one. These are its lists: TACHY_WGMMA_Sn names operands 0
+// to n − 1 of an asm statement in its text, TACHY_WGMMA_Fn(d) binds them to the array d.
+#pragma once
+
+#define TACHY_WGMMA_S32                                                                                    \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
+  "%28,%29,%30,%31"
+#define TACHY_WGMMA_S64                                                                               \
+  TACHY_WGMMA_S32                                                                                     \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
+  "%56,%57,%58,%59,%60,%61,%62,%63"
+
+#define TACHY_WGMMA_F8(d, i)                                                                      \
+  "+f"((d)[(i)]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3]), "+f"((d)[(i) + 4]), \
+      "+f"((d)[(i) + 5]), "+f"((d)[(i) + 6]), "+f"((d)[(i) + 7])
+#define TACHY_WGMMA_F32(d) \
+  TACHY_WGMMA_F8(d, 0), TACHY_WGMMA_F8(d, 8), TACHY_WGMMA_F8(d, 16), TACHY_WGMMA_F8(d, 24)
+#define TACHY_WGMMA_F64(d)                                                                 \
+  TACHY_WGMMA_F32(d), TACHY_WGMMA_F8(d, 32), TACHY_WGMMA_F8(d, 40), TACHY_WGMMA_F8(d, 48), \
+      TACHY_WGMMA_F8(d, 56)

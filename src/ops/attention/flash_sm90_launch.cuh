@@ -1,0 +1,89 @@
+// Launches flash_sm90.cuh: tensor maps of q, k and v, how the work is shared out, room for the shares.
+#pragma once
+
+#include "cuda/dispatch.h"
+#include "cuda/tensor_map.h"
+#include "ops/attention/attention_cuda.h"
+#include "ops/attention/flash_sm90.cuh"
+
+namespace tachy::ops::flash {
+
+// One [B, L, H, D] tensor in boxes of 64 columns and `rows` tokens of one head.
+inline CUtensorMap tokens_map(const Tensor& t, int64_t rows) {
+  cuda::TensorMapShape m{.rank = 4,
+                         .dims = {t.dims[3], t.dims[1], t.dims[2], t.dims[0]},
+                         .strides = {1, t.strides[1], t.strides[2], t.strides[0]},
+                         .box = {64, rows, 1, 1}};
+  for (int i = 1; i < 4; ++i)
+    if (m.dims[i] == 1) m.strides[i] = 8;  // unused, but the driver looks at it
+  return cuda::make_tensor_map("attention", t.dtype, t.data, m);
+}
+
+// Whether cutting the units of an incomplete last round pays: the round's time that it saves against one more
+// kernel and the shares' way through memory, in µs on an H200.
+inline bool worth_cutting(int units, int clusters, double unit_us) {
+  const int rest = units % clusters;
+  if (rest == 0) return false;
+  return unit_us * (clusters - rest) / clusters > 15;
+}
+
+inline Params90 params90(const AttentionArgs& a) {
+  Params90 p{};
+  p.out = a.out.data, p.out_batch = a.out.strides[0], p.out_row = a.out.strides[1],
+  p.out_head = a.out.strides[2];
+  if (a.lse.defined())
+    p.lse = static_cast<float*>(a.lse.data), p.lse_batch = a.lse.strides[0], p.lse_head = a.lse.strides[1];
+  p.lq = static_cast<int>(a.q.dims[1]), p.lk = static_cast<int>(a.k.dims[1]);
+  p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
+  p.scale_log2 = a.scale * 1.44269504088896340736f;
+  return p;
+}
+
+template <class C>
+void launch90(const char* name, const AttentionArgs& a, const Params90& p, int clusters,
+              const Stream& stream) {
+  cuda::launch(name, flash90_kernel<C>,
+               {.grid = dim3(static_cast<unsigned>(clusters * C::kCluster)),
+                .block = dim3(384),
+                .shared_bytes = C::kSharedBytes,
+                .cluster = C::kCluster},
+               stream, tokens_map(a.q, C::kRows), tokens_map(a.k, C::kPart), tokens_map(a.v, C::kPart), p);
+}
+
+template <class T, int kDim, int kKeys, int kCluster>
+void run90(const AttentionArgs& a, Stream& stream) {
+  using C = Tile90<T, kDim, kKeys, kCluster>;
+  Params90 p = params90(a);
+  p.steps = (p.lk + C::kKeys - 1) / C::kKeys;
+  p.units_per_head = (p.lq + C::kUnitRows - 1) / C::kUnitRows;
+  const int64_t all = a.q.dims[0] * a.q.dims[2] * p.units_per_head;
+  check(all <= 0x7fffffff / C::kCluster, ErrorCode::unsupported, "attention: too many queries");
+  const int units = static_cast<int>(all);
+  int clusters = stream.gpu->info().multiprocessors / C::kCluster;
+  const double step_us = 4e-6 * C::kRows * C::kKeys * C::kDim / 5.3;  // 700 TFLOP/s
+  p.cut_units = worth_cutting(units, clusters, step_us * p.steps) ? units % clusters : 0;
+  p.whole_units = units - p.cut_units;
+  if (p.cut_units == 0) clusters = std::min(clusters, units);
+
+  ArenaScope scope(*stream.arena);
+  if constexpr (!C::kTracks)
+    p.outgrown = static_cast<uint8_t*>(stream.arena->bytes(static_cast<size_t>(units) * C::kNotes));
+  if (p.cut_units > 0) {
+    const size_t rows = size_t{2} * static_cast<size_t>(clusters) * C::kUnitRows;
+    p.shares = static_cast<float*>(stream.arena->bytes(rows * C::kDim * sizeof(float)));
+    p.share_sums = static_cast<float2*>(stream.arena->bytes(rows * sizeof(float2)));
+  }
+  if (stream.measuring()) return;
+  launch90<C>("attention (flash_sm90)", a, p, clusters, stream);
+  if (p.cut_units > 0)
+    cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
+                 {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
+                 stream, p, clusters);
+  if constexpr (!C::kTracks) {
+    p.cut_units = 0, p.whole_units = units;
+    launch90<Tile90<T, kDim, kKeys, kCluster, true>>("attention (flash_sm90, repair)", a, p,
+                                                     std::min(clusters, units), stream);
+  }
+}
+
+}  // namespace tachy::ops::flash
