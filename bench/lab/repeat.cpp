@@ -74,16 +74,31 @@ struct Outcome {
 
 uint64_t hash_of(std::span<const float> values) { return checksum_of(values.data(), values.size_bytes()); }
 
+// The least budget at which the run still fits, from `share` of what the resident run takes on: below it
+// blocks pass through slots, and another stage than the transformer's may need more. 0: no limit.
+uint64_t budget_of(const Setup& s, double share) {
+  if (share >= 1) return 0;
+  const TextToVideo::Options options{.device = s.device};
+  TextToVideo whole(ModelBundle::open(s.folder), options);
+  if (!whole.gpu()) return 0;
+  const auto peak = static_cast<double>(whole.plan(s.request).peak_bytes);
+  for (; share < 1; share += 0.05) {
+    const uint64_t budget = static_cast<uint64_t>(share * peak) + (uint64_t{400} << 20);
+    TextToVideo some(ModelBundle::open(s.folder), {.device = s.device, .max_vram = budget});
+    try {
+      some.check_memory(some.plan(s.request));
+      return budget;
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::out_of_memory) throw;
+    }
+  }
+  return 0;
+}
+
 // `share`: of the memory that the resident run takes; below 1 blocks pass through slots.
 Outcome run_once(const Setup& s, double share, bool verify, bool traced) {
   const double start = monotonic_seconds();
-  uint64_t budget = 0;
-  if (share < 1) {
-    TextToVideo whole(ModelBundle::open(s.folder), {.device = s.device});
-    budget = static_cast<uint64_t>(share * static_cast<double>(whole.plan(s.request).peak_bytes)) +
-             (uint64_t{400} << 20);
-    if (!whole.gpu()) budget = 0;
-  }
+  const uint64_t budget = budget_of(s, share);
   TextToVideo pipeline(
       ModelBundle::open(s.folder),
       {.device = s.device, .max_vram = budget, .verify_upload = verify && s.device != "cpu"});
