@@ -2,20 +2,21 @@
 //
 //   block      128 queries of one head: two warpgroups of 64, and a third whose first thread loads
 //   cluster    kCluster blocks with neighbouring queries share k and v: each loads its part of a tile for all
-//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p in
-//   registers
+//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there,
+//   too
 //
-//   loader       K0 Q  K1 V0  K2 V1 … Vn       rings of kStages tiles of k and of v, full/empty barriers
-//   warpgroup    s0; then for each step: issue s of this step, issue o += p·v of the step before, let the
-//   other
-//                warpgroup issue, wait for s, softmax while p·v runs, wait for p·v
-//   turns        two named barriers make the warpgroups issue in turns: one computes its softmax while the
-//   other's
-//                products run
+//   loader     K0 Q  K1 V0  K2 V1 … Vn       rings of kStages tiles of k and of v, full/empty barriers
+//   warpgroup  s0; then for each step: issue s of this step, issue o += p·v of the step before, let the other
+//              warpgroup issue, wait for s, compute its softmax while p·v runs, wait for p·v
+//   turns      two named barriers: one warpgroup computes its softmax while the products of the other run
 //
-// Softmax in powers of two with scale·log2(e) folded into one multiply-add. The maximum that is subtracted
-// stays until a row outgrows it by 2^8 (sums have room for that): then o and the row's sum are scaled. The
-// last keys come first, so that only the first step of a tile can meet the end of the keys.
+// Softmax in powers of two with scale·log2(e) folded into one multiply-add. What is subtracted from a row:
+//   bf16       the largest score of the first step, for good: weights in bf16 and sums in float32 have room
+//              for rows that outgrow it by 2^60 (kRoom). Rows that outgrow even that are noted, and a second
+//              launch (kRepair) computes their units again as f16 does. So no step looks for its largest
+//              score, which would be a fifth of the softmax's instructions.
+//   f16        the largest so far, until a row outgrows it by 2^8: then o and the row's sum are scaled
+// The last keys come first, so that only the first step of a unit can meet the end of the keys.
 //
 // Work is units of kCluster·128 queries of a head; one head's units run at the same time and share its k and
 // v in the second-level cache. Whole rounds of units go to the clusters one by one. The units of a last,
