@@ -7,13 +7,13 @@
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
 #                            (tools/build_release; tools/check_package tries them)
-#   make format, check-format, check-layers
+#   make format, check-format, check-layers (C, C++ and CUDA sources)
 PROMPT ?= a red circle moves right over hills at day
 BUILD ?= build
 PACKAGE_BUILD ?= build-package
 JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
-SOURCES = $(shell git ls-files 'src/*.h' 'src/*.cpp' 'apps/*.h' 'apps/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.h' 'examples/*.cpp' 'examples/*.c')
+SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
 .PHONY: package demo build test test-arm64 test-reference judge deps configure check-layers format check-format install clean
 

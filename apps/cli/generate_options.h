@@ -37,8 +37,8 @@ void register_options(CommandOptions& app, GenerateOptions& options);
 // A check of an option's text: "" or what is wrong.
 std::string check_seed(const std::string& text);
 
-// Prompts of the command line and of --prompt-file (one a line; empty lines and lines that begin with # are
-// skipped).
+// Prompts of the command line and of --prompt-file (one a
+// line; empty lines and lines that begin with # are skipped).
 std::vector<std::string> all_prompts(const GenerateOptions& options);
 
 }  // namespace tachy::cli

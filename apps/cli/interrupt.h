@@ -13,9 +13,9 @@ void install_interrupt();
 // What follows "cancelled" if the process has to end itself: where the run can go on from.
 void set_cancel_note(std::string note);
 
-// The process ends by itself, with this code: from here on nothing is printed by others, and if it takes long
-// to give back what it holds, that is not waited for either once a signal has come. Called once the last word
-// is said.
+// The process ends by itself, with this code: from here on nothing is printed
+// by others, and if it takes long to give back what it holds, that is not
+// waited for either once a signal has come. Called once the last word is said.
 void set_exit_code(int code);
 
 }  // namespace tachy::cli

@@ -24,8 +24,8 @@ namespace tachy::cli {
 
 namespace {
 
-// Memory that is a file cannot be read: the file shrank, or its disk failed. Nothing but a few system calls
-// is allowed.
+// Memory that is a file cannot be read: the file shrank, or
+// its disk failed. Nothing but a few system calls is allowed.
 extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   uint64_t offset = 0;
   const char* file = file_mapped_at(info->si_addr, &offset);

@@ -21,8 +21,8 @@ struct RunSettings {
   InputFile init_latents, image, last_image, image_embeds;
 };
 
-// Reads the files into the request. Throws when one is not what it was in the run of --from, naming both
-// hashes.
+// Reads the files into the request. Throws when one is not
+// what it was in the run of --from, naming both hashes.
 void load_inputs(RunSettings& settings);
 
 // How two settings differ ("seed 7, here 8"), places of files aside; "" when they do not. The device alone is

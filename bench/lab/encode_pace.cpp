@@ -2,7 +2,7 @@
 // the last frame the file is complete.
 //
 //   lab_encode_pace CLIP WIDTH HEIGHT FRAMES MS [film|noise] [speed=NAME …] [threads=N …] [rounds=N]
-//   [to=FILE.mp4]
+//                   [to=FILE.mp4]
 //
 // CLIP is a video of the shipped model (tachyscope generate "a red circle moves right" -o clip.mp4), MS the
 // time between two frames: 5.4 for Wan 2.1's decoder at 480p on an H200, 13.1 at 720p, 28 for Wan 2.2's at

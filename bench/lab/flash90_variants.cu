@@ -1,7 +1,6 @@
 // Times tiles of the Hopper flash attention beside cuDNN's, on data like a model's (rows of norm 1 a value, a
 // mean and outlier channels in k), and compares each with cuDNN's result.
-//   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90), medians of
-//   events
+//   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90); medians
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,6 @@
-// Times gemm and attention through the engine's own ops at Wan's shapes, each implementation by name, and
-// compares the implementations' results with one another (the op runner compares small shapes with the
-// definition).
+// Times gemm and attention through the engine's own ops at Wan's shapes, each
+// implementation by name, and compares the implementations' results with one
+// another (the op runner compares small shapes with the definition).
 //   gemm_attention [gemm|attention|cross|layout|softmax|f32] …   TACHY_TUNE=gemm measures algorithms first
 #include <fmt/core.h>
 

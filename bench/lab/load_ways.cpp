@@ -2,12 +2,12 @@
 //
 //   lab_load_ways FOLDER [LAYERS]
 //
-// Writes FOLDER/encoder.safetensors (umT5-xxl's layers in bf16, 0.39 GB each, 24 unless told) if it is not
-// there, then prints GB/s of: a copy from page-locked memory (the ceiling); the file read by many threads,
-// into memory alone and through a ring of page-locked slots to the GPU, by pread, through a fresh mapping (a
-// page fault at every first touch) and through one whose pages are populated slice by slice; slices of the
-// mapping page-locked in place; what page-locking and allocating cost; and the engine's own loading of the
-// encoder.
+// Writes FOLDER/encoder.safetensors (umT5-xxl's layers in bf16, 0.39 GB each, 24 unless told)
+// if it is not there, then prints GB/s of: a copy from page-locked memory (the ceiling); the
+// file read by many threads, into memory alone and through a ring of page-locked slots to the
+// GPU, by pread, through a fresh mapping (a page fault at every first touch) and through one
+// whose pages are populated slice by slice; slices of the mapping page-locked in place; what
+// page-locking and allocating cost; and the engine's own loading of the encoder.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -2,8 +2,7 @@
 // all weights anew and denoises, resident and with blocks passing through slots in turn.
 //
 //   repeat FOLDER [--device cuda] [--reps 20] [--size 832x480] [--frames 33] [--steps 2] [--guidance 5]
-//   [--verify N]
-//          [--trace N] [--hashes FILE]
+//          [--verify N] [--trace N] [--hashes FILE]
 //
 // Every N-th repetition runs with --verify-upload (weights on the GPU against the files), every N-th with a
 // trace: after each range of the profiler (loading, text, each product and norm of each block) the checksum

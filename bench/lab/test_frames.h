@@ -32,8 +32,8 @@ inline RgbFrame noise_frame(int width, int height, int t) {
   return out;
 }
 
-// Film grain: Gaussian luminance noise of this deviation (in steps of 255) before a 3x3 blur, new in every
-// frame.
+// Film grain: Gaussian luminance noise of this deviation
+// (in steps of 255) before a 3x3 blur, new in every frame.
 inline void add_grain(RgbFrame& frame, int t, double deviation) {
   const int w = frame.width, h = frame.height;
   std::vector<float> raw(size_t(w) * h), rows(size_t(w) * h);

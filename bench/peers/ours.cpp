@@ -65,8 +65,8 @@ class Server {
         {"total", end - start}, {"step", median(steps)}, {"decode", end - stamps.back()}, {"frames", frames}};
   }
 
-  // Runs `body` in a measure run, then for real with an arena of that size; returns the seconds of the
-  // latter.
+  // Runs `body` in a measure run, then for real with an
+  // arena of that size; returns the seconds of the latter.
   template <class Body>
   double timed(Compute compute, Body&& body) {
     Arena measure;

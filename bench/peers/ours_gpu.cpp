@@ -1,15 +1,15 @@
-// Our side of the GPU comparison with PyTorch (bench/peers/gpu.py): one stage on given values, timed as it
-// runs in a generation (captured, replayed), its result written for the comparison. Values are raw float32
-// files.
+// Our side of the GPU comparison with PyTorch (bench/peers/gpu.py): one stage
+// on given values, timed as it runs in a generation (captured, replayed), its
+// result written for the comparison. Values are raw float32 files.
 //
 //   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low]
 //   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
-// The last word of dit is the residual stream: float32, or as the activations. `profile` prints where the
-// time goes, waiting for the GPU at both ends of each part: small parts look 10 to 20 µs longer than they
-// are.
+// The last word of dit is the residual stream: float32, or as the
+// activations. `profile` prints where the time goes, waiting for the GPU at
+// both ends of each part: small parts look 10 to 20 µs longer than they are.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,9 +4,9 @@
 // bytes are on their way at once. By Little's law that number is bandwidth times latency: at 4 TB/s and 700
 // ns, 2.8 MB over the whole GPU, about 20 KB for each multiprocessor. Three things get there:
 //
-//   neighbours    lane i of a warp reads the value next to lane i - 1's, so that a warp's request is whole
-//   lines 16 bytes      one instruction a thread for four floats: a quarter of the instructions for the same
-//   bytes packs ahead   all loads of a thread are issued before the first result is used
+//   neighbours    lane i of a warp reads the value next to lane i - 1's, so a warp's request is whole lines
+//   16 bytes      one instruction a thread for four floats: a quarter of the instructions for the same bytes
+//   packs ahead   all loads of a thread are issued before the first result is used
 //
 // The kernel is a template over both numbers, so that what they are worth can be seen. What remains above the
 // floor is the start and the end of the grid, and memory turning round between reads and writes.

@@ -9,9 +9,8 @@
 // nothing: the 16-byte piece `c` of row `r` is kept at place c ^ (r / 4), a permutation within the row.
 //
 //   in    a quarter of a warp stores 8 pieces of one row              8 places of one row: no conflict
-//   out   lane (q = lane % 8, u = lane / 8) gathers rows 4q … 4q + 3 of column j = 4c + u, one word each: at
-//   place
-//         c ^ q, word u: 8 places x 4 words = all 32 banks            no conflict
+//   out   lane (q = lane % 8, u = lane / 8) gathers rows 4q … 4q + 3 of column j = 4c + u, one word each:
+//         at place c ^ q, word u: 8 places x 4 words = all 32 banks            no conflict
 #include "gauge.cuh"
 
 using namespace tachy;

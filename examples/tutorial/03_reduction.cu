@@ -4,8 +4,9 @@
 // exchange values the means are chosen by distance:
 //
 //   within a thread    several partial sums, so that one addition need not wait for the last
-//   within a warp      shuffles: a lane reads another lane's register; five steps for 32 lanes, no memory, no
-//   barrier within a block     each warp leaves one number in shared memory, the first warp adds those
+//   within a warp      shuffles: a lane reads another lane's register; five steps for 32 lanes, no memory,
+//                      no barrier
+//   within a block     each warp leaves one number in shared memory, the first warp adds those
 //   between blocks     one number a block in memory, added by a second, tiny launch
 //
 // Atomic additions would save the second launch, but whoever comes first would add first: the last bits would
@@ -74,8 +75,8 @@ bool right(const char* what, size_t count) {
   double sum = 0, absolute = 0;
   for (const float v : x) sum += v, absolute += std::fabs(v);
   const float a = first.host()[0], b = second.host()[0];
-  // Every partial sum on a value's way is rounded once. On random data few of the roundings point the same
-  // way.
+  // Every partial sum on a value's way is rounded once. On
+  // random data few of the roundings point the same way.
   const double bound = 0x1p-24 * absolute, error = std::fabs(a - sum);
   const bool same = std::memcmp(&a, &b, 4) == 0, fine = error <= bound && same;
   std::printf("%-28s error %.2e, allowed %.2e, two runs %s: %s\n", what, error, bound,

@@ -6,9 +6,9 @@
 // widened when used) and makes the three walks over registers. Since one warp has the whole row, the exchange
 // is shuffles, and there is no barrier.
 //
-// Two details matter for the numbers. The maximum is subtracted before exp, so that nothing overflows. And
-// exp is a power of two underneath: exp(x - m) = 2^(x·log2 e - m·log2 e), one FMA and one special
-// instruction.
+// Two details matter for the numbers. The maximum is subtracted before exp,
+// so that nothing overflows. And exp is a power of two underneath:
+// exp(x - m) = 2^(x·log2 e - m·log2 e), one FMA and one special instruction.
 #include "device/reduce.cuh"
 #include "gauge.cuh"
 

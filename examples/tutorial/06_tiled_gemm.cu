@@ -4,13 +4,13 @@
 // bring its operands fast enough, and every level of memory does that by reuse:
 //
 //   block     128 x 256 of C: each value of A loaded from memory serves 256 products, each of B 128
-//   stage     64 values of K in shared memory, 48 KB, filled by cp.async (global → shared without registers)
-//   while
-//             earlier stages are multiplied: the copies of the next kStages - 1 stages are always under way
+//   stage     64 values of K in shared memory, 48 KB, filled by cp.async (global → shared without registers),
+//             while earlier stages are multiplied: the copies of the next kStages - 1 stages are always
+//             under way
 //   warp      64 x 64 of C in registers (128 a lane): 4 KB of fragments from shared memory for 32 products of
-//   16 x 8 x 16 fragment  ldmatrix: 8 rows of 16 bytes become registers in mma's layout; the next step's are
-//   fetched while this
-//             step's are multiplied
+//             of 16 x 8 x 16
+//   fragment  ldmatrix: 8 rows of 16 bytes become registers in mma's layout; the next step's are fetched
+//             while this step's are multiplied
 //
 // A row of a stage is 128 bytes, all 32 banks: eight rows at one column would be an eight-way conflict. Piece
 // `c` of row `r` is kept at place c ^ (r % 8) (lesson 2's idea), so eight rows lie in eight places.

@@ -15,9 +15,9 @@
 // memory each (lesson 6's swizzle, rows of 256 bytes here); V is stored as K is, and ldmatrix transposes it
 // on the way to the registers.
 //
-// The engine's own kernel (src/ops/attention/flash_sm80.cuh) goes on from here: 32 queries a warp, so that a
-// fragment from shared memory serves two products, and corrections only when a row outgrows its maximum by
-// 2^8.
+// The engine's own kernel (src/ops/attention/flash_sm80.cuh) goes on from
+// here: 32 queries a warp, so that a fragment from shared memory serves two
+// products, and corrections only when a row outgrows its maximum by 2^8.
 #include "gauge.cuh"
 
 using namespace tachy;
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   device::wait_copies<0>();
   __syncthreads();
 
-  // Rows and pieces this lane hands to ldmatrix: of Q and V rows lane % 16, piece lane / 16; of K the other
-  // way round.
+  // Rows and pieces this lane hands to ldmatrix: of Q and V
+  // rows lane % 16, piece lane / 16; of K the other way round.
   const int row_a = lane % 16, row_b = lane % 8 + lane / 16 * 8;
   const uint32_t offset_a = row_a * kRowBytes + ((lane / 16 ^ (row_a & 7)) << 4);
   const uint32_t offset_b = row_b * kRowBytes + ((lane / 8 % 2 ^ (row_b & 7)) << 4);

@@ -1,6 +1,6 @@
-// What the lessons share on the host: random data, outputs poisoned before a run, timing, and what the GPU
-// can do at best, measured in the same process: bytes copied a second, and products of the tensor cores a
-// second.
+// What the lessons share on the host: random data, outputs poisoned before a
+// run, timing, and what the GPU can do at best, measured in the same
+// process: bytes copied a second, and products of the tensor cores a second.
 //
 // Nothing is measured on zeros (a GPU draws less power and clocks higher on them), and every array is several
 // times larger than the second-level cache, so that each launch finds its inputs cold.
@@ -45,8 +45,8 @@ std::vector<T> random_values(size_t count, uint64_t seed, float scale = 1) {
   return out;
 }
 
-// Memory of the GPU. A new array holds 0xff bytes, a NaN in every type: what a kernel forgets to write is
-// found.
+// Memory of the GPU. A new array holds 0xff bytes, a NaN
+// in every type: what a kernel forgets to write is found.
 template <class T>
 class Array {
  public:
@@ -144,8 +144,8 @@ struct Error {
   void written(double got) {  // for values that are not compared one by one
     if (!std::isfinite(got)) max_error = INFINITY;
   }
-  // Within `units` of the last place that a value of `bits` significant bits has at the largest reference
-  // value.
+  // Within `units` of the last place that a value of `bits`
+  // significant bits has at the largest reference value.
   bool within(const char* what, double units, int bits) const {
     const double bound = units * std::exp2(std::floor(std::log2(max_value)) - (bits - 1));
     const bool right = max_error <= bound;

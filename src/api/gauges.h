@@ -1,5 +1,5 @@
-// The gauges behind `tachyscope validate`, `bench` and `doctor`, for the command line. Not part of the
-// installed interface.
+// The gauges behind `tachyscope validate`, `bench` and `doctor`,
+// for the command line. Not part of the installed interface.
 #pragma once
 
 #include "inspect/bench.h"

@@ -64,16 +64,16 @@ class Engine {
   ResolvedRequest resolve(const VideoRequest& request) const;
   // Exact memory and predicted time of a request, before anything is loaded.
   VideoPlan plan(const VideoRequest& request);
-  // Throws out_of_memory, with the numbers, when the plan exceeds what this process may take. generate() does
-  // it, too.
+  // Throws out_of_memory, with the numbers, when the plan
+  // exceeds what this process may take. generate() does it, too.
   void check_memory(const VideoPlan& plan) const;
   // Runs it; returns the request with every default filled in. Pictures of another size than the video's are
   // fitted to it. resume: a state that callbacks.state gave in an earlier run of the same request.
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // The model's defaults with everything it cannot do without: blank pictures, embeddings of zeros. For
-  // plans.
+  // The model's defaults with everything it cannot do
+  // without: blank pictures, embeddings of zeros. For plans.
   VideoRequest example_request() const;
   std::string fingerprint() const;  // differs when the model's weights, options or tokenizer do
 

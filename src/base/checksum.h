@@ -17,8 +17,8 @@ constexpr uint64_t mixed_word(uint32_t word, uint64_t at) {
   return v ^ (v >> 31);
 }
 
-// Of `bytes` bytes that begin at word `first` of a whole; a last word is filled with zeros. Sums of parts add
-// up.
+// Of `bytes` bytes that begin at word `first` of a whole;
+// a last word is filled with zeros. Sums of parts add up.
 inline uint64_t checksum_of(const void* data, size_t bytes, uint64_t first = 0) {
   const auto* at = static_cast<const unsigned char*>(data);
   uint64_t sum = 0;

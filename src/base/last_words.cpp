@@ -13,8 +13,8 @@ struct Slot {
   std::atomic<int> state{kFree};
   std::atomic<uintptr_t> begin{0};
   std::atomic<uint64_t> bytes{0};
-  char text[1024];  // never freed: a handler that reads a slot as it changes sees a wrong name, not a wild
-                    // pointer
+  char text[1024];  // never freed: a handler that reads a slot as it changes
+                    // sees a wrong name, not a wild pointer
 };
 
 constexpr int kSlots = 256;

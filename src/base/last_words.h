@@ -1,6 +1,6 @@
-// What a signal handler may still say and do: which file a fault in mapped memory belongs to, and which
-// half-written files to remove. Fixed tables without locks or allocation: a handler may run at any moment, in
-// any thread.
+// What a signal handler may still say and do: which file a fault in mapped
+// memory belongs to, and which half-written files to remove. Fixed tables
+// without locks or allocation: a handler may run at any moment, in any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ void forget_mapping(const void* begin) noexcept;
 void note_temporary(std::string_view path) noexcept;
 void forget_temporary(std::string_view path) noexcept;
 
-// Both may be called in a signal handler. The file mapped at `address`, or nullptr; and the unlinking of all
-// temporaries.
+// Both may be called in a signal handler. The file mapped at
+// `address`, or nullptr; and the unlinking of all temporaries.
 const char* file_mapped_at(const void* address, uint64_t* offset) noexcept;
 void remove_temporaries() noexcept;
 

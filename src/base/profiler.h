@@ -1,9 +1,9 @@
 // Ranges of time, named as the modules of a model: where a generation's seconds go.
 //
-// Code marks a range by a ProfileRange on the stack; without a Profiler that costs one comparison with null.
-// Ranges nest by time within a thread. HostProfiler reads the clock; a device backend implements the same
-// two calls by recording an event on its stream in begin() and end(), and resolves them when it is asked for
-// the events.
+// Code marks a range by a ProfileRange on the stack; without a Profiler that costs
+// one comparison with null. Ranges nest by time within a thread. HostProfiler reads
+// the clock; a device backend implements the same two calls by recording an event on
+// its stream in begin() and end(), and resolves them when it is asked for the events.
 #pragma once
 
 #include <chrono>

@@ -31,8 +31,8 @@ class ThreadPool {
   std::unique_ptr<State> state_;
 };
 
-// Processors this process may use: affinity mask and the container's CPU quota (cgroup v1 and v2), at
-// least 1.
+// Processors this process may use: affinity mask and the
+// container's CPU quota (cgroup v1 and v2), at least 1.
 int available_processors();
 
 }  // namespace tachy

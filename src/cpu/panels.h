@@ -7,8 +7,7 @@
 // is another pointer into the same pixels, the panel goes on where segment s - 1 ended.
 //
 //   f32:   panel [K][width] floats, 48 columns (with AVX-512 tiles of 8 x 48), Highway
-//   bf16:  panel [K/2][width][2], pairs of k side by side: 32 columns; AMX tiles of 32 x 32, else AVX-512
-//   BF16
+//   bf16:  panel [K/2][width][2], pairs of k side by side: 32 columns; AMX tiles of 32 x 32, else AVX-512 BF16
 //
 // The last panel may be narrower, a multiple of 16 columns. The layout is the same on every instruction set.
 //

@@ -1,8 +1,8 @@
 // The bf16 tile of panels.h: products of bf16 pairs summed in float32.
 //
 //   AMX          C 32 x 32 in four tiles, two of X (16 rows of 32 values), two of B (16 pairs by 16 columns):
-//   four loads for
-//                four products of 16 cycles. Rows come from memory 16 at a time, hence panel_row_step.
+//                four loads for four products of 16 cycles. Rows come from memory 16 at a time, hence
+//                panel_row_step.
 //   AVX-512 BF16 8 rows by 2 vectors
 //   portable     plain loops; only when asked for (TACHY_BF16=portable), for tests on other machines
 //

@@ -162,8 +162,8 @@ HWY_EXPORT(finish);
 namespace {
 
 constexpr int64_t kColumns = 48, kBf16Columns = 32, kStep = 16;
-// K values of a panel's rows that are widened at a time: with what they become they fit the first-level
-// cache.
+// K values of a panel's rows that are widened at a time:
+// with what they become they fit the first-level cache.
 constexpr int64_t kPackDepth = 64;
 constexpr int64_t kPackStride = kPackDepth + 16;  // rows 256 bytes apart would share a few sets of the cache
 constexpr int64_t kMaxColumns = 64;

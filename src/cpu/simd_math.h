@@ -1,5 +1,5 @@
-// Vector exp and the activations for Highway code; include it inside the foreach_target part of a _cpu.cpp
-// file:
+// Vector exp and the activations for Highway code; include
+// it inside the foreach_target part of a _cpu.cpp file:
 //   namespace hn = hwy::HWY_NAMESPACE;  v = tachy::cpu::HWY_NAMESPACE::gelu_tanh(d, v);   (d any float32 tag)
 //
 // exp: x = k·ln 2 + r, a degree-6 polynomial in r, the power of two put in by integer arithmetic; within 1.1
@@ -63,8 +63,8 @@ HWY_INLINE V exp_negative(D d, V x) {
   return hn::IfThenElseZero(keep, hn::BitCast(d, hn::Add(hn::BitCast(di, p), power)));
 }
 
-// 1 + exp(x). Below −80 the sum is 1 all the same, and exp's subnormal results (a hundred cycles each) are
-// avoided.
+// 1 + exp(x). Below −80 the sum is 1 all the same, and exp's
+// subnormal results (a hundred cycles each) are avoided.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V one_plus_exp(D d, V x) {
   return hn::Add(hn::Set(d, 1.0f), exp(d, hn::Max(hn::Set(d, -80.0f), x)));
@@ -87,8 +87,8 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu_erf(D d, V x) {
   const V three = hn::Set(d, 3.0f);
   const auto negative = hn::Lt(x, hn::Zero(d));
-  // Beyond 14.5 the tail is 0 in float32; 1 − tail is 1 from 13 on, where the tail is not yet (slow)
-  // subnormal.
+  // Beyond 14.5 the tail is 0 in float32; 1 − tail is 1
+  // from 13 on, where the tail is not yet (slow) subnormal.
   const V a = hn::Min(hn::IfThenElse(negative, hn::Set(d, 14.5f), hn::Set(d, 13.0f)), hn::Abs(x));
   const V s = hn::Div(hn::Sub(a, three), hn::Add(a, three));
   constexpr float kTail[] = {0.12151395f,   -0.20640261f,   0.12322503f,    -0.04621329f,   0.0061320714f,

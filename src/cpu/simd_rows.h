@@ -1,6 +1,6 @@
-// Row helpers for Highway code: walk a row of floats by whole vectors and then by single lanes (never reading
-// past its end), sums with four vectors of partial sums, and a 4x4 transpose. Include it inside the
-// foreach_target part.
+// Row helpers for Highway code: walk a row of floats by whole vectors and then
+// by single lanes (never reading past its end), sums with four vectors of
+// partial sums, and a 4x4 transpose. Include it inside the foreach_target part.
 
 #if defined(TACHY_CPU_SIMD_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_CPU_SIMD_ROWS_H_
@@ -30,8 +30,8 @@ HWY_INLINE void for_lanes(int64_t n, Body&& body) {
   for (; i < n; ++i) body(one, i);
 }
 
-// Σ term(d, i) for i in [0, n), where term returns a vector; sixteen or more partial sums keep the error
-// small.
+// Σ term(d, i) for i in [0, n), where term returns a vector;
+// sixteen or more partial sums keep the error small.
 template <class Term>
 HWY_INLINE float sum_lanes(int64_t n, Term&& term) {
   const hn::ScalableTag<float> d;

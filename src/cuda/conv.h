@@ -1,5 +1,5 @@
-// Convolutions of channels-last frames on the GPU: what the ops conv2d, causal_conv3d and upsample_conv2d
-// share.
+// Convolutions of channels-last frames on the GPU: what
+// the ops conv2d, causal_conv3d and upsample_conv2d share.
 //
 // The weight is packed as [phases, Co, K] in the activations' dtype, K = taps x padded Ci (a multiple of 32,
 // zeros behind Ci) where Ci is a multiple of 8, otherwise taps x Ci, padded as a whole.

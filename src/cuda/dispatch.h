@@ -60,8 +60,8 @@ inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
 
 inline bool aligned16(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data) % 16 == 0; }
 
-// Nothing, or why this GPU cannot run a kernel with tensor-core products of `dtype` and that much shared
-// memory.
+// Nothing, or why this GPU cannot run a kernel with
+// tensor-core products of `dtype` and that much shared memory.
 inline std::optional<std::string> why_no_tensor_cores(const Stream& stream, DType dtype,
                                                       size_t shared_bytes) {
   if (dtype != DType::bf16 && dtype != DType::f16) return "it takes bf16 and f16";

@@ -28,8 +28,8 @@ constexpr size_t kStagingBytes = size_t{32} << 20;
 constexpr size_t kSlotBytes = size_t{2} << 20;
 constexpr size_t kSlotsOfHalf = kStagingBytes / kSlotBytes;
 
-// TACHY_CUDA_CAPABILITY=75 lets a newer GPU be taken for an older one: same choice of kernels, same shared
-// memory.
+// TACHY_CUDA_CAPABILITY=75 lets a newer GPU be taken for an
+// older one: same choice of kernels, same shared memory.
 void pretend(GpuInfo& info) {
   const std::string wanted = env_string("TACHY_CUDA_CAPABILITY", "");
   if (wanted.empty()) return;

@@ -26,8 +26,8 @@ class Gpu : public DeviceMemory {
   void* stream() const { return stream_; }  // a cudaStream_t
   virtual size_t free_bytes() const = 0;
 
-  // State of a vendor library's wrapper (handles, plans) and the blocks' board (board.h), made when first
-  // needed.
+  // State of a vendor library's wrapper (handles, plans) and
+  // the blocks' board (board.h), made when first needed.
   struct Extra {
     virtual ~Extra() = default;
   };
@@ -38,8 +38,8 @@ class Gpu : public DeviceMemory {
   void* stream_ = nullptr;
 };
 
-// How many GPUs there are; with 0, `why` (if given) says why: no driver, too old a driver, no device, a build
-// without CUDA.
+// How many GPUs there are; with 0, `why` (if given) says why:
+// no driver, too old a driver, no device, a build without CUDA.
 int gpu_count(std::string* why = nullptr);
 
 // Throws unsupported (no such GPU, and what to do) or device.

@@ -15,9 +15,9 @@ __device__ inline uint32_t cluster_rank() {
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
 }
-// Arrives at the barrier that lies where `barrier` does, in the block of that rank. (`.release.cluster` would
-// wait for all of this thread's memory accesses first, a fence of the whole GPU: what has been read needs
-// none.)
+// Arrives at the barrier that lies where `barrier` does, in the block of
+// that rank. (`.release.cluster` would wait for all of this thread's memory
+// accesses first, a fence of the whole GPU: what has been read needs none.)
 __device__ inline void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"

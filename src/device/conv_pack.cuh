@@ -8,8 +8,8 @@
 
 namespace tachy::device {
 
-// Lanes c of a quad hold in v[b] pair c of block b; afterwards lane c holds in v[k] pair k of block c. Its
-// own inverse.
+// Lanes c of a quad hold in v[b] pair c of block b; afterwards
+// lane c holds in v[k] pair k of block c. Its own inverse.
 __device__ inline void transpose_quad(uint32_t (&v)[4]) {
   const int lane = threadIdx.x & 3;
   const bool odd = lane & 1, high = lane & 2;

@@ -1,9 +1,9 @@
 // A convolution of channels-last frames as the GPU's kernels see it:
 //   y[t, i, j] = bias + residual + Σ_{r, p, q} W[r, p, q] · in[t·time_stride + r − front, i·stride + p − top,
 //                j·stride + q − left]
-// in: frames 0 … of the chunk, frames −1 … −history of the cache (its last ones), zeros elsewhere. A phase
-// (a, b) of four computes rows 2i + a, columns 2j + b of y with weights of its own and padding less by (a,
-// b).
+// in: frames 0 … of the chunk, frames −1 … −history of the cache (its last
+// ones), zeros elsewhere. A phase (a, b) of four computes rows 2i + a,
+// columns 2j + b of y with weights of its own and padding less by (a, b).
 #pragma once
 
 namespace tachy::device {

@@ -1,14 +1,12 @@
-// Implicit GEMM of a convolution with mma.sync (bf16, f16) and, for float32, with FMA: any sizes and
-// channels.
+// Implicit GEMM of a convolution with mma.sync (bf16, f16)
+// and, for float32, with FMA: any sizes and channels.
 //
 //   tile       128 positions (of all output frames in a row) x 64 output channels, 8 warps of 32 x 32
-//   K          steps of 32: (tap, channel chunk), each 16-byte piece read where it lies, by cp.async that
-//   writes
-//              zeros for what is outside. Where Ci is no multiple of 8, K is flat (tap·Ci + channel); then,
-//              and where memory is not aligned, pieces are gathered value by value
+//   K          steps of 32: (tap, channel chunk), each 16-byte piece read where it lies, by cp.async, which
+//              writes zeros for what is outside. Where Ci is no multiple of 8, K is flat (tap·Ci + channel);
+//              then, and where memory is not aligned, pieces are gathered value by value
 //   pipeline   3 steps in shared memory, rows of 64 bytes whose 16-byte pieces are swapped by row against
-//   bank
-//              conflicts
+//              bank conflicts
 #pragma once
 
 #include <cuda_bf16.h>
@@ -166,8 +164,7 @@ __global__ void __launch_bounds__(256) conv_sm80(const Conv80Params p) {
 #pragma unroll
       for (int i = 0; i < 2; ++i)
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-          mma<T>(acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        for (int j = 0; j < 4; ++j) mma<T>(acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
   }
   const float* bias = static_cast<const float*>(p.s.bias);

@@ -1,7 +1,7 @@
 // The tensor-core instructions that every GPU since sm_80 has: ldmatrix, mma.sync m16n8k16 on bf16 or f16
 // with float32 sums, and cp.async (16 bytes from global to shared memory behind the thread's back).
-// On sm_75 f16 takes two m16n8k8, a copy waits for its load, and bf16 traps: the host offers it no such
-// kernel.
+// On sm_75 f16 takes two m16n8k8, a copy waits for its
+// load, and bf16 traps: the host offers it no such kernel.
 //
 // Fragments of one m16n8k16, lane = 4g + t:
 //   A [16 rows, 16 k] a0: row g, k 2t 2t+1; a1: row g+8; a2: row g, k + 8; a3: row g+8, k + 8

@@ -3,8 +3,7 @@
 //   u = dy, or ropeᵀ(dy), or dy · silu'(n · weight);   g = u · (1 + scale[row]) · weight
 //   dx = r·(g − [mean(g)] − n·mean(g·n)) [+ dsum]
 // All gradients of parameters follow from two sums over the rows that share a row of the table (one without):
-//   P = Σ u·n, Q = Σ u:   dweight = Σ (1 + scale)·P, dbias = Σ (1 + scale)·Q, dscale = weight·P + bias·Q,
-//   dshift = Q
+//   P = Σ u·n, Q = Σ u:   dweight = Σ (1 + scale)·P, dbias = Σ (1 + scale)·Q, dscale = weight·P + bias·Q, dshift = Q
 //
 // One pass: `width` threads share a row, which they hold in registers, the next one already on its way; each
 // keeps P and Q of its own columns over all its rows, so the sums' order follows from shape and GPU alone.

@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(256) row_norm_backward_any_kernel(const RowNor
   }
 }
 
-// grid [C / 128, splits, tables]: a thread's channel over the rows of one split that use one row of the
-// table.
+// grid [C / 128, splits, tables]: a thread's channel over
+// the rows of one split that use one row of the table.
 template <class T>
 __global__ void __launch_bounds__(128) column_sums_kernel(const RowNormBackwardParams p) {
   const int j = blockIdx.x * 128 + threadIdx.x;

@@ -1,7 +1,6 @@
 // 16-byte loads and stores. A Pack is N neighbouring values as they lie in memory, so that a row held in
 // registers costs what it costs in memory; `get` widens one value when it is needed.
-//   kPack<T, U>   values a thread handles at once when a kernel reads T and writes U: 16 bytes of the wider
-//   one
+//   kPack<T, U>   values a thread handles at once when a kernel reads T and writes U: 16 bytes of the wider one
 // Activations are read once: they bypass the first-level cache, which is left to what rows share (modulation,
 // norm weights). Plain (not .nc) loads: an op may run in place.
 #pragma once

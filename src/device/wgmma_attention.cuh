@@ -31,8 +31,7 @@ TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __half, "f16")
 // behind the other. A descriptor's upper half is constant; its lower half names the address and moves with
 // it, in units of 16 bytes.
 //   k_major          K runs along the row: 8 rows are 1024 bytes
-//   transposed<rows> N runs along the row, K down: 8 rows are 1024 bytes, the next 64 columns one box further
-//   on
+//   transposed<rows> N runs along the row, K down: 8 rows are 1024 bytes, the next 64 columns one box on
 struct MatrixBase {
   uint32_t low;
   static constexpr uint32_t kHigh = 1024 >> 4 | 1u << 30;
@@ -46,8 +45,8 @@ template <int kRows>
 __device__ inline MatrixBase transposed(uint32_t shared_address) {
   return {(shared_address & 0x3ffff) >> 4 | uint32_t{kRows * 128 >> 4} << 16};
 }
-// The same in all lanes, and known to be: the products' descriptors then need no way through vector
-// registers.
+// The same in all lanes, and known to be: the products'
+// descriptors then need no way through vector registers.
 __device__ inline MatrixBase uniform(MatrixBase base) { return {__shfl_sync(~0u, base.low, 0)}; }
 
 // The compiler takes a wgmma for complete when it is issued. Behind the wait for it, this makes it read the

@@ -101,10 +101,10 @@ struct Precision {
   // A stage errs no more than the reference itself in bfloat16. (In float32 both errors are of the order of
   // one rounding, and their ratio is chance.)
   Factors of_stage() const { return bf16 ? Factors{1, 1} : Factors{}; }
-  // So does the mean of a run's latents, while the largest of some ten thousand values that twenty guided
-  // steps have amplified is chance: any change of a sum's order has moved it between half and 1.2 of the
-  // reference's. With a bf16 residual stream the arithmetic is the reference's and so is, on average, the
-  // error.
+  // So does the mean of a run's latents, while the largest of some ten thousand
+  // values that twenty guided steps have amplified is chance: any change of a sum's
+  // order has moved it between half and 1.2 of the reference's. With a bf16 residual
+  // stream the arithmetic is the reference's and so is, on average, the error.
   Factors of_run() const { return !bf16 ? Factors{} : low_residual ? Factors{3, 1.5} : Factors{2, 1}; }
   double decibel() const {
     return !bf16 ? 9.5 : low_residual ? 3.5 : 0;

@@ -1,18 +1,17 @@
 // Checks and times every implementation of every op on the op's cases.
 //
 //   ref      each implementation against the definition, with the one tolerance rule: R the definition, L the
-//   same with
-//            float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS. Outputs start
-//            as NaN.
+//            same with float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS.
+//            Outputs start as NaN.
 //   bitwise  two runs, and any number of threads from 1 to one more than asked for, give equal bytes
 //   canary   outputs start poisoned; bytes round and between them and all inputs are unchanged
 //   perf     median µs and spread, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as
-//   repetition makes them
+//            repetition makes them
 //
 // On a GPU (options.gpu) the same cases are made there with activations of `dtype`, values rounded to it
 // first: R is the definition on the CPU, L is R rounded as each output is stored. Further modes there:
-//   capture  the op can be recorded in a CUDA graph (so it neither allocates nor waits) and replaying gives
-//            the same bytes
+//   capture  the op can be recorded in a CUDA graph (so it neither allocates nor waits) and replaying
+//            gives the same bytes
 //   perf     replays of a graph that rotates through enough copies of the tensors to find the cache cold
 //
 // A failure's `id` ("attention:2x13x77x3x20:cpu") repeats it: pass it as the filter with the same seed.

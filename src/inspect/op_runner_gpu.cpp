@@ -1,5 +1,5 @@
-// The runner's cases on a GPU. The definition runs on the CPU on the same values, rounded as the GPU holds
-// them.
+// The runner's cases on a GPU. The definition runs on the
+// CPU on the same values, rounded as the GPU holds them.
 #include <algorithm>
 
 #include "cuda/gpu.h"

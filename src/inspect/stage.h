@@ -1,11 +1,11 @@
-// One stage of the engine on given tensors, named as in diffusers: the way to compare with any other
-// implementation.
+// One stage of the engine on given tensors, named as in
+// diffusers: the way to compare with any other implementation.
 //
 //   tokenize       text → input_ids, attention_mask [1, 512] i64
 //   text-encoder   input_ids, attention_mask [B, L] → last_hidden_state [B, L, d]
-//   transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens], encoder_hidden_states [B, n,
-//   text_dim],
-//                  encoder_hidden_states_image [B, m, image_dim] (optional) → sample [B, C_out, T, H, W]
+//   transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens], encoder_hidden_states
+//                  [B, n, text_dim], encoder_hidden_states_image [B, m, image_dim] (optional)
+//                  → sample [B, C_out, T, H, W]
 //   vae-encode     video [B, 3, T, H, W] in [−1, 1] → mean, logvar [B, z, T', h, w]
 //   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
 //   sampler        → sigmas [steps + 1], timesteps [steps]

@@ -41,8 +41,8 @@ struct ValidateOptions {
   std::filesystem::path model;                // in place of the one that golden.json names
   std::string level = "safe";
   std::string device = "cpu";       // "cuda", "cuda:1", "auto"
-  std::vector<std::string> dtypes;  // on a GPU: of the ops' activations; the first is the models'. Empty: the
-                                    // level's
+  std::vector<std::string> dtypes;  // on a GPU: of the ops' activations; the first is the models'.
+                                    // Empty: the level's
   int threads = 0;
   uint64_t seed = 1;
   std::function<void(const std::string&)> progress;

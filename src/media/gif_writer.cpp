@@ -32,8 +32,8 @@ av::OutputSetup gif_setup(const std::filesystem::path& path, int width, int heig
   return setup;
 }
 
-// FFmpeg's muxer has no comments. An extension block may stand anywhere: put it before the last byte, the
-// trailer.
+// FFmpeg's muxer has no comments. An extension block may
+// stand anywhere: put it before the last byte, the trailer.
 void append_comment(const PartFile& part, const std::string& comment) {
   std::fstream file(part.path(), std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(-1, std::ios::end);

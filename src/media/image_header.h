@@ -1,12 +1,12 @@
-// What a picture's header says, read without decoding: kind, size, orientation, and whether the file is
-// whole.
+// What a picture's header says, read without decoding:
+// kind, size, orientation, and whether the file is whole.
 //
 //   PNG   IHDR (width, height); chunks up to IEND with their CRCs
 //   JPEG  segments FF xx length … up to the scan: SOFn (size), APP1 "Exif" (tag 0x0112, orientation 1..8);
 //   then EOI WebP  RIFF size, then VP8X, VP8L or VP8 (size)
 //
-// Decoders conceal what is missing; a truncated picture must be an error, so that is checked here. Private to
-// src/media.
+// Decoders conceal what is missing; a truncated picture must
+// be an error, so that is checked here. Private to src/media.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Pictures from files: PNG, JPEG (turned upright by its EXIF orientation) and, where FFmpeg has it, WebP.
 //
-// Everything becomes 8-bit RGB as Pillow's convert("RGB") does it: alpha is dropped, gray is repeated,
-// palettes are looked up. Colour profiles are ignored. Sizes are checked in the header, before anything is
-// allocated.
+// Everything becomes 8-bit RGB as Pillow's convert("RGB") does it: alpha is
+// dropped, gray is repeated, palettes are looked up. Colour profiles are
+// ignored. Sizes are checked in the header, before anything is allocated.
 #pragma once
 
 #include <filesystem>

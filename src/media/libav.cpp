@@ -87,8 +87,8 @@ SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color
   set("dstw", width), set("dsth", height), set("dst_format", to);
   set("sws_flags", (from_color.centered_chroma ? SWS_BILINEAR : SWS_BICUBIC) | SWS_ACCURATE_RND |
                        SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP | SWS_BITEXACT);
-  // Positions in 1/256 luma pixels: chroma on the left column, half way between two rows (JPEG: in the
-  // middle).
+  // Positions in 1/256 luma pixels: chroma on the left
+  // column, half way between two rows (JPEG: in the middle).
   auto site = [&](const char* h, const char* v, AVPixelFormat format, bool centered) {
     const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
     if (d == nullptr || d->flags & AV_PIX_FMT_FLAG_RGB) return;

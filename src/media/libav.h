@@ -69,8 +69,8 @@ struct Color {
   bool centered_chroma = false;
 };
 
-// Pixel conversion without scaling, at swscale's best accuracy, chroma sited as H.264 and VP9 have it by
-// default.
+// Pixel conversion without scaling, at swscale's best
+// accuracy, chroma sited as H.264 and VP9 have it by default.
 SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color, AVPixelFormat to,
                      Color to_color);
 

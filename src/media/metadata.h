@@ -9,8 +9,8 @@
 
 namespace tachy {
 
-// Empty when the file holds none. A folder or a pattern stands for its first picture. Throws not_found, io,
-// corrupt.
+// Empty when the file holds none. A folder or a pattern stands
+// for its first picture. Throws not_found, io, corrupt.
 std::string read_comment(const std::filesystem::path& path);
 
 }  // namespace tachy

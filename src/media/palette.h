@@ -1,5 +1,5 @@
-// The 255 colours of a GIF: a histogram of all frames, median cut, a few k-means rounds, then ordered
-// dithering.
+// The 255 colours of a GIF: a histogram of all frames,
+// median cut, a few k-means rounds, then ordered dithering.
 //
 // The histogram has 64 bins a channel. A cut splits the box with the largest squared error across the axis
 // and at the place that leave the least. Dithering is ordered (8x8 Bayer) and as strong as the palette is

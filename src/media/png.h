@@ -1,5 +1,5 @@
-// PNG beyond the decoder: an encoder for RGB frames with an embedded comment, and a walk over a file's
-// chunks.
+// PNG beyond the decoder: an encoder for RGB frames with
+// an embedded comment, and a walk over a file's chunks.
 //
 // A chunk is length (4, big-endian), type (4), data, CRC-32 of type and data (4); W3C PNG specification.
 // Private to src/media.

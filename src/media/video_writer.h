@@ -7,10 +7,10 @@
 //   out_%04d.png    a picture per frame, counted from 0
 //   frames/         the same as frames/frame_%04d.png; also any name of a folder that exists
 //
-// Everything is written under a temporary name in the same folder, synced and renamed by finish(): the final
-// name never shows half a file, and an old file of that name stays as it was until then. The same frames and
-// options give the same bytes: the encoder's threads are as many as the picture's size says, whatever the
-// machine has.
+// Everything is written under a temporary name in the same folder, synced and renamed
+// by finish(): the final name never shows half a file, and an old file of that name
+// stays as it was until then. The same frames and options give the same bytes: the
+// encoder's threads are as many as the picture's size says, whatever the machine has.
 #pragma once
 
 #include <atomic>

@@ -24,8 +24,8 @@ struct Linear {
 
   Linear() = default;
   Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias = true);
-  // A weight whose file shape has more dims (a convolution whose kernel equals its stride): [out, …] read as
-  // [out, in].
+  // A weight whose file shape has more dims (a convolution whose
+  // kernel equals its stride): [out, …] read as [out, in].
   static Linear from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims);
   // Several layers of one input as one product: their outputs lie after each other in y's columns. On a GPU
   // only: elsewhere weights are used where they lie in the file.

@@ -51,8 +51,8 @@ class ParamStore {
   Tensor uploaded(const void* host, DType dtype,
                   std::initializer_list<int64_t> dims);  // a table made on the host
 
-  // A tensor of the file (any float dtype) into `to`, converted on the way; `to` lies where the stream
-  // computes.
+  // A tensor of the file (any float dtype) into `to`,
+  // converted on the way; `to` lies where the stream computes.
   void fill(const Tensor& to, const Tensor& source);
 
   // Moves ownership of all Buffers out, for the component that keeps the tensors.

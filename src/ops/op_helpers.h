@@ -24,9 +24,9 @@ void parallel_ranges(Stream& stream, int64_t count, int64_t step, Body&& body) {
   stream.pool->run((count + step - 1) / step, std::ref(tile_body));
 }
 
-// Whether rows of y, `columns` values each, go past the caches (cpu/simd_rows.h: RowWriter): more than
-// whoever reads them next would still find there, whole lines, and not made in place, where the lines are at
-// hand already.
+// Whether rows of y, `columns` values each, go past the caches (cpu/simd_rows.h:
+// RowWriter): more than whoever reads them next would still find there, whole
+// lines, and not made in place, where the lines are at hand already.
 inline bool past_caches(const Tensor& x, const Tensor& y, int64_t columns) {
   constexpr int64_t kCachedBytes = int64_t{48} << 20;
   bool whole = columns % 16 == 0 && columns <= 8192 && reinterpret_cast<uintptr_t>(y.data) % 64 == 0;
@@ -65,8 +65,8 @@ inline void expect_same_dtype(const char* op, const char* name, const Tensor& t,
   expect_dtype(op, name, t, like.dtype);
 }
 
-// The same in `dtype`, for the backward ops: their definitions also run on float64, where gradients are
-// checked.
+// The same in `dtype`, for the backward ops: their definitions
+// also run on float64, where gradients are checked.
 inline void expect_real(const char* op, const char* name, const Tensor& t,
                         std::initializer_list<int64_t> shape, DType dtype) {
   expect_shape(op, name, t, shape);

@@ -2,8 +2,8 @@
 //
 //   first_frame  (2.2 TI2V)  z0 = VAE(picture) [z, 1, h, w]: latent frame 0 at every step, at timestep 0
 //   channels     (2.1, 2.2)  [s + z, T, h, w] behind the noise's channels: s of mask, then VAE(video), where
-//                            video = picture, zeros, perhaps the last picture, in [-1, 1]; s = temporal
-//                            stride
+//                            video = picture, zeros, perhaps the last picture, in [-1, 1];
+//                            s = temporal stride
 //
 // The mask holds one value a pixel frame, the first one s times: 1 where a picture lies; s of them are the
 // mask's channels of one latent frame. Latents are the posterior's mean, normalised. Pixels are

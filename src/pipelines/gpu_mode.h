@@ -36,8 +36,8 @@ const std::vector<GpuLevel>& gpu_levels();  // the names of levels()
 
 // dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or "". Throws
 // invalid_argument, naming --level, --dtype or --residual.
-// capability: the GPU's, if known. Before 8.0 there are no bf16 products: f16 is the default there, and bf16
-// unsupported.
+// capability: the GPU's, if known. Before 8.0 there are no bf16
+// products: f16 is the default there, and bf16 unsupported.
 GpuMode gpu_mode(std::string_view level, std::string_view dtype = {}, int capability = 80,
                  std::string_view residual = {});
 

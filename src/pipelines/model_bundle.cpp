@@ -21,8 +21,8 @@ WanConfig transformer_config(const ComponentFiles& files, const TensorSource& so
   check(files.config != nullptr, ErrorCode::not_found, "transformer: no config.json beside {}",
         source.files_text());
   WanConfig config = WanConfig::from_json(*files.config);
-  // 2.2's image-to-video experts say model_type i2v like 2.1's, but have no CLIP branch: only the tensors
-  // tell.
+  // 2.2's image-to-video experts say model_type i2v like
+  // 2.1's, but have no CLIP branch: only the tensors tell.
   if (config.sinusoid == Sinusoid::original && !source.has("condition_embedder.image_embedder.norm1.weight"))
     config.image_dim = config.pos_embed_seq_len = 0;
   return config;

@@ -56,8 +56,8 @@ struct VaeFiles {
 };
 VaeFiles open_vae(const std::filesystem::path& path);
 
-// Fills the request from the model's defaults and checks it. Errors name the option, its value and what would
-// work.
+// Fills the request from the model's defaults and checks it.
+// Errors name the option, its value and what would work.
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request);
 
 // "f32" or "bf16"; throws invalid_argument for others.

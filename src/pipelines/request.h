@@ -21,8 +21,8 @@ struct Picture {
   std::vector<uint8_t> rgb;  // [height, width, 3]
 };
 
-// What the CLIP vision model makes of the picture (diffusers' image_embeds), for models that have an image
-// branch.
+// What the CLIP vision model makes of the picture (diffusers'
+// image_embeds), for models that have an image branch.
 struct ImageEmbeds {
   std::vector<float> values;
   std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]

@@ -24,8 +24,8 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, size_t positi
 
 void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks, Stream& stream) {
   const int64_t total = vae.config().pixel_frames(latents.dim(1));
-  // Pixels as bytes, four frames at a time: taken here so that the measure run, which calls no sink, counts
-  // them.
+  // Pixels as bytes, four frames at a time: taken here so
+  // that the measure run, which calls no sink, counts them.
   const int64_t stride = vae.config().spatial_stride(),
                 chunk = std::min(total, vae.config().temporal_stride());
   const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;

@@ -186,8 +186,8 @@ uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, St
   nn::ParamStore store({.plan_only = plan_only}, stream);
 
   ProfileRange part(stream.profiler, "hoisted", ProfileKind::group);
-  // Everything that no step changes is made before the loop: text keys and values, rope tables, the time
-  // path.
+  // Everything that no step changes is made before the
+  // loop: text keys and values, rope tables, the time path.
   std::vector<WanContext> contexts;
   contexts.push_back(model.make_context(in.text, r.request.max_text_tokens, in.image_embeds, store));
   if (branches == 2) {  // both branches see the same picture

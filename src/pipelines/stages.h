@@ -1,6 +1,5 @@
-// The stages of a generation, each a piece of code that runs twice: once in a measure run (nothing
-// allocated, nothing computed; it yields the plan) and once for real, with an arena of exactly the planned
-// size.
+// The stages of a generation, each a piece of code that runs twice: once in a measure run (nothing allocated,
+// nothing computed; it yields the plan) and once for real, with an arena of exactly the planned size.
 #pragma once
 
 #include <functional>
@@ -36,8 +35,8 @@ double monotonic_seconds();
 // Token ids of a prompt, cut to its real length (the end-of-sequence token included).
 std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens);
 
-// Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host
-// (runtime/block_stream.h).
+// Of `blocks` equal blocks of block_bytes, `streamed` do not stay
+// on the device but lie on the host (runtime/block_stream.h).
 struct BlockPlan {
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;

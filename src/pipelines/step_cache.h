@@ -20,8 +20,8 @@ class StepCache {
   // threshold 0: off, holds nothing. Latents and (guided) velocity have this shape.
   StepCache(double threshold, const Tensor& shape, nn::ParamStore& store);
 
-  // Step `index` of `steps` starts from `latents`: fills `velocity` and returns true when the last output
-  // will do.
+  // Step `index` of `steps` starts from `latents`: fills
+  // `velocity` and returns true when the last output will do.
   bool reuse(const Tensor& latents, int index, int steps, const Tensor& velocity) const;
   // After the model gave `velocity` for `latents`.
   void computed(const Tensor& latents, const Tensor& velocity);

@@ -106,8 +106,7 @@ TextCache::Key TextToVideo::text_key(const std::vector<int64_t>& ids) const {
 
 double TextToVideo::measured_flops_per_second() {
   if (flops_per_second_ > 0) return flops_per_second_;
-  if (gpu_) {  // a rough figure from the number of multiprocessors: 1.7 GHz, three quarters of the products'
-               // rate
+  if (gpu_) {  // a rough figure: the multiprocessors at 1.7 GHz and three quarters of the products' rate
     const double per_clock = gpu_mode_.activation == DType::f32 ? 256 : gpu_->info().major >= 9 ? 4096 : 2048;
     return flops_per_second_ = 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
   }

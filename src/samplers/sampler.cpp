@@ -1,16 +1,16 @@
 // The coefficients of each solver's steps.
 //
-// With s, s' the sigmas of this step and the next, a = 1 - s', lambda(s) = ln(1 - s) - ln s, h = lambda' -
-// lambda, B = expm1(-h), m = x - s v the predicted clean latent, m1 and m2 those of the two steps before:
+// With s, s' the sigmas of this step and the next, a = 1 - s', lambda(s) = ln(1 - s) - ln s,
+// h = lambda' - lambda, B = expm1(-h), m = x - s v the predicted
+// clean latent, m1 and m2 those of the two steps before:
 //   euler  x' = x + (s' - s) v
 //   lcm    x' = (1 - s') m + s' noise
-//   dpmpp  x' = (s'/s) x - a B m - a B (m - m1) / (2 r),  r = (lambda - lambda1) / h; the last term from step
-//   1
-//          on, not in the last step
+//   dpmpp  x' = (s'/s) x - a B m - a B (m - m1) / (2 r),  r = (lambda - lambda1) / h; the last term
+//          from step 1 on, not in the last step
 //   unipc  the same predictor with r = (lambda1 - lambda) / h and (m1 - m); before it, from step 1 on, x is
 //          corrected with the m just obtained (m itself comes from the uncorrected x).
-// Where a sigma is exactly 1, lambda is -inf: 1/r is then 0 and B is -1, written out below, so that no NaN
-// arises.
+// Where a sigma is exactly 1, lambda is -inf: 1/r is then
+// 0 and B is -1, written out below, so that no NaN arises.
 #include "samplers/sampler.h"
 
 #include <cmath>

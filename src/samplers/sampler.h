@@ -9,13 +9,11 @@
 //     unipc  UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
 //            num_train_timesteps=1000, solver_order=2, solver_type="bh2", lower_order_final=True)
 //     euler  FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=s)  (which shifts twice)
-//     dpmpp  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True,
-//     flow_shift=s,
+//     dpmpp  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
 //            num_train_timesteps=1000, algorithm_type="dpmsolver++", solver_order=2, solver_type="midpoint")
 //     lcm    FlowMatchLCMScheduler(num_train_timesteps=1000, shift=s)  (euler's grid)
-//   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps, dpmpp
-//   and
-//     euler from sigma 1; euler's timesteps are fractional.
+//   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps,
+//   dpmpp and euler from sigma 1; euler's timesteps are fractional.
 #pragma once
 
 #include <string>
@@ -39,8 +37,8 @@ struct SamplerConfig {
   int steps = 50;
   double shift = 5.0;
   // A list of a distilled model: given sigmas (each in (0, 1], falling, without the final 0) replace the
-  // grid, `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees 1000 *
-  // sigma (truncated for unipc and dpmpp).
+  // grid, `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees
+  // 1000 * sigma (truncated for unipc and dpmpp).
   std::vector<double> sigmas;
   std::vector<double> timesteps;
 };

@@ -13,8 +13,8 @@
 
 namespace tachy {
 
-// What products (linear layers, convolutions, attention) multiply in; sums are float32 either way, and so is
-// everything else.
+// What products (linear layers, convolutions, attention) multiply
+// in; sums are float32 either way, and so is everything else.
 enum class Compute { f32, bf16 };
 
 struct Mode {

@@ -1,11 +1,10 @@
 // Owners of tensor memory, and the stream that ops run on.
 //
-// Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables), on the
-// host
-//         or on a device.
+// Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables),
+//         on the host or on a device.
 // Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
-//         A measuring arena hands out tensors without storage: the same model code then yields the exact
-//         peak.
+//         A measuring arena hands out tensors without storage: the same model code then yields the
+//         exact peak.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // torch's CPU and CUDA generators.
 //
-// The CPU path from 16 values on evaluates Cephes' polynomials for log, sine and cosine in float32, with a
-// fused multiply-add wherever a product feeds one sum: so does the AVX2 code that torch ships, and bits are
-// to match. Sources: MT19937 (Matsumoto and Nishimura 1998), Philox4x32-10 (Salmon et al. 2011), Cephes
-// (Moshier).
+// The CPU path from 16 values on evaluates Cephes' polynomials for log, sine and cosine
+// in float32, with a fused multiply-add wherever a product feeds one sum: so does the
+// AVX2 code that torch ships, and bits are to match. Sources: MT19937 (Matsumoto and
+// Nishimura 1998), Philox4x32-10 (Salmon et al. 2011), Cephes (Moshier).
 #include "tensor/random.h"
 
 #include <algorithm>

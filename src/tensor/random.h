@@ -1,10 +1,10 @@
 // Random numbers equal to PyTorch's, so that a seed gives the starting noise PyTorch users know.
 //
-// CPU: equal to torch 2.11's bit for bit, as it computes on processors with AVX2 or AVX-512 (both give the
-// same; torch's plain build for older processors differs from it by up to 2.2e-6). Every FMA is explicit, so
-// the result is the same on any machine here. CUDA: the integers are exact; the Box-Muller transform uses the
-// C library's logf and sine where the GPU has its approximate ones, so values agree to 4e-6 absolute, not to
-// the bit.
+// CPU: equal to torch 2.11's bit for bit, as it computes on processors with AVX2 or AVX-512
+// (both give the same; torch's plain build for older processors differs from it by up to
+// 2.2e-6). Every FMA is explicit, so the result is the same on any machine here. CUDA: the
+// integers are exact; the Box-Muller transform uses the C library's logf and sine where the
+// GPU has its approximate ones, so values agree to 4e-6 absolute, not to the bit.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ class TorchCpuGenerator {
   // next call; from 16 on blocks of 16 uniforms, the last block redrawn when n % 16 != 0.
   void normal(std::span<float> out);
 
-  // Everything that the next values depend on, as bytes; restore throws corrupt for bytes that save cannot
-  // make.
+  // Everything that the next values depend on, as bytes;
+  // restore throws corrupt for bytes that save cannot make.
   std::vector<uint8_t> save() const;
   void restore(std::span<const uint8_t> bytes);
 

@@ -39,9 +39,9 @@ class StreamingMemory {
   // Page-locks host memory for copy_beside; throws out_of_memory when the system does not allow it.
   virtual void pin(void* host, size_t bytes) = 0;
   virtual void unpin(void* host) noexcept = 0;
-  // A copy from page-locked memory that begins when what is queued now is done and runs beside what is queued
-  // later; `mark` (0 or 1) stands for its end until it is used again. May be captured in a graph if the wait
-  // is, too.
+  // A copy from page-locked memory that begins when what is queued now is done
+  // and runs beside what is queued later; `mark` (0 or 1) stands for its end
+  // until it is used again. May be captured in a graph if the wait is, too.
   static constexpr int kMarks = 2;
   virtual void copy_beside(void* to, const void* pinned, size_t bytes, int mark) = 0;
   virtual void wait_beside(int mark) = 0;  // what is queued later waits for that copy

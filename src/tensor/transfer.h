@@ -14,9 +14,9 @@ void copy_bytes(const Tensor& from, const Tensor& to,
                 const Stream& stream);  // both where the stream computes
 void zero(const Tensor& to, const Stream& stream);
 
-// Runs body(host stream) on the CPU with an arena of its own, whose size a measure run of the same body
-// tells: for what is computed once beside a GPU (the time path, tables). Tensors that body keeps are its own
-// matter.
+// Runs body(host stream) on the CPU with an arena of its own, whose size a
+// measure run of the same body tells: for what is computed once beside a
+// GPU (the time path, tables). Tensors that body keeps are its own matter.
 template <class Body>
 void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;

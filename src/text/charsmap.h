@@ -2,11 +2,11 @@
 //
 //   u32 trie_bytes | trie_bytes/4 units of u32 | replacements, each ended by a zero byte
 //
-// A unit of the double array holds its label (bits 0-7), "has a leaf child" (bit 8), the offset to its
-// children (bits 10-30, shifted left by 8 when bit 9 is set); a leaf holds a position in the pool. The text
-// is walked by grapheme cluster: a cluster of fewer than six bytes is looked up whole, else each character by
-// itself, and of the keys that begin the looked-up bytes the shortest decides - the rule of the `tokenizers`
-// library.
+// A unit of the double array holds its label (bits 0-7), "has a leaf child" (bit 8), the
+// offset to its children (bits 10-30, shifted left by 8 when bit 9 is set); a leaf holds
+// a position in the pool. The text is walked by grapheme cluster: a cluster of fewer
+// than six bytes is looked up whole, else each character by itself, and of the keys that
+// begin the looked-up bytes the shortest decides - the rule of the `tokenizers` library.
 #pragma once
 
 #include <cstdint>

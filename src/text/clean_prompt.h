@@ -1,6 +1,6 @@
-// Prompt cleaning as Wan's pipelines do it before the tokenizer: ftfy's text fixes, HTML references undone
-// twice, white space collapsed and trimmed (spec: ftfy.fix_text -> unescape x2 -> strip -> \s+ to ' ' ->
-// strip).
+// Prompt cleaning as Wan's pipelines do it before the tokenizer: ftfy's text
+// fixes, HTML references undone twice, white space collapsed and trimmed
+// (spec: ftfy.fix_text -> unescape x2 -> strip -> \s+ to ' ' -> strip).
 //
 // One deliberate difference: mojibake (text decoded with the wrong encoding) is reported, not repaired. The
 // repair guesses among ten encodings; a prompt that was typed correctly never needs it.

@@ -1,7 +1,6 @@
-// MiniRegex: the small part of regular expressions that tokenizer.json files use in Replace steps, such as
-// " {2,}" or "\s+": a sequence of characters, escapes, classes and dots, each with a greedy quantifier.
-// Groups, alternatives, anchors, lazy or possessive quantifiers and patterns that match nothing are refused
-// by name.
+// MiniRegex: the small part of regular expressions that tokenizer.json files use in Replace steps, such as "
+// {2,}" or "\s+": a sequence of characters, escapes, classes and dots, each with a greedy quantifier. Groups,
+// alternatives, anchors, lazy or possessive quantifiers and patterns that match nothing are refused by name.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,8 @@ class Unigram {
   // unk_id -1: the model has no unknown token. Scores are finite, one a piece.
   Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id);
 
-  // Appends the ids of `text` (valid UTF-8). Throws Error{unsupported} at an unknown character without
-  // unk_id.
+  // Appends the ids of `text` (valid UTF-8). Throws
+  // Error{unsupported} at an unknown character without unk_id.
   void encode(std::string_view text, std::vector<int32_t>& ids) const;
 
   int64_t find(std::string_view piece) const { return index_.find(pieces_, piece); }

@@ -1,5 +1,5 @@
-// Nesting is measured before the parse: the document tree of a file of brackets would cost far more than the
-// file.
+// Nesting is measured before the parse: the document tree
+// of a file of brackets would cost far more than the file.
 #include "weights/json_file.h"
 
 #include <cmath>

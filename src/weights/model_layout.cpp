@@ -1,5 +1,5 @@
-// Every component is looked for under the names its repositories use; what is not found is an error that
-// lists them.
+// Every component is looked for under the names its repositories
+// use; what is not found is an error that lists them.
 #include "weights/model_layout.h"
 
 #include <fmt/format.h>

@@ -2,9 +2,8 @@
 //
 // diffusers: model_index.json; transformer/ (transformer_2/) text_encoder/ tokenizer/ vae/ scheduler/ …
 // original:  config.json with model_type beside diffusion_pytorch_model*.safetensors (2.2 A14B:
-// high_noise_model/,
-//            low_noise_model/), models_t5_umt5-xxl-enc-bf16.pth, Wan2.1_VAE.pth or Wan2.2_VAE.pth,
-//            google/umt5-xxl/
+//            high_noise_model/, low_noise_model/), models_t5_umt5-xxl-enc-bf16.pth,
+//            Wan2.1_VAE.pth or Wan2.2_VAE.pth, google/umt5-xxl/
 #pragma once
 
 #include <filesystem>

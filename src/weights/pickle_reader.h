@@ -46,8 +46,8 @@ struct Pickle {
   const PickleValue& operator[](PickleIndex i) const { return values[i]; }
 };
 
-// `what` names file and entry in errors. Globals outside the list of state dicts: unsupported, naming the
-// global.
+// `what` names file and entry in errors. Globals outside
+// the list of state dicts: unsupported, naming the global.
 Pickle read_pickle(std::span<const std::byte> bytes, std::string_view what);
 
 }  // namespace tachy

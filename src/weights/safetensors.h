@@ -1,5 +1,5 @@
-// safetensors: u64 header length (little endian), a JSON header {name: {dtype, shape, data_offsets}}, then
-// data.
+// safetensors: u64 header length (little endian), a JSON
+// header {name: {dtype, shape, data_offsets}}, then data.
 //
 // The reader trusts nothing: the header is at most 100 MB, every dtype known, every size computed with
 // overflow checks, every range inside the file, equal to its tensor's size and shared with no other tensor.

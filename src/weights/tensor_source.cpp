@@ -80,8 +80,8 @@ constexpr std::array<std::string_view, 12> kUsualNames = {
 
 bool is_index_name(std::string_view name) { return name.ends_with(".index.json"); }
 
-// The only file of the folder that `wanted` accepts; empty when there is none, an error when there are
-// several.
+// The only file of the folder that `wanted` accepts; empty
+// when there is none, an error when there are several.
 template <class Wanted>
 fs::path only_file(const fs::path& folder, Wanted wanted) {
   std::vector<fs::path> found;

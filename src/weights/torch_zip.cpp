@@ -1,5 +1,5 @@
-// Zip directory → data.pkl → the dict that holds the tensors → one entry per tensor, checked against its
-// storage.
+// Zip directory → data.pkl → the dict that holds the tensors
+// → one entry per tensor, checked against its storage.
 #include "weights/torch_zip.h"
 
 #include <fmt/format.h>

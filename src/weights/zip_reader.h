@@ -15,9 +15,9 @@ struct ZipEntry {
 };
 using ZipDirectory = std::map<std::string, ZipEntry, std::less<>>;
 
-// Reads the central directory (zip64 too) and each entry's local header. Throws corrupt for what contradicts
-// itself or leaves the file, unsupported for compressed or encrypted entries. `path` names the file in
-// errors.
+// Reads the central directory (zip64 too) and each entry's local header.
+// Throws corrupt for what contradicts itself or leaves the file, unsupported
+// for compressed or encrypted entries. `path` names the file in errors.
 ZipDirectory read_zip_directory(std::span<const std::byte> file, std::string_view path);
 
 }  // namespace tachy

@@ -1,7 +1,7 @@
 // Runs LLVMFuzzerTestOneInput without libFuzzer, for compilers that lack it; takes its usual arguments:
 //
 //   fuzz_x [-max_total_time=SECONDS] [-runs=N] [-seed=N] [-max_len=BYTES] [-artifact_prefix=DIR/]
-//   FILE_OR_FOLDER…
+//          FILE_OR_FOLDER…
 //
 // Every file given is run once. With a time or a number of runs, mutants of them follow: a loop of byte,
 // block, number and splice mutations, that keeps an input when it reaches code that none before it reached.

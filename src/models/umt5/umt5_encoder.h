@@ -1,6 +1,7 @@
 // umT5 text encoder (the original: google/umt5-xxl; transformers' UMT5EncoderModel):
-//   h = Emb[ids];  each layer: h += Attn(RMS(h)) · Wo;  h += (gelu_tanh(b·W_gate) ⊙ (b·W_up)) · W_down, b =
-//   RMS(h) scores are NOT divided by sqrt(d_kv); every layer owns its table of relative position biases.
+//   h = Emb[ids];  each layer:  h += Attn(RMS(h)) · Wo;  b = RMS(h);
+//                               h += (gelu_tanh(b·W_gate) ⊙ (b·W_up)) · W_down
+// Scores are NOT divided by sqrt(d_kv); every layer owns its table of relative position biases.
 #pragma once
 
 #include <memory>
@@ -18,9 +19,9 @@ class Umt5Encoder {
 
   const Umt5Config& config() const { return config_; }
 
-  // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all tokens), both on the host → out
-  // [B, L, d_model] f32. Rows of padding are computed too, as the reference does; they attend to the real
-  // tokens only.
+  // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all
+  // tokens), both on the host → out [B, L, d_model] f32. Rows of padding are
+  // computed too, as the reference does; they attend to the real tokens only.
   void forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const;
 
  private:

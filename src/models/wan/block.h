@@ -12,9 +12,9 @@
 
 namespace tachy {
 
-// Keys and values of one prompt (and image) for every block: constant during a run, so computed once (the
-// text rows past the prompt are all equal after the text MLP: they are one key whose score carries
-// ln(count)).
+// Keys and values of one prompt (and image) for every block: constant during
+// a run, so computed once (the text rows past the prompt are all equal after
+// the text MLP: they are one key whose score carries ln(count)).
 struct WanContext {
   Tensor k, v;              // [layers, keys, dim] f32 (on a GPU: the activations' dtype)
   Tensor key_bias;          // [1, keys] f32; undefined when no rows were collapsed

@@ -1,5 +1,5 @@
-// The time embedding's sinusoid: s(t) = [cos(t·ω_0 …) ‖ sin(t·ω_0 …)], ω_i = 10000^(−i/half), half =
-// freq_dim/2.
+// The time embedding's sinusoid: s(t) = [cos(t·ω_0 …) ‖
+// sin(t·ω_0 …)], ω_i = 10000^(−i/half), half = freq_dim/2.
 #pragma once
 
 #include <span>

@@ -1,9 +1,9 @@
 // The layers of the VAE's networks, on channels-last f32 activations [T, H, W, C].
 //
-// A layer computes y from x. Where shapes are equal, network.cpp passes the same tensor twice and the layer
-// works in place; otherwise it may use x as scratch (nobody reads x afterwards). Layers that look back in
-// time own a slot of the state, found by its index; on the first chunk (one frame) resampling in time is
-// skipped.
+// A layer computes y from x. Where shapes are equal, network.cpp passes the same
+// tensor twice and the layer works in place; otherwise it may use x as scratch
+// (nobody reads x afterwards). Layers that look back in time own a slot of the state,
+// found by its index; on the first chunk (one frame) resampling in time is skipped.
 #pragma once
 
 #include <memory>
@@ -88,8 +88,8 @@ LayerPtr make_upsample(const Loader& at, int64_t ci, int64_t co, bool in_time);
 LayerPtr make_downsample(const Loader& at, int64_t channels, bool in_time);
 LayerPtr make_head(Tensor gamma, CausalConv conv);  // norm, silu, 3x3x3
 
-// Wan2.2's shortcuts without weights: `save` keeps a block's input, the others add it to the
-// block's output.
+// Wan2.2's shortcuts without weights: `save` keeps a block's
+// input, the others add it to the block's output.
 struct ShortcutShape {
   int64_t ci, co;
   int64_t time_factor, space_factor;

@@ -1,7 +1,7 @@
 // Halving and doubling of space and time.
 //
-//   upsample:   [time_conv (3,1,1) C→2C, its halves are the earlier and the later frame]; 2x2 pixels; conv
-//   3x3 downsample: zero pad right and bottom, conv 3x3 stride 2; [time_conv (3,1,1) stride 2, no padding]
+//   upsample:   [time_conv (3,1,1) C→2C, its halves are the earlier and the later frame]; 2x2 pixels; conv 3x3
+//   downsample: zero pad right and bottom, conv 3x3 stride 2; [time_conv (3,1,1) stride 2, no padding]
 //
 // In time the first frame passes through unchanged. The upsampler then forgets it (its second chunk sees
 // zeros as history), the downsampler keeps it as history of the second chunk.

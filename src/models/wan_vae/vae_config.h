@@ -1,8 +1,8 @@
 // Options of a Wan VAE (diffusers' AutoencoderKLWan), from its config.json; the original layout has no such
 // file and means wan21() or wan22().
 //
-// A latent frame is temporal_stride() pixel frames (the first one: a single frame), a latent pixel is
-// spatial_stride()² pixels.
+// A latent frame is temporal_stride() pixel frames (the first one:
+// a single frame), a latent pixel is spatial_stride()² pixels.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The decoder's chain (names: diffusers' WanDecoder3d):
-//   post_quant 1³ → conv_in 3³ → res, attention, res → blocks of res blocks, all but the last with an
-//   upsampler → norm, silu, conv_out.
+//   post_quant 1³ → conv_in 3³ → res, attention, res
+//   → blocks of res blocks, all but the last with an upsampler → norm, silu, conv_out.
 // The affine map from the DiT's latents to the VAE's is part of post_quant_conv: W·(z·std + mean) + b.
 #include <algorithm>
 

@@ -105,8 +105,8 @@ std::unique_ptr<Network> build(const Scope& root, const VaeConfig& c, const VaeE
   return net;
 }
 
-// x [n, h·p, w·p, c], any strides → y [n, h, w, c·p²]; the horizontal offset is the slower index of a
-// channel.
+// x [n, h·p, w·p, c], any strides → y [n, h, w, c·p²];
+// the horizontal offset is the slower index of a channel.
 void patchify(const Tensor& x, const Tensor& y, int64_t p, Stream& stream) {
   const int64_t n = y.dim(0), h = y.dim(1), w = y.dim(2), c = x.dim(3);
   Tensor source(x.data, x.dtype, {n, h, w, c, p, p}, x.device);

@@ -4,11 +4,11 @@
 //   encode: video [T, H, W, 3] in [−1, 1] → mean, logvar [z, T', H/8, W/8],  T' = 1 + ⌊(T − 1)/4⌋
 //   decode: latents [z, T', h, w] → frames [n, 8h, 8w, 3] in [−1, 1], n = 1 for the first latent, then 4 each
 //
-// Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions also stay mapped); an
-// object made with `plan_only`, on a measuring stream, knows their size without reading any data. The state
-// is one more Buffer for the length of a call; everything else comes from stream.arena, and a measure run of
-// the same calls tells its exact peak. Encoder and decoder are objects of their own: one need be held at a
-// time.
+// Memory. Weights are packed into Buffers at construction (those of 1x1 convolutions
+// also stay mapped); an object made with `plan_only`, on a measuring stream, knows their
+// size without reading any data. The state is one more Buffer for the length of a call;
+// everything else comes from stream.arena, and a measure run of the same calls tells its
+// exact peak. Encoder and decoder are objects of their own: one need be held at a time.
 #pragma once
 
 #include <array>
@@ -39,8 +39,8 @@ struct VaeState {
 };
 
 struct VaeDecoderOptions {
-  // true: latents are the DiT's (z·std + mean is folded into the first layer); false: as for diffusers'
-  // decode
+  // true: latents are the DiT's (z·std + mean is folded
+  // into the first layer); false: as for diffusers' decode
   bool normalised = true;
   bool plan_only = false;  // sizes and shapes only: no weight is read, and only measure runs are possible
 };

@@ -1,5 +1,5 @@
-// Backward of attention by recomputation: nothing of size Lq x Lk is kept from the forward pass, only out and
-// lse.
+// Backward of attention by recomputation: nothing of size
+// Lq x Lk is kept from the forward pass, only out and lse.
 //   p_ij = exp(s_ij − lse_i),  δ_i = Σ_c dout_ic·out_ic,  t_ij = p_ij·(dout_i·v_j − δ_i)
 //   dq_i = scale·Σ_j t_ij·k_j,  dk_j = scale·Σ_i t_ij·q_i,  dv_j = Σ_i p_ij·dout_i
 // The biases are constants.

@@ -1,7 +1,6 @@
 // Flash attention on the bf16 panels of cpu/panels.h (AMX, AVX-512 BF16). As in attention_cpu.cpp K and V of
 // some heads are packed once; a tile of up to 128 queries walks the keys in blocks of 256:
-//   S = Q·Kᵀ (bf16 in, float32 out) → P = exp(S·scale + biases − max), rounded to bf16 → O = O·e + P·V in
-//   float32.
+//   S = Q·Kᵀ (bf16 in, float32 out) → P = exp(S·scale + biases − max), rounded to bf16 → O = O·e + P·V in float32.
 // Maxima and the sum Σ P stay in float32; the sum is of the weights before rounding. With AMX the two
 // products take less time than the softmax, whose exp therefore is a polynomial of degree 3 (7.5e-5, a
 // fiftieth of what rounding P costs).
@@ -86,8 +85,8 @@ HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
   return hn::Add(bits, hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1)), hn::Set(du, 0x7fff)));
 }
 
-// V of a block as panels [keys/2][32 channels][2]: each word a pair of keys. NaN must survive:
-// cpu::narrow_bf16.
+// V of a block as panels [keys/2][32 channels][2]: each
+// word a pair of keys. NaN must survive: cpu::narrow_bf16.
 void attention_pack_values(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t first,
                            int64_t count, uint16_t* packed) {
   const int64_t filled = round_up(count, kWidth);

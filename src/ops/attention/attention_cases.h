@@ -193,8 +193,8 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny,
       {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
   add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
-  // Rows whose later scores exceed those of the first keys by far; queries cut along the keys among several
-  // blocks.
+  // Rows whose later scores exceed those of the first keys
+  // by far; queries cut along the keys among several blocks.
   add_case(CaseKind::tiny, {.b = 1, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .sharp = 100});
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
   add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});

@@ -1,8 +1,9 @@
 // Flash attention (Dao et al., 2022) on the CPU. K and V of some heads are packed once into panels (k-major,
 // so that both products run on one register-blocked kernel); then each tile of up to 96 queries walks the
 // keys in blocks of 256:
-//   S = Q·Kᵀ (96 x 256, stays in the second-level cache) → t = S·scale + biases → m' = max(m, max t), p =
-//   exp(t − m') l = l·e + Σp,  O = O·e + P·V  with e = exp(m − m');  at the end out = O / l.
+//   S = Q·Kᵀ (96 x 256, stays in the second-level cache) → t = S·scale + biases →
+//   m' = max(m, max t),  p = exp(t − m'),  l = l·e + Σp,  O = O·e + P·V  with e = exp(m − m');
+//   at the end out = O / l.
 // Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Tiles do not
 // depend on the number of threads, nor does any sum. A causal tile stops at its last visible key and weighs
 // the keys after a row's own last one with zero.
@@ -83,8 +84,8 @@ namespace simd = cpu::HWY_NAMESPACE;
 
 int64_t attention_panel_width() { return simd::panel_width(); }
 
-// Packs one block of keys: K as panels [depth][width] (keys side by side), V as panels [keys][width]
-// (channels).
+// Packs one block of keys: K as panels [depth][width] (keys
+// side by side), V as panels [keys][width] (channels).
 void attention_pack(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t block,
                     float* packed_k, float* packed_v) {
   const int64_t first = block * l.key_block, count = std::min(l.key_block, l.keys - first), w = l.width;
@@ -110,8 +111,8 @@ void attention_pack(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
   }
 }
 
-// Scores of a row become weights in place; returns their sum. *highest is updated, *rescale is exp(old −
-// new).
+// Scores of a row become weights in place; returns their
+// sum. *highest is updated, *rescale is exp(old − new).
 HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* key_bias, const float* bias,
                             float* highest, float* rescale) {
   const float lowest = -std::numeric_limits<float>::infinity();

@@ -17,8 +17,8 @@ inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
   return std::clamp<int64_t>(i + a.causal_offset + 1, 0, keys);
 }
 
-// Throws unless shapes, strides and options fit together; q, k, v and out of `dtype`, biases and lse of
-// `wide`.
+// Throws unless shapes, strides and options fit together;
+// q, k, v and out of `dtype`, biases and lse of `wide`.
 void check_attention(const char* op, const AttentionArgs& args, DType dtype, DType wide);
 
 // The definition: plain loops, float64 inside; q, k and v rounded where the stream asks for bf16.

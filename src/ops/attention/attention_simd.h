@@ -58,8 +58,8 @@ HWY_INLINE void scale_row(float* row, int64_t count, float factor) {
   });
 }
 
-// A query's end: `row` (Σ weights · V) over the weights' sum → out, and lse. The sum is 0 only where highest
-// is −inf.
+// A query's end: `row` (Σ weights · V) over the weights' sum
+// → out, and lse. The sum is 0 only where highest is −inf.
 HWY_INLINE void write_query(const AttentionArgs& a, int64_t b, int64_t h, int64_t query, const float* row,
                             float highest, float total) {
   const float factor = total == 0.0f ? 0.0f : 1.0f / total;

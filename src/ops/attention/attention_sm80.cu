@@ -1,5 +1,5 @@
-// Flash attention's launcher (flash_sm80.cuh holds the kernel): head dims up to 64 and up to 128, bf16 and
-// f16.
+// Flash attention's launcher (flash_sm80.cuh holds the
+// kernel): head dims up to 64 and up to 128, bf16 and f16.
 //
 // Tiles measured on an H100 (bench/NOTES.md).
 #include "cuda/dispatch.h"

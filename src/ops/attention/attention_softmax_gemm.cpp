@@ -1,8 +1,8 @@
-// Attention as two products with a softmax between them, for heads that are too wide for a flash kernel (the
-// VAE's single head of 384 to 1024 channels) and for float32: scores of a band of query rows in float32,
-// their softmax in the activations' dtype, times v. The band is larger than the cache: a product of few rows
-// by 384 columns would leave most multiprocessors without work, and costs more than the traffic
-// (bench/NOTES.md).
+// Attention as two products with a softmax between them, for heads that are too wide for
+// a flash kernel (the VAE's single head of 384 to 1024 channels) and for float32: scores
+// of a band of query rows in float32, their softmax in the activations' dtype, times v.
+// The band is larger than the cache: a product of few rows by 384 columns would leave
+// most multiprocessors without work, and costs more than the traffic (bench/NOTES.md).
 #include <algorithm>
 
 #include "cuda/cublaslt.h"

@@ -224,8 +224,8 @@ __global__ void __launch_bounds__(kPairs * 64, 1) key_gradient_kernel(const Back
     atomicAdd(turn + tile, 1);
   };
 
-  // dq of one tile, 32 queries and a quarter of the columns a warp, from T as a step left it behind a
-  // barrier.
+  // dq of one tile, 32 queries and a quarter of the columns
+  // a warp, from T as a step left it behind a barrier.
   const auto query_products = [&](int tile) {
     static_assert(!kQueries || (kPairs == 4 && kStageRows == 64));
     constexpr int kColumns = kDim / 32;  // tiles of 8

@@ -1,5 +1,5 @@
-// Flash attention, forward, for sm_80 and later: out = softmax(q·kᵀ·scale + biases)·v, one pass over the
-// keys.
+// Flash attention, forward, for sm_80 and later:
+// out = softmax(q·kᵀ·scale + biases)·v, one pass over the keys.
 //
 // A block takes kWarps·32 queries of one head; its warps own 32 rows each, so that every fragment of K and V
 // read from shared memory feeds two products (with 16 rows the shared memory, not the tensor cores, would be

@@ -1,5 +1,5 @@
-// The VAE's norm, per position over channels, with its activation: n = x · gamma·√C / max(‖x‖₂, 1e-12); y =
-// silu(n) or n.
+// The VAE's norm, per position over channels, with its activation:
+//   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
 #pragma once
 
 #include "tensor/memory.h"

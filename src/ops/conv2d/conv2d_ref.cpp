@@ -1,5 +1,6 @@
-// The definition of the 2-D convolution: y[f, i, j] = bias + Σ W[:, :, p, q]·x[f, i·s + p − top, j·s + q −
-// left] over the taps that lie inside x, [+ residual]. Sums in double, rounded once.
+// The definition of the 2-D convolution:
+//   y[f, i, j] = bias + Σ W[:, :, p, q]·x[f, i·s + p − top, j·s + q − left]
+// over the taps that lie inside x, [+ residual]. Sums in double, rounded once.
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "ops/conv2d/conv2d_impl.h"

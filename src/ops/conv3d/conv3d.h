@@ -23,9 +23,9 @@ struct CausalConv3dArgs {
   // lie apart where there is neither residual nor gamma.
   Tensor y;
 
-  // Optional [Co] f32: the sums' channel norm (ops/channel_norm), with silu if asked for, goes to `normed`,
-  // and to y in place of the sums where `normed` is absent. Only for callers that asked
-  // causal_conv3d_normalises.
+  // Optional [Co] f32: the sums' channel norm (ops/channel_norm), with silu
+  // if asked for, goes to `normed`, and to y in place of the sums where
+  // `normed` is absent. Only for callers that asked causal_conv3d_normalises.
   Tensor gamma, normed;  // normed as y
   bool silu = true;
 };

@@ -1,5 +1,5 @@
-// Cases of causal_conv3d: each amount of history, the time-strided downsampler, kernels without space or
-// time.
+// Cases of causal_conv3d: each amount of history, the
+// time-strided downsampler, kernels without space or time.
 #pragma once
 
 #include "ops/conv3d/conv3d_impl.h"

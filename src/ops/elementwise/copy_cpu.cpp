@@ -1,8 +1,9 @@
 // Strided copy with a per-channel affine map. The axes are sorted by the strides of y and neighbours that are
 // one walk in both tensors are merged; what remains is one of three cases:
 //   rows        both innermost strides are 1: lines of vectors
-//   transpose   y's innermost stride is 1, x's is 1 along another axis: 4x4 blocks turned in registers, in
-//   tiles of 64 x 64 general     anything else: one value at a time
+//   transpose   y's innermost stride is 1, x's is 1 along another axis: 4x4 blocks turned in registers,
+//               in tiles of 64 x 64
+//   general     anything else: one value at a time
 #include <algorithm>
 #include <numeric>
 
@@ -55,8 +56,8 @@ Walk plan_walk(const CopyArgs& a) {
   }
   Walk walk;
   walk.scale = row_ptr(a.scale, 0), walk.shift = row_ptr(a.shift, 0);
-  // A channel axis of extent 1 was dropped: its one scale and shift hold everywhere, which a zero-stride axis
-  // expresses.
+  // A channel axis of extent 1 was dropped: its one scale and
+  // shift hold everywhere, which a zero-stride axis expresses.
   if (kept) walk.inner = axes[--kept];
   int across = -1;
   if (walk.inner.from != 1)

@@ -13,8 +13,8 @@ struct LincombTerm {
   float coefficient = 1;
 };
 
-// out = Σ coefficient_i · x_i, terms added in order, each product rounded; out may alias any x. At most 8
-// terms.
+// out = Σ coefficient_i · x_i, terms added in order, each
+// product rounded; out may alias any x. At most 8 terms.
 struct LincombArgs {
   std::array<LincombTerm, 8> terms;
   int count = 0;

@@ -1,5 +1,5 @@
-// Cases of gemm: every epilogue, mapped weights of each dtype and packed ones, strided rows, remainders of
-// both tiles.
+// Cases of gemm: every epilogue, mapped weights of each dtype
+// and packed ones, strided rows, remainders of both tiles.
 #pragma once
 
 #include "ops/gemm/gemm_impl.h"

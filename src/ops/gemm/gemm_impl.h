@@ -12,8 +12,8 @@ inline int64_t split_evenly(int64_t total, int64_t limit, int64_t step) {
   return ((total + count - 1) / count + step - 1) / step * step;
 }
 
-// One row of a tile: y[i] = residual[i] + gate[i]·(act(t[i] + bias[i])·multiply[i]), i < count; absent terms
-// are null.
+// One row of a tile: y[i] = residual[i] + gate[i]·(act(t[i] + bias[i])·multiply[i]),
+// i < count; absent terms are null.
 struct EpilogueRow {
   const float* t;
   const float* bias;
@@ -38,8 +38,8 @@ std::optional<std::string> gemm_why_not_split(const GemmArgs& args, const Stream
 void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error on bf16's tiles
 void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
 void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition: plain loops, sums in double
-// The same with sums in float, and what bf16 rounds rounded where the stream asks for it: the tolerance's
-// yardstick.
+// The same with sums in float, and what bf16 rounds rounded
+// where the stream asks for it: the tolerance's yardstick.
 void gemm_working(const GemmArgs& args, Stream& stream);
 std::span<const Impl<GemmArgs>> gemm_table();
 

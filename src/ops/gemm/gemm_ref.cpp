@@ -1,6 +1,7 @@
-// The definition of the linear layer: t = act(x·Wᵀ + bias) [· multiply];  y = t, or y = residual +
-// gate[row]·t. Everything is accumulated in double and rounded once; the weight is read in its own dtype,
-// `packed` is not used.
+// The definition of the linear layer:
+//   t = act(x·Wᵀ + bias) [· multiply];  y = t, or y = residual + gate[row]·t
+// Everything is accumulated in double and rounded once; the weight is read in its own dtype, `packed` is not
+// used.
 #include <cmath>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// y = act(a)·b. Rows of a and b may be halves of one: a thread takes a pack of columns of two neighbouring
-// rows.
+// y = act(a)·b. Rows of a and b may be halves of one: a
+// thread takes a pack of columns of two neighbouring rows.
 #include "cuda/row_norm.h"
 #include "ops/activation_dispatch.cuh"
 #include "ops/glu/glu.h"

@@ -3,8 +3,8 @@
 //             x − s and (x − s)² go to scratch [N, slabs, C], s being the channel's value at position 0, so
 //             that a large mean costs no digits
 //   finish    one block a group: channels and slabs become mean and 1/sqrt(var + eps), in float64
-//   apply     the same walk from the slabs' ends to their beginnings: what was read last is still in the
-//             second-level cache
+//   apply     the same walk from the slabs' ends to their beginnings: what was read last is still in
+//             the second-level cache
 #include "cuda/row_norm.h"
 #include "ops/activation_dispatch.cuh"
 #include "ops/group_norm/group_norm.h"
@@ -84,8 +84,8 @@ __device__ __forceinline__ double block_sum_double(double v, double* scratch) {
   return total;
 }
 
-// blockDim.x threads: thread t sums the slabs t / lanes … of channel t % lanes of the group, so a warp reads
-// neighbouring channels.
+// blockDim.x threads: thread t sums the slabs t / lanes … of channel
+// t % lanes of the group, so a warp reads neighbouring channels.
 template <class T>
 __global__ void __launch_bounds__(128) group_norm_finish_kernel(const Params<T> p, const int slabs) {
   __shared__ double scratch[4];

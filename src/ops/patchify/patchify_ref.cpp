@@ -6,8 +6,8 @@
 namespace tachy::ops {
 namespace {
 
-// move(video row of pw values, token, offset in the token) for every such row; the offset depends on the
-// order.
+// move(video row of pw values, token, offset in the token)
+// for every such row; the offset depends on the order.
 template <class Move>
 void walk(const Tensor& video, int64_t pt, int64_t ph, int64_t pw, bool channel_first, Stream& stream,
           Move&& move) {

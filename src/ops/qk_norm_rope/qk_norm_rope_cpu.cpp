@@ -1,5 +1,5 @@
-// The norm of the whole row, then head by head the scaled, weighted and rotated pairs: x is read twice, from
-// cache.
+// The norm of the whole row, then head by head the scaled,
+// weighted and rotated pairs: x is read twice, from cache.
 #include <cmath>
 
 #include "ops/op_helpers.h"

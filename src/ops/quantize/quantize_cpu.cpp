@@ -1,7 +1,7 @@
-// amax as the largest bit pattern of |x|: exact in any order, and a NaN, whose pattern is above infinity's,
-// wins. Where a block lies in one row, a tile of rows is measured and written while it is in cache. Blocks of
-// several rows are measured by tiles of rows first (a partial amax for each strip), then merged, then
-// written.
+// amax as the largest bit pattern of |x|: exact in any order, and a NaN, whose
+// pattern is above infinity's, wins. Where a block lies in one row, a tile of rows
+// is measured and written while it is in cache. Blocks of several rows are measured
+// by tiles of rows first (a partial amax for each strip), then merged, then written.
 #include <bit>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Ctrl-C and sudden death: exit code 130, nothing under the final name, the old file untouched, the next run
-// unharmed.
+// Ctrl-C and sudden death: exit code 130, nothing under the
+// final name, the old file untouched, the next run unharmed.
 #include <sys/stat.h>
 
 #include "binary.h"

@@ -1,5 +1,5 @@
-// What --device comes to, on machines that are made up: one without a GPU, with a GPU that cannot be used,
-// with several.
+// What --device comes to, on machines that are made up: one
+// without a GPU, with a GPU that cannot be used, with several.
 #include "cuda/open_device.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
-// On a GPU: ranges by its clock, doctor's picks and self-test, and a generation of the shipped model that
-// repeats itself to the bit, with and without graphs, with and without a profiler. Skipped where there is no
-// GPU.
+// On a GPU: ranges by its clock, doctor's picks and self-test, and a
+// generation of the shipped model that repeats itself to the bit, with and
+// without graphs, with and without a profiler. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>

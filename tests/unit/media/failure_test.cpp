@@ -78,8 +78,8 @@ TEST_F(FailureTest, OldFileStaysUntilFinish) {
 }
 
 TEST_F(FailureTest, DiskFull) {
-  // Room for nothing, for a part, and for all but the last bytes (the index, the comment): never a file,
-  // always io.
+  // Room for nothing, for a part, and for all but the last
+  // bytes (the index, the comment): never a file, always io.
   VideoOptions options;
   options.comment = "{\"seed\": 1}";
   for (const char* name : {"a.mp4", "a.webm", "a.gif", "a.png", "a_%02d.png", "frames/"}) {

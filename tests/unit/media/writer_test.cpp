@@ -1,5 +1,5 @@
-// Every output format: frames decode back, the container says what was asked for, settings come back, bytes
-// repeat.
+// Every output format: frames decode back, the container
+// says what was asked for, settings come back, bytes repeat.
 #include <sched.h>
 
 #include <algorithm>
@@ -228,8 +228,8 @@ TEST_F(WriterTest, EverySpeedPlays) {
 }
 
 TEST_F(WriterTest, ColoursAreBt709LimitedRange) {
-  // The numbers in the file itself: Y = 16 + 219 (0.2126 R + 0.7152 G + 0.0722 B), Cb = 128 + 224 (B -
-  // Y)/1.8556, …
+  // The numbers in the file itself: Y = 16 + 219 (0.2126
+  // R + 0.7152 G + 0.0722 B), Cb = 128 + 224 (B - Y)/1.8556, …
   struct Case {
     uint8_t r, g, b;
   };

@@ -1,6 +1,6 @@
-// Golden cases of tests/golden: a component folder (config.json and weights), a file of inputs and reference
-// outputs, and the reference's own float32 error e. A stage passes within max(3e, 5e-6) of the float64
-// reference.
+// Golden cases of tests/golden: a component folder (config.json and weights),
+// a file of inputs and reference outputs, and the reference's own float32
+// error e. A stage passes within max(3e, 5e-6) of the float64 reference.
 #pragma once
 
 #include <algorithm>

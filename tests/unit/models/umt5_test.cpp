@@ -61,8 +61,8 @@ TEST_P(Umt5Golden, BitsDoNotDependOnThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Umt5Golden, testing::Values("masked", "far"));
 
-// The pipeline encodes a prompt cut to its real length, without a mask: the real rows must be those of the
-// padded run.
+// The pipeline encodes a prompt cut to its real length, without
+// a mask: the real rows must be those of the padded run.
 TEST(Umt5, CutPromptEqualsPaddedPrompt) {
   const GoldenFile golden("umt5/masked.safetensors");
   const Tensor ids = golden["input_ids"], mask = golden["attention_mask"], want = golden["last_hidden_state"];

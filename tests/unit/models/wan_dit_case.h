@@ -1,5 +1,5 @@
-// A golden case of the Wan transformer (tests/golden/wan): its inputs, a run of it on the CPU or on a GPU,
-// its error.
+// A golden case of the Wan transformer (tests/golden/wan):
+// its inputs, a run of it on the CPU or on a GPU, its error.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ struct WanDitCase {
       text_rows.push_back(std::stoll(rows));
   }
 
-  // The sample, [B, C_out, T, H, W]. `rows_given`: 0 for the real rows of text, or more of them with explicit
-  // zeros.
+  // The sample, [B, C_out, T, H, W]. `rows_given`: 0 for the
+  // real rows of text, or more of them with explicit zeros.
   template <class Planned>
   std::vector<float> run(Planned& planned, int64_t rows_given = 0) {
     const Tensor x = golden["hidden_states"], text = golden["encoder_hidden_states"],

@@ -1,6 +1,6 @@
-// The Wan transformer against diffusers' WanTransformer3DModel in float64 (tests/golden/wan/make.py):
-// text-to-video, the image branch, first-last-frame, per-token timesteps; odd grids, batch 2, float32 and
-// bfloat16 files.
+// The Wan transformer against diffusers' WanTransformer3DModel in float64
+// (tests/golden/wan/make.py): text-to-video, the image branch, first-last-frame,
+// per-token timesteps; odd grids, batch 2, float32 and bfloat16 files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The convolutions against PyTorch and diffusers' Wan VAE modules, in both implementations; streaming in any
-// split.
+// The convolutions against PyTorch and diffusers' Wan VAE
+// modules, in both implementations; streaming in any split.
 #include <gmock/gmock.h>
 
 #include "cpu/conv_tiles.h"

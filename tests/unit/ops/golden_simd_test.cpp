@@ -1,6 +1,6 @@
 // The Highway ops against values from PyTorch, diffusers and transformers (tests/golden/ops/make_simd.py).
-// Both the definition
-// ("ref") and the fast path must agree with them, so the definition itself is checked from outside.
+// Both the definition ("ref") and the fast path must agree with them,
+// so the definition itself is checked from outside.
 #include <gtest/gtest.h>
 
 #include <cmath>

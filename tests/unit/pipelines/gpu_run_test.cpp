@@ -216,9 +216,9 @@ TEST_F(OnGpu, TheHostDoesNotRunAhead) {
   EXPECT_LT(queue(true), 0.2);
 }
 
-// Long attention is queued some heads at a time (models/wan/block_fused.cpp). Results of pieces may differ in
-// their last bit (flash_sm90 shares a last round of queries out by how many there are), those of two runs may
-// not.
+// Long attention is queued some heads at a time (models/wan/block_fused.cpp).
+// Results of pieces may differ in their last bit (flash_sm90 shares a last
+// round of queries out by how many there are), those of two runs may not.
 TEST_F(OnGpu, PiecesOfHeadsAgree) {
   const auto gpu = cuda::open_gpu();
   ThreadPool pool(2);

@@ -1,5 +1,5 @@
-// The plan made without loading anything equals what a run takes, byte for byte; no thread is started beside
-// the pool.
+// The plan made without loading anything equals what a run
+// takes, byte for byte; no thread is started beside the pool.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

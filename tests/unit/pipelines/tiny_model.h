@@ -1,5 +1,5 @@
-// The tiny model of tests/golden/pipeline in both layouts, damaged copies of it, and one run collected in
-// memory.
+// The tiny model of tests/golden/pipeline in both layouts,
+// damaged copies of it, and one run collected in memory.
 #pragma once
 
 #include <unistd.h>

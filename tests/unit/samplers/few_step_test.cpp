@@ -35,8 +35,8 @@ TEST(FewStep, PublishedLists) {
   expect_list("causvid-14b", SamplerKind::euler, {999, 934, 862, 756, 603, 410, 250, 140, 74},
               {.999, .934, .862, .756, .603, .410, .250, .140, .074});
   expect_list("causvid-1.3b-4", SamplerKind::euler, {1000, 750, 500, 250}, {1, .75, .5, .25});
-  // 757 and 522 lie between entries of the table of shift 8; the nearest are those of 280 / 1000 and 120 /
-  // 1000.
+  // 757 and 522 lie between entries of the table of shift
+  // 8; the nearest are those of 280 / 1000 and 120 / 1000.
   expect_list("fastwan-3", SamplerKind::lcm, {1000, 757, 522}, {1, 2.24 / 2.96, 0.96 / 1.84});
   expect_list("causvid-causal-3", SamplerKind::lcm, {1000, 757, 522}, {1, 2.24 / 2.96, 0.96 / 1.84});
   expect_list("causvid-causal-4", SamplerKind::lcm, {1000, 960, 888.888889, 727.272727},

@@ -102,8 +102,8 @@ TEST(OriginalGrid, DpmppStartsAtSigmaOne) {
   expect_near(sigmas(make_schedule(config)), {1, .9523810, .8823529, .7692308, .5555556, 0}, 6e-8);
   expect_near(scalar_run(config), {0.971429, 0.931693, 0.875006, 0.789360, 0.614744}, 6e-7);
 
-  // lambda is -inf at the start: steps 0 and 1 are both of first order, x' = (s'/s) x + (1 - s') (1 - e^-h)
-  // m.
+  // lambda is -inf at the start: steps 0 and 1 are both of
+  // first order, x' = (s'/s) x + (1 - s') (1 - e^-h) m.
   const Sampler sampler(config);
   const auto& first = sampler.update(0).back().terms;
   ASSERT_EQ(first.size(), 2u);

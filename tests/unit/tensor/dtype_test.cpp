@@ -1,5 +1,5 @@
-// Scalar conversions, exhaustive: each narrow value widened against its definition, sign * mantissa *
-// 2^exponent, and each widened value, and each midpoint between neighbours, narrowed back.
+// Scalar conversions, exhaustive: each narrow value widened against its definition,
+// sign * mantissa * 2^exponent, and each widened value, and each midpoint between neighbours, narrowed back.
 #include "tensor/dtype.h"
 
 #include <gtest/gtest.h>

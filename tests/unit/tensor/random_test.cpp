@@ -1,6 +1,6 @@
-// The generators against torch: the CPU one bit for bit (tests/golden/random/make_cpu.py), the CUDA one to
-// 4e-6 where a recording is present (tools/golden/make_cuda_noise.py), its integers against Random123's
-// published vectors.
+// The generators against torch: the CPU one bit for bit
+// (tests/golden/random/make_cpu.py), the CUDA one to 4e-6 where a recording is present
+// (tools/golden/make_cuda_noise.py), its integers against Random123's published vectors.
 #include "tensor/random.h"
 
 #include <gmock/gmock.h>

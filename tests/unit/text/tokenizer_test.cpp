@@ -125,8 +125,8 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   EXPECT_THROW(Tokenizer::open(golden_path("small/spiece.model"))->encode("\xC3"), Error);
 }
 
-// A file with 256 byte pieces and byte fallback, as umT5's spiece.model: unknown runs are one id all the
-// same.
+// A file with 256 byte pieces and byte fallback, as umT5's
+// spiece.model: unknown runs are one id all the same.
 TEST(Tokenizer, BytePiecesBecomeOneUnknown) {
   const auto tokenizer = Tokenizer::open(golden_path("small/bytes.model"));
   const Ids ids = tokenizer->encode("a\xF0\x9F\xA6\x8A\xF0\x9F\xA6\x8A b");

@@ -69,9 +69,9 @@ inline void expect_error(ErrorCode code, const std::string& text, const std::fun
   }
 }
 
-// Opens `bytes` as a file; returns whether it opened. Anything but an Error (a crash, a foreign exception)
-// fails the test; a file that opens is read to its last byte, so that the sanitizers see ranges that are
-// wrong.
+// Opens `bytes` as a file; returns whether it opened. Anything but an Error
+// (a crash, a foreign exception) fails the test; a file that opens is read
+// to its last byte, so that the sanitizers see ranges that are wrong.
 inline bool opens_or_refuses(const fs::path& path, std::string_view bytes) {
   write_bytes(path, bytes);
   try {
