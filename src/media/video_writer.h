@@ -36,7 +36,7 @@ struct VideoOptions {
 };
 
 // x264's presets; for VP9 the steps of its own scale that come closest. The default is measured
-// (bench/NOTES.md): a third of medium's work, at its size and likeness to the frames.
+// (bench/notes/video_files.md): a third of medium's work, at its size and likeness to the frames.
 inline constexpr std::string_view kEncodeSpeeds[] = {"ultrafast", "superfast", "veryfast", "faster",  "fast",
                                                      "medium",    "slow",      "slower",   "veryslow"};
 inline constexpr std::string_view kEncodeSpeedDefault = "veryfast";

@@ -2,7 +2,7 @@
 // a flash kernel (the VAE's single head of 384 to 1024 channels) and for float32: scores
 // of a band of query rows in float32, their softmax in the activations' dtype, times v.
 // The band is larger than the cache: a product of few rows by 384 columns would leave
-// most multiprocessors without work, and costs more than the traffic (bench/NOTES.md).
+// most multiprocessors without work, and costs more than the traffic (bench/notes/attention_and_gemm.md).
 #include <algorithm>
 
 #include "cuda/cublaslt.h"
