@@ -22,7 +22,8 @@ struct LoadedVaeEncoder {
   uint64_t bytes = 0;
 };
 
-LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, bool plan_only, Stream& stream);
+// With a measuring arena it loads nothing and counts.
+LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream);
 
 // Dims of the condition; empty when the request has no picture.
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& request);

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/memory_room.h"
+#include "pipelines/denoise_stage.h"
 #include "pipelines/run_stages.h"
 #include "pipelines/text_to_video.h"
 
@@ -63,7 +64,7 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
   const bool encodes = prompts.encodes(r.guided);
   stage("text", encodes ? model_.text_encoder->mapped_bytes() : 0, [&](Stream& s) -> uint64_t {
     if (!encodes) return 0;
-    const LoadedText text = load_text(model_, true, s, placement.text);
+    const LoadedText text = load_text(model_, s, placement.text);
     blocks = text.blocks;
     if (prompts.positive_text.empty()) encode_text(*text.model, prompts.positive, shared.text, s);
     if (r.guided && prompts.negative_text.empty())
@@ -72,12 +73,12 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
   });
   if (r.pictured)
     stage("image", model_.vae->mapped_bytes(), [&](Stream& s) {
-      const LoadedVaeEncoder vae = load_vae_encoder(model_, true, s);
+      const LoadedVaeEncoder vae = load_vae_encoder(model_, s);
       return vae.bytes + encode_condition(model_, *vae.model, r, shared.condition, s);
     });
   const Sampler sampler(sampler_config(r.request));
   stage("denoise", model_.transformer->mapped_bytes(), [&](Stream& s) {
-    const LoadedDit dit = load_dit(model_, options_.weights, true, s, placement.denoise);
+    const LoadedDit dit = load_dit(model_, options_.weights, s, placement.denoise);
     blocks = dit.blocks;
     const DenoiseInput in{.model = &model_,
                           .request = &r,
@@ -87,10 +88,10 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
                           .latents = shared.latents,
                           .condition = shared.condition,
                           .image_embeds = image_embeds(model_, r)};
-    return dit.bytes + denoise(*dit.model, in, true, s);
+    return dit.bytes + denoise(*dit.model, in, s);
   });
   stage("decode", model_.vae->mapped_bytes(), [&](Stream& s) {
-    const LoadedVae vae = load_vae(model_, true, s);
+    const LoadedVae vae = load_vae(model_, s);
     decode(*vae.model, shared.latents, nullptr, s);
     return vae.bytes + align_up(vae.model->state_bytes(r.latent_height, r.latent_width, r.latent_frames));
   });

@@ -1,5 +1,6 @@
-// The stages of a generation, each a piece of code that runs twice: once in a measure run (nothing allocated,
-// nothing computed; it yields the plan) and once for real, with an arena of exactly the planned size.
+// What the stages of a generation are made of. Each stage is a piece of code that runs twice: once in a
+// measure run (nothing allocated, nothing computed; it yields the plan) and once for real, with an arena of
+// exactly the planned size.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,6 @@
 #include "models/wan/dit.h"
 #include "models/wan_vae/wan_vae.h"
 #include "pipelines/model_bundle.h"
-#include "pipelines/noise_source.h"
 #include "samplers/sampler.h"
 #include "text/tokenizer.h"
 
@@ -35,8 +35,8 @@ double monotonic_seconds();
 // Token ids of a prompt, cut to its real length (the end-of-sequence token included).
 std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens);
 
-// Of `blocks` equal blocks of block_bytes, `streamed` do not stay
-// on the device but lie on the host (runtime/block_stream.h).
+// Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host
+// (runtime/block_stream.h).
 struct BlockPlan {
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;
@@ -64,32 +64,16 @@ enum class WeightMode { automatic, packed, mapped };
 // What a loading stage reports: blocks done, of how many.
 using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
-LoadedText load_text(const ModelBundle& model, bool plan_only, Stream& stream, int64_t streamed = 0);
-LoadedDit load_dit(const ModelBundle& model, WeightMode mode, bool plan_only, Stream& stream,
-                   int64_t streamed = 0, const LoadProgress& progress = {});
-LoadedVae load_vae(const ModelBundle& model, bool plan_only, Stream& stream);
+// With a measuring arena they load nothing and count.
+LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
+LoadedDit load_dit(const ModelBundle& model, WeightMode mode, Stream& stream, int64_t streamed = 0,
+                   const LoadProgress& progress = {});
+LoadedVae load_vae(const ModelBundle& model, Stream& stream);
 
 SamplerConfig sampler_config(const VideoRequest& request);
 
 // ids → text [ids, d_model] f32 (storage of the caller's). Throws numerical when it holds NaN or Inf.
 void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream);
-
-struct DenoiseInput {
-  const ModelBundle* model = nullptr;
-  const ResolvedRequest* request = nullptr;
-  const Sampler* sampler = nullptr;
-  Tensor text, negative;           // [n, text_dim]; negative undefined without guidance
-  Tensor latents;                  // [z, T, h, w] f32: noise in, result out
-  Tensor condition, image_embeds;  // of condition.h, or undefined
-  NoiseSource* noise = nullptr;    // of the run; needed for real only
-  const VideoCallbacks* callbacks = nullptr;
-  bool graphs = true;                // on a GPU: a step is captured once and replayed
-  const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
-  int* reused = nullptr;             // counts the steps that the step cache saved
-};
-
-// Runs all steps. Contexts, tables and sampler state go into a store of its own; returns its bytes.
-uint64_t denoise(const WanDit& model, const DenoiseInput& in, bool plan_only, Stream& stream);
 
 // Latents as small pictures (frames side by side): x0 through the model's linear preview factors.
 struct Preview {

@@ -42,7 +42,7 @@ std::vector<Tensor> StepCache::state() const {
 }
 
 bool StepCache::reuse(const Tensor& latents, int index, int steps, const Tensor& velocity) const {
-  if (threshold_ <= 0 || index + 1 == steps) return false;
+  if (threshold_ <= 0 || index + 1 == steps || stream_.measuring()) return false;
   const std::vector<float> numbers = on_host(numbers_);
   const double count = numbers[0], rate = numbers[1], size = numbers[2];
   if (count < 2 || rate * l1_distance(on_host(latents), on_host(latents_)) >= threshold_ * size) return false;
@@ -51,7 +51,7 @@ bool StepCache::reuse(const Tensor& latents, int index, int steps, const Tensor&
 }
 
 void StepCache::computed(const Tensor& latents, const Tensor& velocity) {
-  if (threshold_ <= 0) return;
+  if (threshold_ <= 0 || stream_.measuring()) return;
   std::vector<float> numbers = on_host(numbers_);
   const bool earlier = numbers[0] > 0;
   const std::vector<float> output = on_host(velocity);

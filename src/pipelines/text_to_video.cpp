@@ -12,8 +12,8 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/features.h"
 #include "ops/gemm/gemm.h"
+#include "pipelines/denoise_stage.h"
 #include "pipelines/run_stages.h"
-#include "pipelines/step_cache.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
@@ -185,7 +185,7 @@ void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, con
   if (prompts.encodes(r.guided) && !text_.model) {
     if (text_cache_) text_fingerprint_ = encoder_fingerprint(model_);
     before_load("text encoder");
-    text_ = load_text(model_, false, stream, stage_plan(plan, "text").streamed);
+    text_ = load_text(model_, stream, stage_plan(plan, "text").streamed);
     verify("text encoder", *model_.text_encoder, "after loading");
   }
   part.next("text encoder", ProfileKind::group);
@@ -255,7 +255,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
       part.next("load vae encoder", ProfileKind::load);
       if (!encoder_.model) {
         before_load("vae encoder");
-        encoder_ = load_vae_encoder(model_, false, stream);
+        encoder_ = load_vae_encoder(model_, stream);
         verify("vae encoder", *model_.vae, "after loading");
       }
       part.next("encode image", ProfileKind::group);
@@ -283,7 +283,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
       if (!dit_.model) {
         before_load("transformer");
         StageClock clock(&callbacks, "load", model_.dit.num_layers);
-        dit_ = load_dit(model_, options_.weights, false, stream, stage_plan(plan, "denoise").streamed,
+        dit_ = load_dit(model_, options_.weights, stream, stage_plan(plan, "denoise").streamed,
                         [&](int64_t done, int64_t) { clock.done(done); });
         verify("transformer", *model_.transformer, "after loading");
       }
@@ -302,7 +302,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
                .graphs = options_.graphs && gpu_mode_.graphs && !check_,
                .resume = resume,
                .reused = &r.steps_reused},
-              false, stream);
+              stream);
       verify("transformer", *model_.transformer, "after the last step");
       if (!plan.keeps) dit_ = {};
     });
@@ -315,7 +315,7 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
     part.next("load vae", ProfileKind::load);
     if (!vae_.model) {
       before_load("vae decoder");
-      vae_ = load_vae(model_, false, stream);
+      vae_ = load_vae(model_, stream);
       verify("vae decoder", *model_.vae, "after loading");
     }
     part.next("decode", ProfileKind::group);

@@ -115,10 +115,10 @@ inline std::vector<float> encode_streamed(const ModelBundle& model, int64_t stre
   const Tensor text = place.tensor(DType::f32, {static_cast<int64_t>(ids.size()), model.text.d_model});
   Arena measure;
   stream.arena = &measure;
-  encode_text(*load_text(model, true, stream, streamed).model, ids, text, stream);
+  encode_text(*load_text(model, stream, streamed).model, ids, text, stream);
   Arena arena(std::max<size_t>(measure.peak(), 1), stream.memory);
   stream.arena = &arena;
-  const LoadedText loaded = load_text(model, false, stream, streamed);
+  const LoadedText loaded = load_text(model, stream, streamed);
   for (int pass = 0; pass < 2; ++pass) encode_text(*loaded.model, ids, text, stream);
   download(text, out.data(), stream);
   return out;

@@ -29,12 +29,12 @@ TEST_P(ImageRuns, ConditionIsTheReferences) {
   Arena measure;
   Stream stream{.arena = &measure, .pool = &pool};
   {
-    const LoadedVaeEncoder vae = load_vae_encoder(model, true, stream);
+    const LoadedVaeEncoder vae = load_vae_encoder(model, stream);
     encode_condition(model, *vae.model, r, condition, stream);
   }
   Arena arena(measure.peak());
   stream.arena = &arena;
-  const LoadedVaeEncoder vae = load_vae_encoder(model, false, stream);
+  const LoadedVaeEncoder vae = load_vae_encoder(model, stream);
   encode_condition(model, *vae.model, r, condition, stream);
   EXPECT_EQ(arena.peak(), measure.peak());
   EXPECT_LE(test::error_of(condition, want), 5e-6);

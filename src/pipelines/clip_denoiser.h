@@ -1,0 +1,60 @@
+// The whole clip in one forward pass of a Wan transformer, all guidance branches as one batch. What no step
+// changes is made once, when it is constructed: keys and values of the texts, rope tables, the time path of
+// all steps. On a GPU the pass is a CUDA graph from its second or third time on (runtime/step_graph.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/wan/dit.h"
+#include "pipelines/denoiser.h"
+#include "runtime/step_graph.h"
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+struct ClipInput {
+  const WanDit* network = nullptr;
+  const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie
+  std::span<const double> timesteps;      // of the steps that it predicts,
+  int first_step = 0;                     // which begin with this one
+  std::vector<Tensor> texts;              // [n, text_dim] f32, one for each guidance branch
+  int64_t text_rows = 0;                  // rows of a text's context; what is beyond n is padding
+  Tensor image_embeds;                    // the same for all branches; undefined without
+  Tensor channels;                        // [c, T, h, w] behind the latents' z; undefined without
+  std::vector<int64_t> latent_shape;      // z, T, h, w
+  std::optional<Sinusoid> sinusoid;       // the network's unless given
+  bool graphs = true;                     // on a GPU: the pass may be captured
+};
+
+class ClipDenoiser : public Denoiser {
+ public:
+  ClipDenoiser(const ClipInput& in, Stream& stream) : ClipDenoiser(in, {}, stream) {}
+
+  void predict(const Tensor& latents, int step, const Tensor& velocity) override;
+  uint64_t bytes() const override { return store_.bytes(); }
+
+ protected:
+  // fixed_times: timesteps that every step has beside its own; tokens point at them through `row_`.
+  ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream);
+
+  Stream& stream_;
+  nn::ParamStore store_;
+  WanGrid grid_;
+  Tensor row_;  // WanInput::row for all branches; undefined: all tokens are at the step's own timestep
+
+ private:
+  void make_contexts(const ClipInput& in);
+
+  const WanDit& network_;
+  const TensorSource& weights_;
+  int first_step_;
+  std::vector<WanContext> contexts_;
+  int64_t distinct_;  // timesteps of a step
+  WanTimes times_;    // of all its steps
+  WanTimes current_;  // on a GPU: this step's, where the captured pass reads them
+  Tensor input_;      // [branches, z + c, T, h, w]
+  runtime::StepGraph graph_;
+};
+
+}  // namespace tachy

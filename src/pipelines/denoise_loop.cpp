@@ -1,0 +1,144 @@
+#include "pipelines/denoise_loop.h"
+
+#include "ops/elementwise/elementwise.h"
+#include "pipelines/stages.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+
+DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream)
+    : in_(in),
+      sampler_(*in.sampler),
+      denoiser_(denoiser),
+      stream_(stream),
+      store_({.plan_only = stream.measuring()}, stream),
+      cache_(in.step_cache, in.latents, store_) {
+  const Tensor& x = in.latents;
+  const auto branches = static_cast<int64_t>(in.guidance.size());
+  velocity_ = store_.allocate(DType::f32, {branches, x.dim(0), x.dim(1), x.dim(2), x.dim(3)});
+  noise_ = store_.allocate(DType::f32, x.shape());
+  for (int i = 0; i < sampler_.state_tensors(); ++i) state_.push_back(store_.allocate(DType::f32, x.shape()));
+  kept_ = state_;
+  for (const Tensor& t : cache_.state()) kept_.push_back(t);
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (in.resume)
+      upload(in.resume->solver.at(i).data(), kept_[i], stream);
+    else
+      zero(kept_[i], stream);
+}
+
+void DenoiseLoop::run() {
+  if (stream_.measuring()) return measure();
+  const int steps = sampler_.steps(), first = in_.resume ? static_cast<int>(in_.resume->step) : 0;
+  StageClock clock(in_.callbacks, "denoise", steps, first);
+  ProfileRange range(stream_.profiler);
+  for (int i = first; i < steps; ++i) {
+    stream_.throw_if_cancelled();
+    range.next("step", ProfileKind::group, i);
+    step(i);
+    report_state(i + 1);
+    clock.done(i + 1);
+  }
+}
+
+// Every step is alike: one tells the peak, and its work is counted for all.
+void DenoiseLoop::measure() {
+  const uint64_t before = stream_.flops ? *stream_.flops : 0;
+  step(0);
+  if (stream_.flops)
+    *stream_.flops += (*stream_.flops - before) * static_cast<uint64_t>(sampler_.steps() - 1);
+}
+
+void DenoiseLoop::step(int i) {
+  const int steps = sampler_.steps();
+  const Tensor prediction = velocity_.select(0, 0);
+  const bool reused = reuse(i, prediction);
+  if (!reused) denoiser_.predict(in_.latents, i, velocity_);
+  const ProfileRange range(stream_.profiler, reused ? "sampler (model output reused)" : "sampler",
+                           ProfileKind::elementwise);
+  check(ops::all_finite(velocity_, stream_), ErrorCode::numerical,
+        "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
+  if (!reused) {
+    guide(velocity_);
+    cache_.computed(in_.latents, prediction);
+  }
+  draw_noise(i);
+  preview(i, prediction);
+  update(i, prediction);
+  if (i + 1 == steps) denoiser_.put_given(in_.latents);
+}
+
+bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
+  const bool reused = cache_.reuse(in_.latents, i, sampler_.steps(), prediction);
+  if (reused && in_.reused) ++*in_.reused;
+  return reused;
+}
+
+// prediction = Σ weight · velocity over the branches, the last one first: u (1 - g) + c g.
+void DenoiseLoop::guide(const Tensor& velocity) {
+  const auto branches = static_cast<int>(in_.guidance.size());
+  if (branches == 1) return;
+  ops::LincombArgs sum{.count = branches, .out = velocity.select(0, 0)};
+  for (int k = 0; k < branches; ++k) {
+    const int branch = branches - 1 - k;
+    sum.terms[static_cast<size_t>(k)] = {velocity.select(0, branch),
+                                         in_.guidance[static_cast<size_t>(branch)]};
+  }
+  ops::lincomb(sum, stream_);
+}
+
+void DenoiseLoop::draw_noise(int i) {
+  if (stream_.measuring() || !sampler_.needs_noise(i)) return;
+  std::vector<float> drawn(static_cast<size_t>(noise_.numel()));
+  in_.noise->draw(drawn);
+  upload(drawn.data(), noise_, stream_);
+}
+
+// Shows x0 as the model sees it now.
+void DenoiseLoop::preview(int i, const Tensor& prediction) {
+  const ArenaScope scope(*stream_.arena);
+  const Tensor clean = stream_.arena->tensor(DType::f32, in_.latents.shape());
+  if (stream_.measuring() || !in_.callbacks || !in_.callbacks->preview) return;
+  ops::LincombArgs sum{.count = 2, .out = clean};
+  sum.terms[0] = {in_.latents, 1};
+  sum.terms[1] = {prediction, sampler_.denoised_coefficient(i)};
+  ops::lincomb(sum, stream_);
+  denoiser_.put_given(clean);
+  std::vector<float> values(static_cast<size_t>(clean.numel()));
+  download(clean, values.data(), stream_);
+  const Preview picture =
+      latent_preview(Tensor(values.data(), DType::f32, clean.shape()), *in_.preview_factors);
+  in_.callbacks->preview({picture.rgb, picture.width, picture.height}, i);
+}
+
+void DenoiseLoop::update(int i, const Tensor& prediction) {
+  const auto tensor_of = [&](Slot slot) {
+    if (slot == Slot::latent) return in_.latents;
+    if (slot == Slot::prediction) return prediction;
+    if (slot == Slot::noise) return noise_;
+    return state_.at(static_cast<size_t>(static_cast<int>(slot) - static_cast<int>(Slot::state)));
+  };
+  for (const Assignment& a : sampler_.update(i)) {
+    ops::LincombArgs sum{.count = static_cast<int>(a.terms.size()), .out = tensor_of(a.target)};
+    for (size_t k = 0; k < a.terms.size(); ++k)
+      sum.terms[k] = {tensor_of(a.terms[k].slot), a.terms[k].coefficient};
+    ops::lincomb(sum, stream_);
+  }
+}
+
+void DenoiseLoop::report_state(int64_t finished) {
+  if (!in_.callbacks || !in_.callbacks->state) return;
+  std::vector<std::vector<float>> copies;  // of what lies on a GPU
+  copies.reserve(kept_.size() + 1);
+  const auto values = [&](const Tensor& t) {
+    const auto count = static_cast<size_t>(t.numel());
+    if (!stream_.gpu) return std::span<const float>(t.as<float>(), count);
+    download(t, copies.emplace_back(count).data(), stream_);
+    return std::span<const float>(copies.back());
+  };
+  RunStateView view{finished, sampler_.steps(), values(in_.latents), {}, in_.noise->save()};
+  for (const Tensor& t : kept_) view.solver.push_back(values(t));
+  in_.callbacks->state(view);
+}
+
+}  // namespace tachy

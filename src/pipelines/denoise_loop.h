@@ -1,0 +1,62 @@
+// From noise to latents in the sampler's steps. The loop knows what all ways of predicting share: sampler,
+// guidance, step cache, previews, resuming, stopping, progress. A prediction is a Denoiser's work
+// (denoiser.h).
+//
+// Run with a measuring arena it computes nothing and counts: one step of each part stands for all of them.
+#pragma once
+
+#include <vector>
+
+#include "pipelines/denoiser.h"
+#include "pipelines/noise_source.h"
+#include "pipelines/step_cache.h"
+#include "samplers/sampler.h"
+
+namespace tachy {
+
+// Weights of the branches' predictions, which sum to 1: {g, 1 - g} for the prompt and the negative prompt,
+// {1} without guidance.
+using Guidance = std::vector<float>;
+
+struct LoopInput {
+  const Sampler* sampler = nullptr;
+  Guidance guidance;
+  double step_cache = 0;                                // threshold; 0: off
+  Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
+  NoiseSource* noise = nullptr;                         // of the run; not needed to measure
+  const VideoCallbacks* callbacks = nullptr;            // or null
+  const std::vector<float>* preview_factors = nullptr;  // of latent_preview(); for previews
+  const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
+  int* reused = nullptr;             // counts the steps that the step cache saved
+};
+
+class DenoiseLoop {
+ public:
+  DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream);
+
+  void run();
+  uint64_t bytes() const { return store_.bytes(); }
+
+ private:
+  void measure();
+  void step(int i);
+  bool reuse(int i, const Tensor& prediction);
+  void guide(const Tensor& velocity);
+  void draw_noise(int i);
+  void preview(int i, const Tensor& prediction);
+  void update(int i, const Tensor& prediction);
+  void report_state(int64_t finished);
+
+  const LoopInput in_;
+  const Sampler& sampler_;
+  Denoiser& denoiser_;
+  Stream& stream_;
+  nn::ParamStore store_;
+  Tensor velocity_;            // [branches, z, T, h, w]; after guidance, branch 0 holds the prediction
+  Tensor noise_;               // of this step, for stochastic samplers
+  std::vector<Tensor> state_;  // the sampler's
+  StepCache cache_;
+  std::vector<Tensor> kept_;  // what a resumed run needs: the sampler's and the step cache's tensors
+};
+
+}  // namespace tachy

@@ -1,0 +1,32 @@
+// What predicts in a denoising step. The loop (denoise_loop.h) knows the sampler, guidance, step cache,
+// resuming and previews; how latents and a timestep become a velocity is a Denoiser's matter, and a new way
+// of it is a new file:
+//
+//   clip_denoiser         the whole clip in one forward pass, perhaps with condition channels behind the
+//                         latents'
+//   first_frame_denoiser  the same, where latent frame 0 is given and stays at timestep 0
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace tachy {
+
+class Denoiser {
+ public:
+  virtual ~Denoiser() = default;
+
+  // latents [z, T, h, w] → velocity [branches, z, T, h, w], all f32. Branch 0 sees the prompt, branch 1 the
+  // negative prompt. `velocity` begins at the same address in every step, so that the work may be captured in
+  // a graph.
+  virtual void predict(const Tensor& latents, int step, const Tensor& velocity) = 0;
+
+  // Puts what is given and never denoised (a fixed first frame) into x [z, T, h, w].
+  virtual void put_given(const Tensor& x) const { (void)x; }
+
+  // Bytes of the Buffers that it holds, at its worst moment so far.
+  virtual uint64_t bytes() const = 0;
+};
+
+}  // namespace tachy

@@ -1,0 +1,20 @@
+// A whole clip whose latent frame 0 is given (Wan2.2 TI2V): every forward pass sees it unchanged at timestep
+// 0, while the other frames are at the step's.
+#pragma once
+
+#include "pipelines/clip_denoiser.h"
+
+namespace tachy {
+
+class FirstFrameDenoiser final : public ClipDenoiser {
+ public:
+  // frame: [z, 1, h, w] f32
+  FirstFrameDenoiser(const ClipInput& in, const Tensor& frame, Stream& stream);
+
+  void put_given(const Tensor& x) const override;
+
+ private:
+  Tensor frame_;
+};
+
+}  // namespace tachy
