@@ -3,8 +3,8 @@
 // Between the last two computed steps the output moved by |Δv| while the latents moved by |Δx| (L1 norms).
 // For a later step whose latents have moved by |δx| since the last computed one, the output's relative change
 // is predicted as (|Δv| / |Δx|) · |δx| / |v|; below the threshold the last output is taken again. The first
-// two steps and the last are always computed. No table fitted to a model is needed; what it costs in quality
-// `tachyscope validate --level extreme` prints frame by frame. (The idea of judging by the input's change is
+// two steps and the last are always computed. No table fitted to a model is needed. `tachyscope validate
+// --level extreme` prints, frame by frame, what the cache costs in quality. (The idea of judging by the input's change is
 // TeaCache's, arXiv 2411.19108; judging by the measured rate of change is EasyCache's, arXiv 2507.02860.)
 //
 // On a GPU the norms are still the host's, over downloaded copies: latents are some megabytes, a step that is

@@ -152,24 +152,6 @@ const std::map<std::string, std::string> kAnyValueWorks = {};
 // The options of a command that take a value, by their first long name; positional arguments by theirs.
 class BadValues : public CliTest {
  protected:
-  std::vector<std::string> commands() {
-    std::vector<std::string> out;
-    std::istringstream help(run({"--help"}).out);
-    bool listed = false;
-    for (std::string line; std::getline(help, line);) {
-      if (line.starts_with("Subcommands")) {
-        listed = true;
-      } else if (listed) {
-        std::istringstream words(line);
-        std::string name;
-        // Continuation lines begin further to the right.
-        if (line.starts_with("  ") && !line.starts_with("   ") && words >> name)
-          out.push_back(name.substr(0, name.find(',')));  // an alias may follow
-        if (line.empty()) break;
-      }
-    }
-    return out;
-  }
   const std::vector<std::string>& options(const std::string& command) {
     std::vector<std::string>& out = known_[command];
     if (!out.empty()) return out;

@@ -109,6 +109,26 @@ class CliTest : public testing::Test {
     return args;
   }
 
+  // The commands that --help lists; an alias may follow a name.
+  std::vector<std::string> commands() {
+    std::vector<std::string> out;
+    std::istringstream help(run({"--help"}).out);
+    bool listed = false;
+    for (std::string line; std::getline(help, line);) {
+      if (line.starts_with("Subcommands")) {
+        listed = true;
+      } else if (listed) {
+        std::istringstream words(line);
+        std::string name;
+        // Continuation lines begin further to the right.
+        if (line.starts_with("  ") && !line.starts_with("   ") && words >> name)
+          out.push_back(name.substr(0, name.find(',')));
+        if (line.empty()) break;
+      }
+    }
+    return out;
+  }
+
   std::set<std::string> files() const {
     std::set<std::string> out;
     for (const auto& entry : fs::directory_iterator(folder_)) out.insert(entry.path().filename().string());

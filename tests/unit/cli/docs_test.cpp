@@ -1,0 +1,121 @@
+// The pages under docs/ say what the program does: docs/options.md lists every option of every command and
+// every environment variable, and no other; the commands that README and docs/ show have those options.
+#include <map>
+#include <regex>
+
+#include "binary.h"
+
+namespace tachy::test {
+namespace {
+
+using Names = std::set<std::string>;
+
+const fs::path kSource = TACHY_SOURCE_DIR;
+
+class Docs : public CliTest {
+ protected:
+  // Every spelling of every option that `command --help` lists.
+  const Names& options(const std::string& command) {
+    Names& out = known_[command];
+    if (!out.empty()) return out;
+    std::vector<std::string> args;
+    if (!command.empty()) args.push_back(command);
+    args.emplace_back("--help");
+    std::istringstream help(run(args).out);
+    for (std::string line; std::getline(help, line);) {
+      if (!line.starts_with("  -")) continue;
+      std::istringstream names(line.substr(2, line.find(' ', 2) - 2));
+      for (std::string name; std::getline(names, name, ',');) out.insert(name);
+    }
+    return out;
+  }
+
+  std::map<std::string, Names> known_;
+};
+
+// What stands between ` and ` in the first cell of a table's rows, by the heading above the table.
+std::map<std::string, Names> names_by_heading(const fs::path& page) {
+  std::map<std::string, Names> out;
+  std::istringstream text(read_text(page));
+  std::string heading;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("#")) heading = line.substr(line.find_first_not_of("# "));
+    if (!line.starts_with("| `")) continue;
+    const std::string cell = line.substr(0, line.find(" | "));
+    static const std::regex name("`([^`]+)`");
+    for (std::sregex_iterator it(cell.begin(), cell.end(), name), end; it != end; ++it)
+      EXPECT_TRUE(out[heading].insert((*it)[1]).second) << (*it)[1] << " is listed twice under " << heading;
+  }
+  return out;
+}
+
+TEST_F(Docs, OptionsPageListsWhatHelpLists) {
+  auto pages = names_by_heading(kSource / "docs/options.md");
+  pages["tachyscope"].erase("-h"), pages["tachyscope"].erase("--help");
+  const auto all = commands();
+  ASSERT_THAT(all, testing::IsSupersetOf({"generate", "info", "stage", "validate", "bench", "doctor"}));
+  size_t found = 0;
+  for (const std::string& command : all) {
+    Names listed = options(command);
+    EXPECT_EQ(listed.erase("-h") + listed.erase("--help"), 2u) << command;
+    found += listed.size();
+    EXPECT_EQ(pages[command], listed)
+        << "docs/options.md (left) and `tachyscope " << command << " --help` (right) differ";
+  }
+  Names listed = options("");
+  listed.erase("-h"), listed.erase("--help");
+  EXPECT_EQ(pages["tachyscope"], listed);
+  EXPECT_GT(found, 100u) << "the options of --help were not all understood";
+}
+
+TEST_F(Docs, OptionsPageListsTheEnvironmentVariablesThatAreRead) {
+  Names read;
+  static const std::regex variable("env_string\\(\"(TACHY_[A-Z0-9_]+)\"");
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / "src")) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = read_text(entry.path());
+    for (std::sregex_iterator it(text.begin(), text.end(), variable), end; it != end; ++it)
+      read.insert((*it)[1]);
+  }
+  EXPECT_EQ(names_by_heading(kSource / "docs/options.md")["Environment variables"], read);
+}
+
+TEST_F(Docs, CommandsThatAreShownHaveTheirOptions) {
+  std::vector<fs::path> pages = {kSource / "README.md"};
+  for (const auto& entry : fs::directory_iterator(kSource / "docs")) pages.push_back(entry.path());
+  const auto all = commands();
+  int shown = 0;
+  for (const fs::path& page : pages) {
+    std::istringstream text(read_text(page));
+    for (std::string line; std::getline(text, line);) {
+      static const std::regex call("^    build/tachyscope (\\w+)([^#]*)"),
+          option("(^| )(--?[a-zA-Z][\\w-]*)");
+      std::smatch match;
+      if (!std::regex_search(line, match, call)) continue;
+      ++shown;
+      const std::string command = match[1], rest = match[2];
+      EXPECT_THAT(all, testing::Contains(command)) << page << ": " << line;
+      for (std::sregex_iterator it(rest.begin(), rest.end(), option), end; it != end; ++it)
+        EXPECT_THAT(options(command), testing::Contains((*it)[2])) << page << ": " << line;
+    }
+  }
+  EXPECT_GT(shown, 10);
+}
+
+// Links between the pages, and from them to other files, lead somewhere.
+TEST_F(Docs, LinksLeadToFiles) {
+  std::vector<fs::path> pages = {kSource / "README.md", kSource / "ARCHITECTURE.md",
+                                 kSource / "CONTRIBUTING.md", kSource / "bench/NOTES.md"};
+  for (const auto& entry : fs::directory_iterator(kSource / "docs")) pages.push_back(entry.path());
+  int links = 0;
+  for (const fs::path& page : pages) {
+    const std::string text = read_text(page);
+    static const std::regex link("\\]\\(([^)#:]+)(#[^)]*)?\\)");
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it, ++links)
+      EXPECT_TRUE(fs::exists(page.parent_path() / (*it)[1].str())) << page << ": " << (*it)[1];
+  }
+  EXPECT_GT(links, 20);
+}
+
+}  // namespace
+}  // namespace tachy::test
