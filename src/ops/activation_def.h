@@ -1,9 +1,16 @@
-// The activations and their slopes in plain C++, for the definitions (_ref) of the ops that share them.
+// The activations and their slopes in plain C++, for the definitions (_ref) of the ops that share them, and
+// for kernels that compute in float64.
 #pragma once
 
 #include <cmath>
 
 #include "ops/activation_kind.h"
+
+#ifdef __CUDACC__
+#define TACHY_HOST_DEVICE __host__ __device__
+#else
+#define TACHY_HOST_DEVICE
+#endif
 
 namespace tachy::ops {
 
@@ -28,7 +35,7 @@ Real activate(Real x, Activation kind) {
 
 // d activate / dx, for the backward passes.
 template <class Real>
-Real activate_slope(Real x, Activation kind) {
+TACHY_HOST_DEVICE Real activate_slope(Real x, Activation kind) {
   const Real one = 1, sigmoid = one / (one + std::exp(-x));
   switch (kind) {
     case Activation::none:

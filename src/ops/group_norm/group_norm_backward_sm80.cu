@@ -9,7 +9,10 @@
 //   means     one block a group: mean(g), mean(g·n)
 //   channels  dbias = Σ s, dweight = Σ s·n over samples and slabs
 //   apply     dx
+// Everything of a small tensor is float64 (Real): where a sum has three terms, nothing evens out what rounds
+// in one of them (statistics, slope, products), and what it costs does not show there.
 #include "cuda/row_norm.h"
+#include "ops/activation_def.h"
 #include "ops/group_norm/group_norm_backward.h"
 
 namespace tachy::ops {
@@ -18,30 +21,45 @@ namespace {
 using namespace device;
 
 constexpr int kAhead = 2;
+constexpr int64_t kSmall = 16384;  // values of a tensor that is computed in float64
 
+template <class Real>
+using Pair = std::conditional_t<std::is_same_v<Real, double>, double2, float2>;
+
+template <class Real>
 struct Params {
   const void *x, *dy;
   void* dx;
   const float *weight, *bias;
   float *dweight, *dbias;
-  double2* partial;  // [N, slabs, C]
-  float2* stats;     // [N, G]: mean, r
-  float2* means;     // [N, G]: mean(g), mean(g·n)
+  double2* partial;   // [N, slabs, C]
+  Pair<Real>* stats;  // [N, G]: mean, r
+  Pair<Real>* means;  // [N, G]: mean(g), mean(g·n)
   int64_t positions;
   int c, packs, groups, slab, slabs, samples;  // slab: positions of one
   float eps;
   Act act;
 };
 
+// d act / dx at x. In float64 it is the definition's.
+template <bool Fast>
+__device__ __forceinline__ float slope_at(float x, Act act) {
+  return activate_slope<Fast>(x, act);
+}
+template <bool Fast>
+__device__ __forceinline__ double slope_at(double x, Act act) {
+  return ops::activate_slope(x, static_cast<Activation>(act));
+}
+
 // What a thread needs of its N channels in every position.
-template <int N>
+template <class Real, int N>
 struct Channels {
-  float mean[N], r[N], weight[N], bias[N];
-  __device__ Channels(const Params& p, int64_t sample, int at) {
+  Real mean[N], r[N], weight[N], bias[N];
+  __device__ Channels(const Params<Real>& p, int64_t sample, int at) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const int channel = at * N + i;
-      const float2 stats = p.stats[sample * p.groups + channel / (p.c / p.groups)];
+      const Pair<Real> stats = p.stats[sample * p.groups + channel / (p.c / p.groups)];
       mean[i] = stats.x, r[i] = stats.y;
       weight[i] = p.weight ? p.weight[channel] : 1.0f, bias[i] = p.bias ? p.bias[channel] : 0.0f;
     }
@@ -49,26 +67,27 @@ struct Channels {
 };
 
 // About the mean of a channel: of its first values, so that the squares' sum is that of the deviations.
-template <class T>
-__device__ float near_mean(const T* x, const Params& p) {
+template <class T, class Real>
+__device__ float near_mean(const T* x, const Params<Real>& p) {
   const int count = p.positions < 8 ? static_cast<int>(p.positions) : 8;
   float sum = 0;
   for (int i = 0; i < count; ++i) sum += as_float(x[static_cast<int64_t>(i) * p.c]);
   return sum / static_cast<float>(count);
 }
 
-template <class T, int N, bool kGradient>
-__global__ void __launch_bounds__(256) sums_kernel(const Params p) {
-  extern __shared__ float2 sums[];  // [blockDim.y][blockDim.x][N]
+template <class T, int N, bool kGradient, class Real>
+__global__ void __launch_bounds__(256) sums_kernel(const Params<Real> p) {
+  extern __shared__ __align__(16) char shared[];
+  auto* sums = reinterpret_cast<Pair<Real>*>(shared);  // [blockDim.y][blockDim.x][N]
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
   const int64_t sample = blockIdx.z, from = sample * p.positions * p.c + at * N;
   const T *x = static_cast<const T*>(p.x) + from, *dy = static_cast<const T*>(p.dy) + from;
-  float2* mine = sums + (threadIdx.y * blockDim.x + threadIdx.x) * N;
+  Pair<Real>* mine = sums + (threadIdx.y * blockDim.x + threadIdx.x) * N;
   if (at < p.packs) {
-    float2 sum[N];
-    float shift[N];
+    Pair<Real> sum[N];
+    Real shift[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] = make_float2(0, 0), shift[i] = kGradient ? 0.0f : near_mean(x + i, p);
+    for (int i = 0; i < N; ++i) sum[i] = {0, 0}, shift[i] = kGradient ? 0.0f : near_mean(x + i, p);
     const int64_t begin = static_cast<int64_t>(blockIdx.y) * p.slab;
     const int64_t end = begin + p.slab < p.positions ? begin + p.slab : p.positions;
     const int step = blockDim.y;
@@ -90,18 +109,18 @@ __global__ void __launch_bounds__(256) sums_kernel(const Params p) {
       }
     };
     if constexpr (kGradient) {
-      const Channels<N> of(p, sample, at);
+      const Channels<Real, N> of(p, sample, at);
       with_act(p.act, [&](auto act) {
-        walk([&](int i, float value, float up) {
-          const float n = (value - of.mean[i]) * of.r[i];
-          const float s = up * activate_slope<false>(fmaf(n, of.weight[i], of.bias[i]), act.value);
-          sum[i].x += s, sum[i].y = fmaf(s, n, sum[i].y);
+        walk([&](int i, Real value, Real up) {
+          const Real n = (value - of.mean[i]) * of.r[i];
+          const Real s = up * slope_at<false>(fma(n, of.weight[i], of.bias[i]), act.value);
+          sum[i].x += s, sum[i].y = fma(s, n, sum[i].y);
         });
       });
     } else {
-      walk([&](int i, float value, float) {
-        const float d = value - shift[i];
-        sum[i].x += d, sum[i].y = fmaf(d, d, sum[i].y);
+      walk([&](int i, Real value, Real) {
+        const Real d = value - shift[i];
+        sum[i].x += d, sum[i].y = fma(d, d, sum[i].y);
       });
     }
 #pragma unroll
@@ -113,7 +132,7 @@ __global__ void __launch_bounds__(256) sums_kernel(const Params p) {
   for (int i = 0; i < N; ++i) {
     double2 total = make_double2(mine[i].x, mine[i].y);
     for (int row = 1; row < blockDim.y; ++row) {
-      const float2 other = sums[(row * blockDim.x + threadIdx.x) * N + i];
+      const Pair<Real> other = sums[(row * blockDim.x + threadIdx.x) * N + i];
       total.x += other.x, total.y += other.y;
     }
     out[i] = total;
@@ -132,8 +151,8 @@ __device__ __forceinline__ double block_sum_double(double v, double* scratch) {
 }
 
 // grid [G, N].
-template <class T, bool kGradient>
-__global__ void __launch_bounds__(128) group_kernel(const Params p) {
+template <class T, bool kGradient, class Real>
+__global__ void __launch_bounds__(128) group_kernel(const Params<Real> p) {
   __shared__ double scratch[4];
   const int group = blockIdx.x, sample = blockIdx.y, width = p.c / p.groups;
   const T* x = static_cast<const T*>(p.x) + sample * p.positions * p.c + group * width;
@@ -160,17 +179,17 @@ __global__ void __launch_bounds__(128) group_kernel(const Params p) {
   if (threadIdx.x > 0) return;
   const int at = sample * p.groups + group;
   if constexpr (kGradient) {
-    p.means[at] = make_float2(static_cast<float>(first), static_cast<float>(second));
+    p.means[at] = {static_cast<Real>(first), static_cast<Real>(second)};
   } else {
     const double variance = second - first * first;
-    p.stats[at] = make_float2(
-        static_cast<float>(origin + first),
-        static_cast<float>(1.0 / sqrt((variance > 0 || variance != variance ? variance : 0.0) + p.eps)));
+    const double r = 1.0 / sqrt((variance > 0 || variance != variance ? variance : 0.0) + p.eps);
+    p.stats[at] = {static_cast<Real>(origin + first), static_cast<Real>(r)};
   }
 }
 
 // 32 x 32 threads: 32 channels, their slabs dealt to 32 threads each.
-__global__ void __launch_bounds__(1024) channel_kernel(const Params p) {
+template <class Real>
+__global__ void __launch_bounds__(1024) channel_kernel(const Params<Real> p) {
   __shared__ double2 sums[32][33];
   const int j = blockIdx.x * 32 + threadIdx.x;
   double2 sum = make_double2(0, 0);
@@ -188,18 +207,18 @@ __global__ void __launch_bounds__(1024) channel_kernel(const Params p) {
 }
 
 // The same walk from the end: what was read last is still in the second-level cache.
-template <class T, int N>
-__global__ void __launch_bounds__(256) apply_kernel(const Params p) {
+template <class T, int N, class Real>
+__global__ void __launch_bounds__(256) apply_kernel(const Params<Real> p) {
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
   if (at >= p.packs) return;
   const int64_t sample = gridDim.z - 1 - blockIdx.z, from = sample * p.positions * p.c + at * N;
   const T *x = static_cast<const T*>(p.x) + from, *dy = static_cast<const T*>(p.dy) + from;
   T* dx = static_cast<T*>(p.dx) + from;
-  const Channels<N> of(p, sample, at);
-  float mean_g[N], mean_product[N];
+  const Channels<Real, N> of(p, sample, at);
+  Real mean_g[N], mean_product[N];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const float2 means = p.means[sample * p.groups + (at * N + i) / (p.c / p.groups)];
+    const Pair<Real> means = p.means[sample * p.groups + (at * N + i) / (p.c / p.groups)];
     mean_g[i] = means.x, mean_product[i] = means.y;
   }
   const int64_t begin = static_cast<int64_t>(blockIdx.y) * p.slab;
@@ -218,10 +237,9 @@ __global__ void __launch_bounds__(256) apply_kernel(const Params p) {
         float v[N];
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          const float n = (in[k].get(i) - of.mean[i]) * of.r[i];
-          const float s =
-              up[k].get(i) * activate_slope<sizeof(T) == 2>(fmaf(n, of.weight[i], of.bias[i]), act.value);
-          v[i] = of.r[i] * (s * of.weight[i] - mean_g[i] - n * mean_product[i]);
+          const Real n = (in[k].get(i) - of.mean[i]) * of.r[i];
+          const Real s = up[k].get(i) * slope_at<sizeof(T) == 2>(fma(n, of.weight[i], of.bias[i]), act.value);
+          v[i] = static_cast<float>(of.r[i] * (s * of.weight[i] - mean_g[i] - n * mean_product[i]));
         }
         store(dx + (r - k * step) * p.c, v, true);
       }
@@ -229,15 +247,15 @@ __global__ void __launch_bounds__(256) apply_kernel(const Params p) {
   });
 }
 
-template <class T, int N>
+template <class T, int N, class Real>
 void run(const GroupNormBackwardArgs& a, Stream& stream) {
-  Params p{a.x.data,
-           a.dy.data,
-           a.dx.data,
-           cuda::data_of<float>(a.weight),
-           cuda::data_of<float>(a.bias),
-           cuda::data_of<float>(a.dweight),
-           cuda::data_of<float>(a.dbias)};
+  Params<Real> p{a.x.data,
+                 a.dy.data,
+                 a.dx.data,
+                 cuda::data_of<float>(a.weight),
+                 cuda::data_of<float>(a.bias),
+                 cuda::data_of<float>(a.dweight),
+                 cuda::data_of<float>(a.dbias)};
   p.samples = static_cast<int>(a.x.dims[0]), p.positions = a.x.dims[1], p.c = static_cast<int>(a.x.dims[2]);
   p.packs = p.c / N, p.groups = a.groups, p.eps = a.eps, p.act = static_cast<Act>(a.act);
   const auto across = static_cast<int>(std::clamp<int64_t>(p.packs, 1, 256)),
@@ -253,8 +271,8 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
   p.slab = static_cast<int>(std::max<int64_t>(1, (p.positions + pieces - 1) / pieces));
   p.slabs = static_cast<int>((p.positions + p.slab - 1) / p.slab);
   const ArenaScope scope(*stream.arena);
-  const auto pairs = [&]<class Pair>(Pair*& to, int64_t count) {
-    to = static_cast<Pair*>(stream.arena->bytes(sizeof(Pair) * static_cast<size_t>(count)));
+  const auto pairs = [&]<class P>(P*& to, int64_t count) {
+    to = static_cast<P*>(stream.arena->bytes(sizeof(P) * static_cast<size_t>(count)));
   };
   pairs(p.partial, int64_t{p.samples} * p.slabs * p.c);
   pairs(p.stats, int64_t{p.samples} * p.groups), pairs(p.means, int64_t{p.samples} * p.groups);
@@ -263,16 +281,16 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
   const cuda::LaunchShape walk{
       dim3(columns, static_cast<unsigned>(p.slabs), static_cast<unsigned>(p.samples)),
       dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
-      sizeof(float2) * static_cast<size_t>(across * down) * N};
+      sizeof(Pair<Real>) * static_cast<size_t>(across * down) * N};
   const cuda::LaunchShape groups{dim3(static_cast<unsigned>(p.groups), static_cast<unsigned>(p.samples)),
                                  128};
-  cuda::launch(op, sums_kernel<T, N, false>, walk, stream, p);
-  cuda::launch(op, group_kernel<T, false>, groups, stream, p);
-  cuda::launch(op, sums_kernel<T, N, true>, walk, stream, p);
-  cuda::launch(op, group_kernel<T, true>, groups, stream, p);
+  cuda::launch(op, sums_kernel<T, N, false, Real>, walk, stream, p);
+  cuda::launch(op, group_kernel<T, false, Real>, groups, stream, p);
+  cuda::launch(op, sums_kernel<T, N, true, Real>, walk, stream, p);
+  cuda::launch(op, group_kernel<T, true, Real>, groups, stream, p);
   if (p.dweight || p.dbias)
-    cuda::launch(op, channel_kernel, {cuda::blocks_for(p.c, 32), dim3(32, 32)}, stream, p);
-  cuda::launch(op, apply_kernel<T, N>, {walk.grid, walk.block}, stream, p);
+    cuda::launch(op, channel_kernel<Real>, {cuda::blocks_for(p.c, 32), dim3(32, 32)}, stream, p);
+  cuda::launch(op, apply_kernel<T, N, Real>, {walk.grid, walk.block}, stream, p);
 }
 
 }  // namespace
@@ -280,10 +298,12 @@ void run(const GroupNormBackwardArgs& a, Stream& stream) {
 void group_norm_backward_cuda(const GroupNormBackwardArgs& a, Stream& stream) {
   if (a.x.numel() == 0) return;
   cuda::dispatch_float("group_norm_backward", a.x.dtype, [&]<class T>() {
-    if (cuda::fits_packs(kPack<T>, {&a.x, &a.dy, &a.dx}))
-      run<T, kPack<T>>(a, stream);
+    if (a.x.numel() <= kSmall)
+      run<T, 1, double>(a, stream);
+    else if (cuda::fits_packs(kPack<T>, {&a.x, &a.dy, &a.dx}))
+      run<T, kPack<T>, float>(a, stream);
     else
-      run<T, 1>(a, stream);
+      run<T, 1, float>(a, stream);
   });
 }
 
