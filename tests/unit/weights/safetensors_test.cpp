@@ -252,7 +252,7 @@ TEST(Safetensors, OpensA28GigabyteFileOf1300TensorsInMilliseconds) {
   RecordProperty("open_ms", std::to_string(ms));
   EXPECT_EQ(source->entries().size(), 1300u);
   EXPECT_GT(source->mapped_bytes(), 28'000'000'000u);
-  EXPECT_LT(ms, 500);  // about 2; the bound is for sanitizers
+  EXPECT_LT(ms, 2000);  // about 2; 660 under qemu-aarch64; to read the data would take many seconds
 }
 
 TEST(Sharded, ReadsAndNamesWhatIsWrong) {
