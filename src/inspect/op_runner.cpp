@@ -4,62 +4,8 @@
 #include <array>
 
 #include "inspect/op_runner_impl.h"
-#include "ops/activation/activation_cases.h"
-#include "ops/add_norm/add_norm_cases.h"
-#include "ops/add_rows/add_rows_cases.h"
-#include "ops/attention/attention_cases.h"
-#include "ops/channel_norm/channel_norm_cases.h"
-#include "ops/conv2d/conv2d_cases.h"
-#include "ops/conv3d/conv3d_cases.h"
-#include "ops/dtype_switch.h"
-#include "ops/elementwise/elementwise_cases.h"
-#include "ops/embedding/embedding_cases.h"
-#include "ops/gated_residual/gated_residual_cases.h"
-#include "ops/gemm/gemm_cases.h"
-#include "ops/glu/glu_cases.h"
-#include "ops/group_norm/group_norm_cases.h"
-#include "ops/layernorm_modulate/layernorm_modulate_cases.h"
-#include "ops/patchify/patchify_cases.h"
-#include "ops/position_bias/position_bias_cases.h"
-#include "ops/qk_norm_rope/qk_norm_rope_cases.h"
-#include "ops/quantize/quantize_cases.h"
-#include "ops/reparameterize/reparameterize_cases.h"
-#include "ops/rmsnorm/rmsnorm_cases.h"
-#include "ops/rope/rope_cases.h"
-#include "ops/shortcut/shortcut_cases.h"
-#include "ops/upsample_conv2d/upsample_conv2d_cases.h"
 
 namespace tachy {
-
-std::vector<OpCase> all_op_cases() {
-  std::vector<OpCase> all;
-  for (auto* list : {ops::add_norm_cases,
-                     ops::add_rows_cases,
-                     ops::position_bias_cases,
-                     ops::group_norm_cases,
-                     ops::quantize_cases,
-                     ops::reparameterize_cases,
-                     ops::activation_cases,
-                     ops::attention_cases,
-                     ops::channel_norm_cases,
-                     ops::conv2d_cases,
-                     ops::conv3d_cases,
-                     ops::elementwise_cases,
-                     ops::embedding_cases,
-                     ops::gated_residual_cases,
-                     ops::gemm_cases,
-                     ops::glu_cases,
-                     ops::layernorm_modulate_cases,
-                     ops::patchify_cases,
-                     ops::qk_norm_rope_cases,
-                     ops::rmsnorm_cases,
-                     ops::rope_cases,
-                     ops::shortcut_cases,
-                     ops::upsample_conv2d_cases})
-    for (OpCase& op_case : list()) all.push_back(std::move(op_case));
-  return all;
-}
-
 namespace {
 
 std::vector<float> floats_of(const std::vector<char>& bytes) {

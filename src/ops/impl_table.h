@@ -2,30 +2,57 @@
 // first entry whose `why_not` returns nothing. TACHY_LOG=dispatch prints each distinct pick once with the
 // reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides it. A stream with
 // `definitions` (level none) takes the definitions.
+//
+// An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA nothing defines its
+// functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "base/error.h"
+#include "cuda/built.h"
 #include "tensor/memory.h"
 
 namespace tachy::ops {
 
 template <class Args>
+using WhyNot = std::optional<std::string>(const Args&, const Stream&);  // nothing, or why it cannot run
+
+template <class Args>
 struct Impl {
   const char* name;
-  std::optional<std::string> (*why_not)(const Args&, const Stream&);  // nothing, or the reason it cannot run
-  void (*run)(const Args&, Stream&);
-  Device device = Device::cpu;  // whose tensors it takes
+  WhyNot<Args>* why_not;              // null: it can always run
+  void (*run)(const Args&, Stream&);  // null: this build lacks it
+  Device device = Device::cpu;        // whose tensors it takes
 };
+
+template <class Args>
+struct GpuFunctions {  // deduces Args from a launcher
+  constexpr explicit GpuFunctions(void (*)(const Args&, Stream&)) {}
+  using Entry = Impl<Args>;
+  using Reason = WhyNot<Args>*;
+};
+
+// The functions are template arguments, so that a build without CUDA names them without linking them.
+template <auto kRun, auto kWhyNot = nullptr>
+constexpr auto gpu_impl(const char* name) {
+  using Functions = decltype(GpuFunctions(kRun));
+  static_assert(std::is_convertible_v<decltype(kWhyNot), typename Functions::Reason>);
+  if constexpr (cuda::kBuilt)
+    return typename Functions::Entry{name, kWhyNot, kRun, Device::cuda};
+  else
+    return typename Functions::Entry{name, nullptr, nullptr, Device::cuda};
+}
 
 // Nothing, or the reason why this entry cannot run on this stream.
 template <class Args>
 std::optional<std::string> why_not(const Impl<Args>& impl, const Args& args, const Stream& stream) {
   if (impl.device != stream.device())
     return impl.device == Device::cuda ? "it needs a GPU" : "the tensors are on the GPU";
+  if (!impl.run) return "this build lacks it";
   return impl.why_not ? impl.why_not(args, stream) : std::nullopt;
 }
 

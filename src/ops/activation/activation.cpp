@@ -6,9 +6,8 @@ namespace tachy::ops {
 void activation_cuda(const ActivationArgs& args, Stream& stream);  // activation_sm80.cu
 
 std::span<const Impl<ActivationArgs>> activation_table() {
-  static constexpr Impl<ActivationArgs> table[] = {{"cuda", nullptr, activation_cuda, Device::cuda},
-                                                   {"cpu", nullptr, activation_cpu},
-                                                   {"ref", nullptr, activation_ref}};
+  static constexpr Impl<ActivationArgs> table[] = {
+      gpu_impl<activation_cuda>("cuda"), {"cpu", nullptr, activation_cpu}, {"ref", nullptr, activation_ref}};
   return table;
 }
 

@@ -4,8 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<ActivationBackwardArgs>> activation_backward_table() {
-  static constexpr Impl<ActivationBackwardArgs> table[] = {
-      {"cuda", nullptr, activation_backward_cuda, Device::cuda}, {"ref", nullptr, activation_backward_ref}};
+  static constexpr Impl<ActivationBackwardArgs> table[] = {gpu_impl<activation_backward_cuda>("cuda"),
+                                                           {"ref", nullptr, activation_backward_ref}};
   return table;
 }
 

@@ -6,9 +6,8 @@ namespace tachy::ops {
 void add_norm_cuda(const AddNormArgs& args, Stream& stream);  // add_norm_sm80.cu
 
 std::span<const Impl<AddNormArgs>> add_norm_table() {
-  static constexpr Impl<AddNormArgs> table[] = {{"cuda", nullptr, add_norm_cuda, Device::cuda},
-                                                {"cpu", nullptr, add_norm_cpu},
-                                                {"ref", nullptr, add_norm_ref}};
+  static constexpr Impl<AddNormArgs> table[] = {
+      gpu_impl<add_norm_cuda>("cuda"), {"cpu", nullptr, add_norm_cpu}, {"ref", nullptr, add_norm_ref}};
   return table;
 }
 

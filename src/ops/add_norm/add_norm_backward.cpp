@@ -4,8 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<AddNormBackwardArgs>> add_norm_backward_table() {
-  static constexpr Impl<AddNormBackwardArgs> table[] = {
-      {"cuda", nullptr, add_norm_backward_cuda, Device::cuda}, {"ref", nullptr, add_norm_backward_ref}};
+  static constexpr Impl<AddNormBackwardArgs> table[] = {gpu_impl<add_norm_backward_cuda>("cuda"),
+                                                        {"ref", nullptr, add_norm_backward_ref}};
   return table;
 }
 

@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<AddRowsArgs>> add_rows_table() {
-  static constexpr Impl<AddRowsArgs> table[] = {{"cuda", nullptr, add_rows_cuda, Device::cuda},
+  static constexpr Impl<AddRowsArgs> table[] = {gpu_impl<add_rows_cuda>("cuda"),
                                                 {"ref", nullptr, add_rows_ref}};
   return table;
 }

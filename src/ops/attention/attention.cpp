@@ -5,13 +5,13 @@ namespace tachy::ops {
 
 std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
-      {"flash_sm90", attention_why_not_sm90_many_keys, attention_sm90, Device::cuda},
-      {"cudnn", attention_why_not_cudnn, attention_cudnn, Device::cuda},
-      {"few_keys", attention_why_not_few_keys, attention_few_keys, Device::cuda},
-      {"flash_sm90_any", attention_why_not_sm90, attention_sm90, Device::cuda},
-      {"flash_sm80", attention_why_not_sm80, attention_sm80, Device::cuda},
-      {"softmax_gemm", attention_why_not_softmax_gemm, attention_softmax_gemm, Device::cuda},
-      {"cuda_plain", nullptr, attention_plain_cuda, Device::cuda},
+      gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
+      gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
+      gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
+      gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),
+      gpu_impl<attention_sm80, attention_why_not_sm80>("flash_sm80"),
+      gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
+      gpu_impl<attention_plain_cuda>("cuda_plain"),
       {"bf16", attention_why_not_bf16, attention_bf16},
       {"cpu", attention_why_not_cpu, attention_cpu},
       {"ref", nullptr, attention_ref}};

@@ -5,9 +5,9 @@ namespace tachy::ops {
 
 std::span<const Impl<AttentionBackwardArgs>> attention_backward_table() {
   static constexpr Impl<AttentionBackwardArgs> table[] = {
-      {"flash_one_pass", attention_backward_why_not_one_pass, attention_backward_one_pass, Device::cuda},
-      {"flash_sm80", attention_backward_why_not_sm80, attention_backward_sm80, Device::cuda},
-      {"cuda_plain", nullptr, attention_backward_plain_cuda, Device::cuda},
+      gpu_impl<attention_backward_one_pass, attention_backward_why_not_one_pass>("flash_one_pass"),
+      gpu_impl<attention_backward_sm80, attention_backward_why_not_sm80>("flash_sm80"),
+      gpu_impl<attention_backward_plain_cuda>("cuda_plain"),
       {"ref", nullptr, attention_backward_ref}};
   return table;
 }

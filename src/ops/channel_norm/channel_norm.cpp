@@ -6,7 +6,7 @@ namespace tachy::ops {
 void channel_norm_cuda(const ChannelNormArgs& args, Stream& stream);  // channel_norm_sm80.cu
 
 std::span<const Impl<ChannelNormArgs>> channel_norm_table() {
-  static constexpr Impl<ChannelNormArgs> table[] = {{"cuda", nullptr, channel_norm_cuda, Device::cuda},
+  static constexpr Impl<ChannelNormArgs> table[] = {gpu_impl<channel_norm_cuda>("cuda"),
                                                     {"cpu", nullptr, channel_norm_cpu},
                                                     {"ref", nullptr, channel_norm_ref}};
   return table;

@@ -4,9 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<ChannelNormBackwardArgs>> channel_norm_backward_table() {
-  static constexpr Impl<ChannelNormBackwardArgs> table[] = {
-      {"cuda", nullptr, channel_norm_backward_cuda, Device::cuda},
-      {"ref", nullptr, channel_norm_backward_ref}};
+  static constexpr Impl<ChannelNormBackwardArgs> table[] = {gpu_impl<channel_norm_backward_cuda>("cuda"),
+                                                            {"ref", nullptr, channel_norm_backward_ref}};
   return table;
 }
 

@@ -12,10 +12,10 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<Conv2dArgs> kTable[] = {
-    {"sm90", conv2d_why_not_sm90, conv2d_sm90, Device::cuda},
-    {"cudnn", conv2d_why_not_cudnn, conv2d_cudnn, Device::cuda},
-    {"sm80", conv2d_why_not_sm80, conv2d_sm80, Device::cuda},
-    {"simple", conv2d_why_not_simple, conv2d_simple, Device::cuda},
+    gpu_impl<conv2d_sm90, conv2d_why_not_sm90>("sm90"),
+    gpu_impl<conv2d_cudnn, conv2d_why_not_cudnn>("cudnn"),
+    gpu_impl<conv2d_sm80, conv2d_why_not_sm80>("sm80"),
+    gpu_impl<conv2d_simple, conv2d_why_not_simple>("simple"),
     {"bf16", conv2d_why_not_bf16, conv2d_bf16},
     {"onednn", conv2d_why_not_onednn, conv2d_onednn},
     {"ref", nullptr, conv2d_ref},

@@ -17,12 +17,12 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<CausalConv3dArgs> kTable[] = {
-    {"head", causal_conv3d_why_not_head, causal_conv3d_head, Device::cuda},
-    {"stem", causal_conv3d_why_not_stem, causal_conv3d_stem, Device::cuda},
-    {"sm90", causal_conv3d_why_not_sm90, causal_conv3d_sm90, Device::cuda},
-    {"cudnn", causal_conv3d_why_not_cudnn, causal_conv3d_cudnn, Device::cuda},
-    {"sm80", causal_conv3d_why_not_sm80, causal_conv3d_sm80, Device::cuda},
-    {"simple", causal_conv3d_why_not_simple, causal_conv3d_simple, Device::cuda},
+    gpu_impl<causal_conv3d_head, causal_conv3d_why_not_head>("head"),
+    gpu_impl<causal_conv3d_stem, causal_conv3d_why_not_stem>("stem"),
+    gpu_impl<causal_conv3d_sm90, causal_conv3d_why_not_sm90>("sm90"),
+    gpu_impl<causal_conv3d_cudnn, causal_conv3d_why_not_cudnn>("cudnn"),
+    gpu_impl<causal_conv3d_sm80, causal_conv3d_why_not_sm80>("sm80"),
+    gpu_impl<causal_conv3d_simple, causal_conv3d_why_not_simple>("simple"),
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
     {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
     {"ref", nullptr, causal_conv3d_ref},

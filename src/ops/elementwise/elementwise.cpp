@@ -12,37 +12,33 @@ std::optional<std::string> widen_cpu_why_not(const WidenArgs& a, const Stream&) 
 }  // namespace
 
 std::span<const Impl<LincombArgs>> lincomb_table() {
-  static constexpr Impl<LincombArgs> table[] = {{"cuda", nullptr, lincomb_cuda, Device::cuda},
-                                                {"cpu", nullptr, lincomb_cpu},
-                                                {"ref", nullptr, lincomb_ref}};
+  static constexpr Impl<LincombArgs> table[] = {
+      gpu_impl<lincomb_cuda>("cuda"), {"cpu", nullptr, lincomb_cpu}, {"ref", nullptr, lincomb_ref}};
   return table;
 }
 std::span<const Impl<WidenArgs>> widen_table() {
-  static constexpr Impl<WidenArgs> table[] = {{"cuda", nullptr, widen_cuda, Device::cuda},
-                                              {"cpu", widen_cpu_why_not, widen_cpu},
-                                              {"ref", nullptr, widen_ref}};
+  static constexpr Impl<WidenArgs> table[] = {
+      gpu_impl<widen_cuda>("cuda"), {"cpu", widen_cpu_why_not, widen_cpu}, {"ref", nullptr, widen_ref}};
   return table;
 }
 std::span<const Impl<CopyArgs>> copy_table() {
   static constexpr Impl<CopyArgs> table[] = {
-      {"cuda", nullptr, copy_cuda, Device::cuda}, {"cpu", nullptr, copy_cpu}, {"ref", nullptr, copy_ref}};
+      gpu_impl<copy_cuda>("cuda"), {"cpu", nullptr, copy_cpu}, {"ref", nullptr, copy_ref}};
   return table;
 }
 std::span<const Impl<ToRgb8Args>> to_rgb8_table() {
-  static constexpr Impl<ToRgb8Args> table[] = {{"cuda", nullptr, to_rgb8_cuda, Device::cuda},
-                                               {"cpu", nullptr, to_rgb8_cpu},
-                                               {"ref", nullptr, to_rgb8_ref}};
+  static constexpr Impl<ToRgb8Args> table[] = {
+      gpu_impl<to_rgb8_cuda>("cuda"), {"cpu", nullptr, to_rgb8_cpu}, {"ref", nullptr, to_rgb8_ref}};
   return table;
 }
 std::span<const Impl<ClampArgs>> clamp_table() {
   static constexpr Impl<ClampArgs> table[] = {
-      {"cuda", nullptr, clamp_cuda, Device::cuda}, {"cpu", nullptr, clamp_cpu}, {"ref", nullptr, clamp_ref}};
+      gpu_impl<clamp_cuda>("cuda"), {"cpu", nullptr, clamp_cpu}, {"ref", nullptr, clamp_ref}};
   return table;
 }
 std::span<const Impl<AllFiniteArgs>> all_finite_table() {
-  static constexpr Impl<AllFiniteArgs> table[] = {{"cuda", nullptr, all_finite_cuda, Device::cuda},
-                                                  {"cpu", nullptr, all_finite_cpu},
-                                                  {"ref", nullptr, all_finite_ref}};
+  static constexpr Impl<AllFiniteArgs> table[] = {
+      gpu_impl<all_finite_cuda>("cuda"), {"cpu", nullptr, all_finite_cpu}, {"ref", nullptr, all_finite_ref}};
   return table;
 }
 

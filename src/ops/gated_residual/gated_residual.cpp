@@ -6,7 +6,7 @@ namespace tachy::ops {
 void gated_residual_cuda(const GatedResidualArgs& args, Stream& stream);  // gated_residual_sm80.cu
 
 std::span<const Impl<GatedResidualArgs>> gated_residual_table() {
-  static constexpr Impl<GatedResidualArgs> table[] = {{"cuda", nullptr, gated_residual_cuda, Device::cuda},
+  static constexpr Impl<GatedResidualArgs> table[] = {gpu_impl<gated_residual_cuda>("cuda"),
                                                       {"cpu", nullptr, gated_residual_cpu},
                                                       {"ref", nullptr, gated_residual_ref}};
   return table;

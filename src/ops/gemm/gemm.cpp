@@ -13,7 +13,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<GemmArgs> kTable[] = {
-    {"cublaslt", gemm_why_not_cublaslt, gemm_cublaslt, Device::cuda},
+    gpu_impl<gemm_cublaslt, gemm_why_not_cublaslt>("cublaslt"),
     {"bf16", gemm_why_not_bf16, gemm_bf16},
     {"split", gemm_why_not_split, gemm_split},
     {"f32", gemm_why_not_f32, gemm_f32},

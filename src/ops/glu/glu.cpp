@@ -7,7 +7,7 @@ void glu_cuda(const GluArgs& args, Stream& stream);  // glu_sm80.cu
 
 std::span<const Impl<GluArgs>> glu_table() {
   static constexpr Impl<GluArgs> table[] = {
-      {"cuda", nullptr, glu_cuda, Device::cuda}, {"cpu", nullptr, glu_cpu}, {"ref", nullptr, glu_ref}};
+      gpu_impl<glu_cuda>("cuda"), {"cpu", nullptr, glu_cpu}, {"ref", nullptr, glu_ref}};
   return table;
 }
 

@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<GluBackwardArgs>> glu_backward_table() {
-  static constexpr Impl<GluBackwardArgs> table[] = {{"cuda", nullptr, glu_backward_cuda, Device::cuda},
+  static constexpr Impl<GluBackwardArgs> table[] = {gpu_impl<glu_backward_cuda>("cuda"),
                                                     {"ref", nullptr, glu_backward_ref}};
   return table;
 }

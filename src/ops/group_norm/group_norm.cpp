@@ -9,8 +9,8 @@ std::optional<std::string> group_norm_why_not_resident(const GroupNormArgs& args
 
 std::span<const Impl<GroupNormArgs>> group_norm_table() {
   static constexpr Impl<GroupNormArgs> table[] = {
-      {"cuda_resident", group_norm_why_not_resident, group_norm_cuda_resident, Device::cuda},
-      {"cuda", nullptr, group_norm_cuda, Device::cuda},
+      gpu_impl<group_norm_cuda_resident, group_norm_why_not_resident>("cuda_resident"),
+      gpu_impl<group_norm_cuda>("cuda"),
       {"cpu", nullptr, group_norm_cpu},
       {"ref", nullptr, group_norm_ref}};
   return table;

@@ -4,8 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<GroupNormBackwardArgs>> group_norm_backward_table() {
-  static constexpr Impl<GroupNormBackwardArgs> table[] = {
-      {"cuda", nullptr, group_norm_backward_cuda, Device::cuda}, {"ref", nullptr, group_norm_backward_ref}};
+  static constexpr Impl<GroupNormBackwardArgs> table[] = {gpu_impl<group_norm_backward_cuda>("cuda"),
+                                                          {"ref", nullptr, group_norm_backward_ref}};
   return table;
 }
 

@@ -7,10 +7,9 @@ void layernorm_modulate_cuda(const LayerNormModulateArgs& args,
                              Stream& stream);  // layernorm_modulate_sm80.cu
 
 std::span<const Impl<LayerNormModulateArgs>> layernorm_modulate_table() {
-  static constexpr Impl<LayerNormModulateArgs> table[] = {
-      {"cuda", nullptr, layernorm_modulate_cuda, Device::cuda},
-      {"cpu", nullptr, layernorm_modulate_cpu},
-      {"ref", nullptr, layernorm_modulate_ref}};
+  static constexpr Impl<LayerNormModulateArgs> table[] = {gpu_impl<layernorm_modulate_cuda>("cuda"),
+                                                          {"cpu", nullptr, layernorm_modulate_cpu},
+                                                          {"ref", nullptr, layernorm_modulate_ref}};
   return table;
 }
 

@@ -5,8 +5,7 @@ namespace tachy::ops {
 
 std::span<const Impl<LayerNormModulateBackwardArgs>> layernorm_modulate_backward_table() {
   static constexpr Impl<LayerNormModulateBackwardArgs> table[] = {
-      {"cuda", nullptr, layernorm_modulate_backward_cuda, Device::cuda},
-      {"ref", nullptr, layernorm_modulate_backward_ref}};
+      gpu_impl<layernorm_modulate_backward_cuda>("cuda"), {"ref", nullptr, layernorm_modulate_backward_ref}};
   return table;
 }
 

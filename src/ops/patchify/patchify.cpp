@@ -23,13 +23,13 @@ void check_video(const char* op, const Tensor& video, const Tensor& tokens, int6
 }  // namespace
 
 std::span<const Impl<PatchifyArgs>> patchify_table() {
-  static constexpr Impl<PatchifyArgs> table[] = {{"cuda", nullptr, patchify_cuda, Device::cuda},
+  static constexpr Impl<PatchifyArgs> table[] = {gpu_impl<patchify_cuda>("cuda"),
                                                  {"ref", nullptr, patchify_ref}};
   return table;
 }
 
 std::span<const Impl<UnpatchifyArgs>> unpatchify_table() {
-  static constexpr Impl<UnpatchifyArgs> table[] = {{"cuda", nullptr, unpatchify_cuda, Device::cuda},
+  static constexpr Impl<UnpatchifyArgs> table[] = {gpu_impl<unpatchify_cuda>("cuda"),
                                                    {"ref", nullptr, unpatchify_ref}};
   return table;
 }

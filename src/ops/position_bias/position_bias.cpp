@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<PositionBiasArgs>> position_bias_table() {
-  static constexpr Impl<PositionBiasArgs> table[] = {{"cuda", nullptr, position_bias_cuda, Device::cuda},
+  static constexpr Impl<PositionBiasArgs> table[] = {gpu_impl<position_bias_cuda>("cuda"),
                                                      {"ref", nullptr, position_bias_ref}};
   return table;
 }

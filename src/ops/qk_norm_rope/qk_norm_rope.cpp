@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table() {
-  static constexpr Impl<QkNormRopeArgs> table[] = {{"cuda", nullptr, qk_norm_rope_cuda, Device::cuda},
+  static constexpr Impl<QkNormRopeArgs> table[] = {gpu_impl<qk_norm_rope_cuda>("cuda"),
                                                    {"cpu", nullptr, qk_norm_rope_cpu},
                                                    {"ref", nullptr, qk_norm_rope_ref}};
   return table;

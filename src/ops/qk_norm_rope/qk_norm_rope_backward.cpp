@@ -4,9 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<QkNormRopeBackwardArgs>> qk_norm_rope_backward_table() {
-  static constexpr Impl<QkNormRopeBackwardArgs> table[] = {
-      {"cuda", nullptr, qk_norm_rope_backward_cuda, Device::cuda},
-      {"ref", nullptr, qk_norm_rope_backward_ref}};
+  static constexpr Impl<QkNormRopeBackwardArgs> table[] = {gpu_impl<qk_norm_rope_backward_cuda>("cuda"),
+                                                           {"ref", nullptr, qk_norm_rope_backward_ref}};
   return table;
 }
 

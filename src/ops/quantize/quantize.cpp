@@ -22,16 +22,14 @@ void check(const char* op, const char* wide_name, const Tensor& wide, const Tens
 }  // namespace
 
 std::span<const Impl<QuantizeArgs>> quantize_table() {
-  static constexpr Impl<QuantizeArgs> table[] = {{"cuda", nullptr, quantize_cuda, Device::cuda},
-                                                 {"cpu", nullptr, quantize_cpu},
-                                                 {"ref", nullptr, quantize_ref}};
+  static constexpr Impl<QuantizeArgs> table[] = {
+      gpu_impl<quantize_cuda>("cuda"), {"cpu", nullptr, quantize_cpu}, {"ref", nullptr, quantize_ref}};
   return table;
 }
 
 std::span<const Impl<DequantizeArgs>> dequantize_table() {
-  static constexpr Impl<DequantizeArgs> table[] = {{"cuda", nullptr, dequantize_cuda, Device::cuda},
-                                                   {"cpu", nullptr, dequantize_cpu},
-                                                   {"ref", nullptr, dequantize_ref}};
+  static constexpr Impl<DequantizeArgs> table[] = {
+      gpu_impl<dequantize_cuda>("cuda"), {"cpu", nullptr, dequantize_cpu}, {"ref", nullptr, dequantize_ref}};
   return table;
 }
 

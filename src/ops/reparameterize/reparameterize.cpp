@@ -6,7 +6,7 @@ namespace tachy::ops {
 void reparameterize_cuda(const ReparameterizeArgs& args, Stream& stream);  // reparameterize_sm80.cu
 
 std::span<const Impl<ReparameterizeArgs>> reparameterize_table() {
-  static constexpr Impl<ReparameterizeArgs> table[] = {{"cuda", nullptr, reparameterize_cuda, Device::cuda},
+  static constexpr Impl<ReparameterizeArgs> table[] = {gpu_impl<reparameterize_cuda>("cuda"),
                                                        {"cpu", nullptr, reparameterize_cpu},
                                                        {"ref", nullptr, reparameterize_ref}};
   return table;

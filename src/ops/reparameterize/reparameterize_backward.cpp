@@ -4,9 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<ReparameterizeBackwardArgs>> reparameterize_backward_table() {
-  static constexpr Impl<ReparameterizeBackwardArgs> table[] = {
-      {"cuda", nullptr, reparameterize_backward_cuda, Device::cuda},
-      {"ref", nullptr, reparameterize_backward_ref}};
+  static constexpr Impl<ReparameterizeBackwardArgs> table[] = {gpu_impl<reparameterize_backward_cuda>("cuda"),
+                                                               {"ref", nullptr, reparameterize_backward_ref}};
   return table;
 }
 

@@ -6,9 +6,8 @@ namespace tachy::ops {
 void rmsnorm_cuda(const RmsNormArgs& args, Stream& stream);  // rmsnorm_sm80.cu
 
 std::span<const Impl<RmsNormArgs>> rmsnorm_table() {
-  static constexpr Impl<RmsNormArgs> table[] = {{"cuda", nullptr, rmsnorm_cuda, Device::cuda},
-                                                {"cpu", nullptr, rmsnorm_cpu},
-                                                {"ref", nullptr, rmsnorm_ref}};
+  static constexpr Impl<RmsNormArgs> table[] = {
+      gpu_impl<rmsnorm_cuda>("cuda"), {"cpu", nullptr, rmsnorm_cpu}, {"ref", nullptr, rmsnorm_ref}};
   return table;
 }
 

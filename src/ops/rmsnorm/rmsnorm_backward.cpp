@@ -4,8 +4,8 @@
 namespace tachy::ops {
 
 std::span<const Impl<RmsNormBackwardArgs>> rmsnorm_backward_table() {
-  static constexpr Impl<RmsNormBackwardArgs> table[] = {
-      {"cuda", nullptr, rmsnorm_backward_cuda, Device::cuda}, {"ref", nullptr, rmsnorm_backward_ref}};
+  static constexpr Impl<RmsNormBackwardArgs> table[] = {gpu_impl<rmsnorm_backward_cuda>("cuda"),
+                                                        {"ref", nullptr, rmsnorm_backward_ref}};
   return table;
 }
 

@@ -11,7 +11,7 @@ void rope_cuda(const RopeArgs& args, Stream& stream);  // rope_sm80.cu
 
 std::span<const Impl<RopeArgs>> rope_impls() {
   static constexpr Impl<RopeArgs> table[] = {
-      {"cuda", nullptr, rope_cuda, Device::cuda}, {"cpu", nullptr, rope_cpu}, {"ref", nullptr, rope_ref}};
+      gpu_impl<rope_cuda>("cuda"), {"cpu", nullptr, rope_cpu}, {"ref", nullptr, rope_ref}};
   return table;
 }
 

@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<RopeBackwardArgs>> rope_backward_table() {
-  static constexpr Impl<RopeBackwardArgs> table[] = {{"cuda", nullptr, rope_backward_cuda, Device::cuda},
+  static constexpr Impl<RopeBackwardArgs> table[] = {gpu_impl<rope_backward_cuda>("cuda"),
                                                      {"ref", nullptr, rope_backward_ref}};
   return table;
 }

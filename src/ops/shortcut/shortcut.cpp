@@ -4,7 +4,7 @@
 namespace tachy::ops {
 
 std::span<const Impl<ShortcutArgs>> shortcut_table() {
-  static constexpr Impl<ShortcutArgs> table[] = {{"cuda", nullptr, shortcut_cuda, Device::cuda},
+  static constexpr Impl<ShortcutArgs> table[] = {gpu_impl<shortcut_cuda>("cuda"),
                                                  {"ref", nullptr, shortcut_ref}};
   return table;
 }

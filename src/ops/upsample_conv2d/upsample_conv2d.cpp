@@ -18,9 +18,9 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<UpsampleConv2dArgs> kTable[] = {
-    {"sm90", upsample_conv2d_why_not_sm90, upsample_conv2d_sm90, Device::cuda},
-    {"sm80", upsample_conv2d_why_not_sm80, upsample_conv2d_sm80, Device::cuda},
-    {"simple", upsample_conv2d_why_not_simple, upsample_conv2d_simple, Device::cuda},
+    gpu_impl<upsample_conv2d_sm90, upsample_conv2d_why_not_sm90>("sm90"),
+    gpu_impl<upsample_conv2d_sm80, upsample_conv2d_why_not_sm80>("sm80"),
+    gpu_impl<upsample_conv2d_simple, upsample_conv2d_why_not_simple>("simple"),
     {"bf16", upsample_conv2d_why_not_bf16, upsample_conv2d_bf16},
     {"onednn", upsample_conv2d_why_not_onednn, upsample_conv2d_onednn},
     {"ref", nullptr, upsample_conv2d_ref},
