@@ -33,6 +33,8 @@ void print_gpu(const GpuState& g) {
              g.multiprocessors);
   fmt::print("           {} memory, {} free, {} second-level cache\n", human_bytes(g.memory_bytes),
              human_bytes(g.free_bytes), human_bytes(g.l2_bytes));
+  fmt::print("           family {}: the sizes from which each kernel is used are {}\n", g.family,
+             g.measured ? "measured there" : "guesses");
   fmt::print("           driver {}, CUDA {}\n", g.driver.empty() ? "not stated" : g.driver, g.cuda);
   for (const auto& [name, version] : g.libraries) fmt::print("           {} {}\n", name, version);
 }

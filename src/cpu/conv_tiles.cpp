@@ -43,7 +43,7 @@ void ConvTiles::prepare(bool bias, bool accumulate) {
     shape.bias = bias;
     shape.accumulate = accumulate;
     const TileKernel& kernel = conv_kernel(shape);
-    if (!kernel.fast()) why_not_ = "oneDNN offers only " + kernel.impl();
+    if (!kernel.fast()) why_not_ = Refusal{Refusal::Why::library, "oneDNN offers only ", kernel.impl()};
     scratch_bytes_ = std::max(scratch_bytes_, kernel.scratch_bytes());
     kernels.push_back(&kernel);
   }

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "base/refusal.h"
 #include "cpu/onednn.h"
 #include "tensor/memory.h"
 
@@ -31,7 +31,7 @@ class ConvTiles {
   // Makes the kernels of every band; to be called for each combination before run().
   void prepare(bool bias, bool accumulate);
   int64_t scratch_bytes() const { return scratch_bytes_; }  // of one call in flight
-  std::optional<std::string> why_not() const { return why_not_; }
+  std::optional<Refusal> why_not() const { return why_not_; }
 
   // y rows of the band (+)= conv of the frame; x and y point at whole frames.
   void run(int64_t index, const float* frame, const void* weights, const float* bias, bool accumulate,
@@ -45,7 +45,7 @@ class ConvTiles {
   std::vector<Band> bands_;
   std::vector<const TileKernel*> kernels_[4];  // by bias + 2·accumulate
   int64_t scratch_bytes_ = 0;
-  std::optional<std::string> why_not_;
+  std::optional<Refusal> why_not_;
 };
 
 // weight [Co, Ci, parts, kh, kw] (any float dtype, contiguous) → `parts` packed blocks, one after the other.

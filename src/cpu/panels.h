@@ -17,8 +17,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
+#include "base/refusal.h"
 #include "tensor/memory.h"
 
 namespace tachy::cpu {
@@ -38,7 +38,7 @@ inline int64_t panel_rows(int64_t rows, Compute compute) {
 }
 
 // Nothing, or why this CPU cannot.
-std::optional<std::string> panels_why_not(Compute compute);
+std::optional<Refusal> panels_why_not(Compute compute);
 const char* panels_name(Compute compute);  // "amx-bf16" …
 inline Compute usable(Compute wanted) { return panels_why_not(wanted) ? Compute::f32 : wanted; }
 

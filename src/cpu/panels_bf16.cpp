@@ -189,7 +189,7 @@ struct Abilities {
 struct Choice {
   const char* name = nullptr;
   void (*run)(const PanelProduct&) = nullptr;
-  std::string why_not;
+  std::optional<Refusal> why_not;
 
   Choice() {
     const std::string wanted = env_string("TACHY_BF16", "");
@@ -205,9 +205,11 @@ struct Choice {
     if (!run && wanted == "portable")
       name = "portable-bf16", run = [](const PanelProduct& p) { each_panel(p, product_portable); };
     if (!run)
-      why_not = isa() == Isa::native
-                    ? "this CPU has neither AMX-BF16 nor AVX-512 BF16"
-                    : fmt::format("TACHY_ISA={} leaves neither AMX-BF16 nor AVX-512 BF16", isa_name(isa()));
+      why_not =
+          isa() == Isa::native
+              ? Refusal::machine("this CPU has neither AMX-BF16 nor AVX-512 BF16")
+              : Refusal::machine("TACHY_ISA=",
+                                 fmt::format("{} leaves neither AMX-BF16 nor AVX-512 BF16", isa_name(isa())));
   }
 };
 
@@ -218,9 +220,8 @@ const Choice& choice() {
 
 }  // namespace
 
-std::optional<std::string> panels_why_not(Compute compute) {
-  if (compute == Compute::f32 || choice().run) return std::nullopt;
-  return choice().why_not;
+std::optional<Refusal> panels_why_not(Compute compute) {
+  return compute == Compute::f32 ? std::nullopt : choice().why_not;
 }
 
 const char* panels_name(Compute compute) {

@@ -13,8 +13,8 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
+#include "base/refusal.h"
 #include "device/conv_shape.h"
 #include "tensor/memory.h"
 
@@ -43,17 +43,17 @@ int64_t conv_packed_bytes(DType dtype, int64_t phases, int64_t co, int64_t ci, i
 void conv_pack(DType dtype, int64_t phases, int64_t co, int64_t ci, int64_t taps,
                const std::function<void(int64_t, float*)>& weight, const Tensor& packed, Stream& stream);
 
-std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream);
+std::optional<Refusal> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm90(const ConvProblem& problem, Stream& stream);
-std::optional<std::string> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream);
+std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_cudnn(const ConvProblem& problem, Stream& stream);
-std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);
+std::optional<Refusal> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_sm80(const ConvProblem& problem, Stream& stream);
-std::optional<std::string> conv_head_why_not(const ConvProblem& problem, const Stream& stream);
+std::optional<Refusal> conv_head_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_head(const ConvProblem& problem, Stream& stream);
-std::optional<std::string> conv_stem_why_not(const ConvProblem& problem, const Stream& stream);
+std::optional<Refusal> conv_stem_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_stem(const ConvProblem& problem, Stream& stream);
-std::optional<std::string> conv_simple_why_not(const ConvProblem& problem, const Stream& stream);
+std::optional<Refusal> conv_simple_why_not(const ConvProblem& problem, const Stream& stream);
 void conv_simple(const ConvProblem& problem, Stream& stream);
 
 }  // namespace tachy::cuda

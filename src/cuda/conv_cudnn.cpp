@@ -133,19 +133,22 @@ const CudnnPlan& kept_plan(Cudnn& cudnn, const ConvProblem& problem) {
 
 }  // namespace
 
-std::optional<std::string> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream) {
+std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
-  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
-  if (s.ci % 32 != 0 || s.co % 8 != 0) return "it takes channels in multiples of 32 and makes multiples of 8";
-  if (s.phases != 1) return "it has no phases";
-  if (s.front < s.history) return "history that nothing reads";
+  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16)
+    return Refusal::arguments("it takes bf16 and f16");
+  if (s.ci % 32 != 0 || s.co % 8 != 0)
+    return Refusal::arguments("it takes channels in multiples of 32 and makes multiples of 8");
+  if (s.phases != 1) return Refusal::arguments("it has no phases");
+  if (s.front < s.history) return Refusal::arguments("history that nothing reads");
   for (const Tensor* t : {&problem.x, &problem.packed, &problem.residual, &problem.y})
-    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) return "it takes memory aligned to 16 bytes";
+    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0)
+      return Refusal::arguments("it takes memory aligned to 16 bytes");
   std::string why;
   Cudnn* cudnn = Cudnn::of(*stream.gpu, why);
-  if (!cudnn) return why;
+  if (!cudnn) return Refusal::library(why);
   const CudnnPlan& plan = kept_plan(*cudnn, problem);
-  if (!plan.why.empty()) return plan.why;
+  if (!plan.why.empty()) return Refusal::library(plan.why);
   return std::nullopt;
 }
 

@@ -39,10 +39,10 @@ void run(const device::Conv80Params& p, const Stream& stream) {
 
 }  // namespace
 
-std::optional<std::string> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream) {
+std::optional<Refusal> conv_sm80_why_not(const ConvProblem& problem, const Stream& stream) {
   if (auto why = why_no_tensor_cores(stream, problem.x.dtype, 0)) return why;
   if (reinterpret_cast<uintptr_t>(problem.packed.data) % 16 != 0)
-    return "it takes weights aligned to 16 bytes";
+    return Refusal::arguments("it takes weights aligned to 16 bytes");
   return std::nullopt;
 }
 
@@ -55,15 +55,17 @@ void conv_sm80(const ConvProblem& problem, Stream& stream) {
     run<__half>(p, stream);
 }
 
-std::optional<std::string> conv_head_why_not(const ConvProblem& problem, const Stream& stream) {
+std::optional<Refusal> conv_head_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
   if (auto why = why_no_tensor_cores(stream, problem.x.dtype, device::kHeadSharedBytes)) return why;
-  if (s.ci != device::kHeadCi || s.co != device::kHeadCo) return "it takes 96 channels and makes 3";
+  if (s.ci != device::kHeadCi || s.co != device::kHeadCo)
+    return Refusal::arguments("it takes 96 channels and makes 3");
   if (s.kernel_t != 3 || s.kernel_h != 3 || s.kernel_w != 3 || s.stride != 1 || s.time_stride != 1 ||
       s.front != 2 || s.pad_top != 1 || s.pad_left != 1 || s.phases != 1 || problem.residual.defined())
-    return "it does 3x3x3 kernels without strides or residual";
+    return Refusal::arguments("it does 3x3x3 kernels without strides or residual");
   for (const Tensor* t : {&problem.x, &problem.cache, &problem.packed})
-    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) return "it takes memory aligned to 16 bytes";
+    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0)
+      return Refusal::arguments("it takes memory aligned to 16 bytes");
   return std::nullopt;
 }
 
@@ -79,14 +81,16 @@ void conv_head(const ConvProblem& problem, Stream& stream) {
          stream, p);
 }
 
-std::optional<std::string> conv_stem_why_not(const ConvProblem& problem, const Stream& stream) {
+std::optional<Refusal> conv_stem_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
   if (auto why = why_no_tensor_cores(stream, problem.x.dtype, 0)) return why;
-  if (s.ci != device::kStemCi || s.co % 8 != 0) return "it takes 3 channels and makes a multiple of 8";
+  if (s.ci != device::kStemCi || s.co % 8 != 0)
+    return Refusal::arguments("it takes 3 channels and makes a multiple of 8");
   if (s.kernel_t != 3 || s.kernel_h != 3 || s.kernel_w != 3 || s.stride != 1 || s.time_stride != 1 ||
       s.front != 2 || s.pad_top != 1 || s.pad_left != 1 || s.phases != 1 || problem.residual.defined())
-    return "it does 3x3x3 kernels without strides or residual";
-  if (reinterpret_cast<uintptr_t>(problem.y.data) % 16 != 0) return "it takes memory aligned to 16 bytes";
+    return Refusal::arguments("it does 3x3x3 kernels without strides or residual");
+  if (reinterpret_cast<uintptr_t>(problem.y.data) % 16 != 0)
+    return Refusal::arguments("it takes memory aligned to 16 bytes");
   return std::nullopt;
 }
 
@@ -102,8 +106,8 @@ void conv_stem(const ConvProblem& problem, Stream& stream) {
          stream, p);
 }
 
-std::optional<std::string> conv_simple_why_not(const ConvProblem& problem, const Stream&) {
-  if (problem.x.dtype != DType::f32) return "it takes float32";
+std::optional<Refusal> conv_simple_why_not(const ConvProblem& problem, const Stream&) {
+  if (problem.x.dtype != DType::f32) return Refusal::arguments("it takes float32");
   return std::nullopt;
 }
 

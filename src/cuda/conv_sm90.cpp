@@ -59,23 +59,27 @@ Choice choose(const ConvProblem& problem, int multiprocessors) {
 
 }  // namespace
 
-std::optional<std::string> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream) {
+std::optional<Refusal> conv_sm90_why_not(const ConvProblem& problem, const Stream& stream) {
   const device::ConvShape& s = problem.shape;
-  if (stream.gpu->info().major != 9) return "the GPU is not Hopper";
-  if (!tensor_maps_available()) return "the driver has no tensor maps";
-  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16) return "it takes bf16 and f16";
-  if (s.ci % 8 != 0) return "it takes input channels in multiples of 8";
-  if (s.co % 8 != 0 && s.co > 8) return "it takes output channels in multiples of 8";
-  if (s.co % 8 != 0 && problem.residual.defined()) return "it takes a residual of multiples of 8 channels";
-  if (s.stride > 4) return "a stride above 4";
+  if (stream.gpu->info().major != 9) return Refusal::machine("the GPU is not Hopper");
+  if (!tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
+  if (problem.x.dtype != DType::bf16 && problem.x.dtype != DType::f16)
+    return Refusal::arguments("it takes bf16 and f16");
+  if (s.ci % 8 != 0) return Refusal::arguments("it takes input channels in multiples of 8");
+  if (s.co % 8 != 0 && s.co > 8) return Refusal::arguments("it takes output channels in multiples of 8");
+  if (s.co % 8 != 0 && problem.residual.defined())
+    return Refusal::arguments("it takes a residual of multiples of 8 channels");
+  if (s.stride > 4) return Refusal::arguments("a stride above 4");
   if (problem.gamma.defined() && (s.co % 8 != 0 || s.phases != 1))
-    return "it normalises multiples of 8 channels, without phases";
+    return Refusal::arguments("it normalises multiples of 8 channels, without phases");
   if (problem.gamma.defined() && reinterpret_cast<uintptr_t>(problem.gamma.data) % 8 != 0)
-    return "it takes gamma aligned to 8 bytes";
+    return Refusal::arguments("it takes gamma aligned to 8 bytes");
   for (const Tensor* t :
        {&problem.x, &problem.cache, &problem.packed, &problem.residual, &problem.y, &problem.normed})
-    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0) return "it takes memory aligned to 16 bytes";
-  if (!choose(problem, stream.gpu->info().multiprocessors).entry) return "no tile for this shape";
+    if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0)
+      return Refusal::arguments("it takes memory aligned to 16 bytes");
+  if (!choose(problem, stream.gpu->info().multiprocessors).entry)
+    return Refusal::arguments("no tile for this shape");
   return std::nullopt;
 }
 

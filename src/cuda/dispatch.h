@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/refusal.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
@@ -60,17 +61,18 @@ inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
 
 inline bool aligned16(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data) % 16 == 0; }
 
-// Nothing, or why this GPU cannot run a kernel with
-// tensor-core products of `dtype` and that much shared memory.
-inline std::optional<std::string> why_no_tensor_cores(const Stream& stream, DType dtype,
-                                                      size_t shared_bytes) {
-  if (dtype != DType::bf16 && dtype != DType::f16) return "it takes bf16 and f16";
+// Nothing, or why this GPU cannot run a kernel with tensor-core products of `dtype` and that much shared
+// memory.
+inline std::optional<Refusal> why_no_tensor_cores(const Stream& stream, DType dtype, size_t shared_bytes) {
+  if (dtype != DType::bf16 && dtype != DType::f16) return Refusal::arguments("it takes bf16 and f16");
   const GpuInfo& gpu = stream.gpu->info();
   if (gpu.capability() < (dtype == DType::bf16 ? 80 : 75))
-    return dtype == DType::bf16 ? "bf16 needs compute capability 8.0" : "it needs compute capability 7.5";
+    return Refusal::weak_gpu(dtype == DType::bf16 ? "bf16 needs compute capability 8.0"
+                                                  : "it needs compute capability 7.5");
   if (shared_bytes > gpu.shared_bytes)
-    return "a block needs " + std::to_string(shared_bytes) + " bytes of shared memory, this GPU has " +
-           std::to_string(gpu.shared_bytes);
+    return Refusal::weak_gpu("a block needs ", std::to_string(shared_bytes) +
+                                                   " bytes of shared memory, this GPU has " +
+                                                   std::to_string(gpu.shared_bytes));
   return std::nullopt;
 }
 

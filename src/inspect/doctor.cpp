@@ -15,6 +15,7 @@ extern "C" {
 #include <set>
 
 #include "cuda/gpu_facts.h"
+#include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
 #include "inspect/op_runner.h"
 #include "ops/features.h"
@@ -29,35 +30,10 @@ using ops::CaseKind;
 
 std::string version_of(unsigned v) { return fmt::format("{}.{}.{}", v >> 16, v >> 8 & 0xff, v & 0xff); }
 
-// The first implementation of a case that can run at this level, and why those before it cannot.
-struct Pick {
-  std::string impl, reason;
-  size_t choices = 0;
-};
-Pick pick_of(const ops::BoundOp& op, const char* name, const Stream& stream) {
-  Pick out;
-  const auto forced = ops::forced_impl(name);
-  for (const std::string& impl : op.impls) {
-    std::string reason = op.why_not(impl, stream);
-    if (reason == "it needs a GPU" || reason == "the tensors are on the GPU") continue;  // no choice here
-    ++out.choices;
-    if (forced && *forced != impl) reason = "TACHY_FORCE names another";
-    if (!forced && stream.definitions && impl != "ref") reason = "level none takes definitions";
-    if (reason.empty()) {
-      if (out.impl.empty()) out.impl = impl;
-      continue;
-    }
-    if (!out.impl.empty()) continue;
-    out.reason += fmt::format("{}{}: {}", out.reason.empty() ? "" : "; ", impl, reason);
-  }
-  if (out.impl.empty()) out.impl = "none";
-  return out;
-}
-
 struct Made {
   std::string op;
   Compute compute;
-  Pick pick;
+  ops::Choice choice;
   bool real = false;  // in the shape of a model
 };
 
@@ -80,7 +56,7 @@ std::vector<Made> picks_here(cuda::Gpu* gpu, DType dtype, bool definitions, Thre
     Arena arena;
     const Stream stream{
         .arena = &arena, .pool = &pool, .gpu = gpu, .activation = dtype, .definitions = definitions};
-    made.push_back({c.op, op.compute, pick_of(op, c.op.c_str(), stream), real});
+    made.push_back({c.op, op.compute, op.choose(stream), real});
   }
   return made;
 }
@@ -94,9 +70,9 @@ void count_picks(std::map<std::string, OpHealth>& health, const std::vector<Made
     if (m.compute == mode.compute) asked.insert(m.op);
   for (const Made& m : made) {
     if (m.compute != mode.compute && asked.contains(m.op)) continue;
-    ++picks[m.op][{m.pick.impl, m.pick.reason}];
+    ++picks[m.op][{m.choice.impl, ops::describe(m.choice.passed)}];
     health[m.op].real = m.real;
-    choices[m.op] = std::max(choices[m.op], m.pick.choices);
+    choices[m.op] = std::max(choices[m.op], m.choice.candidates);
   }
   for (const auto& [op, counts] : picks) {
     OpHealth& h = health[op];
@@ -143,7 +119,7 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
   const auto no_bf16 = ops::why_no_bf16();
   for (const Level& level : levels()) {
     std::string here = "as named";
-    if (level.mode.compute == Compute::bf16 && no_bf16) here = "float32 in place of bf16: " + *no_bf16;
+    if (level.mode.compute == Compute::bf16 && no_bf16) here = "float32 in place of bf16: " + no_bf16->text();
     if (level.mode.step_cache > 0)
       here += fmt::format("; step cache with threshold {}", level.mode.step_cache);
     out.push_back({level.name, level.means, here, level.name == active});
@@ -154,6 +130,8 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
 void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
   const cuda::GpuInfo& i = gpu.info();
   state.index = i.index, state.name = i.name, state.capability = fmt::format("{}.{}", i.major, i.minor);
+  const cuda::GpuFamily& family = cuda::family_of(i);
+  state.family = fmt::format("{} ({})", family.name, family.gpus), state.measured = family.measured;
   state.multiprocessors = i.multiprocessors;
   state.memory_bytes = i.memory_bytes, state.free_bytes = gpu.free_bytes(), state.l2_bytes = i.l2_bytes;
   state.driver = cuda::driver_version();
@@ -261,6 +239,8 @@ json to_json(const DoctorReport& report) {
     gpu.update({{"index", report.gpu.index},
                 {"name", report.gpu.name},
                 {"capability", report.gpu.capability},
+                {"family", report.gpu.family},
+                {"family_measured", report.gpu.measured},
                 {"multiprocessors", report.gpu.multiprocessors},
                 {"memory_bytes", report.gpu.memory_bytes},
                 {"free_bytes", report.gpu.free_bytes},

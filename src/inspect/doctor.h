@@ -41,6 +41,8 @@ struct LevelState {
 struct GpuState {
   std::string name;  // empty: there is none, and `why_not` says why
   std::string why_not, capability, driver, cuda, dtype;
+  std::string family;     // whose row of cuda/gpu_family.h the ops' choices follow
+  bool measured = false;  // that row's numbers were measured there, and not guessed
   int index = 0, multiprocessors = 0;
   uint64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
   std::vector<std::pair<std::string, std::string>> libraries;  // of a chosen device

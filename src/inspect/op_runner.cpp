@@ -126,14 +126,15 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
     for (const std::string& impl : bench.op().impls) {
       if (!matches(2, impl)) continue;
       Arena nothing;
-      const std::string why_not = bench.op().why_not(impl, Stream{&nothing, &pool});
-      if (options.picked_only && (!why_not.empty() || (options.definitions && impl != "ref"))) continue;
+      const Stream stream{.arena = &nothing, .pool = &pool, .definitions = options.definitions};
+      if (options.picked_only && parts[2].empty() && impl != bench.op().choose(stream).impl) continue;
+      const std::optional<Refusal> why_not = bench.op().why_not(impl, stream);
       const auto add = [&](const char* mode, auto&& body) {
         OpResult result{
             .op = op_case.op, .case_name = op_case.name, .impl = impl, .mode = mode, .seed = options.seed};
         result.bytes = op_case.bytes, result.flops = op_case.flops, result.kind = op_case.kind;
         result.compute = bench.op().compute;
-        std::string reason = why_not;
+        std::string reason = why_not ? why_not->text() : "";
         if (reason.empty() && !definable && (impl == "ref" || std::string_view(mode) == "ref"))
           reason = fmt::format("{:.1f} GFLOP are too much for the definition", op_case.flops * 1e-9);
         if (!reason.empty()) {
@@ -158,7 +159,6 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
         });
       if (options.perf)
         add("perf", [&](OpResult& r) { time_runs(bench, op_case, impl, pool, options.perf_seconds, r); });
-      if (options.picked_only) break;
     }
   }
   require(!results.empty() || options.filter.empty(),

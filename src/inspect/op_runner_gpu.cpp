@@ -406,14 +406,15 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
   for (const std::string& impl : bench->op().impls) {
     if (!impl.starts_with(impl_prefix)) continue;
     Arena arena;
-    const std::string reason = bench->op().why_not(impl, bench->stream(&arena));
-    if (reason == "the tensors are on the GPU") continue;  // an entry for the CPU
-    if (options.picked_only && !reason.empty()) continue;
+    const std::optional<Refusal> why_not = bench->op().why_not(impl, bench->stream(&arena));
+    if (why_not && why_not->why == Refusal::Why::other_device) continue;  // an entry for the CPU
+    if (options.picked_only && impl_prefix.empty() && impl != bench->op().choose(bench->stream(&arena)).impl)
+      continue;
     const auto add = [&](const char* mode, auto&& body) {
       OpResult result = blank;
       result.impl = impl, result.mode = mode;
-      if (!reason.empty()) {
-        result.skipped = true, result.detail = reason;
+      if (why_not) {
+        result.skipped = true, result.detail = why_not->text();
       } else {
         try {
           body(result);
@@ -454,7 +455,6 @@ void run_case_on_gpu(const OpRunnerOptions& options, const OpCase& op_case, cons
       });
     if (options.perf)
       add("perf", [&](OpResult& r) { time_on_gpu(*bench, op_case, options, pool, impl, ceilings, r); });
-    if (options.picked_only) break;
   }
 }
 

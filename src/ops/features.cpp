@@ -8,7 +8,7 @@
 
 namespace tachy::ops {
 
-std::optional<std::string> why_no_bf16() { return cpu::panels_why_not(Compute::bf16); }
+std::optional<Refusal> why_no_bf16() { return cpu::panels_why_not(Compute::bf16); }
 
 std::string describe_arithmetic() {
   const cpu::Machine m = cpu::describe_machine();

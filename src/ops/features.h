@@ -4,10 +4,12 @@
 #include <optional>
 #include <string>
 
+#include "base/refusal.h"
+
 namespace tachy::ops {
 
 // Nothing when products can run in bf16 (a stream's Compute::bf16 then has an effect), or the reason why not.
-std::optional<std::string> why_no_bf16();
+std::optional<Refusal> why_no_bf16();
 
 // All that the bits of a result may depend on here beside a Stream's settings: the CPU and its instruction
 // sets, the libraries, the environment options that choose between implementations.

@@ -1,5 +1,6 @@
 #include "ops/impl_table.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -7,6 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "cpu/isa.h"
+#include "ops/pick_record.h"
 
 namespace tachy::ops {
 namespace {
@@ -43,21 +45,36 @@ void set_forced_impl(const char* op, const char* name) {
     overrides().erase(op);
 }
 
-void report_pick(const char* op, const char* name, const std::string& reasons) {
+std::string describe(std::span<const PassedOver> passed) {
+  std::string text;
+  for (const PassedOver& p : passed)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", p.impl, p.why.text());
+  return text;
+}
+
+void fail_without_pick(const char* op, std::span<const PassedOver> passed) {
+  const auto forced = forced_impl(op);
+  fail(ErrorCode::unsupported, "{}: no implementation{}: {}", op,
+       forced ? fmt::format(" named '{}' (TACHY_FORCE)", *forced) : "",
+       passed.empty() ? "none known" : describe(passed));
+}
+
+void report_pick(const char* op, const char* name, std::span<const PassedOver> passed, const Stream& stream) {
+  if (stream.picks && stream.measuring()) stream.picks->note(op, name, describe(passed));
   // A better kernel that this GPU lacks the means for is worth a line without being asked, once an op.
-  const bool lacking = reasons.find("compute capability") != std::string::npos ||
-                       reasons.find("this GPU has") != std::string::npos;
-  if (!lacking && !log_enabled("dispatch")) return;
+  const bool weak = std::any_of(passed.begin(), passed.end(),
+                                [](const PassedOver& p) { return p.why.why == Refusal::Why::weak_gpu; });
+  const bool log = log_enabled("dispatch");
+  if (!weak && !log) return;
   static std::mutex mutex;
   static std::set<std::string> seen, warned;
-  if (lacking) {
-    std::lock_guard lock(mutex);
-    if (warned.insert(op).second) warn("{}: {} takes the place of faster kernels ({})", op, name, reasons);
-  }
-  if (!log_enabled("dispatch")) return;
-  std::string line = fmt::format("{}: {}{}{}{}", op, name, reasons.empty() ? "" : " (not ", reasons,
-                                 reasons.empty() ? "" : ")");
+  const std::string reasons = describe(passed);
   std::lock_guard lock(mutex);
+  if (weak && warned.insert(op).second)
+    warn("{}: {} takes the place of faster kernels ({})", op, name, reasons);
+  if (!log) return;
+  std::string line = fmt::format("{}: {}", op, name);
+  if (!passed.empty()) line += fmt::format(" (not {})", reasons);
   if (seen.insert(line).second) log_line("dispatch", line);
 }
 

@@ -1,7 +1,7 @@
-// Dispatch by implementation: each op has one table, best first, its definition ("ref") last. The pick is the
-// first entry whose `why_not` returns nothing. TACHY_LOG=dispatch prints each distinct pick once with the
-// reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides it. A stream with
-// `definitions` (level none) takes the definitions.
+// Dispatch by implementation: each op has one table, best first, its definition ("ref") last. `choose` is the
+// one rule that picks from a table; nobody else walks one to find out. TACHY_LOG=dispatch prints each
+// distinct pick once with the reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides
+// the order. A stream with `definitions` (level none) takes the definitions.
 //
 // An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA nothing defines its
 // functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it.
@@ -10,16 +10,19 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/error.h"
+#include "base/refusal.h"
 #include "cuda/built.h"
 #include "tensor/memory.h"
 
 namespace tachy::ops {
 
 template <class Args>
-using WhyNot = std::optional<std::string>(const Args&, const Stream&);  // nothing, or why it cannot run
+using WhyNot = std::optional<Refusal>(const Args&, const Stream&);  // nothing, or why it cannot run
 
 template <class Args>
 struct Impl {
@@ -49,35 +52,62 @@ constexpr auto gpu_impl(const char* name) {
 
 // Nothing, or the reason why this entry cannot run on this stream.
 template <class Args>
-std::optional<std::string> why_not(const Impl<Args>& impl, const Args& args, const Stream& stream) {
+std::optional<Refusal> why_not(const Impl<Args>& impl, const Args& args, const Stream& stream) {
   if (impl.device != stream.device())
-    return impl.device == Device::cuda ? "it needs a GPU" : "the tensors are on the GPU";
-  if (!impl.run) return "this build lacks it";
+    return Refusal{Refusal::Why::other_device,
+                   impl.device == Device::cuda ? "it needs a GPU" : "the tensors are on the GPU"};
+  if (!impl.run) return Refusal{Refusal::Why::not_built, "this build lacks it"};
   return impl.why_not ? impl.why_not(args, stream) : std::nullopt;
 }
 
 std::optional<std::string> forced_impl(const char* op);  // from TACHY_FORCE
 void set_forced_impl(const char* op, const char* name);  // for the op runner; nullptr clears
-void report_pick(const char* op, const char* name, const std::string& reasons);
 
+// An entry that the rule passed over although it is for the stream's device.
+struct PassedOver {
+  const char* impl;
+  Refusal why;
+};
+std::string describe(std::span<const PassedOver> passed);  // "split: few rows; f32: …"
+
+template <class Args>
+bool is_definition(const Impl<Args>& impl) {
+  return std::string_view(impl.name) == "ref";
+}
+
+// The rule: the first entry that can run; with TACHY_FORCE the one that it names, at level none the
+// definition. Null when none can. `passed` is told of better entries for this device and why not they.
+template <class Args>
+const Impl<Args>* choose(const char* op, std::span<const Impl<Args>> table, const Args& args,
+                         const Stream& stream, std::vector<PassedOver>* passed = nullptr) {
+  const auto forced = forced_impl(op);
+  for (const Impl<Args>& impl : table) {
+    if (impl.device != stream.device()) continue;
+    std::optional<Refusal> no;
+    if (forced && *forced != impl.name)
+      no = Refusal::settings("TACHY_FORCE names another");
+    else if (!forced && stream.definitions && !is_definition(impl))
+      no = Refusal::settings("level none takes definitions");
+    else
+      no = why_not(impl, args, stream);
+    if (!no) return &impl;
+    if (passed) passed->push_back({impl.name, *std::move(no)});
+  }
+  return nullptr;
+}
+
+void report_pick(const char* op, const char* name, std::span<const PassedOver> passed, const Stream& stream);
+[[noreturn]] void fail_without_pick(const char* op, std::span<const PassedOver> passed);
+
+// What an op runs: the rule's choice. Throws unsupported, with each entry's reason, when there is none.
 template <class Args>
 const Impl<Args>& pick(const char* op, std::span<const Impl<Args>> table, const Args& args,
                        const Stream& stream) {
-  const auto forced = forced_impl(op);
-  std::string reasons;
-  for (const Impl<Args>& impl : table) {
-    if (forced && *forced != impl.name) continue;
-    if (!forced && stream.definitions && std::string_view(impl.name) != "ref") continue;
-    const auto reason = why_not(impl, args, stream);
-    if (!reason) {
-      report_pick(op, impl.name, reasons);
-      return impl;
-    }
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", impl.name, *reason);
-  }
-  fail(ErrorCode::unsupported, "{}: no implementation{}: {}", op,
-       forced ? fmt::format(" named '{}' (TACHY_FORCE)", *forced) : "",
-       reasons.empty() ? "none known" : reasons);
+  std::vector<PassedOver> passed;
+  const Impl<Args>* impl = choose(op, table, args, stream, &passed);
+  if (!impl) fail_without_pick(op, passed);
+  report_pick(op, impl->name, passed, stream);
+  return *impl;
 }
 
 }  // namespace tachy::ops

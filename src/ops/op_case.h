@@ -6,6 +6,7 @@
 // to gigabytes a tensor): for GPUs.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <random>
@@ -89,10 +90,19 @@ class CaseMemory {
   std::vector<Block> blocks_;
 };
 
+// What the picking rule comes to for one call.
+struct Choice {
+  std::string impl;                // "none" when nothing can run
+  std::vector<PassedOver> passed;  // better ones that it passed over
+  size_t candidates = 0;           // how many there are for the stream's device
+};
+
 // An op with its arguments: run(name, stream) runs one implementation, "working" being the float32 yardstick.
 struct BoundOp {
   std::vector<std::string> impls;
-  std::function<std::string(const std::string& impl, const Stream& stream)> why_not;  // "" when it can run
+  // Nothing when that implementation can run.
+  std::function<std::optional<Refusal>(const std::string& impl, const Stream& stream)> why_not;
+  std::function<Choice(const Stream& stream)> choose;  // what a model would get
   std::function<void(const std::string& impl, Stream& stream)> run;
   bool has_working = false;  // without one, results must equal the definition's to the bit
   std::vector<Tensor> outputs;
@@ -124,12 +134,22 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
                 Compute compute = Compute::f32) {
   BoundOp bound;
   for (const auto& impl : table) bound.impls.emplace_back(impl.name);
-  bound.why_not = [args, table, compute](const std::string& name, const Stream& given) -> std::string {
+  bound.why_not = [args, table, compute](const std::string& name, const Stream& given) {
     Stream stream = given;
     stream.compute = compute;
     for (const auto& impl : table)
-      if (name == impl.name) return why_not(impl, args, stream).value_or("");
-    return "no such implementation";
+      if (name == impl.name) return why_not(impl, args, stream);
+    fail(ErrorCode::internal, "no implementation is named '{}'", name);
+  };
+  bound.choose = [args, op, table, compute](const Stream& given) {
+    Stream stream = given;
+    stream.compute = compute;
+    Choice choice;
+    const auto* impl = choose(op, table, args, stream, &choice.passed);
+    choice.impl = impl ? impl->name : "none";
+    choice.candidates = static_cast<size_t>(std::count_if(
+        table.begin(), table.end(), [&](const Impl<Args>& i) { return i.device == stream.device(); }));
+    return choice;
   };
   bound.run = [args, op, function, working, compute](const std::string& name, Stream& given) {
     Stream stream = given;

@@ -137,7 +137,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
   if (!gpu_) {
     ResolvedRequest r = resolve(model_, request);
     if (parse_compute(*r.request.dtype) == Compute::bf16)
-      if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", *reason);
+      if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
     return r;
   }
   // The level's way of computing is the GPU's.

@@ -24,6 +24,9 @@ namespace tachy {
 namespace cuda {
 class Gpu;  // cuda/gpu.h; opaque here, so that no host file needs CUDA's headers
 }
+namespace ops {
+class PickRecord;  // ops/pick_record.h
+}
 
 inline constexpr size_t kAlignment = 256;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -115,6 +118,7 @@ struct Stream {
   bool definitions = false;        // level none: every op runs its definition
   uint64_t* flops = nullptr;       // a measure run counts the multiply-adds (times two) of its products here
   Profiler* profiler = nullptr;    // told of the ranges of a run; null costs nothing
+  ops::PickRecord* picks = nullptr;  // a measure run notes here which implementation each op gets
 
   void count_flops(double n) const {
     if (flops && measuring()) *flops += static_cast<uint64_t>(n);

@@ -98,28 +98,29 @@ void run_typed(const AttentionBackwardArgs& a, const flash::BackwardParams& p, S
 
 }  // namespace
 
-std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& a,
-                                                           const Stream& stream) {
+std::optional<Refusal> attention_backward_why_not_sm80(const AttentionBackwardArgs& a, const Stream& stream) {
   const AttentionArgs& f = a.forward;
-  if (f.q.dtype == DType::f32) return "it takes bf16 and f16";
-  if (stream.gpu->info().capability() < 80) return "it needs compute capability 8.0";
-  if (f.q.dims[3] > 128) return "head dims over 128";
-  if (f.q.dims[3] % 8 != 0) return "the head dim is no multiple of 8";
-  if (f.bias.defined()) return "a bias of every query and key";
+  if (f.q.dtype == DType::f32) return Refusal::arguments("it takes bf16 and f16");
+  if (stream.gpu->info().capability() < 80) return Refusal::weak_gpu("it needs compute capability 8.0");
+  if (f.q.dims[3] > 128) return Refusal::arguments("head dims over 128");
+  if (f.q.dims[3] % 8 != 0) return Refusal::arguments("the head dim is no multiple of 8");
+  if (f.bias.defined()) return Refusal::arguments("a bias of every query and key");
   for (const Tensor* t : {&f.q, &f.k, &f.v, &f.out, &a.dout, &a.dq, &a.dk, &a.dv})
-    if (!whole_chunks(*t)) return "rows that do not begin at multiples of 16 bytes";
-  if (f.q.dims[1] > (int64_t{1} << 30) || f.k.dims[1] > (int64_t{1} << 30)) return "too many tokens";
-  if (f.q.dims[2] > 65535 || f.q.dims[0] > 65535) return "too many heads or batches";
+    if (!whole_chunks(*t)) return Refusal::arguments("rows that do not begin at multiples of 16 bytes");
+  if (f.q.dims[1] > (int64_t{1} << 30) || f.k.dims[1] > (int64_t{1} << 30))
+    return Refusal::arguments("too many tokens");
+  if (f.q.dims[2] > 65535 || f.q.dims[0] > 65535) return Refusal::arguments("too many heads or batches");
   return std::nullopt;
 }
 
-std::optional<std::string> attention_backward_why_not_one_pass(const AttentionBackwardArgs& a,
-                                                               const Stream& stream) {
+std::optional<Refusal> attention_backward_why_not_one_pass(const AttentionBackwardArgs& a,
+                                                           const Stream& stream) {
   if (auto reason = attention_backward_why_not_sm80(a, stream)) return reason;
   const int capability = stream.gpu->info().capability();
-  if (capability < 90 || capability >= 120) return "it needs 194 KiB of shared memory a block";
+  if (capability < 90 || capability >= 120)
+    return Refusal::machine("it needs 194 KiB of shared memory a block");
   const int64_t blocks = (a.forward.k.dims[1] + 127) / 128 * a.forward.q.dims[2] * a.forward.q.dims[0];
-  if (blocks > (int64_t{1} << 30)) return "too many keys, heads and batches";
+  if (blocks > (int64_t{1} << 30)) return Refusal::arguments("too many keys, heads and batches");
   return std::nullopt;
 }
 

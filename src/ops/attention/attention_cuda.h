@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
+#include "base/refusal.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_backward.h"
 
@@ -11,25 +11,25 @@ namespace tachy::ops {
 
 // On the GPU: our own flash kernel for Hopper, cuDNN's, our own flash kernels for any GPU (for up to 80 keys,
 // and for any), products with a softmax between, and one for every other case.
-std::optional<std::string> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
-std::optional<std::string> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_sm90(const AttentionArgs& args, Stream& stream);
-std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
-std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);
 void attention_few_keys(const AttentionArgs& args, Stream& stream);
-std::optional<std::string> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
 void attention_sm80(const AttentionArgs& args, Stream& stream);
-std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& args, const Stream& stream);
 void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);
 
 // Its backward pass: flash in one pass over the queries, in two kernels, and one for every other case.
-std::optional<std::string> attention_backward_why_not_sm80(const AttentionBackwardArgs& args,
-                                                           const Stream& stream);
+std::optional<Refusal> attention_backward_why_not_sm80(const AttentionBackwardArgs& args,
+                                                       const Stream& stream);
 void attention_backward_sm80(const AttentionBackwardArgs& args, Stream& stream);
-std::optional<std::string> attention_backward_why_not_one_pass(const AttentionBackwardArgs& args,
-                                                               const Stream& stream);
+std::optional<Refusal> attention_backward_why_not_one_pass(const AttentionBackwardArgs& args,
+                                                           const Stream& stream);
 void attention_backward_one_pass(const AttentionBackwardArgs& args, Stream& stream);
 void attention_backward_plain_cuda(const AttentionBackwardArgs& args, Stream& stream);
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cuda/cudnn_graph.h"
+#include "cuda/gpu_family.h"
 #include "ops/attention/attention_impl.h"
 
 namespace tachy::ops {
@@ -122,29 +123,32 @@ CudnnPlan& plan_of(Cudnn& cudnn, const AttentionArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> attention_why_not_cudnn(const AttentionArgs& a, const Stream& stream) {
-  if (a.q.dtype == DType::f32) return "it takes bf16 and f16";
-  if (a.bias.defined()) return "a bias of each query and key";
+std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& a, const Stream& stream) {
+  if (a.q.dtype == DType::f32) return Refusal::arguments("it takes bf16 and f16");
+  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   if (a.key_bias.defined()) {
-    if (!a.finite_bias) return "a key bias that may mask keys";
-    if (a.k.dims[1] <= 80) return "a key bias and few keys: few_keys is as fast";
+    if (!a.finite_bias) return Refusal::arguments("a key bias that may mask keys");
+    if (a.k.dims[1] <= cuda::family_of(stream.gpu->info()).few_keys)
+      return Refusal::slower("a key bias and few keys: few_keys is as fast");
     if (reinterpret_cast<uintptr_t>(a.key_bias.data) % 16 || (a.q.dims[0] > 1 && a.key_bias.strides[0] % 4))
-      return "a key bias that does not begin at multiples of 16 bytes";
+      return Refusal::arguments("a key bias that does not begin at multiples of 16 bytes");
   }
-  if (a.causal) return "a causal mask";
-  if (a.accumulate) return "an accumulating output";
-  if (a.q.dims[3] % 8 != 0 || a.q.dims[3] > 128) return "a head dim that is no multiple of 8 up to 128";
+  if (a.causal) return Refusal::arguments("a causal mask");
+  if (a.accumulate) return Refusal::arguments("an accumulating output");
+  if (a.q.dims[3] % 8 != 0 || a.q.dims[3] > 128)
+    return Refusal::arguments("a head dim that is no multiple of 8 up to 128");
   for (const Tensor* t : {&a.q, &a.k, &a.v, &a.out}) {
     if (reinterpret_cast<uintptr_t>(t->data) % 16)
-      return "tensors that do not begin at multiples of 16 bytes";
+      return Refusal::arguments("tensors that do not begin at multiples of 16 bytes");
     for (int i = 0; i < 3; ++i)
-      if (t->dims[i] > 1 && t->strides[i] % 8) return "rows that do not begin at multiples of 16 bytes";
+      if (t->dims[i] > 1 && t->strides[i] % 8)
+        return Refusal::arguments("rows that do not begin at multiples of 16 bytes");
   }
   std::string why;
   Cudnn* cudnn = Cudnn::of(*stream.gpu, why);
-  if (!cudnn) return why;
+  if (!cudnn) return Refusal::library(why);
   const CudnnPlan& plan = plan_of(*cudnn, a);
-  if (!plan.why.empty()) return plan.why;
+  if (!plan.why.empty()) return Refusal::library(plan.why);
   return std::nullopt;
 }
 

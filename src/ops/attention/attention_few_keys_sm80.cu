@@ -48,11 +48,11 @@ size_t shared_bytes(const AttentionArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> attention_why_not_few_keys(const AttentionArgs& a, const Stream& stream) {
-  if (a.k.dims[1] > kMostKeys) return "more than 80 keys";
-  if (a.bias.defined()) return "a bias of each query and key";
-  if (a.causal) return "a causal mask";
-  if (a.accumulate) return "an accumulating output";
+std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& a, const Stream& stream) {
+  if (a.k.dims[1] > kMostKeys) return Refusal::arguments("more than 80 keys");
+  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
+  if (a.causal) return Refusal::arguments("a causal mask");
+  if (a.accumulate) return Refusal::arguments("an accumulating output");
   return flash::why_not(a, stream, shared_bytes(a));
 }
 

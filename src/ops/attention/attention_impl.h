@@ -25,10 +25,10 @@ void check_attention(const char* op, const AttentionArgs& args, DType dtype, DTy
 void attention_ref(const AttentionArgs& args, Stream& stream);
 // The same in float32, sums in order, for bf16 the weights rounded too: the tolerance's yardstick.
 void attention_working(const AttentionArgs& args, Stream& stream);
-std::optional<std::string> attention_why_not_cpu(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_cpu(const AttentionArgs& args, const Stream& stream);
 void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway, in float32
 // Where the stream asks for bf16 and the CPU has it: q, k, v and the softmax's weights rounded to bf16.
-std::optional<std::string> attention_why_not_bf16(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_bf16(const AttentionArgs& args, const Stream& stream);
 void attention_bf16(const AttentionArgs& args, Stream& stream);
 
 std::span<const Impl<AttentionArgs>> attention_table();

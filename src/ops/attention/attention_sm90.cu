@@ -1,4 +1,5 @@
 // Attention by flash_sm90.cuh: Hopper, bf16 and f16, head dims up to 64 and up to 128.
+#include "cuda/gpu_family.h"
 #include "ops/attention/flash_params.cuh"
 #include "ops/attention/flash_sm90_launch.cuh"
 
@@ -6,8 +7,6 @@ namespace tachy::ops {
 namespace {
 
 constexpr int kStepKeys = 192, kCluster = 2;  // the fastest of bench/lab/flash90_variants.cu
-// With fewer keys a block's start and end weigh more, and cuDNN is as fast.
-constexpr int64_t kManyKeys = 2048;
 
 template <class T>
 void run_typed(const AttentionArgs& a, Stream& stream) {
@@ -19,18 +18,21 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 
 }  // namespace
 
-std::optional<std::string> attention_why_not_sm90(const AttentionArgs& a, const Stream& stream) {
-  if (stream.gpu->info().major != 9) return "the GPU is not Hopper";
-  if (!cuda::tensor_maps_available()) return "the driver has no tensor maps";
-  if (a.bias.defined()) return "a bias of each query and key";
-  if (a.key_bias.defined()) return "a key bias";
-  if (a.causal) return "a causal mask";
-  if (a.accumulate) return "an accumulating output";
+std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& a, const Stream& stream) {
+  if (stream.gpu->info().major != 9) return Refusal::machine("the GPU is not Hopper");
+  if (!cuda::tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
+  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
+  if (a.key_bias.defined()) return Refusal::arguments("a key bias");
+  if (a.causal) return Refusal::arguments("a causal mask");
+  if (a.accumulate) return Refusal::arguments("an accumulating output");
   return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
 }
 
-std::optional<std::string> attention_why_not_sm90_many_keys(const AttentionArgs& a, const Stream& stream) {
-  if (a.k.dims[1] < kManyKeys) return "fewer than 2048 keys: cuDNN is as fast";
+std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& a, const Stream& stream) {
+  // With few keys a block's start and end weigh more.
+  const int64_t least = cuda::family_of(stream.gpu->info()).flash_keys;
+  if (a.k.dims[1] < least)
+    return Refusal::slower("cuDNN is as fast where there are fewer keys than ", std::to_string(least));
   return attention_why_not_sm90(a, stream);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cuda/cublaslt.h"
+#include "cuda/gpu_family.h"
 #include "ops/attention/attention_impl.h"
 
 namespace tachy::ops {
@@ -14,18 +15,17 @@ namespace {
 using cuda::CublasLt;
 using cuda::MatmulShape;
 
-constexpr int64_t kBandBytes = int64_t{160} << 20;
-
 struct Bands {
   int64_t rows, columns;  // of a band; columns: Lk rounded up to whole 16 bytes
   bool in_place;          // float32: the weights overwrite the scores
 };
 
-Bands bands_of(const AttentionArgs& a) {
+Bands bands_of(const AttentionArgs& a, const Stream& stream) {
   const int64_t lq = a.q.dims[1], columns = (a.k.dims[1] + 7) / 8 * 8;
   const bool in_place = a.q.dtype == DType::f32;
   const int64_t each = columns * (in_place ? 4 : 4 + dtype_size(a.q.dtype));
-  return {std::min(lq, std::max<int64_t>(128, kBandBytes / each / 128 * 128)), columns, in_place};
+  const int64_t bytes = cuda::family_of(stream.gpu->info()).score_bytes;
+  return {std::min(lq, std::max<int64_t>(128, bytes / each / 128 * 128)), columns, in_place};
 }
 
 int64_t stride_of(const Tensor& t) { return t.dims[1] > 1 ? t.strides[1] : std::max<int64_t>(1, t.dims[3]); }
@@ -63,16 +63,16 @@ char* at(const Tensor& t, int64_t b, int64_t row, int64_t head) {
 
 }  // namespace
 
-std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& a, const Stream& stream) {
+std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& a, const Stream& stream) {
   std::string why;
   CublasLt* lt = CublasLt::of(*stream.gpu, why);
-  if (!lt) return why;
-  const Bands bands = bands_of(a);
+  if (!lt) return Refusal::library(why);
+  const Bands bands = bands_of(a, stream);
   const int64_t lq = a.q.dims[1], rest = lq % bands.rows;
   for (const int64_t rows : {bands.rows, rest}) {
     if (rows == 0) continue;
     for (const MatmulShape& shape : {scores_shape(a, bands, rows), out_shape(a, bands, rows)})
-      if (const auto& plan = lt->plan(shape); !plan.why.empty()) return plan.why;
+      if (const auto& plan = lt->plan(shape); !plan.why.empty()) return Refusal::library(plan.why);
   }
   return std::nullopt;
 }
@@ -80,7 +80,7 @@ std::optional<std::string> attention_why_not_softmax_gemm(const AttentionArgs& a
 void attention_softmax_gemm(const AttentionArgs& a, Stream& stream) {
   std::string why;
   CublasLt& lt = *CublasLt::of(*stream.gpu, why);
-  const Bands bands = bands_of(a);
+  const Bands bands = bands_of(a, stream);
   const int64_t lq = a.q.dims[1];
   ArenaScope scope(*stream.arena);
   const Tensor scores = stream.arena->f32({bands.rows, bands.columns});

@@ -32,15 +32,16 @@ inline Params params_of(const AttentionArgs& a) {
 }
 
 // Nothing, or why a kernel with that much shared memory a block cannot take these arguments.
-inline std::optional<std::string> why_not(const AttentionArgs& a, const Stream& stream, size_t shared_bytes) {
+inline std::optional<Refusal> why_not(const AttentionArgs& a, const Stream& stream, size_t shared_bytes) {
   if (auto why = cuda::why_no_tensor_cores(stream, a.q.dtype, shared_bytes)) return why;
-  if (a.q.dims[3] > 128) return "head dims over 128";
-  if (a.q.dims[3] % 8 != 0) return "the head dim is no multiple of 8";
-  if (!(a.scale > 0)) return "the scale is not positive";
+  if (a.q.dims[3] > 128) return Refusal::arguments("head dims over 128");
+  if (a.q.dims[3] % 8 != 0) return Refusal::arguments("the head dim is no multiple of 8");
+  if (!(a.scale > 0)) return Refusal::arguments("the scale is not positive");
   for (const Tensor* t : {&a.q, &a.k, &a.v, &a.out})
-    if (!whole_chunks(*t)) return "rows that do not begin at multiples of 16 bytes";
-  if (a.q.dims[1] > (int64_t{1} << 30) || a.k.dims[1] > (int64_t{1} << 30)) return "too many tokens";
-  if (a.q.dims[2] > 65535 || a.q.dims[0] > 65535) return "too many heads or batches";
+    if (!whole_chunks(*t)) return Refusal::arguments("rows that do not begin at multiples of 16 bytes");
+  if (a.q.dims[1] > (int64_t{1} << 30) || a.k.dims[1] > (int64_t{1} << 30))
+    return Refusal::arguments("too many tokens");
+  if (a.q.dims[2] > 65535 || a.q.dims[0] > 65535) return Refusal::arguments("too many heads or batches");
   return std::nullopt;
 }
 

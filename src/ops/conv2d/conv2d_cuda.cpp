@@ -17,19 +17,19 @@ cuda::ConvProblem problem_of(const Conv2dArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> conv2d_why_not_sm90(const Conv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> conv2d_why_not_sm90(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void conv2d_sm90(const Conv2dArgs& a, Stream& stream) { cuda::conv_sm90(problem_of(a), stream); }
-std::optional<std::string> conv2d_why_not_cudnn(const Conv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> conv2d_why_not_cudnn(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_cudnn_why_not(problem_of(a), stream);
 }
 void conv2d_cudnn(const Conv2dArgs& a, Stream& stream) { cuda::conv_cudnn(problem_of(a), stream); }
-std::optional<std::string> conv2d_why_not_sm80(const Conv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> conv2d_why_not_sm80(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void conv2d_sm80(const Conv2dArgs& a, Stream& stream) { cuda::conv_sm80(problem_of(a), stream); }
-std::optional<std::string> conv2d_why_not_simple(const Conv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> conv2d_why_not_simple(const Conv2dArgs& a, const Stream& stream) {
   return cuda::conv_simple_why_not(problem_of(a), stream);
 }
 void conv2d_simple(const Conv2dArgs& a, Stream& stream) { cuda::conv_simple(problem_of(a), stream); }

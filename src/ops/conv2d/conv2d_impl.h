@@ -6,21 +6,21 @@
 
 namespace tachy::ops {
 
-std::optional<std::string> conv2d_why_not_bf16(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_not_bf16(const Conv2dArgs& args, const Stream& stream);
 void conv2d_bf16(const Conv2dArgs& args, Stream& stream);  // x and weights rounded to bf16, sums in float
-std::optional<std::string> conv2d_why_not_onednn(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_not_onednn(const Conv2dArgs& args, const Stream& stream);
 void conv2d_onednn(const Conv2dArgs& args, Stream& stream);
 void conv2d_ref(const Conv2dArgs& args, Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void conv2d_working(const Conv2dArgs& args, Stream& stream);
 // On the GPU (cuda/conv.h).
-std::optional<std::string> conv2d_why_not_sm90(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_not_sm90(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm90(const Conv2dArgs& args, Stream& stream);
-std::optional<std::string> conv2d_why_not_cudnn(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_not_cudnn(const Conv2dArgs& args, const Stream& stream);
 void conv2d_cudnn(const Conv2dArgs& args, Stream& stream);
-std::optional<std::string> conv2d_why_not_sm80(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_not_sm80(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm80(const Conv2dArgs& args, Stream& stream);
-std::optional<std::string> conv2d_why_not_simple(const Conv2dArgs& args, const Stream& stream);
+std::optional<Refusal> conv2d_why_not_simple(const Conv2dArgs& args, const Stream& stream);
 void conv2d_simple(const Conv2dArgs& args, Stream& stream);
 std::span<const Impl<Conv2dArgs>> conv2d_table();
 

@@ -28,10 +28,11 @@ cpu::ConvTiles tiles_of(const Conv2dArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> conv2d_why_not_onednn(const Conv2dArgs& a, const Stream& stream) {
-  if (cpu::usable(stream.compute) == Compute::bf16) return "the weights are packed in bf16";
+std::optional<Refusal> conv2d_why_not_onednn(const Conv2dArgs& a, const Stream& stream) {
+  if (cpu::usable(stream.compute) == Compute::bf16)
+    return Refusal::settings("the weights are packed in bf16");
   if (std::max(a.pad_top, a.pad_bottom) >= a.kernel_h || std::max(a.pad_left, a.pad_right) >= a.kernel_w)
-    return "padding as wide as the kernel";
+    return Refusal::arguments("padding as wide as the kernel");
   return tiles_of(a).why_not();
 }
 

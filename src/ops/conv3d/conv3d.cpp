@@ -98,12 +98,8 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
 bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off) return false;
-  const auto forced = forced_impl("causal_conv3d");
-  for (const Impl<CausalConv3dArgs>& impl : kTable)
-    if ((!forced || *forced == impl.name) && std::string_view(impl.name) != "ref" && !stream.definitions &&
-        !why_not(impl, args, stream))
-      return true;
-  return false;
+  const auto* impl = choose<CausalConv3dArgs>("causal_conv3d", kTable, args, stream);
+  return impl && !is_definition(*impl);
 }
 
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,

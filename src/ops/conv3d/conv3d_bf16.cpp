@@ -4,9 +4,9 @@
 
 namespace tachy::ops {
 
-std::optional<std::string> causal_conv3d_why_not_bf16(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_bf16(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
-  if (stream.compute != Compute::bf16) return "float32 is asked for";
+  if (stream.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
   return cpu::panels_why_not(Compute::bf16);
 }
 

@@ -21,33 +21,33 @@ cuda::ConvProblem problem_of(const CausalConv3dArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> causal_conv3d_why_not_head(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_head_why_not(problem_of(a), stream);
 }
 void causal_conv3d_head(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_head(problem_of(a), stream); }
-std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_stem(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_stem_why_not(problem_of(a), stream);
 }
 void causal_conv3d_stem(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_stem(problem_of(a), stream); }
-std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_sm90(const CausalConv3dArgs& a, const Stream& stream) {
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm90(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm90(problem_of(a), stream); }
-std::optional<std::string> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_cudnn_why_not(problem_of(a), stream);
 }
 void causal_conv3d_cudnn(const CausalConv3dArgs& a, Stream& stream) {
   cuda::conv_cudnn(problem_of(a), stream);
 }
-std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_sm80(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void causal_conv3d_sm80(const CausalConv3dArgs& a, Stream& stream) { cuda::conv_sm80(problem_of(a), stream); }
-std::optional<std::string> causal_conv3d_why_not_simple(const CausalConv3dArgs& a, const Stream& stream) {
+std::optional<Refusal> causal_conv3d_why_not_simple(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
   return cuda::conv_simple_why_not(problem_of(a), stream);
 }

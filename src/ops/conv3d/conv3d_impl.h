@@ -16,31 +16,31 @@ inline const float* input_frame(const CausalConv3dArgs& a, int64_t index) {
 }
 
 // Of every implementation but two: the norm is a pass of its own.
-inline std::optional<std::string> causal_conv3d_plain(const CausalConv3dArgs& a) {
-  return a.gamma.defined() ? std::optional<std::string>("it does not normalise") : std::nullopt;
+inline std::optional<Refusal> causal_conv3d_plain(const CausalConv3dArgs& a) {
+  return a.gamma.defined() ? std::optional(Refusal::arguments("it does not normalise")) : std::nullopt;
 }
 
-std::optional<std::string> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_bf16(const CausalConv3dArgs& args,
                         Stream& stream);  // x and weights rounded to bf16, sums in float
-std::optional<std::string> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
 void causal_conv3d_ref(const CausalConv3dArgs& args,
                        Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
 // On the GPU (cuda/conv.h).
-std::optional<std::string> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_head(const CausalConv3dArgs& args, Stream& stream);
-std::optional<std::string> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_stem(const CausalConv3dArgs& args, Stream& stream);
-std::optional<std::string> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_sm90(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm90(const CausalConv3dArgs& args, Stream& stream);
-std::optional<std::string> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_cudnn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_cudnn(const CausalConv3dArgs& args, Stream& stream);
-std::optional<std::string> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_sm80(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_sm80(const CausalConv3dArgs& args, Stream& stream);
-std::optional<std::string> causal_conv3d_why_not_simple(const CausalConv3dArgs& args, const Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_simple(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_simple(const CausalConv3dArgs& args, Stream& stream);
 std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table();
 

@@ -4,9 +4,9 @@
 namespace tachy::ops {
 namespace {
 
-std::optional<std::string> widen_cpu_why_not(const WidenArgs& a, const Stream&) {
+std::optional<Refusal> widen_cpu_why_not(const WidenArgs& a, const Stream&) {
   if (dtype_size(a.x.dtype) <= 2) return std::nullopt;
-  return "for 8- and 16-bit floats only";
+  return Refusal::arguments("for 8- and 16-bit floats only");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/cublaslt.h"
+#include "cuda/gpu_family.h"
 #include "ops/gemm/gemm_cuda.h"
 #include "ops/gemm/gemm_impl.h"
 
@@ -13,8 +14,6 @@ namespace {
 using cuda::CublasLt;
 using cuda::MatmulPlan;
 using cuda::MatmulShape;
-
-constexpr int64_t kProductBytes = int64_t{64} << 20;
 
 int64_t row_stride(const Tensor& t) { return t.dims[0] > 1 ? t.strides[0] : std::max<int64_t>(1, t.dims[1]); }
 
@@ -45,7 +44,7 @@ MatmulShape shape_of(const GemmArgs& a) {
           .alignment = cuda::alignment_of({&a.x, &a.weight, &a.y, &a.residual, &a.bias})};
 }
 
-Work work_of(CublasLt& lt, const GemmArgs& a) {
+Work work_of(CublasLt& lt, const GemmArgs& a, const Stream& stream) {
   Work work;
   if (fits_epilogue(a)) {
     MatmulShape shape = shape_of(a);
@@ -59,7 +58,8 @@ Work work_of(CublasLt& lt, const GemmArgs& a) {
   shape.alignment = cuda::alignment_of({&a.x, &a.weight});
   if (shape.n % 4) shape.alignment = std::min(shape.alignment, shape.n % 2 ? 4 : 8);
   const int64_t m = shape.m;
-  work.band_rows = std::min(m, std::max<int64_t>(128, kProductBytes / (4 * shape.n) / 128 * 128));
+  const int64_t bytes = cuda::family_of(stream.gpu->info()).product_bytes;
+  work.band_rows = std::min(m, std::max<int64_t>(128, bytes / (4 * shape.n) / 128 * 128));
   shape.m = work.band_rows, work.band = &lt.plan(shape);
   shape.m = m % work.band_rows ? m % work.band_rows : work.band_rows, work.last = &lt.plan(shape);
   work.why = work.band->why.empty() ? work.last->why : work.band->why;
@@ -68,21 +68,22 @@ Work work_of(CublasLt& lt, const GemmArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs& a, const Stream& stream) {
-  if (a.x.dtype != a.weight.dtype) return "the weight has another dtype";
-  if (a.y.dtype != a.x.dtype && a.y.dtype != DType::f32) return "an output of another 16-bit dtype";
+std::optional<Refusal> gemm_why_not_cublaslt(const GemmArgs& a, const Stream& stream) {
+  if (a.x.dtype != a.weight.dtype) return Refusal::arguments("the weight has another dtype");
+  if (a.y.dtype != a.x.dtype && a.y.dtype != DType::f32)
+    return Refusal::arguments("an output of another 16-bit dtype");
   std::string why;
   CublasLt* lt = CublasLt::of(*stream.gpu, why);
-  if (!lt) return why;
-  const Work work = work_of(*lt, a);
-  if (!work.why.empty()) return work.why;
+  if (!lt) return Refusal::library(why);
+  const Work work = work_of(*lt, a, stream);
+  if (!work.why.empty()) return Refusal::library(work.why);
   return std::nullopt;
 }
 
 void gemm_cublaslt(const GemmArgs& a, Stream& stream) {
   std::string why;
   CublasLt& lt = *CublasLt::of(*stream.gpu, why);
-  const Work work = work_of(lt, a);
+  const Work work = work_of(lt, a, stream);
   ArenaScope scope(*stream.arena);
   void* workspace = stream.arena->bytes(cuda::kMatmulWorkspaceBytes);
   if (work.whole) {

@@ -29,12 +29,12 @@ void run_epilogue_row(const EpilogueRow& row);
 void gemm_finish_tile(const GemmArgs& args, const float* t, int64_t t_stride, int64_t row, int64_t rows,
                       int64_t column, int64_t columns);
 
-std::optional<std::string> gemm_why_not_cublaslt(const GemmArgs& args, const Stream& stream);
+std::optional<Refusal> gemm_why_not_cublaslt(const GemmArgs& args, const Stream& stream);
 void gemm_cublaslt(const GemmArgs& args, Stream& stream);
-std::optional<std::string> gemm_why_not_f32(const GemmArgs& args, const Stream& stream);
-std::optional<std::string> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
+std::optional<Refusal> gemm_why_not_f32(const GemmArgs& args, const Stream& stream);
+std::optional<Refusal> gemm_why_not_bf16(const GemmArgs& args, const Stream& stream);
 void gemm_f32(const GemmArgs& args, Stream& stream);
-std::optional<std::string> gemm_why_not_split(const GemmArgs& args, const Stream& stream);
+std::optional<Refusal> gemm_why_not_split(const GemmArgs& args, const Stream& stream);
 void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error on bf16's tiles
 void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
 void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition: plain loops, sums in double

@@ -175,11 +175,10 @@ void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
   }
 }
 
-std::optional<std::string> why_not(const GemmArgs& a, const Stream& stream, Compute compute) {
-  if (cpu::usable(stream.compute) != compute)
-    return compute == Compute::bf16 ? cpu::panels_why_not(Compute::bf16).value_or("float32 is asked for")
-                                    : "bf16 is asked for";
-  return std::nullopt;
+std::optional<Refusal> why_not(const GemmArgs& a, const Stream& stream, Compute compute) {
+  if (cpu::usable(stream.compute) == compute) return std::nullopt;
+  if (compute == Compute::f32) return Refusal::settings("bf16 is asked for");
+  return cpu::panels_why_not(Compute::bf16).value_or(Refusal::settings("float32 is asked for"));
 }
 
 }  // namespace
@@ -202,10 +201,10 @@ void gemm_finish_tile(const GemmArgs& a, const float* t, int64_t stride, int64_t
   }
 }
 
-std::optional<std::string> gemm_why_not_f32(const GemmArgs& a, const Stream& stream) {
+std::optional<Refusal> gemm_why_not_f32(const GemmArgs& a, const Stream& stream) {
   return why_not(a, stream, Compute::f32);
 }
-std::optional<std::string> gemm_why_not_bf16(const GemmArgs& a, const Stream& stream) {
+std::optional<Refusal> gemm_why_not_bf16(const GemmArgs& a, const Stream& stream) {
   return why_not(a, stream, Compute::bf16);
 }
 void gemm_f32(const GemmArgs& a, Stream& stream) { run_panels(a, stream, Compute::f32); }

@@ -5,7 +5,7 @@ namespace tachy::ops {
 
 void group_norm_cuda(const GroupNormArgs& args, Stream& stream);           // group_norm_sm80.cu
 void group_norm_cuda_resident(const GroupNormArgs& args, Stream& stream);  // group_norm_resident_sm80.cu
-std::optional<std::string> group_norm_why_not_resident(const GroupNormArgs& args, const Stream& stream);
+std::optional<Refusal> group_norm_why_not_resident(const GroupNormArgs& args, const Stream& stream);
 
 std::span<const Impl<GroupNormArgs>> group_norm_table() {
   static constexpr Impl<GroupNormArgs> table[] = {

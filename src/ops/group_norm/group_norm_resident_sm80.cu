@@ -306,18 +306,21 @@ void run(const GroupNormArgs& a, Stream& stream) {
 
 }  // namespace
 
-std::optional<std::string> group_norm_why_not_resident(const GroupNormArgs& a, const Stream& stream) {
+std::optional<Refusal> group_norm_why_not_resident(const GroupNormArgs& a, const Stream& stream) {
   const auto pack = static_cast<int>(16 / dtype_size(a.x.dtype));
   const int64_t c = a.x.dims[2];
-  if (stream.gpu->info().capability() < 80) return "it needs compute capability 8.0";
-  if (c / a.groups % pack) return "it needs groups of whole packs of " + std::to_string(pack) + " channels";
-  if (!cuda::fits_packs(pack, {&a.x, &a.y})) return "it needs 16-byte alignment";
+  if (stream.gpu->info().capability() < 80) return Refusal::weak_gpu("it needs compute capability 8.0");
+  if (c / a.groups % pack)
+    return Refusal::arguments("it needs groups of channels in multiples of ", std::to_string(pack));
+  if (!cuda::fits_packs(pack, {&a.x, &a.y})) return Refusal::arguments("it needs 16-byte alignment");
   const auto packs = static_cast<int>(std::min<int64_t>(c / pack, kMostThreads + 1));
-  if (packs > kMostThreads || rows_of(packs) == 0) return "its blocks cannot hold whole rows in whole warps";
+  if (packs > kMostThreads || rows_of(packs) == 0)
+    return Refusal::arguments("its blocks cannot hold whole rows in whole warps");
   if (a.groups > std::min(packs * rows_of(packs), cuda::kNotesOfBlock))
-    return "more groups than its blocks can tell one another of";
-  if (room_of(stream) == 0) return "too little shared memory";
-  if (a.x.dims[0] > stream.gpu->info().multiprocessors) return "more samples than multiprocessors";
+    return Refusal::arguments("more groups than its blocks can tell one another of");
+  if (room_of(stream) == 0) return Refusal::machine("too little shared memory");
+  if (a.x.dims[0] > stream.gpu->info().multiprocessors)
+    return Refusal::machine("more samples than multiprocessors");
   return std::nullopt;
 }
 

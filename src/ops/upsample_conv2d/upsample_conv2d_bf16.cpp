@@ -4,8 +4,8 @@
 
 namespace tachy::ops {
 
-std::optional<std::string> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs&, const Stream& stream) {
-  if (stream.compute != Compute::bf16) return "float32 is asked for";
+std::optional<Refusal> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs&, const Stream& stream) {
+  if (stream.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
   return cpu::panels_why_not(Compute::bf16);
 }
 

@@ -15,19 +15,19 @@ cuda::ConvProblem problem_of(const UpsampleConv2dArgs& a) {
 
 }  // namespace
 
-std::optional<std::string> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& a, const Stream& stream) {
   return cuda::conv_sm90_why_not(problem_of(a), stream);
 }
 void upsample_conv2d_sm90(const UpsampleConv2dArgs& a, Stream& stream) {
   cuda::conv_sm90(problem_of(a), stream);
 }
-std::optional<std::string> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& a, const Stream& stream) {
   return cuda::conv_sm80_why_not(problem_of(a), stream);
 }
 void upsample_conv2d_sm80(const UpsampleConv2dArgs& a, Stream& stream) {
   cuda::conv_sm80(problem_of(a), stream);
 }
-std::optional<std::string> upsample_conv2d_why_not_simple(const UpsampleConv2dArgs& a, const Stream& stream) {
+std::optional<Refusal> upsample_conv2d_why_not_simple(const UpsampleConv2dArgs& a, const Stream& stream) {
   return cuda::conv_simple_why_not(problem_of(a), stream);
 }
 void upsample_conv2d_simple(const UpsampleConv2dArgs& a, Stream& stream) {

@@ -6,23 +6,21 @@
 
 namespace tachy::ops {
 
-std::optional<std::string> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs& args, const Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_bf16(const UpsampleConv2dArgs& args,
                           Stream& stream);  // x and weights rounded to bf16, sums in float
-std::optional<std::string> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& args,
-                                                          const Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_onednn(const UpsampleConv2dArgs& args, Stream& stream);
 void upsample_conv2d_ref(const UpsampleConv2dArgs& args,
                          Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream);
 // On the GPU (cuda/conv.h).
-std::optional<std::string> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& args, const Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_sm90(const UpsampleConv2dArgs& args, Stream& stream);
-std::optional<std::string> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& args, const Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_sm80(const UpsampleConv2dArgs& args, Stream& stream);
-std::optional<std::string> upsample_conv2d_why_not_simple(const UpsampleConv2dArgs& args,
-                                                          const Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_simple(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_simple(const UpsampleConv2dArgs& args, Stream& stream);
 std::span<const Impl<UpsampleConv2dArgs>> upsample_conv2d_table();
 
