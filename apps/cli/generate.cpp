@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
@@ -63,6 +64,13 @@ uint64_t queue_bytes(const VideoRequest& r) {
   return std::min<uint64_t>(bytes, BackgroundWriter::kQueueBytes);
 }
 
+json picks_json(const StagePlan& stage) {
+  json out = json::array();
+  for (const ops::OpPick& p : stage.picks)
+    out.push_back({{"op", p.op}, {"implementation", p.impl}, {"calls", p.calls}, {"not", p.why}});
+  return out;
+}
+
 json plan_json(const VideoPlan& plan, uint64_t queue) {
   json stages = json::array();
   for (const StagePlan& s : plan.stages)
@@ -74,7 +82,8 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
                       {"seconds", s.seconds},
                       {"blocks", s.blocks},
                       {"streamed_blocks", s.streamed},
-                      {"host_bytes", s.host_bytes}});
+                      {"host_bytes", s.host_bytes},
+                      {"ops", picks_json(s)}});
   return {{"event", "plan"},
           {"stages", stages},
           {"shared_bytes", plan.shared_bytes},
@@ -83,6 +92,19 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
           {"budget_bytes", plan.budget_bytes},
           {"frame_queue_bytes", queue},
           {"seconds", plan.seconds}};
+}
+
+// "attention cpu, copy cpu, gemm f32 (12) split (2)": counts only where an op gets several implementations.
+std::string picks_text(const StagePlan& stage) {
+  std::map<std::string, std::map<std::string, int64_t>> by_op;
+  for (const ops::OpPick& p : stage.picks) by_op[p.op][p.impl] += p.calls;
+  std::string text;
+  for (const auto& [op, impls] : by_op) {
+    text += (text.empty() ? "" : ", ") + op;
+    for (const auto& [impl, calls] : impls)
+      text += impls.size() == 1 ? " " + impl : fmt::format(" {} ({})", impl, calls);
+  }
+  return text;
 }
 
 void print_plan(const VideoPlan& plan, uint64_t queue) {
@@ -96,6 +118,8 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
     if (s.streamed > 0)
       fmt::print("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass\n",
                  s.name, s.streamed, s.blocks, human_bytes(s.host_bytes));
+  for (const StagePlan& s : plan.stages)
+    if (!s.picks.empty()) fmt::print("ops of {:<8}{}\n", s.name + ":", picks_text(s));
   if (queue >= kQueueWorthALine)
     fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
   if (plan.budget_bytes > 0)

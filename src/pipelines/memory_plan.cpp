@@ -48,6 +48,8 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
     uint64_t flops = 0;
     Stream stream = stream_on(arena);
     stream.flops = &flops;
+    ops::PickRecord picks;
+    stream.picks = &picks;
     blocks = {};
     const uint64_t held = body(stream);
     plan.stages.push_back({.name = name,
@@ -58,7 +60,8 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
                            .blocks = blocks.blocks,
                            .streamed = blocks.streamed,
                            .block_bytes = blocks.block_bytes,
-                           .host_bytes = blocks.host_bytes});
+                           .host_bytes = blocks.host_bytes,
+                           .picks = picks.picks()});
   };
   // What the text cache holds needs no encoder.
   const bool encodes = prompts.encodes(r.guided);

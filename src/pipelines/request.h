@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/pick_record.h"
+
 namespace tachy {
 
 class Profiler;  // base/profiler.h
@@ -102,6 +104,7 @@ struct StagePlan {
   // two slots on the GPU (part of weight_bytes).
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;
+  std::vector<ops::OpPick> picks;  // which implementation each op gets, by the calls of the dry run
 };
 
 struct VideoPlan {

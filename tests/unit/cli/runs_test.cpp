@@ -1,5 +1,6 @@
 // Whole runs of the command line: names of outputs, settings, repetition, plan, JSON, memory.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "binary.h"
 #include "media/metadata.h"
@@ -209,6 +210,7 @@ TEST_F(Runs, PlanPrintsAndStops) {
   EXPECT_EQ(text.code, 0);
   for (const char* word : {"text", "denoise", "decode", "peak", "97.0 MB of frames"})
     EXPECT_THAT(text.out, HasSubstr(word));
+  EXPECT_THAT(text.out, HasSubstr("ops of denoise: "));
   const Done lines = run(generate({"x", "--plan", "--json"}));
   EXPECT_EQ(lines.code, 0);
   const json plan = json::parse(lines.out);
@@ -216,6 +218,19 @@ TEST_F(Runs, PlanPrintsAndStops) {
   EXPECT_EQ(plan["stages"].size(), 3u);
   EXPECT_GT(plan["peak_bytes"].get<uint64_t>(), 0u);
   EXPECT_GT(plan["frame_queue_bytes"].get<uint64_t>(), 0u);
+  for (const auto& stage : plan["stages"]) {
+    std::set<std::string> ops;
+    for (const auto& pick : stage["ops"]) ops.insert(pick["op"]);
+    EXPECT_TRUE(ops.contains(stage["stage"] == "decode" ? "causal_conv3d" : "gemm")) << stage;
+  }
+  // The plan tells what a run then takes.
+  const auto first_gemm = [](const json& p) {
+    for (const auto& pick : p["stages"][1]["ops"])
+      if (pick["op"] == "gemm") return pick["implementation"].get<std::string>();
+    return std::string();
+  };
+  EXPECT_NE(first_gemm(plan), "ref");
+  EXPECT_EQ(first_gemm(json::parse(run(generate({"x", "--plan", "--json", "--level", "none"})).out)), "ref");
   EXPECT_THAT(files(), IsEmpty());
 }
 
