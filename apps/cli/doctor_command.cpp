@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "commands.h"
 #include "gauge_options.h"
+#include "picks.h"
 
 namespace tachy::cli {
 namespace {
@@ -64,6 +65,7 @@ void print_text(const DoctorReport& report) {
                  e.reason.empty() ? "" : ", not " + e.reason);
     if (!h.ok) fmt::print("{:<29}{}\n", "", h.failure);
   }
+  print_picks(report.model);
   fmt::print("self-test of {} ops: {} ({}; {} larger cases are left to `tachyscope validate`)\n",
              report.ops.size(), report.ok() ? "all work" : "SOME FAIL",
              human_seconds(report.self_test_seconds), report.left_out);
@@ -73,7 +75,7 @@ void print_text(const DoctorReport& report) {
 
 Command add_doctor(CommandLine& line) {
   struct Options {
-    std::string level = "safe", device, dtype;
+    std::string level = "safe", device, dtype, model;
     int threads = 0;
     bool json = false;
   };
@@ -83,6 +85,7 @@ Command add_doctor(CommandLine& line) {
   sub.add_option("--level", o->level, "what would be used at level none, safe, aggressive or extreme");
   sub.add_option("--device", o->device, kDeviceHelp);
   sub.add_option("--dtype", o->dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
+  sub.add_option("-m,--model", o->model, "also which implementations this model's own video would get");
   sub.add_option("-t,--threads", o->threads, "threads (default: all this process may use)");
   sub.add_flag("--json", o->json, "print JSON");
   sub.footer(
@@ -90,10 +93,12 @@ Command add_doctor(CommandLine& line) {
       "does\n"
       "far more. Exit code 10 when an op fails.");
   return [o] {
-    const DoctorReport report = run_doctor(o->level, o->threads, o->device, o->dtype);
+    const DoctorReport report = run_doctor(o->level, o->threads, o->device, o->dtype, o->model);
     if (o->json) {
       auto j = to_json(report);
       j["tachyscope"] = version();
+      for (const StagePlan& s : report.model)
+        j["model"].push_back({{"stage", s.name}, {"ops", picks_json(s)}});
       fmt::print("{}\n", j.dump(2));
     } else {
       fmt::print("tachyscope {}\n", version());

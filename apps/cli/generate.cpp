@@ -5,7 +5,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
@@ -16,6 +15,7 @@
 #include "interrupt.h"
 #include "media/background_writer.h"
 #include "media/files.h"
+#include "picks.h"
 #include "progress.h"
 #include "settings.h"
 #include "state_file.h"
@@ -64,13 +64,6 @@ uint64_t queue_bytes(const VideoRequest& r) {
   return std::min<uint64_t>(bytes, BackgroundWriter::kQueueBytes);
 }
 
-json picks_json(const StagePlan& stage) {
-  json out = json::array();
-  for (const ops::OpPick& p : stage.picks)
-    out.push_back({{"op", p.op}, {"implementation", p.impl}, {"calls", p.calls}, {"not", p.why}});
-  return out;
-}
-
 json plan_json(const VideoPlan& plan, uint64_t queue) {
   json stages = json::array();
   for (const StagePlan& s : plan.stages)
@@ -94,19 +87,6 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
           {"seconds", plan.seconds}};
 }
 
-// "attention cpu, copy cpu, gemm f32 (12) split (2)": counts only where an op gets several implementations.
-std::string picks_text(const StagePlan& stage) {
-  std::map<std::string, std::map<std::string, int64_t>> by_op;
-  for (const ops::OpPick& p : stage.picks) by_op[p.op][p.impl] += p.calls;
-  std::string text;
-  for (const auto& [op, impls] : by_op) {
-    text += (text.empty() ? "" : ", ") + op;
-    for (const auto& [impl, calls] : impls)
-      text += impls.size() == 1 ? " " + impl : fmt::format(" {} ({})", impl, calls);
-  }
-  return text;
-}
-
 void print_plan(const VideoPlan& plan, uint64_t queue) {
   fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}{:>12}\n", "stage", "file mapped", "in memory", "activations",
              "TFLOP", "about");
@@ -118,8 +98,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
     if (s.streamed > 0)
       fmt::print("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass\n",
                  s.name, s.streamed, s.blocks, human_bytes(s.host_bytes));
-  for (const StagePlan& s : plan.stages)
-    if (!s.picks.empty()) fmt::print("ops of {:<8}{}\n", s.name + ":", picks_text(s));
+  print_picks(plan.stages);
   if (queue >= kQueueWorthALine)
     fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
   if (plan.budget_bytes > 0)

@@ -21,6 +21,7 @@ extern "C" {
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/stages.h"
+#include "pipelines/text_to_video.h"
 
 namespace tachy {
 namespace {
@@ -139,6 +140,18 @@ void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
                            cuda::cuda_version(i.driver));
 }
 
+// The model's own video, without computing it.
+std::vector<StagePlan> plan_of(const std::filesystem::path& model, const std::string& level, int threads,
+                               const std::string& device, const std::string& dtype) {
+  ModelBundle bundle = naming("--model", [&] { return ModelBundle::open(model); });
+  TextToVideo pipeline(std::move(bundle), {.threads = threads, .device = device});
+  VideoRequest request;
+  request.prompt = "a prompt of ordinary length, for the shapes of its keys and values";
+  request.level = level;
+  if (!dtype.empty()) request.dtype = dtype;
+  return pipeline.plan(request).stages;
+}
+
 }  // namespace
 
 bool DoctorReport::ok() const {
@@ -146,7 +159,7 @@ bool DoctorReport::ok() const {
 }
 
 DoctorReport run_doctor(const std::string& level, int threads, const std::string& device,
-                        const std::string& dtype_name_or_empty) {
+                        const std::string& dtype_name_or_empty, const std::filesystem::path& model) {
   require(threads >= 0 && threads <= 1024, "--threads: expected 0 (all) to 1024, got {}", threads);
   const Mode mode = find_level(level).mode;
   const std::string chosen = cuda::choose_device(device);
@@ -159,6 +172,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                       .level = level,
                       .device = chosen,
                       .levels = describe_levels(level, dtype_name_or_empty, gpu.get())};
+  if (!model.empty()) report.model = plan_of(model, level, threads, chosen, dtype_name_or_empty);
   if (gpu) {
     describe_gpu(*gpu, report.gpu);
     report.gpu.dtype = dtype_name(dtype);

@@ -4,12 +4,14 @@
 // found, its implementations, its levels.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cpu/machine.h"
+#include "pipelines/request.h"
 
 namespace tachy {
 
@@ -55,13 +57,14 @@ struct DoctorReport {
   GpuState gpu;
   std::vector<LevelState> levels;
   std::vector<OpHealth> ops;
+  std::vector<StagePlan> model;  // the plan of that model's own video, whose picks are in its shapes
   double self_test_seconds = 0;
   int left_out = 0;  // cases too large for the self-test
   bool ok() const;
 };
 
 DoctorReport run_doctor(const std::string& level, int threads, const std::string& device = "cpu",
-                        const std::string& dtype = "");
+                        const std::string& dtype = "", const std::filesystem::path& model = {});
 nlohmann::json to_json(const DoctorReport& report);
 
 }  // namespace tachy

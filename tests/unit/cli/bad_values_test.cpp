@@ -143,6 +143,7 @@ const std::vector<BadValue> kBadValues = {
     {"doctor", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
     {"doctor", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
     {"doctor", "--dtype", "bf16", 2, {"GPU"}},
+    {"doctor", "--model", "no/such/model", 3, {"no such folder"}},
     {"doctor", "--threads", "5000", 2, {"0 (all) to 1024"}},
 };
 

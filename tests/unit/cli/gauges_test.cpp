@@ -117,8 +117,13 @@ TEST_F(Gauges, Doctor) {
   EXPECT_EQ(text.code, 0) << text.out;
   EXPECT_THAT(text.out, AllOf(HasSubstr("CPU"), HasSubstr("oneDNN"), HasSubstr("extreme"), HasSubstr("gemm"),
                               HasSubstr("all work")));
-  const json j = json::parse(run({"doctor", "--json", "--level", "none"}).out);
+  const json j = json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
   EXPECT_TRUE(j["ok"].get<bool>());
+  EXPECT_EQ(j["model"].size(), 3u);
+  for (const auto& stage : j["model"]) {
+    EXPECT_GE(stage["ops"].size(), 3u) << stage;
+    for (const auto& pick : stage["ops"]) EXPECT_EQ(pick["implementation"], "ref") << stage["stage"];
+  }
   EXPECT_EQ(j["levels"].size(), 4u);
   for (const auto& op : j["ops"]) EXPECT_EQ(op["implementation"], "ref");
 }
