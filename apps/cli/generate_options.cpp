@@ -206,7 +206,9 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
   app.add_option("--state-every", o.state_every,
                  "save the state for --resume at most every so many seconds (default 5; 0: after each step)")
       ->group(running);
-  app.add_flag("--plan", o.plan, "print memory and predicted time of each stage, then stop")->group(running);
+  app.add_flag("--plan", o.plan,
+               "print memory, predicted time and the implementations of ops of each stage, then stop")
+      ->group(running);
   app.add_flag("--json", o.json, "print JSON lines instead of text")->group(running);
   app.add_flag("-q,--quiet", o.quiet, "print nothing but errors")->group(running);
 }
