@@ -1,4 +1,4 @@
-// The named character references of HTML 5 (data in html_entities.cpp, made by tools/make_html_entities.py).
+// The named character references of HTML 5 (data in html_entities.inc, made by tools/make_html_entities.py).
 #pragma once
 
 #include <cstddef>
