@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "media/frame.h"
-#include "media/png.h"
 
 namespace tachy {
 namespace {
@@ -88,13 +87,12 @@ ImageHeader jpeg_header(std::span<const uint8_t> file, std::string_view name, bo
   return out;
 }
 
-ImageHeader png_header(std::span<const uint8_t> file, std::string_view name, bool whole) {
+ImageHeader png_header(std::span<const uint8_t> file, std::string_view name) {
   Bytes in(file, name, true);
   check(starts_with(file, 12, "IHDR"), ErrorCode::corrupt, "{}: PNG without an IHDR chunk at byte 8", name);
   uint32_t width = in.get(16, 4), height = in.get(20, 4);
   check(width <= INT32_MAX && height <= INT32_MAX, ErrorCode::corrupt, "{}: PNG claims {}x{} pixels", name,
         width, height);
-  if (whole) check_png_whole(file, name);
   return {ImageKind::png, int(width), int(height)};
 }
 
@@ -127,7 +125,7 @@ ImageHeader webp_header(std::span<const uint8_t> file, std::string_view name, bo
 ImageHeader read_image_header(std::span<const uint8_t> file, std::string_view name, bool whole) {
   ImageHeader out;
   if (starts_with(file, 0, "\x89PNG\r\n\x1a\n")) {
-    out = png_header(file, name, whole);
+    out = png_header(file, name);
   } else if (starts_with(file, 0, "\xff\xd8\xff")) {
     out = jpeg_header(file, name, whole);
   } else if (starts_with(file, 0, "RIFF") && starts_with(file, 8, "WEBP")) {

@@ -6,22 +6,42 @@
 #include "media/files.h"
 #include "media/image_header.h"
 #include "media/libav.h"
+#include "media/png.h"
 
 namespace tachy {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t(512) << 20;
 
-AVCodecID codec_of(ImageKind kind) {
-  switch (kind) {
-    case ImageKind::png:
-      return AV_CODEC_ID_PNG;
-    case ImageKind::jpeg:
-      return AV_CODEC_ID_MJPEG;
-    case ImageKind::webp:
-      return AV_CODEC_ID_WEBP;
-  }
-  return AV_CODEC_ID_NONE;
+RgbFrame decode_by_ffmpeg(const std::vector<uint8_t>& file, const ImageHeader& header,
+                          const std::string& name) {
+  av::quiet();
+  const AVCodec* decoder =
+      avcodec_find_decoder(header.kind == ImageKind::jpeg ? AV_CODEC_ID_MJPEG : AV_CODEC_ID_WEBP);
+  check(decoder != nullptr, ErrorCode::unsupported, "{}: this FFmpeg cannot decode this kind of picture",
+        name);
+  av::CodecPtr codec = av::new_codec(decoder);
+  codec->thread_count = 1;
+  codec->max_pixels = kMaxImagePixels;
+  int rc = avcodec_open2(codec.get(), decoder, nullptr);
+  check(rc >= 0, ErrorCode::unsupported, "{}: cannot start the decoder: {}", name, av::reason(rc));
+
+  av::PacketPtr packet = av::new_packet();
+  check(av_new_packet(packet.get(), int(file.size())) >= 0, ErrorCode::out_of_memory,
+        "{}: no memory for {} bytes", name, file.size());
+  std::memcpy(packet->data, file.data(), file.size());
+  packet->flags |= AV_PKT_FLAG_KEY;
+  av::FramePtr frame = av::new_frame();
+  rc = avcodec_send_packet(codec.get(), packet.get());
+  if (rc >= 0) rc = avcodec_send_packet(codec.get(), nullptr);
+  if (rc >= 0) rc = avcodec_receive_frame(codec.get(), frame.get());
+  check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode the picture: {}", name, av::reason(rc));
+  check(frame->width == header.width && frame->height == header.height, ErrorCode::corrupt,
+        "{}: header says {}x{}, the picture is {}x{}", name, header.width, header.height, frame->width,
+        frame->height);
+  check(frame->decode_error_flags == 0 && !(frame->flags & AV_FRAME_FLAG_CORRUPT), ErrorCode::corrupt,
+        "{}: the picture is damaged: {}", name, av::reason(AVERROR_INVALIDDATA));
+  return av::ToRgb().convert(*frame, true);
 }
 
 // EXIF orientation: pixel (x, y) of the upright picture comes from where the camera stored it.
@@ -65,36 +85,11 @@ RgbFrame turn_upright(RgbFrame in, int orientation) {
 }  // namespace
 
 RgbFrame read_image(const std::filesystem::path& path) {
-  av::quiet();
   std::string name = path.string();
   std::vector<uint8_t> file = read_file_bytes(path, kMaxFileBytes);
   ImageHeader header = read_image_header(file, name, true);
-
-  const AVCodec* decoder = avcodec_find_decoder(codec_of(header.kind));
-  check(decoder != nullptr, ErrorCode::unsupported, "{}: this FFmpeg cannot decode this kind of picture",
-        name);
-  av::CodecPtr codec = av::new_codec(decoder);
-  codec->thread_count = 1;
-  codec->max_pixels = kMaxImagePixels;
-  int rc = avcodec_open2(codec.get(), decoder, nullptr);
-  check(rc >= 0, ErrorCode::unsupported, "{}: cannot start the decoder: {}", name, av::reason(rc));
-
-  av::PacketPtr packet = av::new_packet();
-  check(av_new_packet(packet.get(), int(file.size())) >= 0, ErrorCode::out_of_memory,
-        "{}: no memory for {} bytes", name, file.size());
-  std::memcpy(packet->data, file.data(), file.size());
-  packet->flags |= AV_PKT_FLAG_KEY;
-  av::FramePtr frame = av::new_frame();
-  rc = avcodec_send_packet(codec.get(), packet.get());
-  if (rc >= 0) rc = avcodec_send_packet(codec.get(), nullptr);
-  if (rc >= 0) rc = avcodec_receive_frame(codec.get(), frame.get());
-  check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode the picture: {}", name, av::reason(rc));
-  check(frame->width == header.width && frame->height == header.height, ErrorCode::corrupt,
-        "{}: header says {}x{}, the picture is {}x{}", name, header.width, header.height, frame->width,
-        frame->height);
-  check(frame->decode_error_flags == 0 && !(frame->flags & AV_FRAME_FLAG_CORRUPT), ErrorCode::corrupt,
-        "{}: the picture is damaged: {}", name, av::reason(AVERROR_INVALIDDATA));
-  return turn_upright(av::ToRgb().convert(*frame, true), header.orientation);
+  if (header.kind == ImageKind::png) return decode_png(file, name);
+  return turn_upright(decode_by_ffmpeg(file, header, name), header.orientation);
 }
 
 ImageSize read_image_size(const std::filesystem::path& path) {

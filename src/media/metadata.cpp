@@ -16,15 +16,6 @@ namespace {
 
 constexpr uint64_t kMaxPngBytes = uint64_t(512) << 20;
 
-std::string png_file_comment(const fs::path& path) {
-  std::string comment;
-  std::vector<uint8_t> file = read_file_bytes(path, kMaxPngBytes);
-  for_each_png_chunk(file, path.string(), [&](std::string_view type, std::span<const uint8_t> data) {
-    if (comment.empty()) comment = png_comment(type, data);
-  });
-  return comment;
-}
-
 }  // namespace
 
 std::string read_comment(const fs::path& given) {
@@ -36,7 +27,8 @@ std::string read_comment(const fs::path& given) {
   check_readable_file(path);
   char magic[8] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
-  if (std::memcmp(magic, "\x89PNG", 4) == 0) return png_file_comment(path);
+  if (std::memcmp(magic, "\x89PNG", 4) == 0)
+    return png_comment(read_file_bytes(path, kMaxPngBytes), path.string());
   if (std::memcmp(magic, "GIF8", 4) == 0) return gif_comment(path);
   return av::comment_of(*av::open_input(path));
 }

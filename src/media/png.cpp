@@ -1,195 +1,207 @@
 #include "media/png.h"
 
-#include <zlib.h>
+#include <png.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 
-extern "C" {
-#include <libavutil/crc.h>
-}
-
 namespace tachy {
 namespace {
 
-constexpr uint8_t kSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr size_t kAfterIhdr = 8 + 12 + 13;
-constexpr std::string_view kKeyword = "Comment";
+constexpr char kKeyword[] = "Comment";
+constexpr size_t kMaxTextBytes = 16 << 20;
 
-uint32_t read_u32(const uint8_t* p) {
-  return uint32_t(p[0]) << 24 | uint32_t(p[1]) << 16 | uint32_t(p[2]) << 8 | uint32_t(p[3]);
+// libpng leaves by longjmp when something is wrong, so what stands between setjmp and its calls here are
+// functions whose variables need no destructor; what they fill belongs to their callers.
+struct Failure {
+  char text[256] = "";
+};
+
+[[noreturn]] void on_error(png_structp png, const char* text) {
+  auto* failure = static_cast<Failure*>(png_get_error_ptr(png));
+  std::strncpy(failure->text, text, sizeof failure->text - 1);
+  png_longjmp(png, 1);
 }
 
-void put_u32(uint8_t* p, uint32_t v) {
-  for (int i = 0; i < 4; ++i) p[i] = uint8_t(v >> (24 - 8 * i));
-}
+void on_warning(png_structp, const char*) {}  // about chunks that nobody here reads
 
-uint32_t crc32(const uint8_t* data, size_t size) {
-  return ~av_crc(av_crc_get_table(AV_CRC_32_IEEE_LE), 0xffffffffu, data, size);
-}
+// A reader and its source.
+struct Reader {
+  Failure failure;
+  std::span<const uint8_t> rest;
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &failure, on_error, on_warning);
+  png_infop info = png ? png_create_info_struct(png) : nullptr;
 
-std::vector<uint8_t> comment_chunk(const std::string& text) {
-  // tEXt is Latin-1 and known to every reader; iTXt holds UTF-8.
-  bool ascii =
-      std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  std::string body(ascii ? "tEXt" : "iTXt");
-  body.append(kKeyword).push_back('\0');
-  if (!ascii) body.append(4, '\0');  // not compressed, method 0, no language, no translated keyword
-  body += text;
-  std::vector<uint8_t> chunk(body.size() + 8);
-  put_u32(chunk.data(), uint32_t(body.size() - 4));
-  std::memcpy(chunk.data() + 4, body.data(), body.size());
-  put_u32(chunk.data() + 4 + body.size(), crc32(chunk.data() + 4, body.size()));
-  return chunk;
-}
-
-}  // namespace
-
-PngEncoder::PngEncoder(int width, int height) {
-  av::quiet();
-  const AVCodec* encoder = avcodec_find_encoder(AV_CODEC_ID_PNG);
-  check(encoder != nullptr, ErrorCode::unsupported,
-        "png: this FFmpeg has no PNG encoder (it was built without zlib)");
-  codec_ = av::new_codec(encoder);
-  codec_->width = width;
-  codec_->height = height;
-  codec_->pix_fmt = AV_PIX_FMT_RGB24;
-  codec_->time_base = {1, 25};
-  codec_->thread_count = 1;
-  codec_->flags |= AV_CODEC_FLAG_BITEXACT;
-  av::Dictionary options({{"pred", "mixed"}, {"compression_level", "6"}});
-  int rc = avcodec_open2(codec_.get(), encoder, options.get());
-  check(rc >= 0, ErrorCode::invalid_argument, "png: cannot encode {}x{}: {}", width, height, av::reason(rc));
-  picture_ = av::new_picture(AV_PIX_FMT_RGB24, width, height);
-  packet_ = av::new_packet();
-}
-
-std::vector<uint8_t> PngEncoder::encode(RgbView image, const std::string& comment) {
-  require(image.width == codec_->width && image.height == codec_->height, "png: expected {}x{}, got {}x{}",
-          codec_->width, codec_->height, image.width, image.height);
-  check(av_frame_make_writable(picture_.get()) >= 0, ErrorCode::out_of_memory,
-        "png: no memory for a picture");
-  av::copy_rgb(image, *picture_);
-  int rc = avcodec_send_frame(codec_.get(), picture_.get());
-  if (rc >= 0) rc = avcodec_receive_packet(codec_.get(), packet_.get());
-  check(rc >= 0 && size_t(packet_->size) > kAfterIhdr, ErrorCode::internal, "png: cannot encode: {}",
-        av::reason(rc));
-  std::vector<uint8_t> file(packet_->data, packet_->data + packet_->size);
-  av_packet_unref(packet_.get());
-  if (!comment.empty()) {
-    std::vector<uint8_t> chunk = comment_chunk(comment);
-    file.insert(file.begin() + kAfterIhdr, chunk.begin(), chunk.end());
+  explicit Reader(std::span<const uint8_t> file) : rest(file) {
+    check(info != nullptr, ErrorCode::out_of_memory, "png: no memory for a reader");
   }
-  return file;
+  Reader(const Reader&) = delete;
+  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+};
+
+void read_bytes(png_structp png, png_bytep to, size_t count) {
+  auto* reader = static_cast<Reader*>(png_get_io_ptr(png));
+  if (reader->rest.size() < count) png_error(png, "the file ends before its IEND chunk (truncated?)");
+  std::memcpy(to, reader->rest.data(), count);
+  reader->rest = reader->rest.subspan(count);
 }
 
-void for_each_png_chunk(std::span<const uint8_t> file, std::string_view name,
-                        const std::function<void(std::string_view, std::span<const uint8_t>)>& visit) {
-  check(file.size() >= 8 && std::memcmp(file.data(), kSignature, 8) == 0, ErrorCode::corrupt,
-        "{}: no PNG signature", name);
-  size_t at = 8;
-  for (;;) {
-    check(file.size() - at >= 12, ErrorCode::corrupt,
-          "{}: PNG ends at byte {} before its IEND chunk (truncated?)", name, file.size());
-    size_t length = read_u32(&file[at]);
-    check(length <= file.size() - at - 12, ErrorCode::corrupt,
-          "{}: PNG chunk at byte {} claims {} bytes, the file has {} left (truncated?)", name, at, length,
-          file.size() - at - 12);
-    std::string_view type(reinterpret_cast<const char*>(&file[at + 4]), 4);
-    uint32_t stored = read_u32(&file[at + 8 + length]), computed = crc32(&file[at + 4], length + 4);
-    check(stored == computed, ErrorCode::corrupt, "{}: PNG chunk at byte {}: expected CRC {:08x}, got {:08x}",
-          name, at, stored, computed);
-    check((type == "IHDR") == (at == 8), ErrorCode::corrupt,
-          "{}: PNG chunk IHDR expected first and only there, byte {}", name, at);
-    visit(type, file.subspan(at + 8, length));
-    if (type == "IEND") return;
-    at += 12 + length;
+void set_up(Reader& r) {
+  png_set_read_fn(r.png, &r, read_bytes);
+  png_set_user_limits(r.png, kMaxImageSide, kMaxImageSide);
+  png_set_chunk_malloc_max(r.png, kMaxTextBytes);
+  png_set_crc_action(r.png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+}
+
+bool read_header(Reader& r) {
+  if (setjmp(png_jmpbuf(r.png))) return false;
+  set_up(r);
+  png_read_info(r.png, r.info);
+  const int color = png_get_color_type(r.png, r.info);
+  if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(r.png);
+  if (color == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(r.png);
+  png_set_strip_16(r.png);
+  png_set_strip_alpha(r.png);
+  if ((color & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(r.png);
+  png_set_interlace_handling(r.png);
+  png_read_update_info(r.png, r.info);
+  return true;
+}
+
+bool read_pixels(Reader& r, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(r.png))) return false;
+  png_read_image(r.png, rows);
+  png_read_end(r.png, nullptr);
+  return true;
+}
+
+// The chunks before the pixels; the size is known afterwards.
+bool read_front(Reader& r) {
+  if (setjmp(png_jmpbuf(r.png))) return false;
+  set_up(r);
+  png_read_info(r.png, r.info);
+  if (int64_t{png_get_image_width(r.png, r.info)} * png_get_image_height(r.png, r.info) > kMaxImagePixels)
+    png_error(r.png, "the picture is larger than the limit");
+  return true;
+}
+
+// The chunks behind the pixels, which are all read into one row.
+bool read_back(Reader& r, png_bytep row) {
+  if (setjmp(png_jmpbuf(r.png))) return false;
+  const int passes = png_set_interlace_handling(r.png);
+  const png_uint_32 height = png_get_image_height(r.png, r.info);
+  for (int pass = 0; pass < passes; ++pass)
+    for (png_uint_32 y = 0; y < height; ++y) png_read_row(r.png, row, nullptr);
+  png_read_end(r.png, r.info);
+  return true;
+}
+
+struct Writer {
+  Failure failure;
+  std::vector<uint8_t> file;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &failure, on_error, on_warning);
+  png_infop info = png ? png_create_info_struct(png) : nullptr;
+
+  Writer() { check(info != nullptr, ErrorCode::out_of_memory, "png: no memory for a writer"); }
+  Writer(const Writer&) = delete;
+  ~Writer() { png_destroy_write_struct(&png, &info); }
+};
+
+void write_bytes(png_structp png, png_bytep data, size_t count) {
+  auto& file = static_cast<Writer*>(png_get_io_ptr(png))->file;
+  try {
+    file.insert(file.end(), data, data + count);
+    return;
+  } catch (const std::bad_alloc&) {
   }
+  png_error(png, "no memory for the file");
 }
 
-namespace {
-
-// Bytes of the filtered rows, from IHDR: one filter byte and the packed samples each; seven smaller pictures
-// when interlaced (Adam7).
-uint64_t raw_bytes(std::span<const uint8_t> ihdr, std::string_view name) {
-  check(ihdr.size() == 13, ErrorCode::corrupt, "{}: PNG header of {} bytes, expected 13", name, ihdr.size());
-  constexpr int kSamples[7] = {1, 0, 3, 1, 2, 0, 4};  // by colour type
-  int color = ihdr[9], depth = ihdr[8], interlace = ihdr[12];
-  check(color <= 6 && kSamples[color] != 0 && depth >= 1 && depth <= 16 && interlace <= 1, ErrorCode::corrupt,
-        "{}: PNG of unknown kind (colour type {}, depth {}, interlace {})", name, color, depth, interlace);
-  uint64_t width = read_u32(&ihdr[0]), height = read_u32(&ihdr[4]),
-           bits = uint64_t(depth) * uint64_t(kSamples[color]);
-  auto pass = [&](uint64_t x0, uint64_t y0, uint64_t dx, uint64_t dy) -> uint64_t {
-    uint64_t w = width > x0 ? (width - x0 + dx - 1) / dx : 0,
-             h = height > y0 ? (height - y0 + dy - 1) / dy : 0;
-    return w == 0 ? 0 : h * (1 + (w * bits + 7) / 8);
-  };
-  if (interlace == 0) return pass(0, 0, 1, 1);
-  return pass(0, 0, 8, 8) + pass(4, 0, 8, 8) + pass(0, 4, 4, 8) + pass(2, 0, 4, 4) + pass(0, 2, 2, 4) +
-         pass(1, 0, 2, 2) + pass(0, 1, 1, 2);
+bool write(Writer& w, RgbView image, const png_text* text) {
+  if (setjmp(png_jmpbuf(w.png))) return false;
+  png_set_write_fn(w.png, &w, write_bytes, nullptr);
+  png_set_user_limits(w.png, kMaxImageSide, kMaxImageSide);
+  png_set_compression_level(w.png, 6);
+  png_set_filter(w.png, PNG_FILTER_TYPE_BASE, PNG_ALL_FILTERS);
+  png_set_IHDR(w.png, w.info, png_uint_32(image.width), png_uint_32(image.height), 8, PNG_COLOR_TYPE_RGB,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (text) png_set_text(w.png, w.info, text, 1);
+  png_write_info(w.png, w.info);
+  for (int y = 0; y < image.height; ++y) png_write_row(w.png, image.row(y));
+  png_write_end(w.png, nullptr);
+  return true;
 }
 
-}  // namespace
-
-void check_png_whole(std::span<const uint8_t> file, std::string_view name) {
-  struct Inflate {
-    z_stream stream{};
-    Inflate() { check(inflateInit(&stream) == Z_OK, ErrorCode::out_of_memory, "png: cannot start zlib"); }
-    ~Inflate() { inflateEnd(&stream); }
-  } zlib;
-  std::vector<uint8_t> sink(1 << 16);
-  uint64_t want = 0, got = 0;
-  int rc = Z_OK;
-  for_each_png_chunk(file, name, [&](std::string_view type, std::span<const uint8_t> data) {
-    if (type == "IHDR") want = raw_bytes(data, name);
-    if (type != "IDAT") return;
-    zlib.stream.next_in = const_cast<uint8_t*>(data.data());
-    zlib.stream.avail_in = uint32_t(data.size());
-    // Stops at what the header announced: a bomb is not followed.
-    while (rc == Z_OK && got < want) {
-      zlib.stream.next_out = sink.data();
-      zlib.stream.avail_out = uint32_t(sink.size());
-      rc = inflate(&zlib.stream, Z_NO_FLUSH);
-      got += sink.size() - zlib.stream.avail_out;
-      if (zlib.stream.avail_in == 0 && zlib.stream.avail_out != 0) break;
-    }
-    if (rc == Z_BUF_ERROR) rc = Z_OK;  // only means: more input, please
-  });
-  check(rc == Z_OK || rc == Z_STREAM_END, ErrorCode::corrupt, "{}: PNG pixels cannot be decompressed: {}",
-        name, zlib.stream.msg != nullptr ? zlib.stream.msg : zError(rc));
-  check(got >= want, ErrorCode::corrupt, "{}: PNG holds {} of {} bytes of pixels", name, got, want);
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-std::string png_comment(std::string_view type, std::span<const uint8_t> data) {
-  if (type != "tEXt" && type != "iTXt") return {};
-  std::string_view body(reinterpret_cast<const char*>(data.data()), data.size());
-  if (body.substr(0, kKeyword.size()) != kKeyword) return {};
-  body.remove_prefix(kKeyword.size());
-  if (body.empty() || body[0] != '\0') return {};
-  body.remove_prefix(1);
-  if (type == "iTXt") {
-    if (body.size() < 2 || body[0] != 0) return {};  // compressed: not written by us
-    body.remove_prefix(2);
-    for (int skip = 0; skip < 2; ++skip) {
-      size_t end = body.find('\0');
-      if (end == body.npos) return {};
-      body.remove_prefix(end + 1);
-    }
-    return std::string(body);
-  }
-  std::string utf8;
-  for (char c : body) {
-    auto byte = static_cast<unsigned char>(c);
+std::string utf8_of_latin1(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80) {
-      utf8 += c;
+      out += c;
     } else {
-      utf8 += char(0xc0 | byte >> 6);
-      utf8 += char(0x80 | (byte & 0x3f));
+      out += char(0xc0 | byte >> 6);
+      out += char(0x80 | (byte & 0x3f));
     }
   }
-  return utf8;
+  return out;
+}
+
+std::string first_comment(const Reader& r) {
+  png_textp texts = nullptr;
+  const int count = png_get_text(r.png, r.info, &texts, nullptr);
+  for (int i = 0; i < count; ++i) {
+    if (std::strcmp(texts[i].key, kKeyword) != 0) continue;
+    const bool utf8 = texts[i].compression >= PNG_ITXT_COMPRESSION_NONE;
+    const std::string_view text(texts[i].text, utf8 ? texts[i].itxt_length : texts[i].text_length);
+    if (!text.empty()) return utf8 ? std::string(text) : utf8_of_latin1(text);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_png(RgbView image, const std::string& comment) {
+  Writer writer;
+  std::string key = kKeyword, body = comment;
+  png_text text{};
+  text.compression = is_ascii(comment) ? PNG_TEXT_COMPRESSION_NONE : PNG_ITXT_COMPRESSION_NONE;
+  text.key = key.data();
+  text.text = body.data();
+  (text.compression == PNG_TEXT_COMPRESSION_NONE ? text.text_length : text.itxt_length) = body.size();
+  check(write(writer, image, comment.empty() ? nullptr : &text), ErrorCode::internal,
+        "png: cannot encode {}x{}: {}", image.width, image.height, writer.failure.text);
+  return std::move(writer.file);
+}
+
+RgbFrame decode_png(std::span<const uint8_t> file, std::string_view name) {
+  Reader reader(file);
+  check(read_header(reader), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
+  RgbFrame out(int(png_get_image_width(reader.png, reader.info)),
+               int(png_get_image_height(reader.png, reader.info)));
+  check(png_get_rowbytes(reader.png, reader.info) == size_t(out.width) * 3, ErrorCode::internal,
+        "{}: PNG rows of {} bytes, expected {}", name, png_get_rowbytes(reader.png, reader.info),
+        size_t(out.width) * 3);
+  std::vector<png_bytep> rows(size_t(out.height));
+  for (int y = 0; y < out.height; ++y) rows[size_t(y)] = out.row(y);
+  check(read_pixels(reader, rows.data()), ErrorCode::corrupt, "{}: damaged PNG: {}", name,
+        reader.failure.text);
+  return out;
+}
+
+std::string png_comment(std::span<const uint8_t> file, std::string_view name) {
+  Reader reader(file);
+  check(read_front(reader), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
+  std::string comment = first_comment(reader);
+  if (!comment.empty()) return comment;
+  std::vector<png_byte> row(png_get_rowbytes(reader.png, reader.info));
+  check(read_back(reader, row.data()), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
+  return first_comment(reader);
 }
 
 }  // namespace tachy

@@ -11,9 +11,7 @@ namespace fs = std::filesystem;
 
 PngWriter::PngWriter(fs::path path, int width, int height, VideoOptions options,
                      std::optional<NamePattern> pattern)
-    : VideoWriter(std::move(path), width, height, std::move(options)),
-      pattern_(std::move(pattern)),
-      encoders_([width, height] { return std::make_unique<PngEncoder>(width, height); }) {
+    : VideoWriter(std::move(path), width, height, std::move(options)), pattern_(std::move(pattern)) {
   if (pattern_ && pattern_->whole_folder) make_folder();
   // Fails now rather than after an hour of computing.
   PartFile probe(name_of(0));
@@ -29,9 +27,7 @@ PngWriter::~PngWriter() {
 
 std::unique_ptr<VideoWriter::Ready> PngWriter::prepare_frame(RgbView frame) {
   auto ready = std::make_unique<Encoded>();
-  auto encoder = encoders_.take();
-  ready->png = encoder->encode(frame, options_.comment);
-  encoders_.give(std::move(encoder));
+  ready->png = encode_png(frame, options_.comment);
   return ready;
 }
 

@@ -7,7 +7,6 @@
 #include "media/files.h"
 #include "media/name_pattern.h"
 #include "media/png.h"
-#include "media/pool.h"
 #include "media/video_writer.h"
 
 namespace tachy {
@@ -33,7 +32,6 @@ class PngWriter final : public VideoWriter {
   void make_folder();
 
   std::optional<NamePattern> pattern_;
-  Pool<PngEncoder> encoders_;
   std::vector<PartFile> parts_;
   bool made_folder_ = false, published_ = false;
 };

@@ -141,7 +141,7 @@ void write_png(const fs::path& path, RgbView image, const std::string& comment) 
           "{}: expected a picture with sides of 1 to {}, got {}x{}", path.string(), kMaxImageSide,
           image.width, image.height);
   PartFile part(path);
-  part.write(PngEncoder(image.width, image.height).encode(image, comment));
+  part.write(encode_png(image, comment));
   part.publish();
   sync_folder(folder_of(path));
 }
