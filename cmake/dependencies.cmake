@@ -22,16 +22,9 @@ if(NOT TARGET DNNL::dnnl)
   set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
     INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
 endif()
-# SentencePiece likewise: Debian 13's pkg-config file asks for protobuf-lite, which the package does not bring.
-if(NOT TARGET sentencepiece::sentencepiece)
-  find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)
-  find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
-  add_library(sentencepiece::sentencepiece UNKNOWN IMPORTED)
-  set_target_properties(sentencepiece::sentencepiece PROPERTIES IMPORTED_LOCATION ${SENTENCEPIECE_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${SENTENCEPIECE_INCLUDE_DIR})
-endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma>=6.9.5)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(LIBAV REQUIRED IMPORTED_TARGET libavcodec libavformat libavutil libswscale)
 find_package(PNG 1.6 REQUIRED)

@@ -20,6 +20,8 @@ uint32_t label_of(uint32_t unit) { return unit & (1u << 31 | 0xFFu); }
 bool has_leaf(uint32_t unit) { return (unit >> 8 & 1u) != 0; }
 uint32_t value_of(uint32_t unit) { return unit & ~(1u << 31); }
 
+}  // namespace
+
 std::string decode_base64(std::string_view text, std::string_view where) {
   auto value = [](char c) -> int {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -45,8 +47,6 @@ std::string decode_base64(std::string_view text, std::string_view where) {
   return out;
 }
 
-}  // namespace
-
 Charsmap Charsmap::parse_base64(std::string_view base64, std::string_view where) {
   check(base64.size() <= kMaxBytes, ErrorCode::corrupt, "{}: expected at most {} characters, got {}", where,
         kMaxBytes, base64.size());
@@ -68,7 +68,7 @@ Charsmap Charsmap::parse(std::string_view bytes, std::string_view where) {
   check(map.pool_.empty() || map.pool_.back() == '\0', ErrorCode::corrupt,
         "{}: the last replacement has no end", where);
 
-  // Walk every node: readers (libsentencepiece among them) do not check bounds, and keep room for kMaxNested
+  // Walk every node: lookups do not check bounds, and libsentencepiece keeps room for kMaxNested
   // keys that begin one text. `most` is the largest number of keys met on any way to a node's children.
   const auto& units = map.units_;
   constexpr uint8_t kUnseen = 0xFF;
@@ -114,6 +114,23 @@ std::optional<std::string_view> Charsmap::lookup(std::string_view key) const {
     return std::string_view(pool_).substr(at, pool_.find('\0', at) - at);
   }
   return std::nullopt;
+}
+
+std::optional<std::pair<size_t, std::string_view>> Charsmap::longest(std::string_view text) const {
+  std::optional<std::pair<size_t, std::string_view>> found;
+  uint32_t node = offset_of(units_[0]);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == 0) break;
+    node ^= c;
+    const uint32_t unit = units_[node];
+    if (label_of(unit) != c) break;
+    node ^= offset_of(unit);
+    if (!has_leaf(unit)) continue;
+    const uint32_t at = value_of(units_[node]);
+    found = {i + 1, std::string_view(pool_).substr(at, pool_.find('\0', at) - at)};
+  }
+  return found;
 }
 
 std::string Charsmap::normalize(std::string_view valid) const {

@@ -13,9 +13,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tachy::text {
+
+// Throws Error{corrupt} naming `where`.
+std::string decode_base64(std::string_view text, std::string_view where);
 
 class Charsmap {
  public:
@@ -24,6 +28,9 @@ class Charsmap {
   static Charsmap parse_base64(std::string_view base64, std::string_view where);
 
   std::string normalize(std::string_view valid) const;
+
+  // The longest key that begins `text`, by its length, and what it becomes: the rule of libsentencepiece.
+  std::optional<std::pair<size_t, std::string_view>> longest(std::string_view text) const;
 
  private:
   std::optional<std::string_view> lookup(std::string_view key) const;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "text/charsmap.h"
 #include "text/json_fields.h"
-#include "text/mini_regex.h"
+#include "text/regex.h"
 #include "text/utf8.h"
 
 namespace tachy::text {
@@ -63,7 +63,7 @@ std::string strip(std::string_view valid, bool left, bool right, bool& front_los
   return std::string(valid.substr(begin, end > begin ? end - begin : 0));
 }
 
-std::string replace(std::string_view valid, const MiniRegex& pattern, const std::string& content,
+std::string replace(std::string_view valid, const Regex& pattern, const std::string& content,
                     bool& front_lost) {
   std::string out;
   size_t done = 0;
@@ -133,7 +133,7 @@ void add_step(const nlohmann::json& section, const std::string& where, int depth
     const bool regex = pattern.contains("Regex");
     const std::string text = string_field(pattern, regex ? "Regex" : "String", inside, kMaxReplacement);
     check(!text.empty(), ErrorCode::unsupported, "{}: an empty pattern is not supported", inside);
-    const MiniRegex compiled = regex ? MiniRegex::compile(text, inside) : MiniRegex::literal(text);
+    const Regex compiled = regex ? Regex::compile(text, inside) : Regex::literal(text);
     steps.push_back(make_step(
         [compiled, content](std::string_view t, bool& lost) { return replace(t, compiled, content, lost); }));
   } else if (type == "Precompiled") {

@@ -19,7 +19,7 @@ class NormalizerStep {
 
 class Normalizer {
  public:
-  // null, Sequence, Replace (String, or a Regex within MiniRegex), Strip, StripAccents, Prepend, Lowercase,
+  // null, Sequence, Replace (String or Regex), Strip, StripAccents, Prepend, Lowercase,
   // NFC, NFD, NFKC, NFKD, Nmt, Precompiled. Anything else: Error{unsupported} naming `file` and the type.
   static Normalizer from_json(const nlohmann::json& section, std::string_view file);
 

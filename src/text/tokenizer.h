@@ -3,10 +3,9 @@
 //   auto tokenizer = Tokenizer::open(model / "tokenizer");
 //   TokenIds t = encode_padded(*tokenizer, clean_prompt(prompt));   // ids and mask of 512, EOS included
 //
-// A folder's tokenizer.json decides when present (read by our own reader, equal to
-// the `tokenizers` library); otherwise spiece.model through libsentencepiece. Both
-// give one fused unknown id for a run of characters that the vocabulary lacks, never
-// byte pieces. Objects are immutable: encode() may be called from many threads.
+// A folder's tokenizer.json decides when present (its ids are those of the `tokenizers` library), otherwise
+// spiece.model (those of libsentencepiece). Both give one fused unknown id for a run of characters that the
+// vocabulary lacks, never byte pieces. Objects are immutable: encode() may be called from many threads.
 #pragma once
 
 #include <cstdint>

@@ -10,12 +10,13 @@ namespace tachy::text {
 
 constexpr double kUnknownPenalty = 10.0;
 
-Unigram::Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id)
-    : pieces_(std::move(pieces)), scores_(std::move(scores)), unk_id_(unk_id) {
+Unigram::Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id, UnigramRules rules)
+    : pieces_(std::move(pieces)), scores_(std::move(scores)), unk_id_(unk_id), rules_(rules) {
   require(!scores_.empty() && scores_.size() == pieces_.size(),
           "unigram: expected one score a piece, got {} for {}", scores_.size(), pieces_.size());
   index_.build(pieces_);
-  unk_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
+  unk_score_ =
+      rules.unknown_score.value_or(*std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty);
 }
 
 void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
@@ -24,6 +25,7 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
     int32_t start = -1;
     int32_t id = 0;
   };
+  const auto kept = [&](double sum) { return rules_.single_precision ? static_cast<float>(sum) : sum; };
   std::vector<Node> best(text.size() + 1);
   for (size_t at = 0; at < text.size();) {
     const double here = best[at].score;
@@ -32,7 +34,7 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
     auto offer = [&](size_t length, double score, int64_t id) {
       Node& node = best[at + length];
       if (node.start >= 0 && !(score > node.score)) return;
-      node = {score, static_cast<int32_t>(at), static_cast<int32_t>(id)};
+      node = {kept(score), static_cast<int32_t>(at), static_cast<int32_t>(id)};
     };
     index_.prefixes(pieces_, text.substr(at), [&](size_t length, uint32_t id) {
       offer(length, scores_[id] + here, id);
@@ -44,7 +46,7 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
             "unknown "
             "token (model.unk_id)",
             at);
-      offer(character, unk_score_ + here, unk_id_);
+      offer(character, kept(unk_score_ + here), unk_id_);
     }
     at += character;
   }
@@ -55,7 +57,8 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
     int64_t id = best[end].id;
     if (id == unk_id_) {
       while (start > 0 && best[start].id == unk_id_) start = static_cast<size_t>(best[start].start);
-      const int64_t whole = find(text.substr(start, end - start));
+      const int64_t whole =
+          rules_.unknown_runs_may_be_pieces ? find(text.substr(start, end - start)) : int64_t{-1};
       if (whole >= 0) id = whole;
     }
     ids.push_back(static_cast<int32_t>(id));

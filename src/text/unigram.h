@@ -4,10 +4,12 @@
 //
 // A character that is no piece by itself may also be unknown, at (smallest score) - 10; a run of unknowns is
 // one token. Scores are summed in double precision and the first of equal sums is kept, in the order of the
-// `tokenizers` library (by start, then by length), so that ties end equal.
+// `tokenizers` library (by start, then by length), so that ties end equal. libsentencepiece goes in the same
+// order but keeps its sums in single precision (UnigramRules).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,10 +17,17 @@
 
 namespace tachy::text {
 
+// Where libsentencepiece and `tokenizers`, whose rules are the defaults, go different ways.
+struct UnigramRules {
+  bool single_precision = false;           // of the sums that are kept
+  bool unknown_runs_may_be_pieces = true;  // a whole run of unknowns is looked up as one piece
+  std::optional<double> unknown_score;     // empty: the smallest of all scores, less 10
+};
+
 class Unigram {
  public:
-  // unk_id -1: the model has no unknown token. Scores are finite, one a piece.
-  Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id);
+  // unk_id -1: the model has no unknown token. Scores are finite, one a piece; an empty piece is never found.
+  Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id, UnigramRules rules = {});
 
   // Appends the ids of `text` (valid UTF-8). Throws
   // Error{unsupported} at an unknown character without unk_id.
@@ -33,6 +42,7 @@ class Unigram {
   std::vector<double> scores_;
   PieceIndex index_;
   int64_t unk_id_;
+  UnigramRules rules_;
   double unk_score_ = 0.0;
 };
 

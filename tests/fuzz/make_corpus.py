@@ -5,6 +5,7 @@
 Files named crash-* and by a hash are not made here: fuzzing found them.
 """
 
+import base64
 import io
 import json
 import pathlib
@@ -137,6 +138,8 @@ def texts():
                 put("spiece", name, data)
             else:  # with the character map left out: it alone takes 240 KB
                 put("spiece", name, cut_charsmap(data))
+    for kind in json.loads((GOLDEN / "text/spiece.json").read_text()):
+        put("spiece", kind["name"].replace(",", "").replace(" ", "_"), base64.b64decode(kind["model"]))
 
     prompts = {"plain": "a red circle moves right", "html": "&amp;lt;b&amp;gt; &#x41; &#65; &copy &nosuch; &notit;",
                "quotes": "“curly” ‘quotes’ … ﬁ ligature — dash", "wide": "ｆｕｌｌ　ｗｉｄｔｈ カタカナ ｶﾀｶﾅ",

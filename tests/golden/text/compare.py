@@ -3,9 +3,11 @@
 
     python tests/golden/text/compare.py build/tests/unit/text/text_lines [--seed N] [--count 1000]
 
-Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps are tried besides make.py's
-variants. Known and left out: U+A7F2..U+A7F4 under NFKC, which the tokenizers library (an older Unicode) leaves alone;
-and combining marks added to Unicode since, which its StripAccents does not know.
+Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried
+besides make.py's variants, and spiece.model files of every kind against libsentencepiece itself. Known and left out: U+A7F2..U+A7F4 under NFKC, which the tokenizers library (an older Unicode) leaves alone;
+and combining marks added to Unicode since, which its StripAccents does not know. [[:punct:]], which has symbols in it or not by
+the release of Oniguruma. User-defined pieces of a spiece.model that can be put
+into one text in several equally good ways ("aaa" into "aaaa"): libsentencepiece's choice follows from how its sums are rounded.
 """
 import argparse
 import base64
@@ -63,6 +65,20 @@ def full_map(name):
     return base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
 
 
+# What the engine hands to Oniguruma, as the library does.
+REGEXES = [("a|b+c?", "x"), ("(?:fox|red) *", "cat "), ("(?<=a)b", ""), ("\\p{L}++(?=\\d|!)", "W"), ("[\\p{Ll}&&[^a-c]]{2}", " "),
+           ("(\\w)\\1", "y"), ("(?i)FOX\\b", "dog"), ("^\\s+|\\s+$", ""), ("[^\\x00-\\x7F]{2,3}?", "é"), ("\\R|\\t", "▁")]
+
+
+def spiece_models(rng):
+    for name in ("spiece.model", "bytes.model"):
+        yield name, (make.HERE / "small" / name).read_bytes()
+    yield "the shipped model's", (make.HERE.parents[2] / "models/sprites/tokenizer/spiece.model").read_bytes()
+    yield from make.spiece_kinds(rng)
+    for rule in ("nfkc", "nmt_nfkc", "nmt_nfkc_cf"):
+        yield rule, make.train(rng, 900, normalization_rule_name=rule, remove_extra_whitespaces=rule != "nfkc")
+
+
 def differences(name, command, texts, expected):
     lines = "".join(json.dumps(t) + "\n" for t in texts)
     run = subprocess.run(command, input=lines, capture_output=True, text=True)
@@ -93,7 +109,16 @@ def main():
         section = {"type": "Precompiled", "precompiled_charsmap": full_map(rule)}
         variants.append((rule, {"normalizer": section}))
         variants.append((rule + ", first", {"normalizer": section, "pre_tokenizer": make.metaspace("first")}))
+    for pattern, content in REGEXES:
+        variants.append((f"regex {pattern}", {"normalizer": {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}}))
     with tempfile.TemporaryDirectory() as folder:
+        for name, model in spiece_models(rng):
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            path = pathlib.Path(folder) / "spiece.model"
+            path.write_bytes(model)
+            texts = make.spiece_texts(rng, args.count) + [t for t in random_texts(rng, args.count // 4) if "\0" not in t]
+            bad += differences(f"spiece, {name}", [args.text_lines, "encode", str(path)], texts,
+                               [make.fused(processor, t) for t in texts])
         path = str(pathlib.Path(folder) / "tokenizer.json")
         for name, sections in variants:
             tokenizer = Tokenizer.from_str(json.dumps(dict(base, **sections)))

@@ -14,6 +14,8 @@ tokenizer.json's golden ids: tokens.json {"variants": [{name, sections, cases: [
                 replace those of small/tokenizer.json; {"models": [{name, file, cases}]} with whole small files;
                 {"padded": [[text, max_length, ids, mask], ...]}; {"spiece": [[text, ids], ...]} from sentencepiece
                 itself, unknown runs fused.
+spiece.json     [{name, model (base64), cases: [[text, ids], ...]}, ...]: spiece.model files that differ in what they do
+                to a text, ids from sentencepiece itself; runs of unknown and byte pieces are one unknown id.
 """
 import base64
 import html
@@ -150,8 +152,8 @@ def train(rng, vocab_size, **options):
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=corpus(rng), model_writer=out, vocab_size=vocab_size, model_type="unigram",
-        normalization_rule_name="identity", remove_extra_whitespaces=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
-        character_coverage=1.0, num_threads=1, minloglevel=2, **options)
+        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, character_coverage=1.0, num_threads=1, minloglevel=2,
+        **dict(dict(normalization_rule_name="identity", remove_extra_whitespaces=False), **options))
     return out.getvalue()
 
 
@@ -163,13 +165,10 @@ RULES = {"Ａ": "A", "ａ": "a", "ｂ": "b", "，": ",", "！": "!", "\u3000": "
 def charsmap():
     """A small precompiled map: sentencepiece compiles it from these rules."""
     with tempfile.TemporaryDirectory() as folder:
-        rules = pathlib.Path(folder) / "rules.tsv"
-        code = lambda s: " ".join("%X" % ord(c) for c in s)
-        rules.write_text("".join(f"{code(k)}\t{code(v)}\n" for k, v in sorted(RULES.items())))
         out = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(["a b c d e f g"] * 20), model_writer=out, vocab_size=12, model_type="unigram",
-            normalization_rule_tsv=str(rules), hard_vocab_limit=False, minloglevel=2)
+            normalization_rule_tsv=rules_file(folder), hard_vocab_limit=False, minloglevel=2)
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(out.getvalue())
     return base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
@@ -290,9 +289,59 @@ def ids_of(tokenizer, text):
     return tokenizer.encode(text, add_special_tokens=False).ids
 
 
+def rules_file(folder):
+    rules = pathlib.Path(folder) / "rules.tsv"
+    code = lambda s: " ".join("%X" % ord(c) for c in s)
+    rules.write_text("".join(f"{code(k)}\t{code(v)}\n" for k, v in sorted(RULES.items())))
+    return str(rules)
+
+
+def spiece_kinds(rng):
+    """(name, bytes) of small spiece.model files that differ in what they do to a text."""
+    sentences = [sentence(rng, ENGLISH) for _ in range(400)] + [
+        "".join(rng.choice(CHINESE) for _ in range(8)) for _ in range(100)]
+    with tempfile.TemporaryDirectory() as folder:
+        rules = dict(normalization_rule_tsv=rules_file(folder))
+        plain = dict(normalization_rule_name="identity")
+        kinds = {
+            "rules": rules,
+            "rules, byte pieces": dict(rules, byte_fallback=True, vocab_size=500),
+            "rules, spaces kept, no prefix": dict(rules, remove_extra_whitespaces=False, add_dummy_prefix=False),
+            "mark behind": dict(rules, treat_whitespace_as_suffix=True),
+            "mark behind, spaces kept": dict(plain, treat_whitespace_as_suffix=True, remove_extra_whitespaces=False),
+            "user-defined pieces": dict(rules, user_defined_symbols=["fox", "<x>", "red fox", " ", "ａｂ", "lazy"]),
+            "user-defined pieces, no rules": dict(plain, user_defined_symbols=["re", "ed", "▁a", "🦊"],
+                                                  remove_extra_whitespaces=False),
+            "other names": dict(plain, pad_piece="[PAD]", eos_piece="[END]", unk_piece="[?]"),
+        }
+        for name, own in kinds.items():
+            out = io.BytesIO()
+            settings = dict(vocab_size=200, hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
+                            character_coverage=0.999, num_threads=1, minloglevel=2)
+            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=out,
+                                                     model_type="unigram", **dict(settings, **own))
+            yield name, out.getvalue()
+
+
+def spiece_texts(rng, count):
+    # libsentencepiece reads a zero byte as a free place of its character map.
+    return [t for t in token_texts(rng, count) if "\0" not in t] + ["aaaaaa aaa", "a red fox, redred fox", "<x><x >", " <x> fox "]
+
+
+def spiece_golden(rng):
+    out = []
+    for name, model in spiece_kinds(rng):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        cases = [[t, fused(processor, t)] for t in spiece_texts(rng, 40)]
+        out.append({"name": name, "model": base64.b64encode(model).decode(), "cases": cases})
+    return out
+
+
 def fused(processor, text):
+    """The library's ids; a run of what it does not know, or spells in byte pieces, is one unknown id."""
     out = []
     for id in processor.encode(text):
+        id = processor.unk_id() if processor.is_byte(id) else id
         if not (id == processor.unk_id() and out and out[-1] == id):
             out.append(id)
     return out
@@ -340,6 +389,7 @@ def main():
     plain = [t for t in token_texts(rng, 300) if not any(s in t for s in ["<", "\x00"])]
     out["spiece"] = [[t, fused(processor, t)] for t in plain]
     write("tokens.json", out)
+    write("spiece.json", spiece_golden(random.Random(SEED + 3)))
 
 
 if __name__ == "__main__":

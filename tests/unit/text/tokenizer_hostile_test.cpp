@@ -91,7 +91,7 @@ TEST(HostileJson, WrongSections) {
        R"("normalizer":7)",
        R"("normalizer":{"type":7})",
        R"("normalizer":{"type":"Sequence"})",
-       R"("normalizer":{"type":"Replace","pattern":{"Regex":"a|b"},"content":""})",
+       R"("normalizer":{"type":"Replace","pattern":{"Regex":"(a|b"},"content":""})",
        R"("normalizer":{"type":"Replace","pattern":{"String":""},"content":""})",
        R"("normalizer":{"type":"Replace","pattern":"a","content":""})",
        R"("normalizer":{"type":"Strip","strip_left":1})",
@@ -178,13 +178,11 @@ TEST(HostileSpiece, WrongPieces) {
   EXPECT_NE(spiece_error(base + spec).find("outside the trie"), std::string::npos);
 }
 
-// libsentencepiece collects nested matches in arrays of fixed size without looking at their end.
 TEST(HostileSpiece, NestedKeys) {
   std::string nested = piece("<unk>", 0, 2) + piece("</s>", 0, 3) + piece("<pad>", 0, 3);
-  for (int i = 1; i <= 64; ++i) nested += piece(std::string(static_cast<size_t>(i), 'a'), 0, 4);
-  EXPECT_EQ(spiece_error(nested).find("begin one another"), std::string::npos);
-  EXPECT_NE(spiece_error(nested + piece(std::string(65, 'a'), 0, 4)).find("begin one another"),
-            std::string::npos);
+  for (int i = 1; i <= 100; ++i) nested += piece(std::string(static_cast<size_t>(i), 'a'), 0, 4);
+  const auto tokenizer = Tokenizer::from_spiece(nested, "nested");
+  EXPECT_EQ(tokenizer->encode(std::string(100, 'a')).back(), 102) << "the longest of a hundred";
 
   // A trie whose node for 'a' is its own child, and a key each time.
   uint32_t units[512] = {256u << 10};

@@ -12,9 +12,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "golden.h"
+#include "text/charsmap.h"
 #include "text/clean_prompt.h"
 #include "text/json_reader.h"
-#include "text/mini_regex.h"
+#include "text/regex.h"
 
 namespace tachy {
 namespace {
@@ -78,6 +79,19 @@ TEST_F(TokenizerGolden, SpieceEqualsSentencePiece) {
   const auto tokenizer = Tokenizer::open(golden_path("small/spiece.model"));
   EXPECT_EQ(tokenizer->source(), "spiece.model");
   expect_ids(*tokenizer, (*golden_)["spiece"], "spiece");
+}
+
+// Character maps, user-defined and byte pieces, spaces kept or not, the mark in front, behind or nowhere.
+TEST(SpieceGolden, EachKindOfFileEqualsSentencePiece) {
+  size_t cases = 0;
+  for (const auto& kind : golden_json("spiece.json")) {
+    const std::string name = kind["name"];
+    const auto tokenizer =
+        Tokenizer::from_spiece(text::decode_base64(kind["model"].get<std::string>(), name), name);
+    expect_ids(*tokenizer, kind["cases"], name);
+    cases += kind["cases"].size();
+  }
+  EXPECT_GT(cases, 600u);
 }
 
 TEST_F(TokenizerGolden, BothFilesGiveTheSameIds) {
@@ -187,15 +201,32 @@ TEST(SerdeNumber, KeepsTheReferencesRounding) {
   EXPECT_TRUE(std::isinf(text::serde_number("1e999")));
 }
 
-TEST(MiniRegex, MatchesAndRefuses) {
-  const auto spaces = text::MiniRegex::compile(" {2,}x?", "test");
-  EXPECT_EQ(spaces.find("a b   xc", 0), (std::pair<size_t, size_t>(3, 7)));
+TEST(Regex, MatchesAndRefuses) {
+  using Found = std::pair<size_t, size_t>;
+  const auto spaces = text::Regex::compile(" {2,}x?", "test");
+  EXPECT_EQ(spaces.find("a b   xc", 0), Found(3, 7));
+  EXPECT_EQ(spaces.find("a b   xc   d", 7), Found(8, 11));
   EXPECT_EQ(spaces.find("a b", 0), std::nullopt);
-  EXPECT_EQ(text::MiniRegex::compile("[^a-c\\s]+b", "test").find("a xyzb", 0),
-            (std::pair<size_t, size_t>(2, 6)));
-  for (const char* pattern :
-       {"(a)", "a|b", "^a", "a$", "a*", "a{", "a{3,2}", "[", "[z-a]", "a+?", "\\", "\\p{L}", "a++"})
-    EXPECT_THROW(text::MiniRegex::compile(pattern, "test"), Error) << pattern;
+  EXPECT_EQ(text::Regex::compile("[^a-c\\s]+b", "test").find("a xyzb", 0), Found(2, 6));
+  EXPECT_EQ(text::Regex::compile("(ab|ü)+?(?=ü)", "test").find("xabüü", 0), Found(1, 3));
+  EXPECT_EQ(text::Regex::compile("\\p{L}++$", "test").find("1größe", 0), Found(1, 8));
+  EXPECT_EQ(text::Regex::compile("\\s", "test").find("a\u3000b", 0), Found(1, 4)) << "Unicode's spaces";
+  for (const char* pattern : {"(a", "[", "[z-a]", "a{3,2}(", "\\p{Nothing}", "*", "a*", "^", "(?<n>)\\k<m>"})
+    EXPECT_THROW(text::Regex::compile(pattern, "test"), Error) << pattern;
+  EXPECT_THROW(text::Regex::compile("(?=a)", "test").find("ba", 0), Error) << "matches nothing at all";
+  EXPECT_THROW(text::Regex::compile(std::string(2000, '(') + "a" + std::string(2000, ')'), "test"), Error);
+}
+
+TEST(Regex, SearchesThatBlowUpAreStopped) {
+  const auto nested = text::Regex::compile("(x+x+)+y", "here");
+  try {
+    nested.find(std::string(40, 'x'), 0);
+    FAIL() << "2^40 ways should be too many";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::unsupported);
+    EXPECT_NE(e.message().find("too long"), std::string::npos) << e.message();
+    EXPECT_NE(e.message().find("here"), std::string::npos) << e.message();
+  }
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// What SentencePiece does to a text before it looks for pieces: the character map (at each place the longest
+// key counts; user-defined pieces stay as they are), white space at both ends and repeated white space taken
+// out, a mark U+2581 for every space, and one such mark in front (or behind).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "text/spiece_file.h"
+
+namespace tachy::text {
+
+class SpieceNormalizer {
+ public:
+  explicit SpieceNormalizer(const SpieceFile& file);
+
+  std::string apply(std::string_view valid) const;
+
+ private:
+  struct Prefix {
+    std::string_view becomes;
+    size_t length;  // of what it replaces
+  };
+  Prefix next(std::string_view text) const;
+
+  std::optional<Charsmap> charsmap_;
+  PieceTable user_defined_;
+  PieceIndex index_;  // of user_defined_
+  std::string_view space_;
+  bool add_dummy_prefix_, remove_extra_, as_suffix_;
+};
+
+}  // namespace tachy::text
