@@ -20,6 +20,27 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// min(x, top) and max(x, bottom) that keep NaN. x86's instructions return their second operand where one is
+// NaN, Arm's the number.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V at_most(D d, float top, V x) {
+  const V limit = hn::Set(d, top);
+#if HWY_ARCH_X86
+  return hn::Min(limit, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+#endif
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V at_least(D d, float bottom, V x) {
+  const V limit = hn::Set(d, bottom);
+#if HWY_ARCH_X86
+  return hn::Max(limit, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+#endif
+}
+
 // exp(r) for |r| <= ln(2)/2, and the shifted integer k = round(x / ln 2) in the low bits of `shifted`.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_parts(D d, V x, V* shifted) {
@@ -40,8 +61,7 @@ HWY_INLINE V exp_parts(D d, V x, V* shifted) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp(D d, V x) {
   const hn::RebindToSigned<D> di;
-  // The operand order keeps NaN on x86, where min and max return their second operand.
-  x = hn::Max(hn::Set(d, -104.0f), hn::Min(hn::Set(d, 89.0f), x));
+  x = at_least(d, -104.0f, at_most(d, 89.0f, x));
   V shifted;
   const V p = exp_parts(d, x, &shifted);
   const auto k = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x4B400000));
@@ -55,10 +75,10 @@ HWY_INLINE V exp(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_negative(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const V lowest = hn::Set(d, -86.6f);
-  const auto keep = hn::Not(hn::Lt(x, lowest));
+  constexpr float kLowest = -86.6f;
+  const auto keep = hn::Not(hn::Lt(x, hn::Set(d, kLowest)));
   V shifted;
-  const V p = exp_parts(d, hn::Max(lowest, x), &shifted);
+  const V p = exp_parts(d, at_least(d, kLowest, x), &shifted);
   const auto power = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
   return hn::IfThenElseZero(keep, hn::BitCast(d, hn::Add(hn::BitCast(di, p), power)));
 }
@@ -67,7 +87,7 @@ HWY_INLINE V exp_negative(D d, V x) {
 // subnormal results (a hundred cycles each) are avoided.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V one_plus_exp(D d, V x) {
-  return hn::Add(hn::Set(d, 1.0f), exp(d, hn::Max(hn::Set(d, -80.0f), x)));
+  return hn::Add(hn::Set(d, 1.0f), exp(d, at_least(d, -80.0f, x)));
 }
 
 // x · sigmoid(x)
@@ -105,7 +125,7 @@ HWY_INLINE V gelu_erf(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V mish(D d, V x) {
   const V two = hn::Set(d, 2.0f);
-  const V e = exp(d, hn::Max(hn::Set(d, -80.0f), hn::Min(hn::Set(d, 20.0f), x)));
+  const V e = exp(d, at_least(d, -80.0f, at_most(d, 20.0f, x)));
   const V n = hn::Mul(e, hn::Add(e, two));
   return hn::Div(hn::Mul(x, n), hn::Add(n, two));
 }

@@ -20,9 +20,8 @@ void reparameterize_part(const ReparameterizeArgs& a, int64_t row, int64_t begin
   const float* factor = row_ptr(a.factor, 0);
   float* z = row_of<float>(a.z, row) + begin;
   simd::for_lanes(end - begin, [&](auto d, int64_t j) HWY_ATTR {
-    // The operand order keeps NaN on x86, where min and max return their second operand.
     const auto v =
-        hn::Max(hn::Set(d, kLowestLogvar), hn::Min(hn::Set(d, kHighestLogvar), hn::LoadU(d, logvar + j)));
+        simd::at_least(d, kLowestLogvar, simd::at_most(d, kHighestLogvar, hn::LoadU(d, logvar + j)));
     const auto deviation = simd::exp(d, hn::Mul(hn::Set(d, 0.5f), v));
     auto draw = hn::MulAdd(deviation, hn::LoadU(d, noise + j), hn::LoadU(d, mean + j));
     if (center) draw = hn::Mul(hn::Sub(draw, hn::Set(d, center[row])), hn::Set(d, factor[row]));
