@@ -43,6 +43,7 @@ void GenerateOptions::apply(VideoRequest& r) const {
   if (fps) r.fps = fps;
   if (steps) r.steps = steps;
   if (guidance) r.guidance = guidance;
+  if (guidance_2) r.guidance_2 = guidance_2;
   if (shift) r.shift = shift;
   if (sampler) r.sampler = sampler;
   if (grid) r.grid = grid;
@@ -109,6 +110,11 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
       ->group(sampling);
   app.add_option("-g,--guidance,--guidance-scale,--guidance_scale,--cfg-scale,--sample_guide_scale",
                  o.guidance, "guidance scale; 1 or less: none, at half the cost")
+      ->group(sampling);
+  app.add_option(
+         "--guidance-2,--guidance_2,--guidance-scale-2,--guidance_scale_2", o.guidance_2,
+         "guidance scale of the low-noise expert, for models of two (Wan2.2 A14B); --guidance is then "
+         "the high-noise one's (default: the same, if --guidance is given)")
       ->group(sampling);
   app.add_option("--shift,--flow-shift,--flow_shift,--sample_shift", o.shift, "shift of the flow schedule")
       ->group(sampling);

@@ -16,7 +16,7 @@ struct GenerateOptions {
   std::string image, last_image, image_embeds;
   std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, level, dtype, residual;
   std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
-  std::optional<double> fps, guidance, shift, step_cache;
+  std::optional<double> fps, guidance, guidance_2, shift, step_cache;
   std::vector<uint64_t> seeds;
   std::string device;  // "": TACHY_DEVICE, otherwise auto
   int threads = 0, crf = -1;

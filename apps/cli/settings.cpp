@@ -103,6 +103,7 @@ json to_json(const RunSettings& s) {
   put(j, "fps", r.fps);
   put(j, "num_inference_steps", r.steps);
   put(j, "guidance_scale", r.guidance);
+  put(j, "guidance_scale_2", r.guidance_2);
   put(j, "flow_shift", r.shift);
   put(j, "sampler", r.sampler);
   put(j, "grid", r.grid);
@@ -194,6 +195,7 @@ RunSettings read_settings(const std::string& path) {
     take(j, "fps", r.fps);
     take(j, "num_inference_steps", r.steps);
     take(j, "guidance_scale", r.guidance);
+    take(j, "guidance_scale_2", r.guidance_2);
     take(j, "flow_shift", r.shift);
     take(j, "sampler", r.sampler);
     take(j, "grid", r.grid);

@@ -55,6 +55,12 @@ ModelInfo describe_model(const std::filesystem::path& path) {
                  {"stride", fmt::format("{}x{}x{}", m.vae_config.temporal_stride(),
                                         m.vae_config.spatial_stride(), m.vae_config.spatial_stride())}};
   info.components = {text, dit, vae};
+  if (m.transformer_2) {
+    dit.options.push_back({"expert", fmt::format("high noise: timesteps from {:g} on", 1000 * m.boundary)});
+    ComponentInfo low = describe("transformer_2", *m.transformer_2);
+    low.options = {{"expert", fmt::format("low noise: timesteps below {:g}", 1000 * m.boundary)}};
+    info.components = {text, dit, low, vae};
+  }
 
   const VideoRequest& d = m.defaults;
   info.defaults = {{"size", fmt::format("{}x{}", *d.width, *d.height)},

@@ -1,5 +1,7 @@
 #include "pipelines/denoise_loop.h"
 
+#include <algorithm>
+
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/stages.h"
 #include "tensor/transfer.h"
@@ -14,8 +16,10 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
       store_({.plan_only = stream.measuring()}, stream),
       cache_(in.step_cache, in.latents, store_) {
   const Tensor& x = in.latents;
-  const auto branches = static_cast<int64_t>(in.guidance.size());
-  velocity_ = store_.allocate(DType::f32, {branches, x.dim(0), x.dim(1), x.dim(2), x.dim(3)});
+  size_t branches = 1;
+  for (const Guidance& weights : in.guidance) branches = std::max(branches, weights.size());
+  velocity_ =
+      store_.allocate(DType::f32, {static_cast<int64_t>(branches), x.dim(0), x.dim(1), x.dim(2), x.dim(3)});
   noise_ = store_.allocate(DType::f32, x.shape());
   for (int i = 0; i < sampler_.state_tensors(); ++i) state_.push_back(store_.allocate(DType::f32, x.shape()));
   kept_ = state_;
@@ -41,25 +45,31 @@ void DenoiseLoop::run() {
   }
 }
 
-// Every step is alike: one tells the peak, and its work is counted for all.
+// The steps of a part are alike: one tells the peak, and its work is counted for all.
 void DenoiseLoop::measure() {
-  const uint64_t before = stream_.flops ? *stream_.flops : 0;
-  step(0);
-  if (stream_.flops)
-    *stream_.flops += (*stream_.flops - before) * static_cast<uint64_t>(sampler_.steps() - 1);
+  const int steps = sampler_.steps();
+  for (int i = 0, end = 0; i < steps; i = end) {
+    for (end = i + 1; end < steps && denoiser_.part(end) == denoiser_.part(i);) ++end;
+    const uint64_t before = stream_.flops ? *stream_.flops : 0;
+    step(i);
+    if (stream_.flops) *stream_.flops += (*stream_.flops - before) * static_cast<uint64_t>(end - i - 1);
+  }
 }
 
 void DenoiseLoop::step(int i) {
   const int steps = sampler_.steps();
-  const Tensor prediction = velocity_.select(0, 0);
+  const Guidance& weights = guidance(i);
+  const Tensor velocity = velocity_.slice(0, 0, static_cast<int64_t>(weights.size()));
+  const Tensor prediction = velocity.select(0, 0);
+  if (i > 0 && denoiser_.part(i) != denoiser_.part(i - 1)) cache_.forget();
   const bool reused = reuse(i, prediction);
-  if (!reused) denoiser_.predict(in_.latents, i, velocity_);
+  if (!reused) denoiser_.predict(in_.latents, i, velocity);
   const ProfileRange range(stream_.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
-  check(ops::all_finite(velocity_, stream_), ErrorCode::numerical,
+  check(ops::all_finite(velocity, stream_), ErrorCode::numerical,
         "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
   if (!reused) {
-    guide(velocity_);
+    guide(weights, velocity);
     cache_.computed(in_.latents, prediction);
   }
   draw_noise(i);
@@ -75,14 +85,13 @@ bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
 }
 
 // prediction = Σ weight · velocity over the branches, the last one first: u (1 - g) + c g.
-void DenoiseLoop::guide(const Tensor& velocity) {
-  const auto branches = static_cast<int>(in_.guidance.size());
+void DenoiseLoop::guide(const Guidance& weights, const Tensor& velocity) {
+  const size_t branches = weights.size();
   if (branches == 1) return;
-  ops::LincombArgs sum{.count = branches, .out = velocity.select(0, 0)};
-  for (int k = 0; k < branches; ++k) {
-    const int branch = branches - 1 - k;
-    sum.terms[static_cast<size_t>(k)] = {velocity.select(0, branch),
-                                         in_.guidance[static_cast<size_t>(branch)]};
+  ops::LincombArgs sum{.count = static_cast<int>(branches), .out = velocity.select(0, 0)};
+  for (size_t k = 0; k < branches; ++k) {
+    const size_t branch = branches - 1 - k;
+    sum.terms.at(k) = {velocity.select(0, static_cast<int64_t>(branch)), weights[branch]};
   }
   ops::lincomb(sum, stream_);
 }

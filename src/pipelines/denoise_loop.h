@@ -20,7 +20,7 @@ using Guidance = std::vector<float>;
 
 struct LoopInput {
   const Sampler* sampler = nullptr;
-  Guidance guidance;
+  std::vector<Guidance> guidance;                       // of each part (Denoiser::part)
   double step_cache = 0;                                // threshold; 0: off
   Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
   NoiseSource* noise = nullptr;                         // of the run; not needed to measure
@@ -40,8 +40,9 @@ class DenoiseLoop {
  private:
   void measure();
   void step(int i);
+  const Guidance& guidance(int i) const { return in_.guidance.at(static_cast<size_t>(denoiser_.part(i))); }
   bool reuse(int i, const Tensor& prediction);
-  void guide(const Tensor& velocity);
+  void guide(const Guidance& weights, const Tensor& velocity);
   void draw_noise(int i);
   void preview(int i, const Tensor& prediction);
   void update(int i, const Tensor& prediction);

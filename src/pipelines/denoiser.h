@@ -5,6 +5,7 @@
 //   clip_denoiser         the whole clip in one forward pass, perhaps with condition channels behind the
 //                         latents'
 //   first_frame_denoiser  the same, where latent frame 0 is given and stays at timestep 0
+//   experts_denoiser      two networks, one for the steps of high noise and one for the others
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,21 @@ class Denoiser {
   virtual ~Denoiser() = default;
 
   // latents [z, T, h, w] → velocity [branches, z, T, h, w], all f32. Branch 0 sees the prompt, branch 1 the
-  // negative prompt. `velocity` begins at the same address in every step, so that the work may be captured in
-  // a graph.
+  // negative prompt; the number of branches is the same in all steps of a part. `velocity` begins at the same
+  // address in every step, so that the work may be captured in a graph.
   virtual void predict(const Tensor& latents, int step, const Tensor& velocity) = 0;
 
   // Puts what is given and never denoised (a fixed first frame) into x [z, T, h, w].
   virtual void put_given(const Tensor& x) const { (void)x; }
 
-  // Bytes of the Buffers that it holds, at its worst moment so far.
+  // Which network predicts at a step, where there are several: guidance may differ between parts, and what
+  // the step cache knows of one part does not hold for the next.
+  virtual int part(int step) const {
+    (void)step;
+    return 0;
+  }
+
+  // Of the Buffers that it holds beside the network's weights.
   virtual uint64_t bytes() const = 0;
 };
 

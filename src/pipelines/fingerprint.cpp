@@ -55,6 +55,11 @@ std::string fingerprint(const ModelBundle& m) {
   for (const char* name : {"tokenizer.json", "spiece.model"}) add_file(hash, m.files.tokenizer / name);
   for (const TensorSource* source : {m.transformer.get(), m.text_encoder.get(), m.vae.get()})
     add_weights(hash, *source);
+  if (m.transformer_2) {
+    add_json(hash, m.files.transformer_2.config);
+    add_weights(hash, *m.transformer_2);
+    hash.add(fmt::format("boundary {}", m.boundary));
+  }
   return hash.hex();
 }
 

@@ -8,8 +8,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/memory_room.h"
-#include "pipelines/denoise_stage.h"
-#include "pipelines/run_stages.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {
@@ -37,67 +35,32 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
   Stream no_stream = stream_on(no_arena);
   nn::ParamStore shared_store({.plan_only = true}, no_stream);
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
-  const uint64_t files_read =
-      model_.text_encoder->read_bytes() + model_.transformer->read_bytes() + model_.vae->read_bytes();
-  plan.shared_bytes = shared_store.bytes() + (memory() ? 0 : files_read);  // files are read on the host
+  // Files are read on the host.
+  plan.shared_bytes = shared_store.bytes() + (memory() ? 0 : model_.read_bytes());
 
-  // Runs `body` against a measuring arena; body returns the bytes of the Buffers it holds.
-  BlockPlan blocks;
-  const auto stage = [&](const char* name, uint64_t mapped, auto&& body) {
+  Loaded loaded;
+  Walk walk{.request = r, .prompts = prompts, .shared = shared, .placement = placement, .loaded = loaded};
+  for (const Stage& stage : stages(r, prompts)) {
     Arena arena;
     uint64_t flops = 0;
     Stream stream = stream_on(arena);
     stream.flops = &flops;
     ops::PickRecord picks;
     stream.picks = &picks;
-    blocks = {};
-    const uint64_t held = body(stream);
-    plan.stages.push_back({.name = name,
-                           .mapped_bytes = mapped,
+    walk.blocks = {};
+    const uint64_t held = (this->*stage.run)(walk, stream);
+    plan.stages.push_back({.name = stage.name,
+                           .mapped_bytes = stage.mapped_bytes,
                            .weight_bytes = held,
                            .arena_bytes = align_up(std::max<size_t>(arena.peak(), 1)),
                            .flops = static_cast<double>(flops),
-                           .blocks = blocks.blocks,
-                           .streamed = blocks.streamed,
-                           .block_bytes = blocks.block_bytes,
-                           .host_bytes = blocks.host_bytes,
+                           .blocks = walk.blocks.blocks,
+                           .streamed = walk.blocks.streamed,
+                           .block_bytes = walk.blocks.block_bytes,
+                           .host_bytes = walk.blocks.host_bytes,
                            .picks = picks.picks()});
-  };
-  // What the text cache holds needs no encoder.
-  const bool encodes = prompts.encodes(r.guided);
-  stage("text", encodes ? model_.text_encoder->mapped_bytes() : 0, [&](Stream& s) -> uint64_t {
-    if (!encodes) return 0;
-    const LoadedText text = load_text(model_, s, placement.text);
-    blocks = text.blocks;
-    if (prompts.positive_text.empty()) encode_text(*text.model, prompts.positive, shared.text, s);
-    if (r.guided && prompts.negative_text.empty())
-      encode_text(*text.model, prompts.negative, shared.negative, s);
-    return text.bytes;
-  });
-  if (r.pictured)
-    stage("image", model_.vae->mapped_bytes(), [&](Stream& s) {
-      const LoadedVaeEncoder vae = load_vae_encoder(model_, s);
-      return vae.bytes + encode_condition(model_, *vae.model, r, shared.condition, s);
-    });
-  const Sampler sampler(sampler_config(r.request));
-  stage("denoise", model_.transformer->mapped_bytes(), [&](Stream& s) {
-    const LoadedDit dit = load_dit(model_, options_.weights, s, placement.denoise);
-    blocks = dit.blocks;
-    const DenoiseInput in{.model = &model_,
-                          .request = &r,
-                          .sampler = &sampler,
-                          .text = shared.text,
-                          .negative = shared.negative,
-                          .latents = shared.latents,
-                          .condition = shared.condition,
-                          .image_embeds = image_embeds(model_, r)};
-    return dit.bytes + denoise(*dit.model, in, s);
-  });
-  stage("decode", model_.vae->mapped_bytes(), [&](Stream& s) {
-    const LoadedVae vae = load_vae(model_, s);
-    decode(*vae.model, shared.latents, nullptr, s);
-    return vae.bytes + align_up(vae.model->state_bytes(r.latent_height, r.latent_width, r.latent_frames));
-  });
+    loaded = {};  // each stage is counted on its own, also where models stay
+  }
   uint64_t kept = 0, kept_on_host = 0;
   for (const StagePlan& s : plan.stages) {
     plan.peak_bytes = std::max(plan.peak_bytes, plan.shared_bytes + s.weight_bytes + s.arena_bytes + kept);
@@ -163,16 +126,15 @@ std::string TextToVideo::what_would_fit(const ResolvedRequest& r, const Prompts&
 
 void TextToVideo::release_unless(const VideoPlan& plan) {
   const StagePlan& text = stage_plan(plan, "text");
-  if (!plan.keeps || text_.blocks.streamed != text.streamed || text.flops == 0) text_ = {};
-  if (!plan.keeps || dit_.blocks.streamed != stage_plan(plan, "denoise").streamed) dit_ = {};
-  if (!plan.keeps) vae_ = {}, encoder_ = {};
+  if (!plan.keeps || loaded_.text.blocks.streamed != text.streamed || text.flops == 0) loaded_.text = {};
+  for (LoadedDit& dit : loaded_.transformers.parts)
+    if (!plan.keeps || dit.blocks.streamed != stage_plan(plan, "denoise").streamed) dit = {};
+  if (!plan.keeps) loaded_.vae = {}, loaded_.encoder = {};
 }
 
 void TextToVideo::check_memory(const VideoPlan& plan) const {
   const MemoryRoom room = memory_room(pool_.threads());
   // What a kept model already holds is part of the plan and already taken.
-  const uint64_t files =
-      model_.text_encoder->read_bytes() + model_.transformer->read_bytes() + model_.vae->read_bytes();
   if (memory()) {
     const auto& most = *std::max_element(plan.stages.begin(), plan.stages.end(), [&](auto& a, auto& b) {
       return bytes_of(plan, a) < bytes_of(plan, b);
@@ -191,7 +153,7 @@ void TextToVideo::check_memory(const VideoPlan& plan) const {
           libraries ? fmt::format(", about {} of them for libraries", human_bytes(libraries)) : "", most.name,
           most.streamed ? fmt::format(", with all its {} blocks in host memory", most.blocks) : "",
           plan.budget, human_bytes(plan.budget_bytes), larger, plan.would_fit);
-    const uint64_t held = text_.blocks.host_bytes + dit_.blocks.host_bytes;
+    const uint64_t held = loaded_.text.blocks.host_bytes + loaded_.transformers.host_bytes();
     const uint64_t pinned = plan.host_bytes > held ? plan.host_bytes - held : 0;
     check(pinned + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
           "blocks that do not fit the GPU need {} of host memory ({} bytes), but {} leaves {}; a larger "
@@ -200,7 +162,8 @@ void TextToVideo::check_memory(const VideoPlan& plan) const {
           human_bytes(pinned), pinned, room.limit, human_bytes(room.bytes));
     return;
   }
-  const uint64_t held = files + text_.bytes + dit_.bytes + vae_.bytes;
+  const uint64_t held =
+      model_.read_bytes() + loaded_.text.bytes + loaded_.transformers.bytes() + loaded_.vae.bytes;
   const uint64_t need = plan.peak_bytes > held ? plan.peak_bytes - held : 0;
   check(need + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
         "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "

@@ -76,6 +76,7 @@ VideoRequest default_request(const ModelBundle& m) {
     if (j.contains("num_inference_steps"))
       d.steps = static_cast<int>(json_int(j, "num_inference_steps", 1, 1000));
     if (j.contains("guidance_scale")) d.guidance = json_double(j, "guidance_scale", 5, 0, 100);
+    if (j.contains("guidance_scale_2")) d.guidance_2 = json_double(j, "guidance_scale_2", 5, 0, 100);
     if (j.contains("flow_shift")) d.shift = json_double(j, "flow_shift", 5, 0.01, 100);
     if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
     // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
@@ -94,8 +95,13 @@ VideoRequest default_request(const ModelBundle& m) {
   const bool ti2v = m.image_input == ImageInput::first_frame, flf2v = m.dit.pos_embed_seq_len > 0;
   fill(d.sampler, std::string("unipc"));
   fill(d.grid, std::string(original ? "original" : "diffusers"));
-  fill(d.shift, flf2v ? 16.0 : 5.0);
-  fill(d.steps, m.dit.image_branch() && !flf2v ? 40 : 50);
+  const bool experts = m.experts() == 2, channels = m.image_input == ImageInput::channels;
+  fill(d.shift, flf2v ? 16.0 : experts && !channels ? 12.0 : 5.0);
+  fill(d.steps, experts || (m.dit.image_branch() && !flf2v) ? 40 : 50);
+  if (experts) {  // where only the first is known, it stands for both, as in diffusers
+    fill(d.guidance_2, d.guidance.value_or(channels ? 3.5 : 3.0));
+    fill(d.guidance, channels ? 3.5 : 4.0);
+  }
   fill(d.guidance, 5.0);
   fill(d.height, ti2v ? 704 : 480);
   fill(d.width, ti2v ? 1280 : 832);
@@ -105,6 +111,25 @@ VideoRequest default_request(const ModelBundle& m) {
   const std::string shots = flf2v ? "镜头切换，镜头晃动，" : m.dit.image_branch() ? "镜头晃动，" : "";
   fill(d.negative_prompt, original ? shots + kOriginalNegativePrompt : std::string());
   return d;
+}
+
+// Opens the low-noise expert, if there is one.
+void open_second_expert(ModelBundle& m, FileAccess access) {
+  const ComponentFiles& files = m.files.transformer_2;
+  if (!files.present()) return;
+  m.transformer_2 = dit_source(open_weights(files.weights, access)).source;
+  check(transformer_config(files, *m.transformer_2) == m.dit, ErrorCode::unsupported,
+        "{}: its two transformers differ in their options; they must be alike but for their weights",
+        m.files.root.string());
+  if (m.files.layout == ModelFiles::Layout::original) {  // wan/configs of the original repository
+    m.boundary = m.image_input == ImageInput::channels ? 0.9 : 0.875;
+    return;
+  }
+  m.boundary = json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1);
+  check(m.boundary >= 0, ErrorCode::not_found,
+        "{}: model_index.json lists transformer_2 but no boundary_ratio (0.875 in Wan2.2-T2V-A14B, 0.9 in "
+        "I2V-A14B)",
+        m.files.root.string());
 }
 
 ImageInput detect_image_input(const ModelFiles& files, const WanConfig& c) {
@@ -139,13 +164,14 @@ ModelBundle ModelBundle::open(const std::filesystem::path& path, FileAccess acce
   m.vae = vae_source(open_weights(m.files.vae.weights, access)).source;
   m.vae_config = autoencoder_config(m.files.vae, *m.vae);
   m.image_input = detect_image_input(m.files, m.dit);
+  open_second_expert(m, access);
   m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
   log_topic(
       "load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind,
       m.files.layout == ModelFiles::Layout::diffusers ? "diffusers" : "original",
-      human_bytes(m.transformer->mapped_bytes() + m.text_encoder->mapped_bytes() + m.vae->mapped_bytes()));
+      human_bytes(m.mapped_transformer_bytes() + m.text_encoder->mapped_bytes() + m.vae->mapped_bytes()));
   check(m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,
         "{}: the transformer expects text of {} channels, the text encoder makes {}", path.string(),
         m.dit.text_dim, m.text.d_model);
@@ -153,6 +179,15 @@ ModelBundle ModelBundle::open(const std::filesystem::path& path, FileAccess acce
         "{}: the transformer makes latents of {} channels, the VAE reads {}", path.string(),
         m.dit.out_channels, m.vae_config.z_dim);
   return m;
+}
+
+uint64_t ModelBundle::mapped_transformer_bytes() const {
+  return transformer->mapped_bytes() + (transformer_2 ? transformer_2->mapped_bytes() : 0);
+}
+
+uint64_t ModelBundle::read_bytes() const {
+  return text_encoder->read_bytes() + transformer->read_bytes() + vae->read_bytes() +
+         (transformer_2 ? transformer_2->read_bytes() : 0);
 }
 
 int64_t ModelBundle::size_multiple() const {

@@ -23,7 +23,11 @@ enum class ImageInput { none, first_frame, channels };
 struct ModelBundle {
   ModelFiles files;
   std::shared_ptr<TensorSource> transformer, text_encoder, vae;  // under diffusers / HF names
-  WanConfig dit;
+  // Of two experts (2.2 A14B) the low-noise one; `transformer` is then the high-noise one, which predicts at
+  // timesteps from 1000 · boundary on. Null for models of one transformer.
+  std::shared_ptr<TensorSource> transformer_2;
+  double boundary = 0;
+  WanConfig dit;  // of both
   Umt5Config text;
   VaeConfig vae_config;
   VideoRequest defaults;  // every optional filled
@@ -32,6 +36,14 @@ struct ModelBundle {
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
 
   static ModelBundle open(const std::filesystem::path& path, FileAccess access = FileAccess::map);
+
+  int experts() const { return transformer_2 ? 2 : 1; }
+  const std::shared_ptr<TensorSource>& transformer_of(int part) const {
+    return part == 0 ? transformer : transformer_2;
+  }
+  static const char* transformer_name(int part) { return part == 0 ? "transformer" : "transformer_2"; }
+  uint64_t mapped_transformer_bytes() const;
+  uint64_t read_bytes() const;  // of files that were read into memory instead of mapped
 
   int64_t size_multiple() const;  // pixel sizes must be multiples of this
 };

@@ -95,6 +95,24 @@ bool known_sampler(const std::string& name) {
   return true;
 }
 
+void resolve_guidance(const ModelBundle& model, VideoRequest& r) {
+  const bool given = r.guidance.has_value();
+  if (!given) r.guidance = model.defaults.guidance;
+  require(std::isfinite(*r.guidance) && *r.guidance >= 0 && *r.guidance <= 100,
+          "--guidance: expected 0 to 100, got {}", *r.guidance);
+  if (model.experts() == 1) {
+    require(
+        !r.guidance_2,
+        "--guidance-2: {} is meant for a low-noise expert, and this model has one transformer; leave it out",
+        r.guidance_2.value_or(0));
+    return;
+  }
+  // As in diffusers, a scale that is given alone is meant for both.
+  if (!r.guidance_2) r.guidance_2 = given ? r.guidance : model.defaults.guidance_2;
+  require(std::isfinite(*r.guidance_2) && *r.guidance_2 >= 0 && *r.guidance_2 <= 100,
+          "--guidance-2: expected 0 to 100, got {}", *r.guidance_2);
+}
+
 // What the level turns on where the request does not say.
 void resolve_level(VideoRequest& r) {
   const Mode mode = find_level(r.level).mode;
@@ -133,7 +151,6 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   if (!r.frames) r.frames = d.frames;
   if (!r.fps) r.fps = d.fps;
   if (!r.steps) r.steps = d.steps;
-  if (!r.guidance) r.guidance = d.guidance;
   if (!r.shift) r.shift = d.shift;
   // The original repository's rule for its 2.1 image-to-video models at their small size.
   const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
@@ -143,15 +160,12 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   if (!r.sampler) r.sampler = d.sampler;
   if (!r.grid) r.grid = d.grid;
 
-  check(!model.files.transformer_2.present(), ErrorCode::unsupported,
-        "models of two experts (transformer_2) are not supported yet");
   check_size("width", *r.width, model.size_multiple());
   check_size("height", *r.height, model.size_multiple());
   check_frames(*r.frames, model.vae_config.temporal_stride());
   require(*r.fps > 0 && *r.fps <= 1000, "--fps: expected above 0 to 1000, got {}", *r.fps);
   require(*r.steps >= 1 && *r.steps <= 1000, "--steps: expected 1 to 1000, got {}", *r.steps);
-  require(std::isfinite(*r.guidance) && *r.guidance >= 0 && *r.guidance <= 100,
-          "--guidance: expected 0 to 100, got {}", *r.guidance);
+  resolve_guidance(model, r);
   require(*r.shift > 0 && *r.shift <= 100, "--shift: expected above 0 to 100, got {}", *r.shift);
   require(r.rng == "cpu" || r.rng == "cuda", "--rng: expected cpu or cuda, got '{}'", r.rng);
   require(r.rng_multiprocessors >= 1 && r.rng_multiprocessors <= 1024,
@@ -168,7 +182,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   out.latent_frames = model.vae_config.latent_frames(*r.frames);
   out.latent_height = *r.height / model.vae_config.spatial_stride();
   out.latent_width = *r.width / model.vae_config.spatial_stride();
-  out.guided = *r.guidance > 1;
+  out.guided = *r.guidance > 1 || r.guidance_2.value_or(0) > 1;
   out.pictured = r.image != nullptr;
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);

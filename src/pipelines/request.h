@@ -37,7 +37,9 @@ struct VideoRequest {
   std::optional<int> frames;         // 4n + 1
   std::optional<double> fps;
   std::optional<int> steps;
-  std::optional<double> guidance;       // 1 or less: no guidance, one pass a step
+  std::optional<double> guidance;  // 1 or less: no guidance, one pass a step
+  std::optional<double>
+      guidance_2;  // of the low-noise expert, where a model has two; guidance is then the other's
   std::optional<double> shift;          // of the flow schedule
   std::optional<std::string> sampler;   // unipc, euler, dpm++, lcm, or a few-step list's name
   std::optional<std::string> grid;      // diffusers or original
@@ -123,7 +125,7 @@ struct VideoPlan {
 struct ResolvedRequest {
   VideoRequest request;  // every optional filled
   int64_t latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
-  bool guided = false;
+  bool guided = false;    // in some step
   bool pictured = false;  // begins with a picture
   int steps_reused = 0;   // by the step cache, after a run
 };

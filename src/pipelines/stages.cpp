@@ -83,16 +83,17 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
   return out;
 }
 
-LoadedDit load_dit(const ModelBundle& model, WeightMode mode, Stream& stream, int64_t streamed,
+LoadedDit load_dit(const ModelBundle& model, int part, WeightMode mode, Stream& stream, int64_t streamed,
                    const LoadProgress& progress) {
-  model.transformer->check_files();
+  const auto& weights = model.transformer_of(part);
+  weights->check_files();
   const bool pack = mode == WeightMode::packed ||
-                    (mode == WeightMode::automatic && packs_by_default(float32_bytes(*model.transformer)));
+                    (mode == WeightMode::automatic && packs_by_default(float32_bytes(*weights)));
   nn::ParamStore store(
       {.plan_only = stream.measuring(), .pack_weights = pack, .streamed = streamed, .progress = progress},
       stream);
   LoadedDit out;
-  out.model = load_component(model.transformer, "transformer", {}, [&](const Scope& scope) {
+  out.model = load_component(weights, ModelBundle::transformer_name(part), {}, [&](const Scope& scope) {
     return std::make_unique<WanDit>(scope, model.dit, store);
   });
   out.bytes = store.bytes(), out.blocks = block_plan(store, streamed);

@@ -3,6 +3,7 @@
 // exactly the planned size.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -59,6 +60,13 @@ struct LoadedVae {
   uint64_t bytes = 0;
 };
 
+// The transformers of a model that are loaded now: one, or of two experts one or both.
+struct LoadedTransformers {
+  std::array<LoadedDit, 2> parts;
+  uint64_t bytes() const { return parts[0].bytes + parts[1].bytes; }
+  uint64_t host_bytes() const { return parts[0].blocks.host_bytes + parts[1].blocks.host_bytes; }
+};
+
 enum class WeightMode { automatic, packed, mapped };
 
 // What a loading stage reports: blocks done, of how many.
@@ -66,7 +74,8 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
 // With a measuring arena they load nothing and count.
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
-LoadedDit load_dit(const ModelBundle& model, WeightMode mode, Stream& stream, int64_t streamed = 0,
+// part: 0, or of two experts 0 the high-noise one and 1 the low-noise one.
+LoadedDit load_dit(const ModelBundle& model, int part, WeightMode mode, Stream& stream, int64_t streamed = 0,
                    const LoadProgress& progress = {});
 LoadedVae load_vae(const ModelBundle& model, Stream& stream);
 

@@ -50,6 +50,10 @@ bool StepCache::reuse(const Tensor& latents, int index, int steps, const Tensor&
   return true;
 }
 
+void StepCache::forget() {
+  if (threshold_ > 0) zero(numbers_, stream_);
+}
+
 void StepCache::computed(const Tensor& latents, const Tensor& velocity) {
   if (threshold_ <= 0 || stream_.measuring()) return;
   std::vector<float> numbers = on_host(numbers_);

@@ -26,6 +26,9 @@ class StepCache {
   // After the model gave `velocity` for `latents`.
   void computed(const Tensor& latents, const Tensor& velocity);
 
+  // Another network goes on: what the last one gave says nothing about it.
+  void forget();
+
   // What a resumed run needs: kStateTensors of the latents' shape, or none. All zero at the start.
   static constexpr int kStateTensors = 3;
   std::vector<Tensor> state() const;

@@ -12,32 +12,11 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/features.h"
 #include "ops/gemm/gemm.h"
-#include "pipelines/denoise_stage.h"
-#include "pipelines/run_stages.h"
+#include "pipelines/step_cache.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
-namespace {
-
-// A state read from a file may be anything: throws corrupt unless it fits the request.
-void check_state(const RunState& s, const Sampler& sampler, bool step_cache, size_t values) {
-  const auto finite = [](const std::vector<float>& v) {
-    return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
-  };
-  check(s.step >= 1 && s.step <= sampler.steps(), ErrorCode::corrupt, "resume: step {} of {}", s.step,
-        sampler.steps());
-  check(s.latents.size() == values && finite(s.latents), ErrorCode::corrupt,
-        "resume: expected {} finite latents, got {} values", values, s.latents.size());
-  const int tensors = sampler.state_tensors() + (step_cache ? StepCache::kStateTensors : 0);
-  check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
-        "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
-  for (const auto& tensor : s.solver)
-    check(tensor.size() == values && finite(tensor), ErrorCode::corrupt,
-          "resume: expected {} finite values of the sampler, got {}", values, tensor.size());
-}
-
-}  // namespace
 
 TextToVideo::TextToVideo(ModelBundle model, Options options)
     : model_(std::move(model)),
@@ -53,14 +32,6 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
           "--verify-upload: it compares weights on a GPU with their files, and this run is on the CPU; leave "
           "it out, or choose a GPU with --device cuda");
   check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
-}
-
-void TextToVideo::before_load(const char* part) {
-  if (check_) check_->begin(part);
-}
-
-void TextToVideo::verify(const char* part, const TensorSource& file, const char* when) {
-  if (check_) check_->verify(part, file, when);
 }
 
 Stream TextToVideo::stream_on(Arena& arena) {
@@ -162,7 +133,7 @@ ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
     gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability(), *r.request.residual);
   if (wanted == mode_ && gpu_mode_.activation == before.activation) return r;
   mode_ = wanted, flops_per_second_ = 0;
-  text_ = {}, dit_ = {}, vae_ = {}, encoder_ = {};
+  loaded_ = {};
   return r;
 }
 
@@ -177,37 +148,40 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
   return plan;
 }
 
-void TextToVideo::run_text(const ResolvedRequest& r, const Prompts& prompts, const Tensor& text,
-                           const Tensor& negative, const VideoPlan& plan, const VideoCallbacks& callbacks,
-                           Stream& stream) {
-  StageClock clock(&callbacks, "text", r.guided ? 2 : 1);
-  ProfileRange part(stream.profiler, "load text encoder", ProfileKind::load);
-  if (prompts.encodes(r.guided) && !text_.model) {
-    if (text_cache_) text_fingerprint_ = encoder_fingerprint(model_);
-    before_load("text encoder");
-    text_ = load_text(model_, stream, stage_plan(plan, "text").streamed);
-    verify("text encoder", *model_.text_encoder, "after loading");
-  }
-  part.next("text encoder", ProfileKind::group);
-  const auto embed = [&](const std::vector<int64_t>& ids, const std::vector<float>& known,
-                         const std::optional<TextCache::Key>& key, const Tensor& out) {
-    if (!known.empty()) return upload(known.data(), out, stream);
-    encode_text(*text_.model, ids, out, stream);
-    // Weights that changed since the key was made, or while the encoder used them, are not what it names.
-    if (!key || key->encoder != text_fingerprint_ || key->encoder != encoder_fingerprint(model_)) return;
-    std::vector<float> values(static_cast<size_t>(out.numel()));
-    download(out, values.data(), stream);
-    text_cache_->keep(*key, values);
+namespace {
+
+// A state read from a file may be anything: throws corrupt unless it fits the request.
+void check_state(const RunState& s, const Sampler& sampler, bool step_cache, size_t values) {
+  const auto finite = [](const std::vector<float>& v) {
+    return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
   };
-  embed(prompts.positive, prompts.positive_text, prompts.positive_key, text);
-  clock.done(1);
-  if (r.guided) {
-    embed(prompts.negative, prompts.negative_text, prompts.negative_key, negative);
-    clock.done(2);
-  }
-  if (text_.model) verify("text encoder", *model_.text_encoder, "after the last pass");
-  if (!plan.keeps) text_ = {};
+  check(s.step >= 1 && s.step <= sampler.steps(), ErrorCode::corrupt, "resume: step {} of {}", s.step,
+        sampler.steps());
+  check(s.latents.size() == values && finite(s.latents), ErrorCode::corrupt,
+        "resume: expected {} finite latents, got {} values", values, s.latents.size());
+  const int tensors = sampler.state_tensors() + (step_cache ? StepCache::kStateTensors : 0);
+  check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
+        "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
+  for (const auto& tensor : s.solver)
+    check(tensor.size() == values && finite(tensor), ErrorCode::corrupt,
+          "resume: expected {} finite values of the sampler, got {}", values, tensor.size());
 }
+
+// Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one generator a
+// run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
+std::vector<float> first_latents(const VideoRequest& r, const RunState* resume, size_t count,
+                                 NoiseSource& noise) {
+  std::vector<float> values(count);
+  if (resume) {
+    noise.restore(resume->generator);
+    return resume->latents;
+  }
+  if (!r.init_latents.empty()) return r.init_latents;
+  noise.draw(values);
+  return values;
+}
+
+}  // namespace
 
 ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                       const RunState* resume) {
@@ -239,90 +213,36 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   const MemoryLabel label(stream.memory, "latents, text embeddings");
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
   const auto memory = shared_store.keep();
-  const auto with_arena = [&](const char* name, auto&& body) { in_stage(name, plan, stream, none, body); };
-
+  const auto count = static_cast<size_t>(shared.latents.numel());
   const Sampler sampler(sampler_config(r.request));
-  std::vector<float> values(static_cast<size_t>(shared.latents.numel()));
-  if (resume) check_state(*resume, sampler, *r.request.step_cache > 0, values.size());
-  const bool denoised = resume && resume->step == sampler.steps();  // only frames are left to make
-
-  part.done();
-  if (!denoised)
-    with_arena("text", [&] { run_text(r, prompts, shared.text, shared.negative, plan, callbacks, stream); });
-  if (r.pictured && !denoised)
-    with_arena("image", [&] {
-      StageClock clock(&callbacks, "image", 1);
-      part.next("load vae encoder", ProfileKind::load);
-      if (!encoder_.model) {
-        before_load("vae encoder");
-        encoder_ = load_vae_encoder(model_, stream);
-        verify("vae encoder", *model_.vae, "after loading");
-      }
-      part.next("encode image", ProfileKind::group);
-      encode_condition(model_, *encoder_.model, r, shared.condition, stream);
-      clock.done(1);
-      if (!plan.keeps) encoder_ = {};
-    });
+  if (resume) check_state(*resume, sampler, *r.request.step_cache > 0, count);
 
   part.next("noise", ProfileKind::other);
-  // One generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
   NoiseSource noise(r.request);
-  if (resume) {
-    std::copy(resume->latents.begin(), resume->latents.end(), values.begin());
-    noise.restore(resume->generator);
-  } else if (r.request.init_latents.empty()) {
-    noise.draw(values);
-  } else {
-    std::copy(r.request.init_latents.begin(), r.request.init_latents.end(), values.begin());
-  }
-  upload(values.data(), shared.latents, stream);
-
-  if (!denoised)
-    with_arena("denoise", [&] {
-      part.next("load transformer", ProfileKind::load);
-      if (!dit_.model) {
-        before_load("transformer");
-        StageClock clock(&callbacks, "load", model_.dit.num_layers);
-        dit_ = load_dit(model_, options_.weights, stream, stage_plan(plan, "denoise").streamed,
-                        [&](int64_t done, int64_t) { clock.done(done); });
-        verify("transformer", *model_.transformer, "after loading");
-      }
-      part.next("denoise", ProfileKind::group);
-      denoise(*dit_.model,
-              {.model = &model_,
-               .request = &r,
-               .sampler = &sampler,
-               .text = shared.text,
-               .negative = shared.negative,
-               .latents = shared.latents,
-               .condition = shared.condition,
-               .image_embeds = image_embeds(model_, r),
-               .noise = &noise,
-               .callbacks = &callbacks,
-               .graphs = options_.graphs && gpu_mode_.graphs && !check_,
-               .resume = resume,
-               .reused = &r.steps_reused},
-              stream);
-      verify("transformer", *model_.transformer, "after the last step");
-      if (!plan.keeps) dit_ = {};
-    });
-  if (callbacks.latents) {
-    download(shared.latents, values.data(), stream);
-    callbacks.latents(values, shared.latents.shape());
-  }
-
-  with_arena("decode", [&] {
-    part.next("load vae", ProfileKind::load);
-    if (!vae_.model) {
-      before_load("vae decoder");
-      vae_ = load_vae(model_, stream);
-      verify("vae decoder", *model_.vae, "after loading");
-    }
-    part.next("decode", ProfileKind::group);
-    decode(*vae_.model, shared.latents, &callbacks, stream);
-    if (!plan.keeps) vae_ = {};
-  });
+  upload(first_latents(r.request, resume, count, noise).data(), shared.latents, stream);
   part.done();
+  Walk walk{.request = r,
+            .prompts = prompts,
+            .shared = shared,
+            .placement = {.text = stage_plan(plan, "text").streamed,
+                          .denoise = stage_plan(plan, "denoise").streamed,
+                          .keeps = plan.keeps},
+            .loaded = loaded_,
+            .callbacks = &callbacks,
+            .resume = resume,
+            .noise = &noise};
+  const bool denoised = resume && resume->step == sampler.steps();  // only frames are left to make
+  for (const Stage& stage : stages(r, prompts)) {
+    const bool last = stage.run == &TextToVideo::decode_stage;
+    if (denoised && !last) continue;
+    if (last && callbacks.latents) {
+      std::vector<float> values(count);
+      download(shared.latents, values.data(), stream);
+      callbacks.latents(values, shared.latents.shape());
+    }
+    in_stage(stage.name, plan, stream, none, [&] { (this->*stage.run)(walk, stream); });
+  }
+  r.steps_reused = walk.steps_reused;
   if (device_times) device_times->resolve();
   return r;
 }

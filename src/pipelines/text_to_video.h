@@ -9,6 +9,8 @@
 #include "nn/upload_check.h"
 #include "pipelines/condition.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/noise_source.h"
+#include "pipelines/run_stages.h"
 #include "pipelines/stages.h"
 #include "pipelines/text_cache.h"
 
@@ -63,22 +65,57 @@ class TextToVideo {
   Stream stream_on(Arena& arena);
   DeviceMemory* memory() const;  // null: all on the host
 
-  // memory_plan.cpp. How many blocks of a stage are streamed; whether models stay loaded.
+  // How many blocks of a stage are streamed; whether models stay loaded.
   struct Placement {
     int64_t text = 0, denoise = 0;
     bool keeps = false;
   };
+  // The models that are loaded now.
+  struct Loaded {
+    LoadedText text;
+    LoadedVaeEncoder encoder;
+    LoadedTransformers transformers;
+    LoadedVae vae;
+  };
+
+  // video_stages.cpp. A request's stages are one list of functions, which is walked twice: with measuring arenas
+  // for the plan (nothing is loaded or computed), and for real. What they share:
+  struct Walk {
+    const ResolvedRequest& request;
+    const Prompts& prompts;
+    const Shared& shared;
+    Placement placement;
+    Loaded& loaded;
+    BlockPlan blocks = {};                      // of the stage that ran last
+    const VideoCallbacks* callbacks = nullptr;  // from here on for real only
+    const RunState* resume = nullptr;
+    NoiseSource* noise = nullptr;
+    int steps_reused = 0;
+  };
+  struct Stage {
+    const char* name;
+    uint64_t mapped_bytes;  // weights that it may use where they lie in the file
+    // Returns the bytes of the Buffers that it held at its worst moment.
+    uint64_t (TextToVideo::*run)(Walk& walk, Stream& stream);
+  };
+  std::vector<Stage> stages(const ResolvedRequest& request, const Prompts& prompts) const;
+  uint64_t text_stage(Walk& walk, Stream& stream);
+  uint64_t image_stage(Walk& walk, Stream& stream);
+  uint64_t denoise_stage(Walk& walk, Stream& stream);
+  uint64_t decode_stage(Walk& walk, Stream& stream);
+  void embed_prompts(const Walk& walk, StageClock& clock, Stream& stream);
+  void verify(const char* part, const TensorSource& file, const char* when, const Stream& stream);
+  template <class Part, class Load>
+  void ensure_loaded(Part& part, const char* name, const TensorSource& file, const Stream& stream,
+                     Load&& load);
+
+  // memory_plan.cpp
   VideoPlan plan_with(const ResolvedRequest& request, const Prompts& prompts, const Placement& placement);
   VideoPlan plan_within(const ResolvedRequest& request, const Prompts& prompts);
   VideoPlan make_plan(const ResolvedRequest& request, const Prompts& prompts);
   std::string what_would_fit(const ResolvedRequest& request, const Prompts& prompts);
   void release_unless(const VideoPlan& plan);  // what was kept and is not to be, or is placed otherwise
-  void run_text(const ResolvedRequest& request, const Prompts& prompts, const Tensor& text,
-                const Tensor& negative, const VideoPlan& plan, const VideoCallbacks& callbacks,
-                Stream& stream);
   double measured_flops_per_second();
-  void before_load(const char* part);  // with verify_upload
-  void verify(const char* part, const TensorSource& file, const char* when);
 
   ModelBundle model_;
   Options options_;
@@ -90,11 +127,8 @@ class TextToVideo {
   Mode mode_;                             // packed weights depend on it
   std::unique_ptr<Tokenizer> tokenizer_;  // from the first plan on: umT5's takes 0.15 s to read
   std::optional<TextCache> text_cache_;
-  LoadedText text_;
-  std::string text_fingerprint_;  // with a text cache: of the files before text_ was loaded
-  LoadedVaeEncoder encoder_;
-  LoadedDit dit_;
-  LoadedVae vae_;
+  std::string text_fingerprint_;  // with a text cache: of the files before the text encoder was loaded
+  Loaded loaded_;
 };
 
 }  // namespace tachy

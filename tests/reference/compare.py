@@ -17,6 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import experts  # noqa: E402
 import generation  # noqa: E402
 import images  # noqa: E402
 import layouts  # noqa: E402
@@ -171,6 +172,7 @@ def main():
             "samplers": lambda: generation.compare_schedules(ctx),
             "generation": lambda: generation.compare_generation(ctx),
             "images": lambda: images.compare(ctx),
+            "experts": lambda: experts.compare(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),
         }

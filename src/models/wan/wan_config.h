@@ -29,6 +29,8 @@ struct WanConfig {
   int64_t dim() const { return num_heads * head_dim; }
   bool image_branch() const { return image_dim > 0; }
 
+  bool operator==(const WanConfig&) const = default;
+
   static WanConfig from_json(const nlohmann::json& config);  // tells the dialects apart by their keys
 };
 

@@ -45,6 +45,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--encode-speed", "turbo", 2, {"ultrafast", "veryfast", "medium", "veryslow"}},
     {"generate", "--steps", "0", 2, {"1 to 1000"}},
     {"generate", "--guidance", "nan", 2, {"0 to 100"}},
+    {"generate", "--guidance-2", "3", 2, {"one transformer", "leave it out"}},
     {"generate", "--shift", "-1", 2, {"above 0 to 100"}},
     {"generate", "--sampler", "ddim", 2, {"unipc", "euler", "dpm++", "lcm"}},
     {"generate", "--grid", "square", 2, {"diffusers", "original"}},
@@ -284,7 +285,7 @@ TEST_F(BadValues, NumbersThatAreNone) {
       EXPECT_THAT(done.err, HasSubstr(option)) << value;
     }
   }
-  for (const char* option : {"--guidance", "--shift", "--fps"}) {
+  for (const char* option : {"--guidance", "--guidance-2", "--shift", "--fps"}) {
     for (const char* value : {"high", "1,5", "", "inf", "nan", "1e999", "--1"}) {
       const Done done = run(generate({"x", std::string(option) + "=" + value}));
       EXPECT_EQ(done.code, 2) << option << "=" << value << done.err;

@@ -102,6 +102,7 @@ TEST_F(Options, DamagedSettingsNameTheKey) {
       {R"({"tachyscope":"0","prompt":"a","num_frames":1e30})", "num_frames"},
       {R"({"tachyscope":"0","prompt":"a","width":4294967328})", "width"},
       {R"({"tachyscope":"0","prompt":"a","guidance_scale":[]})", "guidance_scale"},
+      {R"({"tachyscope":"0","prompt":"a","guidance_scale_2":"3"})", "guidance_scale_2"},
       {R"({"tachyscope":"0","prompt":"a",)", "bad.json"}};
   for (const auto& [text, key] : cases) {
     write("bad.json", text);
