@@ -93,17 +93,17 @@ class Server {
     const ModelBundle model = ModelBundle::open(job.at("model").get<std::string>());
     Arena measure;
     Stream stream{.arena = &measure, .pool = &pool_, .compute = compute_of(job)};
-    body(model, true, stream);
+    body(model, stream);
     Arena arena(std::max<size_t>(measure.peak(), 1));
     stream.arena = &arena;
-    body(model, false, stream);
+    body(model, stream);
     key = wanted;
   }
 
   json decode(const json& job) {
-    load(job, model_key_, [&](const ModelBundle& model, bool plan, Stream& s) {
+    load(job, model_key_, [&](const ModelBundle& model, Stream& s) {
       vae_ = {};
-      vae_ = load_vae(model, plan, s);
+      vae_ = load_vae(model, s);
     });
     const int64_t size = job.at("size").get<int64_t>() / 8,
                   frames = (job.at("frames").get<int64_t>() - 1) / 4 + 1;
@@ -114,9 +114,9 @@ class Server {
   }
 
   json step(const json& job) {
-    load(job, dit_key_, [&](const ModelBundle& model, bool plan, Stream& s) {
+    load(job, dit_key_, [&](const ModelBundle& model, Stream& s) {
       dit_ = {};
-      dit_ = load_dit(model, WeightMode::automatic, plan, s);
+      dit_ = load_dit(model, 0, WeightMode::automatic, s);
     });
     const WanDit& dit = *dit_.model;
     const int64_t size = job.at("size").get<int64_t>() / 8,
