@@ -183,24 +183,24 @@ bool is_complete(const fs::path& output, const json& settings) {
 }
 
 // diffusers stretches, and so do we; but nobody should find out from the video.
-void warn_of_stretching(const VideoRequest& r) {
-  for (const Picture* p : {r.image.get(), r.last_image.get()}) {
-    if (!p || r.image_fit != "stretch") continue;
-    const double shape = double(p->width) / p->height, video = double(*r.width) / *r.height;
+void warn_of_stretching(const VideoRequest& given, int width, int height) {
+  for (const Picture* p : {given.image.get(), given.last_image.get()}) {
+    if (!p || given.image_fit != "stretch") continue;
+    const double shape = double(p->width) / p->height, video = double(width) / height;
     if (std::max(shape / video, video / shape) > 1.05)
       warn(
           "the picture of {}x{} is stretched to {}x{}, as diffusers does it; --image-fit crop keeps its "
           "shape",
-          p->width, p->height, *r.width, *r.height);
+          p->width, p->height, width, height);
   }
 }
 
-void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
+void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const PreparedRequest& prepared) {
   const auto start = std::chrono::steady_clock::now();
-  const VideoRequest& request = job.settings.request;
-  const VideoPlan plan = engine.plan(request);
+  const VideoPlan& plan = prepared.plan();
+  const VideoRequest& filled = prepared.request();
   if (o.plan) {
-    const uint64_t queue = queue_bytes(engine.resolve(request).request);
+    const uint64_t queue = queue_bytes(filled);
     if (o.json)
       fmt::print("{}\n", plan_json(plan, queue).dump());
     else
@@ -212,11 +212,10 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
     warn("this run will take about {} on this machine; ctrl-C stops it cleanly", human_seconds(plan.seconds));
 
   // The settings with every default filled in go into the file, so that the run can be repeated from it.
-  const VideoRequest filled = engine.resolve(request).request;
   RunSettings run = job.settings;
   run.request = filled, run.device = engine.device() == "cpu" ? "cpu" : "cuda";
   const json settings = to_json(run);
-  warn_of_stretching(filled);
+  warn_of_stretching(job.settings.request, *filled.width, *filled.height);
 
   StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(); });
   std::optional<RunState> resume;
@@ -279,7 +278,7 @@ void run_job(Engine& engine, const GenerateOptions& o, Job& job) {
   };
   ResolvedRequest done;
   try {
-    done = engine.generate(request, callbacks, resume ? &*resume : nullptr);
+    done = engine.generate(prepared, callbacks, resume ? &*resume : nullptr);
     ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
     writer.finish();
   } catch (const Error& e) {
@@ -326,7 +325,11 @@ std::string device_again(const std::string& from, const std::string& kind) {
 // On the device that was asked for; the settings of --from ask for the kind that they come from, since
 // another one would not give the same frames. A GPU that nobody named and that has no room for the run gives
 // way to the CPU.
-Engine open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
+struct Opened {
+  Engine engine;
+  std::optional<PreparedRequest> first;  // the first job's, where the choice of the device took its plan
+};
+Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   const std::string& model = jobs.front().settings.model;
   const bool again = o.device.empty() && !jobs.front().settings.device.empty();  // of --from
   EngineOptions options{
@@ -343,24 +346,29 @@ Engine open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
                   [&] { return Engine(model.empty() ? shipped_model() : fs::path(model), options); });
   };
   Engine engine = open();
-  if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.device)) return engine;
+  if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.device))
+    return {std::move(engine), {}};
   try {
-    engine.check_memory(engine.plan(jobs.front().settings.request));
+    PreparedRequest first = engine.prepare(jobs.front().settings.request);
+    engine.check_memory(first.plan());
+    return {std::move(engine), std::move(first)};
   } catch (const Error& e) {
     if (e.code() != ErrorCode::out_of_memory) throw;
     say_line(fmt::format("running on the CPU, for the GPU has no room: {}", e.message()));
     options.device = "cpu";
-    return open();
+    return {open(), {}};
   }
-  return engine;
 }
 
 int run(const GenerateOptions& o) {
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
-  std::vector<Job> jobs = make_jobs(o);
-  Engine engine = open_engine(o, jobs);
-  for (Job& job : jobs) run_job(engine, o, job);
+  const std::vector<Job> jobs = make_jobs(o);
+  Opened opened = open_engine(o, jobs);
+  for (const Job& job : jobs) {
+    const bool known = &job == &jobs.front() && opened.first;
+    run_job(opened.engine, o, job, known ? *opened.first : opened.engine.prepare(job.settings.request));
+  }
   return 0;
 }
 

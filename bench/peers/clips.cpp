@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
       }
       if (std::fclose(out) != 0) tachy::fail(tachy::ErrorCode::io, "{}: cannot be written", argv[6]);
     }
-    const tachy::VideoRequest shape = engine.resolve(request).request;
+    const tachy::VideoRequest shape = engine.prepare(request).request();
     std::printf("%d %d %d\n", *shape.frames, *shape.height, *shape.width);
     for (const double s : seconds) std::printf("%.4f\n", s);
     std::sort(seconds.begin(), seconds.end());

@@ -20,10 +20,26 @@ WeightMode parse_weights(const std::string& name) {
 
 }  // namespace
 
+struct PreparedRequest::State {
+  TextToVideo::Prepared prepared;
+};
+
 struct Engine::State {
   State(ModelBundle model, const TextToVideo::Options& options) : pipeline(std::move(model), options) {}
+
+  TextToVideo::Prepared prepare(const VideoRequest& request) {
+    ResolvedRequest r = pipeline.resolved(request);
+    VideoRequest& q = r.request;
+    q.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
+    q.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
+    return pipeline.prepare(std::move(r));
+  }
+
   TextToVideo pipeline;
 };
+
+const VideoRequest& PreparedRequest::request() const { return state_->prepared.request.request; }
+const VideoPlan& PreparedRequest::plan() const { return state_->prepared.plan; }
 
 Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
   isa_asked();
@@ -57,18 +73,19 @@ std::string Engine::device() const {
   return gpu ? gpu->info().name : "cpu";
 }
 const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
-ResolvedRequest Engine::resolve(const VideoRequest& request) const {
-  return state_->pipeline.resolved(request);
+PreparedRequest Engine::prepare(const VideoRequest& request) {
+  PreparedRequest::State out{state_->prepare(request)};
+  state_->pipeline.estimate_seconds(out.prepared.plan);
+  return PreparedRequest(std::make_shared<const PreparedRequest::State>(std::move(out)));
 }
-VideoPlan Engine::plan(const VideoRequest& request) { return state_->pipeline.plan(request); }
 void Engine::check_memory(const VideoPlan& plan) const { state_->pipeline.check_memory(plan); }
+ResolvedRequest Engine::generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks,
+                                 const RunState* resume) {
+  return state_->pipeline.generate(prepared.state_->prepared, callbacks, resume);
+}
 ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                                  const RunState* resume) {
-  const VideoRequest filled = resolve(request).request;
-  VideoRequest fitted = request;
-  fitted.image = fit_picture(request.image, request.image_fit, *filled.width, *filled.height);
-  fitted.last_image = fit_picture(request.last_image, request.image_fit, *filled.width, *filled.height);
-  return state_->pipeline.generate(fitted, callbacks, resume);
+  return state_->pipeline.generate(state_->prepare(request), callbacks, resume);
 }
 
 VideoRequest Engine::example_request() const {

@@ -49,6 +49,19 @@ bool is_automatic(const std::string& wish);  // that it is left to the machine
 // "8GiB", "12G", "7500MiB", "8GB" (thousands) → bytes; throws invalid_argument with what would work.
 uint64_t parse_bytes(const std::string& text);
 
+// A request that an Engine has resolved, tokenised and planned, for that Engine to run: each of this is done once.
+class PreparedRequest {
+ public:
+  const VideoRequest& request() const;  // with every default filled in, and pictures of the video's size
+  const VideoPlan& plan() const;        // exact memory and predicted time
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit PreparedRequest(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
 class Engine {
  public:
   explicit Engine(const std::filesystem::path& model, const EngineOptions& options = {});
@@ -60,15 +73,18 @@ class Engine {
   std::string device() const;            // "cpu", or the GPU's name
   const VideoRequest& defaults() const;  // every optional filled, from the model
 
-  // The request with every default filled in and checked; runs nothing.
-  ResolvedRequest resolve(const VideoRequest& request) const;
-  // Exact memory and predicted time of a request, before anything is loaded.
-  VideoPlan plan(const VideoRequest& request);
+  // Fills in every default, checks, tokenises and plans; loads nothing.
+  PreparedRequest prepare(const VideoRequest& request);
   // Throws out_of_memory, with the numbers, when the plan
   // exceeds what this process may take. generate() does it, too.
   void check_memory(const VideoPlan& plan) const;
-  // Runs it; returns the request with every default filled in. Pictures of another size than the video's are
-  // fitted to it. resume: a state that callbacks.state gave in an earlier run of the same request.
+  // Runs it; returns the request with every default filled in. resume: a state that callbacks.state gave in an
+  // earlier run of the same request.
+  ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
+                           const RunState* resume = nullptr);
+
+  // The same from the request itself. Pictures of another size than the video's are fitted to it.
+  VideoPlan plan(const VideoRequest& request) { return prepare(request).plan(); }
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 

@@ -101,6 +101,7 @@ VideoPlan TextToVideo::plan_within(const ResolvedRequest& r, const Prompts& prom
 }
 
 VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompts) {
+  ++counters_.planned;
   VideoPlan plan = plan_within(r, prompts);
   if (memory() && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(r, prompts);
   return plan;
@@ -110,9 +111,10 @@ VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompt
 std::string TextToVideo::what_would_fit(const ResolvedRequest& r, const Prompts& prompts) {
   const auto stride = static_cast<int>(model_.vae_config.temporal_stride());
   const auto fits = [&](int chunks) {
-    VideoRequest smaller = r.request;
-    smaller.frames = chunks * stride + 1;
-    const VideoPlan plan = plan_within(resolved(smaller), prompts);
+    ResolvedRequest smaller = r;
+    smaller.request.frames = chunks * stride + 1;
+    smaller.latent_frames = model_.vae_config.latent_frames(*smaller.request.frames);
+    const VideoPlan plan = plan_within(smaller, prompts);
     return plan.peak_bytes <= plan.budget_bytes;
   };
   int good = r.pictured ? 1 : 0, bad = (*r.request.frames - 1) / stride;

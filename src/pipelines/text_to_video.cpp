@@ -44,6 +44,7 @@ Stream TextToVideo::stream_on(Arena& arena) {
 DeviceMemory* TextToVideo::memory() const { return gpu_ ? gpu_.get() : options_.memory.get(); }
 
 TextToVideo::Prompts TextToVideo::tokenize(const ResolvedRequest& r) {
+  ++counters_.tokenised;
   if (!tokenizer_) tokenizer_ = Tokenizer::open(model_.files.tokenizer);
   Prompts p;
   const auto ids = [&](const char* option, const std::string& text) {
@@ -104,7 +105,8 @@ double TextToVideo::measured_flops_per_second() {
   return flops_per_second_;
 }
 
-ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
+ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
+  ++counters_.resolved;
   if (!gpu_) {
     ResolvedRequest r = resolve(model_, request);
     if (parse_compute(*r.request.dtype) == Compute::bf16)
@@ -124,27 +126,40 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) const {
   return r;
 }
 
-ResolvedRequest TextToVideo::prepare(const VideoRequest& request) {
-  ResolvedRequest r = resolved(request);
-  Mode wanted = gpu_ ? Mode() : mode_of(r.request);
-  wanted.step_cache = 0;  // changes no weight
-  const GpuMode before = gpu_mode_;
-  if (gpu_)
-    gpu_mode_ = gpu_mode(r.request.level, *r.request.dtype, gpu_->info().capability(), *r.request.residual);
-  if (wanted == mode_ && gpu_mode_.activation == before.activation) return r;
-  mode_ = wanted, flops_per_second_ = 0;
+void TextToVideo::adopt(const Mode& mode, const GpuMode& gpu_mode) {
+  const bool same = mode == mode_ && gpu_mode.activation == gpu_mode_.activation;
+  mode_ = mode, gpu_mode_ = gpu_mode;
+  if (same) return;
+  flops_per_second_ = 0;
   loaded_ = {};
-  return r;
 }
 
-VideoPlan TextToVideo::plan(const VideoRequest& request) {
-  const ResolvedRequest r = prepare(request);
-  VideoPlan plan = make_plan(r, tokenize(r));
+TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
+  Prepared out{.request = std::move(request)};
+  const VideoRequest& r = out.request.request;
+  if (gpu_)
+    out.gpu_mode = tachy::gpu_mode(r.level, *r.dtype, gpu_->info().capability(), *r.residual);
+  else
+    out.mode = mode_of(r);
+  out.mode.step_cache = 0;  // changes no weight
+  adopt(out.mode, out.gpu_mode);
+  out.prompts = tokenize(out.request);
+  out.plan = make_plan(out.request, out.prompts);
+  return out;
+}
+
+void TextToVideo::estimate_seconds(VideoPlan& plan) {
   const double rate = measured_flops_per_second() * 0.8;  // attention and norms run below the GEMM's rate
+  plan.seconds = 0;
   for (StagePlan& s : plan.stages) {
     s.seconds = s.flops / rate;
     plan.seconds += s.seconds;
   }
+}
+
+VideoPlan TextToVideo::plan(const VideoRequest& request) {
+  VideoPlan plan = prepare(resolved(request)).plan;
+  estimate_seconds(plan);
   return plan;
 }
 
@@ -183,7 +198,7 @@ std::vector<float> first_latents(const VideoRequest& r, const RunState* resume, 
 
 }  // namespace
 
-ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& callbacks,
                                       const RunState* resume) {
   // On a GPU ranges are timed by its clock, too.
   std::optional<cuda::EventProfiler> device_times;
@@ -191,11 +206,13 @@ ResolvedRequest TextToVideo::generate(const VideoRequest& request, const VideoCa
   if (gpu_ && times) device_times.emplace(*gpu_, *callbacks.profiler, *times);
   Profiler* const profiler = device_times ? &*device_times : callbacks.profiler;
   ProfileRange part(profiler, "prepare", ProfileKind::other);
-  ResolvedRequest r = prepare(request);
-  const Prompts prompts = tokenize(r);
+  ResolvedRequest r = prepared.request;
+  const Prompts& prompts = prepared.prompts;
+  const VideoPlan& plan = prepared.plan;
+  adopt(prepared.mode, prepared.gpu_mode);
   if (!options_.keep_loaded) tokenizer_.reset();
-  const VideoPlan plan = make_plan(r, prompts);
-  log_topic("plan", "peak {} in Buffers and arenas", human_bytes(plan.peak_bytes));
+  log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
+            human_bytes(plan.peak_bytes), counters_.resolved, counters_.tokenised, counters_.planned);
   check_memory(plan);
   release_unless(plan);
   report_offload(plan, options_.max_vram > 0);

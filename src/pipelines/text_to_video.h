@@ -38,29 +38,50 @@ class TextToVideo {
   int threads() const { return pool_.threads(); }
   const cuda::Gpu* gpu() const { return gpu_.get(); }  // null: on the CPU
 
-  // The request with everything filled in and checked, as this pipeline's device runs it.
-  ResolvedRequest resolved(const VideoRequest& request) const;
-  // Exact memory and predicted time; loads no weights.
-  VideoPlan plan(const VideoRequest& request);
-  // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
-  void check_memory(const VideoPlan& plan) const;
-
-  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set, and
-  // out_of_memory before anything is loaded. Pictures must have the
-  // video's size already (the Engine sees to that). resume: what an earlier run of the same request reported;
-  // the rest then gives the same bits.
-  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks,
-                           const RunState* resume = nullptr);
-
- private:
   struct Prompts {
     std::vector<int64_t> positive, negative;
     std::vector<float> positive_text, negative_text;           // from the text cache; empty: to be encoded
     std::optional<TextCache::Key> positive_key, negative_key;  // in it
     bool encodes(bool guided) const { return positive_text.empty() || (guided && negative_text.empty()); }
   };
+  // A request on its way to a run. Each part of this is made once, here; a plan is then shown, checked and followed.
+  struct Prepared {
+    ResolvedRequest request;
+    Prompts prompts;
+    VideoPlan plan;
+    Mode mode;  // how it computes
+    GpuMode gpu_mode;
+  };
+
+  // The request with everything filled in and checked, as this pipeline's device runs it.
+  ResolvedRequest resolved(const VideoRequest& request);
+  // Tokenises and plans it; loads no weights. The plan tells exact memory.
+  Prepared prepare(ResolvedRequest request);
+  void estimate_seconds(VideoPlan& plan);
+  // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
+  void check_memory(const VideoPlan& plan) const;
+  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set, and out_of_memory before
+  // anything is loaded. Pictures must have the video's size already (the Engine sees to that). resume: what an
+  // earlier run of the same request reported; the rest then gives the same bits.
+  ResolvedRequest generate(const Prepared& prepared, const VideoCallbacks& callbacks,
+                           const RunState* resume = nullptr);
+
+  // The same from the request itself.
+  VideoPlan plan(const VideoRequest& request);
+  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+                           const RunState* resume = nullptr) {
+    return generate(prepare(resolved(request)), callbacks, resume);
+  }
+
+  // How often this object has done so.
+  struct Counters {
+    int resolved = 0, tokenised = 0, planned = 0;
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
   Prompts tokenize(const ResolvedRequest& request);
-  ResolvedRequest prepare(const VideoRequest& request);  // weights made for another way are released
+  void adopt(const Mode& mode, const GpuMode& gpu_mode);  // weights made for another way are released
   TextCache::Key text_key(const std::vector<int64_t>& ids) const;
   Stream stream_on(Arena& arena);
   DeviceMemory* memory() const;  // null: all on the host
@@ -124,6 +145,7 @@ class TextToVideo {
   std::unique_ptr<nn::UploadCheck> check_;
   GpuMode gpu_mode_;  // on the GPU
   double flops_per_second_ = 0;
+  Counters counters_;
   Mode mode_;                             // packed weights depend on it
   std::unique_ptr<Tokenizer> tokenizer_;  // from the first plan on: umT5's takes 0.15 s to read
   std::optional<TextCache> text_cache_;

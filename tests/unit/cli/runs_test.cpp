@@ -64,6 +64,17 @@ class Runs : public CliTest {
   }
 };
 
+TEST_F(Runs, ARequestIsResolvedTokenisedAndPlannedOnce) {
+  const Setting log("TACHY_LOG", "plan");
+  const Done one = run(generate({"a red cat", "--seed", "1", "-o", "a.mp4"}));
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.err, HasSubstr("requests so far: 1 resolved, 1 tokenised, 1 planned"));
+  const Done two = run(generate({"a red cat", "--seed", "1", "--seed", "2", "-o", "b.mp4"}));
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_THAT(two.err, HasSubstr("requests so far: 2 resolved, 2 tokenised, 2 planned"));
+  EXPECT_THAT(two.err, testing::Not(HasSubstr("3 resolved")));
+}
+
 TEST_F(Runs, SettingsBesideAndInsideTheVideo) {
   for (const char* name : {"clip.mp4", "clip.webm", "clip.gif"}) {
     const Done done = run(generate({"a red cat", "--seed", "7", "-o", name}));

@@ -135,5 +135,31 @@ TEST(Threads, NoTeamBesideThePool) {
   }
 }
 
+// A request is resolved, tokenised and planned once, however often it runs and whatever runs between.
+TEST(Plan, APreparedRequestIsNotPreparedAgain) {
+  TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
+  VideoRequest other = test::short_request();
+  other.level = "none";  // another way of computing, which its weights are not packed for
+  const auto latents_of = [&](const TextToVideo::Prepared& prepared) {
+    std::vector<float> out;
+    VideoCallbacks callbacks;
+    callbacks.latents = [&](std::span<const float> values, std::span<const int64_t>) {
+      out.assign(values.begin(), values.end());
+    };
+    pipeline.generate(prepared, callbacks);
+    return out;
+  };
+  const TextToVideo::Prepared prepared = pipeline.prepare(pipeline.resolved(test::short_request()));
+  const TextToVideo::Prepared between = pipeline.prepare(pipeline.resolved(other));
+  const auto first = latents_of(prepared), plain = latents_of(between);
+  EXPECT_NE(first, plain);
+  EXPECT_EQ(latents_of(prepared), first);
+  EXPECT_EQ(first, test::run(test::model_path(), test::short_request()).latents);
+  EXPECT_EQ(plain, test::run(test::model_path(), other).latents);
+  EXPECT_EQ(pipeline.counters().resolved, 2);
+  EXPECT_EQ(pipeline.counters().tokenised, 2);
+  EXPECT_EQ(pipeline.counters().planned, 2);
+}
+
 }  // namespace
 }  // namespace tachy
