@@ -196,18 +196,7 @@ TEST(Experts, BlocksOfBothAreStreamed) {
   const test::ScratchFolder scratch;
   const auto folder = scratch.path / "model";
   std::filesystem::copy(test::deep_model(), folder, std::filesystem::copy_options::recursive);
-  std::filesystem::copy(folder / "transformer", folder / "transformer_2",
-                        std::filesystem::copy_options::recursive);
-  test::edit_weights(folder, "transformer_2", [](const std::string& name, Tensor t) {
-    if (name == "proj_out.weight") {  // another network: its output has the other sign
-      auto* bytes = static_cast<char*>(t.data);
-      const int64_t size = dtype_size(t.dtype);
-      for (int64_t i = size - 1; i < t.bytes(); i += size) bytes[i] = static_cast<char>(bytes[i] ^ 0x80);
-    }
-    return true;
-  });
-  std::filesystem::copy(test::golden_path("experts/t2v/diffusers/model_index.json"),
-                        folder / "model_index.json", std::filesystem::copy_options::overwrite_existing);
+  test::make_two_experts(folder);
   VideoRequest request = test::short_request();
   request.steps = 6;
   const auto whole = test::run(folder, request, {.threads = 2, .weights = WeightMode::packed});

@@ -273,6 +273,51 @@ TEST_F(OnGpu, PiecesOfHeadsAgree) {
   }
 }
 
+// One expert at a time in the planned memory, both where they stay, with graphs and without, with blocks streamed: the
+// same bits, also from a state of either part.
+TEST_F(OnGpu, TwoExpertsChangeOver) {
+  const test::ScratchFolder scratch;
+  const auto folder = scratch.path / "model";
+  std::filesystem::copy(model_folder(), folder, std::filesystem::copy_options::recursive);
+  test::make_two_experts(folder);
+  request.steps = 12;
+  int loads = 0;
+  std::vector<RunState> states;
+  VideoCallbacks callbacks;
+  callbacks.progress = [&](const Progress& p) { loads += p.stage == "load" && p.done == 0; };
+  callbacks.state = [&](const RunStateView& view) {
+    RunState& s = states.emplace_back(
+        RunState{view.step, {view.latents.begin(), view.latents.end()}, {}, view.generator});
+    for (const auto& tensor : view.solver) s.solver.emplace_back(tensor.begin(), tensor.end());
+  };
+  const auto whole = open({}, folder);
+  const auto expected = test::run(*whole, request, callbacks);
+  EXPECT_EQ(loads, 2);
+  const VideoPlan plan = whole->plan(request);
+  EXPECT_EQ(whole->gpu()->peak_bytes(), plan.peak_bytes);
+  EXPECT_EQ(whole->gpu()->live_bytes(), 0u);
+  EXPECT_NE(expected.latents, test::run(*open(), request).latents) << "the second expert did nothing";
+
+  const auto kept = open({.keep_loaded = true, .graphs = false}, folder);
+  EXPECT_GT(kept->plan(request).peak_bytes, plan.peak_bytes);
+  loads = 0, callbacks.state = {};
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(test::run(*kept, request, callbacks).latents, expected.latents);
+  EXPECT_EQ(loads, 2);
+
+  const auto small = open({.max_vram = plan.peak_bytes * 3 / 4 + kLibraries}, folder);
+  ASSERT_GT(small->plan(request).stages[1].streamed, 0);
+  EXPECT_EQ(test::run(*small, request).latents, expected.latents);
+  for (const RunState& state : states) {
+    std::vector<float> latents;
+    VideoCallbacks rest;
+    rest.latents = [&](std::span<const float> values, std::span<const int64_t>) {
+      latents.assign(values.begin(), values.end());
+    };
+    whole->generate(request, rest, &state);
+    EXPECT_EQ(latents, expected.latents) << "after step " << state.step;
+  }
+}
+
 // With the graphs off, as it is there, and with blocks streamed: the same frames as without.
 TEST_F(OnGpu, VerifiedUploadsGiveTheSameBits) {
   const auto plain = open();

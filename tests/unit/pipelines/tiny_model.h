@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "../models/golden.h"
@@ -104,6 +105,22 @@ inline std::filesystem::path model_copy(const ScratchFolder& scratch) {
   const auto folder = scratch.path / "model";
   std::filesystem::copy(model_path(), folder, std::filesystem::copy_options::recursive);
   return folder;
+}
+
+// Makes the model in `folder`, of one transformer, one of two experts: the low-noise one predicts the opposite.
+inline void make_two_experts(const std::filesystem::path& folder) {
+  std::filesystem::copy(folder / "transformer", folder / "transformer_2",
+                        std::filesystem::copy_options::recursive);
+  edit_weights(folder, "transformer_2", [](const std::string& name, Tensor t) {
+    if (name != "proj_out.weight") return true;
+    auto* bytes = static_cast<char*>(t.data);
+    const int64_t size = dtype_size(t.dtype);
+    for (int64_t i = size - 1; i < t.bytes(); i += size) bytes[i] = static_cast<char>(bytes[i] ^ 0x80);
+    return true;
+  });
+  nlohmann::json index = read_json(folder / "model_index.json");
+  index["transformer_2"] = index["transformer"], index["boundary_ratio"] = 0.875;
+  std::ofstream(folder / "model_index.json") << index;
 }
 
 inline void fill_nan(const Tensor& t) {  // every byte 0xff is a NaN in float32 and bfloat16
