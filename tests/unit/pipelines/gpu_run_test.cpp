@@ -304,9 +304,18 @@ TEST_F(OnGpu, TwoExpertsChangeOver) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(test::run(*kept, request, callbacks).latents, expected.latents);
   EXPECT_EQ(loads, 2);
 
-  const auto small = open({.max_vram = plan.peak_bytes * 3 / 4 + kLibraries}, folder);
-  ASSERT_GT(small->plan(request).stages[1].streamed, 0);
-  EXPECT_EQ(test::run(*small, request).latents, expected.latents);
+  bool streamed = false;
+  for (int k = 1; k < 24 && !streamed; ++k) {
+    const uint64_t budget = plan.peak_bytes - plan.peak_bytes * static_cast<uint64_t>(k) / 24;
+    const auto small = open({.max_vram = budget + kLibraries}, folder);
+    const VideoPlan now = small->plan(request);
+    if (now.peak_bytes > budget) break;
+    streamed = now.stages[1].streamed > 0;
+    if (!streamed) continue;
+    EXPECT_EQ(test::run(*small, request).latents, expected.latents);
+    EXPECT_EQ(small->gpu()->peak_bytes(), now.peak_bytes);
+  }
+  EXPECT_TRUE(streamed) << "no budget streamed a block";
   for (const RunState& state : states) {
     std::vector<float> latents;
     VideoCallbacks rest;
