@@ -9,6 +9,7 @@
 #include "models/umt5/umt5_config.h"
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
+#include "pipelines/gpu_mode.h"
 #include "pipelines/request.h"
 #include "tensor/compute.h"
 #include "weights/model_layout.h"
@@ -70,7 +71,8 @@ VaeFiles open_vae(const std::filesystem::path& path);
 
 // Fills the request from the model's defaults and checks it.
 // Errors name the option, its value and what would work.
-ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request);
+// gpu: how a GPU is to compute; null on the CPU.
+ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request, const GpuMode* gpu = nullptr);
 
 // "f32" or "bf16"; throws invalid_argument for others.
 Compute parse_compute(const std::string& dtype);

@@ -113,18 +113,22 @@ void resolve_guidance(const ModelBundle& model, VideoRequest& r) {
           "--guidance-2: expected 0 to 100, got {}", *r.guidance_2);
 }
 
-// What the level turns on where the request does not say.
-void resolve_level(VideoRequest& r) {
+// What the level turns on where the request does not say. gpu: the GPU's side of it; null on the CPU.
+void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   const Mode mode = find_level(r.level).mode;
+  r.step_cache = r.step_cache.value_or(gpu ? gpu->step_cache : mode.step_cache);
+  require(*r.step_cache >= 0 && *r.step_cache <= 1, "--step-cache: expected 0 (off) to 1, got {}",
+          *r.step_cache);
+  if (gpu) {
+    r.dtype = dtype_name(gpu->activation), r.residual = dtype_name(gpu->residual);
+    return;
+  }
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
   require(!mode.reference || wanted == Compute::f32, "--dtype: level none runs definitions, in f32");
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
-  r.step_cache = r.step_cache.value_or(mode.step_cache);
   const std::string residual = r.residual.value_or("f32");
   require(residual == "f32",
           "--residual: expected f32, got '{}': a 16-bit residual stream needs --device cuda", residual);
-  require(*r.step_cache >= 0 && *r.step_cache <= 1, "--step-cache: expected 0 (off) to 1, got {}",
-          *r.step_cache);
 }
 
 }  // namespace
@@ -140,7 +144,7 @@ Mode mode_of(const VideoRequest& r) {
           .step_cache = r.step_cache.value_or(0)};
 }
 
-ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
+ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
   ResolvedRequest out;
   VideoRequest& r = out.request;
   r = given;
@@ -176,7 +180,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given) {
   naming("--grid", [&] { parse_grid(*r.grid); });
   if (r.sinusoid) parse_sinusoid(*r.sinusoid);
   check_images(model, r);
-  resolve_level(r);
+  resolve_level(r, gpu);
 
   out.latent_channels = model.vae_config.z_dim;
   out.latent_frames = model.vae_config.latent_frames(*r.frames);

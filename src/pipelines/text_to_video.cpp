@@ -113,17 +113,9 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
       if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
     return r;
   }
-  // The level's way of computing is the GPU's.
-  VideoRequest given = request;
-  const GpuMode mode =
-      gpu_mode(given.level, given.dtype.value_or(""), gpu_->info().capability(), given.residual.value_or(""));
-  given.dtype.reset(), given.residual.reset();
-  given.step_cache = given.step_cache.value_or(mode.step_cache);
-  given.level = "safe";
-  ResolvedRequest r = resolve(model_, given);
-  r.request.level = request.level, r.request.dtype = dtype_name(mode.activation);
-  r.request.residual = dtype_name(mode.residual);
-  return r;
+  const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu_->info().capability(),
+                                request.residual.value_or(""));
+  return resolve(model_, request, &mode);
 }
 
 void TextToVideo::adopt(const Mode& mode, const GpuMode& gpu_mode) {
