@@ -18,8 +18,9 @@ struct GpuFamily {
   const char* gpus;
   int capability;  // the lowest one of the family: 75, 80, 86, 90, 100
   bool measured;
-  // Attention without a bias: from so many keys on our kernel (flash_sm90) rather than cuDNN's.
-  int64_t flash_keys;
+  // Attention without a bias: from so many keys on our kernel (flash_sm90) rather than cuDNN's; the same where the
+  // scores are powers of two.
+  int64_t flash_keys, flash_keys_of_powers;
   // Attention with a bias for each key: up to so many keys our kernel (few_keys) rather than cuDNN's.
   int64_t few_keys;
   // Attention as products: bytes of scores that are made at a time.

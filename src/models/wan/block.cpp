@@ -115,9 +115,9 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                        .sin = in.sin,
                        .y = sequence(t)},
                       stream);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
   part.next("attention", ProfileKind::attention);
-  ops::attention({.q = split(q), .k = split(k), .v = split(v), .scale = scale, .out = split(u)}, stream);
+  ops::attention({.q = split(q), .k = split(k), .v = split(v), .scale = attention_scale(), .out = split(u)},
+                 stream);
   part.next("out + gated residual", ProfileKind::linear);
   self_.out(u, in.x, stream, {.gate = modulation.select(1, 2), .row = in.row, .residual = in.x});
 }
@@ -139,14 +139,15 @@ void WanBlock::cross_attention(const WanBlockInput& in, int64_t index, Stream& s
   ops::qk_norm_rope({.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .y = queries}, stream);
 
   part.next("attention", ProfileKind::attention);
-  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
+  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, attention_scale(), stream);
   part.next("out + residual", ProfileKind::linear);
   cross_.out(u, in.x, stream, {.residual = in.x});
 }
 
+float WanBlock::attention_scale() const { return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)); }
+
 void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
-                                 const Tensor& u, Stream& stream) const {
-  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+                                 const Tensor& u, float scale, Stream& stream) const {
   const auto split = [&](const Tensor& t) {
     return t.view({1, t.dim(0), config_.num_heads, config_.head_dim});
   };

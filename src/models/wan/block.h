@@ -62,9 +62,12 @@ class WanBlock {
   enum class Joined { no, qkv };
   static Attention load_attention(const Scope& scope, int64_t dim, Joined joined, nn::ParamStore& store);
   static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
+  float attention_scale() const;
+  // That times log2(e): of queries whose scores are powers of two (ops::kPowersOfTwo).
+  float query_scale() const { return attention_scale() * 1.44269504088896340736f; }
   // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
-                         Stream& stream) const;
+                         float scale, Stream& stream) const;
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, int64_t index, Stream& stream) const;
   void feed_forward(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;

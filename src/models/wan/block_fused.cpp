@@ -74,6 +74,7 @@ void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modul
   ops::qk_norm_rope({.x = part_of(0),
                      .weight = self_.norm_q,
                      .eps = config_.eps,
+                     .scale = query_scale(),
                      .heads = static_cast<int>(heads),
                      .cos = in.cos,
                      .sin = in.sin,
@@ -86,7 +87,7 @@ void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modul
   attention_in_pieces({.q = split(0),
                        .k = split(1),
                        .v = split(2),
-                       .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+                       .scale = ops::kPowersOfTwo,
                        .out = u.view({in.batch, in.tokens, heads, config_.head_dim})},
                       stream);
   runtime::checkpoint(stream);
@@ -127,9 +128,11 @@ void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modu
   cross_.q(u, q, stream);
   part.next("q norm", ProfileKind::norm);
   const Tensor queries = q.view({in.batch, in.tokens, dim});
-  ops::qk_norm_rope({.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .y = queries}, stream);
+  ops::qk_norm_rope(
+      {.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .scale = query_scale(), .y = queries},
+      stream);
   part.next("attention", ProfileKind::attention);
-  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
+  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, ops::kPowersOfTwo, stream);
   part.next("out", ProfileKind::linear);
   cross_.out(u, q, stream);
   part.next("residual + norm + modulate", ProfileKind::norm);

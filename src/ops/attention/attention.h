@@ -8,6 +8,10 @@
 
 namespace tachy::ops {
 
+// With this scale, ln 2, a weight is two to the power of q·k: where q already carries the usual scale and log2(e)
+// (qk_norm_rope's `scale`), Hopper's kernel has an instruction a score less to do.
+inline constexpr float kPowersOfTwo = 0.69314718055994530942f;
+
 struct AttentionArgs {
   Tensor q;                   // [B, Lq, H, D] f32, inner dim contiguous, other strides free
   Tensor k;                   // [B, Lk, H, D] f32, same

@@ -19,6 +19,8 @@ struct AttentionCase {
   bool finite = false;   // a key bias, none of it a mask
   float sharp = 1;       // scores are so many times as large as usual
   bool sampled = false;  // the definition answers some queries
+  bool powers = false;   // of two: the scale is in q
+  float offset_q = 0;    // added to q's values, and 1 to k's: scores far from 0
 };
 
 // out and lse need not be those of a forward pass: the gradients are defined for any.
@@ -94,55 +96,58 @@ inline std::vector<OpCase> attention_cases() {
                                   s.bias ? "-bias" : "", s.accumulate ? "-accumulate" : "",
                                   s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : "",
                                   s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "") +
-                      (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "");
+                      (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "") +
+                      (s.powers ? "-powers" : "") + (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "");
     double pairs = 1.0 * s.lq * s.lk;
     if (s.causal) {
       pairs = 0;
       for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
     }
     const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
-    cases.push_back(
-        {"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
-           AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
-           if (s.fused) {
-             const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d});
-             args.q = qkv.select(2, 0), args.k = qkv.select(2, 1), args.v = qkv.select(2, 2);
-           } else {
-             args.q = memory.normal({s.b, s.lq, s.h, s.d}, 2);
-             args.k = memory.normal({s.b, s.lk, s.h, s.d}), args.v = memory.normal({s.b, s.lk, s.h, s.d});
-           }
-           if (s.masked_every) {
-             args.key_bias = memory.param({s.b, s.lk});
-             auto* values = memory.host(args.key_bias).as<float>();
-             for (int64_t i = 0; i < s.b * s.lk; ++i) {
-               float& value = values[i];
-               if (s.masked_every < 0)
-                 value = std::numeric_limits<float>::lowest();
-               else if (i % s.masked_every == 0)
-                 value = -std::numeric_limits<float>::infinity();
-             }
-           }
-           if (s.finite) args.key_bias = memory.param({s.b, s.lk}, 2), args.finite_bias = true;
-           if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
-           args.accumulate = s.accumulate;
-           args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
-                                   : memory.output({s.b, s.lq, s.h, s.d});
-           args.causal = s.causal, args.causal_offset = s.offset;
-           if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
-           const auto bind = [&](const AttentionArgs& a) {
-             return bind_op("attention", attention, attention_table(), attention_working, a,
-                            s.lse ? std::vector{a.out, a.lse} : std::vector{a.out}, s.compute);
-           };
-           if (!s.sampled) return bind(args);
-           std::vector<BoundOp> parts;
-           for (const int64_t begin : sampled_rows(s.lq)) {
-             AttentionArgs part = args;
-             part.q = args.q.slice(1, begin, begin + kSampledRows);
-             part.out = args.out.slice(1, begin, begin + kSampledRows);
-             parts.push_back(bind(part));
-           }
-           return define_parts(bind(args), std::move(parts));
-         }});
+    cases.push_back({"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
+                       AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
+                       if (s.fused) {
+                         const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d});
+                         args.q = qkv.select(2, 0), args.k = qkv.select(2, 1), args.v = qkv.select(2, 2);
+                       } else {
+                         const float spread = s.powers ? 1.44f * args.scale : 2;
+                         args.q = memory.normal({s.b, s.lq, s.h, s.d}, spread, s.offset_q);
+                         args.k = memory.normal({s.b, s.lk, s.h, s.d}, 1, s.offset_q != 0 ? 1.0f : 0.0f);
+                         args.v = memory.normal({s.b, s.lk, s.h, s.d});
+                         if (s.powers) args.scale = kPowersOfTwo;
+                       }
+                       if (s.masked_every) {
+                         args.key_bias = memory.param({s.b, s.lk});
+                         auto* values = memory.host(args.key_bias).as<float>();
+                         for (int64_t i = 0; i < s.b * s.lk; ++i) {
+                           float& value = values[i];
+                           if (s.masked_every < 0)
+                             value = std::numeric_limits<float>::lowest();
+                           else if (i % s.masked_every == 0)
+                             value = -std::numeric_limits<float>::infinity();
+                         }
+                       }
+                       if (s.finite) args.key_bias = memory.param({s.b, s.lk}, 2), args.finite_bias = true;
+                       if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
+                       args.accumulate = s.accumulate;
+                       args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
+                                               : memory.output({s.b, s.lq, s.h, s.d});
+                       args.causal = s.causal, args.causal_offset = s.offset;
+                       if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
+                       const auto bind = [&](const AttentionArgs& a) {
+                         return bind_op("attention", attention, attention_table(), attention_working, a,
+                                        s.lse ? std::vector{a.out, a.lse} : std::vector{a.out}, s.compute);
+                       };
+                       if (!s.sampled) return bind(args);
+                       std::vector<BoundOp> parts;
+                       for (const int64_t begin : sampled_rows(s.lq)) {
+                         AttentionArgs part = args;
+                         part.q = args.q.slice(1, begin, begin + kSampledRows);
+                         part.out = args.out.slice(1, begin, begin + kSampledRows);
+                         parts.push_back(bind(part));
+                       }
+                       return define_parts(bind(args), std::move(parts));
+                     }});
     cases.back().gpu = s.compute == Compute::f32;
   };
   const auto add = [&](CaseKind kind, AttentionCase s) {
@@ -199,6 +204,15 @@ inline std::vector<OpCase> attention_cases() {
   add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
   add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
   add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
+  // Powers of two: as usual; rows whose weights would be infinite, or all zero, with nothing subtracted.
+  add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 500, .h = 3, .d = 64, .lse = true, .powers = true});
+  for (const float offset : {1.5f, -1.5f})
+    add_case(
+        CaseKind::tiny,
+        {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .lse = true, .powers = true, .offset_q = offset});
+  add_case(CaseKind::odd,
+           {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true, .sharp = 200, .powers = true});
   // A prompt's keys, one of them standing for many.
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
@@ -218,6 +232,7 @@ inline std::vector<OpCase> attention_cases() {
   add_gpu(
       {.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of them standing for many
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
   add_attention_backward_cases(cases);
   return cases;

@@ -6,14 +6,24 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int kStepKeys = 192, kCluster = 2;  // the fastest of bench/lab/flash90_variants.cu
+// The fastest of bench/lab/flash90_variants.cu: keys a step, where there are many or few of them.
+constexpr int kStepKeys = 192, kShortStepKeys = 128, kCluster = 2;
+constexpr int64_t kManyKeys = 2048;
+
+bool powers_of_two(const AttentionArgs& a) { return a.q.dtype == DType::bf16 && a.scale == kPowersOfTwo; }
+
+template <class T, int kDim>
+void run_typed(const AttentionArgs& a, Stream& stream) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    if (powers_of_two(a))
+      return a.k.dims[1] < kManyKeys ? flash::run90<T, kDim, kShortStepKeys, kCluster, true>(a, stream)
+                                     : flash::run90<T, kDim, kStepKeys, kCluster, true>(a, stream);
+  flash::run90<T, kDim, kStepKeys, kCluster>(a, stream);
+}
 
 template <class T>
 void run_typed(const AttentionArgs& a, Stream& stream) {
-  if (a.q.dims[3] <= 64)
-    flash::run90<T, 64, kStepKeys, kCluster>(a, stream);
-  else
-    flash::run90<T, 128, kStepKeys, kCluster>(a, stream);
+  a.q.dims[3] <= 64 ? run_typed<T, 64>(a, stream) : run_typed<T, 128>(a, stream);
 }
 
 }  // namespace
@@ -29,8 +39,9 @@ std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& a, const Stre
 }
 
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& a, const Stream& stream) {
-  // With few keys a block's start and end weigh more.
-  const int64_t least = cuda::family_of(stream.gpu->info()).flash_keys;
+  // With few keys a block's start and end weigh more, less so where nothing is subtracted from the scores.
+  const cuda::GpuFamily& family = cuda::family_of(stream.gpu->info());
+  const int64_t least = powers_of_two(a) ? family.flash_keys_of_powers : family.flash_keys;
   if (a.k.dims[1] < least)
     return Refusal::slower("cuDNN is as fast where there are fewer keys than ", std::to_string(least));
   return attention_why_not_sm90(a, stream);

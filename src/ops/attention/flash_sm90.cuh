@@ -11,11 +11,14 @@
 //   turns      two named barriers: one warpgroup computes its softmax while the products of the other run
 //
 // Softmax in powers of two with scale·log2(e) folded into one multiply-add. What is subtracted from a row:
+//   powers     nothing, where q carries scale·log2(e) already (attention.h's kPowersOfTwo): bf16 and float32 hold
+//              2^±100, and a multiply-add a score is saved
 //   bf16       the largest score of the first step, for good: weights in bf16 and sums in float32 have room
-//              for rows that outgrow it by 2^60 (kRoom). Rows that outgrow even that are noted, and a second
-//              launch (kRepair) computes their units again as f16 does. So no step looks for its largest
-//              score, which would be a fifth of the softmax's instructions.
+//              for rows that outgrow it by 2^60. So no step looks for its largest score, which would be a
+//              fifth of the softmax's instructions.
 //   f16        the largest so far, until a row outgrows it by 2^8: then o and the row's sum are scaled
+// Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch (kRepair)
+// computes their units again as f16 does.
 // The last keys come first, so that only the first step of a unit can meet the end of the keys.
 //
 // Work is units of kCluster·128 queries of a head; one head's units run at the same time and share its k and
@@ -24,123 +27,15 @@
 // flash90_merge puts together.
 #pragma once
 
-#include "device/cache_policy.cuh"
-#include "device/cluster.cuh"
-#include "device/conv_pack.cuh"
-#include "device/mma_sm80.cuh"
 #include "device/ring.cuh"
 #include "device/wgmma_attention.cuh"
+#include "ops/attention/flash_sm90_rows.cuh"
 
 namespace tachy::ops::flash {
 
-struct Params90 {
-  void* out;
-  int64_t out_batch, out_row, out_head;
-  float* lse;  // or null
-  int64_t lse_batch, lse_head;
-  // [unit][kNotes]: not 0 where rows outgrew what was subtracted; null where that is tracked.
-  uint8_t* outgrown;
-  // Of each share (two a cluster) and row of a unit: D unnormalised sums; the subtracted maximum of
-  // scores·scale·log2(e) and the sum of the weights.
-  float* shares;
-  float2* share_sums;
-  int lq, lk, d, heads;
-  int steps;           // of kKeys keys
-  int units_per_head;  // units of one head of one sample
-  int whole_units;     // not cut
-  int cut_units;       // behind them
-  float scale_log2;
-};
-
-template <class T_, int kDim_, int kKeys_, int kCluster_, bool kRepair_ = false>
-struct Tile90 {
-  using T = T_;
-  static constexpr bool kRepair = kRepair_, kTracks = kRepair || std::is_same_v<T, __half>;
-  static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
-  static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes a row
-  static constexpr int kPart = kKeys / kCluster;
-  static constexpr int kUnitRows = kRows * kCluster, kNotes = kUnitRows / 8;
-  static constexpr int kQBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
-  static constexpr int kSharedBytes = 1024 + kQBytes + 2 * kStages * kTileBytes;
-  static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0);
-};
-
-// What a cluster computes one after the other.
-struct Segment90 {
-  int unit = 0, begin = 0, end = 0;  // steps
-  int share = -1;                    // of the cut units; -1: the whole unit
-};
-
-inline constexpr float kRoom = 0x1p60f;  // for a row's sum
-
-// Whether rows of the unit outgrew what was subtracted.
-template <class C>
-__device__ inline bool outgrown(const Params90& p, int unit) {
-  const uint4* notes = reinterpret_cast<const uint4*>(p.outgrown + int64_t{unit} * C::kNotes);
-  uint32_t any = 0;
-#pragma unroll
-  for (int i = 0; i < C::kNotes / 16; ++i) any |= notes[i].x | notes[i].y | notes[i].z | notes[i].w;
-  return any != 0;
-}
-
-template <class C>
-class Schedule90 {
- public:
-  __device__ Schedule90(const Params90& p, int cluster, int clusters)
-      : p_(p), cluster_(cluster), clusters_(clusters), next_(cluster) {
-    from_ = share_begin(p, cluster, clusters), to_ = share_begin(p, cluster + 1, clusters);
-  }
-  // Shares follow one another over the steps of all cut units; the first ones are a step longer where they do
-  // not come out even.
-  __device__ static int share_begin(const Params90& p, int cluster, int clusters) {
-    const int steps = p.cut_units * p.steps;
-    return steps / clusters * cluster + min(steps % clusters, cluster);
-  }
-  __device__ bool next(Segment90& s) {
-    if constexpr (C::kRepair)
-      while (next_ < p_.whole_units && !outgrown<C>(p_, next_)) next_ += clusters_;
-    if (next_ < p_.whole_units) {
-      s = {next_, 0, p_.steps, -1};
-      next_ += clusters_;
-      return true;
-    }
-    if (from_ >= to_) return false;
-    const int unit = from_ / p_.steps, begin = from_ % p_.steps, end = min(to_ - from_ + begin, p_.steps);
-    s = {p_.whole_units + unit, begin, end, cluster_ * 2 + share_++};
-    from_ += end - begin;
-    return true;
-  }
-
- private:
-  const Params90& p_;
-  int cluster_, clusters_, next_, from_, to_, share_ = 0;
-};
-
-struct Place90 {
-  int batch, head, row;  // first row of this block
-  template <class C>
-  __device__ Place90(const Params90& p, int unit, uint32_t rank, C) {
-    row = (unit % p.units_per_head * C::kCluster + static_cast<int>(rank)) * C::kRows;
-    const int other = unit / p.units_per_head;
-    head = other % p.heads, batch = other / p.heads;
-  }
-};
-
-// Barriers in shared memory, by their addresses.
-template <class C>
-struct Barriers90 {
-  static constexpr int kCount = 2 + 4 * C::kStages;
-  uint32_t base;
-  __device__ uint32_t q_full() const { return base; }
-  __device__ uint32_t q_empty() const { return base + 8; }
-  __device__ uint32_t k_full(int i) const { return base + 16 + 8 * i; }
-  __device__ uint32_t k_empty(int i) const { return k_full(i) + 8 * C::kStages; }
-  __device__ uint32_t v_full(int i) const { return k_full(i) + 16 * C::kStages; }
-  __device__ uint32_t v_empty(int i) const { return k_full(i) + 24 * C::kStages; }
-};
-
 // --- the loading thread
 
+// This block's part of a tile, to all blocks.
 template <class C>
 __device__ inline void flash90_load_tile(uint32_t to, const CUtensorMap& map, uint32_t full, uint32_t empty,
                                          device::RingPlace<C::kStages>& ring, int key, const Place90& place,
@@ -160,7 +55,7 @@ __device__ inline void flash90_load(const Params90& p, const CUtensorMap& q_map,
                                     const CUtensorMap& v_map, uint32_t q, uint32_t k, uint32_t v,
                                     Barriers90<C> b, uint32_t rank) {
   device::RingPlace<C::kStages> k_ring, v_ring;
-  uint32_t q_parity = 0;
+  device::RingPlace<C::kQStages> q_ring;
   const uint64_t stay = device::cache_policy<device::Keep::last>();
   Schedule90<C> schedule(p, blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
   const auto load_k = [&](int step, const Place90& place) {
@@ -174,19 +69,21 @@ __device__ inline void flash90_load(const Params90& p, const CUtensorMap& q_map,
   for (Segment90 s; schedule.next(s);) {
     const Place90 place(p, s.unit, rank, C{});
     load_k(s.end - 1, place);
-    device::barrier_wait(b.q_empty(), q_parity ^ 1);
-    device::barrier_expect(b.q_full(), C::kQBytes);
 #pragma unroll
-    for (int half = 0; half < C::kHalves; ++half)
-      device::tma_load(q + half * (C::kRows * 128), &q_map, b.q_full(), half * 64, place.row, place.head,
-                       place.batch);
-    q_parity ^= 1;
+    for (int group = 0; group < 2; ++group) {
+      const uint32_t full = b.q_full(q_ring.index, group);
+      device::barrier_wait(b.q_empty(q_ring.index, group), q_ring.parity ^ 1);
+      device::barrier_expect(full, C::kQBytes / 2);
+#pragma unroll
+      for (int half = 0; half < C::kHalves; ++half)
+        device::tma_load(q + q_ring.index * C::kQBytes + half * (C::kRows * 128) + group * (64 * 128), &q_map,
+                         full, half * 64, place.row + group * 64, place.head, place.batch);
+    }
+    q_ring.next();
     for (int step = s.end - 2; step >= s.begin; --step) load_k(step, place), load_v(step + 1, place);
     load_v(s.begin, place);
   }
 }
-
-// --- the two warpgroups that compute
 
 // By each warp when it has read a tile: a lane for each block that loads parts of it.
 template <class C>
@@ -226,116 +123,13 @@ __device__ __forceinline__ void flash90_sum_up(float (&o)[C::kDim / 2], uint32_t
   device::wgmma_commit();
 }
 
-// State of a thread's two rows.
-struct Rows90 {
-  float most[2];  // subtracted, in units of scores
-  float sum[2];   // of this thread's columns
-};
-
-// The largest score of each of the two rows; four chains of comparisons side by side.
-template <int N>
-__device__ __forceinline__ void row_max(const float (&s)[N], float (&most)[2]) {
-  float m[4] = {s[0], s[1], s[2], s[3]};
-#pragma unroll
-  for (int i = 4; i < N; ++i) m[i % 4] = fmaxf(m[i % 4], s[i]);
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    most[r] = fmaxf(m[2 * r], m[2 * r + 1]);
-    most[r] = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 1));
-    most[r] = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 2));
-  }
-}
-
-// s → exp2(s·scale − most·scale); adds to the rows' sums.
-template <int N>
-__device__ __forceinline__ void exponentials(float (&s)[N], Rows90& rows, float scale) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const float minus = -rows.most[r] * scale;
-    float sum0 = 0, sum1 = 0;
-#pragma unroll
-    for (int i = 2 * r; i < N; i += 4) {
-      s[i] = device::exp2_approx(fmaf(s[i], scale, minus));
-      s[i + 1] = device::exp2_approx(fmaf(s[i + 1], scale, minus));
-      sum0 += s[i], sum1 += s[i + 1];
-    }
-    rows.sum[r] += sum0 + sum1;
-  }
-}
-
-template <class C>
-__device__ __forceinline__ void pack_weights(uint32_t (&weights)[C::kKeys / 4],
-                                             const float (&s)[C::kKeys / 2]) {
-#pragma unroll
-  for (int i = 0; i < C::kKeys / 4; ++i) weights[i] = device::pack2(s[2 * i], s[2 * i + 1], typename C::T{});
-}
-
-template <class C>
-__device__ __forceinline__ void mask_end(float (&s)[C::kKeys / 2], int present) {
-  const int column = (threadIdx.x & 3) * 2;
-#pragma unroll
-  for (int g = 0; g < C::kKeys / 8; ++g)
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      if (g * 8 + column + k % 2 >= present) s[g * 4 + k] = -INFINITY;
-}
-
-// Sums of a whole unit, divided → out; or of a share, as they are.
-template <class C>
-__device__ inline void flash90_finish(const Params90& p, const Segment90& s, const Place90& place,
-                                      uint32_t rank, int group, float (&o)[C::kDim / 2], Rows90& rows) {
-  using T = typename C::T;
-  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31, quad = lane & 3;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    rows.sum[r] += __shfl_xor_sync(~0u, rows.sum[r], 1);
-    rows.sum[r] += __shfl_xor_sync(~0u, rows.sum[r], 2);
-  }
-  if constexpr (!C::kTracks) {
-    const bool any = __any_sync(~0u, !(rows.sum[0] < kRoom && rows.sum[1] < kRoom));
-    uint8_t* notes = p.outgrown + int64_t{s.unit} * C::kNotes + (rank * 8 + group * 4 + warp) * 2;
-    if (s.share < 0 && lane == 0) *reinterpret_cast<uint16_t*>(notes) = any;
-  }
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int in_block = group * 64 + warp * 16 + r * 8 + lane / 4, row = place.row + in_block;
-    const float most = rows.most[r] * p.scale_log2;
-    if (s.share >= 0) {
-      const int64_t at = (int64_t{s.share} * C::kCluster + rank) * C::kRows + in_block;
-      if (quad == 0) p.share_sums[at] = make_float2(most, rows.sum[r]);
-      float* to = p.shares + at * C::kDim + quad * 2;
-#pragma unroll
-      for (int g = 0; g < C::kDim / 8; ++g)
-        *reinterpret_cast<float2*>(to + g * 8) = make_float2(o[g * 4 + 2 * r], o[g * 4 + 2 * r + 1]);
-      continue;
-    }
-    if (p.lse && quad == 0 && row < p.lq)
-      p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] =
-          (most + __log2f(rows.sum[r])) * 0.69314718055994530942f;
-    const float inverse = 1.0f / rows.sum[r];
-    T* to = static_cast<T*>(p.out) + place.batch * p.out_batch + row * p.out_row + place.head * p.out_head;
-#pragma unroll
-    for (int g0 = 0; g0 < C::kDim / 8; g0 += 4) {
-      uint32_t v[4];
-#pragma unroll
-      for (int g = 0; g < 4; ++g)
-        v[g] = device::pack2(o[(g0 + g) * 4 + 2 * r] * inverse, o[(g0 + g) * 4 + 2 * r + 1] * inverse, T{});
-      device::transpose_quad(v);
-      const int column = (g0 + quad) * 8;
-      if (row < p.lq && column < p.d)
-        *reinterpret_cast<uint4*>(to + column) = make_uint4(v[0], v[1], v[2], v[3]);
-    }
-  }
-}
-
 template <class C>
 __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
                                        Barriers90<C> b, uint32_t rank) {
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;  // known to be uniform
   const uint32_t lane = threadIdx.x & 31;
   device::RingPlace<C::kStages> k_ring, v_ring;
-  uint32_t q_parity = 0;
-  const auto q = device::uniform(device::k_major(q_at + group * (64 * 128)));
+  device::RingPlace<C::kQStages> q_ring;
   const auto k_tile = [&] { return device::uniform(device::k_major(k_at + k_ring.index * C::kTileBytes)); };
   const auto v_tile = [&] {
     return device::uniform(device::transposed<C::kKeys>(v_at + v_ring.index * C::kTileBytes));
@@ -346,8 +140,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     float s[C::kKeys / 2], o[C::kDim / 2];
     uint32_t weights[C::kKeys / 4];
     Rows90 rows{};
-    device::barrier_wait(b.q_full(), q_parity);
-    q_parity ^= 1;
+    const auto q = device::uniform(device::k_major(q_at + q_ring.index * C::kQBytes + group * (64 * 128)));
+    device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
     device::barrier_wait(b.k_full(k_ring.index), k_ring.parity);
     flash90_scores<C>(s, q, k_tile());
     device::wgmma_wait<0>();
@@ -355,8 +149,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     flash90_release<C>(b.k_empty(k_ring.index), lane);
     k_ring.next();
     if (seg.end * C::kKeys > p.lk) mask_end<C>(s, p.lk - (seg.end - 1) * C::kKeys);
-    row_max(s, rows.most);
-    exponentials(s, rows, p.scale_log2);
+    if constexpr (!C::kBare) row_max(s, rows.most);
+    exponentials<C>(s, rows, p.scale_log2);
     pack_weights<C>(weights, s);
 #pragma unroll
     for (int i = 0; i < C::kDim / 2; ++i) o[i] = 0;
@@ -386,8 +180,9 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
         rare = __any_sync(~0u, rare);
         if (rare) rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
       }
-      exponentials(s, rows, p.scale_log2);
-      if constexpr (!C::kTracks) rare = !(rows.sum[0] + rows.sum[1] < kRoom);
+      exponentials<C>(s, rows, p.scale_log2);
+      // The same in a warp: what follows is for whole warps.
+      if constexpr (!C::kTracks) rare = __any_sync(~0u, !(rows.sum[0] + rows.sum[1] < C::kRoom));
       // Two waits, so that they stay behind a branch on the exponentials: the assembler would move a single
       // one in front of them, and nothing would be left to run beside the product.
       if (rare) {
@@ -404,15 +199,15 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       v_ring.next();
       pack_weights<C>(weights, s);
     }
-    if (lane == 0) device::barrier_arrive(b.q_empty());
+    if (lane == 0) device::barrier_arrive(b.q_empty(q_ring.index, group));
+    q_ring.next();
     device::barrier_wait(b.v_full(v_ring.index), v_ring.parity);
     flash90_sum_up<C>(o, weights, v_tile());
     device::wgmma_wait<0>();
     device::wgmma_touch(o);
     flash90_release<C>(b.v_empty(v_ring.index), lane);
     v_ring.next();
-    const Place90 place(p, seg.unit, rank, C{});
-    flash90_finish<C>(p, seg, place, rank, group, o, rows);
+    flash90_finish<C>(p, seg, Place90(p, seg.unit, rank, C{}), rank, group, o, rows);
   }
 }
 
@@ -441,12 +236,14 @@ __global__ void __launch_bounds__(384, 1)
   uint32_t q = (device::shared_address(shared) + 1023) & ~1023u;
   Barriers90<C> b{device::shared_address(barriers)};
   asm volatile("" : "+r"(q), "+r"(b.base));  // kept, not made anew at each use
-  const uint32_t k = q + C::kQBytes, v = k + C::kStages * C::kTileBytes;
+  const uint32_t k = q + C::kQStages * C::kQBytes, v = k + C::kStages * C::kTileBytes;
   const uint32_t rank = C::kCluster > 1 ? device::cluster_rank() : 0;
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
   if (threadIdx.x == 0) {
     constexpr int kWarps = 8;
-    device::barrier_init(b.q_full(), 1), device::barrier_init(b.q_empty(), kWarps);
+    for (int i = 0; i < 2 * C::kQStages; ++i)
+      device::barrier_init(b.q_full(i / 2, i % 2), 1),
+          device::barrier_init(b.q_empty(i / 2, i % 2), kWarps / 2);
     for (int i = 0; i < C::kStages; ++i) {
       device::barrier_init(b.k_full(i), 1), device::barrier_init(b.v_full(i), 1);
       device::barrier_init(b.k_empty(i), kWarps * C::kCluster),
@@ -460,63 +257,15 @@ __global__ void __launch_bounds__(384, 1)
   else
     __syncthreads();
   if (warp < 4) {
-    device::give_registers<24>();  // (168 − 24)·128 = (240 − 168)·256: the block starts with 168 a thread
+    device::give_registers<C::kLoaderRegisters>();
     if (warp == 0 && threadIdx.x % 32 == 0) flash90_load<C>(p, q_map, k_map, v_map, q, k, v, b, rank);
   } else {
-    device::take_registers<240>();
+    device::take_registers<C::kRegisters>();
     flash90_compute<C>(p, q, k, v, b, rank);
   }
   // No block leaves while another may still arrive at its barriers or load into it.
   __syncwarp();
   if constexpr (C::kCluster > 1) device::cluster_sync();
-}
-
-// Shares of cut units → out and lse; a warp a row, shares in the order of their keys. Grid: (rows of a unit /
-// 8, units).
-template <class C>
-__global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Params90 p, int clusters) {
-  using T = typename C::T;
-  constexpr int kEach = C::kDim / 32;
-  const int lane = threadIdx.x & 31, in_unit = blockIdx.x * 8 + threadIdx.x / 32;
-  const int unit = p.whole_units + blockIdx.y;
-  const Place90 place(p, unit, in_unit / C::kRows, C{});
-  const int row = place.row + in_unit % C::kRows;
-  const int begin = blockIdx.y * p.steps, end = begin + p.steps;
-  // The shares of clusters [first, …) touch this unit.
-  int first = 0;
-  while (Schedule90<C>::share_begin(p, first + 1, clusters) <= begin) ++first;
-  const auto for_each_share = [&](auto&& body) {
-    for (int c = first; c < clusters; ++c) {
-      const int from = Schedule90<C>::share_begin(p, c, clusters);
-      if (from >= end) break;
-      if (from == Schedule90<C>::share_begin(p, c + 1, clusters)) continue;  // an empty one
-      body((int64_t{c} * 2 + (from < begin)) * (C::kCluster * C::kRows) + in_unit);
-    }
-  };
-  float most = -INFINITY;
-  for_each_share([&](int64_t at) { most = fmaxf(most, p.share_sums[at].x); });
-  float sum = 0, o[kEach] = {};
-  bool over = false;
-  for_each_share([&](int64_t at) {
-    const float2 stats = p.share_sums[at];
-    const float weight = exp2f(stats.x - most);
-    sum += weight * stats.y;
-    over = over || !(stats.y < kRoom);
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) o[i] += weight * p.shares[at * C::kDim + i * 32 + lane];
-  });
-  if constexpr (!C::kTracks) {
-    over = __syncthreads_or(over && row < p.lq);
-    if (threadIdx.x == 0) p.outgrown[int64_t{unit} * C::kNotes + blockIdx.x] = over;
-  }
-  if (row >= p.lq) return;
-  T* to = static_cast<T*>(p.out) + place.batch * p.out_batch + row * p.out_row + place.head * p.out_head;
-#pragma unroll
-  for (int i = 0; i < kEach; ++i)
-    if (i * 32 + lane < p.d) to[i * 32 + lane] = static_cast<T>(o[i] / sum);
-  if (p.lse && lane == 0)
-    p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] =
-        (most + log2f(sum)) * 0.69314718055994530942f;
 }
 
 }  // namespace tachy::ops::flash

@@ -5,6 +5,7 @@
 #include "cuda/tensor_map.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/flash_sm90.cuh"
+#include "ops/attention/flash_sm90_merge.cuh"
 
 namespace tachy::ops::flash {
 
@@ -35,7 +36,7 @@ inline Params90 params90(const AttentionArgs& a) {
     p.lse = static_cast<float*>(a.lse.data), p.lse_batch = a.lse.strides[0], p.lse_head = a.lse.strides[1];
   p.lq = static_cast<int>(a.q.dims[1]), p.lk = static_cast<int>(a.k.dims[1]);
   p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
-  p.scale_log2 = a.scale * 1.44269504088896340736f;
+  p.scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * 1.44269504088896340736f;
   return p;
 }
 
@@ -47,12 +48,13 @@ void launch90(const char* name, const AttentionArgs& a, const Params90& p, int c
                 .block = dim3(384),
                 .shared_bytes = C::kSharedBytes,
                 .cluster = C::kCluster},
-               stream, tokens_map(a.q, C::kRows), tokens_map(a.k, C::kPart), tokens_map(a.v, C::kPart), p);
+               stream, tokens_map(a.q, C::kRows / 2), tokens_map(a.k, C::kPart), tokens_map(a.v, C::kPart),
+               p);
 }
 
-template <class T, int kDim, int kKeys, int kCluster>
+template <class T, int kDim, int kKeys, int kCluster, bool kBare = false>
 void run90(const AttentionArgs& a, Stream& stream) {
-  using C = Tile90<T, kDim, kKeys, kCluster>;
+  using C = Tile90<T, kDim, kKeys, kCluster, kBare>;
   Params90 p = params90(a);
   p.steps = (p.lk + C::kKeys - 1) / C::kKeys;
   p.units_per_head = (p.lq + C::kUnitRows - 1) / C::kUnitRows;
@@ -81,8 +83,8 @@ void run90(const AttentionArgs& a, Stream& stream) {
                  stream, p, clusters);
   if constexpr (!C::kTracks) {
     p.cut_units = 0, p.whole_units = units;
-    launch90<Tile90<T, kDim, kKeys, kCluster, true>>("attention (flash_sm90, repair)", a, p,
-                                                     std::min(clusters, units), stream);
+    launch90<Tile90<T, kDim, kKeys, kCluster, false, true>>("attention (flash_sm90, repair)", a, p,
+                                                            std::min(clusters, units), stream);
   }
 }
 

@@ -10,6 +10,7 @@ struct QkNormRopeArgs {
   Tensor x;       // [B, L, C] f32, rows may be strided
   Tensor weight;  // optional [C] f32
   float eps = 1e-6f;
+  float scale = 1;  // of y, not of y2: an attention's scale times log2(e), for its kPowersOfTwo
   int heads = 1;
   Tensor cos;  // optional [L, D/2] f32, D = C / heads
   Tensor sin;  // optional [L, D/2] f32

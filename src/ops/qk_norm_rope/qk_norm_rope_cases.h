@@ -36,30 +36,32 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
     const int64_t c = heads * d;
     const auto name = fmt::format("{}x{}x{}x{}{}{}{}", b, l, heads, d, tables ? "" : "-norope",
                                   weight ? "" : "-plain", pad ? "-strided" : "");
-    cases.push_back(
-        {"qk_norm_rope", name, kind, 8.0 * b * l * c, 8.0 * b * l * c, [=](CaseMemory& memory) {
-           QkNormRopeArgs args{.x = memory.normal({b, l, c + pad}).slice(2, 0, c), .heads = heads};
-           if (weight) args.weight = memory.param({c});
-           if (tables) args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
-           args.y = memory.output({b, l, c + pad}).slice(2, pad, c + pad);
-           return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(), qk_norm_rope_working, args,
-                          {args.y});
-         }});
+    cases.push_back({"qk_norm_rope", name, kind, 8.0 * b * l * c, 8.0 * b * l * c, [=](CaseMemory& memory) {
+                       QkNormRopeArgs args{.x = memory.normal({b, l, c + pad}).slice(2, 0, c),
+                                           .scale = pad ? 3.0f : 1.0f,
+                                           .heads = heads};
+                       if (weight) args.weight = memory.param({c});
+                       if (tables) args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
+                       args.y = memory.output({b, l, c + pad}).slice(2, pad, c + pad);
+                       return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(),
+                                      qk_norm_rope_working, args, {args.y});
+                     }});
   };
   // Queries and keys of one [B, L, 3C] buffer, in place.
   const auto add_pair = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d) {
     const int64_t c = heads * d;
-    cases.push_back({"qk_norm_rope", fmt::format("{}x{}x{}x{}-pair", b, l, heads, d), kind, 16.0 * b * l * c,
-                     16.0 * b * l * c, [=](CaseMemory& memory) {
-                       const Tensor qkv = memory.inout(memory.normal({b, l, 3 * c}));
-                       QkNormRopeArgs args{
-                           .x = qkv.slice(2, 0, c), .weight = memory.param({c}), .heads = heads};
-                       args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
-                       args.y = args.x, args.x2 = args.y2 = qkv.slice(2, c, 2 * c);
-                       args.weight2 = memory.param({c});
-                       return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(),
-                                      qk_norm_rope_working, args, {args.y, args.y2});
-                     }});
+    cases.push_back(
+        {"qk_norm_rope", fmt::format("{}x{}x{}x{}-pair", b, l, heads, d), kind, 16.0 * b * l * c,
+         16.0 * b * l * c, [=](CaseMemory& memory) {
+           const Tensor qkv = memory.inout(memory.normal({b, l, 3 * c}));
+           QkNormRopeArgs args{
+               .x = qkv.slice(2, 0, c), .weight = memory.param({c}), .scale = 0.1275f, .heads = heads};
+           args.cos = memory.param({l, d / 2}), args.sin = memory.param({l, d / 2});
+           args.y = args.x, args.x2 = args.y2 = qkv.slice(2, c, 2 * c);
+           args.weight2 = memory.param({c});
+           return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(), qk_norm_rope_working, args,
+                          {args.y, args.y2});
+         }});
   };
   add_pair(CaseKind::tiny, 2, 5, 12, 128);
   add_pair(CaseKind::tiny, 1, 7, 40, 128);

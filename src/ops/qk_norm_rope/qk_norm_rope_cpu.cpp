@@ -24,7 +24,7 @@ void qk_norm_rope_rows(const QkNormRopeArgs& a, int64_t begin, int64_t end) {
     const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1];
     float* const out = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
     float* const y = writer.begin(out);
-    const float r = 1.0f / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
+    const float r = a.scale / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
     if (a.cos.defined()) {
       for (int64_t j = 0; j < c; j += head)
         simd::rotate_pairs(x + j, r, w ? w + j : nullptr, row_ptr(a.cos, l), row_ptr(a.sin, l), head / 2,

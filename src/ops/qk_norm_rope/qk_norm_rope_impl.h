@@ -10,7 +10,7 @@ namespace tachy::ops {
 // The second tensor of the pair as a call of its own.
 inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
   a.x = a.x2, a.weight = a.weight2, a.y = a.y2;
-  a.x2 = a.weight2 = a.y2 = Tensor();
+  a.x2 = a.weight2 = a.y2 = Tensor(), a.scale = 1;
   return a;
 }
 

@@ -18,7 +18,7 @@ void define(const QkNormRopeArgs& a, Stream& stream) {
       const Store *cos = row_of<Store>(a.cos, l), *sin = row_of<Store>(a.sin, l);
       Real sum = 0;
       for (int64_t j = 0; j < c; ++j) sum += Real(x[j]) * Real(x[j]);
-      const Real r = Real(1) / std::sqrt(sum / Real(c) + Real(a.eps));
+      const Real r = Real(a.scale) / std::sqrt(sum / Real(c) + Real(a.eps));
       const auto normed = [&](int64_t j) { return Real(x[j]) * r * Real(w ? w[j] : 1.0f); };
       if (!cos) {
         for (int64_t j = 0; j < c; ++j) y[j] = static_cast<Store>(normed(j));

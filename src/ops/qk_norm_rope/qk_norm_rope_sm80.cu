@@ -18,6 +18,7 @@ struct Side {
   T* y;
   int64_t x_batch, x_token, y_batch, y_token;
   const float* weight;  // optional
+  float scale;
 };
 
 template <class T>
@@ -104,7 +105,8 @@ __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, co
   }
   group_sum(factor, width, scratch, 0);
 #pragma unroll
-  for (int s = 0; s < Sides; ++s) factor[s] = 1.0f / sqrtf(factor[s] / static_cast<float>(p.c) + p.eps);
+  for (int s = 0; s < Sides; ++s)
+    factor[s] = p.side[s].scale / sqrtf(factor[s] / static_cast<float>(p.c) + p.eps);
 
   if (!live) return;
 #pragma unroll
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p
       const float v = as_float(x[j]);
       squares = fmaf(v, v, squares);
     }
-    const float factor = 1.0f / sqrtf(block_sum(squares, scratch) / static_cast<float>(p.c) + p.eps);
+    const float factor = side.scale / sqrtf(block_sum(squares, scratch) / static_cast<float>(p.c) + p.eps);
     const auto normed = [&](int j) {
       return (side.weight ? side.weight[j] : 1.0f) * (as_float(x[j]) * factor);
     };
@@ -164,14 +166,15 @@ __global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p
 }
 
 template <class T>
-Side<T> side_of(const Tensor& x, const Tensor& y, const Tensor& weight) {
+Side<T> side_of(const Tensor& x, const Tensor& y, const Tensor& weight, float scale) {
   return {static_cast<const T*>(x.data),
           static_cast<T*>(y.data),
           x.strides[0],
           x.strides[1],
           y.strides[0],
           y.strides[1],
-          weight.defined() ? static_cast<const float*>(weight.data) : nullptr};
+          weight.defined() ? static_cast<const float*>(weight.data) : nullptr,
+          scale};
 }
 
 }  // namespace
@@ -182,8 +185,8 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& a, Stream& stream) {
     constexpr int kValues = kPack<T>;
     Params<T> p{};
     const bool both = a.x2.defined();
-    p.side[0] = side_of<T>(a.x, a.y, a.weight);
-    if (both) p.side[1] = side_of<T>(a.x2, a.y2, a.weight2);
+    p.side[0] = side_of<T>(a.x, a.y, a.weight, a.scale);
+    if (both) p.side[1] = side_of<T>(a.x2, a.y2, a.weight2, 1);
     if (a.cos.defined()) {
       p.cos = static_cast<const float*>(a.cos.data), p.cos_stride = a.cos.strides[0];
       p.sin = static_cast<const float*>(a.sin.data), p.sin_stride = a.sin.strides[0];

@@ -1,0 +1,57 @@
+// The end of flash_sm90.cuh's work: results of units that were cut along the keys.
+#pragma once
+
+#include "ops/attention/flash_sm90_work.cuh"
+
+namespace tachy::ops::flash {
+
+// Shares of cut units → out and lse; a warp a row, shares in the order of their keys. Grid: (rows of a unit /
+// 8, units).
+template <class C>
+__global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Params90 p, int clusters) {
+  using T = typename C::T;
+  constexpr int kEach = C::kDim / 32;
+  const int lane = threadIdx.x & 31, in_unit = blockIdx.x * 8 + threadIdx.x / 32;
+  const int unit = p.whole_units + blockIdx.y;
+  const Place90 place(p, unit, in_unit / C::kRows, C{});
+  const int row = place.row + in_unit % C::kRows;
+  const int begin = blockIdx.y * p.steps, end = begin + p.steps;
+  // The shares of clusters [first, …) touch this unit.
+  int first = 0;
+  while (Schedule90<C>::share_begin(p, first + 1, clusters) <= begin) ++first;
+  const auto for_each_share = [&](auto&& body) {
+    for (int c = first; c < clusters; ++c) {
+      const int from = Schedule90<C>::share_begin(p, c, clusters);
+      if (from >= end) break;
+      if (from == Schedule90<C>::share_begin(p, c + 1, clusters)) continue;  // an empty one
+      body((int64_t{c} * 2 + (from < begin)) * (C::kCluster * C::kRows) + in_unit);
+    }
+  };
+  float most = -INFINITY;
+  for_each_share([&](int64_t at) { most = fmaxf(most, p.share_sums[at].x); });
+  float sum = 0, o[kEach] = {};
+  bool over = false;
+  for_each_share([&](int64_t at) {
+    const float2 stats = p.share_sums[at];
+    const float weight = exp2f(stats.x - most);
+    sum += weight * stats.y;
+    over = over || !(stats.y < C::kRoom);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) o[i] += weight * p.shares[at * C::kDim + i * 32 + lane];
+  });
+  if constexpr (!C::kTracks) {
+    over = over || !(sum > C::kLeast);
+    over = __syncthreads_or(over && row < p.lq);
+    if (threadIdx.x == 0) p.outgrown[int64_t{unit} * C::kNotes + blockIdx.x] = over;
+  }
+  if (row >= p.lq) return;
+  T* to = static_cast<T*>(p.out) + place.batch * p.out_batch + row * p.out_row + place.head * p.out_head;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    if (i * 32 + lane < p.d) to[i * 32 + lane] = static_cast<T>(o[i] / sum);
+  if (p.lse && lane == 0)
+    p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] =
+        (most + log2f(sum)) * 0.69314718055994530942f;
+}
+
+}  // namespace tachy::ops::flash
