@@ -25,6 +25,13 @@ endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma>=6.9.5)
+# Oniguruma also exports regcomp, regexec and regfree. glibc's file is named in front of it (-lc alone would come
+# last), so that these stay the C library's in everything that is linked with both.
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libc.so.6
+  OUTPUT_VARIABLE glibc OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(IS_ABSOLUTE "${glibc}")
+  set_property(TARGET PkgConfig::ONIGURUMA PROPERTY INTERFACE_LINK_LIBRARIES ${glibc} ${ONIGURUMA_LINK_LIBRARIES})
+endif()
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(LIBAV REQUIRED IMPORTED_TARGET libavcodec libavformat libavutil libswscale)
 find_package(PNG 1.6 REQUIRED)
