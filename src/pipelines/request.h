@@ -15,7 +15,7 @@
 
 namespace tachy {
 
-class Profiler;  // base/profiler.h
+class Profiler;  // base/profile_range.h
 
 // A picture to begin (or end) a video with, of any size; the Engine fits it to the video's.
 struct Picture {

@@ -13,7 +13,7 @@
 #include <memory>
 #include <span>
 
-#include "base/profiler.h"
+#include "base/profile_range.h"
 #include "base/thread_pool.h"
 #include "tensor/compute.h"
 #include "tensor/device_memory.h"

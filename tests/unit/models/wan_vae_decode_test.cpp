@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "wan_vae_golden.h"
 

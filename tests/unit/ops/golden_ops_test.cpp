@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <list>
+#include <map>
 
 #include "op_call.h"
 #include "ops/attention/attention_impl.h"

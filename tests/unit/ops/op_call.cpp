@@ -1,5 +1,7 @@
 #include "op_call.h"
 
+#include <map>
+
 #include "ops/activation/activation.h"
 #include "ops/activation/activation_backward.h"
 #include "ops/add_norm/add_norm_backward.h"

@@ -2,6 +2,8 @@
 // become shorter is an error then, not a signal.
 #include "weights/mapped_file.h"
 
+#include <chrono>
+
 #include "support.h"
 
 namespace tachy {

@@ -1,0 +1,67 @@
+// Ranges of time, named as the modules of a model: where a generation's seconds go.
+//
+// Code marks a range by a ProfileRange on the stack; without a Profiler that costs
+// one comparison with null. Ranges nest by time within a thread. HostProfiler reads
+// the clock (base/profiler.h); a device backend implements the same two calls by recording an event on
+// its stream in begin() and end(), and resolves them when it is asked for the events.
+//
+// Apart from profiler.h because every kernel's file includes it (tensor/memory.h), and nvcc reads headers three times.
+#pragma once
+
+#include <cstdint>
+
+namespace tachy {
+
+// What kind of work a range holds, for the summary by kind.
+enum class ProfileKind {
+  group,
+  attention,
+  norm,
+  linear,
+  convolution,
+  cache,
+  elementwise,
+  load,
+  output,
+  other
+};
+const char* profile_kind_name(ProfileKind kind);
+
+class Profiler {
+ public:
+  virtual ~Profiler() = default;
+  // `name` is a literal; `index` tells repeated ranges apart (block 3), or is -1. Callable from any thread.
+  virtual uint64_t begin(const char* name, ProfileKind kind, int64_t index) = 0;
+  virtual void end(uint64_t token) = 0;
+};
+
+class ProfileRange {
+ public:
+  explicit ProfileRange(Profiler* profiler) : profiler_(profiler) {}
+  ProfileRange(Profiler* profiler, const char* name, ProfileKind kind, int64_t index = -1)
+      : profiler_(profiler) {
+    next(name, kind, index);
+  }
+  ~ProfileRange() { done(); }
+  ProfileRange(const ProfileRange&) = delete;
+  ProfileRange& operator=(const ProfileRange&) = delete;
+
+  // Ends the range under way, if any, and begins another.
+  void next(const char* name, ProfileKind kind, int64_t index = -1) {
+    if (!profiler_) return;
+    done();
+    token_ = profiler_->begin(name, kind, index);
+    open_ = true;
+  }
+  void done() {
+    if (open_) profiler_->end(token_);
+    open_ = false;
+  }
+
+ private:
+  Profiler* profiler_;
+  uint64_t token_ = 0;
+  bool open_ = false;
+};
+
+}  // namespace tachy
