@@ -88,10 +88,11 @@ void run_tile(const PanelConv& c, const Cut& cut, const uint16_t* stripe, int64_
     }
   }
   const int64_t scale = c.upsample ? 2 : 1;
+  const int64_t y_frame = c.y_frame ? c.y_frame : cut.out_h * cut.out_w * scale * scale * c.co;
   for (int64_t i = first; i < last; ++i) {
     float* row = sums + (i - first) * row_sums;
     if (segments == 0) std::fill_n(row, row_sums, 0.0f);
-    const int64_t at = (((t * cut.out_h + i) * scale + down) * cut.out_w * scale + right) * c.co;
+    const int64_t at = t * y_frame + ((i * scale + down) * cut.out_w * scale + right) * c.co;
     finish_panels({.c = row,
                    .c_stride = cut.padded_co,
                    .bias = c.bias,

@@ -36,6 +36,7 @@ struct PanelConv {
   const float* bias = nullptr;
   const float* residual = nullptr;  // laid out as y
   float* y = nullptr;
+  int64_t y_frame = 0;  // values from one of y's frames to the next; 0: they lie one after another
 };
 
 // Takes its scratch from the stream's arena; returns at once in a measure run.

@@ -1,80 +1,96 @@
 #include "nn/linear.h"
 
+#include "nn/weight_form.h"
+
 namespace tachy::nn {
 
-void Linear::place(const Tensor& source, ParamStore& store) {
-  if (store.on_gpu()) {
-    weight = store.allocate(store.stream().activation, source.shape());
-    return store.fill(weight, source);
-  }
-  weight = source;
-  packed = store.packed(source);
+struct Linear::Layer {
+  std::vector<Part> parts;
+  std::unique_ptr<const WeightForm> weight;
+  Tensor bias;      // [out] f32 or undefined
+  Tensor low_bias;  // the same in the activations' dtype: a product's epilogue wants its output's
+};
+
+namespace {
+
+// "blocks.3.attn1.to_q." → "blocks.3.attn1.to_q"
+std::string layer_name(const Scope& scope) {
+  const std::string& prefix = scope.prefix();
+  return prefix.substr(0, prefix.size() - (prefix.ends_with('.') ? 1 : 0));
 }
 
-void Linear::place_bias(const Tensor& source, ParamStore& store) {
-  bias = store.widened(source);
-  if (!store.on_gpu() || store.stream().activation == DType::f32) return;
-  low_bias = store.allocate(store.stream().activation, source.shape());
-  store.fill(low_bias, source);
+// The parts' biases one after another.
+Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& store) {
+  int64_t count = 0;
+  for (const Tensor& bias : biases) count += bias.dim(0);
+  const Tensor out = store.allocate(dtype, {count});
+  int64_t first = 0;
+  for (const Tensor& bias : biases) {
+    store.fill(out.slice(0, first, first + bias.dim(0)), bias);
+    first += bias.dim(0);
+  }
+  return out;
+}
+
+}  // namespace
+
+Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight,
+               std::span<const Tensor> biases, ParamStore& store) {
+  Layer layer{.parts = std::move(parts), .weight = std::move(weight), .bias = {}, .low_bias = {}};
+  if (!biases.empty()) {
+    const DType low = store.stream().activation;
+    layer.bias = place_biases(biases, DType::f32, store);
+    if (low != DType::f32) layer.low_bias = place_biases(biases, low, store);
+  }
+  layer_ = std::make_shared<const Layer>(std::move(layer));
 }
 
 Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias) {
-  place(scope.tensor("weight", {out, in}), store);
-  if (has_bias) place_bias(scope.tensor("bias", {out}), store);
+  const Tensor weight = scope.tensor("weight", {out, in});
+  std::vector<Tensor> bias;
+  if (has_bias) bias.push_back(scope.tensor("bias", {out}));
+  *this = Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), bias, store);
 }
 
 Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims) {
-  Linear out;
-  out.place(scope.tensor("weight", dims).view({*dims.begin(), -1}), store);
-  out.place_bias(scope.tensor("bias", {*dims.begin()}), store);
-  return out;
+  const int64_t out = *dims.begin();
+  const Tensor weight = scope.tensor("weight", dims).view({out, -1}), bias = scope.tensor("bias", {out});
+  return Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), {&bias, 1}, store);
 }
 
 Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each) {
-  check(store.on_gpu(), ErrorCode::internal, "linear: layers are joined on a GPU only");
-  const auto count = static_cast<int64_t>(scopes.size());
-  const DType low = store.stream().activation;
-  Linear out;
-  out.weight = store.allocate(low, {count * out_each, in});
-  out.bias = store.allocate(DType::f32, {count * out_each});
-  if (low != DType::f32) out.low_bias = store.allocate(low, {count * out_each});
-  for (int64_t i = 0; i < count; ++i) {
-    const auto part = [&](const Tensor& t) { return t.slice(0, i * out_each, (i + 1) * out_each); };
-    const Scope& scope = scopes[static_cast<size_t>(i)];
-    store.fill(part(out.weight), scope.tensor("weight", {out_each, in}));
-    const Tensor bias = scope.tensor("bias", {out_each});
-    store.fill(part(out.bias), bias);
-    if (out.low_bias.defined()) store.fill(part(out.low_bias), bias);
+  std::vector<Part> parts;
+  std::vector<Tensor> weights, biases;
+  for (const Scope& scope : scopes) {
+    parts.push_back({layer_name(scope), static_cast<int64_t>(parts.size()) * out_each, out_each});
+    weights.push_back(scope.tensor("weight", {out_each, in}));
+    biases.push_back(scope.tensor("bias", {out_each}));
   }
-  return out;
+  return Linear(std::move(parts), make_weight(weights, store), biases, store);
 }
 
-Linear Linear::from_host(const Tensor& weight, const Tensor& bias, ParamStore& store) {
-  Linear out;
-  if (store.on_gpu()) {
-    out.place(weight, store);
-    out.place_bias(bias, store);
-    return out;
-  }
-  out.weight = store.allocate(DType::f32, weight.shape());
-  store.fill(out.weight, weight);
-  out.bias = store.allocate(DType::f32, bias.shape());
-  store.fill(out.bias, bias);
-  return out;
+Linear Linear::from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store) {
+  return Linear({{layer_name(scope), 0, weight.dim(0)}}, make_dense_weight({&weight, 1}, store), {&bias, 1},
+                store);
 }
+
+int64_t Linear::in() const { return layer_->weight->in(); }
+int64_t Linear::out() const { return layer_->weight->out(); }
+const char* Linear::form() const { return layer_->weight->name(); }
+std::span<const Linear::Part> Linear::parts() const { return layer_->parts; }
 
 void Linear::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const {
-  ops::gemm({.x = x,
-             .weight = weight,
-             .packed = packed,
-             .bias = y.dtype == DType::f32 ? bias : low_bias,
-             .act = epilogue.act,
-             .multiply = epilogue.multiply,
-             .gate = epilogue.gate,
-             .row = epilogue.row,
-             .residual = epilogue.residual,
-             .y = y},
-            stream);
+  layer_->weight->product({.x = x,
+                           .weight = {},
+                           .packed = {},
+                           .bias = y.dtype == DType::f32 ? layer_->bias : layer_->low_bias,
+                           .act = epilogue.act,
+                           .multiply = epilogue.multiply,
+                           .gate = epilogue.gate,
+                           .row = epilogue.row,
+                           .residual = epilogue.residual,
+                           .y = y},
+                          stream);
 }
 
 }  // namespace tachy::nn

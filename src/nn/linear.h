@@ -1,8 +1,14 @@
-// Linear layer a → b: weight [b, a] of the checkpoint, bias [b] or none, the op's epilogue.
+// Linear layer a → b: weight [b, a] of the checkpoint, bias [b] or none, the op's epilogue. It has the name
+// that it has in the checkpoint (blocks.3.attn1.to_q); several layers of one input may be joined, and then are
+// parts of one product: their outputs lie after each other in y's columns.
+//
+// A Linear is a handle: its copies are the same layer.
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "nn/params.h"
 #include "ops/gemm/gemm.h"
@@ -10,36 +16,48 @@
 
 namespace tachy::nn {
 
+class WeightForm;  // nn/weight_form.h
+
 // What happens to x·Wᵀ + bias before it is stored; see ops/gemm/gemm.h.
 struct Epilogue {
   ops::Activation act = ops::Activation::none;
   Tensor multiply, gate, row, residual;
 };
 
-struct Linear {
-  Tensor weight;    // [out, in]: in the mapped file, in its dtype; on a GPU: there, in the activations' dtype
-  Tensor packed;    // or undefined
-  Tensor bias;      // [out] f32 or undefined
-  Tensor low_bias;  // on a GPU: the bias in the activations' dtype (a product's epilogue wants its output's)
+class Linear {
+ public:
+  struct Part {
+    std::string name;
+    int64_t first, rows;  // of the product's columns
+  };
 
   Linear() = default;
   Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias = true);
   // A weight whose file shape has more dims (a convolution whose
   // kernel equals its stride): [out, …] read as [out, in].
   static Linear from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims);
-  // Several layers of one input as one product: their outputs lie after each other in y's columns. On a GPU
-  // only: elsewhere weights are used where they lie in the file.
+  // Several layers of one input and the same size as one product. Where their weights lie in a mapped file it
+  // is one product a part, with the same bits.
   static Linear joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each);
-  // weight and bias f32 that the caller made on the host.
-  static Linear from_host(const Tensor& weight, const Tensor& bias, ParamStore& store);
+  // What the caller made of the layer at `scope`: float32 on the host, not needed afterwards.
+  static Linear from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store);
 
   // x [M, in] → y [M, out], rows may be strided; f32 on the CPU, on a GPU x in the activations' dtype, y in
   // it or f32.
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue = {}) const;
 
+  bool defined() const { return layer_ != nullptr; }
+  int64_t in() const;
+  int64_t out() const;
+  const char* form() const;  // of its weight
+  std::span<const Part> parts() const;
+
  private:
-  void place(const Tensor& source, ParamStore& store);
-  void place_bias(const Tensor& source, ParamStore& store);
+  struct Layer;
+  Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight, std::span<const Tensor> biases,
+         ParamStore& store);
+
+  std::shared_ptr<const Layer> layer_;
 };
 
 }  // namespace tachy::nn

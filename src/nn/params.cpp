@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/stress.h"
 #include "ops/elementwise/elementwise.h"
@@ -140,12 +141,13 @@ Tensor ParamStore::uploaded(const void* host, DType dtype, std::initializer_list
   return out;
 }
 
-Tensor ParamStore::packed(const Tensor& weight) {
-  if (!options_.pack_weights) return {};
+Tensor ParamStore::packed(std::span<const Tensor> parts) {
+  int64_t rows = 0;
+  for (const Tensor& part : parts) rows += part.dim(0);
   const Tensor out =
-      allocate(DType::u8, {ops::packed_gemm_bytes(weight.dim(0), weight.dim(1), stream_.compute)});
+      allocate(DType::u8, {ops::packed_gemm_bytes(rows, parts.front().dim(1), stream_.compute)});
   void* host = host_of(out);
-  ops::pack_gemm_weight(weight, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
+  ops::pack_gemm_weight(parts, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
   return out;
 }
 
@@ -189,8 +191,25 @@ void ParamStore::BlockScope::done() {
 
 void ParamStore::end_block() { in_block_ = in_streamed_ = false, slot_ = image_ = nullptr; }
 
+struct ParamStore::Beside {
+  Arena none{0};
+  Stream host;
+  ParamStore store;
+
+  Beside(bool plan_only, ThreadPool* pool)
+      : host{.arena = &none, .pool = pool}, store({.plan_only = plan_only, .pack_weights = false}, host) {}
+};
+
+ParamStore& ParamStore::beside() {
+  if (!on_gpu()) return *this;
+  if (!beside_) beside_ = std::make_shared<Beside>(options_.plan_only, stream_.pool);
+  return beside_->store;
+}
+
 std::shared_ptr<const void> ParamStore::keep() {
-  return std::make_shared<std::vector<Buffer>>(std::move(buffers_));
+  auto all = std::make_shared<std::vector<Buffer>>(std::move(buffers_));
+  if (beside_) std::ranges::move(beside_->store.buffers_, std::back_inserter(*all));
+  return all;
 }
 
 }  // namespace tachy::nn

@@ -46,8 +46,8 @@ class ParamStore {
   Tensor allocate(DType dtype, std::initializer_list<int64_t> dims) {
     return allocate(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
-  Tensor widened(const Tensor& source);  // float32 copy of a small tensor of the file, same shape
-  Tensor packed(const Tensor& weight);   // GEMM weight [N, K] packed; undefined when packing is off
+  Tensor widened(const Tensor& source);          // float32 copy of a small tensor of the file, same shape
+  Tensor packed(std::span<const Tensor> parts);  // GEMM weights [N_i, K], one below another, packed as one
   Tensor uploaded(const void* host, DType dtype,
                   std::initializer_list<int64_t> dims);  // a table made on the host
 
@@ -55,7 +55,11 @@ class ParamStore {
   // converted on the way; `to` lies where the stream computes.
   void fill(const Tensor& to, const Tensor& source);
 
-  // Moves ownership of all Buffers out, for the component that keeps the tensors.
+  // The store of what the host computes beside a GPU: its weights stay where they lie in the file, and its
+  // bytes are not counted. On the CPU, this store itself.
+  ParamStore& beside();
+
+  // Moves ownership of all Buffers out, those of beside() too, for the component that keeps the tensors.
   std::shared_ptr<const void> keep();
 
   // Before a model's blocks are built: `probe` builds one of them in the store it is given. Null when all
@@ -100,6 +104,8 @@ class ParamStore {
   std::vector<Deferred> deferred_;
   size_t deferred_bytes_ = 0;
   bool in_block_ = false;
+  struct Beside;
+  std::shared_ptr<Beside> beside_;
 };
 
 }  // namespace tachy::nn

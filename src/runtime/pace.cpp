@@ -44,4 +44,10 @@ int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops) {
   return (heads + pieces - 1) / pieces;
 }
 
+int64_t rows_at_a_time(const Stream& stream, int64_t rows, int64_t free_rows) {
+  const int64_t most = std::max<int64_t>(stream.gpu ? 32768 : 8192, free_rows);
+  const int64_t pieces = std::max<int64_t>(1, (rows + most - 1) / most);
+  return ((rows + pieces - 1) / pieces + 127) / 128 * 128;
+}
+
 }  // namespace tachy::runtime

@@ -18,4 +18,9 @@ void checkpoint(const Stream& stream);
 // from its arguments and the kind of GPU alone.
 int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops);
 
+// How many of a feed-forward's rows are computed at a time: about equal pieces of at most what keeps its wide
+// activations small beside the rest (32768 rows on a GPU, 8192 elsewhere), or of `free_rows`, whose memory
+// costs nothing.
+int64_t rows_at_a_time(const Stream& stream, int64_t rows, int64_t free_rows);
+
 }  // namespace tachy::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "tensor/memory.h"
 
@@ -26,6 +27,20 @@ void run_on_host(const Stream& stream, Body&& body) {
   Arena arena(measure.peak());
   host.arena = &arena;
   body(host);
+}
+
+// body(stream, tensors) writes what `to` will hold, on the host: straight into `to` where the stream computes
+// there, with its own scratch; beside a GPU into twins of it, as run_on_host does, which are then uploaded.
+template <class Body>
+void make_on_host(Stream& stream, std::initializer_list<Tensor> to, Body&& body) {
+  if (!stream.gpu) return body(stream, std::span<const Tensor>(to.begin(), to.size()));
+  run_on_host(stream, [&](Stream& host) {
+    std::vector<Tensor> twins;
+    for (const Tensor& t : to) twins.push_back(host.arena->tensor(t.dtype, t.shape()));
+    body(host, std::span<const Tensor>(twins));
+    if (host.measuring()) return;
+    for (size_t i = 0; i < twins.size(); ++i) upload(twins[i].data, to.begin()[i], stream);
+  });
 }
 
 }  // namespace tachy

@@ -1,6 +1,7 @@
 # The unit tests of ops, models, pipelines and the command line as on lesser CPUs than this one: `ctest -L isa`. Left out is what an
 # instruction set cannot change (checks of arguments, files, plans, faults) and what repeats all of it (OpRunner has its own entry).
 set(ops_isa "-OpRunner.*")
+set(nn_isa "*")
 set(models_isa "*")
 set(pipelines_isa "Image.Bits*:*ImageRuns*:*SameBits*:TextToVideo.FramesAre*:*TwentySteps*:Resume.EverySampler*:*PlanEquals*PeakBytes/*")
 set(cli_isa "Runs.FromRepeats*:Runs.SameFile*:Runs.LatentsRoundTrip*:Resume.KilledRuns*:BadValues.Instruction*")
@@ -9,7 +10,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(with ${CMAKE_CURRENT_SOURCE_DIR}/../with_isa ${isa} $<TARGET_FILE:op_runner>)
     add_test(NAME op_runner_${isa} COMMAND ${with} $<TARGET_FILE:op_runner> --modes ref,canary --summary)
     set(names op_runner_${isa})
-    foreach(folder ops models pipelines cli)
+    foreach(folder ops nn models pipelines cli)
       add_test(NAME ${folder}_${isa} COMMAND ${with} $<TARGET_FILE:${folder}_test> --gtest_filter=${${folder}_isa})
       list(APPEND names ${folder}_${isa})
     endforeach()

@@ -62,11 +62,8 @@ Umt5Encoder::Layer Umt5Encoder::load_layer(const Scope& scope, nn::ParamStore& s
 
 // The table stays in the file, on the host: a prompt needs a few rows of it.
 void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) const {
-  if (!stream.gpu) return ops::embedding({.ids = ids, .table = embedding_, .y = h}, stream);
-  run_on_host(stream, [&](Stream& host) {
-    const Tensor rows = host.arena->tensor(DType::f32, h.shape());
-    ops::embedding({.ids = ids, .table = embedding_, .y = rows}, host);
-    if (!host.measuring()) upload(rows.data, h, stream);
+  make_on_host(stream, {h}, [&](Stream& host, std::span<const Tensor> to) {
+    ops::embedding({.ids = ids, .table = embedding_, .y = to[0]}, host);
   });
 }
 

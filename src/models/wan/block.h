@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/wan/wan_config.h"
-#include "nn/linear.h"
+#include "nn/mlp.h"
 
 namespace tachy {
 
@@ -28,7 +28,8 @@ struct WanBlockInput {
   Tensor row;         // [batch·tokens] i32, or undefined: row 0
   Tensor cos, sin;    // [tokens, head_dim/2] f32
   std::vector<const WanContext*> contexts;  // one a batch item
-  Tensor u;  // [batch·tokens, dim], forward_fused only: x normed and modulated for the block that is next
+  Tensor
+      u;  // [batch·tokens, dim] of the activations' dtype: x normed and modulated for the block that is next
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.
@@ -41,11 +42,9 @@ class WanBlock {
   // table: [6·dim], the block's row of its model's tables, filled here.
   WanBlock(const Scope& scope, const WanConfig& config, const Tensor& table, nn::ParamStore& store);
 
-  // forward_fused (block_fused.cpp) is the same arithmetic in fewer passes over memory, for GPUs: it takes
-  // its first norm from in.u and leaves there x as `next` (the next block's first norm, or the head's) wants
-  // it. After the last block x itself is not kept.
-  void forward(const WanBlockInput& in, int64_t index, Stream& stream) const;
-  void forward_fused(const WanBlockInput& in, const WanModulation& next, int64_t index, Stream& stream) const;
+  // Takes its first norm from in.u and leaves there x as `next` (the next block's first norm, or the head's)
+  // wants it. After the last block x itself is not kept.
+  void forward(const WanBlockInput& in, const WanModulation& next, int64_t index, Stream& stream) const;
 
   static WanModulation first_norm(const WanBlockInput& in, int64_t index);  // of block `index`
 
@@ -54,35 +53,34 @@ class WanBlock {
   void image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const;
 
  private:
-  struct Attention {
-    nn::Linear q, k, v, out;
-    nn::Linear qkv;         // in place of the three where layers are joined
+  struct SelfAttention {
+    nn::Linear qkv, out;
     Tensor norm_q, norm_k;  // [dim]
   };
-  enum class Joined { no, qkv };
-  static Attention load_attention(const Scope& scope, int64_t dim, Joined joined, nn::ParamStore& store);
+  struct CrossAttention {
+    nn::Linear q, k, v, out;
+    Tensor norm_q, norm_k;
+    nn::Linear image_k, image_v;
+    Tensor norm_image_k;
+  };
+  void load_attentions(const Scope& scope, nn::ParamStore& store);
   static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
-  float attention_scale() const;
-  // That times log2(e): of queries whose scores are powers of two (ops::kPowersOfTwo).
-  float query_scale() const { return attention_scale() * 1.44269504088896340736f; }
+  // 1 / sqrt(head_dim) times log2(e): of queries whose scores are powers of two (ops::kPowersOfTwo).
+  float query_scale() const;
   // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
-                         float scale, Stream& stream) const;
+                         Stream& stream) const;
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
-  void cross_attention(const WanBlockInput& in, int64_t index, Stream& stream) const;
-  void feed_forward(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
-  void fused_self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
-  void fused_cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                             Stream& stream) const;
-  void fused_feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,
-                          bool last, Stream& stream) const;
+  void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
+                       Stream& stream) const;
+  void feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next, bool last,
+                    Stream& stream) const;
 
   WanConfig config_;
-  Attention self_, cross_;
-  nn::Linear image_k_, image_v_;
-  Tensor norm_image_k_;
+  SelfAttention self_;
+  CrossAttention cross_;
   Tensor cross_norm_weight_, cross_norm_bias_;  // [dim], or undefined
-  nn::Linear up_, down_;
+  nn::Mlp mlp_;
 };
 
 }  // namespace tachy

@@ -28,7 +28,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   const Scope condition = scope.sub("condition_embedder");
   text1_ = nn::Linear(condition.sub("text_embedder.linear_1"), store, c.text_dim, dim);
   text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
-  load_times(condition, store);
+  load_times(condition, store.beside());
   if (c.image_branch()) {
     const Scope image = condition.sub("image_embedder");
     if (c.pos_embed_seq_len > 0)
@@ -58,17 +58,9 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
 // in the file (1.3 GB of float32 at 14B's size would be wasted there).
 void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
   const int64_t dim = config_.dim();
-  const auto load = [&](nn::ParamStore& place) {
-    time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), place, config_.freq_dim, dim);
-    time2_ = nn::Linear(condition.sub("time_embedder.linear_2"), place, dim, dim);
-    time_projection_ = nn::Linear(condition.sub("time_proj"), place, dim, 6 * dim);
-  };
-  if (!store.on_gpu()) return load(store);
-  Arena none(0);
-  Stream host{.arena = &none, .pool = store.stream().pool};
-  nn::ParamStore place({.plan_only = store.plan_only(), .pack_weights = false}, host);
-  load(place);
-  host_memory_ = place.keep();
+  time1_ = nn::Linear(condition.sub("time_embedder.linear_1"), store, config_.freq_dim, dim);
+  time2_ = nn::Linear(condition.sub("time_embedder.linear_2"), store, dim, dim);
+  time_projection_ = nn::Linear(condition.sub("time_proj"), store, dim, 6 * dim);
 }
 
 WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
@@ -85,51 +77,31 @@ WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t 
   grid.cos = store.allocate(DType::f32, {tokens, half});
   grid.sin = store.allocate(DType::f32, {tokens, half});
   if (store.plan_only()) return grid;
-  if (!store.on_gpu()) {
-    ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, grid.cos, grid.sin);
-    return grid;
-  }
-  const Buffer memory(static_cast<size_t>(2 * tokens * half) * sizeof(float));
-  const Tensor both = memory.tensor(DType::f32, {2, tokens, half});
-  ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, both.select(0, 0),
-                     both.select(0, 1));
-  upload(both.select(0, 0).data, grid.cos, store.stream());
-  upload(both.select(0, 1).data, grid.sin, store.stream());
+  make_on_host(store.stream(), {grid.cos, grid.sin}, [&](Stream& host, std::span<const Tensor> to) {
+    if (!host.measuring())
+      ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, to[0], to[1]);
+  });
   return grid;
 }
 
 WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& store,
                             std::optional<Sinusoid> kind) const {
-  Stream& stream = store.stream();
   const auto count = static_cast<int64_t>(timesteps.size());
   const int64_t dim = config_.dim();
   WanTimes times{store.allocate(DType::f32, {count, dim}), store.allocate(DType::f32, {count, 6 * dim})};
-  const auto compute = [&](Stream& s, const Tensor& embedding, const Tensor& projection) {
-    const ArenaScope scope(*s.arena);
-    const Tensor sinusoid = s.arena->f32({count, config_.freq_dim}), hidden = s.arena->f32({count, dim});
-    if (!s.measuring()) fill_sinusoid(timesteps, kind.value_or(config_.sinusoid), sinusoid);
-    time1_(sinusoid, hidden, s, {.act = ops::Activation::silu});
-    s.throw_if_cancelled();
-    time2_(hidden, embedding, s);
-    ops::activation({.x = embedding, .kind = ops::Activation::silu, .y = hidden}, s);
-    s.throw_if_cancelled();
-    time_projection_(hidden, projection, s);
-  };
-  if (!store.on_gpu()) {
-    compute(stream, times.embedding, times.projection);
-    return times;
-  }
-  if (store.plan_only()) return times;
-  run_on_host(stream, [&](Stream& host) {
-    const Tensor both = host.arena->f32({count, 7 * dim});
-    const Tensor embedding = Tensor(both.data, DType::f32, {count, dim}, both.device);
-    const Tensor projection = Tensor(both.data ? both.as<float>() + count * dim : nullptr, DType::f32,
-                                     {count, 6 * dim}, both.device);
-    compute(host, embedding, projection);
-    if (host.measuring()) return;
-    upload(embedding.data, times.embedding, stream);
-    upload(projection.data, times.projection, stream);
-  });
+  make_on_host(store.stream(), {times.embedding, times.projection},
+               [&](Stream& host, std::span<const Tensor> to) {
+                 const ArenaScope scope(*host.arena);
+                 const Tensor sinusoid = host.arena->f32({count, config_.freq_dim}),
+                              hidden = host.arena->f32({count, dim});
+                 if (!host.measuring()) fill_sinusoid(timesteps, kind.value_or(config_.sinusoid), sinusoid);
+                 time1_(sinusoid, hidden, host, {.act = ops::Activation::silu});
+                 host.throw_if_cancelled();
+                 time2_(hidden, to[0], host);
+                 ops::activation({.x = to[0], .kind = ops::Activation::silu, .y = hidden}, host);
+                 host.throw_if_cancelled();
+                 time_projection_(hidden, to[1], host);
+               });
   return times;
 }
 
@@ -237,30 +209,21 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
   ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
   const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
-  const auto norm = [&](const WanModulation& by, const Tensor& y) {
-    ops::layernorm_modulate(
-        {.x = block.x, .scale = by.scale, .shift = by.shift, .row = in.row, .eps = c.eps, .y = y}, stream);
-  };
-  const bool fused = stream.gpu != nullptr;
-  if (fused) {
-    part.next("norm + modulate", ProfileKind::norm);
-    block.u = arena.tensor(stream.activation, {rows, dim});
-    norm(WanBlock::first_norm(block, 0), block.u);
-  }
+  part.next("norm + modulate", ProfileKind::norm);
+  block.u = arena.tensor(stream.activation, {rows, dim});
+  const WanModulation first = WanBlock::first_norm(block, 0);
+  ops::layernorm_modulate(
+      {.x = block.x, .scale = first.scale, .shift = first.shift, .row = in.row, .eps = c.eps, .y = block.u},
+      stream);
   each_block([&](const WanBlock& layer, int64_t i) {
     runtime::checkpoint(stream);
     part.next("block", ProfileKind::group, i);
-    if (fused)
-      layer.forward_fused(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
-    else
-      layer.forward(block, i, stream);
+    layer.forward(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
   });
 
   part.next("head", ProfileKind::linear);
-  const Tensor normed = fused ? block.u : block.x;
-  if (!fused) norm(head, normed);
   const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});
-  head_(normed, out.view({rows, -1}), stream);
+  head_(block.u, out.view({rows, -1}), stream);
   ops::unpatchify({.x = out, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = velocity},
                   stream);
 }

@@ -79,7 +79,7 @@ class WanDit {
   Tensor head_table_;    // [2, dim] f32
   std::vector<WanBlock> blocks_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all blocks stay where they are
-  std::shared_ptr<const void> mapping_, host_memory_;
+  std::shared_ptr<const void> mapping_;
 };
 
 }  // namespace tachy

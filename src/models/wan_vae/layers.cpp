@@ -58,7 +58,7 @@ class ResBlock : public Layer {
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     ArenaScope scope(*pass.stream.arena);
     Tensor normed = x;  // with a shortcut, x is free once it has been projected into y
-    if (shortcut_.weight.defined()) {
+    if (shortcut_.defined()) {
       const ProfileRange range(pass.stream.profiler, "1x1x1 shortcut", ProfileKind::linear);
       shortcut_(rows_of(x), rows_of(y), pass.stream);
     } else {

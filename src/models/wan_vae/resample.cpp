@@ -46,29 +46,25 @@ class Upsample : public Layer {
   }
 
  private:
-  // Half by half, each result where it belongs: no interleaving pass. On the CPU also frame by frame.
+  // Half by half, each result where it belongs: no interleaving pass.
   Tensor double_frames(const Tensor& x, Pass& pass) const {
     VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot_)];
     const int64_t n = x.dim(0), c = x.dim(3);
     const Tensor out = pass.stream.arena->tensor(x.dtype, {2 * n, x.dim(1), x.dim(2), c});
-    const int64_t step = pass.stream.gpu ? n : 1;
-    for (int64_t t = 0; t < n; t += step) {
-      const Tensor frames = x.slice(0, t, t + step);
-      for (int64_t half = 0; half < 2; ++half) {
-        Tensor y = out.slice(0, 2 * t + half, 2 * (t + step));
-        y.dims[0] = step, y.strides[0] *= 2;
-        ops::causal_conv3d({.x = frames,
-                            .cache = cache.frames,
-                            .history = cache.history,
-                            .packed = time_packed_[half],
-                            .kernel_h = 1,
-                            .kernel_w = 1,
-                            .bias = time_bias_.slice(0, half * c, (half + 1) * c),
-                            .y = y},
-                           pass.stream);
-      }
-      cache.history = ops::push_frames(cache.frames, cache.history, frames, pass.stream);
+    for (int64_t half = 0; half < 2; ++half) {
+      Tensor y = out.slice(0, half, 2 * n);
+      y.dims[0] = n, y.strides[0] *= 2;
+      ops::causal_conv3d({.x = x,
+                          .cache = cache.frames,
+                          .history = cache.history,
+                          .packed = time_packed_[half],
+                          .kernel_h = 1,
+                          .kernel_w = 1,
+                          .bias = time_bias_.slice(0, half * c, (half + 1) * c),
+                          .y = y},
+                         pass.stream);
     }
+    cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
     return out;
   }
 

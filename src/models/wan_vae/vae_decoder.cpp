@@ -36,7 +36,7 @@ nn::Linear load_post_quant(const Scope& scope, const VaeConfig& c, bool normalis
       bias[static_cast<size_t>(o)] = static_cast<float>(sum);
     }
   }
-  return nn::Linear::from_host(w, b, store);
+  return nn::Linear::from_host(scope, w, b, store);
 }
 
 void add_blocks(Network& net, const Scope& blocks, const VaeConfig& c, int64_t channels) {

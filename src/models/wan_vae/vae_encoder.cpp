@@ -50,7 +50,7 @@ CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
   const Tensor bias = at.store.allocate(DType::f32, {rows});
   const CausalConv conv(at, channels, rows, bias);
 
-  const auto fold = [&](Stream& host) {
+  make_on_host(stream, {bias}, [&](Stream& host, std::span<const Tensor> made) {
     ArenaScope scope(*host.arena);
     const auto wide = [&](const Tensor& from) {
       const Tensor out = host.arena->tensor(DType::f32, from.shape());
@@ -59,7 +59,7 @@ CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
     };
     const Tensor head = wide(file_head), quant = wide(file_quant), head_bias = wide(file_head_bias),
                  quant_bias = wide(file_quant_bias);
-    const Tensor folded = host.arena->f32({rows, channels, 3, 3, 3}), shifts = host.arena->f32({rows});
+    const Tensor folded = host.arena->f32({rows, channels, 3, 3, 3});
     if (!host.measuring())
       host.pool->run(rows, [&](int64_t o, int) {
         const bool scaled = options.normalised && o < c.z_dim;
@@ -74,12 +74,10 @@ CausalConv load_folded_head(Network& net, const Scope& root, const VaeConfig& c,
         }
         float* to = folded.as<float>() + o * taps;
         for (int64_t k = 0; k < taps; ++k) to[k] = static_cast<float>(sum[static_cast<size_t>(k)] * scale);
-        shifts.as<float>()[o] = static_cast<float>(shift * scale);
+        made[0].as<float>()[o] = static_cast<float>(shift * scale);
       });
-    if (!stream.gpu || !host.measuring()) conv.pack(folded, stream);
-    if (!host.measuring()) upload(shifts.data, bias, stream);
-  };
-  stream.gpu ? run_on_host(stream, fold) : fold(stream);
+    if (host.measuring() == stream.measuring()) conv.pack(folded, stream);
+  });
   return conv;
 }
 

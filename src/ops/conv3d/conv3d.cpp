@@ -58,7 +58,7 @@ void check_args(const CausalConv3dArgs& a, const Stream& stream) {
   require(a.front + t >= a.kernel_t,
           "causal_conv3d: expected at least {} frames with the history, got {} + {}", a.kernel_t, a.front, t);
   expect_shape(op, "y", a.y, {(a.front + t - a.kernel_t) / a.time_stride + 1, h, w, co});
-  const bool apart = stream.gpu && !a.residual.defined() && !a.gamma.defined();
+  const bool apart = !a.residual.defined() && !a.gamma.defined();
   require(a.y.contiguous() || (apart && a.y.slice(0, 0, 1).contiguous()),
           "causal_conv3d: expected a contiguous y");
   if (a.cache.defined()) expect_dense(op, "cache", a.cache, {-1, h, w, ci}, dtype);

@@ -19,8 +19,8 @@ struct CausalConv3dArgs {
   int64_t kernel_t = 3, kernel_h = 3, kernel_w = 3;  // spatial padding (kernel − 1)/2 on each side
   Tensor bias;                                       // optional [Co] f32
   Tensor residual;                                   // optional [To, H, W, Co] as x, may alias y
-  // [To, H, W, Co] as x, contiguous; To = (front + T − kernel_t) / time_stride + 1. On a GPU its frames may
-  // lie apart where there is neither residual nor gamma.
+  // [To, H, W, Co] as x, contiguous; To = (front + T − kernel_t) / time_stride + 1. Its frames may lie
+  // apart where there is neither residual nor gamma.
   Tensor y;
 
   // Optional [Co] f32: the sums' channel norm (ops/channel_norm), with silu

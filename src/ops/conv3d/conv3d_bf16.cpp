@@ -19,7 +19,7 @@ void causal_conv3d_bf16(const CausalConv3dArgs& a, Stream& stream) {
   conv.outputs = a.y.dim(0);
   for (int64_t i = 0; i < (conv.outputs - 1) * a.time_stride + a.kernel_t; ++i)
     conv.inputs.push_back(input_frame(a, i));
-  conv.packed = a.packed.data, conv.y = a.y.as<float>();
+  conv.packed = a.packed.data, conv.y = a.y.as<float>(), conv.y_frame = a.y.stride(0);
   if (a.bias.defined()) conv.bias = a.bias.as<float>();
   if (a.residual.defined()) conv.residual = a.residual.as<float>();
   cpu::run_panel_conv(conv, stream);

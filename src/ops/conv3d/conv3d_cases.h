@@ -41,7 +41,9 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   pack_conv3d_weight(weight, args.packed, stream);
   args.bias = memory.param({c.co});
   if (c.with.residual) args.residual = memory.normal({to, c.h, c.w, c.co});
-  args.y = c.with.alias ? memory.inout(args.residual) : memory.output({to, c.h, c.w, c.co});
+  args.y = c.with.alias ? memory.inout(args.residual)
+                        : memory.output({c.with.apart ? 2 * to : to, c.h, c.w, c.co});
+  if (c.with.apart) args.y.dims[0] = to, args.y.strides[0] *= 2;
   std::vector<Tensor> outputs{args.y};
   if (c.with.norm) args.gamma = memory.param({c.co}), args.silu = c.with.norm == 2;
   if (c.with.norm == 2) outputs.push_back(args.normed = memory.output({to, c.h, c.w, c.co}));
@@ -53,14 +55,14 @@ inline std::vector<OpCase> conv3d_cases() {
   using enum CaseKind;
   std::vector<OpCase> cases;
   const auto add_case = [&](const Conv3dCase& c) {
-    const auto name =
-        fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}{}", c.frames, c.h, c.w, c.ci, c.co,
-                    c.history, c.with.kernel_t, c.with.kernel, c.with.kernel, c.with.time_stride,
-                    c.with.residual ? "-residual" : "", c.with.alias ? "-alias" : "",
-                    c.with.norm == 0   ? ""
-                    : c.with.norm == 1 ? "-norm"
-                                       : "-normed",
-                    c.with.compute == Compute::bf16 ? "-bf16" : "");
+    const auto name = fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}{}{}", c.frames, c.h, c.w,
+                                  c.ci, c.co, c.history, c.with.kernel_t, c.with.kernel, c.with.kernel,
+                                  c.with.time_stride, c.with.residual ? "-residual" : "",
+                                  c.with.alias ? "-alias" : "", c.with.apart ? "-apart" : "",
+                                  c.with.norm == 0   ? ""
+                                  : c.with.norm == 1 ? "-norm"
+                                                     : "-normed",
+                                  c.with.compute == Compute::bf16 ? "-bf16" : "");
     const double pixels = static_cast<double>(c.frames) * c.h * c.w;
     cases.push_back(
         {"causal_conv3d", name, c.kind, 4 * pixels * (c.ci + c.co),
@@ -83,6 +85,7 @@ inline std::vector<OpCase> conv3d_cases() {
       odd, 4, 5, 7, 24, 24, 1, {.kernel = 1, .time_stride = 2, .front = 1}});  // the time downsampler
   add(Conv3dCase{odd, 4, 5, 7, 24, 24, 0, {.kernel = 1, .time_stride = 2, .front = 1}});
   add(Conv3dCase{odd, 3, 5, 7, 17, 34, 1, {.kernel = 1}});  // the time upsampler
+  add(Conv3dCase{odd, 3, 5, 7, 17, 34, 1, {.kernel = 1, .apart = true}});
   add(Conv3dCase{odd, 2, 9, 4, 19, 7, 0, {.kernel_t = 1, .kernel = 1, .residual = true}});
   add(Conv3dCase{odd, 3, 4, 4, 6, 6, 0, {.front = 4}});  // the first two outputs see no frame at all
   // Aligned, as the GPU's fast kernels want it: edges of tiles, every amount of history, time resampling.
@@ -101,6 +104,7 @@ inline std::vector<OpCase> conv3d_cases() {
   add(Conv3dCase{tiny, 4, 9, 17, 3, 104, 1});
   add(Conv3dCase{tiny, 4, 9, 7, 64, 72, 1, {.kernel = 1, .time_stride = 2, .front = 1}});
   add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1}});
+  add(Conv3dCase{tiny, 3, 5, 19, 96, 192, 1, {.kernel = 1, .apart = true}});
   add(Conv3dCase{tiny, 3, 4, 4, 8, 8, 0, {.front = 4}});
   add(Conv3dCase{real, 4, 128, 128, 96, 96, 2});  // Wan VAE 2.1, last level, small picture
   add(Conv3dCase{real, 4, 128, 128, 96, 3, 2});

@@ -40,8 +40,9 @@ void reference(const CausalConv3dArgs& a, Stream& stream, bool rounded = false) 
       }
       const int64_t at = ((t * h + i) * w + j) * co;
       for (int64_t o = 0; o < co && a.residual.defined(); ++o) sums[o] += a.residual.as<float>()[at + o];
+      float* y = a.y.as<float>() + t * a.y.stride(0) + (i * w + j) * co;
       if (!a.gamma.defined() || a.normed.defined())
-        for (int64_t o = 0; o < co; ++o) a.y.as<float>()[at + o] = static_cast<float>(sums[o]);
+        for (int64_t o = 0; o < co; ++o) y[o] = static_cast<float>(sums[o]);
       if (!a.gamma.defined()) continue;
       Sum squares = 0;
       for (int64_t o = 0; o < co; ++o) squares += sums[o] * sums[o];

@@ -59,6 +59,23 @@ void check_args(const GemmArgs& a, const Stream& stream) {
   }
 }
 
+// Rows [first, first + count) of the parts, one below another, as one block: where they lie, or gathered.
+const void* weight_rows(std::span<const Tensor> parts, int64_t first, int64_t count,
+                        std::vector<char>& gathered) {
+  const int64_t row_bytes = parts.front().dim(1) * dtype_size(parts.front().dtype);
+  for (const Tensor& part : parts) {
+    const int64_t here = std::min(part.dim(0) - first, count);
+    if (here > 0) {
+      const char* from = static_cast<const char*>(part.data) + first * row_bytes;
+      if (here == count && gathered.empty()) return from;
+      gathered.insert(gathered.end(), from, from + here * row_bytes);
+      first += here, count -= here;
+    }
+    first -= part.dim(0);
+  }
+  return gathered.data();
+}
+
 }  // namespace
 
 std::span<const Impl<GemmArgs>> gemm_table() { return kTable; }
@@ -72,25 +89,39 @@ void gemm(const GemmArgs& args, Stream& stream) {
   pick<GemmArgs>("gemm", kTable, args, stream).run(args, stream);
 }
 
+bool gemm_reads_packed(const GemmArgs& args, const Stream& stream) {
+  if (!args.packed.defined()) return false;
+  const auto* impl = choose<GemmArgs>("gemm", kTable, args, stream);
+  return impl && !is_definition(*impl);
+}
+
 int64_t packed_gemm_bytes(int64_t n, int64_t k, Compute compute) {
   compute = cpu::usable(compute);
   return cpu::panels_bytes(cpu::panel_depth(k, compute), n, compute);
 }
 
-void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
-  check_weight(weight);
-  const int64_t n = weight.dim(0), k = weight.dim(1);
+void pack_gemm_weight(std::span<const Tensor> parts, const Tensor& packed, Stream& stream) {
+  require(!parts.empty(), "pack_gemm_weight: expected a weight, got none");
+  int64_t n = 0;
+  const int64_t k = parts.front().dim(-1);
+  for (const Tensor& part : parts) {
+    check_weight(part);
+    expect_shape("pack_gemm_weight", "weight", part, {-1, k});
+    expect_dtype("pack_gemm_weight", "weight", part, parts.front().dtype);
+    n += part.dim(0);
+  }
   const Compute compute = cpu::usable(stream.compute);
   expect_dtype("pack_gemm_weight", "packed", packed, DType::u8);
   expect_shape("pack_gemm_weight", "packed", packed, {packed_gemm_bytes(n, k, compute)});
   if (stream.measuring()) return;
   const int64_t depth = cpu::panel_depth(k, compute), columns = cpu::panel_columns(compute);
   stream.pool->run(cpu::panels_count(n, compute), [&](int64_t panel, int) {
-    std::vector<char> scratch(static_cast<size_t>(cpu::kPanelPackScratch));
-    cpu::pack_panel(
-        static_cast<const char*>(weight.data) + panel * columns * k * dtype_size(weight.dtype), weight.dtype,
-        k, std::min(columns, n - panel * columns), k, depth, cpu::panel_width(n, panel, compute), compute,
-        static_cast<char*>(packed.data) + cpu::panel_offset(depth, panel, compute), scratch.data());
+    std::vector<char> scratch(static_cast<size_t>(cpu::kPanelPackScratch)), gathered;
+    const int64_t first = panel * columns, count = std::min(columns, n - first);
+    cpu::pack_panel(weight_rows(parts, first, count, gathered), parts.front().dtype, k, count, k, depth,
+                    cpu::panel_width(n, panel, compute), compute,
+                    static_cast<char*>(packed.data) + cpu::panel_offset(depth, panel, compute),
+                    scratch.data());
   });
 }
 

@@ -5,6 +5,8 @@
 // Compute::bf16 (and a CPU that has it) x and weights are rounded to bf16, sums and epilogue stay float32.
 #pragma once
 
+#include <span>
+
 #include "ops/activation_kind.h"
 #include "tensor/memory.h"
 
@@ -24,10 +26,16 @@ struct GemmArgs {
 };
 
 void gemm(const GemmArgs& args, Stream& stream);
+// Whether this call would read `packed` alone, so that `weight` needs a shape and a dtype but no data. The
+// definition (level none) reads only the weight.
+bool gemm_reads_packed(const GemmArgs& args, const Stream& stream);
 
 // compute: the stream's, at packing and at use.
 int64_t packed_gemm_bytes(int64_t n, int64_t k, Compute compute = Compute::f32);
-// weight [N, K] (any float dtype) → packed u8 [packed_gemm_bytes(N, K, stream.compute)].
-void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
+// parts [N_i, K] of one float dtype, one below another → packed u8 [packed_gemm_bytes(Σ N_i, K, stream.compute)].
+void pack_gemm_weight(std::span<const Tensor> parts, const Tensor& packed, Stream& stream);
+inline void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
+  pack_gemm_weight({&weight, 1}, packed, stream);
+}
 
 }  // namespace tachy::ops

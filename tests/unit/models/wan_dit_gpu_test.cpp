@@ -1,4 +1,4 @@
-// The Wan transformer on a GPU (forward_fused) against diffusers in float64: every golden configuration
+// The Wan transformer on a GPU against diffusers in float64: every golden configuration
 // (per-token timesteps, both image branches, batch 2), each dtype, the residual stream in float32 or as the
 // activations. Skipped where there is no GPU.
 #include <gtest/gtest.h>

@@ -216,7 +216,7 @@ TEST_F(OnGpu, TheHostDoesNotRunAhead) {
   EXPECT_LT(queue(true), 0.2);
 }
 
-// Long attention is queued some heads at a time (models/wan/block_fused.cpp).
+// Long attention is queued some heads at a time (models/wan/block_forward.cpp).
 // Results of pieces may differ in their last bit (flash_sm90 shares a last
 // round of queries out by how many there are), those of two runs may not.
 TEST_F(OnGpu, PiecesOfHeadsAgree) {

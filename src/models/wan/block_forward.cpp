@@ -1,5 +1,5 @@
-// The block for devices where a pass over memory costs more than arithmetic: one product for q, k and v, one
-// pass for both norms and the rope, and every residual add in one pass with the norm that follows it:
+// The block in as few passes over memory as there can be: one product for q, k and v, one pass for both norms
+// and the rope, and every residual add in one pass with the norm that follows it:
 //   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
@@ -18,9 +18,6 @@
 
 namespace tachy {
 namespace {
-
-// Rows of the FFN's wide activations that live at a time where they take more than q, k and v did.
-constexpr int64_t kFusedFeedForwardRows = 32768;
 
 // Attention of long videos, an item of the batch and some heads at a time (runtime/pace.h): heads know
 // nothing of one another.
@@ -44,18 +41,22 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
 
 }  // namespace
 
-void WanBlock::forward_fused(const WanBlockInput& in, const WanModulation& next, int64_t index,
-                             Stream& stream) const {
-  const Tensor modulation = block_modulation(in, index);
-  ProfileRange part(stream.profiler, "self-attention", ProfileKind::group);
-  fused_self_attention(in, modulation, stream);
-  part.next("cross-attention", ProfileKind::group);
-  fused_cross_attention(in, modulation, index, stream);
-  part.next("feed-forward", ProfileKind::group);
-  fused_feed_forward(in, modulation, next, index + 1 == config_.num_layers, stream);
+float WanBlock::query_scale() const {
+  return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)) * 1.44269504088896340736f;
 }
 
-void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
+void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
+                       Stream& stream) const {
+  const Tensor modulation = block_modulation(in, index);
+  ProfileRange part(stream.profiler, "self-attention", ProfileKind::group);
+  self_attention(in, modulation, stream);
+  part.next("cross-attention", ProfileKind::group);
+  cross_attention(in, modulation, index, stream);
+  part.next("feed-forward", ProfileKind::group);
+  feed_forward(in, modulation, next, index + 1 == config_.num_layers, stream);
+}
+
+void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
   Arena& arena = *stream.arena;
   const Tensor& u = in.u;
   const ArenaScope scope(arena);
@@ -112,8 +113,8 @@ void WanBlock::fused_self_attention(const WanBlockInput& in, const Tensor& modul
                         stream);
 }
 
-void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                                     Stream& stream) const {
+void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
+                               Stream& stream) const {
   Arena& arena = *stream.arena;
   const Tensor& u = in.u;
   const ArenaScope scope(arena);
@@ -132,7 +133,7 @@ void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modu
       {.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .scale = query_scale(), .y = queries},
       stream);
   part.next("attention", ProfileKind::attention);
-  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, ops::kPowersOfTwo, stream);
+  for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
   part.next("out", ProfileKind::linear);
   cross_.out(u, q, stream);
   part.next("residual + norm + modulate", ProfileKind::norm);
@@ -148,29 +149,40 @@ void WanBlock::fused_cross_attention(const WanBlockInput& in, const Tensor& modu
                 stream);
 }
 
-void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulation,
-                                  const WanModulation& next, bool last, Stream& stream) const {
-  Arena& arena = *stream.arena;
-  const ArenaScope scope(arena);
-  const Tensor& u = in.u;
+void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
+                                 const Tensor& u, Stream& stream) const {
+  const auto split = [&](const Tensor& t) {
+    return t.view({1, t.dim(0), config_.num_heads, config_.head_dim});
+  };
+  const WanContext& context = *in.contexts[static_cast<size_t>(b)];
+  const Tensor out = split(u.slice(0, b * in.tokens, (b + 1) * in.tokens));
+  const Tensor query = split(q.slice(0, b * in.tokens, (b + 1) * in.tokens));
+  ops::attention({.q = query,
+                  .k = split(context.k.select(0, index)),
+                  .v = split(context.v.select(0, index)),
+                  .key_bias = context.key_bias,
+                  .finite_bias = true,  // the logarithm of how many equal rows a key stands for
+                  .scale = ops::kPowersOfTwo,
+                  .out = out},
+                 stream);
+  if (context.image_k.defined())  // its own softmax over the image's keys, added
+    ops::attention({.q = query,
+                    .k = split(context.image_k.select(0, index)),
+                    .v = split(context.image_v.select(0, index)),
+                    .scale = ops::kPowersOfTwo,
+                    .accumulate = true,
+                    .out = out},
+                   stream);
+}
+
+void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,
+                            bool last, Stream& stream) const {
   const int64_t rows = in.batch * in.tokens;
-  const int64_t most = std::max(kFusedFeedForwardRows, rows * 3 * config_.dim() / config_.ffn_dim);
-  const int64_t pieces = (rows + most - 1) / most;
-  const int64_t chunk = ((rows + pieces - 1) / pieces + 127) / 128 * 128;
-  const Tensor hidden = arena.tensor(stream.activation, {std::min(rows, chunk), config_.ffn_dim});
-  ProfileRange part(stream.profiler);
-  for (int64_t begin = 0; begin < rows; begin += chunk) {
-    const int64_t end = std::min(rows, begin + chunk);
-    const Tensor normed = u.slice(0, begin, end), wide = hidden.slice(0, 0, end - begin);
-    runtime::checkpoint(stream);
-    part.next("up + gelu", ProfileKind::linear);
-    up_(normed, wide, stream, {.act = ops::Activation::gelu_tanh});
-    part.next("down", ProfileKind::linear);
-    down_(wide, normed, stream);
-  }
-  part.next("gated residual + next norm", ProfileKind::norm);
+  // The hidden activations may take what q, k and v did.
+  mlp_(in.u, in.u, stream, rows * 3 * config_.dim() / config_.ffn_dim);
+  ProfileRange part(stream.profiler, "gated residual + next norm", ProfileKind::norm);
   ops::add_norm({.x = in.x,
-                 .u = u,
+                 .u = in.u,
                  .gate = modulation.select(1, 5),
                  .row = in.row,
                  .kind = ops::NormKind::layer,
@@ -178,7 +190,7 @@ void WanBlock::fused_feed_forward(const WanBlockInput& in, const Tensor& modulat
                  .shift = next.shift,
                  .eps = config_.eps,
                  .sum = last ? Tensor() : in.x,
-                 .y = u},
+                 .y = in.u},
                 stream);
 }
 

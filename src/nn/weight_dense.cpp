@@ -1,0 +1,37 @@
+// A copy in the activations' dtype, where the stream computes. Parts lie one below another: one matrix.
+#include "nn/weight_form.h"
+
+namespace tachy::nn {
+namespace {
+
+class DenseWeight final : public WeightForm {
+ public:
+  DenseWeight(std::span<const Tensor> parts, ParamStore& store) {
+    int64_t rows = 0;
+    for (const Tensor& part : parts) rows += part.dim(0);
+    weight_ = store.allocate(store.stream().activation, {rows, parts.front().dim(1)});
+    int64_t first = 0;
+    for (const Tensor& part : parts) {
+      store.fill(weight_.slice(0, first, first + part.dim(0)), part);
+      first += part.dim(0);
+    }
+  }
+  const char* name() const override { return "dense"; }
+  int64_t out() const override { return weight_.dim(0); }
+  int64_t in() const override { return weight_.dim(1); }
+  void product(ops::GemmArgs args, Stream& stream) const override {
+    args.weight = weight_;
+    ops::gemm(args, stream);
+  }
+
+ private:
+  Tensor weight_;
+};
+
+}  // namespace
+
+WeightPtr make_dense_weight(std::span<const Tensor> parts, ParamStore& store) {
+  return std::make_unique<DenseWeight>(parts, store);
+}
+
+}  // namespace tachy::nn

@@ -1,0 +1,50 @@
+// A copy in the order in which the CPU's products read it (cpu/panels.h), made once. Several parts are packed
+// as one matrix: one product then reads x once for all of them.
+#include <vector>
+
+#include "nn/weight_form.h"
+
+namespace tachy::nn {
+namespace {
+
+class PackedWeight final : public WeightForm {
+ public:
+  PackedWeight(std::span<const Tensor> parts, ParamStore& store) : packed_(store.packed(parts)) {
+    if (parts.size() == 1) {
+      weight_ = parts.front();
+      return;
+    }
+    int64_t rows = 0;
+    std::vector<WeightPtr> mapped;
+    for (const Tensor& part : parts) {
+      rows += part.dim(0);
+      mapped.push_back(make_mapped_weight(part));
+    }
+    weight_ = Tensor(nullptr, parts.front().dtype, {rows, parts.front().dim(1)});
+    mapped_ = make_stacked_weight(std::move(mapped));
+  }
+  const char* name() const override { return "packed"; }
+  int64_t out() const override { return weight_.dim(0); }
+  int64_t in() const override { return weight_.dim(1); }
+  void product(ops::GemmArgs args, Stream& stream) const override {
+    args.weight = weight_, args.packed = packed_;
+    if (mapped_ && !ops::gemm_reads_packed(args, stream)) {
+      args.weight = args.packed = Tensor();
+      return mapped_->product(args, stream);
+    }
+    ops::gemm(args, stream);
+  }
+
+ private:
+  Tensor packed_;
+  Tensor weight_;     // of several parts: only its shape and dtype
+  WeightPtr mapped_;  // of several parts: them in the file, for the definition, which reads nothing else
+};
+
+}  // namespace
+
+WeightPtr make_packed_weight(std::span<const Tensor> parts, ParamStore& store) {
+  return std::make_unique<PackedWeight>(parts, store);
+}
+
+}  // namespace tachy::nn

@@ -1,0 +1,121 @@
+// A linear layer in each form of its weight, alone and joined: the form never changes a bit.
+#include "nn/linear.h"
+
+#include <gtest/gtest.h>
+
+#include "nn_case.h"
+
+namespace tachy::nn {
+namespace {
+
+using test::HostRun;
+using test::RandomFile;
+
+constexpr int64_t kIn = 40;
+
+struct Made {
+  std::vector<float> y;
+  std::string form;
+  size_t bytes = 0;
+};
+
+// x · [q, k, v]ᵀ by one joined layer.
+Made run_joined(const RandomFile& file, int64_t rows, int64_t each, bool pack, bool definitions = false) {
+  HostRun host;
+  ParamStore store({.pack_weights = pack}, host.stream);
+  const Scope scope = file.scope();
+  const Scope parts[] = {scope.sub("a.to_q"), scope.sub("a.to_k"), scope.sub("a.to_v")};
+  const Linear joined = Linear::joined(parts, store, kIn, each);
+  const auto x = HostRun::rows(rows, kIn);
+  Made made{std::vector<float>(static_cast<size_t>(rows * 3 * each), NAN), joined.form(), store.bytes()};
+  host.stream.definitions = definitions;
+  joined(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kIn}),
+         Tensor(made.y.data(), DType::f32, {rows, 3 * each}), host.stream);
+  return made;
+}
+
+RandomFile three(int64_t each, DType last = DType::f32) {
+  RandomFile file;
+  file.add_linear("a.to_q", kIn, each);
+  file.add_linear("a.to_k", kIn, each);
+  file.add_linear("a.to_v", kIn, each, last);
+  return file;
+}
+
+// 48 columns are a panel: parts of 96 are whole panels, of 20 and 100 they share some.
+TEST(Linear, JoinedLayersGiveTheBitsOfEachAloneInEveryForm) {
+  for (const int64_t each : {20, 96, 100})
+    for (const int64_t rows : {1, 7, 300}) {
+      const RandomFile file = three(each);
+      const Made packed = run_joined(file, rows, each, true), mapped = run_joined(file, rows, each, false);
+      EXPECT_EQ(packed.form, "packed");
+      EXPECT_EQ(mapped.form, "mapped");
+      EXPECT_EQ(packed.y, mapped.y) << rows << " rows, " << each << " columns a part";
+      HostRun host;
+      ParamStore store({.pack_weights = true}, host.stream);
+      const auto x = HostRun::rows(rows, kIn);
+      std::vector<float> y(packed.y.size(), NAN);
+      const Tensor all(y.data(), DType::f32, {rows, 3 * each});
+      int64_t part = 0;
+      for (const char* name : {"a.to_q", "a.to_k", "a.to_v"}) {
+        const Linear alone(file.scope().sub(name), store, kIn, each);
+        alone(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kIn}),
+              all.slice(1, part * each, (part + 1) * each), host.stream);
+        ++part;
+      }
+      EXPECT_EQ(y, packed.y) << rows << " rows, " << each << " columns a part";
+    }
+}
+
+// The definition reads weights where they lie in the file; level none runs it.
+TEST(Linear, JoinedLayersThatArePackedRunTheirDefinition) {
+  const RandomFile file = three(20);
+  const Made fast = run_joined(file, 7, 20, true), packed = run_joined(file, 7, 20, true, true),
+             mapped = run_joined(file, 7, 20, false, true);
+  EXPECT_EQ(packed.y, mapped.y);
+  for (size_t i = 0; i < fast.y.size(); ++i) EXPECT_NEAR(fast.y[i], packed.y[i], 1e-5);
+}
+
+// A file may keep some layers in another dtype: they are packed one by one, since float32 products of few and
+// many rows treat values of 16 bits in their own way.
+TEST(Linear, PartsOfTwoDTypesStayApartWithTheSameBits) {
+  const RandomFile file = three(20, DType::bf16);
+  const Made packed = run_joined(file, 300, 20, true), mapped = run_joined(file, 300, 20, false);
+  EXPECT_EQ(packed.y, mapped.y);
+  EXPECT_EQ(packed.form, "packed");
+}
+
+TEST(Linear, PartsHaveTheNamesAndColumnsOfTheCheckpoint) {
+  const RandomFile file = three(20);
+  HostRun host;
+  ParamStore store({.pack_weights = true}, host.stream);
+  const Scope scope = file.scope();
+  const Scope scopes[] = {scope.sub("a.to_q"), scope.sub("a.to_k"), scope.sub("a").sub("to_v")};
+  const Linear joined = Linear::joined(scopes, store, kIn, 20);
+  EXPECT_EQ(joined.in(), kIn);
+  EXPECT_EQ(joined.out(), 60);
+  ASSERT_EQ(joined.parts().size(), 3u);
+  EXPECT_EQ(joined.parts()[0].name, "a.to_q");
+  EXPECT_EQ(joined.parts()[2].name, "a.to_v");
+  EXPECT_EQ(joined.parts()[2].first, 40);
+  EXPECT_EQ(joined.parts()[2].rows, 20);
+}
+
+// What planning counts is what loading takes.
+TEST(Linear, PlannedBytesAreThoseOfTheBuiltLayer) {
+  const RandomFile file = three(100);
+  for (const bool pack : {true, false}) {
+    HostRun host;
+    Arena measure;
+    Stream dry = host.stream;
+    dry.arena = &measure;
+    ParamStore planned({.plan_only = true, .pack_weights = pack}, dry);
+    const Scope scope = file.scope();
+    const Scope scopes[] = {scope.sub("a.to_q"), scope.sub("a.to_k"), scope.sub("a.to_v")};
+    Linear::joined(scopes, planned, kIn, 100);
+    EXPECT_EQ(planned.bytes(), run_joined(file, 1, 100, pack).bytes);
+  }
+}
+
+}  // namespace
+}  // namespace tachy::nn

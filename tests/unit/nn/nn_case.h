@@ -1,0 +1,63 @@
+// A file of random tensors in memory, and a place to build layers from it and run them on the CPU.
+#pragma once
+
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nn/params.h"
+#include "weights/scope.h"
+
+namespace tachy::test {
+
+struct RandomFile {
+  std::vector<TensorSource::Entry> entries;
+  std::deque<std::vector<float>> values;
+  std::deque<std::vector<bf16_t>> low_values;
+  std::mt19937 random{7};
+
+  void add(const std::string& name, std::vector<int64_t> dims, DType dtype = DType::f32) {
+    size_t count = 1;
+    for (const int64_t n : dims) count *= static_cast<size_t>(n);
+    std::normal_distribution<float> normal(0, 0.2f);
+    auto& made = values.emplace_back(count);
+    for (float& v : made) v = normal(random);
+    const void* data = made.data();
+    if (dtype == DType::bf16) {
+      auto& low = low_values.emplace_back();
+      for (const float v : made) low.push_back(to_bf16(v));
+      data = low.data();
+    }
+    entries.push_back({.name = name,
+                       .name_in_file = name,
+                       .dtype = dtype,
+                       .dims = std::move(dims),
+                       .data = data,
+                       .bytes = count * static_cast<size_t>(dtype_size(dtype))});
+  }
+  void add_linear(const std::string& name, int64_t in, int64_t out, DType dtype = DType::f32) {
+    add(name + ".weight", {out, in}, dtype);
+    add(name + ".bias", {out});
+  }
+  Scope scope() const {
+    return Scope(std::make_shared<TensorSource>(entries, std::vector<std::shared_ptr<const MappedFile>>{}));
+  }
+};
+
+// A stream on the CPU with an arena that is large enough, and random rows for it.
+struct HostRun {
+  ThreadPool pool{2};
+  Arena arena{size_t{32} << 20};
+  Stream stream{.arena = &arena, .pool = &pool};
+
+  static std::vector<float> rows(int64_t count, int64_t columns, unsigned seed = 1) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> out(static_cast<size_t>(count * columns));
+    for (float& v : out) v = normal(random);
+    return out;
+  }
+};
+
+}  // namespace tachy::test
