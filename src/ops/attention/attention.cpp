@@ -6,10 +6,12 @@ namespace tachy::ops {
 std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
       gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
+      gpu_impl<attention_ranges_sm90, attention_why_not_ranges_sm90>("ranges_sm90"),
       gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
       gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),
       gpu_impl<attention_sm80, attention_why_not_sm80>("flash_sm80"),
+      gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
       gpu_impl<attention_plain_cuda>("cuda_plain"),
       {"bf16", attention_why_not_bf16, attention_bf16},
@@ -18,20 +20,79 @@ std::span<const Impl<AttentionArgs>> attention_table() {
   return table;
 }
 
+KeyRanges::KeyRanges(std::initializer_list<KeyRange> ranges) : count_(static_cast<int>(ranges.size())) {
+  require(count_ <= kMost, "attention: expected at most {} ranges of keys, got {}", 1 + kMost, 1 + count_);
+  std::copy(ranges.begin(), ranges.end(), ranges_.begin());
+}
+
+int64_t present_keys(const KeyRange& r) {
+  if (!r.length.defined()) return r.k.dims[1];
+  const int64_t length = *r.length.as<int32_t>();
+  require(length >= 0 && length <= r.k.dims[1], "attention: expected a length in [0, {}], got {}",
+          r.k.dims[1], length);
+  return length;
+}
+
+std::vector<KeyRange> all_ranges(const AttentionArgs& a) {
+  std::vector<KeyRange> ranges;
+  for (int i = 0; i < a.ranges(); ++i) ranges.push_back(a.range(i));
+  return ranges;
+}
+
+std::vector<KeyBlock> key_blocks(std::span<const KeyRange> ranges, int64_t size, bool measuring) {
+  std::vector<KeyBlock> blocks;
+  for (const KeyRange& r : ranges) {
+    const int64_t present = measuring ? r.k.dims[1] : present_keys(r);
+    for (int64_t first = 0; first < present; first += size)
+      blocks.push_back({&r, present, first, std::min(size, present - first)});
+  }
+  return blocks;
+}
+
+int64_t most_keys(const AttentionArgs& a) {
+  int64_t most = a.k.dims[1];
+  for (int i = 1; i < a.ranges(); ++i) most = std::max(most, a.range(i).k.dims[1]);
+  return most;
+}
+
+namespace {
+
+void check_range(const char* op, const KeyRange& r, const AttentionArgs& a, DType dtype, DType wide) {
+  const int64_t b = a.q.dim(0), lq = a.q.dim(1), h = a.q.dim(2), d = a.q.dim(3);
+  expect_real(op, "k", r.k, {b, -1, h, d}, dtype);
+  const int64_t lk = r.k.dim(1);
+  require(lk >= 1, "{}: expected at least one key, got none", op);
+  expect_real(op, "v", r.v, {b, lk, h, d}, dtype);
+  if (r.length.defined()) expect_real(op, "length", r.length, {1}, DType::i32);
+  if (r.key_bias.defined()) expect_real(op, "key_bias", r.key_bias, {b, lk}, wide);
+  require(r.causal || r.causal_offset == 0, "{}: causal_offset {} needs causal", op, r.causal_offset);
+  require(r.causal || r.causal_block == 1, "{}: causal_block {} needs causal", op, r.causal_block);
+  require(r.causal_offset >= -lq && r.causal_offset <= lk, "{}: expected causal_offset in [{}, {}], got {}",
+          op, -lq, lk, r.causal_offset);
+  require(r.causal_block >= 1 && r.causal_block <= lk, "{}: expected causal_block in [1, {}], got {}", op, lk,
+          r.causal_block);
+}
+
+// (Query, key) pairs at most: lengths on a device are not known here.
+double pairs_of(const KeyRange& r, int64_t queries) {
+  const int64_t keys = r.k.dim(1);
+  if (!r.causal) return static_cast<double>(queries) * static_cast<double>(keys);
+  double pairs = 0;
+  for (int64_t i = 0; i < queries; ++i) pairs += static_cast<double>(visible_keys(r, i, keys));
+  return pairs;
+}
+
+}  // namespace
+
 void check_attention(const char* op, const AttentionArgs& a, DType dtype, DType wide) {
   expect_real(op, "q", a.q, {-1, -1, -1, -1}, dtype);
   const int64_t b = a.q.dim(0), lq = a.q.dim(1), h = a.q.dim(2), d = a.q.dim(3);
-  expect_real(op, "k", a.k, {b, -1, h, d}, dtype);
-  const int64_t lk = a.k.dim(1);
-  require(lk >= 1, "{}: expected at least one key, got none", op);
-  expect_real(op, "v", a.v, {b, lk, h, d}, dtype);
-  if (a.key_bias.defined()) expect_real(op, "key_bias", a.key_bias, {b, lk}, wide);
-  if (a.bias.defined()) expect_real(op, "bias", a.bias, {h, lq, lk}, wide);
+  for (int i = 0; i < a.ranges(); ++i) check_range(op, a.range(i), a, dtype, wide);
+  if (a.bias.defined()) expect_real(op, "bias", a.bias, {h, lq, a.k.dim(1)}, wide);
+  require(!a.bias.defined() || a.more.empty(),
+          "{}: a bias of each query and key needs one range of keys, got {}", op, a.ranges());
   expect_real(op, "out", a.out, {b, lq, h, d}, dtype);
   if (a.lse.defined()) expect_real(op, "lse", a.lse, {b, h, lq}, wide);
-  require(a.causal || a.causal_offset == 0, "{}: causal_offset {} needs causal", op, a.causal_offset);
-  require(a.causal_offset >= -lq && a.causal_offset <= lk, "{}: expected causal_offset in [{}, {}], got {}",
-          op, -lq, lk, a.causal_offset);
 }
 
 void attention(const AttentionArgs& a, Stream& stream) {
@@ -39,11 +100,8 @@ void attention(const AttentionArgs& a, Stream& stream) {
   require(a.q.defined(), "{}: expected q, got no tensor", op);
   expect_float_dtype(op, "q", a.q, stream);
   check_attention(op, a, a.q.dtype, DType::f32);
-  double pairs = static_cast<double>(a.q.dim(1)) * static_cast<double>(a.k.dim(1));
-  if (a.causal) {
-    pairs = 0;
-    for (int64_t i = 0; i < a.q.dim(1); ++i) pairs += static_cast<double>(visible_keys(a, i));
-  }
+  double pairs = 0;
+  for (int i = 0; i < a.ranges(); ++i) pairs += pairs_of(a.range(i), a.q.dim(1));
   stream.count_flops(4.0 * static_cast<double>(a.q.dim(0) * a.q.dim(2) * a.q.dim(3)) * pairs);
   pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
 }

@@ -4,6 +4,9 @@
 // key: what the backward pass and the merging of partial softmaxes need.
 #pragma once
 
+#include <array>
+#include <initializer_list>
+
 #include "tensor/memory.h"
 
 namespace tachy::ops {
@@ -12,19 +15,57 @@ namespace tachy::ops {
 // (qk_norm_rope's `scale`), Hopper's kernel has an instruction a score less to do.
 inline constexpr float kPowersOfTwo = 0.69314718055994530942f;
 
-struct AttentionArgs {
-  Tensor q;                   // [B, Lq, H, D] f32, inner dim contiguous, other strides free
-  Tensor k;                   // [B, Lk, H, D] f32, same
-  Tensor v;                   // [B, Lk, H, D] f32, same
-  Tensor key_bias;            // optional [B, Lk] f32, added to every score of that key (-inf masks it)
-  bool finite_bias = false;   // the caller's word that key_bias masks nothing: more implementations take it
-  Tensor bias;                // optional [H, Lq, Lk] f32, added to the scores (T5's relative positions)
-  float scale = 1;            // usually 1/sqrt(D)
-  bool causal = false;        // query i sees keys j <= i + causal_offset
+// Keys and values that lie together. A query's softmax is over all ranges it is given: cached keys and those of the
+// chunk at hand, the keys of several contexts, the shards of a sequence.
+struct KeyRange {
+  Tensor k;         // [B, Lk, H, D] f32, inner dim contiguous, other strides free
+  Tensor v;         // [B, Lk, H, D] f32, same
+  Tensor length;    // optional [1] i32, where the op computes: keys [0, length) are there and the others are
+                    // not looked at, as of a cache that fills. In [0, Lk]
+  Tensor key_bias;  // optional [B, Lk] f32, added to every score of that key (-inf masks it)
+  bool finite_bias = false;  // the caller's word that key_bias masks nothing: more implementations take it
+  bool causal = false;  // query i sees keys j with j / causal_block <= (i + causal_offset) / causal_block
   int64_t causal_offset = 0;  // Lk − Lq when the queries are the last ones of the keys (a KV cache)
-  bool accumulate = false;    // out += result, for a second softmax over other keys (image branch)
-  Tensor out;                 // [B, Lq, H, D] f32, inner dim contiguous, other strides free
-  Tensor lse;  // optional [B, H, Lq] f32, written (also when accumulating: of these keys alone)
+  int64_t causal_block = 1;   // whole blocks of keys become visible at a time (a chunk of frames)
+};
+
+// The ranges after the first one: as many as a cache's parts and a chunk of its own need.
+class KeyRanges {
+ public:
+  static constexpr int kMost = 3;
+  KeyRanges() = default;
+  KeyRanges(std::initializer_list<KeyRange> ranges);  // throws where there are more
+  int size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  const KeyRange& operator[](int i) const { return ranges_[static_cast<size_t>(i)]; }
+
+ private:
+  std::array<KeyRange, kMost> ranges_;
+  int count_ = 0;
+};
+
+struct AttentionArgs {
+  Tensor q;                  // [B, Lq, H, D] f32, inner dim contiguous, other strides free
+  Tensor k, v;               // the first range of keys, as in KeyRange;
+  Tensor length;             // of it, and so are
+  Tensor key_bias;           // this
+  bool finite_bias = false;  // and this,
+  Tensor bias;          // optional [H, Lq, Lk] f32, added to the scores (T5's relative positions): one range
+  float scale = 1;      // usually 1/sqrt(D)
+  bool causal = false;  // and these of the first range
+  int64_t causal_offset = 0, causal_block = 1;
+  KeyRanges more = {};      // further ranges
+  bool accumulate = false;  // out += result, for a second softmax over other keys (image branch)
+  Tensor out;               // [B, Lq, H, D] f32, inner dim contiguous, other strides free
+  Tensor lse;               // optional [B, H, Lq] f32, written (also when accumulating: of these keys alone)
+
+  int ranges() const { return 1 + more.size(); }
+  KeyRange range(int i) const {
+    if (i > 0) return more[i - 1];
+    return {k, v, length, key_bias, finite_bias, causal, causal_offset, causal_block};
+  }
+  // One range whose length the host knows.
+  bool whole() const { return more.empty() && !length.defined(); }
 };
 
 void attention(const AttentionArgs& args, Stream& stream);

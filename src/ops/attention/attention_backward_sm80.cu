@@ -6,8 +6,6 @@
 namespace tachy::ops {
 namespace {
 
-flash::Strides strides_of(const Tensor& t) { return {t.strides[0], t.strides[1], t.strides[2]}; }
-
 bool whole_chunks(const Tensor& t) {
   for (int i = 0; i < 3; ++i)
     if (t.dims[i] > 1 && t.strides[i] % 8 != 0) return false;
@@ -18,8 +16,10 @@ flash::BackwardParams params_of(const AttentionBackwardArgs& a) {
   const AttentionArgs& f = a.forward;
   flash::BackwardParams p{f.q.data,    f.k.data,  f.v.data,  f.out.data,
                           a.dout.data, a.dq.data, a.dk.data, a.dv.data};
-  p.qs = strides_of(f.q), p.ks = strides_of(f.k), p.vs = strides_of(f.v), p.os = strides_of(f.out);
-  p.dos = strides_of(a.dout), p.dqs = strides_of(a.dq), p.dks = strides_of(a.dk), p.dvs = strides_of(a.dv);
+  p.qs = flash::strides_of(f.q), p.ks = flash::strides_of(f.k), p.vs = flash::strides_of(f.v),
+  p.os = flash::strides_of(f.out);
+  p.dos = flash::strides_of(a.dout), p.dqs = flash::strides_of(a.dq), p.dks = flash::strides_of(a.dk),
+  p.dvs = flash::strides_of(a.dv);
   if (f.key_bias.defined())
     p.key_bias = static_cast<const float*>(f.key_bias.data), p.key_bias_batch = f.key_bias.strides[0];
   p.lse = static_cast<const float*>(f.lse.data), p.lse_batch = f.lse.strides[0],

@@ -30,7 +30,7 @@ constexpr int64_t kGroupBytes = 32 << 20;
 constexpr float kLog2e = 1.44269504088896341f, kLn2 = 0.6931471805599453f;
 
 struct Layout {
-  int64_t batch, queries, heads, depth, keys;
+  int64_t batch, queries, heads, depth;
   int64_t key_block, key_blocks;    // keys a block (a multiple of kWidth), blocks
   int64_t query_tile, query_tiles;  // queries a tile (a multiple of 16), tiles
   int64_t padded;                   // depth, a multiple of kWidth
@@ -44,10 +44,9 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 
 Layout make_layout(const AttentionArgs& a) {
   Layout l{};
-  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3),
-  l.keys = a.k.dim(1);
-  l.key_block = std::min<int64_t>(round_up(l.keys, kWidth), l.depth <= 256 ? 256 : 128);
-  l.key_blocks = (l.keys + l.key_block - 1) / l.key_block;
+  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3);
+  l.key_block = std::min<int64_t>(round_up(most_keys(a), kWidth), l.depth <= 256 ? 256 : 128);
+  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.key_block, true).size());
   const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
   l.query_tile = std::max<int64_t>(16, round_up((l.queries + tiles - 1) / tiles, 16));
   l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
@@ -87,7 +86,7 @@ HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
 
 // V of a block as panels [keys/2][32 channels][2]: each
 // word a pair of keys. NaN must survive: cpu::narrow_bf16.
-void attention_pack_values(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t first,
+void attention_pack_values(const KeyRange& range, const Layout& l, int64_t b, int64_t h, int64_t first,
                            int64_t count, uint16_t* packed) {
   const int64_t filled = round_up(count, kWidth);
   uint16_t even[kWidth], odd[kWidth];
@@ -96,8 +95,8 @@ void attention_pack_values(const AttentionArgs& a, const Layout& l, int64_t b, i
       const int64_t n = std::min(kWidth, l.depth - c);
       std::memset(even, 0, sizeof even);
       std::memset(odd, 0, sizeof odd);
-      if (key < count) cpu::narrow_bf16(at(a.v, b, first + key, h) + c, n, even);
-      if (key + 1 < count) cpu::narrow_bf16(at(a.v, b, first + key + 1, h) + c, n, odd);
+      if (key < count) cpu::narrow_bf16(at(range.v, b, first + key, h) + c, n, even);
+      if (key + 1 < count) cpu::narrow_bf16(at(range.v, b, first + key + 1, h) + c, n, odd);
       uint16_t* to = packed + c * l.key_block + key * kWidth;
       for (int64_t i = 0; i < kWidth; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
     }
@@ -142,7 +141,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
 
 // One tile of queries against all keys of its head.
 void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
-                         const char* packed, char* scratch) {
+                         std::span<const KeyBlock> blocks, const char* packed, char* scratch) {
   const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
   const int64_t rows = cpu::panel_rows(count, Compute::bf16);
   auto* s = reinterpret_cast<float*>(scratch);
@@ -156,11 +155,13 @@ void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int
     if (i < count) cpu::narrow_bf16(at(a.q, b, first + i, h), l.depth, q + i * l.q_stride);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  const int64_t seen = visible_keys(a, first + count - 1);  // the most that any row of the tile sees
-  for (int64_t block = 0; block * l.key_block < seen; ++block) {
-    const int64_t key = block * l.key_block, keys = std::min(l.key_block, seen - key);
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    const auto& [range, present, key, whole] = blocks[block];
+    // The most that any row of the tile sees of it.
+    const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
+    if (keys <= 0) continue;
     const int64_t filled = round_up(keys, kWidth);
-    const char *k = packed + block * l.block_bytes, *v = k + l.key_block * l.padded * 2;
+    const char *k = packed + static_cast<int64_t>(block) * l.block_bytes, *v = k + l.key_block * l.padded * 2;
     const void* from = q;
     cpu::panel_product({.x = &from,
                         .depth = l.padded,
@@ -173,14 +174,14 @@ void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int
                         .c = s,
                         .c_stride = l.s_stride},
                        Compute::bf16);
-    const float* key_bias = a.key_bias.defined() ? row_ptr(a.key_bias, b) + key : nullptr;
+    const float* key_bias = range->key_bias.defined() ? row_ptr(range->key_bias, b) + key : nullptr;
     for (int64_t i = 0; i < rows; ++i) {
       const float* bias = a.bias.defined() && i < count
                               ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
                               : nullptr;
       uint16_t* weights = p + i * l.p_stride;
       const int64_t visible =
-          std::clamp<int64_t>(visible_keys(a, first + std::min(i, count - 1)) - key, 0, keys);
+          std::clamp<int64_t>(visible_keys(*range, first + std::min(i, count - 1), present) - key, 0, keys);
       std::memset(weights + visible, 0, static_cast<size_t>(filled - visible) * 2);
       if (visible == 0) continue;
       float rescale;
@@ -235,24 +236,27 @@ void attention_bf16(const AttentionArgs& a, Stream& stream) {
       static_cast<char*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker_bytes)));
   if (stream.measuring()) return;
   const int64_t heads = l.batch * l.heads;
+  const std::vector<KeyRange> ranges = all_ranges(a);
+  const std::vector<KeyBlock> blocks = key_blocks(ranges, l.key_block, false);
+  const auto present = static_cast<int64_t>(blocks.size());
   for (int64_t first = 0; first < heads; first += l.group) {
     const int64_t group = std::min(l.group, heads - first);
     stream.throw_if_cancelled();
-    parallel_ranges(stream, group * l.key_blocks, 1, [&](int64_t i, int64_t, int worker) {
-      const int64_t b = (first + i / l.key_blocks) / l.heads, h = (first + i / l.key_blocks) % l.heads;
-      const int64_t begin = i % l.key_blocks * l.key_block, count = std::min(l.key_block, l.keys - begin);
-      char* k = packed + i * l.block_bytes;
+    parallel_ranges(stream, group * present, 1, [&](int64_t i, int64_t, int worker) {
+      const int64_t head = i / present, b = (first + head) / l.heads, h = (first + head) % l.heads;
+      const auto& [range, all, begin, count] = blocks[static_cast<size_t>(i % present)];
+      char* k = packed + head * l.head_bytes + i % present * l.block_bytes;
       for (int64_t key = 0; key < count; key += kWidth)
-        cpu::pack_panel(at(a.k, b, begin + key, h), DType::f32, a.k.strides[1], std::min(kWidth, count - key),
-                        l.depth, l.padded, kWidth, Compute::bf16, k + key * l.padded * 2,
-                        scratch + worker * l.worker_bytes);
+        cpu::pack_panel(at(range->k, b, begin + key, h), DType::f32, range->k.strides[1],
+                        std::min(kWidth, count - key), l.depth, l.padded, kWidth, Compute::bf16,
+                        k + key * l.padded * 2, scratch + worker * l.worker_bytes);
       HWY_DYNAMIC_DISPATCH(attention_pack_values)
-      (a, l, b, h, begin, count, reinterpret_cast<uint16_t*>(k + l.key_block * l.padded * 2));
+      (*range, l, b, h, begin, count, reinterpret_cast<uint16_t*>(k + l.key_block * l.padded * 2));
     });
     parallel_ranges(stream, group * l.query_tiles, 1, [&](int64_t i, int64_t, int worker) {
       const int64_t head = i / l.query_tiles;
       HWY_DYNAMIC_DISPATCH(attention_tile_bf16)
-      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles,
+      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles, blocks,
        packed + head * l.head_bytes, scratch + worker * l.worker_bytes);
     });
   }

@@ -3,11 +3,20 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "ops/attention/attention_impl.h"
 #include "ops/op_case.h"
 
 namespace tachy::ops {
+
+// One more range of keys.
+struct RangeCase {
+  int64_t lk;
+  int64_t length = -1;  // how many of them are there, on the device; -1: all
+  bool causal = false, biased = false;
+  int64_t offset = 0, block = 1;
+};
 
 struct AttentionCase {
   int64_t b, lq, lk, h, d;
@@ -16,12 +25,50 @@ struct AttentionCase {
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
   Compute compute = Compute::f32;
-  bool finite = false;   // a key bias, none of it a mask
-  float sharp = 1;       // scores are so many times as large as usual
-  bool sampled = false;  // the definition answers some queries
-  bool powers = false;   // of two: the scale is in q
-  float offset_q = 0;    // added to q's values, and 1 to k's: scores far from 0
+  bool finite = false;             // a key bias, none of it a mask
+  float sharp = 1;                 // scores are so many times as large as usual
+  bool sampled = false;            // the definition answers some queries
+  bool powers = false;             // of two: the scale is in q
+  float offset_q = 0;              // added to q's values, and 1 to k's: scores far from 0
+  int64_t length = -1, block = 1;  // of the first range, as in RangeCase
+  std::vector<RangeCase> more = {};
 };
+
+// How many keys are there, where the op computes.
+inline Tensor length_of(CaseMemory& memory, int64_t length) {
+  if (length < 0) return {};
+  const Tensor t = memory.rows(1, 2);
+  *memory.host(t).as<int32_t>() = static_cast<int32_t>(length);
+  return t;
+}
+
+inline KeyRange range_of(CaseMemory& memory, const AttentionCase& s, const RangeCase& r) {
+  KeyRange range{.k = memory.normal({s.b, r.lk, s.h, s.d}), .v = memory.normal({s.b, r.lk, s.h, s.d})};
+  range.length = length_of(memory, r.length);
+  if (r.biased) range.key_bias = memory.param({s.b, r.lk}, 2), range.finite_bias = true;
+  range.causal = r.causal, range.causal_offset = r.offset, range.causal_block = r.block;
+  return range;
+}
+
+inline KeyRanges more_ranges(CaseMemory& memory, const AttentionCase& s) {
+  if (s.more.empty()) return {};
+  if (s.more.size() == 1) return {range_of(memory, s, s.more[0])};
+  const KeyRange second = range_of(memory, s, s.more[0]), third = range_of(memory, s, s.more[1]);
+  if (s.more.size() == 2) return {second, third};
+  return {second, third, range_of(memory, s, s.more[2])};
+}
+
+inline std::string name_of(const RangeCase& r) {
+  return fmt::format("+{}{}{}{}", r.lk, r.length >= 0 ? fmt::format("of{}", r.length) : "",
+                     r.causal ? fmt::format("causal{}by{}", r.offset, r.block) : "",
+                     r.biased ? "biased" : "");
+}
+
+inline std::string ranges_name(const AttentionCase& s) {
+  std::string name;
+  for (const RangeCase& r : s.more) name += name_of(r);
+  return name;
+}
 
 // out and lse need not be those of a forward pass: the gradients are defined for any.
 inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
@@ -88,6 +135,50 @@ inline void add_attention_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::video, {.b = 1, .lq = 16384, .lk = 16384, .h = 12, .d = 128, .causal = true});
 }
 
+// Several ranges of keys, lengths that only the device knows, causal blocks: as a cache of keys and a chunk behind it.
+template <class Add>
+void add_attention_range_cases(Add&& add) {
+  add(CaseKind::tiny, {.b = 2, .lq = 5, .lk = 9, .h = 2, .d = 8, .lse = true, .length = 4, .more = {{3}}});
+  add(CaseKind::tiny, {.b = 1, .lq = 12, .lk = 12, .h = 1, .d = 8, .causal = true, .lse = true, .block = 4});
+  add(CaseKind::odd,
+      {.b = 2, .lq = 33, .lk = 301, .h = 2, .d = 20, .lse = true, .length = 77, .more = {{40, -1, true}}});
+  // None of the first range, all of the second, some of the third, with a bias; a fourth with a causal mask of blocks.
+  add(CaseKind::odd, {.b = 1,
+                      .lq = 50,
+                      .lk = 64,
+                      .h = 2,
+                      .d = 24,
+                      .accumulate = true,
+                      .length = 0,
+                      .more = {{300}, {90, 31, false, true}, {60, -1, true, false, 10, 7}}});
+  add(CaseKind::odd,
+      {.b = 1, .lq = 40, .lk = 70, .h = 1, .d = 16, .lse = true, .length = 0});  // no key at all
+  add(CaseKind::odd,
+      {.b = 1, .lq = 30, .lk = 90, .h = 1, .d = 160, .lse = true, .length = 50, .more = {{20}}});
+  // What the kernels for 16-byte rows take; the last steps of ranges meet their ends.
+  add(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 300, .h = 2, .d = 128, .lse = true, .length = 201});
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 300, .lk = 400, .h = 2, .d = 64, .lse = true, .length = 0, .more = {{129}, {64}}});
+  add(CaseKind::tiny, {.b = 1, .lq = 140, .lk = 200, .h = 1, .d = 128, .lse = true, .length = 0});
+  add(CaseKind::tiny, {.b = 1,
+                       .lq = 100,
+                       .lk = 257,
+                       .h = 2,
+                       .d = 128,
+                       .causal = true,
+                       .lse = true,
+                       .offset = 60,
+                       .block = 50});
+  add(CaseKind::tiny, {.b = 2,
+                       .lq = 96,
+                       .lk = 190,
+                       .h = 1,
+                       .d = 64,
+                       .lse = true,
+                       .length = 130,
+                       .more = {{96, -1, true, false, 0, 32}, {70, 70, false, true}}});
+}
+
 inline std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
   const auto add_case = [&](CaseKind kind, AttentionCase s) {
@@ -97,12 +188,15 @@ inline std::vector<OpCase> attention_cases() {
                                   s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : "",
                                   s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "") +
                       (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "") +
-                      (s.powers ? "-powers" : "") + (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "");
+                      (s.powers ? "-powers" : "") + (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "") +
+                      (s.length >= 0 ? fmt::format("-of{}", s.length) : "") +
+                      (s.block > 1 ? fmt::format("-by{}", s.block) : "") + ranges_name(s);
     double pairs = 1.0 * s.lq * s.lk;
     if (s.causal) {
       pairs = 0;
       for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
     }
+    for (const RangeCase& r : s.more) pairs += 1.0 * s.lq * r.lk;
     const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
     cases.push_back({"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
                        AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
@@ -132,7 +226,8 @@ inline std::vector<OpCase> attention_cases() {
                        args.accumulate = s.accumulate;
                        args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
                                                : memory.output({s.b, s.lq, s.h, s.d});
-                       args.causal = s.causal, args.causal_offset = s.offset;
+                       args.causal = s.causal, args.causal_offset = s.offset, args.causal_block = s.block;
+                       args.length = length_of(memory, s.length), args.more = more_ranges(memory, s);
                        if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
                        const auto bind = [&](const AttentionArgs& a) {
                          return bind_op("attention", attention, attention_table(), attention_working, a,
@@ -213,10 +308,22 @@ inline std::vector<OpCase> attention_cases() {
         {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .lse = true, .powers = true, .offset_q = offset});
   add_case(CaseKind::odd,
            {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true, .sharp = 200, .powers = true});
+  for (const float offset : {0.0f, 1.5f, -1.5f})  // the latter two are computed again
+    add_case(CaseKind::tiny, {.b = 1,
+                              .lq = 600,
+                              .lk = 1500,
+                              .h = 2,
+                              .d = 128,
+                              .lse = true,
+                              .powers = true,
+                              .offset_q = offset,
+                              .length = 1111,
+                              .more = {{300, 0}, {130}, {900, 899}}});
   // A prompt's keys, one of them standing for many.
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
   add(CaseKind::tiny, {.b = 2, .lq = 140, .lk = 200, .h = 2, .d = 64, .finite = true});
+  add_attention_range_cases(add);
   add(CaseKind::real, {1, 4096, 4096, 2, 128});
   add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .causal = true, .lse = true});
   add(CaseKind::real, {1, 1560, 1560, 12, 128});
@@ -234,6 +341,9 @@ inline std::vector<OpCase> attention_cases() {
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
+  // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
+  add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
+  add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
   add_attention_backward_cases(cases);
   return cases;
 }

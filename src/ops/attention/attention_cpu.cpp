@@ -34,7 +34,7 @@ constexpr int64_t kGroupBytes = 32 << 20;
 
 // Sizes of everything, from shapes and the panel width alone.
 struct Layout {
-  int64_t batch, queries, heads, depth, keys;
+  int64_t batch, queries, heads, depth;
   int64_t width;                    // panel width
   int64_t key_block, key_blocks;    // keys a block (a multiple of the width), blocks
   int64_t query_tile, query_tiles;  // queries a tile (a multiple of kRowGranule), tiles
@@ -49,11 +49,10 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 
 Layout make_layout(const AttentionArgs& a, int64_t width) {
   Layout l{};
-  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3),
-  l.keys = a.k.dim(1);
+  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3);
   l.width = width;
-  l.key_block = std::min(round_up(l.keys, width), round_up(l.depth <= 256 ? 256 : 128, width));
-  l.key_blocks = (l.keys + l.key_block - 1) / l.key_block;
+  l.key_block = std::min(round_up(most_keys(a), width), round_up(l.depth <= 256 ? 256 : 128, width));
+  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.key_block, true).size());
   const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
   l.query_tile = std::max(kRowGranule, round_up((l.queries + tiles - 1) / tiles, kRowGranule));
   l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
@@ -86,14 +85,15 @@ int64_t attention_panel_width() { return simd::panel_width(); }
 
 // Packs one block of keys: K as panels [depth][width] (keys
 // side by side), V as panels [keys][width] (channels).
-void attention_pack(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t block,
-                    float* packed_k, float* packed_v) {
-  const int64_t first = block * l.key_block, count = std::min(l.key_block, l.keys - first), w = l.width;
+void attention_pack(const KeyBlock& block, const Layout& l, int64_t b, int64_t h, float* packed_k,
+                    float* packed_v) {
+  const auto& [range, present, first, count] = block;
+  const int64_t w = l.width;
   const int64_t step = std::min<int64_t>(4, w);
   for (int64_t key = 0; key < round_up(count, w); key += step) {
     float* to = packed_k + key / w * w * l.depth + key % w;
-    const int64_t stride = a.k.strides[1];
-    const float* from = at(a.k, b, first + key, h);
+    const int64_t stride = range->k.strides[1];
+    const float* from = at(range->k, b, first + key, h);
     int64_t c = 0;
     if (step == 4 && key + 4 <= count)
       for (; c + 4 <= l.depth; c += 4) simd::transpose_4x4(from + c, stride, to + c * w, w);
@@ -101,7 +101,7 @@ void attention_pack(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
       for (int64_t i = 0; i < step; ++i) to[c * w + i] = key + i < count ? from[i * stride + c] : 0.0f;
   }
   for (int64_t key = 0; key < count; ++key) {
-    const float* from = at(a.v, b, first + key, h);
+    const float* from = at(range->v, b, first + key, h);
     for (int64_t c = 0; c < l.padded_depth; c += w) {
       float* to = packed_v + c * l.key_block + key * w;
       const int64_t n = std::min(w, l.depth - c);
@@ -132,7 +132,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
 
 // One tile of queries against all keys of its head.
 void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
-                    const float* packed, float* scratch) {
+                    std::span<const KeyBlock> blocks, const float* packed, float* scratch) {
   const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
   const int64_t rows = round_up(count, simd::kTileRows);
   float* q = scratch;
@@ -147,19 +147,22 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
     std::memset(o + i * l.depth_stride, 0, static_cast<size_t>(l.padded_depth) * 4);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  const int64_t seen = visible_keys(a, first + count - 1);  // the most that any row of the tile sees
-  for (int64_t block = 0; block * l.key_block < seen; ++block) {
-    const int64_t key = block * l.key_block, keys = std::min(l.key_block, seen - key);
-    const float* k = packed + block * (l.block_k + l.block_v);
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    const auto& [range, present, key, whole] = blocks[block];
+    // The most that any row of the tile sees of it.
+    const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
+    if (keys <= 0) continue;
+    const float* k = packed + static_cast<int64_t>(block) * (l.block_k + l.block_v);
     simd::multiply_panels<false>(q, l.depth_stride, rows, k, l.depth, (keys + l.width - 1) / l.width,
                                  l.width * l.depth, s, l.score_stride);
-    const float* key_bias = a.key_bias.defined() ? row_ptr(a.key_bias, b) + key : nullptr;
+    const float* key_bias = range->key_bias.defined() ? row_ptr(range->key_bias, b) + key : nullptr;
     for (int64_t i = 0; i < rows; ++i) {
       const float* bias = a.bias.defined() && i < count
                               ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
                               : nullptr;
       float* score = s + i * l.score_stride;
-      const int64_t visible = std::min(keys, visible_keys(a, first + std::min(i, count - 1)) - key);
+      const int64_t visible =
+          std::min(keys, visible_keys(*range, first + std::min(i, count - 1), present) - key);
       if (visible < keys) {
         const int64_t from = std::max<int64_t>(0, visible);
         std::memset(score + from, 0, static_cast<size_t>(keys - from) * 4);
@@ -196,20 +199,24 @@ void attention_cpu(const AttentionArgs& a, Stream& stream) {
       static_cast<float*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker) * 4));
   if (stream.measuring()) return;
   const int64_t heads = l.batch * l.heads;
+  const std::vector<KeyRange> ranges = all_ranges(a);
+  const std::vector<KeyBlock> blocks = key_blocks(ranges, l.key_block, false);
+  const auto present = static_cast<int64_t>(blocks.size());
   for (int64_t first = 0; first < heads; first += l.group) {
     const int64_t group = std::min(l.group, heads - first);
     stream.throw_if_cancelled();
     const auto head_of = [&](int64_t i) { return packed + i * l.head; };
-    parallel_ranges(stream, group * l.key_blocks, 1, [&](int64_t i, int64_t, int) {
-      const int64_t head = i / l.key_blocks, block = i % l.key_blocks;
+    parallel_ranges(stream, group * present, 1, [&](int64_t i, int64_t, int) {
+      const int64_t head = i / present, block = i % present;
       float* k = head_of(head) + block * (l.block_k + l.block_v);
       HWY_DYNAMIC_DISPATCH(attention_pack)
-      (a, l, (first + head) / l.heads, (first + head) % l.heads, block, k, k + l.block_k);
+      (blocks[static_cast<size_t>(block)], l, (first + head) / l.heads, (first + head) % l.heads, k,
+       k + l.block_k);
     });
     parallel_ranges(stream, group * l.query_tiles, 1, [&](int64_t i, int64_t, int worker) {
       const int64_t head = i / l.query_tiles;
       HWY_DYNAMIC_DISPATCH(attention_tile)
-      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles, head_of(head),
+      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles, blocks, head_of(head),
        scratch + worker * l.worker);
     });
   }

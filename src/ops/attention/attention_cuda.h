@@ -9,17 +9,28 @@
 
 namespace tachy::ops {
 
+// For kernels that walk over one range of keys, all of which are there.
+inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
+  if (!a.more.empty()) return Refusal::arguments("several ranges of keys");
+  if (a.length.defined()) return Refusal::arguments("a number of keys that is known on the device only");
+  return std::nullopt;
+}
+
 // On the GPU: our own flash kernel for Hopper, cuDNN's, our own flash kernels for any GPU (for up to 80 keys,
 // and for any), products with a softmax between, and one for every other case.
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_sm90(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);
+void attention_ranges_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);
 void attention_few_keys(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
 void attention_sm80(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_ranges_sm80(const AttentionArgs& args, const Stream& stream);
+void attention_ranges_sm80(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& args, const Stream& stream);
 void attention_softmax_gemm(const AttentionArgs& args, Stream& stream);
 void attention_plain_cuda(const AttentionArgs& args, Stream& stream);

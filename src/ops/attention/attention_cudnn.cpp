@@ -124,6 +124,7 @@ CudnnPlan& plan_of(Cudnn& cudnn, const AttentionArgs& a) {
 }  // namespace
 
 std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& a, const Stream& stream) {
+  if (auto why = why_not_whole(a)) return why;
   if (a.q.dtype == DType::f32) return Refusal::arguments("it takes bf16 and f16");
   if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   if (a.key_bias.defined()) {

@@ -49,6 +49,7 @@ size_t shared_bytes(const AttentionArgs& a) {
 }  // namespace
 
 std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& a, const Stream& stream) {
+  if (auto why = why_not_whole(a)) return why;
   if (a.k.dims[1] > kMostKeys) return Refusal::arguments("more than 80 keys");
   if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   if (a.causal) return Refusal::arguments("a causal mask");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_backward.h"
@@ -10,12 +11,30 @@
 
 namespace tachy::ops {
 
-// How many keys (always the first ones) query i may see.
-inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
-  const int64_t keys = a.k.dims[1];
-  if (!a.causal) return keys;
-  return std::clamp<int64_t>(i + a.causal_offset + 1, 0, keys);
+// How many keys of a range (always the first ones) query i may see, `keys` of them being there.
+inline int64_t visible_keys(const KeyRange& r, int64_t i, int64_t keys) {
+  if (!r.causal) return keys;
+  const int64_t last = i + r.causal_offset;
+  return last < 0 ? 0 : std::min(keys, (last / r.causal_block + 1) * r.causal_block);
 }
+inline int64_t visible_keys(const AttentionArgs& a, int64_t i) {
+  return visible_keys(a.range(0), i, a.k.dims[1]);
+}
+
+// How many keys of a range are there; on the CPU, in a run.
+int64_t present_keys(const KeyRange& range);
+
+// Keys that the CPU's kernels take at a time; none of another range.
+struct KeyBlock {
+  const KeyRange* range;
+  int64_t present;       // keys of the range
+  int64_t first, count;  // of this block
+};
+std::vector<KeyRange> all_ranges(const AttentionArgs& args);
+// Blocks of up to `size` keys, range after range: of all keys in a measure run, of those that are there in a run.
+std::vector<KeyBlock> key_blocks(std::span<const KeyRange> ranges, int64_t size, bool measuring);
+// Of the largest range.
+int64_t most_keys(const AttentionArgs& args);
 
 // Throws unless shapes, strides and options fit together;
 // q, k, v and out of `dtype`, biases and lse of `wide`.

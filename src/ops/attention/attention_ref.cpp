@@ -1,6 +1,7 @@
 // The definition: a row of scores at a time, softmax with its maximum subtracted, weighted sum of values.
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "cpu/panels.h"
 #include "cpu/widen.h"
@@ -38,39 +39,57 @@ Tensor rounded(const Tensor& t, bool round, Stream& stream) {
   return copy;
 }
 
+struct Keys {
+  KeyRange range;
+  int64_t first, count;  // of its scores in a row's; how many are there
+};
+
 template <class Store, class Real>
-void define(const AttentionArgs& given, Stream& stream, bool round, bool round_weights) {
+void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weights) {
   ArenaScope scope(*stream.arena);
-  AttentionArgs a = given;
-  a.q = rounded(a.q, round, stream), a.k = rounded(a.k, round, stream), a.v = rounded(a.v, round, stream);
-  const int64_t batch = a.q.dim(0), lq = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3), lk = a.k.dim(1);
+  const Tensor queries = rounded(a.q, round, stream);
+  const int64_t batch = a.q.dim(0), lq = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3);
+  std::vector<Keys> parts;
+  int64_t lk = 0;
+  for (int i = 0; i < a.ranges(); ++i) {
+    KeyRange r = a.range(i);
+    r.k = rounded(r.k, round, stream), r.v = rounded(r.v, round, stream);
+    parts.push_back({r, lk, stream.measuring() ? r.k.dim(1) : present_keys(r)});
+    lk += r.k.dim(1);
+  }
   auto* scratch = static_cast<Real*>(stream.arena->bytes(stream.threads() * (lk + d) * sizeof(Real)));
   if (stream.measuring()) return;
   parallel_ranges(stream, batch * heads * lq, 1, [&](int64_t row, int64_t, int worker) {
-    const int64_t b = row / (heads * lq), h = row / lq % heads, i = row % lq, seen = visible_keys(a, i);
-    Real *score = scratch + worker * (lk + d), *sum = score + lk;
-    const Store* q = at<Store>(a.q, b, i, h);
-    const Store* key_bias = row_of<Store>(a.key_bias, b);
+    const int64_t b = row / (heads * lq), h = row / lq % heads, i = row % lq;
+    Real *scores = scratch + worker * (lk + d), *sum = scores + lk;
+    const Store* q = at<Store>(queries, b, i, h);
     const Store* bias = a.bias.defined() ? row_of<Store>(a.bias, h) + i * a.bias.stride(1) : nullptr;
     Real highest = -std::numeric_limits<Real>::infinity(), total = 0;
-    for (int64_t j = 0; j < seen; ++j) {
-      const Store* k = at<Store>(a.k, b, j, h);
-      Real dot = 0;
-      for (int64_t c = 0; c < d; ++c) dot += Real(q[c]) * Real(k[c]);
-      score[j] = dot * Real(a.scale);
-      // Added in the tensors' dtype: a mask of finfo.min must swallow the score, as it does in PyTorch.
-      if (key_bias) score[j] = static_cast<Store>(score[j]) + key_bias[j];
-      if (bias) score[j] = static_cast<Store>(score[j]) + bias[j];
-      highest = std::max(highest, score[j]);
+    for (const Keys& part : parts) {
+      const Store* key_bias = row_of<Store>(part.range.key_bias, b);
+      Real* score = scores + part.first;
+      for (int64_t j = 0, seen = visible_keys(part.range, i, part.count); j < seen; ++j) {
+        const Store* k = at<Store>(part.range.k, b, j, h);
+        Real dot = 0;
+        for (int64_t c = 0; c < d; ++c) dot += Real(q[c]) * Real(k[c]);
+        score[j] = dot * Real(a.scale);
+        // Added in the tensors' dtype: a mask of finfo.min must swallow the score, as it does in PyTorch.
+        if (key_bias) score[j] = static_cast<Store>(score[j]) + key_bias[j];
+        if (bias) score[j] = static_cast<Store>(score[j]) + bias[j];
+        highest = std::max(highest, score[j]);
+      }
     }
     for (int64_t c = 0; c < d; ++c) sum[c] = 0;
     const bool masked = highest == -std::numeric_limits<Real>::infinity();
-    for (int64_t j = 0; j < seen && !masked; ++j) {
-      const Store* v = at<Store>(a.v, b, j, h);
-      const Real weight = std::exp(score[j] - highest);
-      total += weight;
-      const Real used = round_weights ? as_bf16(weight) : weight;
-      for (int64_t c = 0; c < d; ++c) sum[c] += used * Real(v[c]);
+    for (const Keys& part : parts) {
+      const Real* score = scores + part.first;
+      for (int64_t j = 0, seen = visible_keys(part.range, i, part.count); j < seen && !masked; ++j) {
+        const Store* v = at<Store>(part.range.v, b, j, h);
+        const Real weight = std::exp(score[j] - highest);
+        total += weight;
+        const Real used = round_weights ? as_bf16(weight) : weight;
+        for (int64_t c = 0; c < d; ++c) sum[c] += used * Real(v[c]);
+      }
     }
     Store* out = at<Store>(a.out, b, i, h);
     for (int64_t c = 0; c < d; ++c) {

@@ -42,6 +42,7 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 }  // namespace
 
 std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& a, const Stream& stream) {
+  if (auto why = why_not_whole(a)) return why;
   const size_t shared = a.q.dims[3] <= 64 ? flash::shared_bytes<kWarps, kStageKeys, 64>()
                                           : flash::shared_bytes<kWarps, kStageKeys, 128>();
   return flash::why_not(a, stream, shared);

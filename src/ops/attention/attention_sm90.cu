@@ -29,12 +29,8 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 }  // namespace
 
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& a, const Stream& stream) {
-  if (stream.gpu->info().major != 9) return Refusal::machine("the GPU is not Hopper");
-  if (!cuda::tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
-  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
-  if (a.key_bias.defined()) return Refusal::arguments("a key bias");
-  if (a.causal) return Refusal::arguments("a causal mask");
-  if (a.accumulate) return Refusal::arguments("an accumulating output");
+  if (auto why = why_not_whole(a)) return why;
+  if (auto why = flash::why_not_sm90(a, stream)) return why;
   return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
 }
 

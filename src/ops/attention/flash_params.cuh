@@ -7,8 +7,6 @@
 
 namespace tachy::ops::flash {
 
-inline Strides strides_of(const Tensor& t) { return {t.strides[0], t.strides[1], t.strides[2]}; }
-
 inline bool whole_chunks(const Tensor& t) {
   for (int i = 0; i < 3; ++i)
     if (t.dims[i] > 1 && t.strides[i] % 8 != 0) return false;
@@ -19,7 +17,8 @@ inline Params params_of(const AttentionArgs& a) {
   Params p{a.q.data,        a.k.data,        a.v.data,        a.out.data,
            strides_of(a.q), strides_of(a.k), strides_of(a.v), strides_of(a.out)};
   p.lq = static_cast<int>(a.q.dims[1]), p.lk = static_cast<int>(a.k.dims[1]);
-  p.d = static_cast<int>(a.q.dims[3]), p.offset = static_cast<int>(a.causal_offset);
+  p.d = static_cast<int>(a.q.dims[3]), p.offset = static_cast<int>(a.causal_offset),
+  p.block = static_cast<int>(a.causal_block);
   p.scale = a.scale, p.causal = a.causal, p.accumulate = a.accumulate;
   if (a.key_bias.defined())
     p.key_bias = static_cast<const float*>(a.key_bias.data), p.key_bias_batch = a.key_bias.strides[0];
@@ -37,10 +36,15 @@ inline std::optional<Refusal> why_not(const AttentionArgs& a, const Stream& stre
   if (a.q.dims[3] > 128) return Refusal::arguments("head dims over 128");
   if (a.q.dims[3] % 8 != 0) return Refusal::arguments("the head dim is no multiple of 8");
   if (!(a.scale > 0)) return Refusal::arguments("the scale is not positive");
-  for (const Tensor* t : {&a.q, &a.k, &a.v, &a.out})
-    if (!whole_chunks(*t)) return Refusal::arguments("rows that do not begin at multiples of 16 bytes");
-  if (a.q.dims[1] > (int64_t{1} << 30) || a.k.dims[1] > (int64_t{1} << 30))
-    return Refusal::arguments("too many tokens");
+  constexpr int64_t kMostTokens = int64_t{1} << 30;
+  if (!whole_chunks(a.q) || !whole_chunks(a.out))
+    return Refusal::arguments("rows that do not begin at multiples of 16 bytes");
+  for (int i = 0; i < a.ranges(); ++i) {
+    const KeyRange r = a.range(i);
+    if (!whole_chunks(r.k) || !whole_chunks(r.v))
+      return Refusal::arguments("rows that do not begin at multiples of 16 bytes");
+    if (a.q.dims[1] > kMostTokens || r.k.dims[1] > kMostTokens) return Refusal::arguments("too many tokens");
+  }
   if (a.q.dims[2] > 65535 || a.q.dims[0] > 65535) return Refusal::arguments("too many heads or batches");
   return std::nullopt;
 }

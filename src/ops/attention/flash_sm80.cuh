@@ -14,12 +14,9 @@
 #pragma once
 
 #include "device/mma_sm80.cuh"
+#include "ops/attention/key_ranges.cuh"
 
 namespace tachy::ops::flash {
-
-struct Strides {
-  int64_t batch = 0, row = 0, head = 0;  // in elements
-};
 
 struct Params {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
@@ -29,7 +26,7 @@ struct Params {
   const float* bias = nullptr;      // [H, Lq, Lk] or null
   float* lse = nullptr;             // [B, H, Lq] or null
   int64_t key_bias_batch = 0, bias_head = 0, bias_row = 0, lse_batch = 0, lse_head = 0;
-  int lq = 0, lk = 0, d = 0, offset = 0;
+  int lq = 0, lk = 0, d = 0, offset = 0, block = 1;
   float scale = 1;
   bool causal = false, accumulate = false;
 };
@@ -45,6 +42,9 @@ template <int kWarps, int kStageKeys, int kDim>
 constexpr size_t shared_bytes() {
   return size_t(kWarps * 32 + 4 * kStageKeys) * kDim * 2 + 2 * kStageKeys * sizeof(float);
 }
+
+// Under a causal mask: how many keys query i sees, of any number.
+__device__ __forceinline__ int seen_by(const Params& p, int i) { return causal_keys(i, p.offset, p.block); }
 
 // A bias in powers of two. A mask of finfo.min would overflow to -inf; it stays the lowest number instead, so
 // that a row of nothing else gets uniform weights as the definition has it.
@@ -143,7 +143,7 @@ struct Warp {
     const int column = key + 2 * (lane & 3);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const int seen = p.causal ? min(p.lk, first_row + (lane >> 2) + 8 * r + p.offset + 1) : p.lk;
+      const int seen = p.causal ? min(p.lk, seen_by(p, first_row + (lane >> 2) + 8 * r)) : p.lk;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -175,7 +175,7 @@ struct Warp {
     row_products<T, kDim, kTiles>(s, q_address, k_address);
     const float to_log2 = kBiased ? 1.0f : p.scale * kLog2e;
     if constexpr (kBiased) add_biases(s, p, head, key, key_bias);
-    if (key + kSub > p.lk || (p.causal && key + kSub - 1 > first_row + p.offset)) mask(s, p, key);
+    if (key + kSub > p.lk || (p.causal && key + kSub > seen_by(p, first_row))) mask(s, p, key);
 
     float highest[4];
     bool grows = false;
@@ -281,54 +281,58 @@ struct Warp {
   }
 };
 
-// grid [query tiles, H, B]: neighbouring blocks share a head, so its K and V stay in the L2 cache.
-template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks, Bias kBias>
-__global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const Params p) {
-  extern __shared__ __align__(1024) char shared[];
+// A block's shared memory, by addresses: its queries, two stages of k and of v, two of key biases.
+template <int kRows, int kStageKeys, int kDim>
+struct Places {
+  static constexpr uint32_t kStageBytes = kStageKeys * kDim * 2;
+  uint32_t q, k, v;
+  float* key_bias;
+  __device__ explicit Places(char* shared)
+      : q(device::shared_address(shared)),
+        k(q + kRows * kDim * 2),
+        v(k + 2 * kStageBytes),
+        key_bias(reinterpret_cast<float*>(shared + (kRows + 4 * kStageKeys) * kDim * 2)) {}
+};
+
+// The keys of one range go through the stages, and `work` takes them in. What was copied before (the queries) has
+// arrived when this returns.
+template <class T, int kDim, int kWarps, int kStageKeys, Bias kBias>
+__device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBias>& work, const Params& p,
+                                          int batch, int head, int first,
+                                          const Places<kWarps * 32, kStageKeys, kDim>& at) {
   constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
   constexpr uint32_t kStageBytes = kStageKeys * kDim * 2;
-  const int head = blockIdx.y, batch = blockIdx.z, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // Under a causal mask the last queries have the most keys: they go first.
-  const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x, first = tile * kRows;
-  const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
+  const int lane = work.lane;
   const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
   const T* v = static_cast<const T*>(p.v) + batch * p.vs.batch + head * p.vs.head;
-  const uint32_t q_shared = device::shared_address(shared), k_shared = q_shared + kRows * kDim * 2,
-                 v_shared = k_shared + 2 * kStageBytes;
-
-  const int keys = p.causal ? max(0, min(p.lk, min(first + kRows, p.lq) + p.offset)) : p.lk;
+  const int keys = p.causal ? max(0, min(p.lk, seen_by(p, min(first + kRows, p.lq) - 1))) : p.lk;
   const int blocks = (keys + kStageKeys - 1) / kStageKeys;
   // Key biases are read one stage before they are stored, which is one before they are used.
-  auto* key_bias = reinterpret_cast<float*>(shared + (kRows + 4 * kStageKeys) * kDim * 2);
   const auto read_bias = [&](int block) {
     const int key = block * kStageKeys + static_cast<int>(threadIdx.x);
     if (!p.key_bias || threadIdx.x >= kStageKeys || key >= p.lk) return 0.0f;
     return bias_to_log2(p.key_bias[batch * p.key_bias_batch + key]);
   };
   const auto store_bias = [&](int block, float bias) {
-    if (threadIdx.x < kStageKeys) key_bias[(block & 1) * kStageKeys + threadIdx.x] = bias;
+    if (threadIdx.x < kStageKeys) at.key_bias[(block & 1) * kStageKeys + threadIdx.x] = bias;
   };
   float next_bias = 0;
   if constexpr (kBias != Bias::none) store_bias(0, read_bias(0)), next_bias = read_bias(1);
   const auto load_stage = [&](int block) {
-    const uint32_t at = (block & 1) * kStageBytes;
-    load_rows<T, kDim, kStageKeys, kThreads>(k_shared + at, k, p.ks.row, block * kStageKeys, p.lk, p.d);
-    load_rows<T, kDim, kStageKeys, kThreads>(v_shared + at, v, p.vs.row, block * kStageKeys, p.lk, p.d);
+    const uint32_t to = (block & 1) * kStageBytes;
+    load_rows<T, kDim, kStageKeys, kThreads>(at.k + to, k, p.ks.row, block * kStageKeys, p.lk, p.d);
+    load_rows<T, kDim, kStageKeys, kThreads>(at.v + to, v, p.vs.row, block * kStageKeys, p.lk, p.d);
   };
-  load_rows<T, kDim, kRows, kThreads>(q_shared, q, p.qs.row, first, p.lq, p.d);
   if (blocks > 0) load_stage(0);
   device::commit_copies();
 
-  Warp<T, kDim, kWarps, kStageKeys, kBias> work;
-  work.lane = lane, work.first_row = first + warp * 32;
-  work.clear();
   // Rows and chunks that ldmatrix wants of this lane: of Q and V rows lane % 16 and the right half's chunk
   // for lanes 16 and up; of K the other way round. Chunk 0 or 1 swizzled; further chunks are an XOR away.
   const int row_a = lane & 15, half_a = lane >> 4, row_b = (lane & 7) + ((lane >> 4) << 3),
             half_b = (lane >> 3) & 1;
   const uint32_t a_offset = row_a * kDim * 2 + ((half_a ^ (row_a & 7)) << 4);
   const uint32_t b_offset = row_b * kDim * 2 + ((half_b ^ (row_b & 7)) << 4);
-  const uint32_t q_address = q_shared + warp * 32 * kDim * 2 + a_offset;
+  const uint32_t q_address = at.q + (threadIdx.x / 32) * 32 * kDim * 2 + a_offset;
 
   for (int block = 0; block < blocks; ++block) {
     device::wait_copies<0>();
@@ -336,19 +340,61 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const P
     if (block + 1 < blocks) load_stage(block + 1);
     device::commit_copies();
     if constexpr (kBias != Bias::none) store_bias(block + 1, next_bias), next_bias = read_bias(block + 2);
-    const uint32_t at = (block & 1) * kStageBytes;
+    const uint32_t from = (block & 1) * kStageBytes;
 #pragma unroll 1
     for (int sub = 0; sub < kStageKeys / kSub; ++sub) {
       const int key = block * kStageKeys + sub * kSub;
-      if (key >= p.lk || (p.causal && key > work.first_row + 31 + p.offset)) break;
-      work.keys(p, head, key, q_address, k_shared + at + sub * kSub * kDim * 2 + b_offset,
-                v_shared + at + sub * kSub * kDim * 2 + a_offset,
-                key_bias + (block & 1) * kStageKeys + sub * kSub);
+      if (key >= p.lk || (p.causal && key >= seen_by(p, work.first_row + 31))) break;
+      work.keys(p, head, key, q_address, at.k + from + sub * kSub * kDim * 2 + b_offset,
+                at.v + from + sub * kSub * kDim * 2 + a_offset,
+                at.key_bias + (block & 1) * kStageKeys + sub * kSub);
     }
   }
   if (blocks == 0) {
     device::wait_copies<0>();
     __syncthreads();  // the query tile is about to be overwritten
+  }
+}
+
+// grid [query tiles, H, B]: neighbouring blocks share a head, so its K and V stay in the L2 cache.
+template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks, Bias kBias>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks) attention_kernel(const Params p) {
+  extern __shared__ __align__(1024) char shared[];
+  constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
+  const int head = blockIdx.y, batch = blockIdx.z, warp = threadIdx.x / 32;
+  // Under a causal mask the last queries have the most keys: they go first.
+  const int tile = p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x, first = tile * kRows;
+  const Places<kRows, kStageKeys, kDim> at(shared);
+  const T* q = static_cast<const T*>(p.q) + batch * p.qs.batch + head * p.qs.head;
+  load_rows<T, kDim, kRows, kThreads>(at.q, q, p.qs.row, first, p.lq, p.d);
+  Warp<T, kDim, kWarps, kStageKeys, kBias> work;
+  work.lane = threadIdx.x % 32, work.first_row = first + warp * 32;
+  work.clear();
+  take_keys(work, p, batch, head, first, at);
+  work.finish(p, batch, head, reinterpret_cast<T*>(shared) + warp * 32 * kDim);
+}
+
+// The same over several ranges, whose lengths may lie on the device.
+template <class T, int kDim, int kWarps, int kStageKeys, int kBlocks>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks)
+    attention_ranges_kernel(const Params given, const __grid_constant__ KeyList list) {
+  extern __shared__ __align__(1024) char shared[];
+  constexpr int kThreads = kWarps * 32, kRows = kWarps * 32;
+  const int head = blockIdx.y, batch = blockIdx.z, warp = threadIdx.x / 32, first = blockIdx.x * kRows;
+  const Places<kRows, kStageKeys, kDim> at(shared);
+  const T* q = static_cast<const T*>(given.q) + batch * given.qs.batch + head * given.qs.head;
+  load_rows<T, kDim, kRows, kThreads>(at.q, q, given.qs.row, first, given.lq, given.d);
+  Warp<T, kDim, kWarps, kStageKeys, Bias::keys> work;
+  work.lane = threadIdx.x % 32, work.first_row = first + warp * 32;
+  work.clear();
+  Params p = given;
+  for (int i = 0; i < list.count; ++i) {
+    const Keys& keys = list.ranges[i];
+    p.k = keys.k, p.v = keys.v, p.ks = keys.ks, p.vs = keys.vs, p.lk = keys.present();
+    p.key_bias = keys.key_bias, p.key_bias_batch = keys.key_bias_batch;
+    p.causal = keys.causal, p.offset = keys.offset, p.block = keys.block;
+    take_keys(work, p, batch, head, first, at);
+    __syncthreads();  // the stages are about to be overwritten
   }
   work.finish(p, batch, head, reinterpret_cast<T*>(shared) + warp * 32 * kDim);
 }

@@ -18,7 +18,8 @@
 //   f16        the largest so far, until a row outgrows it by 2^8: then o and the row's sum are scaled
 // Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch (kRepair)
 // computes their units again as f16 does.
-// The last keys come first, so that only the first step of a unit can meet the end of the keys.
+// The last keys come first, so that only the first step of a unit can meet the end of the keys; of several ranges
+// of keys (kRanges) the last step of each can.
 //
 // Work is units of kCluster·128 queries of a head; one head's units run at the same time and share its k and
 // v in the second-level cache. Whole rounds of units go to the clusters one by one. The units of a last,
@@ -50,22 +51,23 @@ __device__ inline void flash90_load_tile(uint32_t to, const CUtensorMap& map, ui
 }
 
 template <class C>
-__device__ inline void flash90_load(const Params90& p, const CUtensorMap& q_map, const CUtensorMap& k_map,
-                                    const CUtensorMap& v_map, uint32_t q, uint32_t k, uint32_t v,
-                                    Barriers90<C> b, uint32_t rank) {
+__device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, uint32_t q, uint32_t k,
+                                    uint32_t v, Barriers90<C> b, uint32_t rank) {
   device::RingPlace<C::kStages> k_ring, v_ring;
   device::RingPlace<C::kQStages> q_ring;
   const uint64_t stay = device::cache_policy<device::Keep::last>();
-  Schedule90<C> schedule(p, blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
+  const Walk90<C> walk(p);
+  Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
   const auto load_k = [&](int step, const Place90& place) {
-    flash90_load_tile<C>(k, k_map, b.k_full(k_ring.index), b.k_empty(k_ring.index), k_ring, step * C::kKeys,
-                         place, rank, stay);
+    flash90_load_tile<C>(k, maps.k[walk.range(step)], b.k_full(k_ring.index), b.k_empty(k_ring.index), k_ring,
+                         walk.key(step), place, rank, stay);
   };
   const auto load_v = [&](int step, const Place90& place) {
-    flash90_load_tile<C>(v, v_map, b.v_full(v_ring.index), b.v_empty(v_ring.index), v_ring, step * C::kKeys,
-                         place, rank, stay);
+    flash90_load_tile<C>(v, maps.v[walk.range(step)], b.v_full(v_ring.index), b.v_empty(v_ring.index), v_ring,
+                         walk.key(step), place, rank, stay);
   };
   for (Segment90 s; schedule.next(s);) {
+    if (C::kRanges && s.end == 0) continue;
     const Place90 place(p, s.unit, rank, C{});
     load_k(s.end - 1, place);
 #pragma unroll
@@ -75,8 +77,8 @@ __device__ inline void flash90_load(const Params90& p, const CUtensorMap& q_map,
       device::barrier_expect(full, C::kQBytes / 2);
 #pragma unroll
       for (int half = 0; half < C::kHalves; ++half)
-        device::tma_load(q + q_ring.index * C::kQBytes + half * (C::kRows * 128) + group * (64 * 128), &q_map,
-                         full, half * 64, place.row + group * 64, place.head, place.batch);
+        device::tma_load(q + q_ring.index * C::kQBytes + half * (C::kRows * 128) + group * (64 * 128),
+                         &maps.q, full, half * 64, place.row + group * 64, place.head, place.batch);
     }
     q_ring.next();
     for (int step = s.end - 2; step >= s.begin; --step) load_k(step, place), load_v(step + 1, place);
@@ -134,8 +136,13 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     return device::uniform(device::transposed<C::kKeys>(v_at + v_ring.index * C::kTileBytes));
   };
   if (group == 1) turn_give(0);
-  Schedule90<C> schedule(p, blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
+  const Walk90<C> walk(p);
+  Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
   for (Segment90 seg; schedule.next(seg);) {
+    if (C::kRanges && seg.end == 0) {
+      flash90_nothing<C>(p, seg, Place90(p, seg.unit, rank, C{}), rank, group);
+      continue;
+    }
     float s[C::kKeys / 2], o[C::kDim / 2];
     uint32_t weights[C::kKeys / 4];
     Rows90 rows{};
@@ -147,7 +154,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     device::wgmma_touch(s);
     flash90_release<C>(b.k_empty(k_ring.index), lane);
     k_ring.next();
-    if (seg.end * C::kKeys > p.lk) mask_end<C>(s, p.lk - (seg.end - 1) * C::kKeys);
+    if (const int keys = walk.present(seg.end - 1); keys < C::kKeys) mask_end<C>(s, keys);
     if constexpr (!C::kBare) row_max(s, rows.most);
     exponentials<C>(s, rows, p.scale_log2);
     pack_weights<C>(weights, s);
@@ -166,6 +173,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       device::wgmma_touch(s);
       flash90_release<C>(b.k_empty(k_ring.index), lane);
       k_ring.next();
+      if constexpr (C::kRanges)
+        if (const int keys = walk.present(step); keys < C::kKeys) mask_end<C>(s, keys);
       float factor[2] = {1, 1};
       bool rare = false;
       if constexpr (C::kTracks) {
@@ -224,8 +233,7 @@ __device__ inline bool flash90_repairs(const Params90& p) {
 
 template <class C>
 __global__ void __launch_bounds__(384, 1)
-    flash90_kernel(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
-                   const __grid_constant__ CUtensorMap v_map, const __grid_constant__ Params90 p) {
+    flash90_kernel(const __grid_constant__ Maps90<C> maps, const __grid_constant__ Params90 p) {
   if constexpr (C::kRepair)
     if (!flash90_repairs<C>(p)) return;
   extern __shared__ char shared[];
@@ -249,7 +257,7 @@ __global__ void __launch_bounds__(384, 1)
           device::barrier_init(b.v_empty(i), kWarps * C::kCluster);
     }
     device::barrier_init_fence();
-    device::tma_prefetch(&q_map), device::tma_prefetch(&k_map), device::tma_prefetch(&v_map);
+    device::tma_prefetch(&maps.q), device::tma_prefetch(&maps.k[0]), device::tma_prefetch(&maps.v[0]);
   }
   if constexpr (C::kCluster > 1)
     device::cluster_sync();
@@ -257,7 +265,7 @@ __global__ void __launch_bounds__(384, 1)
     __syncthreads();
   if (warp < 4) {
     device::give_registers<C::kLoaderRegisters>();
-    if (warp == 0 && threadIdx.x % 32 == 0) flash90_load<C>(p, q_map, k_map, v_map, q, k, v, b, rank);
+    if (warp == 0 && threadIdx.x % 32 == 0) flash90_load<C>(p, maps, q, k, v, b, rank);
   } else {
     device::take_registers<C::kRegisters>();
     flash90_compute<C>(p, q, k, v, b, rank);

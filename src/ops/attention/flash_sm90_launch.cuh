@@ -34,10 +34,24 @@ inline Params90 params90(const AttentionArgs& a) {
   p.out_head = a.out.strides[2];
   if (a.lse.defined())
     p.lse = static_cast<float*>(a.lse.data), p.lse_batch = a.lse.strides[0], p.lse_head = a.lse.strides[1];
-  p.lq = static_cast<int>(a.q.dims[1]), p.lk = static_cast<int>(a.k.dims[1]);
+  p.lq = static_cast<int>(a.q.dims[1]), p.ranges = a.ranges();
+  for (int i = 0; i < p.ranges; ++i) {
+    const KeyRange r = a.range(i);
+    p.lengths[i] = {static_cast<int>(r.k.dims[1]), static_cast<const int32_t*>(r.length.data)};
+    p.lk += p.lengths[i].most;
+  }
   p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
   p.scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * 1.44269504088896340736f;
   return p;
+}
+
+template <class C>
+Maps90<C> maps90(const AttentionArgs& a) {
+  Maps90<C> maps{};
+  maps.q = tokens_map(a.q, C::kRows / 2);
+  for (int i = 0; i < a.ranges() && i < C::kMaps; ++i)
+    maps.k[i] = tokens_map(a.range(i).k, C::kPart), maps.v[i] = tokens_map(a.range(i).v, C::kPart);
+  return maps;
 }
 
 template <class C>
@@ -48,25 +62,36 @@ void launch90(const char* name, const AttentionArgs& a, const Params90& p, int c
                 .block = dim3(384),
                 .shared_bytes = C::kSharedBytes,
                 .cluster = C::kCluster},
-               stream, tokens_map(a.q, C::kRows / 2), tokens_map(a.k, C::kPart), tokens_map(a.v, C::kPart),
-               p);
+               stream, maps90<C>(a), p);
 }
 
-template <class T, int kDim, int kKeys, int kCluster, bool kBare = false>
-void run90(const AttentionArgs& a, Stream& stream) {
-  using C = Tile90<T, kDim, kKeys, kCluster, kBare>;
-  Params90 p = params90(a);
-  p.steps = (p.lk + C::kKeys - 1) / C::kKeys;
+// Of all keys, at most.
+template <class C>
+int steps90(const Params90& p) {
+  int steps = 0;
+  for (int i = 0; i < p.ranges; ++i) steps += (p.lengths[i].most + C::kKeys - 1) / C::kKeys;
+  return steps;
+}
+
+// How the units of a call are shared out.
+template <class C>
+int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   p.units_per_head = (p.lq + C::kUnitRows - 1) / C::kUnitRows;
   const int64_t all = a.q.dims[0] * a.q.dims[2] * p.units_per_head;
   check(all <= 0x7fffffff / C::kCluster, ErrorCode::unsupported, "attention: too many queries");
   const int units = static_cast<int>(all);
-  int clusters = stream.gpu->info().multiprocessors / C::kCluster;
+  const int clusters = stream.gpu->info().multiprocessors / C::kCluster;
   const double step_us = 4e-6 * C::kRows * C::kKeys * C::kDim / 5.3;  // 700 TFLOP/s
-  p.cut_units = worth_cutting(units, clusters, step_us * p.steps) ? units % clusters : 0;
+  p.cut_units = worth_cutting(units, clusters, step_us * steps90<C>(p)) ? units % clusters : 0;
   p.whole_units = units - p.cut_units;
-  if (p.cut_units == 0) clusters = std::min(clusters, units);
+  return p.cut_units == 0 ? std::min(clusters, units) : clusters;
+}
 
+template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, bool kRanges = false>
+void run90(const AttentionArgs& a, Stream& stream) {
+  using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kRanges>;
+  Params90 p = params90(a);
+  const int clusters = share_out<C>(a, stream, p), units = p.whole_units + p.cut_units;
   ArenaScope scope(*stream.arena);
   if constexpr (!C::kTracks)
     p.outgrown = static_cast<uint8_t*>(stream.arena->bytes(static_cast<size_t>(units) * C::kNotes));
@@ -83,9 +108,31 @@ void run90(const AttentionArgs& a, Stream& stream) {
                  stream, p, clusters);
   if constexpr (!C::kTracks) {
     p.cut_units = 0, p.whole_units = units;
-    launch90<Tile90<T, kDim, kKeys, kCluster, false, true>>("attention (flash_sm90, repair)", a, p,
-                                                            std::min(clusters, units), stream);
+    launch90<Tile90<T, kDim, kKeys, kCluster, false, true, kRanges>>("attention (flash_sm90, repair)", a, p,
+                                                                     std::min(clusters, units), stream);
   }
+}
+
+// Nothing is subtracted where scores are powers of two; elsewhere what is subtracted is tracked (one kernel less to
+// compile than what whole ranges get, and 10 % slower).
+template <class T, int kDim, int kKeys, int kCluster>
+void run90_ranges(const AttentionArgs& a, Stream& stream) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    if (a.scale == kPowersOfTwo) return run90<T, kDim, kKeys, kCluster, true, true>(a, stream);
+  run90<T, kDim, kKeys, kCluster, false, true>(a, stream);
+}
+
+// What every launch needs.
+inline std::optional<Refusal> why_not_sm90(const AttentionArgs& a, const Stream& stream) {
+  if (stream.gpu->info().major != 9) return Refusal::machine("the GPU is not Hopper");
+  if (!cuda::tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
+  if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
+  if (a.accumulate) return Refusal::arguments("an accumulating output");
+  for (int i = 0; i < a.ranges(); ++i) {
+    if (a.range(i).key_bias.defined()) return Refusal::arguments("a key bias");
+    if (a.range(i).causal) return Refusal::arguments("a causal mask");
+  }
+  return std::nullopt;
 }
 
 }  // namespace tachy::ops::flash

@@ -15,15 +15,17 @@ __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Par
   const int unit = p.whole_units + blockIdx.y;
   const Place90 place(p, unit, in_unit / C::kRows, C{});
   const int row = place.row + in_unit % C::kRows;
-  const int begin = blockIdx.y * p.steps, end = begin + p.steps;
+  const int steps = Walk90<C>(p).steps();
+  if (steps == 0) return;  // written already
+  const int begin = blockIdx.y * steps, end = begin + steps;
   // The shares of clusters [first, …) touch this unit.
   int first = 0;
-  while (Schedule90<C>::share_begin(p, first + 1, clusters) <= begin) ++first;
+  while (Schedule90<C>::share_begin(p, steps, first + 1, clusters) <= begin) ++first;
   const auto for_each_share = [&](auto&& body) {
     for (int c = first; c < clusters; ++c) {
-      const int from = Schedule90<C>::share_begin(p, c, clusters);
+      const int from = Schedule90<C>::share_begin(p, steps, c, clusters);
       if (from >= end) break;
-      if (from == Schedule90<C>::share_begin(p, c + 1, clusters)) continue;  // an empty one
+      if (from == Schedule90<C>::share_begin(p, steps, c + 1, clusters)) continue;  // an empty one
       body((int64_t{c} * 2 + (from < begin)) * (C::kCluster * C::kRows) + in_unit);
     }
   };

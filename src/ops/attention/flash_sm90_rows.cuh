@@ -68,6 +68,25 @@ __device__ __forceinline__ bool fits(float sum) {
   return sum < C::kRoom && sum > C::kLeast;
 }
 
+// A unit without a key: zeros, and lse -inf.
+template <class C>
+__device__ inline void flash90_nothing(const Params90& p, const Segment90& s, const Place90& place,
+                                       uint32_t rank, int group) {
+  const int warp = threadIdx.x / 32 & 3, lane = threadIdx.x & 31;
+  if constexpr (!C::kTracks) {
+    uint8_t* notes = p.outgrown + int64_t{s.unit} * C::kNotes + (rank * 8 + group * 4 + warp) * 2;
+    if (lane == 0) *reinterpret_cast<uint16_t*>(notes) = 0;
+  }
+  for (int i = 0; i < 16; ++i) {
+    const int row = place.row + group * 64 + warp * 16 + i;
+    if (row >= p.lq) break;
+    auto* to = static_cast<typename C::T*>(p.out) + place.batch * p.out_batch + row * p.out_row +
+               place.head * p.out_head;
+    if (lane * 8 < p.d) *reinterpret_cast<uint4*>(to + lane * 8) = make_uint4(0, 0, 0, 0);
+    if (p.lse && lane == 0) p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] = -INFINITY;
+  }
+}
+
 // Sums of a whole unit, divided → out; or of a share, as they are.
 template <class C>
 __device__ inline void flash90_finish(const Params90& p, const Segment90& s, const Place90& place,

@@ -4,6 +4,7 @@
 
 #include "device/cluster.cuh"
 #include "device/conv_pack.cuh"
+#include "ops/attention/key_ranges.cuh"
 
 namespace tachy::ops::flash {
 
@@ -19,7 +20,12 @@ struct Params90 {
   float* shares;
   float2* share_sums;
   int lq, lk, d, heads;
-  int steps;           // of kKeys keys
+  // Of several ranges of keys; lk is then all of them at most.
+  struct Length {
+    int most;
+    const int32_t* there;  // or null
+  } lengths[1 + KeyRanges::kMost];
+  int ranges;
   int units_per_head;  // units of one head of one sample
   int whole_units;     // not cut
   int cut_units;       // behind them
@@ -27,11 +33,14 @@ struct Params90 {
 };
 
 // kBare: scores are exponents of two as they come (scale·log2(e) is 1) and nothing is subtracted from them.
-template <class T_, int kDim_, int kKeys_, int kCluster_, bool kBare_ = false, bool kRepair_ = false>
+// kRanges: several ranges of keys, or one whose length lies on the device.
+template <class T_, int kDim_, int kKeys_, int kCluster_, bool kBare_ = false, bool kRepair_ = false,
+          bool kRanges_ = false>
 struct Tile90 {
   using T = T_;
-  static constexpr bool kRepair = kRepair_, kTracks = kRepair || std::is_same_v<T, __half>;
-  static constexpr bool kBare = kBare_;
+  static constexpr bool kRepair = kRepair_, kBare = kBare_, kRanges = kRanges_;
+  static constexpr bool kTracks = kRepair || std::is_same_v<T, __half> || (kRanges && !kBare);
+  static constexpr int kMaps = kRanges ? 1 + KeyRanges::kMost : 1;
   static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
   static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes a row
   static constexpr int kPart = kKeys / kCluster;
@@ -47,6 +56,56 @@ struct Tile90 {
   // A row whose weights add up to more, or (where nothing is subtracted) to less, is computed again.
   static constexpr float kRoom = kBare ? 0x1p100f : 0x1p60f, kLeast = kBare ? 0x1p-80f : 0.0f;
   static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0 && !(kBare && kTracks));
+};
+
+template <class C>
+struct Maps90 {
+  CUtensorMap q, k[C::kMaps], v[C::kMaps];
+};
+
+// Steps of kKeys keys through the ranges, one range after the other; no step has keys of two.
+template <class C>
+class Walk90 {
+ public:
+  __device__ explicit Walk90(const Params90& p) {
+#pragma unroll
+    for (int i = 0; i < C::kMaps; ++i) {
+      if constexpr (C::kRanges) {
+        const auto& length = p.lengths[i];
+        keys_[i] = i >= p.ranges ? 0 : length.there ? max(0, min(length.most, *length.there)) : length.most;
+      } else {
+        keys_[i] = p.lk;
+      }
+      ends_[i] = (i > 0 ? ends_[i - 1] : 0) + (keys_[i] + C::kKeys - 1) / C::kKeys;
+    }
+  }
+  __device__ int steps() const { return ends_[C::kMaps - 1]; }
+  __device__ int range(int step) const {
+    int r = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < C::kMaps; ++i) r += step >= ends_[i];
+    return r;
+  }
+  // Its first key in its range.
+  __device__ int key(int step) const { return (step - begin(step)) * C::kKeys; }
+  // Keys from there to the end of the range; fewer than kKeys in a range's last step.
+  __device__ int present(int step) const {
+    int keys = keys_[0];
+#pragma unroll
+    for (int i = 0; i + 1 < C::kMaps; ++i)
+      if (step >= ends_[i]) keys = keys_[i + 1];
+    return keys - key(step);
+  }
+
+ private:
+  __device__ int begin(int step) const {
+    int first = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < C::kMaps; ++i)
+      if (step >= ends_[i]) first = ends_[i];
+    return first;
+  }
+  int keys_[C::kMaps], ends_[C::kMaps];
 };
 
 // What a cluster computes one after the other.
@@ -68,26 +127,28 @@ __device__ inline bool outgrown(const Params90& p, int unit) {
 template <class C>
 class Schedule90 {
  public:
-  __device__ Schedule90(const Params90& p, int cluster, int clusters)
-      : p_(p), cluster_(cluster), clusters_(clusters), next_(cluster) {
-    from_ = share_begin(p, cluster, clusters), to_ = share_begin(p, cluster + 1, clusters);
+  __device__ Schedule90(const Params90& p, int steps, int cluster, int clusters)
+      : p_(p), steps_(steps), cluster_(cluster), clusters_(clusters), next_(cluster) {
+    // Without a key there is nothing to cut.
+    whole_ = C::kRanges && steps == 0 ? p.whole_units + p.cut_units : p.whole_units;
+    from_ = share_begin(p, steps, cluster, clusters), to_ = share_begin(p, steps, cluster + 1, clusters);
   }
   // Shares follow one another over the steps of all cut units; the first ones are a step longer where they do
   // not come out even.
-  __device__ static int share_begin(const Params90& p, int cluster, int clusters) {
-    const int steps = p.cut_units * p.steps;
-    return steps / clusters * cluster + min(steps % clusters, cluster);
+  __device__ static int share_begin(const Params90& p, int steps, int cluster, int clusters) {
+    const int all = p.cut_units * steps;
+    return all / clusters * cluster + min(all % clusters, cluster);
   }
   __device__ bool next(Segment90& s) {
     if constexpr (C::kRepair)
-      while (next_ < p_.whole_units && !outgrown<C>(p_, next_)) next_ += clusters_;
-    if (next_ < p_.whole_units) {
-      s = {next_, 0, p_.steps, -1};
+      while (next_ < whole_ && !outgrown<C>(p_, next_)) next_ += clusters_;
+    if (next_ < whole_) {
+      s = {next_, 0, steps_, -1};
       next_ += clusters_;
       return true;
     }
     if (from_ >= to_) return false;
-    const int unit = from_ / p_.steps, begin = from_ % p_.steps, end = min(to_ - from_ + begin, p_.steps);
+    const int unit = from_ / steps_, begin = from_ % steps_, end = min(to_ - from_ + begin, steps_);
     s = {p_.whole_units + unit, begin, end, cluster_ * 2 + share_++};
     from_ += end - begin;
     return true;
@@ -95,7 +156,7 @@ class Schedule90 {
 
  private:
   const Params90& p_;
-  int cluster_, clusters_, next_, from_, to_, share_ = 0;
+  int steps_, cluster_, clusters_, whole_, next_, from_, to_, share_ = 0;
 };
 
 struct Place90 {

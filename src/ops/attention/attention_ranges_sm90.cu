@@ -1,0 +1,33 @@
+// Attention over several ranges of keys, or over one whose length lies on the device, by flash_sm90.cuh: Hopper,
+// bf16 and f16, head dims up to 64 and up to 128.
+#include "ops/attention/flash_params.cuh"
+#include "ops/attention/flash_sm90_launch.cuh"
+
+namespace tachy::ops {
+namespace {
+
+constexpr int kStepKeys = 128, kCluster = 2;
+
+template <class T, int kDim>
+void run_typed(const AttentionArgs& a, Stream& stream) {
+  flash::run90_ranges<T, kDim, kStepKeys, kCluster>(a, stream);
+}
+
+template <class T>
+void run_typed(const AttentionArgs& a, Stream& stream) {
+  a.q.dims[3] <= 64 ? run_typed<T, 64>(a, stream) : run_typed<T, 128>(a, stream);
+}
+
+}  // namespace
+
+std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& a, const Stream& stream) {
+  if (a.whole()) return Refusal::slower("one range of keys, all of them there: flash_sm90 walks over it");
+  if (auto why = flash::why_not_sm90(a, stream)) return why;
+  return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
+}
+
+void attention_ranges_sm90(const AttentionArgs& a, Stream& stream) {
+  a.q.dtype == DType::bf16 ? run_typed<__nv_bfloat16>(a, stream) : run_typed<__half>(a, stream);
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,57 @@
+// Ranges of keys as kernels take them: attention.h's KeyRange without tensors.
+#pragma once
+
+#include <climits>
+
+#include "device/numeric.cuh"
+#include "ops/attention/attention.h"
+
+namespace tachy::ops::flash {
+
+struct Strides {
+  int64_t batch = 0, row = 0, head = 0;  // in elements
+};
+inline Strides strides_of(const Tensor& t) { return {t.strides[0], t.strides[1], t.strides[2]}; }
+
+struct Keys {
+  const void *k = nullptr, *v = nullptr;
+  Strides ks, vs;
+  const float* key_bias = nullptr;  // [B, Lk] or null
+  int64_t key_bias_batch = 0;
+  const int32_t* length = nullptr;  // or null: all of lk
+  int lk = 0, offset = 0, block = 1;
+  bool causal = false;
+
+  __device__ __forceinline__ int present() const {
+    return length ? max(0, min(lk, static_cast<int>(*length))) : lk;
+  }
+};
+
+// How many keys (always the first ones) query i sees under a causal mask, of any number.
+__device__ __forceinline__ int causal_keys(int i, int offset, int block) {
+  const int last = i + offset;
+  if (block == 1) return last + 1;
+  return last < 0 ? 0 : static_cast<int>(min(int64_t{last / block + 1} * block, int64_t{INT_MAX}));
+}
+
+inline Keys keys_of(const KeyRange& r) {
+  Keys keys{.k = r.k.data, .v = r.v.data, .ks = strides_of(r.k), .vs = strides_of(r.v)};
+  if (r.key_bias.defined())
+    keys.key_bias = static_cast<const float*>(r.key_bias.data), keys.key_bias_batch = r.key_bias.strides[0];
+  if (r.length.defined()) keys.length = static_cast<const int32_t*>(r.length.data);
+  keys.lk = static_cast<int>(r.k.dims[1]), keys.causal = r.causal;
+  keys.offset = static_cast<int>(r.causal_offset), keys.block = static_cast<int>(r.causal_block);
+  return keys;
+}
+
+struct KeyList {
+  Keys ranges[1 + KeyRanges::kMost];
+  int count = 0;
+};
+inline KeyList key_list(const AttentionArgs& a) {
+  KeyList list;
+  for (int i = 0; i < a.ranges(); ++i) list.ranges[list.count++] = keys_of(a.range(i));
+  return list;
+}
+
+}  // namespace tachy::ops::flash
