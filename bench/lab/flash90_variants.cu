@@ -58,6 +58,21 @@ void by_table(const char* name, const ops::AttentionArgs& a, Stream& s) {
   ops::set_forced_impl("attention", nullptr);
 }
 
+// The same keys as two ranges: a cache, whose length only the device knows, and the last 4,680 tokens (or half).
+void in_ranges(const char* name, const ops::AttentionArgs& a, Stream& s) {
+  const int64_t keys = a.k.dims[1], cached = keys > 9360 ? keys - 4680 : keys / 2;
+  static Buffer memory(4, s.memory);
+  ops::AttentionArgs two = a;
+  two.k = a.k.slice(1, 0, cached), two.v = a.v.slice(1, 0, cached);
+  two.length = memory.tensor(DType::i32, {1}), two.length.device = a.k.device;
+  two.more = {{.k = a.k.slice(1, cached, keys), .v = a.v.slice(1, cached, keys)}};
+  if (s.measuring()) {
+    const auto length = static_cast<int32_t>(cached);
+    cudaMemcpy(two.length.data, &length, 4, cudaMemcpyHostToDevice);
+  }
+  by_table(name, two, s);
+}
+
 int main(int argc, char** argv) {
   const std::vector<Variant> variants = {
       {"cudnn", [](auto& a, auto& s) { by_table("cudnn", a, s); }},
@@ -66,6 +81,8 @@ int main(int argc, char** argv) {
       {"192x1", tile<192, 1>},
       {"128x2", tile<128, 2>},
       {"128x1", tile<128, 1>},
+      {"two ranges", [](auto& a, auto& s) { in_ranges("ranges_sm90", a, s); }},
+      {"two ranges, sm80", [](auto& a, auto& s) { in_ranges("ranges_sm80", a, s); }},
   };
   auto gpu = cuda::open_gpu();
   ThreadPool pool(1);
@@ -106,7 +123,11 @@ int main(int argc, char** argv) {
         continue;
       try {
         Arena measure;
-        Stream s{.arena = &measure, .pool = &pool, .gpu = gpu.get(), .activation = DType::bf16};
+        Stream s{.arena = &measure,
+                 .pool = &pool,
+                 .gpu = gpu.get(),
+                 .memory = gpu.get(),
+                 .activation = DType::bf16};
         variant.run(a, s);
         Arena arena(measure.peak(), gpu.get());
         s.arena = &arena;
