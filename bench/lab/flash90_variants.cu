@@ -107,7 +107,6 @@ int main(int argc, char** argv) {
       k = kv.select(2, 0), v = kv.select(2, 1);
     }
     Tensor out = ob.tensor(DType::bf16, {1, shape.lq, shape.heads, 128});
-    for (Tensor* t : {&q, &k, &v, &out}) t->device = Device::cuda;
     fill<<<1056, 256, 0, queue>>>(static_cast<T*>(q.data), shape.lq, q.strides[1], shape.heads, 1, false,
                                   1.44269504f / std::sqrt(128.0f));
     fill<<<1056, 256, 0, queue>>>(static_cast<T*>(k.data), shape.lk, k.strides[1], shape.heads, 2, true, 1);
@@ -127,7 +126,7 @@ int main(int argc, char** argv) {
                  .pool = &pool,
                  .gpu = gpu.get(),
                  .memory = gpu.get(),
-                 .activation = DType::bf16};
+                 .precision = {.activation = DType::bf16}};
         variant.run(a, s);
         Arena arena(measure.peak(), gpu.get());
         s.arena = &arena;

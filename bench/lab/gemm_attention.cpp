@@ -46,18 +46,14 @@ struct Lab {
     for (size_t at = 0; at < bytes; at += pattern.size())
       gpu->upload(static_cast<char*>(buffers.back().data()) + at, pattern.data(),
                   std::min(pattern.size(), bytes - at));
-    Tensor t = buffers.back().tensor(dtype, dims);
-    t.device = Device::cuda;
-    return t;
+    return buffers.back().tensor(dtype, dims);
   }
   Tensor poisoned(DType dtype, std::initializer_list<int64_t> dims) {
     int64_t count = 1;
     for (auto d : dims) count *= d;
     buffers.emplace_back(static_cast<size_t>(count * dtype_size(dtype)), gpu.get());
     gpu->fill(buffers.back().data(), 0xff, buffers.back().size());
-    Tensor t = buffers.back().tensor(dtype, dims);
-    t.device = Device::cuda;
-    return t;
+    return buffers.back().tensor(dtype, dims);
   }
 
   std::vector<float> sample(const Tensor& t) {  // some 64 Ki values spread over t
@@ -92,7 +88,11 @@ struct Lab {
       try {
         ops::set_forced_impl(op, impl);
         Arena measure;
-        Stream s{.arena = &measure, .pool = &pool, .gpu = gpu.get(), .activation = DType::bf16};
+        Stream s{.arena = &measure,
+                 .pool = &pool,
+                 .gpu = gpu.get(),
+                 .memory = gpu.get(),
+                 .precision = {.activation = DType::bf16}};
         function(args, s);
         Arena arena(measure.peak(), gpu.get());
         s.arena = &arena;
@@ -192,7 +192,11 @@ struct Lab {
         {"by head", {.q = by_head(), .k = by_head(), .v = by_head()}}};
     std::vector<std::vector<double>> times(std::size(all));
     Arena arena(size_t{64} << 20, gpu.get());
-    Stream s{.arena = &arena, .pool = &pool, .gpu = gpu.get(), .activation = DType::bf16};
+    Stream s{.arena = &arena,
+             .pool = &pool,
+             .gpu = gpu.get(),
+             .memory = gpu.get(),
+             .precision = {.activation = DType::bf16}};
     for (int r = 0; r <= rounds; ++r)
       for (size_t i = 0; i < std::size(all); ++i) {
         ops::AttentionArgs a = all[i].second;

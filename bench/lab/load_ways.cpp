@@ -220,7 +220,8 @@ void engine(const std::filesystem::path& path, const Umt5Config& config, cuda::G
   ThreadPool pool(available_processors());
   for (int i = 0; i < 3; ++i) {
     Arena none(0);
-    Stream stream{.arena = &none, .pool = &pool, .gpu = &gpu, .memory = &gpu, .activation = DType::bf16};
+    Stream stream{
+        .arena = &none, .pool = &pool, .gpu = &gpu, .memory = &gpu, .precision = {.activation = DType::bf16}};
     const auto source = open_weights(path);
     nn::ParamStore store({}, stream);
     const double start = now();

@@ -91,8 +91,8 @@ class Products {
     const auto split = [&](const Tensor& t) { return t.view({1, t.dims[0], heads, d}); };
     const Tensor joined = qkv_.view({1, n, 3 * heads, d});
     const auto part_of = [&](int64_t i) { return joined.slice(2, i * heads, (i + 1) * heads); };
-    ProfileRange part(stream.profiler, "block", ProfileKind::group);
-    ProfileRange leaf(stream.profiler, "q, k, v", ProfileKind::linear);
+    ProfileRange part(stream.hooks.profiler, "block", ProfileKind::group);
+    ProfileRange leaf(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
     gemm(u_, wqkv_, qkv_);
     leaf.next("attention", ProfileKind::attention);
     ops::attention({.q = part_of(0), .k = part_of(1), .v = part_of(2), .scale = scale, .out = split(a_)},
@@ -131,9 +131,7 @@ class Products {
     for (size_t at = 0; at < bytes; at += some.size())
       gpu_.upload(static_cast<char*>(buffers_.back().data()) + at, some.data(),
                   std::min(some.size(), bytes - at));
-    Tensor t = buffers_.back().tensor(dtype, dims);
-    t.device = Device::cuda;
-    return t;
+    return buffers_.back().tensor(dtype, dims);
   }
 
   const WanConfig& c_;
@@ -160,9 +158,9 @@ void report_forward(const WanConfig& config, const ForwardShape& shape, Stream& 
   const auto profiled = [&](const std::function<void()>& work) {
     EventProfiler profiler(static_cast<cudaStream_t>(gpu.stream()));
     work();
-    stream.profiler = &profiler;
+    stream.hooks.profiler = &profiler;
     work();
-    stream.profiler = nullptr;
+    stream.hooks.profiler = nullptr;
     gpu.synchronize();
     return profiler.totals();
   };

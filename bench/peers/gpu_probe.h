@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "models/wan/wan_config.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::bench {
 

@@ -45,8 +45,11 @@ Outcome run(const TransformerFiles& files, const Case& k, int64_t streamed, doub
   auto* streaming = StreamingMemory::of(gpu.get());
   ThreadPool pool(available_processors());
   Arena measure;
-  Stream stream{
-      .arena = &measure, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get(), .activation = k.dtype};
+  Stream stream{.arena = &measure,
+                .pool = &pool,
+                .gpu = gpu.get(),
+                .memory = gpu.get(),
+                .precision = {.activation = k.dtype}};
   const WanConfig& c = files.config;
   std::vector<float> latents(static_cast<size_t>(c.in_channels * k.t * k.h * k.w)),
       text(static_cast<size_t>(k.rows * c.text_dim));

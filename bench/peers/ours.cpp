@@ -70,7 +70,7 @@ class Server {
   template <class Body>
   double timed(Compute compute, Body&& body) {
     Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool_, .compute = compute};
+    Stream stream{.arena = &measure, .pool = &pool_, .precision = {.compute = compute}};
     body(stream);
     if (arena_.capacity() < measure.peak()) arena_ = Arena(measure.peak());
     stream.arena = &arena_;
@@ -92,7 +92,7 @@ class Server {
     if (key == wanted) return;
     const ModelBundle model = ModelBundle::open(job.at("model").get<std::string>());
     Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool_, .compute = compute_of(job)};
+    Stream stream{.arena = &measure, .pool = &pool_, .precision = {.compute = compute_of(job)}};
     body(model, stream);
     Arena arena(std::max<size_t>(measure.peak(), 1));
     stream.arena = &arena;
@@ -127,7 +127,7 @@ class Server {
                  velocity = noise(out, {1, dit.config().out_channels, frames, size, size});
     // What no step changes is made outside of the clock: our denoising loop does it once a generation.
     Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool_, .compute = compute_of(job)};
+    Stream stream{.arena = &measure, .pool = &pool_, .precision = {.compute = compute_of(job)}};
     const double timestep[] = {937.0};
     const auto prepare = [&](nn::ParamStore& store) {
       return std::tuple(dit.make_context(rows, 512, {}, store), dit.make_grid(frames, size, size, store),

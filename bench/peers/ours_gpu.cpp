@@ -93,7 +93,7 @@ struct Run {
 
   explicit Run(const std::string& dtype) {
     stream.gpu = gpu.get(), stream.memory = gpu.get();
-    stream.activation = dtype == "bf16" ? DType::bf16 : dtype == "f16" ? DType::f16 : DType::f32;
+    stream.precision.activation = dtype == "bf16" ? DType::bf16 : dtype == "f16" ? DType::f16 : DType::f32;
   }
 
   // body(plan_only) twice: measured, then in an arena of that size.
@@ -107,9 +107,9 @@ struct Run {
 
   void profile(const std::function<void()>& work) {
     PartTimes parts(*gpu);
-    stream.profiler = &parts;
+    stream.hooks.profiler = &parts;
     work();
-    stream.profiler = nullptr;
+    stream.hooks.profiler = nullptr;
     parts.print();
   }
 
@@ -143,7 +143,8 @@ double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 void dit(char** a, int count, bool plan_only) {
   const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]), rows = std::atol(a[5]);
   Run run(a[1]);
-  if (count > 11 && std::string(a[11]) == "low") run.stream.residual = run.stream.activation;
+  if (count > 11 && std::string(a[11]) == "low")
+    run.stream.precision.residual = run.stream.precision.activation;
   const TransformerFiles files = open_transformer(a[0]);
   const WanConfig& c = files.config;
   std::vector<float> latents, text;
@@ -173,7 +174,7 @@ void dit(char** a, int count, bool plan_only) {
     std::vector<float> out(static_cast<size_t>(y.numel()));
     download(y, out.data(), run.stream);
     write_floats(a[9], out);
-    if (run.stream.activation == DType::bf16)
+    if (run.stream.precision.activation == DType::bf16)
       bench::report_forward(c, {grid.tokens(), context.k.dim(1), context.key_bias.defined()}, run.stream,
                             std::atoi(a[10]), work);
   };

@@ -5,7 +5,7 @@
 // the clock (base/profiler.h); a device backend implements the same two calls by recording an event on
 // its stream in begin() and end(), and resolves them when it is asked for the events.
 //
-// Apart from profiler.h because every kernel's file includes it (tensor/memory.h), and nvcc reads headers three times.
+// Apart from profiler.h because every kernel's file includes it (tensor/stream.h), and nvcc reads headers three times.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/panels.h"
+#include "tensor/stream.h"
 
 namespace tachy::cpu {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/refusal.h"
+#include "base/thread_pool.h"
 #include "cpu/onednn.h"
 #include "tensor/memory.h"
 

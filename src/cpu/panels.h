@@ -20,6 +20,7 @@
 
 #include "base/refusal.h"
 #include "tensor/memory.h"
+#include "tensor/precision.h"
 
 namespace tachy::cpu {
 

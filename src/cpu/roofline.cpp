@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/thread_pool.h"
 #include "tensor/memory.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/roofline.cpp"

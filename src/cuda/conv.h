@@ -16,7 +16,7 @@
 
 #include "base/refusal.h"
 #include "device/conv_shape.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::cuda {
 

@@ -24,6 +24,7 @@ class Gpu : public DeviceMemory {
  public:
   const GpuInfo& info() const { return info_; }
   void* stream() const { return stream_; }  // a cudaStream_t
+  Device device() const override { return Device::cuda(info_.index); }
   virtual size_t free_bytes() const = 0;
 
   // State of a vendor library's wrapper (handles, plans) and

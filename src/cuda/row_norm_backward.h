@@ -2,7 +2,7 @@
 // channel_norm and qk_norm_rope fill in (formulas: device/row_norm_backward.cuh).
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::cuda {
 

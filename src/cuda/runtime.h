@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cuda/gpu.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::cuda {
 

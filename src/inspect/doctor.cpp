@@ -55,8 +55,11 @@ std::vector<Made> picks_here(cuda::Gpu* gpu, DType dtype, bool definitions, Thre
     const ops::BoundOp op = c.make(memory);
     memory.finish();
     Arena arena;
-    const Stream stream{
-        .arena = &arena, .pool = &pool, .gpu = gpu, .activation = dtype, .definitions = definitions};
+    const Stream stream{.arena = &arena,
+                        .pool = &pool,
+                        .gpu = gpu,
+                        .memory = gpu,
+                        .precision = {.activation = dtype, .definitions = definitions}};
     made.push_back({c.op, op.compute, op.choose(stream), real});
   }
   return made;

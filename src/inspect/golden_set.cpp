@@ -94,7 +94,7 @@ class TensorFile {
   std::string name_;
 };
 
-struct Precision {
+struct RunPrecision {
   bool bf16 = false;  // or f16: the golden values know the reference's errors in bfloat16
   bool step_cache = false;
   bool low_residual = false;  // the residual stream is bf16 or f16, too, as the reference's
@@ -119,7 +119,7 @@ bool runs_on_gpu(const std::string& stage) {
 
 // own: the reference's errors by precision; empty: the values must be equal.
 void compare_values(const TensorFile::Values& got, const TensorFile::Values& want, const json& own,
-                    const Precision& precision, Factors factors, double least, Check& check) {
+                    const RunPrecision& precision, Factors factors, double least, Check& check) {
   if (got.dims != want.dims) {
     check.ok = false;
     check.detail = fmt::format("expected {}, got {}", shape_string(want.dims), shape_string(got.dims));
@@ -172,7 +172,7 @@ StageRequest stage_request(const json& stage, const fs::path& folder, const fs::
 }
 
 void validate_stages(const json& golden, const fs::path& folder, const fs::path& model,
-                     const std::string& name, const Precision& precision, const ValidateOptions& options,
+                     const std::string& name, const RunPrecision& precision, const ValidateOptions& options,
                      std::vector<Check>& checks) {
   const TemporaryFolder scratch;
   for (const json& stage : golden.at("stages")) {
@@ -213,8 +213,8 @@ VideoRequest generation_request(const json& run, const ValidateOptions& options)
 }
 
 void validate_generation(const json& whole, const fs::path& folder, TextToVideo& pipeline,
-                         const std::string& name, const Precision& precision, const ValidateOptions& options,
-                         std::vector<Check>& checks) {
+                         const std::string& name, const RunPrecision& precision,
+                         const ValidateOptions& options, std::vector<Check>& checks) {
   const VideoRequest request = generation_request(whole.at("run"), options);
   const json& own = whole.at("errors").at(precision.name());
   const RgbFrame strip = read_image(folder / "frames.png");
@@ -323,9 +323,9 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
     const json& whole = golden.at("generation");
     const ResolvedRequest r = pipeline.resolved(generation_request(whole.at("run"), options));
     const bool low = *r.request.dtype != "f32";
-    const Precision precision{.bf16 = low,
-                              .step_cache = *r.request.step_cache > 0,
-                              .low_residual = low && pipeline.gpu() && *r.request.residual != "f32"};
+    const RunPrecision precision{.bf16 = low,
+                                 .step_cache = *r.request.step_cache > 0,
+                                 .low_residual = low && pipeline.gpu() && *r.request.residual != "f32"};
     validate_stages(golden, folder, model, name, precision, options, checks);
     validate_generation(whole, folder, pipeline, name, precision, options, checks);
   } catch (const json::exception& e) {

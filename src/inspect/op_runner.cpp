@@ -126,7 +126,8 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
     for (const std::string& impl : bench.op().impls) {
       if (!matches(2, impl)) continue;
       Arena nothing;
-      const Stream stream{.arena = &nothing, .pool = &pool, .definitions = options.definitions};
+      const Stream stream{
+          .arena = &nothing, .pool = &pool, .precision = {.definitions = options.definitions}};
       if (options.picked_only && parts[2].empty() && impl != bench.op().choose(stream).impl) continue;
       const std::optional<Refusal> why_not = bench.op().why_not(impl, stream);
       const auto add = [&](const char* mode, auto&& body) {

@@ -137,7 +137,8 @@ class GpuBench {
   }
 
   Stream stream(Arena* arena) const {
-    return {.arena = arena, .pool = &pool_, .gpu = &gpu_, .activation = dtype_};
+    return {
+        .arena = arena, .pool = &pool_, .gpu = &gpu_, .memory = &gpu_, .precision = {.activation = dtype_}};
   }
 
   void prepare(const std::string& impl) {
@@ -374,7 +375,8 @@ GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool) {
     args.weight = memory.normal({n, n}), args.y = memory.output({n, n});
     memory.finish();
     Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool, .gpu = &gpu, .activation = dtype};
+    Stream stream{
+        .arena = &measure, .pool = &pool, .gpu = &gpu, .memory = &gpu, .precision = {.activation = dtype}};
     ops::gemm(args, stream);
     Arena arena(measure.peak(), &gpu);
     stream.arena = &arena;

@@ -125,14 +125,14 @@ void run_planned(const StageRequest& request, const std::function<void(Stream&, 
   ThreadPool pool(request.threads > 0 ? request.threads : available_processors());
   Arena measure;
   const Level& level = find_level(request.level);
-  Stream stream{.arena = &measure, .pool = &pool, .cancel = request.cancel};
+  Stream stream{.arena = &measure, .pool = &pool, .hooks = {.cancel = request.cancel}};
   if (gpu) {
     stream.gpu = gpu.get(), stream.memory = gpu.get();
     const GpuMode mode = gpu_mode(request.level, request.dtype, gpu->info().capability());
-    stream.activation = mode.activation, stream.residual = mode.residual;
+    stream.precision = {.activation = mode.activation, .residual = mode.residual};
   } else {
-    stream.compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype);
-    stream.definitions = level.mode.reference;
+    stream.precision.compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype);
+    stream.precision.definitions = level.mode.reference;
   }
   body(stream, true);
   Arena arena(std::max<size_t>(measure.peak(), 1), gpu.get());

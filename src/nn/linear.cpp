@@ -38,7 +38,7 @@ Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight
                std::span<const Tensor> biases, ParamStore& store) {
   Layer layer{.parts = std::move(parts), .weight = std::move(weight), .bias = {}, .low_bias = {}};
   if (!biases.empty()) {
-    const DType low = store.stream().activation;
+    const DType low = store.stream().precision.activation;
     layer.bias = place_biases(biases, DType::f32, store);
     if (low != DType::f32) layer.low_bias = place_biases(biases, low, store);
   }

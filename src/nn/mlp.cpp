@@ -10,8 +10,8 @@ void Mlp::operator()(const Tensor& x, const Tensor& y, Stream& stream, int64_t f
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
   const int64_t rows = x.dim(0), piece = runtime::rows_at_a_time(stream, rows, free_rows);
-  const Tensor hidden = arena.tensor(stream.activation, {std::min(rows, piece), up.out()});
-  ProfileRange part(stream.profiler);
+  const Tensor hidden = arena.tensor(stream.precision.activation, {std::min(rows, piece), up.out()});
+  ProfileRange part(stream.hooks.profiler);
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t end = std::min(rows, begin + piece);
     const Tensor wide = hidden.slice(0, 0, end - begin);

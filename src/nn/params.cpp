@@ -45,7 +45,7 @@ Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
     used_ += taken;
     check(used_ <= block_bytes_, ErrorCode::internal, "params: a block of {} bytes, the first had {}", used_,
           block_bytes_);
-    return at ? Tensor(at, dtype, dims, Device::cuda) : shape;
+    return at ? Tensor(at, dtype, dims, stream_.memory->device()) : shape;
   }
   bytes_ += taken;
   if (options_.plan_only) return shape;
@@ -145,7 +145,7 @@ Tensor ParamStore::packed(std::span<const Tensor> parts) {
   int64_t rows = 0;
   for (const Tensor& part : parts) rows += part.dim(0);
   const Tensor out =
-      allocate(DType::u8, {ops::packed_gemm_bytes(rows, parts.front().dim(1), stream_.compute)});
+      allocate(DType::u8, {ops::packed_gemm_bytes(rows, parts.front().dim(1), stream_.precision.compute)});
   void* host = host_of(out);
   ops::pack_gemm_weight(parts, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
   return out;

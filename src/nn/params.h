@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/block_stream.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::nn {
 

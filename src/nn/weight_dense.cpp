@@ -9,7 +9,7 @@ class DenseWeight final : public WeightForm {
   DenseWeight(std::span<const Tensor> parts, ParamStore& store) {
     int64_t rows = 0;
     for (const Tensor& part : parts) rows += part.dim(0);
-    weight_ = store.allocate(store.stream().activation, {rows, parts.front().dim(1)});
+    weight_ = store.allocate(store.stream().precision.activation, {rows, parts.front().dim(1)});
     int64_t first = 0;
     for (const Tensor& part : parts) {
       store.fill(weight_.slice(0, first, first + part.dim(0)), part);

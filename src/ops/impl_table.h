@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/refusal.h"
 #include "cuda/built.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 
@@ -27,9 +27,9 @@ using WhyNot = std::optional<Refusal>(const Args&, const Stream&);  // nothing, 
 template <class Args>
 struct Impl {
   const char* name;
-  WhyNot<Args>* why_not;              // null: it can always run
-  void (*run)(const Args&, Stream&);  // null: this build lacks it
-  Device device = Device::cpu;        // whose tensors it takes
+  WhyNot<Args>* why_not;                // null: it can always run
+  void (*run)(const Args&, Stream&);    // null: this build lacks it
+  DeviceType device = DeviceType::cpu;  // whose tensors it takes
 };
 
 template <class Args>
@@ -45,17 +45,17 @@ constexpr auto gpu_impl(const char* name) {
   using Functions = decltype(GpuFunctions(kRun));
   static_assert(std::is_convertible_v<decltype(kWhyNot), typename Functions::Reason>);
   if constexpr (cuda::kBuilt)
-    return typename Functions::Entry{name, kWhyNot, kRun, Device::cuda};
+    return typename Functions::Entry{name, kWhyNot, kRun, DeviceType::cuda};
   else
-    return typename Functions::Entry{name, nullptr, nullptr, Device::cuda};
+    return typename Functions::Entry{name, nullptr, nullptr, DeviceType::cuda};
 }
 
 // Nothing, or the reason why this entry cannot run on this stream.
 template <class Args>
 std::optional<Refusal> why_not(const Impl<Args>& impl, const Args& args, const Stream& stream) {
-  if (impl.device != stream.device())
+  if (impl.device != stream.device_type())
     return Refusal{Refusal::Why::other_device,
-                   impl.device == Device::cuda ? "it needs a GPU" : "the tensors are on the GPU"};
+                   impl.device == DeviceType::cuda ? "it needs a GPU" : "the tensors are on the GPU"};
   if (!impl.run) return Refusal{Refusal::Why::not_built, "this build lacks it"};
   return impl.why_not ? impl.why_not(args, stream) : std::nullopt;
 }
@@ -82,11 +82,11 @@ const Impl<Args>* choose(const char* op, std::span<const Impl<Args>> table, cons
                          const Stream& stream, std::vector<PassedOver>* passed = nullptr) {
   const auto forced = forced_impl(op);
   for (const Impl<Args>& impl : table) {
-    if (impl.device != stream.device()) continue;
+    if (impl.device != stream.device_type()) continue;
     std::optional<Refusal> no;
     if (forced && *forced != impl.name)
       no = Refusal::settings("TACHY_FORCE names another");
-    else if (!forced && stream.definitions && !is_definition(impl))
+    else if (!forced && stream.precision.definitions && !is_definition(impl))
       no = Refusal::settings("level none takes definitions");
     else
       no = why_not(impl, args, stream);

@@ -93,7 +93,7 @@ Tensor CaseMemory::allocate(DType dtype, Dims dims, bool input, bool output, boo
                      on_device,
                      false,
                      std::move(values)});
-  return Tensor(data, dtype, dims, on_device ? Device::cuda : Device::cpu);
+  return Tensor(data, dtype, dims, on_device ? target_.device->device() : Device::cpu);
 }
 
 Tensor CaseMemory::host(const Tensor& t) {

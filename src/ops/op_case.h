@@ -61,6 +61,7 @@ class CaseMemory {
   Tensor host(const Tensor& t);
   DType dtype() const { return target_.dtype; }
   cuda::Gpu* gpu() const { return target_.gpu; }
+  DeviceMemory* device() const { return target_.device; }
   void finish();
 
   static constexpr int64_t kGuardBytes = 256;
@@ -136,24 +137,24 @@ BoundOp bind_op(const char* op, void (*function)(const Args&, Stream&), std::spa
   for (const auto& impl : table) bound.impls.emplace_back(impl.name);
   bound.why_not = [args, table, compute](const std::string& name, const Stream& given) {
     Stream stream = given;
-    stream.compute = compute;
+    stream.precision.compute = compute;
     for (const auto& impl : table)
       if (name == impl.name) return why_not(impl, args, stream);
     fail(ErrorCode::internal, "no implementation is named '{}'", name);
   };
   bound.choose = [args, op, table, compute](const Stream& given) {
     Stream stream = given;
-    stream.compute = compute;
+    stream.precision.compute = compute;
     Choice choice;
     const auto* impl = choose(op, table, args, stream, &choice.passed);
     choice.impl = impl ? impl->name : "none";
     choice.candidates = static_cast<size_t>(std::count_if(
-        table.begin(), table.end(), [&](const Impl<Args>& i) { return i.device == stream.device(); }));
+        table.begin(), table.end(), [&](const Impl<Args>& i) { return i.device == stream.device_type(); }));
     return choice;
   };
   bound.run = [args, op, function, working, compute](const std::string& name, Stream& given) {
     Stream stream = given;
-    stream.compute = compute;
+    stream.precision.compute = compute;
     if (name == "working") return working(args, stream);
     struct Forced {  // what TACHY_FORCE said comes back
       const char* op;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 
@@ -45,8 +45,16 @@ inline void expect_f32(const char* op, const char* name, const Tensor& t,
           t.stride(-1));
 }
 
+// A tensor of another GPU than the stream's would be read through its address as if it lay here.
+inline void expect_here(const char* op, const char* name, const Tensor& t, const Stream& stream) {
+  if (!stream.gpu || t.device.type != DeviceType::cuda) return;
+  require(t.device == stream.device(), "{}: expected {} on {}, got a tensor on {}", op, name,
+          device_name(stream.device()), device_name(t.device));
+}
+
 // What an activation may be: f32 on the CPU; f32, f16 or bf16 on the GPU.
 inline void expect_float_dtype(const char* op, const char* name, const Tensor& t, const Stream& stream) {
+  expect_here(op, name, t, stream);
   if (!stream.gpu) return expect_dtype(op, name, t, DType::f32);
   require(t.dtype == DType::f32 || t.dtype == DType::f16 || t.dtype == DType::bf16,
           "{}: expected {} f32, f16 or bf16, got {}", op, name, dtype_name(t.dtype));

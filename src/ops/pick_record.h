@@ -1,5 +1,5 @@
 // What the picking rule came to in a run: which implementation each op got, for how many of its calls, and why
-// not a better one. A measure run writes it down (Stream::picks), so that a plan can show it before anything
+// not a better one. A measure run writes it down (Hooks::picks), so that a plan can show it before anything
 // is computed.
 #pragma once
 

@@ -11,7 +11,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       weights_(*in.weights),
       first_step_(in.first_step),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
-      graph_(in.graphs && !stream.profiler) {  // a profiler's ranges must end where their work does
+      graph_(in.graphs && !stream.hooks.profiler) {  // a profiler's ranges must end where their work does
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
   const auto branches = static_cast<int64_t>(in.texts.size());
@@ -61,7 +61,7 @@ void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& veloci
     copy_bytes(forward.times.projection, current_.projection, stream_);
     forward.times = current_;
   }
-  const ProfileRange range(stream_.profiler, "transformer", ProfileKind::group);
+  const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
   graph_.run(stream_, [&] { network_.forward(forward, velocity, stream_); });
 }
 

@@ -35,7 +35,7 @@ void DenoiseLoop::run() {
   if (stream_.measuring()) return measure();
   const int steps = sampler_.steps(), first = in_.resume ? static_cast<int>(in_.resume->step) : 0;
   StageClock clock(in_.callbacks, "denoise", steps, first);
-  ProfileRange range(stream_.profiler);
+  ProfileRange range(stream_.hooks.profiler);
   for (int i = first; i < steps; ++i) {
     stream_.throw_if_cancelled();
     range.next("step", ProfileKind::group, i);
@@ -50,9 +50,10 @@ void DenoiseLoop::measure() {
   const int steps = sampler_.steps();
   for (int i = 0, end = 0; i < steps; i = end) {
     for (end = i + 1; end < steps && denoiser_.part(end) == denoiser_.part(i);) ++end;
-    const uint64_t before = stream_.flops ? *stream_.flops : 0;
+    const uint64_t before = stream_.hooks.flops ? *stream_.hooks.flops : 0;
     step(i);
-    if (stream_.flops) *stream_.flops += (*stream_.flops - before) * static_cast<uint64_t>(end - i - 1);
+    if (stream_.hooks.flops)
+      *stream_.hooks.flops += (*stream_.hooks.flops - before) * static_cast<uint64_t>(end - i - 1);
   }
 }
 
@@ -64,7 +65,7 @@ void DenoiseLoop::step(int i) {
   if (i > 0 && denoiser_.part(i) != denoiser_.part(i - 1)) cache_.forget();
   const bool reused = reuse(i, prediction);
   if (!reused) denoiser_.predict(in_.latents, i, velocity);
-  const ProfileRange range(stream_.profiler, reused ? "sampler (model output reused)" : "sampler",
+  const ProfileRange range(stream_.hooks.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
   check(ops::all_finite(velocity, stream_), ErrorCode::numerical,
         "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);

@@ -22,7 +22,7 @@ std::vector<Guidance> guidance_of_parts(const VideoRequest& r) {
 // The denoiser of one transformer, for its part of the steps.
 std::unique_ptr<Denoiser> make_denoiser(int part, const std::vector<int>& part_of_step,
                                         const DenoiseInput& in, Stream& stream) {
-  const ProfileRange hoisted(stream.profiler, "hoisted", ProfileKind::group);
+  const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
   const VideoRequest& r = in.request->request;
   const auto begin = std::find(part_of_step.begin(), part_of_step.end(), part);
   const std::span<const double> timesteps = in.sampler->schedule().timesteps;

@@ -2,7 +2,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "tensor/compute.h"
+#include "pipelines/level.h"
 
 namespace tachy {
 

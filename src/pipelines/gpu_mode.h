@@ -1,4 +1,4 @@
-// What an optimisation level turns on on a GPU (tensor/compute.h has the CPU's side of the same names).
+// What an optimisation level turns on on a GPU (level.h has the CPU's side of the same names).
 //
 //   none        float32 activations and products (IEEE, no TF32), every launch on its own: the yardstick
 //   safe        bf16 activations and products; sums, statistics, softmax, modulation and the residual stream

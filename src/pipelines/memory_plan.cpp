@@ -44,9 +44,9 @@ VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompt
     Arena arena;
     uint64_t flops = 0;
     Stream stream = stream_on(arena);
-    stream.flops = &flops;
+    stream.hooks.flops = &flops;
     ops::PickRecord picks;
-    stream.picks = &picks;
+    stream.hooks.picks = &picks;
     walk.blocks = {};
     const uint64_t held = (this->*stage.run)(walk, stream);
     plan.stages.push_back({.name = stage.name,

@@ -10,8 +10,8 @@
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/level.h"
 #include "pipelines/request.h"
-#include "tensor/compute.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 

@@ -38,7 +38,7 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
       latents,
       [&](const Tensor& frames, int64_t first) {
         const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
-        ProfileRange part(stream.profiler, "pixels", ProfileKind::elementwise);
+        ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
         ops::to_rgb8(frames, rgb, stream);
         const uint8_t* pixels = stream.gpu ? host.data() : rgb.as<uint8_t>();
         if (stream.gpu) download(rgb, host.data(), stream);

@@ -35,10 +35,12 @@ TextToVideo::TextToVideo(ModelBundle model, Options options)
 }
 
 Stream TextToVideo::stream_on(Arena& arena) {
-  Stream s{.arena = &arena, .pool = &pool_, .compute = mode_.compute, .definitions = mode_.reference};
-  s.memory = memory();
-  if (gpu_) s.gpu = gpu_.get(), s.activation = gpu_mode_.activation, s.residual = gpu_mode_.residual;
-  return s;
+  return {.arena = &arena, .pool = &pool_, .gpu = gpu_.get(), .memory = memory(), .precision = precision()};
+}
+
+Precision TextToVideo::precision() const {
+  if (gpu_) return {.activation = gpu_mode_.activation, .residual = gpu_mode_.residual};
+  return {.compute = mode_.compute, .definitions = mode_.reference};
 }
 
 DeviceMemory* TextToVideo::memory() const { return gpu_ ? gpu_.get() : options_.memory.get(); }
@@ -84,7 +86,7 @@ double TextToVideo::measured_flops_per_second() {
   }
   constexpr int64_t kSize = 512;
   Arena measure;
-  Stream stream{.arena = &measure, .pool = &pool_, .compute = mode_.compute, .definitions = mode_.reference};
+  Stream stream{.arena = &measure, .pool = &pool_, .precision = precision()};
   const Buffer data(kSize * kSize * 3 * sizeof(float)),
       packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize, mode_.compute)));
   std::fill_n(static_cast<float*>(data.data()), kSize * kSize * 3, 0.5f);
@@ -216,8 +218,8 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
 
   Arena none(0);  // no op runs between the stages
   Stream stream = stream_on(none);
-  stream.cancel = callbacks.cancel;
-  stream.profiler = profiler;
+  stream.hooks.cancel = callbacks.cancel;
+  stream.hooks.profiler = profiler;
   nn::ParamStore shared_store({}, stream);
   const MemoryLabel label(stream.memory, "latents, text embeddings");
   const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);

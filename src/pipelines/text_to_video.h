@@ -84,6 +84,7 @@ class TextToVideo {
   void adopt(const Mode& mode, const GpuMode& gpu_mode);  // weights made for another way are released
   TextCache::Key text_key(const std::vector<int64_t>& ids) const;
   Stream stream_on(Arena& arena);
+  Precision precision() const;
   DeviceMemory* memory() const;  // null: all on the host
 
   // How many blocks of a stage are streamed; whether models stay loaded.

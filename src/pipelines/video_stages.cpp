@@ -35,7 +35,7 @@ uint64_t TextToVideo::text_stage(Walk& walk, Stream& stream) {
   LoadedText& text = walk.loaded.text;
   StageClock clock(walk.callbacks, "text", walk.request.guided ? 2 : 1);
   {
-    const ProfileRange range(stream.profiler, "load text encoder", ProfileKind::load);
+    const ProfileRange range(stream.hooks.profiler, "load text encoder", ProfileKind::load);
     if (walk.prompts.encodes(walk.request.guided)) {
       if (text_cache_ && !text.model && !stream.measuring()) text_fingerprint_ = encoder_fingerprint(model_);
       ensure_loaded(text, "text encoder", *model_.text_encoder, stream,
@@ -43,7 +43,7 @@ uint64_t TextToVideo::text_stage(Walk& walk, Stream& stream) {
     }
   }
   walk.blocks = text.blocks;
-  const ProfileRange range(stream.profiler, "text encoder", ProfileKind::group);
+  const ProfileRange range(stream.hooks.profiler, "text encoder", ProfileKind::group);
   embed_prompts(walk, clock, stream);
   const uint64_t held = text.bytes;
   if (text.model) verify("text encoder", *model_.text_encoder, "after the last pass", stream);
@@ -74,7 +74,7 @@ void TextToVideo::embed_prompts(const Walk& walk, StageClock& clock, Stream& str
 uint64_t TextToVideo::image_stage(Walk& walk, Stream& stream) {
   LoadedVaeEncoder& encoder = walk.loaded.encoder;
   StageClock clock(walk.callbacks, "image", 1);
-  ProfileRange range(stream.profiler, "load vae encoder", ProfileKind::load);
+  ProfileRange range(stream.hooks.profiler, "load vae encoder", ProfileKind::load);
   ensure_loaded(encoder, "vae encoder", *model_.vae, stream,
                 [&] { return load_vae_encoder(model_, stream); });
   range.next("encode image", ProfileKind::group);
@@ -92,7 +92,7 @@ uint64_t TextToVideo::denoise_stage(Walk& walk, Stream& stream) {
     LoadedDit& dit = transformers.parts.at(static_cast<size_t>(part));
     walk.blocks = dit.blocks;
     if (dit.model) return;
-    const ProfileRange range(stream.profiler, "load transformer", ProfileKind::load);
+    const ProfileRange range(stream.hooks.profiler, "load transformer", ProfileKind::load);
     ensure_loaded(dit, ModelBundle::transformer_name(part), *model_.transformer_of(part), stream, [&] {
       StageClock clock(walk.callbacks, "load", model_.dit.num_layers);
       return load_dit(model_, part, options_.weights, stream, walk.placement.denoise,
@@ -109,7 +109,7 @@ uint64_t TextToVideo::denoise_stage(Walk& walk, Stream& stream) {
   // Planned is what stays for later requests, whatever this one needs of it.
   for (int part = 0; part < model_.experts() && walk.placement.keeps && stream.measuring(); ++part)
     load(part);
-  const ProfileRange range(stream.profiler, "denoise", ProfileKind::group);
+  const ProfileRange range(stream.hooks.profiler, "denoise", ProfileKind::group);
   return denoise({.model = &model_,
                   .request = &walk.request,
                   .sampler = &sampler,
@@ -131,7 +131,7 @@ uint64_t TextToVideo::denoise_stage(Walk& walk, Stream& stream) {
 
 uint64_t TextToVideo::decode_stage(Walk& walk, Stream& stream) {
   LoadedVae& vae = walk.loaded.vae;
-  ProfileRange range(stream.profiler, "load vae", ProfileKind::load);
+  ProfileRange range(stream.hooks.profiler, "load vae", ProfileKind::load);
   ensure_loaded(vae, "vae decoder", *model_.vae, stream, [&] { return load_vae(model_, stream); });
   range.next("decode", ProfileKind::group);
   decode(*vae.model, walk.shared.latents, walk.callbacks, stream);

@@ -38,7 +38,7 @@ void checkpoint(const Stream& stream) {
 
 int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops) {
   if (!stream.gpu || !paced()) return heads;
-  const double most = kPieceSeconds * attention_rate(stream.gpu->info(), stream.activation);
+  const double most = kPieceSeconds * attention_rate(stream.gpu->info(), stream.precision.activation);
   const auto pieces =
       static_cast<int64_t>(std::clamp(std::ceil(flops / most), 1.0, static_cast<double>(heads)));
   return (heads + pieces - 1) / pieces;

@@ -4,7 +4,7 @@
 // to measure what this costs.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::runtime {
 

@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "cuda/graph.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::runtime {
 

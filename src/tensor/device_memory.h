@@ -6,11 +6,14 @@
 
 #include <cstddef>
 
+#include "tensor/device.h"
+
 namespace tachy {
 
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
+  virtual Device device() const = 0;         // of the tensors that lie in it
   virtual void* allocate(size_t bytes) = 0;  // throws out_of_memory with the size and what is free
   virtual void release(void* p, size_t bytes) noexcept = 0;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "base/env.h"
@@ -55,7 +56,8 @@ void BufferFree::operator()(void* p) const {
 }
 
 Tensor Buffer::tensor(DType dtype, std::span<const int64_t> dims) const {
-  Tensor out(data(), dtype, dims, data_.get_deleter().device ? Device::cuda : Device::cpu);
+  const DeviceMemory* memory = data_.get_deleter().device;
+  Tensor out(data(), dtype, dims, memory ? memory->device() : Device::cpu);
   check(static_cast<size_t>(out.bytes()) <= size_, ErrorCode::internal, "buffer: {} of {} in {} bytes",
         shape_string(dims), dtype_name(dtype), size_);
   return out;

@@ -1,4 +1,4 @@
-// Owners of tensor memory, and the stream that ops run on.
+// Owners of tensor memory.
 //
 // Buffer: one aligned allocation that lives as long as its owner (packed weights, caches, tables),
 //         on the host or on a device.
@@ -7,26 +7,15 @@
 //         exact peak.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
 #include <span>
 
-#include "base/profile_range.h"
-#include "base/thread_pool.h"
-#include "tensor/compute.h"
 #include "tensor/device_memory.h"
 #include "tensor/tensor.h"
 
 namespace tachy {
-
-namespace cuda {
-class Gpu;  // cuda/gpu.h; opaque here, so that no host file needs CUDA's headers
-}
-namespace ops {
-class PickRecord;  // ops/pick_record.h
-}
 
 inline constexpr size_t kAlignment = 256;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -67,7 +56,7 @@ class Arena {
       : buffer_(capacity ? Buffer(capacity, device) : Buffer()),
         capacity_(capacity),
         measuring_(false),
-        device_(device ? Device::cuda : Device::cpu) {}
+        device_(device ? device->device() : Device::cpu) {}
 
   bool measuring() const { return measuring_; }
   size_t peak() const { return peak_; }
@@ -102,33 +91,6 @@ class ArenaScope {
  private:
   Arena& arena_;
   size_t mark_;
-};
-
-// What an op runs on: where activations and scratch come from, who computes, whether anybody cancelled.
-// In a measure run (`measuring()`) an op checks its arguments, takes its scratch and returns.
-struct Stream {
-  Arena* arena = nullptr;
-  ThreadPool* pool = nullptr;
-  const std::atomic<bool>* cancel = nullptr;
-  cuda::Gpu* gpu = nullptr;        // ops run there, queued on its stream; null: on the CPU
-  DeviceMemory* memory = nullptr;  // the GPU's; given together with it
-  DType activation = DType::f32;   // of a model's activations; float32 on the CPU
-  DType residual = DType::f32;     // of a transformer's residual stream: float32, or as the activations
-  Compute compute = Compute::f32;  // weights are packed for it: the same at load and at run
-  bool definitions = false;        // level none: every op runs its definition
-  uint64_t* flops = nullptr;       // a measure run counts the multiply-adds (times two) of its products here
-  Profiler* profiler = nullptr;    // told of the ranges of a run; null costs nothing
-  ops::PickRecord* picks = nullptr;  // a measure run notes here which implementation each op gets
-
-  void count_flops(double n) const {
-    if (flops && measuring()) *flops += static_cast<uint64_t>(n);
-  }
-  bool measuring() const { return arena->measuring(); }
-  int threads() const { return pool->threads(); }
-  Device device() const { return gpu ? Device::cuda : Device::cpu; }
-  void throw_if_cancelled() const {
-    if (cancel && cancel->load(std::memory_order_relaxed)) fail(ErrorCode::cancelled, "cancelled");
-  }
 };
 
 }  // namespace tachy

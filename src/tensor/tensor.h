@@ -8,12 +8,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "tensor/device.h"
 #include "tensor/dtype.h"
 
 namespace tachy {
-
-// `null` is the device of a measure run: shapes flow, nothing is stored, ops return before their kernel.
-enum class Device : uint8_t { cpu, null, cuda };
 
 inline constexpr int kMaxDims = 6;
 

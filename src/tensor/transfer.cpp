@@ -5,16 +5,19 @@
 namespace tachy {
 namespace {
 
-size_t checked_bytes(const Tensor& t) {
+size_t checked_bytes(const Tensor& t, const Stream& stream) {
   check(t.contiguous(), ErrorCode::internal, "transfer: expected a contiguous tensor, got {}",
         shape_string(t));
+  check(t.device.type != DeviceType::cuda || (stream.memory && stream.memory->device() == t.device),
+        ErrorCode::internal, "transfer: a tensor on {} by a stream on {}", device_name(t.device),
+        device_name(stream.memory ? stream.memory->device() : Device::cpu));
   return static_cast<size_t>(t.bytes());
 }
 
 }  // namespace
 
 void upload(const void* host, const Tensor& to, const Stream& stream) {
-  const size_t bytes = checked_bytes(to);
+  const size_t bytes = checked_bytes(to, stream);
   if (stream.measuring() || bytes == 0) return;
   if (stream.memory)
     stream.memory->upload(to.data, host, bytes);
@@ -23,7 +26,7 @@ void upload(const void* host, const Tensor& to, const Stream& stream) {
 }
 
 void download(const Tensor& from, void* host, const Stream& stream) {
-  const size_t bytes = checked_bytes(from);
+  const size_t bytes = checked_bytes(from, stream);
   if (stream.measuring() || bytes == 0) return;
   if (stream.memory)
     stream.memory->download(host, from.data, bytes);
@@ -32,8 +35,9 @@ void download(const Tensor& from, void* host, const Stream& stream) {
 }
 
 void copy_bytes(const Tensor& from, const Tensor& to, const Stream& stream) {
-  const size_t bytes = checked_bytes(from);
-  check(bytes == checked_bytes(to), ErrorCode::internal, "transfer: {} bytes into {}", bytes, to.bytes());
+  const size_t bytes = checked_bytes(from, stream);
+  check(bytes == checked_bytes(to, stream), ErrorCode::internal, "transfer: {} bytes into {}", bytes,
+        to.bytes());
   if (stream.measuring() || bytes == 0) return;
   if (stream.memory)
     stream.memory->copy(to.data, from.data, bytes);
@@ -42,7 +46,7 @@ void copy_bytes(const Tensor& from, const Tensor& to, const Stream& stream) {
 }
 
 void zero(const Tensor& to, const Stream& stream) {
-  const size_t bytes = checked_bytes(to);
+  const size_t bytes = checked_bytes(to, stream);
   if (stream.measuring() || bytes == 0) return;
   if (stream.memory)
     stream.memory->fill(to.data, 0, bytes);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy {
 
@@ -21,7 +21,7 @@ void zero(const Tensor& to, const Stream& stream);
 template <class Body>
 void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;
-  Stream host{.arena = &measure, .pool = stream.pool, .cancel = stream.cancel};
+  Stream host{.arena = &measure, .pool = stream.pool, .hooks = {.cancel = stream.hooks.cancel}};
   body(host);
   if (stream.measuring()) return;
   Arena arena(measure.peak());

@@ -27,6 +27,7 @@ int64_t relative_position_bucket(int64_t relative, int64_t num_buckets, int64_t 
 
 Umt5Encoder::Umt5Encoder(const Scope& scope, const Umt5Config& c, nn::ParamStore& store)
     : config_(c),
+      precision_(store.stream().precision),
       embedding_(scope.tensor("shared.weight", {c.vocab_size, c.d_model})),
       mapping_(scope.keep()) {
   const Scope blocks = scope.sub("encoder.block");
@@ -68,6 +69,7 @@ void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) cons
 }
 
 void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const {
+  expect_same_weights("umt5", precision_, stream.precision);
   const Umt5Config& c = config_;
   const int64_t batch = ids.dim(0), length = ids.dim(1), rows = batch * length, inner = c.num_heads * c.d_kv;
   expect_shape("umt5", "out", out, {batch, length, c.d_model});
@@ -75,7 +77,9 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
   const ArenaScope scope(arena);
 
   const Tensor h = out.view({rows, c.d_model});  // the residual stream lives in the output
-  const auto scratch = [&](int64_t columns) { return arena.tensor(stream.activation, {rows, columns}); };
+  const auto scratch = [&](int64_t columns) {
+    return arena.tensor(stream.precision.activation, {rows, columns});
+  };
   const Tensor normed = scratch(c.d_model), q = scratch(inner), k = scratch(inner), v = scratch(inner),
                mixed = scratch(inner);
   const Tensor bias = arena.f32({c.num_heads, length, length});
@@ -96,7 +100,7 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
   }
   const auto heads = [&](const Tensor& t) { return t.view({batch, length, c.num_heads, c.d_kv}); };
 
-  ProfileRange part(stream.profiler, "embedding", ProfileKind::elementwise);
+  ProfileRange part(stream.hooks.profiler, "embedding", ProfileKind::elementwise);
   embed(ids.view({rows}), h, stream);
   for (int64_t i = 0; i < c.num_layers; ++i) {
     const Layer& layer = layers_[static_cast<size_t>(i)];

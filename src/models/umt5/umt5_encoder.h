@@ -35,7 +35,8 @@ class Umt5Encoder {
   void embed(const Tensor& ids, const Tensor& h, Stream& stream) const;
 
   Umt5Config config_;
-  Tensor embedding_;  // [vocab, d_model] in the file
+  Precision precision_;  // what the weights were made for
+  Tensor embedding_;     // [vocab, d_model] in the file
   std::vector<Layer> layers_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all layers stay where they are
   Tensor final_norm_;

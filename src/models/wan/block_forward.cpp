@@ -48,7 +48,7 @@ float WanBlock::query_scale() const {
 void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
                        Stream& stream) const {
   const Tensor modulation = block_modulation(in, index);
-  ProfileRange part(stream.profiler, "self-attention", ProfileKind::group);
+  ProfileRange part(stream.hooks.profiler, "self-attention", ProfileKind::group);
   self_attention(in, modulation, stream);
   part.next("cross-attention", ProfileKind::group);
   cross_attention(in, modulation, index, stream);
@@ -61,7 +61,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   const Tensor& u = in.u;
   const ArenaScope scope(arena);
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
-  const Tensor qkv = arena.tensor(stream.activation, {rows, 3 * dim});
+  const Tensor qkv = arena.tensor(stream.precision.activation, {rows, 3 * dim});
   // Columns of qkv as [batch, tokens, dim], and by heads.
   const auto part_of = [&](int64_t i) {
     return qkv.view({in.batch, in.tokens, 3 * dim}).slice(2, i * dim, (i + 1) * dim);
@@ -69,7 +69,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   const auto split = [&](int64_t i) {
     return qkv.view({in.batch, in.tokens, 3 * heads, config_.head_dim}).slice(2, i * heads, (i + 1) * heads);
   };
-  ProfileRange part(stream.profiler, "q, k, v", ProfileKind::linear);
+  ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
   self_.qkv(u, qkv, stream);
   part.next("q, k norm + rope", ProfileKind::norm);
   ops::qk_norm_rope({.x = part_of(0),
@@ -93,7 +93,8 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                       stream);
   runtime::checkpoint(stream);
   part.next("out", ProfileKind::linear);
-  const Tensor y = Tensor(qkv.data, stream.activation, {rows, dim}, qkv.device);  // q, k, v are done with
+  const Tensor y =
+      Tensor(qkv.data, stream.precision.activation, {rows, dim}, qkv.device);  // q, k, v are done with
   self_.out(u, y, stream);
   part.next("gated residual + norm", ProfileKind::norm);
   if (config_.cross_attn_norm)
@@ -119,8 +120,8 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   const Tensor& u = in.u;
   const ArenaScope scope(arena);
   const int64_t dim = config_.dim(), rows = in.batch * in.tokens;
-  const Tensor q = arena.tensor(stream.activation, {rows, dim});
-  ProfileRange part(stream.profiler);
+  const Tensor q = arena.tensor(stream.precision.activation, {rows, dim});
+  ProfileRange part(stream.hooks.profiler);
   if (!config_.cross_attn_norm) {  // no published model: the stream itself, in the activations' dtype
     part.next("copy", ProfileKind::elementwise);
     ops::copy({.x = in.x, .y = u}, stream);
@@ -180,7 +181,7 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
   const int64_t rows = in.batch * in.tokens;
   // The hidden activations may take what q, k and v did.
   mlp_(in.u, in.u, stream, rows * 3 * config_.dim() / config_.ffn_dim);
-  ProfileRange part(stream.profiler, "gated residual + next norm", ProfileKind::norm);
+  ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
   ops::add_norm({.x = in.x,
                  .u = in.u,
                  .gate = modulation.select(1, 5),

@@ -21,7 +21,7 @@ constexpr float kImageNormEps = 1e-5f;
 }  // namespace
 
 WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
-    : config_(c), mapping_(scope.keep()) {
+    : config_(c), precision_(store.stream().precision), mapping_(scope.keep()) {
   const int64_t dim = c.dim();
   patch_embedding_ = nn::Linear::from_kernel(scope.sub("patch_embedding"), store,
                                              {dim, c.in_channels, c.patch_t, c.patch_h, c.patch_w});
@@ -111,13 +111,14 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   Stream& stream = store.stream();
   const ArenaScope scope(*stream.arena);
   const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
+  expect_same_weights("transformer", precision_, stream.precision);
   expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
   require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
   const bool padded = total_rows > given;
   const int64_t keys = given + (padded ? 1 : 0);
 
   // One zero row stands for all rows past the prompt: equal rows stay equal, and exp(s + ln n) = n·exp(s).
-  const DType type = stream.activation;
+  const DType type = stream.precision.activation;
   const Tensor rows = stream.arena->tensor(type, {keys, c.text_dim});
   const Tensor hidden = stream.arena->tensor(type, {keys, dim}),
                embedded = stream.arena->tensor(type, {keys, dim});
@@ -177,6 +178,7 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
 }
 
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
+  expect_same_weights("transformer", precision_, stream.precision);
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(), rows = batch * tokens, dim = c.dim();
   expect_shape("transformer", "hidden_states", in.latents,
@@ -189,18 +191,18 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
 
   WanBlockInput block{.batch = batch,
                       .tokens = tokens,
-                      .x = arena.tensor(stream.residual, {rows, dim}),
+                      .x = arena.tensor(stream.precision.residual, {rows, dim}),
                       .modulation = arena.f32({c.num_layers, in.times.projection.dim(0), 6 * dim}),
                       .row = in.row,
                       .cos = in.grid->cos,
                       .sin = in.grid->sin,
                       .contexts = in.contexts};
-  ProfileRange part(stream.profiler, "patch embedding", ProfileKind::linear);
+  ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   {
     const ArenaScope inner(arena);
-    const Tensor patches =
-        arena.tensor(stream.activation, {batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
+    const Tensor patches = arena.tensor(stream.precision.activation,
+                                        {batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
     ops::patchify(
         {.x = in.latents, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = patches},
         stream);
@@ -210,7 +212,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
   const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
   part.next("norm + modulate", ProfileKind::norm);
-  block.u = arena.tensor(stream.activation, {rows, dim});
+  block.u = arena.tensor(stream.precision.activation, {rows, dim});
   const WanModulation first = WanBlock::first_norm(block, 0);
   ops::layernorm_modulate(
       {.x = block.x, .scale = first.scale, .shift = first.shift, .row = in.row, .eps = c.eps, .y = block.u},

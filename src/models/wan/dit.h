@@ -73,6 +73,7 @@ class WanDit {
   };
 
   WanConfig config_;
+  Precision precision_;  // what the weights were made for
   nn::Linear patch_embedding_, text1_, text2_, time1_, time2_, time_projection_, head_;
   ImageEmbedding image_;
   Tensor block_tables_;  // [layers, 6·dim] f32

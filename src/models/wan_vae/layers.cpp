@@ -16,7 +16,7 @@ namespace {
 Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
 
 void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream) {
-  const ProfileRange range(stream.profiler, silu ? "norm + silu" : "norm", ProfileKind::norm);
+  const ProfileRange range(stream.hooks.profiler, silu ? "norm + silu" : "norm", ProfileKind::norm);
   ops::channel_norm({.x = rows_of(x), .gamma = gamma, .silu = silu, .y = rows_of(y)}, stream);
 }
 
@@ -25,7 +25,7 @@ class Pointwise : public Layer {
   explicit Pointwise(nn::Linear linear) : linear_(std::move(linear)) {}
   const char* name() const override { return "1x1x1"; }
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
-    const ProfileRange range(pass.stream.profiler, "product", ProfileKind::linear);
+    const ProfileRange range(pass.stream.hooks.profiler, "product", ProfileKind::linear);
     linear_(rows_of(x), rows_of(y), pass.stream);
   }
 
@@ -59,7 +59,7 @@ class ResBlock : public Layer {
     ArenaScope scope(*pass.stream.arena);
     Tensor normed = x;  // with a shortcut, x is free once it has been projected into y
     if (shortcut_.defined()) {
-      const ProfileRange range(pass.stream.profiler, "1x1x1 shortcut", ProfileKind::linear);
+      const ProfileRange range(pass.stream.hooks.profiler, "1x1x1 shortcut", ProfileKind::linear);
       shortcut_(rows_of(x), rows_of(y), pass.stream);
     } else {
       normed = pass.room;
@@ -91,7 +91,7 @@ class Attention : public Layer {
     const Tensor mixed = pass.stream.arena->tensor(x.dtype, {frames, tokens, 1, c});
     const Tensor qkv = pass.stream.arena->tensor(x.dtype, {frames, tokens, 3, c});
     normalise(x, norm_, false, mixed, pass.stream);
-    ProfileRange part(pass.stream.profiler, "q, k, v", ProfileKind::linear);
+    ProfileRange part(pass.stream.hooks.profiler, "q, k, v", ProfileKind::linear);
     to_qkv_(rows_of(mixed), qkv.view({-1, 3 * c}), pass.stream);
     part.next("attention", ProfileKind::attention);
     ops::attention({.q = qkv.slice(2, 0, 1),
@@ -156,13 +156,13 @@ ops::CausalConv3dArgs CausalConv::args_of(const Tensor& x, const Tensor& y, cons
 }
 
 void CausalConv::remember(const Tensor& x, Pass& pass) const {
-  const ProfileRange range(pass.stream.profiler, "cache update", ProfileKind::cache);
+  const ProfileRange range(pass.stream.hooks.profiler, "cache update", ProfileKind::cache);
   VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
   if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
 }
 
 void CausalConv::run(const Tensor& x, const Tensor& y, Pass& pass) const {
-  ProfileRange range(pass.stream.profiler, "conv 3x3x3", ProfileKind::convolution);
+  ProfileRange range(pass.stream.hooks.profiler, "conv 3x3x3", ProfileKind::convolution);
   ops::causal_conv3d(args_of(x, y, pass), pass.stream);
   range.done();
   remember(x, pass);
@@ -175,7 +175,7 @@ void CausalConv::run_normed(const Tensor& x, const Tensor& gamma, const Tensor& 
     run(x, y, pass);
     return normalise(y, gamma, true, y, pass.stream);
   }
-  ProfileRange range(pass.stream.profiler, "conv 3x3x3, norm + silu", ProfileKind::convolution);
+  ProfileRange range(pass.stream.hooks.profiler, "conv 3x3x3, norm + silu", ProfileKind::convolution);
   ops::causal_conv3d(args, pass.stream);
   range.done();
   remember(x, pass);
@@ -190,7 +190,7 @@ void CausalConv::run_residual(const Tensor& x, const Tensor& y, Pass& pass) cons
     pass.normed = ops::causal_conv3d_normalises(args, pass.stream);
     if (!pass.normed) args.gamma = args.normed = Tensor();
   }
-  ProfileRange range(pass.stream.profiler,
+  ProfileRange range(pass.stream.hooks.profiler,
                      pass.normed ? "conv 3x3x3 + residual, norm + silu" : "conv 3x3x3 + residual",
                      ProfileKind::convolution);
   ops::causal_conv3d(args, pass.stream);

@@ -54,7 +54,7 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
   state.caches.resize(slots_.size());
   if (single) return state;
   const auto shape = [&](const Slot& slot, void* data, Device device) {
-    return Tensor(data, activation_,
+    return Tensor(data, precision_.activation,
                   {slot.frames, scaled(height, slot.level), scaled(width, slot.level), slot.channels},
                   device);
   };
@@ -85,6 +85,7 @@ std::vector<int64_t> Network::output_dims(const VaeState& state, int64_t frames)
 void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& stream) const {
   const int64_t frames = x.dim(0);
   check(!planned_ || stream.measuring(), ErrorCode::internal, "vae: made with plan_only, cannot compute");
+  expect_same_weights("vae", precision_, stream.precision);
   require(state.next_frame > 0 || frames == 1, "vae: expected the first frame alone, got a chunk of {}",
           frames);
   require(state.next_frame == 0 || frames % frames_multiple_ == 0,
@@ -103,20 +104,20 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
   ArenaScope scope(arena);
   for (int id : group.saves) {
     const Save& save = saves_[static_cast<size_t>(id)];
-    pass.saved[static_cast<size_t>(id)] =
-        arena.tensor(activation_, dims(pass.state, frames, save.channels, save.level, save.time_level));
+    pass.saved[static_cast<size_t>(id)] = arena.tensor(
+        precision_.activation, dims(pass.state, frames, save.channels, save.level, save.time_level));
   }
   {
     ArenaScope input_scope(arena);
     Tensor input = x;
     if (index > 0) {
       const Group& before = groups_[index - 1];
-      input = arena.tensor(activation_,
+      input = arena.tensor(precision_.activation,
                            dims(pass.state, frames, before.channels, before.level, before.time_level));
       run_group(index - 1, x, input, pass, frames);
     }
     runtime::checkpoint(pass.stream);
-    const ProfileRange range(pass.stream.profiler, group.layers.front()->name(), ProfileKind::group,
+    const ProfileRange range(pass.stream.hooks.profiler, group.layers.front()->name(), ProfileKind::group,
                              static_cast<int64_t>(index));
     pass.next_gamma = nullptr;
     group.layers.front()->run(input, y, pass);
@@ -132,7 +133,7 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
                       : after && !after->needs_input() ? after->input_gamma()
                                                        : nullptr;
     runtime::checkpoint(pass.stream);
-    const ProfileRange range(pass.stream.profiler, group.layers[i]->name(), ProfileKind::group,
+    const ProfileRange range(pass.stream.hooks.profiler, group.layers[i]->name(), ProfileKind::group,
                              static_cast<int64_t>(index));
     group.layers[i]->run(y, y, pass);
   }

@@ -16,7 +16,7 @@ class Network {
 
   // The store is used until finish(), which takes what it holds.
   Network(Direction direction, nn::ParamStore& store)
-      : direction_(direction), store_(&store), activation_(store.stream().activation) {}
+      : direction_(direction), store_(&store), precision_(store.stream().precision) {}
 
   // Building, in the order of execution.
   Loader at(const Scope& scope) { return {scope, *store_, slots_, level_}; }
@@ -61,7 +61,7 @@ class Network {
   std::shared_ptr<const void> mapping_, memory_;
   size_t buffer_bytes_ = 0;
   bool planned_ = false;
-  DType activation_ = DType::f32;
+  Precision precision_;  // what the weights were made for
   std::vector<Slot> slots_;
   std::vector<Group> groups_;
   std::vector<Save> saves_;

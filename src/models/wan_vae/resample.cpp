@@ -39,7 +39,7 @@ class Upsample : public Layer {
   void run(const Tensor& x, const Tensor& y, Pass& pass) const override {
     ArenaScope scope(*pass.stream.arena);
     const bool doubled = in_time_ && !pass.first();
-    ProfileRange part(pass.stream.profiler, "time conv", ProfileKind::convolution);
+    ProfileRange part(pass.stream.hooks.profiler, "time conv", ProfileKind::convolution);
     const Tensor frames = doubled ? double_frames(x, pass) : x;
     part.next("upsample + conv 3x3", ProfileKind::convolution);
     ops::upsample_conv2d({.x = frames, .packed = packed_, .bias = bias_, .y = y}, pass.stream);
@@ -93,7 +93,7 @@ class Downsample : public Layer {
     const bool halved = in_time_ && !pass.first();
     const Tensor small =
         halved ? pass.stream.arena->tensor(x.dtype, {x.dim(0), y.dim(1), y.dim(2), y.dim(3)}) : y;
-    ProfileRange part(pass.stream.profiler, "conv 3x3, stride 2", ProfileKind::convolution);
+    ProfileRange part(pass.stream.hooks.profiler, "conv 3x3, stride 2", ProfileKind::convolution);
     ops::conv2d(
         {.x = x, .packed = packed_, .stride = 2, .pad_top = 0, .pad_left = 0, .bias = bias_, .y = small},
         pass.stream);

@@ -118,15 +118,15 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
   const int64_t n = latents.dim(1), p = config_.patch_size;
   const int64_t first = state.next_frame == 0 ? 0 : config_.pixel_frames(state.next_frame);
   ArenaScope scope(*stream.arena);
-  const Tensor out = stream.arena->tensor(stream.activation, network_->output_dims(state, n));
+  const Tensor out = stream.arena->tensor(stream.precision.activation, network_->output_dims(state, n));
   {
     ArenaScope input_scope(*stream.arena);
     const Tensor input =
-        stream.arena->tensor(stream.activation, {n, state.height, state.width, config_.z_dim});
+        stream.arena->tensor(stream.precision.activation, {n, state.height, state.width, config_.z_dim});
     ops::copy({.x = channels_last_view(latents), .y = input}, stream);
     network_->run(input, out, state, stream);
   }
-  const ProfileRange range(stream.profiler, "check, clamp", ProfileKind::elementwise);
+  const ProfileRange range(stream.hooks.profiler, "check, clamp", ProfileKind::elementwise);
   check(ops::all_finite(out, stream), ErrorCode::numerical,
         "vae decode: frames from {} on hold NaN or Inf; the latents or the VAE's weights are broken", first);
   ops::clamp(out, -1, 1, stream);

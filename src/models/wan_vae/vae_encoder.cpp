@@ -160,11 +160,11 @@ void VaeEncoder::encode(std::array<int64_t, 3> frames_height_width, const Source
     stream.throw_if_cancelled();
     const int64_t n = from == 0 ? 1 : kChunkFrames;
     ArenaScope scope(*stream.arena);
-    const Tensor out = stream.arena->tensor(stream.activation, network_->output_dims(state, n));
+    const Tensor out = stream.arena->tensor(stream.precision.activation, network_->output_dims(state, n));
     {
       ArenaScope input_scope(*stream.arena);
       const Tensor input =
-          stream.arena->tensor(stream.activation, {n, height / p, width / p, config_.in_channels});
+          stream.arena->tensor(stream.precision.activation, {n, height / p, width / p, config_.in_channels});
       const Tensor video = source(from, n);
       expect_shape(op, "video", video, {n, height, width, config_.in_channels / (p * p)});
       expect_dtype(op, "video", video, DType::f32);

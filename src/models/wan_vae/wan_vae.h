@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "models/wan_vae/vae_config.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 #include "weights/scope.h"
 
 namespace tachy {

@@ -5,7 +5,7 @@
 // normalised is h as a tensor of x's dtype holds it. On the GPU x and sum are f32 or 16-bit, u and y alike.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "ops/add_norm/add_norm.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -2,7 +2,7 @@
 // every distinct timestep, at once.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ops/attention/attention.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -219,12 +219,12 @@ HWY_EXPORT(attention_pack_values);
 HWY_EXPORT(attention_tile_bf16);
 
 std::optional<Refusal> attention_why_not_bf16(const AttentionArgs&, const Stream& stream) {
-  if (stream.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
+  if (stream.precision.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
   return cpu::panels_why_not(Compute::bf16);
 }
 
 std::optional<Refusal> attention_why_not_cpu(const AttentionArgs&, const Stream& stream) {
-  if (cpu::usable(stream.compute) == Compute::bf16) return Refusal::settings("bf16 is asked for");
+  if (cpu::usable(stream.precision.compute) == Compute::bf16) return Refusal::settings("bf16 is asked for");
   return std::nullopt;
 }
 

@@ -105,11 +105,11 @@ void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weigh
 }  // namespace
 
 void attention_ref(const AttentionArgs& args, Stream& stream) {
-  const bool bf16 = args.q.dtype == DType::f32 && cpu::usable(stream.compute) == Compute::bf16;
+  const bool bf16 = args.q.dtype == DType::f32 && cpu::usable(stream.precision.compute) == Compute::bf16;
   with_store(args.q, [&]<class Store>() { define<Store, double>(args, stream, bf16, false); });
 }
 void attention_working(const AttentionArgs& args, Stream& stream) {
-  const bool bf16 = cpu::usable(stream.compute) == Compute::bf16;
+  const bool bf16 = cpu::usable(stream.precision.compute) == Compute::bf16;
   define<float, float>(args, stream, bf16, bf16);
 }
 

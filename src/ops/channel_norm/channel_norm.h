@@ -2,7 +2,7 @@
 //   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

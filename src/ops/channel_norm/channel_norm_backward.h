@@ -3,7 +3,7 @@
 // At a position below the clamp of the norm f is a constant and dx = f·g.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

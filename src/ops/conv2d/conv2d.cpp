@@ -30,7 +30,7 @@ void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64
 int64_t packed_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, DType dtype,
                      const Stream& stream) {
   return stream.gpu ? cuda::conv_packed_bytes(dtype, 1, co, ci, kernel_h * kernel_w)
-                    : ops::packed_conv2d_bytes(co, ci, kernel_h, kernel_w, stream.compute);
+                    : ops::packed_conv2d_bytes(co, ci, kernel_h, kernel_w, stream.precision.compute);
 }
 
 void check_args(const Conv2dArgs& a, const Stream& stream) {
@@ -76,7 +76,7 @@ int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t ke
 
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w,
                             const Stream& stream) {
-  return packed_bytes(co, ci, kernel_h, kernel_w, stream.activation, stream);
+  return packed_bytes(co, ci, kernel_h, kernel_w, stream.precision.activation, stream);
 }
 
 void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
@@ -94,9 +94,9 @@ void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
       cpu::widen(static_cast<const char*>(weight.data) + o * ci * taps * dtype_size(weight.dtype),
                  weight.dtype, ci * taps, out);
     };
-    return cuda::conv_pack(stream.activation, 1, co, ci, taps, row, packed, stream);
+    return cuda::conv_pack(stream.precision.activation, 1, co, ci, taps, row, packed, stream);
   }
-  if (cpu::usable(stream.compute) == Compute::bf16)
+  if (cpu::usable(stream.precision.compute) == Compute::bf16)
     return cpu::pack_conv_panels(weight.view({co, ci, 1, kernel_h, kernel_w}), packed.data, *stream.pool);
   cpu::pack_conv_parts(weight, 1, kernel_h, kernel_w, packed.data, *stream.pool);
 }

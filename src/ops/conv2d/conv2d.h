@@ -2,7 +2,7 @@
 // right and bottom only), + bias [+ residual].
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 
@@ -22,7 +22,7 @@ void conv2d(const Conv2dArgs& args, Stream& stream);
 // compute: the stream's, at packing and at use.
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w,
                             Compute compute = Compute::f32);
-// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.activation) of
+// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.precision.activation) of
 // their own and lie on the device.
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, const Stream& stream);
 // weight on the host [Co, Ci, kh, kw] (any float dtype, contiguous) → packed u8.

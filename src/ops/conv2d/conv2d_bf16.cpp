@@ -5,7 +5,7 @@
 namespace tachy::ops {
 
 std::optional<Refusal> conv2d_why_not_bf16(const Conv2dArgs&, const Stream& stream) {
-  if (stream.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
+  if (stream.precision.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
   return cpu::panels_why_not(Compute::bf16);
 }
 

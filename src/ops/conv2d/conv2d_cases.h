@@ -35,8 +35,8 @@ inline BoundOp make_conv2d_case(CaseMemory& memory, const Conv2dCase& c) {
   Stream stream{.arena = &arena,
                 .pool = &pool,
                 .gpu = memory.gpu(),
-                .activation = memory.dtype(),
-                .compute = c.with.compute};
+                .memory = memory.device(),
+                .precision = {.activation = memory.dtype(), .compute = c.with.compute}};
   args.packed = memory.packed(packed_conv2d_bytes(c.co, c.ci, c.with.kernel, c.with.kernel, stream));
   pack_conv2d_weight(weight, args.packed, stream);
   if (c.with.bias) args.bias = memory.param({c.co});

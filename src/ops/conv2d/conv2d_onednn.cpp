@@ -29,7 +29,7 @@ cpu::ConvTiles tiles_of(const Conv2dArgs& a) {
 }  // namespace
 
 std::optional<Refusal> conv2d_why_not_onednn(const Conv2dArgs& a, const Stream& stream) {
-  if (cpu::usable(stream.compute) == Compute::bf16)
+  if (cpu::usable(stream.precision.compute) == Compute::bf16)
     return Refusal::settings("the weights are packed in bf16");
   if (std::max(a.pad_top, a.pad_bottom) >= a.kernel_h || std::max(a.pad_left, a.pad_right) >= a.kernel_w)
     return Refusal::arguments("padding as wide as the kernel");

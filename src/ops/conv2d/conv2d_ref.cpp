@@ -17,8 +17,8 @@ void reference(const Conv2dArgs& a, Stream& stream, bool rounded = false) {
   Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
-  const auto unpack =
-      cpu::usable(stream.compute) == Compute::bf16 ? cpu::unpack_conv_panels : cpu::unpack_conv_parts;
+  const auto unpack = cpu::usable(stream.precision.compute) == Compute::bf16 ? cpu::unpack_conv_panels
+                                                                             : cpu::unpack_conv_parts;
   unpack(a.packed.data, 1, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
   const float* weight = plain.as<float>();
   stream.pool->run(a.x.dim(0) * ho, [&](int64_t tile, int worker) {
@@ -48,7 +48,7 @@ void reference(const Conv2dArgs& a, Stream& stream, bool rounded = false) {
 
 void conv2d_ref(const Conv2dArgs& args, Stream& stream) { reference<double>(args, stream); }
 void conv2d_working(const Conv2dArgs& args, Stream& stream) {
-  reference<float>(args, stream, cpu::usable(stream.compute) == Compute::bf16);
+  reference<float>(args, stream, cpu::usable(stream.precision.compute) == Compute::bf16);
 }
 
 }  // namespace tachy::ops

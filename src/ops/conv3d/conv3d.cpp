@@ -37,8 +37,9 @@ void expect_dense(const char* op, const char* name, const Tensor& t, std::initia
 
 int64_t packed_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                      DType dtype, const Stream& stream) {
-  return stream.gpu ? cuda::conv_packed_bytes(dtype, 1, co, ci, kernel_t * kernel_h * kernel_w)
-                    : ops::packed_conv3d_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.compute);
+  return stream.gpu
+             ? cuda::conv_packed_bytes(dtype, 1, co, ci, kernel_t * kernel_h * kernel_w)
+             : ops::packed_conv3d_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.precision.compute);
 }
 
 void check_args(const CausalConv3dArgs& a, const Stream& stream) {
@@ -111,7 +112,7 @@ int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t ke
 
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                             const Stream& stream) {
-  return packed_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.activation, stream);
+  return packed_bytes(co, ci, kernel_t, kernel_h, kernel_w, stream.precision.activation, stream);
 }
 
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
@@ -129,9 +130,9 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
       cpu::widen(static_cast<const char*>(weight.data) + o * ci * taps * dtype_size(weight.dtype),
                  weight.dtype, ci * taps, out);
     };
-    return cuda::conv_pack(stream.activation, 1, co, ci, taps, row, packed, stream);
+    return cuda::conv_pack(stream.precision.activation, 1, co, ci, taps, row, packed, stream);
   }
-  if (cpu::usable(stream.compute) == Compute::bf16)
+  if (cpu::usable(stream.precision.compute) == Compute::bf16)
     return cpu::pack_conv_panels(weight, packed.data, *stream.pool);
   cpu::pack_conv_parts(weight, weight.dim(2), weight.dim(3), weight.dim(4), packed.data, *stream.pool);
 }

@@ -4,7 +4,7 @@
 // accumulates, each reading its frame where it lies: no padded or concatenated copy is ever made.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 
@@ -38,7 +38,7 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream);
 // compute: the stream's, at packing and at use.
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                             Compute compute = Compute::f32);
-// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.activation) of
+// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.precision.activation) of
 // their own and lie on the device.
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                             const Stream& stream);

@@ -6,7 +6,7 @@ namespace tachy::ops {
 
 std::optional<Refusal> causal_conv3d_why_not_bf16(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
-  if (stream.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
+  if (stream.precision.compute != Compute::bf16) return Refusal::settings("float32 is asked for");
   return cpu::panels_why_not(Compute::bf16);
 }
 

@@ -34,8 +34,8 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   Stream stream{.arena = &arena,
                 .pool = &pool,
                 .gpu = memory.gpu(),
-                .activation = memory.dtype(),
-                .compute = c.with.compute};
+                .memory = memory.device(),
+                .precision = {.activation = memory.dtype(), .compute = c.with.compute}};
   args.packed =
       memory.packed(packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel, stream));
   pack_conv3d_weight(weight, args.packed, stream);

@@ -62,7 +62,7 @@ void run_tile(const CausalConv3dArgs& a, const cpu::ConvTiles& tiles, int64_t t,
 
 std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
-  if (cpu::usable(stream.compute) == Compute::bf16)
+  if (cpu::usable(stream.precision.compute) == Compute::bf16)
     return Refusal::settings("the weights are packed in bf16");
   return tiles_of(a).why_not();
 }

@@ -19,8 +19,8 @@ void reference(const CausalConv3dArgs& a, Stream& stream, bool rounded = false) 
   Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({a.kernel_t, a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
-  const auto unpack =
-      cpu::usable(stream.compute) == Compute::bf16 ? cpu::unpack_conv_panels : cpu::unpack_conv_parts;
+  const auto unpack = cpu::usable(stream.precision.compute) == Compute::bf16 ? cpu::unpack_conv_panels
+                                                                             : cpu::unpack_conv_parts;
   unpack(a.packed.data, a.kernel_t, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
   const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * h, [&](int64_t tile, int worker) {
@@ -61,7 +61,7 @@ void reference(const CausalConv3dArgs& a, Stream& stream, bool rounded = false) 
 
 void causal_conv3d_ref(const CausalConv3dArgs& args, Stream& stream) { reference<double>(args, stream); }
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream) {
-  reference<float>(args, stream, cpu::usable(stream.compute) == Compute::bf16);
+  reference<float>(args, stream, cpu::usable(stream.precision.compute) == Compute::bf16);
 }
 
 }  // namespace tachy::ops

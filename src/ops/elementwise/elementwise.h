@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -1,7 +1,7 @@
 // y[m] = table[ids[m]], widened to float32. An id outside the table is an invalid_argument that names it.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

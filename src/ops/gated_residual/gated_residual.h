@@ -1,7 +1,7 @@
 // y = x + gate[row] · u, the residual add of a modulated block (gate absent: y = x + u).
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

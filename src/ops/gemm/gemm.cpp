@@ -49,7 +49,7 @@ void check_args(const GemmArgs& a, const Stream& stream) {
   }
   if (a.packed.defined()) {
     expect_dtype(op, "packed", a.packed, DType::u8);
-    expect_shape(op, "packed", a.packed, {packed_gemm_bytes(n, k, stream.compute)});
+    expect_shape(op, "packed", a.packed, {packed_gemm_bytes(n, k, stream.precision.compute)});
   }
   require(!a.gate.defined() || a.residual.defined(), "gemm: a gate needs a residual");
   require(!a.row.defined() || a.gate.defined(), "gemm: row needs a gate");
@@ -110,7 +110,7 @@ void pack_gemm_weight(std::span<const Tensor> parts, const Tensor& packed, Strea
     expect_dtype("pack_gemm_weight", "weight", part, parts.front().dtype);
     n += part.dim(0);
   }
-  const Compute compute = cpu::usable(stream.compute);
+  const Compute compute = cpu::usable(stream.precision.compute);
   expect_dtype("pack_gemm_weight", "packed", packed, DType::u8);
   expect_shape("pack_gemm_weight", "packed", packed, {packed_gemm_bytes(n, k, compute)});
   if (stream.measuring()) return;

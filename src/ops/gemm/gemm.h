@@ -8,7 +8,7 @@
 #include <span>
 
 #include "ops/activation_kind.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 
@@ -32,7 +32,7 @@ bool gemm_reads_packed(const GemmArgs& args, const Stream& stream);
 
 // compute: the stream's, at packing and at use.
 int64_t packed_gemm_bytes(int64_t n, int64_t k, Compute compute = Compute::f32);
-// parts [N_i, K] of one float dtype, one below another → packed u8 [packed_gemm_bytes(Σ N_i, K, stream.compute)].
+// parts [N_i, K] of one float dtype, one below another → packed u8 [packed_gemm_bytes(Σ N_i, K, stream.precision.compute)].
 void pack_gemm_weight(std::span<const Tensor> parts, const Tensor& packed, Stream& stream);
 inline void pack_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
   pack_gemm_weight({&weight, 1}, packed, stream);

@@ -34,7 +34,7 @@ inline Tensor pack_gemm_case(CaseMemory& memory, const Tensor& weight, Compute c
       memory.normal_as(DType::u8, {packed_gemm_bytes(weight.dim(0), weight.dim(1), compute)});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{.arena = &arena, .pool = &pool, .compute = compute};
+  Stream stream{.arena = &arena, .pool = &pool, .precision = {.compute = compute}};
   pack_gemm_weight(weight, packed, stream);
   return packed;
 }

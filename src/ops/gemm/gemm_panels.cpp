@@ -176,7 +176,7 @@ void run_panels(const GemmArgs& a, Stream& stream, Compute compute) {
 }
 
 std::optional<Refusal> why_not(const GemmArgs& a, const Stream& stream, Compute compute) {
-  if (cpu::usable(stream.compute) == compute) return std::nullopt;
+  if (cpu::usable(stream.precision.compute) == compute) return std::nullopt;
   if (compute == Compute::f32) return Refusal::settings("bf16 is asked for");
   return cpu::panels_why_not(Compute::bf16).value_or(Refusal::settings("float32 is asked for"));
 }

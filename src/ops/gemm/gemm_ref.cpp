@@ -80,7 +80,7 @@ void reference(const GemmArgs& a, Stream& stream, bool rounded = false) {
 
 void gemm_ref(const GemmArgs& args, Stream& stream) { reference<double>(args, stream); }
 void gemm_working(const GemmArgs& args, Stream& stream) {
-  reference<float>(args, stream, cpu::usable(stream.compute) == Compute::bf16);
+  reference<float>(args, stream, cpu::usable(stream.precision.compute) == Compute::bf16);
 }
 
 }  // namespace tachy::ops

@@ -98,7 +98,7 @@ void run_tile(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t row, 
 }  // namespace
 
 std::optional<Refusal> gemm_why_not_split(const GemmArgs& a, const Stream& stream) {
-  if (cpu::usable(stream.compute) != Compute::f32) return Refusal::settings("bf16 is asked for");
+  if (cpu::usable(stream.precision.compute) != Compute::f32) return Refusal::settings("bf16 is asked for");
   if (!cpu::has_split_tiles()) return Refusal::machine("this CPU has no AMX-BF16, or TACHY_BF16 forbids it");
   if (a.x.dim(0) < kLeastRows) return Refusal::slower("few rows");
   return std::nullopt;

@@ -2,7 +2,7 @@
 //   n = (x − mean) / sqrt(var + eps) [· weight + bias];   y = n · (1 + scale[row]) + shift[row]
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -4,7 +4,7 @@
 //   dscale[r] = Σ dy·a,  dshift[r] = Σ dy  over the rows that use r
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

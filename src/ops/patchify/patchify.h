@@ -2,7 +2,7 @@
 // (c, pt, ph, pw), the output side (pt, ph, pw, c). Tokens run over frames, then rows, then columns.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -1,7 +1,7 @@
 // T5's relative position bias, y[h, q, k] = table[bucket[k − q + L − 1], h]: it depends on key − query only.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

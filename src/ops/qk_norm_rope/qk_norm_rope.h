@@ -2,7 +2,7 @@
 // rope on each head. Without tables it is the cross-attention's query/key norm.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -2,7 +2,7 @@
 //   s = ropeᵀ(dy),  g = s · weight,  dx = r·(g − n·mean(g·n)),  dweight = Σ over tokens of s·n
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -7,7 +7,7 @@
 // in q itself NaN is 0x7f (0 in int8).
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -5,7 +5,7 @@
 // are channels where moments lie channels first, [2z, T·H·W]: mean and logvar are then halves of one tensor.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -2,7 +2,7 @@
 //   dmean = dz·factor,  dlogvar = dz·factor·noise·σ/2 inside the clamp (its ends included), 0 outside
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

@@ -1,7 +1,7 @@
 // RMSNorm over the last dim: y = x / sqrt(mean(x²) + eps) · weight. Statistics in float32.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

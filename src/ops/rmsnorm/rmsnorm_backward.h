@@ -2,7 +2,7 @@
 //   dx = r·(g − n·mean(g·n)),  dweight = Σ over rows of dy · n
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

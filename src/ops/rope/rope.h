@@ -5,7 +5,7 @@
 // token) has position 0 and the first one the highest.
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

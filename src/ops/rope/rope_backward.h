@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/rope/rope.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

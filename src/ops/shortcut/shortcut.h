@@ -7,7 +7,7 @@
 //               expanded index there: x grows, `dropped` frames in front are left out
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 

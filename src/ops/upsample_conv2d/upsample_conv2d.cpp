@@ -34,7 +34,7 @@ void expect_dense(const char* name, const Tensor& t, std::initializer_list<int64
 
 int64_t packed_bytes(int64_t co, int64_t ci, DType dtype, const Stream& stream) {
   return stream.gpu ? cuda::conv_packed_bytes(dtype, 4, co, ci, 4)
-                    : ops::packed_upsample_conv2d_bytes(co, ci, stream.compute);
+                    : ops::packed_upsample_conv2d_bytes(co, ci, stream.precision.compute);
 }
 
 void check_args(const UpsampleConv2dArgs& a, const Stream& stream) {
@@ -77,7 +77,7 @@ int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute) {
 }
 
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, const Stream& stream) {
-  return packed_bytes(co, ci, stream.activation, stream);
+  return packed_bytes(co, ci, stream.precision.activation, stream);
 }
 
 void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
@@ -96,10 +96,10 @@ void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Str
       const int phase = static_cast<int>(index / co);
       phase_kernel(wide.data() + index % co * ci * 9, ci, phase / 2, phase % 2, out);
     };
-    return cuda::conv_pack(stream.activation, 4, co, ci, 4, row, packed, stream);
+    return cuda::conv_pack(stream.precision.activation, 4, co, ci, 4, row, packed, stream);
   }
-  const bool bf16 = cpu::usable(stream.compute) == Compute::bf16;
-  const int64_t block = packed_upsample_conv2d_bytes(co, ci, stream.compute) / 4;
+  const bool bf16 = cpu::usable(stream.precision.compute) == Compute::bf16;
+  const int64_t block = packed_upsample_conv2d_bytes(co, ci, stream.precision.compute) / 4;
   stream.pool->run(4, [&](int64_t phase, int) {
     std::vector<float> kernel(static_cast<size_t>(co * ci * 4));
     for (int64_t o = 0; o < co; ++o)

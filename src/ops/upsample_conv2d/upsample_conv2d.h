@@ -3,7 +3,7 @@
 // (4/9 of the work).
 #pragma once
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy::ops {
 
@@ -18,7 +18,7 @@ void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream);
 
 // compute: the stream's, at packing and at use.
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute = Compute::f32);
-// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.activation) of
+// The same for where the stream's ops run: a GPU's weights have a layout and dtype (stream.precision.activation) of
 // their own and lie on the device.
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, const Stream& stream);
 // weight on the host [Co, Ci, 3, 3] (any float dtype, contiguous) → packed u8.

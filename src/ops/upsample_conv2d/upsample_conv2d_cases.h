@@ -23,8 +23,8 @@ inline std::vector<OpCase> upsample_conv2d_cases() {
                        Stream stream{.arena = &arena,
                                      .pool = &pool,
                                      .gpu = memory.gpu(),
-                                     .activation = memory.dtype(),
-                                     .compute = compute};
+                                     .memory = memory.device(),
+                                     .precision = {.activation = memory.dtype(), .compute = compute}};
                        args.packed = memory.packed(packed_upsample_conv2d_bytes(co, ci, stream));
                        pack_upsample_conv2d_weight(weight, args.packed, stream);
                        if (bias) args.bias = memory.param({co});

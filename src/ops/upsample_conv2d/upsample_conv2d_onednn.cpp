@@ -39,7 +39,7 @@ struct Phases {
 }  // namespace
 
 std::optional<Refusal> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& a, const Stream& stream) {
-  if (cpu::usable(stream.compute) == Compute::bf16)
+  if (cpu::usable(stream.precision.compute) == Compute::bf16)
     return Refusal::settings("the weights are packed in bf16");
   const Phases phases(a);
   for (const auto& tiles : phases.tiles)

@@ -16,7 +16,7 @@ void reference(const UpsampleConv2dArgs& a, Stream& stream, bool rounded = false
   Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({4, 2, 2, ci, co});
   if (stream.measuring()) return;
-  if (cpu::usable(stream.compute) == Compute::bf16)
+  if (cpu::usable(stream.precision.compute) == Compute::bf16)
     for (int64_t phase = 0; phase < 4; ++phase)
       cpu::unpack_conv_panels(static_cast<const char*>(a.packed.data) + phase * a.packed.bytes() / 4, 1, co,
                               ci, 2, 2, plain.as<float>() + phase * 4 * ci * co);
@@ -47,7 +47,7 @@ void reference(const UpsampleConv2dArgs& a, Stream& stream, bool rounded = false
 
 void upsample_conv2d_ref(const UpsampleConv2dArgs& args, Stream& stream) { reference<double>(args, stream); }
 void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream) {
-  reference<float>(args, stream, cpu::usable(stream.compute) == Compute::bf16);
+  reference<float>(args, stream, cpu::usable(stream.precision.compute) == Compute::bf16);
 }
 
 }  // namespace tachy::ops

@@ -143,6 +143,22 @@ TEST(Umt5, ConfigsThatCannotWorkAreRefused) {
   fails("relative_attention_max_distance", 8);
 }
 
+TEST(Umt5, AStreamInOtherNumbersIsRefused) {
+  ThreadPool pool(1);
+  Arena arena;
+  Stream stream{.arena = &arena, .pool = &pool};
+  nn::ParamStore store({.plan_only = true}, stream);
+  const Umt5Config config = Umt5Config::from_json(read_json(golden_path("umt5/masked/config.json")));
+  const auto model =
+      load_component(open_weights(golden_path("umt5/masked")), "text encoder", {},
+                     [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, config, store); });
+  const Tensor ids(nullptr, DType::i64, {1, 3}, Device::null);
+  const Tensor out(nullptr, DType::f32, {1, 3, config.d_model}, Device::null);
+  EXPECT_NO_THROW(model->forward(ids, {}, out, stream));
+  stream.precision.activation = DType::bf16;
+  EXPECT_THROW(model->forward(ids, {}, out, stream), Error);
+}
+
 TEST(Umt5, AMissingTensorIsNamed) {
   const auto source = open_weights(golden_path("umt5/masked"));
   std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());

@@ -21,8 +21,7 @@ struct GpuRun {
                   .pool = &pool,
                   .gpu = &gpu,
                   .memory = &gpu,
-                  .activation = activation,
-                  .residual = residual};
+                  .precision = {.activation = activation, .residual = residual}};
     nn::ParamStore planned({.plan_only = true}, stream);
     body(stream, planned);
     Arena arena(std::max<size_t>(measure.peak(), 1), &gpu);

@@ -153,5 +153,39 @@ TEST(WanDit, GridsThatDoNotFitAreRefused) {
   EXPECT_THROW(model->make_context(row, 512, row, store), Error) << "an image for a model without the branch";
 }
 
+// Packed for bf16 products, a weight has other bytes than for float32.
+TEST(WanDit, AStreamInOtherNumbersIsRefused) {
+  Case c("t2v");
+  ThreadPool pool(1);
+  Arena arena;
+  Stream stream{.arena = &arena, .pool = &pool};
+  nn::ParamStore store({.plan_only = true}, stream);
+  const auto model = load_component(c.weights, "transformer", {}, [&](const Scope& scope) {
+    return std::make_unique<WanDit>(scope, c.config, store);
+  });
+  const WanGrid grid = model->make_grid(1, 4, 4, store);
+  const WanTimes times = model->make_times(std::vector{999.0}, store);
+  const Tensor text(nullptr, DType::f32, {1, c.config.text_dim}, Device::null);
+  const WanContext context = model->make_context(text, 512, {}, store);
+  const Tensor x(nullptr, DType::f32, {1, c.config.in_channels, 1, 4, 4}, Device::null);
+  const Tensor y(nullptr, DType::f32, {1, c.config.out_channels, 1, 4, 4}, Device::null);
+  const auto run = [&] {
+    model->forward({.latents = x, .grid = &grid, .times = times, .row = {}, .contexts = {&context}}, y,
+                   stream);
+  };
+  EXPECT_NO_THROW(run());
+  stream.precision.definitions = true;
+  EXPECT_NO_THROW(run()) << "the same weights, computed with by definitions";
+  stream.precision.compute = Compute::bf16;
+  try {
+    run();
+    ADD_FAILURE() << "weights made for float32 products served bf16 ones";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::internal);
+    EXPECT_THAT(e.message(), testing::HasSubstr("products in f32, and the stream asks for f32 and bf16"));
+  }
+  EXPECT_THROW(model->make_context(text, 512, {}, store), Error);
+}
+
 }  // namespace
 }  // namespace tachy

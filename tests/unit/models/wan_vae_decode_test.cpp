@@ -183,7 +183,7 @@ TEST(WanVaeDecoder, StopsWhenCancelled) {
   Runner runner;
   Stream stream = runner.sized(64 << 20);
   std::atomic<bool> cancel{false};
-  stream.cancel = &cancel;
+  stream.hooks.cancel = &cancel;
   const VaeDecoder decoder(Scope(c.source()), c.config, {.normalised = false}, stream);
   int chunks = 0;
   const auto stop = [&](const Tensor&, int64_t) { cancel = ++chunks == 2; };

@@ -15,7 +15,8 @@ template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);
   Arena measure;
-  Stream stream{.arena = &measure, .pool = &pool, .gpu = &gpu, .memory = &gpu, .activation = dtype};
+  Stream stream{
+      .arena = &measure, .pool = &pool, .gpu = &gpu, .memory = &gpu, .precision = {.activation = dtype}};
   body(true, stream);
   Arena arena(std::max<size_t>(measure.peak(), 1), &gpu);
   stream.arena = &arena;

@@ -107,6 +107,17 @@ TEST(WanVaePlan, DecodingNeedsAboutThreeActivations) {
   EXPECT_LE(static_cast<double>(runner.arena.peak()), 3 * unit + frames + 64e6);
 }
 
+TEST(WanVaePlan, AStreamInOtherNumbersIsRefused) {
+  const ShapeOnly model("names_wan21.json");
+  Runner runner;
+  Stream stream = runner.measuring();
+  const VaeDecoder decoder(Scope(model.source()), VaeConfig::wan21(), {.plan_only = true}, stream);
+  const Tensor latents(nullptr, DType::f32, {16, 1, 8, 8}, Device::null);
+  EXPECT_NO_THROW(decoder.decode(latents, {}, stream));
+  stream.precision.compute = Compute::bf16;
+  EXPECT_THROW(decoder.decode(latents, {}, stream), Error);
+}
+
 TEST(WanVaeConfig, ReadsTheFile) {
   const VaeConfig defaults = VaeConfig::from_json(parse_json("{}", "config"));
   EXPECT_EQ(defaults.base_dim, 96);

@@ -28,7 +28,7 @@ Made run_joined(const RandomFile& file, int64_t rows, int64_t each, bool pack, b
   const Linear joined = Linear::joined(parts, store, kIn, each);
   const auto x = HostRun::rows(rows, kIn);
   Made made{std::vector<float>(static_cast<size_t>(rows * 3 * each), NAN), joined.form(), store.bytes()};
-  host.stream.definitions = definitions;
+  host.stream.precision.definitions = definitions;
   joined(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kIn}),
          Tensor(made.y.data(), DType::f32, {rows, 3 * each}), host.stream);
   return made;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ops/impl_table.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy {
 

@@ -90,7 +90,7 @@ TEST(Gemm, MeasureRunCountsFlopsAndComputesNothing) {
   Arena arena;
   ThreadPool pool(2);
   uint64_t flops = 0;
-  Stream stream{.arena = &arena, .pool = &pool, .flops = &flops};
+  Stream stream{.arena = &arena, .pool = &pool, .hooks = {.flops = &flops}};
   ops::gemm(args, stream);
   EXPECT_EQ(flops, 2u * 5 * 7 * 19);
   EXPECT_TRUE(std::isnan(args.y.as<float>()[0]));
@@ -102,10 +102,10 @@ std::string bytes_of(const ops::GemmCase& c) {
   const GemmArgs args = ops::make_gemm_args(memory, c);
   ThreadPool pool(2);
   Arena plan;
-  Stream measure{.arena = &plan, .pool = &pool, .compute = c.with.compute};
+  Stream measure{.arena = &plan, .pool = &pool, .precision = {.compute = c.with.compute}};
   ops::gemm(args, measure);
   Arena arena(plan.peak());
-  Stream stream{.arena = &arena, .pool = &pool, .compute = c.with.compute};
+  Stream stream{.arena = &arena, .pool = &pool, .precision = {.compute = c.with.compute}};
   ops::gemm(args, stream);
   std::string bytes;
   for (int64_t i = 0; i < c.m; ++i)

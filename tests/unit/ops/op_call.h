@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 
 namespace tachy {
 

@@ -23,7 +23,7 @@ std::optional<Refusal> not_few(const Args& a, const Stream&) {
 }
 std::optional<Refusal> never(const Args&, const Stream&) { return Refusal::arguments("it never can"); }
 
-constexpr Impl<Args> kTable[] = {{"gpu", nullptr, nothing, Device::cuda},
+constexpr Impl<Args> kTable[] = {{"gpu", nullptr, nothing, DeviceType::cuda},
                                  {"unbuilt", nullptr, nullptr},
                                  {"fast", not_few, nothing},
                                  {"never", never, nothing},
@@ -56,11 +56,11 @@ TEST_F(Picking, TheFirstThatCan) {
 }
 
 TEST_F(Picking, LevelNoneAndForce) {
-  stream_.definitions = true;
+  stream_.precision.definitions = true;
   EXPECT_EQ(chosen(100), "ref");
   set_forced_impl("op", "plain");
   EXPECT_EQ(chosen(100), "plain") << "a name counts for more than the level";
-  stream_.definitions = false;
+  stream_.precision.definitions = false;
   set_forced_impl("op", "fast");
   EXPECT_EQ(chosen(9), "none") << "what is named and cannot run is not replaced";
   try {
@@ -75,7 +75,7 @@ TEST_F(Picking, LevelNoneAndForce) {
 
 TEST_F(Picking, AMeasureRunWritesPicksDown) {
   PickRecord record;
-  stream_.picks = &record;
+  stream_.hooks.picks = &record;
   for (const int rows : {100, 9, 101, 102}) pick<Args>("op", kTable, {rows}, stream_);
   Arena real(0);
   Stream run = stream_;
@@ -95,8 +95,8 @@ TEST_F(Picking, AMeasureRunWritesPicksDown) {
 TEST_F(Picking, LaunchersOfABuildWithoutCuda) {
   int gpu = 0;
   for (const auto& impl : attention_table()) {
-    gpu += impl.device == Device::cuda;
-    EXPECT_EQ(impl.run != nullptr, impl.device == Device::cpu || cuda::kBuilt) << impl.name;
+    gpu += impl.device == DeviceType::cuda;
+    EXPECT_EQ(impl.run != nullptr, impl.device == DeviceType::cpu || cuda::kBuilt) << impl.name;
   }
   EXPECT_GE(gpu, 5);
 }

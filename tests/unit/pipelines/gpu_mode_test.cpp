@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "tensor/compute.h"
+#include "pipelines/level.h"
 
 namespace tachy {
 namespace {

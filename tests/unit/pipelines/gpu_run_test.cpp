@@ -77,7 +77,8 @@ TEST_F(OnGpu, TheTextEncoderStreamsToo) {
   const ModelBundle model = ModelBundle::open(model_folder());
   const auto gpu = cuda::open_gpu();
   ThreadPool pool(2);
-  const Stream stream{.pool = &pool, .gpu = gpu.get(), .memory = gpu.get(), .activation = DType::bf16};
+  const Stream stream{
+      .pool = &pool, .gpu = gpu.get(), .memory = gpu.get(), .precision = {.activation = DType::bf16}};
   const auto plain = test::encode_streamed(model, 0, stream);
   EXPECT_EQ(test::encode_streamed(model, model.text.num_layers, stream), plain);
   EXPECT_EQ(gpu->live_bytes(), 0u);
@@ -249,8 +250,11 @@ TEST_F(OnGpu, PiecesOfHeadsAgree) {
         }
     };
     Arena measure;
-    Stream stream{
-        .arena = &measure, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get(), .activation = DType::bf16};
+    Stream stream{.arena = &measure,
+                  .pool = &pool,
+                  .gpu = gpu.get(),
+                  .memory = gpu.get(),
+                  .precision = {.activation = DType::bf16}};
     all(stream);
     Arena arena(std::max<size_t>(measure.peak(), 1), gpu.get());
     stream.arena = &arena;

@@ -12,7 +12,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "pipelines/stages.h"
-#include "tensor/memory.h"
+#include "tensor/stream.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
@@ -30,6 +30,7 @@ class HostDevice final : public DeviceMemory, public StreamingMemory {
   int64_t paces = 0;
   std::function<void(int64_t pace)> on_pace;
 
+  Device device() const override { return Device::cuda(0); }
   void* allocate(size_t bytes) override {
     check(allocations++ != fail_at && bytes <= free_bytes(), ErrorCode::out_of_memory,
           "out of GPU memory: could not allocate {} ({} free); held here:\n{}", human_bytes(bytes),

@@ -103,22 +103,5 @@ TEST(Arena, MeasureRunGivesTheExactPeak) {
   }
 }
 
-TEST(Stream, Cancels) {
-  Arena arena;
-  ThreadPool pool(1);
-  std::atomic<bool> cancel{false};
-  const Stream stream{&arena, &pool, &cancel};
-  EXPECT_TRUE(stream.measuring());
-  EXPECT_EQ(stream.threads(), 1);
-  EXPECT_NO_THROW(stream.throw_if_cancelled());
-  cancel = true;
-  try {
-    stream.throw_if_cancelled();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::cancelled);
-  }
-}
-
 }  // namespace
 }  // namespace tachy

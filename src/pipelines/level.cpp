@@ -1,4 +1,6 @@
-#include "tensor/compute.h"
+#include "pipelines/level.h"
+
+#include <string>
 
 #include "base/error.h"
 

@@ -1,4 +1,5 @@
-// How a run computes: what an optimisation level turns on, resolved into the request and every Stream.
+// What an optimisation level turns on (gpu_mode.h has the GPU's side of the same names): resolved into the
+// request, and from there into every Stream's Precision.
 //
 //   none        every op's definition (plain loops): the yardstick, slow
 //   safe        fast float32 implementations (the default)
@@ -6,16 +7,12 @@
 //   extreme     + the step cache: a step whose input changed little reuses the last model output's change
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-namespace tachy {
+#include "tensor/precision.h"
 
-// What products (linear layers, convolutions, attention) multiply
-// in; sums are float32 either way, and so is everything else.
-enum class Compute { f32, bf16 };
+namespace tachy {
 
 struct Mode {
   bool reference = false;          // only definitions

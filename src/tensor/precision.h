@@ -1,0 +1,28 @@
+// In which numbers a model computes: fixed when it is built, for its weights are made for it.
+#pragma once
+
+#include "tensor/dtype.h"
+
+namespace tachy {
+
+// What products (linear layers, convolutions, attention) multiply in on the CPU. Sums are float32 either way,
+// and so is everything else there.
+enum class Compute { f32, bf16 };
+
+struct Precision {
+  DType activation = DType::f32;  // of a model's activations, and of its weights on a GPU; float32 on the CPU
+  DType residual = DType::f32;    // of a transformer's residual stream: float32, or as the activations
+  Compute compute = Compute::f32;  // of products on the CPU
+  bool definitions = false;        // every op runs its definition
+  bool operator==(const Precision&) const = default;
+
+  // Weights made for one serve the other: they depend neither on the residual stream nor on who multiplies.
+  bool same_weights(const Precision& other) const {
+    return activation == other.activation && compute == other.compute;
+  }
+};
+
+// Throws internal unless weights that were made for `built` serve a run in `given`; `what` names the model.
+void expect_same_weights(const char* what, const Precision& built, const Precision& given);
+
+}  // namespace tachy
