@@ -67,7 +67,8 @@ void DenoiseLoop::step(int i) {
   if (!reused) denoiser_.predict(in_.latents, i, velocity);
   const ProfileRange range(stream_.hooks.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
-  check(ops::all_finite(velocity, stream_), ErrorCode::numerical,
+  // A reused output is the first branch alone.
+  check(ops::all_finite(reused ? prediction : velocity, stream_), ErrorCode::numerical,
         "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
   if (!reused) {
     guide(weights, velocity);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host_device.h"
 #include "image_model.h"
 
 namespace tachy {
@@ -79,6 +80,24 @@ TEST(Resume, ImageToVideo) {
       EXPECT_EQ(rest.latents, whole.result.latents) << name << " after step " << state.step;
       EXPECT_EQ(rest.rgb, whole.result.rgb) << name << " after step " << state.step;
     }
+  }
+}
+
+// A step that reuses the last output has its first branch alone; the others are fresh memory, which here holds NaN.
+TEST(Resume, AtAStepThatReusesTheLastOutput) {
+  VideoRequest request = test::short_request();
+  request.steps = 6, request.guidance = 5, request.step_cache = 1;
+  const Watched whole = watch(test::model_path(), request);
+  for (const RunState& state : whole.states) {
+    TextToVideo pipeline(ModelBundle::open(test::model_path()),
+                         {.threads = 1, .memory = std::make_shared<test::HostDevice>(size_t{1} << 30)});
+    std::vector<float> latents;
+    VideoCallbacks callbacks;
+    callbacks.latents = [&](std::span<const float> values, std::span<const int64_t>) {
+      latents.assign(values.begin(), values.end());
+    };
+    EXPECT_NO_THROW(pipeline.generate(request, callbacks, &state)) << "after step " << state.step;
+    EXPECT_EQ(latents, whole.result.latents) << "after step " << state.step;
   }
 }
 
