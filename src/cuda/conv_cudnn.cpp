@@ -140,6 +140,9 @@ std::optional<Refusal> conv_cudnn_why_not(const ConvProblem& problem, const Stre
   if (s.ci % 32 != 0 || s.co % 8 != 0)
     return Refusal::arguments("it takes channels in multiples of 32 and makes multiples of 8");
   if (s.phases != 1) return Refusal::arguments("it has no phases");
+  // op_runner found other values there (cuDNN 9.19, an H200).
+  if (s.frames > 1 && s.y_frame != int64_t{s.height} * s.y_row)
+    return Refusal::arguments("frames of y that lie apart");
   if (s.front < s.history) return Refusal::arguments("history that nothing reads");
   for (const Tensor* t : {&problem.x, &problem.packed, &problem.residual, &problem.y})
     if (reinterpret_cast<uintptr_t>(t->data) % 16 != 0)
