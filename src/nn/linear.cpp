@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include "nn/linear_registry.h"
 #include "nn/weight_form.h"
 
 namespace tachy::nn {
@@ -43,6 +44,7 @@ Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight
     if (low != DType::f32) layer.low_bias = place_biases(biases, low, store);
   }
   layer_ = std::make_shared<const Layer>(std::move(layer));
+  store.linears().add(*this);
 }
 
 Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias) {
@@ -58,13 +60,14 @@ Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializ
   return Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), {&bias, 1}, store);
 }
 
-Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each) {
+Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,
+                      bool has_bias) {
   std::vector<Part> parts;
   std::vector<Tensor> weights, biases;
   for (const Scope& scope : scopes) {
     parts.push_back({layer_name(scope), static_cast<int64_t>(parts.size()) * out_each, out_each});
     weights.push_back(scope.tensor("weight", {out_each, in}));
-    biases.push_back(scope.tensor("bias", {out_each}));
+    if (has_bias) biases.push_back(scope.tensor("bias", {out_each}));
   }
   return Linear(std::move(parts), make_weight(weights, store), biases, store);
 }

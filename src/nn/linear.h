@@ -38,7 +38,8 @@ class Linear {
   static Linear from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims);
   // Several layers of one input and the same size as one product. Where their weights lie in a mapped file it
   // is one product a part, with the same bits.
-  static Linear joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each);
+  static Linear joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,
+                       bool has_bias = true);
   // What the caller made of the layer at `scope`: float32 on the host, not needed afterwards.
   static Linear from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store);
 

@@ -6,20 +6,30 @@
 
 namespace tachy::nn {
 
-void Mlp::operator()(const Tensor& x, const Tensor& y, Stream& stream, int64_t free_rows) const {
+void Mlp::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Options& options) const {
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
-  const int64_t rows = x.dim(0), piece = runtime::rows_at_a_time(stream, rows, free_rows);
-  const Tensor hidden = arena.tensor(stream.precision.activation, {std::min(rows, piece), up.out()});
+  const int64_t rows = x.dim(0), piece = runtime::rows_at_a_time(stream, rows, options.free_rows);
+  const auto room = [&] {
+    return arena.tensor(stream.precision.activation, {std::min(rows, piece), up.out()});
+  };
+  const Tensor hidden = room(), gates = gate.defined() ? room() : Tensor();
   ProfileRange part(stream.hooks.profiler);
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t end = std::min(rows, begin + piece);
-    const Tensor wide = hidden.slice(0, 0, end - begin);
+    const auto piece_of = [&](const Tensor& t) { return t.defined() ? t.slice(0, begin, end) : t; };
+    const Tensor in = piece_of(x), wide = hidden.slice(0, 0, end - begin);
     runtime::checkpoint(stream);
     part.next("up + activation", ProfileKind::linear);
-    up(x.slice(0, begin, end), wide, stream, {.act = act});
+    if (gate.defined()) {
+      const Tensor gated = gates.slice(0, 0, end - begin);
+      gate(in, gated, stream, {.act = act});
+      up(in, wide, stream, {.multiply = gated});
+    } else {
+      up(in, wide, stream, {.act = act});
+    }
     part.next("down", ProfileKind::linear);
-    down(wide, y.slice(0, begin, end), stream);
+    down(wide, piece_of(y), stream, {.residual = piece_of(options.residual)});
   }
 }
 

@@ -1,5 +1,6 @@
-// A transformer's feed-forward: y = down(act(up(x))). Its hidden activations are wide (two to six times x):
-// they live for a piece of the rows at a time.
+// A transformer's feed-forward, whose hidden activations are wide (two to six times x):
+//   y = [residual +] down(act(up(x)))        or, gated:   y = [residual +] down(act(gate(x)) ⊙ up(x))
+// They live for a piece of the rows at a time.
 #pragma once
 
 #include "nn/linear.h"
@@ -8,11 +9,16 @@ namespace tachy::nn {
 
 struct Mlp {
   Linear up, down;
+  Linear gate;  // undefined: not gated
   ops::Activation act = ops::Activation::gelu_tanh;
 
-  // x [M, in] → y [M, out], which may be x. `free_rows`: of how many rows the hidden activations fit into
-  // memory that the caller's widest moment takes anyway.
-  void operator()(const Tensor& x, const Tensor& y, Stream& stream, int64_t free_rows = 0) const;
+  struct Options {
+    Tensor residual = {};   // [M, out], may be y
+    int64_t free_rows = 0;  // of how many rows the hidden activations fit into memory that is taken anyway
+  };
+  // x [M, in] → y [M, out], which may be x.
+  void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Options& options) const;
+  void operator()(const Tensor& x, const Tensor& y, Stream& stream) const { (*this)(x, y, stream, {}); }
 };
 
 }  // namespace tachy::nn

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "base/stress.h"
+#include "nn/linear_registry.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
 #include "tensor/transfer.h"
@@ -35,6 +37,9 @@ Tensor flat(const Tensor& t, int64_t begin, int64_t count) {
 }
 
 }  // namespace
+
+ParamStore::ParamStore(Options options, Stream& stream)
+    : options_(std::move(options)), stream_(stream), linears_(std::make_shared<LinearRegistry>()) {}
 
 Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   const Tensor shape(nullptr, dtype, dims, Device::null);
@@ -196,14 +201,22 @@ struct ParamStore::Beside {
   Stream host;
   ParamStore store;
 
-  Beside(bool plan_only, ThreadPool* pool)
-      : host{.arena = &none, .pool = pool}, store({.plan_only = plan_only, .pack_weights = false}, host) {}
+  Beside(bool plan_only, ThreadPool* pool, std::shared_ptr<LinearRegistry> linears)
+      : host{.arena = &none, .pool = pool}, store({.plan_only = plan_only, .pack_weights = false}, host) {
+    store.linears_ = std::move(linears);
+  }
 };
 
 ParamStore& ParamStore::beside() {
   if (!on_gpu()) return *this;
-  if (!beside_) beside_ = std::make_shared<Beside>(options_.plan_only, stream_.pool);
+  if (!beside_) beside_ = std::make_shared<Beside>(options_.plan_only, stream_.pool, linears_);
   return beside_->store;
+}
+
+std::shared_ptr<const LinearRegistry> ParamStore::take_linears() {
+  auto taken = std::exchange(linears_, std::make_shared<LinearRegistry>());
+  if (beside_) beside_->store.linears_ = linears_;
+  return taken;
 }
 
 std::shared_ptr<const void> ParamStore::keep() {

@@ -20,6 +20,8 @@ namespace tachy::nn {
 // A contiguous tensor of a file into host memory `to` of any float dtype; callable from any thread.
 void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool);
 
+class LinearRegistry;  // nn/linear_registry.h
+
 class ParamStore {
  public:
   struct Options {
@@ -30,7 +32,7 @@ class ParamStore {
     std::function<void(int64_t done, int64_t total)> progress = {};  // blocks loaded
   };
 
-  ParamStore(Options options, Stream& stream) : options_(options), stream_(stream) {}
+  ParamStore(Options options, Stream& stream);
 
   bool plan_only() const { return options_.plan_only; }
   bool pack_weights() const { return options_.pack_weights; }
@@ -58,6 +60,11 @@ class ParamStore {
   // The store of what the host computes beside a GPU: its weights stay where they lie in the file, and its
   // bytes are not counted. On the CPU, this store itself.
   ParamStore& beside();
+
+  // The linear layers built in this store (or beside it) since the last take_linears(), which a model's
+  // constructor calls at its end to keep them.
+  LinearRegistry& linears() { return *linears_; }
+  std::shared_ptr<const LinearRegistry> take_linears();
 
   // Moves ownership of all Buffers out, those of beside() too, for the component that keeps the tensors.
   std::shared_ptr<const void> keep();
@@ -104,6 +111,7 @@ class ParamStore {
   std::vector<Deferred> deferred_;
   size_t deferred_bytes_ = 0;
   bool in_block_ = false;
+  std::shared_ptr<LinearRegistry> linears_;
   struct Beside;
   std::shared_ptr<Beside> beside_;
 };

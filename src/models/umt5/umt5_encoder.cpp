@@ -4,10 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/attention/attention.h"
 #include "ops/embedding/embedding.h"
 #include "ops/position_bias/position_bias.h"
-#include "ops/rmsnorm/rmsnorm.h"
 #include "runtime/pace.h"
 #include "tensor/transfer.h"
 
@@ -38,26 +36,31 @@ Umt5Encoder::Umt5Encoder(const Scope& scope, const Umt5Config& c, nn::ParamStore
     layers_.push_back(load_layer(blocks.sub(i), store));
     block.done();
   }
-  final_norm_ = store.widened(scope.tensor("encoder.final_layer_norm.weight", {c.d_model}));
+  final_norm_ = nn::Norm::rms(scope.sub("encoder.final_layer_norm"), store, c.d_model, c.eps);
+  linears_ = store.take_linears();
 }
 
 Umt5Encoder::Layer Umt5Encoder::load_layer(const Scope& scope, nn::ParamStore& store) const {
   const Umt5Config& c = config_;
-  const int64_t inner = c.num_heads * c.d_kv;
   const Scope block = scope.sub("layer");
   const Scope attention = block.sub("0.SelfAttention"), ff = block.sub("1.DenseReluDense");
   Layer layer;
-  layer.norm1 = store.widened(block.tensor("0.layer_norm.weight", {c.d_model}));
-  layer.q = nn::Linear(attention.sub("q"), store, c.d_model, inner, false);
-  layer.k = nn::Linear(attention.sub("k"), store, c.d_model, inner, false);
-  layer.v = nn::Linear(attention.sub("v"), store, c.d_model, inner, false);
-  layer.o = nn::Linear(attention.sub("o"), store, inner, c.d_model, false);
+  layer.encoder.norm1 = nn::Norm::rms(block.sub("0.layer_norm"), store, c.d_model, c.eps);
+  layer.encoder.attention = nn::Attention(attention, store,
+                                          {.q = "q",
+                                           .k = "k",
+                                           .v = "v",
+                                           .out = "o",
+                                           .channels = c.d_model,
+                                           .heads = c.num_heads,
+                                           .head_dim = c.d_kv,
+                                           .biases = false});
   layer.position_bias =
       store.widened(attention.tensor("relative_attention_bias.weight", {c.num_buckets, c.num_heads}));
-  layer.norm2 = store.widened(block.tensor("1.layer_norm.weight", {c.d_model}));
-  layer.gate = nn::Linear(ff.sub("wi_0"), store, c.d_model, c.d_ff, false);
-  layer.up = nn::Linear(ff.sub("wi_1"), store, c.d_model, c.d_ff, false);
-  layer.down = nn::Linear(ff.sub("wo"), store, c.d_ff, c.d_model, false);
+  layer.encoder.norm2 = nn::Norm::rms(block.sub("1.layer_norm"), store, c.d_model, c.eps);
+  layer.encoder.mlp.gate = nn::Linear(ff.sub("wi_0"), store, c.d_model, c.d_ff, false);
+  layer.encoder.mlp.up = nn::Linear(ff.sub("wi_1"), store, c.d_model, c.d_ff, false);
+  layer.encoder.mlp.down = nn::Linear(ff.sub("wo"), store, c.d_ff, c.d_model, false);
   return layer;
 }
 
@@ -71,19 +74,13 @@ void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) cons
 void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const {
   expect_same_weights("umt5", precision_, stream.precision);
   const Umt5Config& c = config_;
-  const int64_t batch = ids.dim(0), length = ids.dim(1), rows = batch * length, inner = c.num_heads * c.d_kv;
+  const int64_t batch = ids.dim(0), length = ids.dim(1), rows = batch * length;
   expect_shape("umt5", "out", out, {batch, length, c.d_model});
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
 
   const Tensor h = out.view({rows, c.d_model});  // the residual stream lives in the output
-  const auto scratch = [&](int64_t columns) {
-    return arena.tensor(stream.precision.activation, {rows, columns});
-  };
-  const Tensor normed = scratch(c.d_model), q = scratch(inner), k = scratch(inner), v = scratch(inner),
-               mixed = scratch(inner);
   const Tensor bias = arena.f32({c.num_heads, length, length});
-  const Tensor gate = scratch(c.d_ff), hidden = scratch(c.d_ff);
   const Tensor bucket = arena.tensor(DType::i32, {2 * length - 1});
   std::vector<int32_t> buckets;
   for (int64_t d = 1 - length; d < length; ++d)
@@ -98,45 +95,21 @@ void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& o
       values.push_back(mask.as<int64_t>()[i] ? 0.0f : std::numeric_limits<float>::lowest());
     upload(values.data(), key_bias, stream);
   }
-  const auto heads = [&](const Tensor& t) { return t.view({batch, length, c.num_heads, c.d_kv}); };
-
   ProfileRange part(stream.hooks.profiler, "embedding", ProfileKind::elementwise);
   embed(ids.view({rows}), h, stream);
   for (int64_t i = 0; i < c.num_layers; ++i) {
     const Layer& layer = layers_[static_cast<size_t>(i)];
     runtime::checkpoint(stream);
     if (streamed_) streamed_->enter(i);
-    part.next("norm", ProfileKind::norm);
-    ops::rmsnorm({.x = h, .weight = layer.norm1, .eps = c.eps, .y = normed}, stream);
-    part.next("q, k, v", ProfileKind::linear);
-    layer.q(normed, q, stream);
-    layer.k(normed, k, stream);
-    layer.v(normed, v, stream);
     part.next("position bias", ProfileKind::elementwise);
     ops::position_bias({.table = layer.position_bias, .bucket = bucket, .y = bias}, stream);
-    part.next("attention", ProfileKind::attention);
-    ops::attention({.q = heads(q),
-                    .k = heads(k),
-                    .v = heads(v),
-                    .key_bias = key_bias,
-                    .bias = bias,
-                    .scale = 1,
-                    .out = heads(mixed)},
-                   stream);
-    part.next("out + residual", ProfileKind::linear);
-    layer.o(mixed, h, stream, {.residual = h});
-
-    part.next("norm", ProfileKind::norm);
-    ops::rmsnorm({.x = h, .weight = layer.norm2, .eps = c.eps, .y = normed}, stream);
-    part.next("feed-forward", ProfileKind::linear);
-    layer.gate(normed, gate, stream, {.act = ops::Activation::gelu_tanh});
-    layer.up(normed, hidden, stream, {.multiply = gate});
-    layer.down(hidden, h, stream, {.residual = h});
+    part.done();
+    layer.encoder(h, {.batch = batch, .key_bias = key_bias, .bias = bias}, stream);
     if (streamed_) streamed_->leave(i);
   }
   if (streamed_) streamed_->finish();
   part.next("norm", ProfileKind::norm);
-  ops::rmsnorm({.x = h, .weight = final_norm_, .eps = c.eps, .y = h}, stream);
+  final_norm_(h, h, stream);
 }
 
 }  // namespace tachy

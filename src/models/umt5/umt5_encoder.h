@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "models/umt5/umt5_config.h"
-#include "nn/linear.h"
+#include "nn/encoder_layer.h"
+#include "nn/linear_registry.h"
 
 namespace tachy {
 
@@ -18,6 +19,7 @@ class Umt5Encoder {
   Umt5Encoder(const Scope& scope, const Umt5Config& config, nn::ParamStore& store);
 
   const Umt5Config& config() const { return config_; }
+  const nn::LinearRegistry& linears() const { return *linears_; }
 
   // ids [B, L] i64, mask [B, L] i64 (1 = token, 0 = padding; undefined: all
   // tokens), both on the host → out [B, L, d_model] f32. Rows of padding are
@@ -26,9 +28,8 @@ class Umt5Encoder {
 
  private:
   struct Layer {
-    Tensor norm1, norm2;   // [d_model]
+    nn::EncoderLayer encoder;
     Tensor position_bias;  // [buckets, heads]
-    nn::Linear q, k, v, o, gate, up, down;
   };
 
   Layer load_layer(const Scope& scope, nn::ParamStore& store) const;
@@ -39,7 +40,8 @@ class Umt5Encoder {
   Tensor embedding_;     // [vocab, d_model] in the file
   std::vector<Layer> layers_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all layers stay where they are
-  Tensor final_norm_;
+  nn::Norm final_norm_;
+  std::shared_ptr<const nn::LinearRegistry> linears_;
   std::shared_ptr<const void> mapping_;
 };
 

@@ -1,56 +1,47 @@
 #include "models/wan/block.h"
 
-#include "ops/qk_norm_rope/qk_norm_rope.h"
-
 namespace tachy {
+namespace {
 
-void WanBlock::load_attentions(const Scope& scope, nn::ParamStore& store) {
-  const int64_t dim = config_.dim();
-  const auto linear = [&](const Scope& at) { return nn::Linear(at, store, dim, dim); };
-  const auto norm = [&](const Scope& at, std::string_view name) {
-    return store.widened(at.tensor(name, {dim}));
-  };
-  const Scope self = scope.sub("attn1"), cross = scope.sub("attn2");
-  const Scope parts[] = {self.sub("to_q"), self.sub("to_k"), self.sub("to_v")};
-  self_.qkv = nn::Linear::joined(parts, store, dim, dim);
-  self_.out = linear(self.sub("to_out.0"));
-  self_.norm_q = norm(self, "norm_q.weight"), self_.norm_k = norm(self, "norm_k.weight");
-  cross_.q = linear(cross.sub("to_q"));
-  cross_.k = linear(cross.sub("to_k"));
-  cross_.v = linear(cross.sub("to_v"));
-  cross_.out = linear(cross.sub("to_out.0"));
-  cross_.norm_q = norm(cross, "norm_q.weight"), cross_.norm_k = norm(cross, "norm_k.weight");
-  if (!config_.image_branch()) return;
-  cross_.image_k = linear(cross.sub("add_k_proj"));
-  cross_.image_v = linear(cross.sub("add_v_proj"));
-  cross_.norm_image_k = norm(cross, "norm_added_k.weight");
+nn::Attention load_attention(const Scope& scope, const WanConfig& c, bool joined, nn::ParamStore& store) {
+  nn::Attention attention(scope, store,
+                          {.q = "to_q",
+                           .k = "to_k",
+                           .v = "to_v",
+                           .out = "to_out.0",
+                           .channels = c.dim(),
+                           .heads = c.num_heads,
+                           .head_dim = c.head_dim,
+                           .joined = joined});
+  attention.norm_q = nn::Norm::rms(scope.sub("norm_q"), store, c.dim(), c.eps);
+  attention.norm_k = nn::Norm::rms(scope.sub("norm_k"), store, c.dim(), c.eps);
+  return attention;
 }
+
+}  // namespace
 
 WanBlock::WanBlock(const Scope& scope, const WanConfig& c, const Tensor& table, nn::ParamStore& store)
     : config_(c) {
   const int64_t dim = c.dim();
   store.fill(table, scope.tensor("scale_shift_table", {1, 6, dim}));
-  load_attentions(scope, store);
-  if (c.cross_attn_norm) {
-    cross_norm_weight_ = store.widened(scope.tensor("norm2.weight", {dim}));
-    cross_norm_bias_ = store.widened(scope.tensor("norm2.bias", {dim}));
+  const Scope cross = scope.sub("attn2");
+  self_ = load_attention(scope.sub("attn1"), c, true, store);
+  cross_ = load_attention(cross, c, false, store);
+  if (c.image_branch()) {
+    image_.k = nn::Linear(cross.sub("add_k_proj"), store, dim, dim);
+    image_.v = nn::Linear(cross.sub("add_v_proj"), store, dim, dim);
+    image_.norm_k = nn::Norm::rms(cross.sub("norm_added_k"), store, dim, c.eps);
   }
+  if (c.cross_attn_norm) cross_norm_ = nn::Norm::layer(scope.sub("norm2"), store, dim, c.eps);
   mlp_.up = nn::Linear(scope.sub("ffn.net.0.proj"), store, dim, c.ffn_dim);
   mlp_.down = nn::Linear(scope.sub("ffn.net.2"), store, c.ffn_dim, dim);
 }
 
 void WanBlock::text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const {
-  cross_.k(text, k, stream);
-  cross_.v(text, v, stream);
-  const Tensor keys = k.view({1, k.dim(0), k.dim(1)});
-  ops::qk_norm_rope({.x = keys, .weight = cross_.norm_k, .eps = config_.eps, .y = keys}, stream);
+  cross_.keys(text, k, v, stream);
 }
-
 void WanBlock::image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const {
-  cross_.image_k(image, k, stream);
-  cross_.image_v(image, v, stream);
-  const Tensor keys = k.view({1, k.dim(0), k.dim(1)});
-  ops::qk_norm_rope({.x = keys, .weight = cross_.norm_image_k, .eps = config_.eps, .y = keys}, stream);
+  image_.keys(image, k, v, stream);
 }
 
 Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/wan/wan_config.h"
+#include "nn/attention.h"
 #include "nn/mlp.h"
 
 namespace tachy {
@@ -53,17 +54,6 @@ class WanBlock {
   void image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const;
 
  private:
-  struct SelfAttention {
-    nn::Linear qkv, out;
-    Tensor norm_q, norm_k;  // [dim]
-  };
-  struct CrossAttention {
-    nn::Linear q, k, v, out;
-    Tensor norm_q, norm_k;
-    nn::Linear image_k, image_v;
-    Tensor norm_image_k;
-  };
-  void load_attentions(const Scope& scope, nn::ParamStore& store);
   static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
   // 1 / sqrt(head_dim) times log2(e): of queries whose scores are powers of two (ops::kPowersOfTwo).
   float query_scale() const;
@@ -77,9 +67,9 @@ class WanBlock {
                     Stream& stream) const;
 
   WanConfig config_;
-  SelfAttention self_;
-  CrossAttention cross_;
-  Tensor cross_norm_weight_, cross_norm_bias_;  // [dim], or undefined
+  nn::Attention self_, cross_;
+  nn::Attention image_;  // keys and values of the image's tokens, for cross_'s queries
+  nn::Norm cross_norm_;  // or undefined
   nn::Mlp mlp_;
 };
 

@@ -5,7 +5,6 @@
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
-#include <algorithm>
 #include <cmath>
 
 #include "models/wan/block.h"
@@ -17,30 +16,6 @@
 #include "runtime/pace.h"
 
 namespace tachy {
-namespace {
-
-// Attention of long videos, an item of the batch and some heads at a time (runtime/pace.h): heads know
-// nothing of one another.
-void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
-  const int64_t batch = a.q.dim(0), heads = a.q.dim(2);
-  const double item = 4.0 * static_cast<double>(a.q.dim(1)) * static_cast<double>(a.k.dim(1)) *
-                      static_cast<double>(heads * a.q.dim(3));
-  if (runtime::heads_at_a_time(stream, heads, item * static_cast<double>(batch)) == heads)
-    return ops::attention(a, stream);
-  const int64_t some = runtime::heads_at_a_time(stream, heads, item);
-  for (int64_t b = 0; b < batch; ++b)
-    for (int64_t h = 0; h < heads; h += some) {
-      if (b + h > 0) runtime::checkpoint(stream);
-      const auto part = [&](const Tensor& t) {
-        return t.slice(0, b, b + 1).slice(2, h, std::min(heads, h + some));
-      };
-      ops::attention({.q = part(a.q), .k = part(a.k), .v = part(a.v), .scale = a.scale, .out = part(a.out)},
-                     stream);
-    }
-}
-
-}  // namespace
-
 float WanBlock::query_scale() const {
   return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)) * 1.44269504088896340736f;
 }
@@ -57,44 +32,34 @@ void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64
 }
 
 void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
-  Arena& arena = *stream.arena;
   const Tensor& u = in.u;
-  const ArenaScope scope(arena);
-  const int64_t dim = config_.dim(), rows = in.batch * in.tokens, heads = config_.num_heads;
-  const Tensor qkv = arena.tensor(stream.precision.activation, {rows, 3 * dim});
-  // Columns of qkv as [batch, tokens, dim], and by heads.
-  const auto part_of = [&](int64_t i) {
-    return qkv.view({in.batch, in.tokens, 3 * dim}).slice(2, i * dim, (i + 1) * dim);
-  };
-  const auto split = [&](int64_t i) {
-    return qkv.view({in.batch, in.tokens, 3 * heads, config_.head_dim}).slice(2, i * heads, (i + 1) * heads);
-  };
+  const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  self_.qkv(u, qkv, stream);
+  const nn::Attention::Projected made = self_.project(u, stream);
   part.next("q, k norm + rope", ProfileKind::norm);
-  ops::qk_norm_rope({.x = part_of(0),
-                     .weight = self_.norm_q,
+  const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
+  ops::qk_norm_rope({.x = q,
+                     .weight = self_.norm_q.weight,
                      .eps = config_.eps,
                      .scale = query_scale(),
-                     .heads = static_cast<int>(heads),
+                     .heads = static_cast<int>(config_.num_heads),
                      .cos = in.cos,
                      .sin = in.sin,
-                     .y = part_of(0),
-                     .x2 = part_of(1),
-                     .weight2 = self_.norm_k,
-                     .y2 = part_of(1)},
+                     .y = q,
+                     .x2 = k,
+                     .weight2 = self_.norm_k.weight,
+                     .y2 = k},
                     stream);
   part.next("attention", ProfileKind::attention);
-  attention_in_pieces({.q = split(0),
-                       .k = split(1),
-                       .v = split(2),
-                       .scale = ops::kPowersOfTwo,
-                       .out = u.view({in.batch, in.tokens, heads, config_.head_dim})},
-                      stream);
+  nn::attention_in_pieces({.q = self_.by_heads(made.q, in.batch),
+                           .k = self_.by_heads(made.k, in.batch),
+                           .v = self_.by_heads(made.v, in.batch),
+                           .scale = ops::kPowersOfTwo,
+                           .out = self_.by_heads(u, in.batch)},
+                          stream);
   runtime::checkpoint(stream);
   part.next("out", ProfileKind::linear);
-  const Tensor y =
-      Tensor(qkv.data, stream.precision.activation, {rows, dim}, qkv.device);  // q, k, v are done with
+  const Tensor y(made.q.data, u.dtype, u.shape(), u.device);  // q, k and v are done with
   self_.out(u, y, stream);
   part.next("gated residual + norm", ProfileKind::norm);
   if (config_.cross_attn_norm)
@@ -103,8 +68,8 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                    .gate = modulation.select(1, 2),
                    .row = in.row,
                    .kind = ops::NormKind::layer,
-                   .weight = cross_norm_weight_,
-                   .bias = cross_norm_bias_,
+                   .weight = cross_norm_.weight,
+                   .bias = cross_norm_.bias,
                    .eps = config_.eps,
                    .sum = in.x,
                    .y = u},
@@ -130,9 +95,12 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   cross_.q(u, q, stream);
   part.next("q norm", ProfileKind::norm);
   const Tensor queries = q.view({in.batch, in.tokens, dim});
-  ops::qk_norm_rope(
-      {.x = queries, .weight = cross_.norm_q, .eps = config_.eps, .scale = query_scale(), .y = queries},
-      stream);
+  ops::qk_norm_rope({.x = queries,
+                     .weight = cross_.norm_q.weight,
+                     .eps = config_.eps,
+                     .scale = query_scale(),
+                     .y = queries},
+                    stream);
   part.next("attention", ProfileKind::attention);
   for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
   part.next("out", ProfileKind::linear);
@@ -152,9 +120,7 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
 
 void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
                                  const Tensor& u, Stream& stream) const {
-  const auto split = [&](const Tensor& t) {
-    return t.view({1, t.dim(0), config_.num_heads, config_.head_dim});
-  };
+  const auto split = [&](const Tensor& t) { return cross_.by_heads(t, 1); };
   const WanContext& context = *in.contexts[static_cast<size_t>(b)];
   const Tensor out = split(u.slice(0, b * in.tokens, (b + 1) * in.tokens));
   const Tensor query = split(q.slice(0, b * in.tokens, (b + 1) * in.tokens));
@@ -180,7 +146,7 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
                             bool last, Stream& stream) const {
   const int64_t rows = in.batch * in.tokens;
   // The hidden activations may take what q, k and v did.
-  mlp_(in.u, in.u, stream, rows * 3 * config_.dim() / config_.ffn_dim);
+  mlp_(in.u, in.u, stream, {.free_rows = rows * 3 * config_.dim() / config_.ffn_dim});
   ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
   ops::add_norm({.x = in.x,
                  .u = in.u,

@@ -33,12 +33,11 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     const Scope image = condition.sub("image_embedder");
     if (c.pos_embed_seq_len > 0)
       image_.pos_embed = store.widened(image.tensor("pos_embed", {1, c.pos_embed_seq_len, c.image_dim}));
-    image_.norm1_weight = store.widened(image.tensor("norm1.weight", {c.image_dim}));
-    image_.norm1_bias = store.widened(image.tensor("norm1.bias", {c.image_dim}));
-    image_.up = nn::Linear(image.sub("ff.net.0.proj"), store, c.image_dim, c.image_dim);
-    image_.down = nn::Linear(image.sub("ff.net.2"), store, c.image_dim, dim);
-    image_.norm2_weight = store.widened(image.tensor("norm2.weight", {dim}));
-    image_.norm2_bias = store.widened(image.tensor("norm2.bias", {dim}));
+    image_.norm1 = nn::Norm::layer(image.sub("norm1"), store, c.image_dim, kImageNormEps);
+    image_.mlp.up = nn::Linear(image.sub("ff.net.0.proj"), store, c.image_dim, c.image_dim);
+    image_.mlp.down = nn::Linear(image.sub("ff.net.2"), store, c.image_dim, dim);
+    image_.mlp.act = ops::Activation::gelu_erf;
+    image_.norm2 = nn::Norm::layer(image.sub("norm2"), store, dim, kImageNormEps);
   }
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
@@ -52,6 +51,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   }
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
   head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
+  linears_ = store.take_linears();
 }
 
 // The time path runs once for all steps, in float32: beside a GPU it stays on the host, where its weights lie
@@ -147,8 +147,7 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const int64_t tokens = image.dim(0);
   expect_shape("transformer", "encoder_hidden_states_image", image, {tokens, c.image_dim});
   const Tensor given_image = stream.arena->f32({tokens, c.image_dim});
-  const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim}),
-               b = stream.arena->tensor(type, {tokens, c.image_dim});
+  const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim});
   const Tensor wide = stream.arena->tensor(type, {tokens, dim});
   upload(image.data, given_image, stream);
   if (image_.pos_embed.defined()) {
@@ -158,17 +157,9 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
     sum.terms[1].x = image_.pos_embed.view({tokens, c.image_dim});
     ops::lincomb(sum, stream);
   }
-  ops::layernorm_modulate({.x = given_image,
-                           .weight = image_.norm1_weight,
-                           .bias = image_.norm1_bias,
-                           .eps = kImageNormEps,
-                           .y = a},
-                          stream);
-  image_.up(a, b, stream, {.act = ops::Activation::gelu_erf});
-  image_.down(b, wide, stream);
-  ops::layernorm_modulate(
-      {.x = wide, .weight = image_.norm2_weight, .bias = image_.norm2_bias, .eps = kImageNormEps, .y = wide},
-      stream);
+  image_.norm1(given_image, a, stream);
+  image_.mlp(a, wide, stream);
+  image_.norm2(wide, wide, stream);
   context.image_k = store.allocate(type, {layers, tokens, dim});
   context.image_v = store.allocate(type, {layers, tokens, dim});
   each_block([&](const WanBlock& block, int64_t i) {

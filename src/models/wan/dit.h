@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/wan/block.h"
+#include "nn/linear_registry.h"
 
 namespace tachy {
 
@@ -38,6 +39,7 @@ class WanDit {
   WanDit(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
   const WanConfig& config() const { return config_; }
+  const nn::LinearRegistry& linears() const { return *linears_; }  // by their names in diffusers' layout
 
   // The following put what they make into `store`; the caller keeps store.keep() as long as it is used.
   WanGrid make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
@@ -68,8 +70,9 @@ class WanDit {
   }
 
   struct ImageEmbedding {
-    Tensor pos_embed, norm1_weight, norm1_bias, norm2_weight, norm2_bias;
-    nn::Linear up, down;
+    Tensor pos_embed;
+    nn::Norm norm1, norm2;
+    nn::Mlp mlp;
   };
 
   WanConfig config_;
@@ -80,6 +83,7 @@ class WanDit {
   Tensor head_table_;    // [2, dim] f32
   std::vector<WanBlock> blocks_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all blocks stay where they are
+  std::shared_ptr<const nn::LinearRegistry> linears_;
   std::shared_ptr<const void> mapping_;
 };
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "models/wan/timestep.h"
 #include "wan_dit_case.h"
 
@@ -132,6 +134,32 @@ TEST(WanConfigs, WhatCannotWorkIsRefusedByName) {
   fails("ffn_dim", -5);
   fails("eps", "small");
   fails("in_channels", 1e300);
+}
+
+// Every linear layer of the file can be addressed by its name in it, those of a joined product too.
+TEST(WanDit, LinearLayersHaveTheNamesOfTheFile) {
+  for (const char* name : {"t2v", "i2v", "flf2v"}) {
+    Case c(name);
+    ThreadPool pool(1);
+    Arena arena;
+    Stream stream{.arena = &arena, .pool = &pool};
+    nn::ParamStore store({.plan_only = true}, stream);
+    const auto model = load_component(c.weights, "transformer", {}, [&](const Scope& scope) {
+      return std::make_unique<WanDit>(scope, c.config, store);
+    });
+    std::set<std::string> in_file, in_model;
+    for (const auto& entry : c.weights->entries())
+      if (entry.name.ends_with(".weight") && entry.dims.size() >= 2)
+        in_file.insert(entry.name.substr(0, entry.name.size() - 7));
+    for (const auto& entry : model->linears()) {
+      in_model.insert(entry.name());
+      EXPECT_EQ(entry.part().rows, c.weights->find(entry.name() + ".weight")->dims[0]) << entry.name();
+    }
+    EXPECT_EQ(in_model, in_file) << name;
+    const auto& key = model->linears().at("blocks.1.attn1.to_k", "transformer");
+    EXPECT_EQ(key.part().first, c.config.dim());
+    EXPECT_EQ(key.linear.out(), 3 * c.config.dim());
+  }
 }
 
 TEST(WanDit, GridsThatDoNotFitAreRefused) {
