@@ -16,6 +16,7 @@
 #include "runtime/pace.h"
 
 namespace tachy {
+
 float WanBlock::query_scale() const {
   return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)) * 1.44269504088896340736f;
 }
