@@ -142,9 +142,16 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
     require(!image.defined(), "transformer: image embeddings given, but the model has no image branch");
     return context;
   }
+  if (image.defined()) add_image(image, context, store);
+  return context;
+}
 
-  if (!image.defined()) return context;
-  const int64_t tokens = image.dim(0);
+void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const {
+  const WanConfig& c = config_;
+  Stream& stream = store.stream();
+  const ArenaScope scope(*stream.arena);
+  const DType type = stream.precision.activation;
+  const int64_t tokens = image.dim(0), dim = c.dim(), layers = c.num_layers;
   expect_shape("transformer", "encoder_hidden_states_image", image, {tokens, c.image_dim});
   const Tensor given_image = stream.arena->f32({tokens, c.image_dim});
   const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim});
@@ -165,7 +172,6 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   each_block([&](const WanBlock& block, int64_t i) {
     block.image_keys(wide, context.image_k.select(0, i), context.image_v.select(0, i), stream);
   });
-  return context;
 }
 
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {

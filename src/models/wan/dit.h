@@ -57,6 +57,8 @@ class WanDit {
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
 
  private:
+  // Keys and values of an image's rows for every block.
+  void add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
   // visit(block, index) for each in order, streamed ones while they are on the device.
   template <class Visit>
