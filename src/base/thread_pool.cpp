@@ -52,6 +52,7 @@ struct ThreadPool::State {
   int threads = 1;
   bool looks = false;  // not where threads share processors: looking would keep others from working
 
+  std::mutex turn;  // held by the caller whom the workers serve
   std::mutex mutex;
   std::condition_variable wake, done;
   std::atomic<uint64_t> generation{0};
@@ -81,6 +82,15 @@ struct ThreadPool::State {
       }
     }
     current_worker = -1;
+  }
+
+  // One tile on the calling thread.
+  static void alone(const std::function<void(int64_t, int)>& tile_body, int64_t tile) {
+    struct Inside {
+      Inside() { current_worker = 0; }
+      ~Inside() { current_worker = -1; }
+    } const inside;
+    tile_body(tile, 0);
   }
 
   void end() {
@@ -160,11 +170,19 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
     return;
   }
   State& s = *state_;
+  // While the workers are another caller's, this one takes its tiles alone, until they are free.
+  std::unique_lock turn(s.turn, std::try_to_lock);
+  int64_t first = 0;
+  for (; !turn.owns_lock() && first < tiles; ++first) {
+    s.alone(body, first);
+    turn.try_lock();
+  }
+  if (first == tiles) return;
   {
     std::lock_guard lock(s.mutex);
     s.body = &body;
     s.tiles = tiles;
-    s.next.store(0);
+    s.next.store(first);
     s.error = nullptr;
     s.running = s.threads - 1;
     ++s.generation;

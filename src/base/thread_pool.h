@@ -23,7 +23,7 @@ class ThreadPool {
 
   // Calls body(tile, worker) for each tile in [0, tiles), worker in [0, threads()). Returns when all are
   // done. The first exception thrown by a body is rethrown here; remaining tiles are skipped. Calls made from
-  // inside a body run inline. Not to be called from two threads at once.
+  // inside a body run inline. Of several threads that call at once the workers serve one, others run alone.
   void run(int64_t tiles, const std::function<void(int64_t tile, int worker)>& body);
 
  private:

@@ -46,6 +46,35 @@ TEST(ThreadPool, EachTileOnce) {
   }
 }
 
+// The workers serve one of them, the others run their tiles themselves until it is their turn.
+TEST(ThreadPool, SeveralCallersAtOnce) {
+  ThreadPool pool(3);
+  std::atomic<int> wrong{0}, thrown{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller)
+    callers.emplace_back([&, caller] {
+      for (int round = 0; round < 200; ++round) {
+        std::vector<std::atomic<int>> seen(40);
+        std::atomic<int> busy[3] = {};
+        try {
+          pool.run(40, [&](int64_t tile, int worker) {
+            if (busy[worker].fetch_add(1) != 0) ++wrong;
+            pool.run(2, [&](int64_t, int inner) { wrong += inner != worker; });
+            ++seen[static_cast<size_t>(tile)];
+            busy[worker].fetch_sub(1);
+            if (caller == 3 && tile == 20) fail(ErrorCode::io, "tile {}", tile);
+          });
+          for (const auto& count : seen) wrong += count != 1;
+        } catch (const Error&) {
+          ++thrown;
+        }
+      }
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(thrown, 200);
+}
+
 TEST(ThreadPool, WorkersDoNotShareAnIndex) {
   ThreadPool pool(4);
   std::atomic<int> busy[4] = {};
