@@ -22,6 +22,7 @@
 
 #include "base/checksum.h"
 #include "base/stress.h"
+#include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"
 
 using namespace tachy;

@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"
-#include "pipelines/stages.h"
+#include "pipelines/parts.h"
+#include "pipelines/stage_clock.h"
 #include "tensor/random.h"
 
 namespace {

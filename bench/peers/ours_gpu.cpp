@@ -21,7 +21,7 @@
 #include "cuda/graph.h"
 #include "gpu_probe.h"
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/stages.h"
+#include "pipelines/parts.h"
 #include "tensor/transfer.h"
 
 using namespace tachy;

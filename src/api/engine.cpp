@@ -75,7 +75,7 @@ std::string Engine::device() const {
 const VideoRequest& Engine::defaults() const { return state_->pipeline.model().defaults; }
 PreparedRequest Engine::prepare(const VideoRequest& request) {
   PreparedRequest::State out{state_->prepare(request)};
-  state_->pipeline.estimate_seconds(out.prepared.plan);
+  state_->pipeline.estimate_seconds(out.prepared);
   return PreparedRequest(std::make_shared<const PreparedRequest::State>(std::move(out)));
 }
 void Engine::check_memory(const VideoPlan& plan) const { state_->pipeline.check_memory(plan); }

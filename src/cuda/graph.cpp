@@ -1,5 +1,5 @@
-// Capture is global: an allocation or a wait by any thread of the process fails it, which is what op_runner's
-// `capture` mode proves ops free of.
+// A capture is this thread's: its allocations and waits fail it, which is what op_runner's `capture` mode
+// proves ops free of, and those of other sessions' threads do not.
 #include "cuda/graph.h"
 
 #include <cuda.h>
@@ -84,7 +84,7 @@ class CudaGraph final : public Graph {
 
 std::unique_ptr<Graph> capture(Gpu& gpu, const std::function<void()>& work) {
   auto* stream = static_cast<cudaStream_t>(gpu.stream());
-  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {
     work();

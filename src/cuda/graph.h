@@ -19,8 +19,16 @@ class Graph {
   virtual std::vector<std::string> names() const = 0;
 };
 
+// What records work beside a GPU: a test's device on the host, which replays the calls it was given.
+class GraphMaker {
+ public:
+  virtual ~GraphMaker() = default;
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& work) = 0;
+};
+
 // Runs `work`, whose kernels are recorded instead of run. Throws device when the work allocates, waits for
 // the device or does anything else that cannot be replayed; exceptions of `work` end the capture and pass on.
+// Other threads may do as they like meanwhile.
 std::unique_ptr<Graph> capture(Gpu& gpu, const std::function<void()>& work);
 
 // Microseconds on the device between the start and the end of what `work` queues; waits for it.

@@ -10,6 +10,7 @@
 #include "cuda/open_device.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {

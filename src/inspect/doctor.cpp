@@ -20,7 +20,7 @@ extern "C" {
 #include "inspect/op_runner.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
-#include "pipelines/stages.h"
+#include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {

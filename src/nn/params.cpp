@@ -54,6 +54,7 @@ Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   }
   bytes_ += taken;
   if (options_.plan_only) return shape;
+  if (options_.shelf) return options_.shelf->take(size, stream_.memory).tensor(dtype, dims);
   return buffers_.emplace_back(size, stream_.memory).tensor(dtype, dims);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/block_stream.h"
+#include "tensor/buffer_shelf.h"
 #include "tensor/stream.h"
 
 namespace tachy::nn {
@@ -30,6 +31,7 @@ class ParamStore {
         true;              // pack GEMM weights once at load; otherwise use them where they lie in the file
     int64_t streamed = 0;  // blocks that do not stay on the device; 0: all stay
     std::function<void(int64_t done, int64_t total)> progress = {};  // blocks loaded
+    BufferShelf* shelf = nullptr;  // whose Buffers they are, if not the store's own
   };
 
   ParamStore(Options options, Stream& stream);

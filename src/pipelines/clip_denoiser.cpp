@@ -6,26 +6,28 @@ namespace tachy {
 
 ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream)
     : stream_(stream),
-      store_({.plan_only = stream.measuring()}, stream),
-      network_(*in.network),
+      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
       weights_(*in.weights),
       first_step_(in.first_step),
+      serial_(in.serial),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
-      graph_(in.graphs && !stream.hooks.profiler) {  // a profiler's ranges must end where their work does
+      graph_(stream.hooks.profiler ? nullptr : in.graph) {  // a profiler's ranges end where their work does
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
   const auto branches = static_cast<int64_t>(in.texts.size());
+  const WanDit& network = *in.network;
+  pass_->network = &network;
   make_contexts(in);
-  grid_ = network_.make_grid(frames, h, w, store_);
+  pass_->grid = network.make_grid(frames, h, w, store_);
   std::vector<double> timesteps;
   for (const double t : in.timesteps) {
     timesteps.push_back(t);
     timesteps.insert(timesteps.end(), fixed_times.begin(), fixed_times.end());
   }
-  times_ = network_.make_times(timesteps, store_, in.sinusoid);
+  times_ = network.make_times(timesteps, store_, in.sinusoid);
   const int64_t extra = in.channels.defined() ? in.channels.dim(0) : 0;
   input_ = store_.allocate(DType::f32, {branches, z + extra, frames, h, w});
-  if (stream.gpu)
+  if (runtime::StepGraph::possible(stream))
     current_ = {store_.allocate(DType::f32, {distinct_, times_.embedding.dim(1)}),
                 store_.allocate(DType::f32, {distinct_, times_.projection.dim(1)})};
   for (int64_t b = 0; b < branches && extra > 0; ++b)
@@ -33,36 +35,59 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
 }
 
 void ClipDenoiser::make_contexts(const ClipInput& in) {
+  std::vector<WanContext>& contexts = pass_->contexts;
   for (const Tensor& text : in.texts) {
-    const Tensor image = contexts_.empty() ? in.image_embeds : Tensor();
-    contexts_.push_back(network_.make_context(text, in.text_rows, image, store_));
+    const Tensor image = contexts.empty() ? in.image_embeds : Tensor();
+    contexts.push_back(in.network->make_context(text, in.text_rows, image, store_));
     // All branches see the same picture.
-    contexts_.back().image_k = contexts_.front().image_k;
-    contexts_.back().image_v = contexts_.front().image_v;
+    contexts.back().image_k = contexts.front().image_k;
+    contexts.back().image_v = contexts.front().image_v;
   }
+}
+
+// What the pass of a step reads, with its timesteps where a captured pass finds them.
+const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
+  WanInput& input = pass_->input;
+  input = {.latents = input_, .grid = &pass_->grid, .row = row_};
+  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
+  input.times = {times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
+  for (const WanContext& context : pass_->contexts) input.contexts.push_back(&context);
+  if (current_.embedding.defined()) {
+    copy_bytes(input.times.embedding, current_.embedding, stream_);
+    copy_bytes(input.times.projection, current_.projection, stream_);
+    input.times = current_;
+  }
+  return *pass_;
+}
+
+runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
+  runtime::StepSignature out;
+  out.add(serial_).add(stream_);
+  const WanInput& input = pass_->input;
+  for (const Tensor& t : {input.latents, input.row, input.times.embedding, input.times.projection,
+                          pass_->grid.cos, pass_->grid.sin, velocity})
+    out.add(t);
+  for (const WanContext& c : pass_->contexts)
+    for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
+  return out;
 }
 
 void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {
   weights_.check_files();  // the pass reads its weights where they lie in the file
   const int64_t branches = velocity.dim(0), z = latents.dim(0);
-  check(branches == static_cast<int64_t>(contexts_.size()), ErrorCode::internal,
-        "denoiser: {} branches wanted, {} texts given", branches, contexts_.size());
+  check(branches == static_cast<int64_t>(pass_->contexts.size()), ErrorCode::internal,
+        "denoiser: {} branches wanted, {} texts given", branches, pass_->contexts.size());
   for (int64_t b = 0; b < branches; ++b) {
     const Tensor part = input_.select(0, b).slice(0, 0, z);
     copy_bytes(latents, part, stream_);
     put_given(part);
   }
-  WanInput forward{.latents = input_, .grid = &grid_, .row = row_};
-  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
-  forward.times = {times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
-  for (const WanContext& context : contexts_) forward.contexts.push_back(&context);
-  if (stream_.gpu) {
-    copy_bytes(forward.times.embedding, current_.embedding, stream_);
-    copy_bytes(forward.times.projection, current_.projection, stream_);
-    forward.times = current_;
-  }
+  const Pass& pass = prepare(step);
   const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
-  graph_.run(stream_, [&] { network_.forward(forward, velocity, stream_); });
+  if (!graph_) return pass.network->forward(pass.input, velocity, stream_);
+  graph_->run(stream_, signature(velocity), [pass = pass_, velocity, stream = &stream_] {
+    pass->network->forward(pass->input, velocity, *stream);
+  });
 }
 
 }  // namespace tachy

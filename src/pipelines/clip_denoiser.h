@@ -1,6 +1,7 @@
 // The whole clip in one forward pass of a Wan transformer, all guidance branches as one batch. What no step
 // changes is made once, when it is constructed: keys and values of the texts, rope tables, the time path of
-// all steps. On a GPU the pass is a CUDA graph from its second or third time on (runtime/step_graph.h).
+// all steps. On a GPU the pass is a CUDA graph from its second or third time on, or, where an earlier job of
+// the same shape has captured it, from its first (runtime/step_graph.h).
 #pragma once
 
 #include <span>
@@ -24,7 +25,9 @@ struct ClipInput {
   Tensor channels;                        // [c, T, h, w] behind the latents' z; undefined without
   std::vector<int64_t> latent_shape;      // z, T, h, w
   std::optional<Sinusoid> sinusoid;       // the network's unless given
-  bool graphs = true;                     // on a GPU: the pass may be captured
+  uint64_t serial = 0;                    // of the network (LoadedPart)
+  runtime::StepGraph* graph = nullptr;    // where the pass may be captured
+  BufferShelf* shelf = nullptr;           // whose Buffers its tensors lie in, if not its own
 };
 
 class ClipDenoiser : public Denoiser {
@@ -38,23 +41,34 @@ class ClipDenoiser : public Denoiser {
   // fixed_times: timesteps that every step has beside its own; tokens point at them through `row_`.
   ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream);
 
+  const WanGrid& grid() const { return pass_->grid; }
+
   Stream& stream_;
   nn::ParamStore store_;
-  WanGrid grid_;
   Tensor row_;  // WanInput::row for all branches; undefined: all tokens are at the step's own timestep
 
  private:
   void make_contexts(const ClipInput& in);
 
-  const WanDit& network_;
+  // What a forward pass reads: a graph that outlives the denoiser holds it, too.
+  struct Pass {
+    const WanDit* network = nullptr;
+    WanGrid grid;
+    std::vector<WanContext> contexts;
+    WanInput input;
+  };
+  const Pass& prepare(int step);
+  runtime::StepSignature signature(const Tensor& velocity) const;
+
   const TensorSource& weights_;
   int first_step_;
-  std::vector<WanContext> contexts_;
+  uint64_t serial_;
   int64_t distinct_;  // timesteps of a step
   WanTimes times_;    // of all its steps
-  WanTimes current_;  // on a GPU: this step's, where the captured pass reads them
+  WanTimes current_;  // where a pass may be captured: this step's, where it reads them
   Tensor input_;      // [branches, z + c, T, h, w]
-  runtime::StepGraph graph_;
+  std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
+  runtime::StepGraph* graph_;
 };
 
 }  // namespace tachy

@@ -37,17 +37,6 @@ void fill_mask(const Tensor& mask, bool last) {
 
 }  // namespace
 
-LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream) {
-  LoadedVaeEncoder out;
-  out.model = load_component(model.vae, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
-    return std::make_unique<VaeEncoder>(
-        scope, model.vae_config,
-        VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()}, stream);
-  });
-  out.bytes = out.model->buffer_bytes();
-  return out;
-}
-
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& r) {
   if (!r.pictured) return {};
   if (model.image_input == ImageInput::first_frame)

@@ -1,4 +1,5 @@
-// The image stage: a picture (and perhaps a last one) to what the transformer sees besides the noise.
+// What the image stage makes of a picture (and perhaps a last one): what the transformer sees besides the
+// noise.
 //
 //   first_frame  (2.2 TI2V)  z0 = VAE(picture) [z, 1, h, w]: latent frame 0 at every step, at timestep 0
 //   channels     (2.1, 2.2)  [s + z, T, h, w] behind the noise's channels: s of mask, then VAE(video), where
@@ -10,20 +11,10 @@
 // 2 (v / 255) - 1 in float32, as diffusers' VideoProcessor makes them.
 #pragma once
 
-#include <memory>
-
 #include "models/wan_vae/wan_vae.h"
 #include "pipelines/model_bundle.h"
 
 namespace tachy {
-
-struct LoadedVaeEncoder {
-  std::unique_ptr<VaeEncoder> model;
-  uint64_t bytes = 0;
-};
-
-// With a measuring arena it loads nothing and counts.
-LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream);
 
 // Dims of the condition; empty when the request has no picture.
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& request);

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/stages.h"
+#include "pipelines/preview.h"
+#include "pipelines/stage_clock.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -13,7 +14,7 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
       sampler_(*in.sampler),
       denoiser_(denoiser),
       stream_(stream),
-      store_({.plan_only = stream.measuring()}, stream),
+      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
       cache_(in.step_cache, in.latents, store_) {
   const Tensor& x = in.latents;
   size_t branches = 1;

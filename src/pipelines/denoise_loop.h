@@ -28,6 +28,7 @@ struct LoopInput {
   const std::vector<float>* preview_factors = nullptr;  // of latent_preview(); for previews
   const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
   int* reused = nullptr;             // counts the steps that the step cache saved
+  BufferShelf* shelf = nullptr;      // whose Buffers its tensors lie in, if not its own
 };
 
 class DenoiseLoop {

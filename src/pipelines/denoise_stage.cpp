@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "pipelines/condition.h"
+#include "pipelines/denoise_loop.h"
 #include "pipelines/experts_denoiser.h"
 #include "pipelines/first_frame_denoiser.h"
+#include "pipelines/session.h"
 
 namespace tachy {
 namespace {
@@ -19,32 +22,123 @@ std::vector<Guidance> guidance_of_parts(const VideoRequest& r) {
   return out;
 }
 
-// The denoiser of one transformer, for its part of the steps.
-std::unique_ptr<Denoiser> make_denoiser(int part, const std::vector<int>& part_of_step,
-                                        const DenoiseInput& in, Stream& stream) {
+// One job's denoising.
+class Denoising {
+ public:
+  Denoising(Job& job, Session& session)
+      : job_(job),
+        session_(session),
+        sampler_(sampler_config(job.request.request)),
+        part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {}
+
+  uint64_t run();
+
+ private:
+  std::unique_ptr<Denoiser> make(int expert);
+  std::unique_ptr<Denoiser> make_denoiser(int expert);
+  void load(int expert) {
+    const ProfileRange range(session_.stream().hooks.profiler, "load transformer", ProfileKind::load);
+    session_.transformer(expert);
+  }
+  void give_back(int expert) { session_.give_back(transformer_part(expert), "after the last step"); }
+
+  Job& job_;
+  Session& session_;
+  const Sampler sampler_;
+  const std::vector<int> part_of_step_;
+  uint64_t tables_ = 0;  // of the denoisers that were made and whose memory stays
+  uint64_t most_ = 0;
+};
+
+std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
+  Stream& stream = session_.stream();
   const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
-  const VideoRequest& r = in.request->request;
-  const auto begin = std::find(part_of_step.begin(), part_of_step.end(), part);
-  const std::span<const double> timesteps = in.sampler->schedule().timesteps;
-  ClipInput clip{.network = in.transformers->parts.at(static_cast<size_t>(part)).model.get(),
-                 .weights = in.model->transformer_of(part).get(),
-                 .first_step = static_cast<int>(begin - part_of_step.begin()),
-                 .texts = {in.text},
+  const ModelBundle& model = session_.model();
+  const VideoRequest& r = job_.request.request;
+  const Shared& shared = job_.shared;
+  const LoadedDit& network = session_.transformer(expert);
+  const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
+  const std::span<const double> timesteps = sampler_.schedule().timesteps;
+  ClipInput clip{.network = network.model.get(),
+                 .weights = model.transformer_of(expert).get(),
+                 .first_step = static_cast<int>(begin - part_of_step_.begin()),
+                 .texts = {shared.text},
                  .text_rows = r.max_text_tokens,
-                 .image_embeds = in.image_embeds,
-                 .latent_shape = {in.latents.shape().begin(), in.latents.shape().end()},
-                 .graphs = in.graphs};
+                 .image_embeds = image_embeds(model, job_.request),
+                 .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
+                 .serial = network.serial,
+                 .graph = session_.graph(expert),
+                 .shelf = session_.denoiser_shelf(expert)};
   clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
-                                     static_cast<size_t>(std::count(begin, part_of_step.end(), part)));
-  if (guidance_of_parts(r).at(static_cast<size_t>(part)).size() == 2) clip.texts.push_back(in.negative);
+                                     static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
+  if (guidance_of_parts(r).at(static_cast<size_t>(expert)).size() == 2) clip.texts.push_back(shared.negative);
   if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
-  if (in.condition.defined() && in.model->image_input == ImageInput::first_frame)
-    return std::make_unique<FirstFrameDenoiser>(clip, in.condition, stream);
-  clip.channels = in.condition;
+  if (shared.condition.defined() && model.image_input == ImageInput::first_frame)
+    return std::make_unique<FirstFrameDenoiser>(clip, shared.condition, stream);
+  clip.channels = shared.condition;
   return std::make_unique<ClipDenoiser>(clip, stream);
 }
 
+std::unique_ptr<Denoiser> Denoising::make(int expert) {
+  load(expert);
+  std::unique_ptr<Denoiser> out = make_denoiser(expert);
+  tables_ = out->bytes() + (session_.placement().keeps ? tables_ : 0);
+  most_ = std::max(most_, session_.part_bytes() + tables_);
+  return out;
+}
+
+uint64_t Denoising::run() {
+  const ModelBundle& model = session_.model();
+  const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
+  load(part_of_step_.at(static_cast<size_t>(first)));
+  // Planned is what stays for later requests, whatever this one needs of it.
+  for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i) load(i);
+  const ProfileRange range(session_.stream().hooks.profiler, "denoise", ProfileKind::group);
+  std::unique_ptr<Denoiser> denoiser;
+  if (model.experts() == 2)
+    denoiser = std::make_unique<ExpertsDenoiser>(
+        part_of_step_, first, [this](int expert) { return make(expert); },
+        [this](int expert) { give_back(expert); });
+  else
+    denoiser = make(0);
+  DenoiseLoop loop({.sampler = &sampler_,
+                    .guidance = guidance_of_parts(job_.request.request),
+                    .step_cache = job_.request.request.step_cache.value_or(0),
+                    .latents = job_.shared.latents,
+                    .noise = job_.noise,
+                    .callbacks = session_.callbacks(),
+                    .preview_factors = &model.preview_factors,
+                    .resume = job_.resume,
+                    .reused = &job_.steps_reused,
+                    .shelf = session_.loop_shelf()},
+                   *denoiser, session_.stream());
+  loop.run();
+  denoiser.reset();
+  give_back(part_of_step_.back());
+  return most_ + loop.bytes();
+}
+
+class DenoiseStage final : public Stage {
+ public:
+  const char* name() const override { return "denoise"; }
+  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
+    return model.mapped_transformer_bytes();
+  }
+  uint64_t run(Job& job, Session& session) const override { return Denoising(job, session).run(); }
+};
+
 }  // namespace
+
+SamplerConfig sampler_config(const VideoRequest& r) {
+  for (const FewStepList& list : few_step_lists())
+    if (list.name == *r.sampler) return list.config;
+  SamplerConfig config;
+  config.kind = parse_sampler(*r.sampler);
+  config.grid = parse_grid(*r.grid);
+  config.steps = *r.steps;
+  config.shift = *r.shift;
+  return config;
+}
 
 std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule) {
   std::vector<int> out(schedule.timesteps.size(), 0);
@@ -53,35 +147,6 @@ std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedul
   return out;
 }
 
-uint64_t denoise(const DenoiseInput& in, Stream& stream) {
-  const std::vector<int> parts = part_of_steps(*in.model, in.sampler->schedule());
-  const int first = in.resume ? static_cast<int>(in.resume->step) : 0;
-  uint64_t most = 0;
-  const auto make = [&](int part) {
-    in.load(part);
-    std::unique_ptr<Denoiser> out = make_denoiser(part, parts, in, stream);
-    most = std::max(most, in.transformers->bytes() + out->bytes());
-    return out;
-  };
-  std::unique_ptr<Denoiser> denoiser;
-  if (in.model->experts() == 2)
-    denoiser = std::make_unique<ExpertsDenoiser>(parts, first, make, in.give_back);
-  else
-    denoiser = make(0);
-  DenoiseLoop loop({.sampler = in.sampler,
-                    .guidance = guidance_of_parts(in.request->request),
-                    .step_cache = in.request->request.step_cache.value_or(0),
-                    .latents = in.latents,
-                    .noise = in.noise,
-                    .callbacks = in.callbacks,
-                    .preview_factors = &in.model->preview_factors,
-                    .resume = in.resume,
-                    .reused = in.reused},
-                   *denoiser, stream);
-  loop.run();
-  denoiser.reset();
-  in.give_back(parts.back());
-  return most + loop.bytes();
-}
+std::unique_ptr<Stage> make_denoise_stage() { return std::make_unique<DenoiseStage>(); }
 
 }  // namespace tachy

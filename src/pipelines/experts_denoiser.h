@@ -1,6 +1,7 @@
-// Two networks, each for its part of the steps: the high-noise expert for the timesteps from a boundary on, the
-// low-noise one for those below it (Wan2.2 A14B). Timesteps fall, so a run changes over once, and at most one
-// expert is needed at a time: the second one is made when its first step comes, after the first one is gone.
+// Two networks, each for its part of the steps: the high-noise expert for the timesteps from a boundary on,
+// the low-noise one for those below it (Wan2.2 A14B). Timesteps fall, so a run changes over once, and at most
+// one expert is needed at a time: the second one is made when its first step comes, after the first one is
+// gone.
 #pragma once
 
 #include <functional>

@@ -7,9 +7,9 @@ namespace tachy {
 FirstFrameDenoiser::FirstFrameDenoiser(const ClipInput& in, const Tensor& frame, Stream& stream)
     : ClipDenoiser(in, {0.0}, stream), frame_(frame) {
   // Tokens of latent frame 0 point at row 1 (timestep 0), all others at row 0.
-  std::vector<int32_t> row(in.texts.size() * static_cast<size_t>(grid_.tokens()));
+  std::vector<int32_t> row(in.texts.size() * static_cast<size_t>(grid().tokens()));
   for (size_t i = 0; i < row.size(); ++i)
-    row[i] = static_cast<int64_t>(i) % grid_.tokens() < grid_.rows * grid_.columns ? 1 : 0;
+    row[i] = static_cast<int64_t>(i) % grid().tokens() < grid().rows * grid().columns ? 1 : 0;
   row_ = store_.uploaded(row.data(), DType::i32, {static_cast<int64_t>(row.size())});
 }
 

@@ -1,23 +1,14 @@
-// The plan of a request: exact bytes of every stage by a dry run, and on a GPU how many blocks must stay on
-// the host for it to keep within what it may take.
-//
 // A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n.
 // The fewest that fit are streamed; n = N is the least a stage can take.
+#include "pipelines/memory_plan.h"
+
 #include <algorithm>
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/memory_room.h"
-#include "pipelines/text_to_video.h"
 
 namespace tachy {
 namespace {
-
-constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // of cuBLASLt, cuDNN and kernels
-
-uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage) {
-  return plan.shared_bytes + stage.weight_bytes + stage.arena_bytes;
-}
 
 // The fewest streamed blocks that take `excess` off a stage, or all of them.
 int64_t fewest(const StagePlan& stage, uint64_t excess) {
@@ -26,66 +17,43 @@ int64_t fewest(const StagePlan& stage, uint64_t excess) {
   return std::clamp(saving + 2, runtime::BlockStream::kFewest, stage.blocks);
 }
 
-}  // namespace
-
-VideoPlan TextToVideo::plan_with(const ResolvedRequest& r, const Prompts& prompts,
-                                 const Placement& placement) {
+VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
+  Session session(*in.model, in.gpu, Session::Kind::measuring);
+  session.begin({.precision = in.precision, .placement = placement});
   VideoPlan plan;
-  Arena no_arena;
-  Stream no_stream = stream_on(no_arena);
-  nn::ParamStore shared_store({.plan_only = true}, no_stream);
-  const Shared shared(r, model_, prompts.positive.size(), prompts.negative.size(), shared_store);
+  nn::ParamStore shared_store({.plan_only = true}, session.stream());
+  const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
   // Files are read on the host.
-  plan.shared_bytes = shared_store.bytes() + (memory() ? 0 : model_.read_bytes());
-
-  Loaded loaded;
-  Walk walk{.request = r, .prompts = prompts, .shared = shared, .placement = placement, .loaded = loaded};
-  for (const Stage& stage : stages(r, prompts)) {
-    Arena arena;
-    uint64_t flops = 0;
-    Stream stream = stream_on(arena);
-    stream.hooks.flops = &flops;
-    ops::PickRecord picks;
-    stream.hooks.picks = &picks;
-    walk.blocks = {};
-    const uint64_t held = (this->*stage.run)(walk, stream);
-    plan.stages.push_back({.name = stage.name,
-                           .mapped_bytes = stage.mapped_bytes,
-                           .weight_bytes = held,
-                           .arena_bytes = align_up(std::max<size_t>(arena.peak(), 1)),
-                           .flops = static_cast<double>(flops),
-                           .blocks = walk.blocks.blocks,
-                           .streamed = walk.blocks.streamed,
-                           .block_bytes = walk.blocks.block_bytes,
-                           .host_bytes = walk.blocks.host_bytes,
-                           .picks = picks.picks()});
-    loaded = {};  // each stage is counted on its own, also where models stay
-  }
-  uint64_t kept = 0, kept_on_host = 0;
-  for (const StagePlan& s : plan.stages) {
-    plan.peak_bytes = std::max(plan.peak_bytes, plan.shared_bytes + s.weight_bytes + s.arena_bytes + kept);
-    plan.host_bytes = std::max(plan.host_bytes, s.host_bytes + kept_on_host);
-    if (placement.keeps) kept += s.weight_bytes, kept_on_host += s.host_bytes;  // an upper bound
-  }
+  plan.shared_bytes = shared_store.bytes() + (in.model->memory() ? 0 : in.model->bundle().read_bytes());
+  Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
+  plan.stages = walk(job, session);
   plan.keeps = placement.keeps;
+  uint64_t kept = 0, arena = 0;
+  for (const StagePlan& s : plan.stages) {
+    plan.peak_bytes = std::max(plan.peak_bytes, bytes_of(plan, s));
+    plan.host_bytes = std::max(plan.host_bytes, s.host_bytes);
+    kept += s.weight_bytes, arena = std::max(arena, s.arena_bytes);
+  }
+  // One arena serves all stages then, and what one of them has made stays: an upper bound.
+  if (placement.keeps) plan.peak_bytes = plan.shared_bytes + kept + arena;
   return plan;
 }
 
-VideoPlan TextToVideo::plan_within(const ResolvedRequest& r, const Prompts& prompts) {
-  Placement placement{.keeps = options_.keep_loaded};
-  VideoPlan plan = plan_with(r, prompts, placement);
-  if (!memory()) return plan;
-  const uint64_t libraries = gpu_ ? kGpuLibraryBytes : 0,
-                 free = StreamingMemory::of(memory())->free_bytes() + memory()->live_bytes();
-  const bool limited = options_.max_vram > 0 && options_.max_vram < free;
-  const uint64_t may = limited ? options_.max_vram : free;
+VideoPlan plan_within(const PlanInput& in) {
+  Placement placement{.keeps = in.model->options().keep_loaded};
+  VideoPlan plan = plan_with(in, placement);
+  if (!in.model->memory()) return plan;
+  const uint64_t max_vram = in.model->options().max_vram;
+  const uint64_t libraries = in.gpu ? kGpuLibraryBytes : 0, free = in.model->device_room();
+  const bool limited = max_vram > 0 && max_vram < free;
+  const uint64_t may = limited ? max_vram : free;
   const uint64_t budget = may > libraries ? may - libraries : 0;
-  std::string why = limited
-                        ? fmt::format("--max-vram {}", human_bytes(may))
-                        : fmt::format("{} free on {}", human_bytes(free), gpu_ ? gpu_->info().name : "it");
+  std::string why =
+      limited ? fmt::format("--max-vram {}", human_bytes(may))
+              : fmt::format("{} free on {}", human_bytes(free), in.gpu ? in.gpu->info().name : "it");
   if (plan.peak_bytes > budget && placement.keeps) {
     placement.keeps = false;
-    plan = plan_with(r, prompts, placement);
+    plan = plan_with(in, placement);
   }
   if (plan.peak_bytes > budget) {
     const auto streamed = [&](const char* name) {
@@ -94,27 +62,24 @@ VideoPlan TextToVideo::plan_within(const ResolvedRequest& r, const Prompts& prom
       return need > budget ? fewest(s, need - budget) : 0;
     };
     placement.text = streamed("text"), placement.denoise = streamed("denoise");
-    plan = plan_with(r, prompts, placement);
+    plan = plan_with(in, placement);
   }
   plan.budget_bytes = budget, plan.budget = std::move(why);
   return plan;
 }
 
-VideoPlan TextToVideo::make_plan(const ResolvedRequest& r, const Prompts& prompts) {
-  ++counters_.planned;
-  VideoPlan plan = plan_within(r, prompts);
-  if (memory() && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(r, prompts);
-  return plan;
-}
-
 // The most frames of this size that fit; "" when not even the fewest do.
-std::string TextToVideo::what_would_fit(const ResolvedRequest& r, const Prompts& prompts) {
-  const auto stride = static_cast<int>(model_.vae_config.temporal_stride());
+std::string what_would_fit(const PlanInput& in) {
+  const ResolvedRequest& r = *in.request;
+  const VaeConfig& vae = in.model->bundle().vae_config;
+  const auto stride = static_cast<int>(vae.temporal_stride());
   const auto fits = [&](int chunks) {
     ResolvedRequest smaller = r;
     smaller.request.frames = chunks * stride + 1;
-    smaller.latent_frames = model_.vae_config.latent_frames(*smaller.request.frames);
-    const VideoPlan plan = plan_within(smaller, prompts);
+    smaller.latent_frames = vae.latent_frames(*smaller.request.frames);
+    PlanInput other = in;
+    other.request = &smaller;
+    const VideoPlan plan = plan_within(other);
     return plan.peak_bytes <= plan.budget_bytes;
   };
   int good = r.pictured ? 1 : 0, bad = (*r.request.frames - 1) / stride;
@@ -126,51 +91,42 @@ std::string TextToVideo::what_would_fit(const ResolvedRequest& r, const Prompts&
   return fmt::format("--frames {} or a smaller --size", good * stride + 1);
 }
 
-void TextToVideo::release_unless(const VideoPlan& plan) {
-  const StagePlan& text = stage_plan(plan, "text");
-  if (!plan.keeps || loaded_.text.blocks.streamed != text.streamed || text.flops == 0) loaded_.text = {};
-  for (LoadedDit& dit : loaded_.transformers.parts)
-    if (!plan.keeps || dit.blocks.streamed != stage_plan(plan, "denoise").streamed) dit = {};
-  if (!plan.keeps) loaded_.vae = {}, loaded_.encoder = {};
+}  // namespace
+
+uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage) {
+  return plan.shared_bytes + stage.weight_bytes + stage.arena_bytes;
 }
 
-void TextToVideo::check_memory(const VideoPlan& plan) const {
-  const MemoryRoom room = memory_room(pool_.threads());
-  // What a kept model already holds is part of the plan and already taken.
-  if (memory()) {
-    const auto& most = *std::max_element(plan.stages.begin(), plan.stages.end(), [&](auto& a, auto& b) {
-      return bytes_of(plan, a) < bytes_of(plan, b);
-    });
-    const uint64_t libraries = gpu_ ? kGpuLibraryBytes : 0;
-    const uint64_t need = plan.peak_bytes + libraries;
-    // A larger --max-vram helps only where it is the limit.
-    const std::string larger = plan.budget.starts_with("--max-vram")
-                                   ? fmt::format("--max-vram {}MiB or ", (need >> 20) + 1)
-                                   : std::string();
-    check(plan.peak_bytes <= plan.budget_bytes, ErrorCode::out_of_memory,
-          "this run needs {} of GPU memory ({} bytes{}; the most in the stage '{}'{}), but {} leaves {}; "
-          "{}{} would "
-          "fit",
-          human_bytes(need), need,
-          libraries ? fmt::format(", about {} of them for libraries", human_bytes(libraries)) : "", most.name,
-          most.streamed ? fmt::format(", with all its {} blocks in host memory", most.blocks) : "",
-          plan.budget, human_bytes(plan.budget_bytes), larger, plan.would_fit);
-    const uint64_t held = loaded_.text.blocks.host_bytes + loaded_.transformers.host_bytes();
-    const uint64_t pinned = plan.host_bytes > held ? plan.host_bytes - held : 0;
-    check(pinned + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
-          "blocks that do not fit the GPU need {} of host memory ({} bytes), but {} leaves {}; a larger "
-          "--max-vram, a "
-          "smaller --size or fewer --frames need less (see --plan)",
-          human_bytes(pinned), pinned, room.limit, human_bytes(room.bytes));
-    return;
+VideoPlan make_plan(const PlanInput& in) {
+  VideoPlan plan = plan_within(in);
+  if (in.model->memory() && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(in);
+  return plan;
+}
+
+const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name) {
+  const auto found = std::find_if(plan.stages.begin(), plan.stages.end(),
+                                  [&](const StagePlan& s) { return s.name == name; });
+  check(found != plan.stages.end(), ErrorCode::internal, "plan: no stage '{}'", name);
+  return *found;
+}
+
+Placement placement_of(const VideoPlan& plan) {
+  return {.text = stage_plan(plan, "text").streamed,
+          .denoise = stage_plan(plan, "denoise").streamed,
+          .keeps = plan.keeps};
+}
+
+void report_offload(const VideoPlan& plan, bool asked) {
+  for (const StagePlan& s : plan.stages) {
+    if (s.streamed == 0) continue;
+    const std::string text =
+        fmt::format("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass: {}",
+                    s.name, s.streamed, s.blocks, human_bytes(s.host_bytes), plan.budget);
+    if (asked)
+      log_topic("plan", "{}", text);
+    else
+      warn("{}", text);
   }
-  const uint64_t held =
-      model_.read_bytes() + loaded_.text.bytes + loaded_.transformers.bytes() + loaded_.vae.bytes;
-  const uint64_t need = plan.peak_bytes > held ? plan.peak_bytes - held : 0;
-  check(need + kLibraryBytes <= room.bytes, ErrorCode::out_of_memory,
-        "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "
-        "--size, fewer --frames or --weights mapped need less (see --plan)",
-        human_bytes(need), need, human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
 }
 
 }  // namespace tachy

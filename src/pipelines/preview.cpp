@@ -1,11 +1,7 @@
-// Previews: each latent pixel becomes one RGB pixel through a linear map fitted once per VAE
-// (generation_config.json, preview_factors [z + 1, 3], last row the offset). Without factors the first three
-// channels stand in, scaled to their own range: enough to see where things are.
+#include "pipelines/preview.h"
 
 #include <algorithm>
 #include <cmath>
-
-#include "pipelines/stages.h"
 
 namespace tachy {
 

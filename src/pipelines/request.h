@@ -99,6 +99,7 @@ struct StagePlan {
   std::string name;           // "text", "image", "denoise", "decode"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
+  uint64_t part_bytes = 0;    // those of them that belong to the model's parts, which other runs may share
   uint64_t arena_bytes = 0;   // activations and library scratch
   double flops = 0;
   double seconds = 0;  // predicted from a short measurement of this machine
@@ -117,7 +118,7 @@ struct VideoPlan {
   uint64_t budget_bytes = 0;  // on a GPU: what peak_bytes may be
   std::string budget;         // what sets it, for messages: "--max-vram 8.0 GiB", "36.1 GiB free of …"
   std::string would_fit;      // where it does not: what would
-  bool keeps = false;         // whether models stay loaded for the next request
+  bool keeps = false;         // whether models stay loaded for the next request, and what its steps need
   double seconds = 0;
 };
 

@@ -4,8 +4,9 @@
 // For a later step whose latents have moved by |δx| since the last computed one, the output's relative change
 // is predicted as (|Δv| / |Δx|) · |δx| / |v|; below the threshold the last output is taken again. The first
 // two steps and the last are always computed. No table fitted to a model is needed. `tachyscope validate
-// --level extreme` prints, frame by frame, what the cache costs in quality. (The idea of judging by the input's change is
-// TeaCache's, arXiv 2411.19108; judging by the measured rate of change is EasyCache's, arXiv 2507.02860.)
+// --level extreme` prints, frame by frame, what the cache costs in quality. (The idea of judging by the
+// input's change is TeaCache's, arXiv 2411.19108; judging by the measured rate of change is EasyCache's,
+// arXiv 2507.02860.)
 //
 // On a GPU the norms are still the host's, over downloaded copies: latents are some megabytes, a step that is
 // worth skipping takes longer than their way.

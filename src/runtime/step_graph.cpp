@@ -3,15 +3,56 @@
 #include "runtime/pace.h"
 
 namespace tachy::runtime {
+namespace {
 
-void StepGraph::run(Stream& stream, const std::function<void()>& body) {
-  if (!enabled_ || !stream.gpu || stream.measuring()) return body();
+cuda::GraphMaker* maker_of(const Stream& stream) { return dynamic_cast<cuda::GraphMaker*>(stream.memory); }
+
+// On the device. A maker without a clock has short steps.
+double timed(const Stream& stream, const std::function<void()>& body) {
+  if (stream.gpu) return cuda::device_us(*stream.gpu, body);
+  body();
+  return 0;
+}
+
+}  // namespace
+
+StepSignature& StepSignature::add(const Tensor& t) {
+  add(reinterpret_cast<uintptr_t>(t.data)).add(static_cast<uint64_t>(t.dtype));
+  for (const int64_t dim : t.shape()) add(static_cast<uint64_t>(dim));
+  return *this;
+}
+
+StepSignature& StepSignature::add(const Stream& stream) {
+  const Precision& p = stream.precision;
+  return add(reinterpret_cast<uintptr_t>(stream.arena->bytes(0)))
+      .add(static_cast<uint64_t>(p.activation))
+      .add(static_cast<uint64_t>(p.residual))
+      .add(static_cast<uint64_t>(p.compute))
+      .add(p.definitions);
+}
+
+bool StepGraph::possible(const Stream& stream) { return stream.gpu || maker_of(stream); }
+
+void StepGraph::forget() {
+  graph_.reset();
+  signature_ = {}, last_us_ = -1;
+}
+
+void StepGraph::run(Stream& stream, const StepSignature& signature, const std::function<void()>& body) {
+  if (stream.measuring() || !possible(stream)) return body();
+  if (signature != signature_) {
+    forget();
+    signature_ = signature;
+  }
   const bool is_short = last_us_ >= 0 && (last_us_ <= kLongestUs || !paced());
   if (!graph_ && !is_short) {
-    last_us_ = cuda::device_us(*stream.gpu, body);
+    last_us_ = timed(stream, body);
     return;
   }
-  if (!graph_) graph_ = cuda::capture(*stream.gpu, body);
+  if (!graph_) {
+    graph_ = stream.gpu ? cuda::capture(*stream.gpu, body) : maker_of(stream)->capture(body);
+    ++captures_;
+  }
   graph_->launch();
 }
 

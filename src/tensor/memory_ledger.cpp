@@ -10,12 +10,14 @@
 namespace tachy {
 
 void MemoryLedger::add(const void* p, size_t bytes) {
+  const std::lock_guard lock(mutex_);
   entries_[p] = {bytes, label};
   live_ += bytes;
   peak_ = std::max(peak_, live_);
 }
 
 void MemoryLedger::remove(const void* p) noexcept {
+  const std::lock_guard lock(mutex_);
   const auto it = entries_.find(p);
   if (it == entries_.end()) return;
   live_ -= it->second.bytes;
@@ -27,6 +29,7 @@ std::string MemoryLedger::table() const {
     std::string label;
     size_t bytes = 0, count = 0;
   };
+  const std::lock_guard lock(mutex_);
   std::vector<Row> rows;
   for (const auto& [p, entry] : entries_) {
     auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.label == entry.label; });

@@ -1,9 +1,10 @@
 // What a device's memory holds: bytes and their highest value for the plan's tests, and by label ("denoise:
-// weights") for the message when there is not enough.
+// weights") for the message when there is not enough. Several threads may allocate and release.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace tachy {
@@ -13,26 +14,37 @@ class MemoryLedger {
   void add(const void* p, size_t bytes);
   void remove(const void* p) noexcept;
 
-  size_t live() const { return live_; }
-  size_t peak() const { return peak_; }
-  void reset_peak() { peak_ = live_; }
+  size_t live() const {
+    const std::lock_guard lock(mutex_);
+    return live_;
+  }
+  size_t peak() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    peak_ = live_;
+  }
 
   // visit(pointer, bytes, label) for each.
   template <class Visit>
   void each(Visit&& visit) const {
+    const std::lock_guard lock(mutex_);
     for (const auto& [p, entry] : entries_) visit(p, entry.bytes, entry.label);
   }
 
   // One line a label, the largest first: "  denoise: weights        26.9 GB in 825".
   std::string table() const;
 
-  std::string label = "other";  // of what is added next
+  inline static thread_local std::string label = "other";  // of what this thread adds next
 
  private:
   struct Entry {
     size_t bytes = 0;
     std::string label;
   };
+  mutable std::mutex mutex_;
   std::map<const void*, Entry> entries_;
   size_t live_ = 0, peak_ = 0;
 };

@@ -64,21 +64,15 @@ class StreamingMemory {
   std::function<void(const Uploaded&)> uploaded;
 };
 
-// What is allocated on the device while it lives is shown under this label.
+// What this thread allocates on a device while it lives is shown under this label.
 class MemoryLabel {
  public:
-  MemoryLabel(DeviceMemory* memory, std::string label)
-      : memory_(StreamingMemory::of(memory)), before_(std::move(label)) {
-    if (memory_) before_.swap(memory_->ledger.label);
-  }
-  ~MemoryLabel() {
-    if (memory_) before_.swap(memory_->ledger.label);
-  }
+  explicit MemoryLabel(std::string label) : before_(std::move(label)) { before_.swap(MemoryLedger::label); }
+  ~MemoryLabel() { before_.swap(MemoryLedger::label); }
   MemoryLabel(const MemoryLabel&) = delete;
   MemoryLabel& operator=(const MemoryLabel&) = delete;
 
  private:
-  StreamingMemory* memory_;
   std::string before_;
 };
 

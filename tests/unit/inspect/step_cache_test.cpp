@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/profiler.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "base/checksum.h"
 #include "base/env.h"
 #include "host_device.h"
 #include "ops/attention/attention.h"
+#include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"
 #include "tensor/random.h"
 #include "tiny_model.h"
@@ -329,6 +331,81 @@ TEST_F(OnGpu, TwoExpertsChangeOver) {
     whole->generate(request, rest, &state);
     EXPECT_EQ(latents, expected.latents) << "after step " << state.step;
   }
+}
+
+// A second job of the same shape launches the graph of the first, also for another prompt of as many tokens.
+TEST_F(OnGpu, ASecondJobOfTheSameShapeCapturesNothing) {
+  VideoRequest other = request;
+  other.seed = 9, other.prompt = "a red circle moves left";
+  const auto plain = open({.graphs = false});
+  const auto want = test::run(*plain, request), want_other = test::run(*plain, other);
+  const auto kept = open({.keep_loaded = true});
+  const VideoPlan plan = kept->plan(request);
+  ASSERT_TRUE(plan.keeps);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(test::run(*kept, request).latents, want.latents) << i;
+    EXPECT_EQ(test::run(*kept, other).latents, want_other.latents) << i;
+    EXPECT_EQ(kept->counters().captured, 1) << i;
+    EXPECT_LE(kept->gpu()->peak_bytes(), plan.peak_bytes) << i;
+  }
+  request.frames = 5;
+  EXPECT_EQ(test::run(*kept, request).latents, test::run(*plain, request).latents);
+  EXPECT_EQ(kept->counters().captured, 2) << "another shape";
+  const auto released = open();
+  for (int i = 1; i <= 2; ++i) {
+    test::run(*released, request);
+    EXPECT_EQ(released->counters().captured, i);
+  }
+}
+
+// Each session has a queue of its own; the parts are the model's.
+TEST_F(OnGpu, FourThreadsGetTheBitsOfALoneRun) {
+  std::vector<VideoRequest> requests(4, request);
+  std::vector<test::Result> want;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].seed = i, requests[i].steps = 12;
+    if (i == 2) requests[i].frames = 5;
+    if (i == 3) requests[i].level = "aggressive";
+    want.push_back(test::run(*open(), requests[i]));
+  }
+  for (const bool keep : {false, true}) {
+    const auto shared = open({.keep_loaded = keep});
+    std::atomic<int> now{0}, most{0}, loads{0};
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::thread> threads;
+      for (size_t i = 0; i < requests.size(); ++i)
+        threads.emplace_back([&, i] {
+          VideoCallbacks callbacks;
+          callbacks.progress = [&](const Progress& p) {
+            loads += p.stage == "load" && p.done == 0;
+            if (p.stage == "denoise" && p.done == 0) most = std::max(most.load(), ++now);
+            if (p.stage == "denoise" && p.done == p.total) --now;
+          };
+          const auto got = test::run(*shared, requests[i], callbacks);
+          EXPECT_EQ(got.latents, want[i].latents) << i << (keep ? ", kept" : "");
+          EXPECT_EQ(got.rgb, want[i].rgb) << i << (keep ? ", kept" : "");
+        });
+      for (std::thread& t : threads) t.join();
+    }
+    EXPECT_GT(most, 1) << "they never ran at once";
+    if (keep) {
+      EXPECT_EQ(loads, 1);
+    }
+    std::printf("%s: at most %d at once, %d loads, %d captures\n", keep ? "kept" : "released", most.load(),
+                loads.load(), shared->counters().captured);
+  }
+}
+
+// Where two jobs do not fit they take turns, and neither runs out.
+TEST_F(OnGpu, JobsThatDoNotFitTogetherTakeTurns) {
+  const auto want = test::run(*open(), request);
+  const uint64_t peak = open()->plan(request).peak_bytes;
+  const auto small = open({.max_vram = peak + kLibraries});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] { EXPECT_EQ(test::run(*small, request).latents, want.latents); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_LE(small->gpu()->peak_bytes(), peak);
 }
 
 // With the graphs off, as it is there, and with blocks streamed: the same frames as without.

@@ -3,6 +3,7 @@
 // computes with a block without waiting for it, or while its successor is already let in, gets other values.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -11,21 +12,22 @@
 #include "base/checksum.h"
 #include "base/env.h"
 #include "base/error.h"
-#include "pipelines/stages.h"
+#include "pipelines/parts.h"
+#include "pipelines/text_stage.h"
 #include "tensor/stream.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
 
 namespace tachy::test {
 
-class HostDevice final : public DeviceMemory, public StreamingMemory {
+class HostDevice : public DeviceMemory, public StreamingMemory {
  public:
   explicit HostDevice(size_t capacity) : capacity_(capacity) {}
 
   int64_t fail_at = -1;    // this allocation (from 0) finds the memory taken by somebody else
   bool pin_fails = false;  // the system allows no more page-locked memory
-  int64_t allocations = 0, pinned = 0, copies = 0;
-  size_t copied_bytes = 0, pieces = 0;
+  std::atomic<int64_t> allocations{0}, pinned{0}, copies{0};
+  std::atomic<size_t> copied_bytes{0}, pieces{0};
   int64_t damaged_piece = -1, damaged_copy = -1;  // of these a bit arrives wrong
   int64_t paces = 0;
   std::function<void(int64_t pace)> on_pace;

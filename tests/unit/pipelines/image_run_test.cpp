@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "image_model.h"
+#include "pipelines/condition.h"
 
 namespace tachy {
 namespace {

@@ -1,12 +1,9 @@
-#include "pipelines/stages.h"
+#include "pipelines/parts.h"
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 
 #include "base/memory_room.h"
-#include "ops/elementwise/elementwise.h"
-#include "text/clean_prompt.h"
-#include "text/tokenizer.h"
 
 namespace tachy {
 namespace {
@@ -31,43 +28,45 @@ uint64_t float32_bytes(const TensorSource& source) {
   return total;
 }
 
-}  // namespace
-
-double monotonic_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already)
-    : callbacks_(callbacks),
-      stage_(std::move(stage)),
-      total_(total),
-      already_(already),
-      start_(monotonic_seconds()) {
-  done(already);
-}
-
-void StageClock::done(int64_t count) {
-  if (!callbacks_ || !callbacks_->progress) return;
-  const double elapsed = monotonic_seconds() - start_;
-  const double eta =
-      count > already_ ? elapsed / static_cast<double>(count - already_) * static_cast<double>(total_ - count)
-                       : -1;
-  callbacks_->progress({stage_, count, total_, elapsed, eta});
-}
-
-std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens) {
-  TokenIds tokens = encode_padded(tokenizer, clean_prompt(prompt), max_tokens);
-  tokens.ids.resize(static_cast<size_t>(tokens.length()));
-  return tokens.ids;
-}
-
-namespace {
-
 BlockPlan block_plan(const nn::ParamStore& store, int64_t streamed) {
   return {store.blocks(), streamed, store.block_bytes(), store.host_bytes()};
 }
 
+uint64_t next_serial() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+template <class Network>
+std::shared_ptr<LoadedPart> shared(Loaded<Network> part) {
+  return std::make_shared<Loaded<Network>>(std::move(part));
+}
+
 }  // namespace
+
+LoadedPart::LoadedPart() : serial(next_serial()) {}
+
+const char* part_name(Part part) {
+  switch (part) {
+    case Part::text:
+      return "text encoder";
+    case Part::vae_encoder:
+      return "vae encoder";
+    case Part::transformer:
+      return "transformer";
+    case Part::transformer_2:
+      return "transformer_2";
+    case Part::vae_decoder:
+      return "vae decoder";
+  }
+  return "";
+}
+
+const TensorSource& part_file(const ModelBundle& model, Part part) {
+  if (part == Part::text) return *model.text_encoder;
+  if (part == Part::transformer) return *model.transformer;
+  return part == Part::transformer_2 ? *model.transformer_2 : *model.vae;
+}
 
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed) {
   model.text_encoder->check_files();
@@ -83,9 +82,20 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
   return out;
 }
 
-LoadedDit load_dit(const ModelBundle& model, int part, WeightMode mode, Stream& stream, int64_t streamed,
+LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream) {
+  LoadedVaeEncoder out;
+  out.model = load_component(model.vae, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
+    return std::make_unique<VaeEncoder>(
+        scope, model.vae_config,
+        VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()}, stream);
+  });
+  out.bytes = out.model->buffer_bytes();
+  return out;
+}
+
+LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream, int64_t streamed,
                    const LoadProgress& progress) {
-  const auto& weights = model.transformer_of(part);
+  const auto& weights = model.transformer_of(expert);
   weights->check_files();
   const bool pack = mode == WeightMode::packed ||
                     (mode == WeightMode::automatic && packs_by_default(float32_bytes(*weights)));
@@ -93,7 +103,7 @@ LoadedDit load_dit(const ModelBundle& model, int part, WeightMode mode, Stream& 
       {.plan_only = stream.measuring(), .pack_weights = pack, .streamed = streamed, .progress = progress},
       stream);
   LoadedDit out;
-  out.model = load_component(weights, ModelBundle::transformer_name(part), {}, [&](const Scope& scope) {
+  out.model = load_component(weights, ModelBundle::transformer_name(expert), {}, [&](const Scope& scope) {
     return std::make_unique<WanDit>(scope, model.dit, store);
   });
   out.bytes = store.bytes(), out.blocks = block_plan(store, streamed);
@@ -113,23 +123,13 @@ LoadedVae load_vae(const ModelBundle& model, Stream& stream) {
   return out;
 }
 
-SamplerConfig sampler_config(const VideoRequest& r) {
-  for (const FewStepList& list : few_step_lists())
-    if (list.name == *r.sampler) return list.config;
-  SamplerConfig config;
-  config.kind = parse_sampler(*r.sampler);
-  config.grid = parse_grid(*r.grid);
-  config.steps = *r.steps;
-  config.shift = *r.shift;
-  return config;
-}
-
-void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream) {
-  const auto count = static_cast<int64_t>(ids.size());
-  const Tensor input(const_cast<int64_t*>(ids.data()), DType::i64, {1, count});  // only read
-  model.forward(input, {}, text.view({1, count, text.dim(1)}), stream);
-  check(ops::all_finite(text, stream), ErrorCode::numerical,
-        "text encoder: the result holds NaN or Inf: its weights are damaged");
+std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
+                                      Stream& stream) {
+  if (part == Part::text) return shared(load_text(model, stream, how.streamed));
+  if (part == Part::vae_encoder) return shared(load_vae_encoder(model, stream));
+  if (part == Part::vae_decoder) return shared(load_vae(model, stream));
+  const int expert = part == Part::transformer ? 0 : 1;
+  return shared(load_dit(model, expert, how.weights, stream, how.streamed, how.progress));
 }
 
 }  // namespace tachy

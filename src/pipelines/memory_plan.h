@@ -1,0 +1,27 @@
+// The plan of a request: exact bytes of every stage by a walk in a measuring session, and on a GPU how many
+// blocks must stay on the host for it to keep within what it may take.
+#pragma once
+
+#include "pipelines/walk.h"
+
+namespace tachy {
+
+inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // of cuBLASLt, cuDNN and kernels
+
+struct PlanInput {
+  Model* model = nullptr;
+  std::shared_ptr<cuda::Gpu> gpu;  // on which nobody computes meanwhile; null: none
+  const ResolvedRequest* request = nullptr;
+  const Prompts* prompts = nullptr;
+  Precision precision;
+};
+VideoPlan make_plan(const PlanInput& in);
+
+const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name);
+Placement placement_of(const VideoPlan& plan);
+uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage);  // where parts do not stay
+
+// Says once which blocks do not stay on the GPU, unless the caller asked for it.
+void report_offload(const VideoPlan& plan, bool asked);
+
+}  // namespace tachy

@@ -1,0 +1,83 @@
+#include "pipelines/model.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/memory_room.h"
+#include "cuda/open_device.h"
+#include "ops/gemm/gemm.h"
+#include "pipelines/stage_clock.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy {
+
+Model::Model(ModelBundle bundle, ModelOptions options)
+    : bundle_(std::move(bundle)),
+      options_(std::move(options)),
+      pool_(options_.threads > 0 ? options_.threads : available_processors()),
+      prompts_(bundle_, options_.text_cache) {
+  const MemoryRoom room = memory_room(pool_.threads());
+  check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
+        human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+  gpu_ = cuda::open_device(options_.device);
+  if (gpu_) gpus_.push_back(gpu_);
+  if (!options_.verify_upload) return;
+  require(memory(),
+          "--verify-upload: it compares weights on a GPU with their files, and this run is on the CPU; leave "
+          "it out, or choose a GPU with --device cuda");
+  check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
+}
+
+std::shared_ptr<cuda::Gpu> Model::another_gpu() {
+  if (!gpu_) return nullptr;
+  std::shared_ptr<cuda::Gpu> opened = cuda::open_gpu(gpu_->info().index);
+  const std::lock_guard lock(mutex_);
+  gpus_.push_back(opened);
+  return opened;
+}
+
+uint64_t Model::device_room() const {
+  const auto* device = StreamingMemory::of(memory());
+  if (!gpu_) return device->free_bytes() + memory()->live_bytes();
+  const std::lock_guard lock(mutex_);
+  uint64_t room = device->free_bytes();
+  for (const auto& weak : gpus_)
+    if (const auto gpu = weak.lock()) room += gpu->live_bytes();
+  return room;
+}
+
+double Model::flops_per_second(const Precision& precision) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, rate] : flops_per_second_)
+    if (known == precision) return rate;
+  return flops_per_second_.emplace_back(precision, measure_flops(precision)).second;
+}
+
+double Model::measure_flops(const Precision& precision) {
+  if (gpu_) {  // a rough figure: the multiprocessors at 1.7 GHz and three quarters of the products' rate
+    const double per_clock = precision.activation == DType::f32 ? 256 : gpu_->info().major >= 9 ? 4096 : 2048;
+    return 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
+  }
+  constexpr int64_t kSize = 512;
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool_, .precision = precision};
+  const Buffer data(kSize * kSize * 3 * sizeof(float)),
+      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize, precision.compute)));
+  std::fill_n(static_cast<float*>(data.data()), kSize * kSize * 3, 0.5f);
+  const Tensor all = data.tensor(DType::f32, {3, kSize, kSize});
+  ops::GemmArgs args{.x = all.select(0, 0), .weight = all.select(0, 1), .y = all.select(0, 2)};
+  args.packed = packed_data.tensor(DType::u8, {static_cast<int64_t>(packed_data.size())});
+  ops::pack_gemm_weight(args.weight, args.packed, stream);
+  ops::gemm(args, stream);
+  Arena arena(measure.peak());
+  stream.arena = &arena;
+  ops::pack_gemm_weight(args.weight, args.packed, stream);
+  ops::gemm(args, stream);  // warm
+  const double start = monotonic_seconds();
+  int runs = 0;
+  do ops::gemm(args, stream), ++runs;
+  while (monotonic_seconds() - start < 0.03);
+  return 2.0 * kSize * kSize * kSize * runs / (monotonic_seconds() - start);
+}
+
+}  // namespace tachy

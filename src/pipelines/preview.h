@@ -1,0 +1,22 @@
+// Previews: each latent pixel becomes one RGB pixel through a linear map fitted once per VAE
+// (generation_config.json, preview_factors [z + 1, 3], last row the offset). Without factors the first three
+// channels stand in, scaled to their own range: enough to see where things are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace tachy {
+
+// The frames side by side.
+struct Preview {
+  std::vector<uint8_t> rgb;
+  int width = 0, height = 0;
+};
+
+// denoised [z, T, h, w] f32, on the host
+Preview latent_preview(const Tensor& denoised, const std::vector<float>& factors);
+
+}  // namespace tachy

@@ -1,0 +1,48 @@
+// A request's prompts as token ids, and what the text cache knows of them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "cuda/gpu.h"
+#include "pipelines/text_cache.h"
+#include "tensor/precision.h"
+#include "text/tokenizer.h"
+
+namespace tachy {
+
+struct Prompts {
+  std::vector<int64_t> positive, negative;
+  std::vector<float> positive_text, negative_text;           // from the text cache; empty: to be encoded
+  std::optional<TextCache::Key> positive_key, negative_key;  // in it
+  bool encodes(bool guided) const { return positive_text.empty() || (guided && negative_text.empty()); }
+};
+
+// Token ids of a prompt, cut to its real length (the end-of-sequence token included).
+std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens);
+
+// Callable from several threads.
+class PromptReader {
+ public:
+  // cache_folder: of the text cache; empty: none. `model` outlives it.
+  PromptReader(const ModelBundle& model, const std::string& cache_folder);
+
+  // gpu: where the text would be encoded; null: on the CPU.
+  Prompts read(const ResolvedRequest& request, const Precision& precision, cuda::Gpu* gpu);
+  void release();  // the tokenizer, until it is needed again
+
+  const TextCache* cache() const { return cache_ ? &*cache_ : nullptr; }
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer();
+  TextCache::Key key(const std::vector<int64_t>& ids, const Precision& precision, cuda::Gpu* gpu) const;
+
+  const ModelBundle& model_;
+  std::optional<TextCache> cache_;
+  std::mutex mutex_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // from the first prompt on: umT5's takes 0.15 s to read
+};
+
+}  // namespace tachy

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+
+#include "models/umt5/umt5_encoder.h"
+
+namespace tachy {
+
+// ids → text [ids, d_model] f32 (storage of the caller's). Throws numerical when it holds NaN or Inf.
+void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream);
+
+}  // namespace tachy

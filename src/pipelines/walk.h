@@ -1,0 +1,17 @@
+// A request's stages in order, and the one walk over them: for the plan in a measuring session, for the video
+// in a computing one.
+#pragma once
+
+#include "pipelines/session.h"
+
+namespace tachy {
+
+using Stages = std::vector<std::unique_ptr<Stage>>;
+
+// Text, image with a picture, denoise, decode; of a run that goes on after its last step only the last.
+Stages video_stages(const Job& job);
+
+// What each stage took; in a computing session their names alone.
+std::vector<StagePlan> walk(Job& job, Session& session);
+
+}  // namespace tachy
