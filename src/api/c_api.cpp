@@ -1,5 +1,7 @@
 #include <atomic>
+#include <mutex>
 #include <new>
+#include <set>
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
@@ -7,10 +9,36 @@
 
 struct tachyscope_engine {
   tachy::Engine engine;
-  std::atomic<bool> cancel{false};
+  std::mutex mutex{};
+  std::set<std::atomic<bool>*> runs{};  // of each run in progress, what cancels it
+
+  void cancel_all() {
+    const std::lock_guard lock(mutex);
+    for (std::atomic<bool>* cancel : runs) *cancel = true;
+  }
 };
 
 namespace {
+
+// A run in progress, which tachyscope_cancel finds.
+class Running {
+ public:
+  explicit Running(tachyscope_engine& engine) : engine_(engine) {
+    const std::lock_guard lock(engine_.mutex);
+    engine_.runs.insert(&cancel);
+  }
+  ~Running() {
+    const std::lock_guard lock(engine_.mutex);
+    engine_.runs.erase(&cancel);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  std::atomic<bool> cancel{false};
+
+ private:
+  tachyscope_engine& engine_;
+};
 
 thread_local std::string g_last_error;
 
@@ -66,9 +94,10 @@ int tachyscope_load_on(const char* model_folder, const char* device, uint64_t ma
   return guarded([&] {
     tachy::require(model_folder && device && out,
                    "load: a folder, a device and a place for the engine are needed");
-    *out = new tachyscope_engine{tachy::Engine(
-        model_folder,
-        {.threads = threads, .keep_loaded = true, .device = device, .max_vram = max_vram_bytes})};
+    *out = new tachyscope_engine{
+        .engine = tachy::Engine(
+            model_folder,
+            {.threads = threads, .keep_loaded = true, .device = device, .max_vram = max_vram_bytes})};
   });
 }
 
@@ -87,23 +116,23 @@ int tachyscope_generate(tachyscope_engine* engine, const tachyscope_request* req
                         tachyscope_frame_fn frame, tachyscope_progress_fn progress, void* user) {
   return guarded([&] {
     tachy::require(engine != nullptr, "generate: an engine is needed");
-    engine->cancel = false;
-    tachy::VideoCallbacks callbacks{.cancel = &engine->cancel};
+    Running run(*engine);
+    tachy::VideoCallbacks callbacks{.cancel = &run.cancel};
     if (frame)
       callbacks.frame = [&](const tachy::RgbImage& image, int64_t index) {
-        if (frame(user, image.rgb.data(), image.width, image.height, index)) engine->cancel = true;
+        if (frame(user, image.rgb.data(), image.width, image.height, index)) run.cancel = true;
       };
     if (progress)
       callbacks.progress = [&](const tachy::Progress& p) {
         progress(user, p.stage.c_str(), p.done, p.total, p.eta_seconds);
       };
     engine->engine.generate(convert(request), callbacks);
-    if (engine->cancel) tachy::fail(tachy::ErrorCode::cancelled, "cancelled");
+    if (run.cancel) tachy::fail(tachy::ErrorCode::cancelled, "cancelled");
   });
 }
 
 void tachyscope_cancel(tachyscope_engine* engine) {
-  if (engine) engine->cancel = true;
+  if (engine) engine->cancel_all();
 }
 
 }  // extern "C"

@@ -4,8 +4,12 @@
 //   engine.generate({.prompt = "a red circle moves right"},
 //                   {.frame = [](const tachy::RgbImage& image, int64_t index) { … }});
 //
-// Errors are tachy::Error (base/error.h) with a code and a text for people. An Engine may be used by one
-// thread at a time; `cancel` may be set from any thread or a signal handler.
+// Errors are tachy::Error (base/error.h) with a code and a text for people.
+//
+// An Engine is a model: its parts are loaded once and shared by all runs. All of its functions may be called
+// by several threads at once; each generate() is a session of its own, with its own memory, queue and
+// callbacks, which come in the calling thread. A run whose memory does not fit beside that of the others
+// waits for them. `cancel` may be set from any thread or a signal handler.
 #pragma once
 
 #include <filesystem>
@@ -28,11 +32,12 @@ struct EngineOptions {
   // "packed" (float32 copies, faster), "mapped" (used in the file), "auto" (packed where small); "read": the
   // files are read into memory at the start, for folders whose files may change or vanish meanwhile.
   std::string weights = "auto";
-  bool keep_loaded = false;    // keep the model in memory between calls of generate
+  bool keep_loaded =
+      false;  // keep the model, and what a run of the same shape needs, between calls of generate
   std::string device = "cpu";  // "cpu", "cuda", "cuda:1" …, or "auto": a GPU where there is one
   bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
-  uint64_t max_vram =
-      0;  // on a GPU: bytes a run may take there; blocks beyond pass through it; 0: what is free
+  // On a GPU: bytes that all runs together may take there; blocks beyond pass through it; 0: what is free.
+  uint64_t max_vram = 0;
   std::string text_cache;  // a folder that keeps prompts' embeddings, so that the text encoder need not be
                            // loaded for them again; empty: none
   bool verify_upload =
@@ -49,7 +54,8 @@ bool is_automatic(const std::string& wish);  // that it is left to the machine
 // "8GiB", "12G", "7500MiB", "8GB" (thousands) → bytes; throws invalid_argument with what would work.
 uint64_t parse_bytes(const std::string& text);
 
-// A request that an Engine has resolved, tokenised and planned, for that Engine to run: each of this is done once.
+// A request that an Engine has resolved, tokenised and planned, for that Engine to run: each of this is done
+// once.
 class PreparedRequest {
  public:
   const VideoRequest& request() const;  // with every default filled in, and pictures of the video's size
@@ -78,8 +84,8 @@ class Engine {
   // Throws out_of_memory, with the numbers, when the plan
   // exceeds what this process may take. generate() does it, too.
   void check_memory(const VideoPlan& plan) const;
-  // Runs it; returns the request with every default filled in. resume: a state that callbacks.state gave in an
-  // earlier run of the same request.
+  // Runs it; returns the request with every default filled in. resume: a state that callbacks.state gave in
+  // an earlier run of the same request.
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 

@@ -1,5 +1,8 @@
 /* The C interface of Tachyscope, for other languages. Every call returns 0 or an error code (the numbers of
- * `tachyscope`'s exit codes); tachyscope_last_error() has the text of the calling thread's last failure. */
+ * `tachyscope`'s exit codes); tachyscope_last_error() has the text of the calling thread's last failure.
+ *
+ * An engine is a model, and any number of threads may use it at once, each for a run of its own; a run whose
+ * memory does not fit beside the others' waits for them. Only tachyscope_free must be the last call. */
 #ifndef TACHYSCOPE_C_H
 #define TACHYSCOPE_C_H
 
@@ -20,7 +23,7 @@ typedef struct {
   uint64_t seed;
 } tachyscope_request;
 
-/* rgb: [height, width, 3], valid during the call. Return non-zero to cancel. */
+/* rgb: [height, width, 3], valid during the call. Return non-zero to cancel this run. */
 typedef int (*tachyscope_frame_fn)(void* user, const uint8_t* rgb, int32_t width, int32_t height,
                                    int64_t index);
 typedef void (*tachyscope_progress_fn)(void* user, const char* stage, int64_t done, int64_t total,
@@ -43,7 +46,8 @@ int tachyscope_plan(tachyscope_engine* engine, const tachyscope_request* request
                     tachyscope_plan_result* out);
 int tachyscope_generate(tachyscope_engine* engine, const tachyscope_request* request,
                         tachyscope_frame_fn frame, tachyscope_progress_fn progress, void* user);
-void tachyscope_cancel(tachyscope_engine* engine); /* from any thread; the running generate returns 130 */
+/* From any thread: every generate that is running on the engine now returns 130. */
+void tachyscope_cancel(tachyscope_engine* engine);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "api/tachyscope_c.h"
@@ -54,6 +55,38 @@ TEST(CApi, LoadPlanGenerateCancel) {
   Frames again;
   EXPECT_EQ(tachyscope_generate(engine, &r, on_frame, nullptr, &again), 0);
   EXPECT_EQ(again.seen, all.seen) << "a cancelled run leaves the engine as it was";
+  tachyscope_free(engine);
+}
+
+// Each thread has its run, and a frame's callback ends that one alone; tachyscope_cancel ends all.
+TEST(CApi, SeveralThreadsAtOnce) {
+  tachyscope_engine* engine = nullptr;
+  ASSERT_EQ(tachyscope_load(kModel.c_str(), 2, &engine), 0) << tachyscope_last_error();
+  Frames alone;
+  tachyscope_request r = request("a red cat");
+  ASSERT_EQ(tachyscope_generate(engine, &r, on_frame, nullptr, &alone), 0);
+  const auto run_all = [&](std::vector<Frames>& frames, tachyscope_progress_fn progress) {
+    std::vector<int> codes(frames.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < frames.size(); ++i)
+      threads.emplace_back(
+          [&, i] { codes[i] = tachyscope_generate(engine, &r, on_frame, progress, &frames[i]); });
+    for (std::thread& t : threads) t.join();
+    return codes;
+  };
+  std::vector<Frames> some(3);
+  some[1].stop_at = 1;
+  EXPECT_EQ(run_all(some, nullptr), (std::vector{0, 130, 0}));
+  EXPECT_EQ(some[0].seen, alone.seen);
+  EXPECT_EQ(some[2].seen, alone.seen);
+
+  static tachyscope_engine* cancelled = nullptr;
+  cancelled = engine;
+  std::vector<Frames> all(1);
+  EXPECT_EQ(run_all(all, [](void*, const char*, int64_t, int64_t, double) { tachyscope_cancel(cancelled); }),
+            (std::vector{130}));
+  EXPECT_EQ(tachyscope_generate(engine, &r, nullptr, nullptr, nullptr), 0)
+      << "it ends what runs, not what comes";
   tachyscope_free(engine);
 }
 

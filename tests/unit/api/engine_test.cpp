@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
@@ -33,6 +34,27 @@ TEST(Engine, PlansAndGenerates) {
   Engine moved = std::move(engine);
   moved.generate({.prompt = "a cat"}, {.frame = count});
   EXPECT_EQ(frames, 10);
+}
+
+TEST(Engine, SeveralThreadsAtOnce) {
+  Engine engine(kModel, {.threads = 2, .keep_loaded = true});
+  const auto frames_of = [&](uint64_t seed) {
+    std::vector<uint8_t> rgb;
+    const PreparedRequest prepared = engine.prepare({.prompt = "a cat", .seed = seed});
+    engine.check_memory(prepared.plan());
+    engine.generate(prepared, {.frame = [&](const RgbImage& image, int64_t) {
+                      rgb.insert(rgb.end(), image.rgb.begin(), image.rgb.end());
+                    }});
+    return rgb;
+  };
+  std::vector<std::vector<uint8_t>> alone, together(4);
+  for (uint64_t seed = 0; seed < 4; ++seed) alone.push_back(frames_of(seed));
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    threads.emplace_back([&, seed] { together[seed] = frames_of(seed); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(together, alone);
+  EXPECT_NE(alone[0], alone[1]);
 }
 
 TEST(Engine, WrongOptionsAreNamed) {
