@@ -69,6 +69,7 @@ tachy::VideoRequest convert(const tachyscope_request* in) {
   if (in->frames > 0) out.frames = in->frames;
   if (in->steps > 0) out.steps = in->steps;
   if (in->guidance >= 0) out.guidance = in->guidance;
+  if (in->guidance_2 > 0) out.guidance_2 = in->guidance_2;
   if (in->shift > 0) out.shift = in->shift;
   out.seed = in->seed;
   return out;

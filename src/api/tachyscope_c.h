@@ -14,13 +14,15 @@ extern "C" {
 
 typedef struct tachyscope_engine tachyscope_engine;
 
-/* Zero or negative numbers (and null pointers) mean the model's default; guidance and shift: negative. */
+/* Zero or negative numbers (and null pointers) mean the model's default; guidance and shift: negative. Fields are
+ * only ever added at the end, and zero there means what leaving them out meant before. */
 typedef struct {
   const char* prompt;
   const char* negative_prompt;
   int32_t width, height, frames, steps;
   double guidance, shift;
   uint64_t seed;
+  double guidance_2; /* of the low-noise expert, in models of two; not above 0: as guidance. 1: none */
 } tachyscope_request;
 
 /* rgb: [height, width, 3], valid during the call. Return non-zero to cancel this run. */

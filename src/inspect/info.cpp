@@ -71,6 +71,8 @@ ModelInfo describe_model(const std::filesystem::path& path) {
                    {"shift", fmt::format("{:g}", *d.shift)},
                    {"sampler", *d.sampler},
                    {"grid", *d.grid}};
+  if (m.transformer_2 && d.guidance_2)
+    info.defaults.insert(info.defaults.begin() + 5, {"guidance-2", fmt::format("{:g}", *d.guidance_2)});
   return info;
 }
 

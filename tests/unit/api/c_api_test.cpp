@@ -90,6 +90,21 @@ TEST(CApi, SeveralThreadsAtOnce) {
   tachyscope_free(engine);
 }
 
+TEST(CApi, GuidanceOfASecondExpertReachesTheRequest) {
+  tachyscope_engine* engine = nullptr;
+  ASSERT_EQ(tachyscope_load(kModel.c_str(), 1, &engine), 0) << tachyscope_last_error();
+  tachyscope_plan_result plan{};
+  tachyscope_request r = request("a red cat");
+  EXPECT_EQ(r.guidance_2, 0) << "a caller that knows nothing of it leaves it out";
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 0) << tachyscope_last_error();
+  r.guidance_2 = -1;
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 0) << tachyscope_last_error();
+  r.guidance_2 = 3;
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("this model has one transformer"));
+  tachyscope_free(engine);
+}
+
 TEST(CApi, LoadOnNamesTheDevice) {
   tachyscope_engine* engine = nullptr;
   ASSERT_EQ(tachyscope_load_on(kModel.c_str(), "cpu", 0, 2, &engine), 0) << tachyscope_last_error();
