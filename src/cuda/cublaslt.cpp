@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cuda/algorithm_cache.h"
 #include "cuda/cublaslt_api.h"
+#include "cuda/current_device.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/graph.h"
 #include "cuda/matmul_trials.h"
@@ -217,6 +218,7 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
     why = made->state_->why;
     return made->state_->handle ? made : nullptr;
   }
+  const CurrentDevice here(&gpu);  // a handle belongs to it
   std::unique_ptr<CublasLt> made(new CublasLt);
   State& s = *made->state_;
   s.gpu = &gpu;

@@ -3,6 +3,7 @@
 #include <cudnn_backend.h>
 
 #include "base/log.h"
+#include "cuda/current_device.h"
 #include "cuda/vendor_library.h"
 
 namespace tachy::cuda {
@@ -72,6 +73,7 @@ Cudnn* Cudnn::of(Gpu& gpu, std::string& why) {
     why = made->why_;
     return made->handle_ ? made : nullptr;
   }
+  const CurrentDevice here(&gpu);  // a handle belongs to it
   std::unique_ptr<Cudnn> made(new Cudnn);
   made->api_ = std::make_unique<CudnnApi>();
   CudnnApi& api = *made->api_;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/current_device.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
@@ -72,6 +73,7 @@ struct EventProfiler::State {
 
   // Null while the stream is captured, or when CUDA has failed: a range also ends while an error passes.
   std::shared_ptr<Mark> mark() {
+    const CurrentDevice here(&gpu);
     const auto stream = static_cast<cudaStream_t>(gpu.stream());
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cudaStreamIsCapturing(stream, &status);

@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/stress.h"
 #include "cuda/checksum.h"
+#include "cuda/current_device.h"
 #include "cuda/pacer.h"
 #include "cuda/runtime.h"
 #include "tensor/streaming_memory.h"
@@ -55,7 +56,7 @@ void stress_queue(cudaStream_t queue) {
 
 class CudaGpu final : public Gpu, public StreamingMemory {
  public:
-  explicit CudaGpu(int index) {
+  CudaGpu(int index, std::optional<OutsideQueue> queue) {
     cudaDeviceProp p{};
     check_cuda(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties");
     const cudaError_t opened = cudaSetDevice(index);
@@ -83,14 +84,18 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     pretend(info_);
     check_cuda(cudaDriverGetVersion(&info_.driver), "cudaDriverGetVersion");
     check_cuda(cudaRuntimeGetVersion(&info_.runtime), "cudaRuntimeGetVersion");
-    cudaStream_t stream;
-    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    stream_ = stream;
+    if (queue) {
+      adopt(*queue);
+    } else {
+      check_cuda(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking), "cudaStreamCreate");
+      stream_ = own_;
+    }
     check_cuda(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), "cudaStreamCreate");
     for (cudaEvent_t* event : {&fork_, &join_, &marks_[0], &marks_[1], &done_[0], &done_[1]})
       check_cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate");
   }
   ~CudaGpu() override {
+    const CurrentDevice here(this);
     cublaslt.reset(), cudnn.reset(), board.reset();
     pacer_.reset();
     cudaStreamSynchronize(side_);
@@ -102,23 +107,26 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     for (Slot& slot : slots_)
       if (slot.done) cudaEventDestroy(slot.done);
     cudaStreamDestroy(side_);
-    cudaStreamDestroy(queue());
+    if (own_) cudaStreamDestroy(own_);
   }
 
   size_t free_bytes() const override {
+    const CurrentDevice here(this);
     size_t free = 0, total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return free;
   }
 
   void* allocate(size_t bytes) override {
+    const CurrentDevice here(this);
     void* p = nullptr;
     const cudaError_t status = cudaMalloc(&p, bytes);
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       fail(ErrorCode::out_of_memory,
-           "out of GPU memory: could not allocate {} ({} of {} free); held here:\n{}", human_bytes(bytes),
-           human_bytes(free_bytes()), human_bytes(info_.memory_bytes), ledger.table());
+           "out of GPU memory on {}: could not allocate {} ({} of {} free); held here:\n{}",
+           device_name(device()), human_bytes(bytes), human_bytes(free_bytes()),
+           human_bytes(info_.memory_bytes), ledger.table());
     }
     check_cuda(status, "cudaMalloc");
     ledger.add(p, bytes);
@@ -136,6 +144,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     });
   }
   void upload_pieces(void* to, size_t bytes, const MakePiece& make) override {
+    const CurrentDevice here(this);
     make_staging();
     fork();
     for (size_t begin = 0; begin < bytes;) {
@@ -156,6 +165,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaStreamWaitEvent(queue(), join_, 0), "upload");
   }
   void upload_all(std::span<const Upload> uploads, ThreadPool& pool) override {
+    const CurrentDevice here(this);
     struct Piece {
       const Upload* of;
       size_t begin, count;
@@ -187,22 +197,29 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaStreamWaitEvent(queue(), join_, 0), "upload");
   }
   void download(void* to, const void* from, size_t bytes) override {
+    const CurrentDevice here(this);
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue()), "download");
     synchronize();
   }
   void copy(void* to, const void* from, size_t bytes) override {
+    const CurrentDevice here(this);
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue()), "copy");
   }
   void fill(void* to, int byte, size_t bytes) override {
+    const CurrentDevice here(this);
     check_cuda(cudaMemsetAsync(to, byte, bytes, queue()), "fill");
   }
-  void synchronize() override { check_cuda(cudaStreamSynchronize(queue()), "an earlier kernel"); }
+  void synchronize() override {
+    const CurrentDevice here(this);
+    check_cuda(cudaStreamSynchronize(queue()), "an earlier kernel");
+  }
 
   size_t live_bytes() const override { return ledger.live(); }
   size_t peak_bytes() const override { return ledger.peak(); }
   void reset_peak() override { ledger.reset_peak(); }
 
   void pin(void* host, size_t bytes) override {
+    const CurrentDevice here(this);
     const cudaError_t status = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
     if (status == cudaSuccess) return;
     cudaGetLastError();
@@ -213,20 +230,24 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   }
   void unpin(void* host) noexcept override { cudaHostUnregister(host); }
   void copy_beside(void* to, const void* pinned, size_t bytes, int mark) override {
+    const CurrentDevice here(this);
     fork();
     stress_queue(side_);
     check_cuda(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, side_), "copy of a block");
     check_cuda(cudaEventRecord(marks_[mark], side_), "copy of a block");
   }
   void wait_beside(int mark) override {
+    const CurrentDevice here(this);
     check_cuda(cudaStreamWaitEvent(queue(), marks_[mark], 0), "copy of a block");
     stress_queue(queue());
   }
   void pace() override {
+    const CurrentDevice here(this);
     if (!pacer_) pacer_ = std::make_unique<Pacer>(queue());
     pacer_->mark();
   }
   uint64_t checksum(const void* data, size_t bytes) override {
+    const CurrentDevice here(this);
     uint64_t sum = 0;
     if (!sum_) check_cuda(cudaMalloc(&sum_, sizeof sum), "cudaMalloc");
     queue_checksum(data, bytes, sum_, queue());
@@ -241,6 +262,16 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     cudaEvent_t done = nullptr;  // its last copy
   };
 
+  void adopt(const OutsideQueue& queue) {
+    auto* const stream = static_cast<cudaStream_t>(queue.stream);
+#if CUDART_VERSION >= 12080
+    int of = info_.index;
+    check_cuda(cudaStreamGetDevice(stream, &of), "the queue that was given");
+    require(of == info_.index, "expected a queue of cuda:{}, got one of cuda:{}", info_.index, of);
+#endif
+    stream_ = stream;
+    captures_ = stream != nullptr && stream != cudaStreamLegacy;
+  }
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_); }
   void make_staging() {
     for (void*& half : staging_)
@@ -251,7 +282,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   void send_through_slot(size_t s, const Upload& upload, size_t begin, size_t count) {
     Slot& slot = slots_[s];
     const std::lock_guard lock(slot.mutex);
-    check_cuda(cudaSetDevice(info_.index), "cudaSetDevice");  // of this thread
+    const CurrentDevice here(this);  // in a thread of the pool
     if (!slot.done)
       check_cuda(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "cudaEventCreate");
     check_cuda(cudaEventSynchronize(slot.done), "upload");  // one never recorded does not wait
@@ -269,6 +300,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaStreamWaitEvent(side_, fork_, 0), "cudaStreamWaitEvent");
   }
 
+  cudaStream_t own_ = nullptr;  // null: somebody else's queue is used
   cudaStream_t side_ = nullptr;
   cudaEvent_t fork_ = nullptr, join_ = nullptr, marks_[kMarks] = {}, done_[2] = {};
   std::unique_ptr<Pacer> pacer_;
@@ -284,8 +316,20 @@ class CudaGpu final : public Gpu, public StreamingMemory {
 void check_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // a failed call must not taint the next check
+  int index = 0;
+  cudaGetDevice(&index);
   fail(status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device,
-       "cuda: {}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+       "cuda:{}: {}: {} ({})", index, what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+int CurrentDevice::enter(int index) noexcept {
+  int now = 0;
+  if (cudaGetDevice(&now) != cudaSuccess || now == index) return kSame;
+  if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
+  return now;
+}
+void CurrentDevice::leave(int before) noexcept {
+  if (cudaSetDevice(before) != cudaSuccess) cudaGetLastError();
 }
 
 int gpu_count(std::string* why) {
@@ -307,13 +351,18 @@ int gpu_count(std::string* why) {
   return 0;
 }
 
-std::unique_ptr<Gpu> open_gpu(int index) {
+std::unique_ptr<Gpu> open_gpu(int index, std::optional<OutsideQueue> queue) {
   std::string why;
   const int count = gpu_count(&why);
   check(count > 0, ErrorCode::unsupported, "{}", why);
   check(index >= 0 && index < count, ErrorCode::unsupported, "expected a GPU from 0 to {}, got {}", count - 1,
         index);
-  return std::make_unique<CudaGpu>(index);
+  struct Restore {  // the constructor's own cudaSetDevice
+    int before = 0;
+    Restore() { cudaGetDevice(&before); }
+    ~Restore() { cudaSetDevice(before); }
+  } const restore;
+  return std::make_unique<CudaGpu>(index, queue);
 }
 
 }  // namespace tachy::cuda

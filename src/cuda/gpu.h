@@ -1,9 +1,11 @@
-// One GPU: its facts, its memory and the compute stream that all of a generation's work is queued on.
+// One GPU: its facts, its memory and the compute stream (a queue) that all of a generation's work is queued on.
+// One thread at a time uses it, which may be any: every entry puts the GPU in place (current_device.h).
 // No CUDA header here: host code that only passes a Gpu around compiles without the toolkit. Kernels and
 // wrappers of vendor libraries include cuda/runtime.h.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tensor/device_memory.h"
@@ -23,7 +25,8 @@ struct GpuInfo {
 class Gpu : public DeviceMemory {
  public:
   const GpuInfo& info() const { return info_; }
-  void* stream() const { return stream_; }  // a cudaStream_t
+  void* stream() const { return stream_; }     // a cudaStream_t
+  bool captures() const { return captures_; }  // whether work on that queue can become a graph
   Device device() const override { return Device::cuda(info_.index); }
   virtual size_t free_bytes() const = 0;
 
@@ -37,13 +40,22 @@ class Gpu : public DeviceMemory {
  protected:
   GpuInfo info_;
   void* stream_ = nullptr;
+  bool captures_ = true;
 };
 
 // How many GPUs there are; with 0, `why` (if given) says why:
 // no driver, too old a driver, no device, a build without CUDA.
 int gpu_count(std::string* why = nullptr);
 
-// Throws unsupported (no such GPU, and what to do) or device.
-std::unique_ptr<Gpu> open_gpu(int index = 0);
+// A queue that somebody else made and keeps, such as PyTorch's current stream: our work then takes its place
+// among theirs, in order, and no side needs to wait for the other.
+struct OutsideQueue {
+  void* stream = nullptr;  // a cudaStream_t of that GPU; null is CUDA's default stream, PyTorch's usual one
+};
+
+// queue: used in place of one of our own. It must live longer than the Gpu, which waits for it, but neither
+// destroys nor changes it. On CUDA's default stream no graph can be captured (Gpu::captures).
+// Throws unsupported (no such GPU, and what to do), invalid_argument (a queue of another GPU) or device.
+std::unique_ptr<Gpu> open_gpu(int index = 0, std::optional<OutsideQueue> queue = {});
 
 }  // namespace tachy::cuda

@@ -1,5 +1,6 @@
 // The GPU of a build without CUDA: there is none.
 #include "base/error.h"
+#include "cuda/current_device.h"
 #include "cuda/event_profiler.h"
 #include "cuda/gpu.h"
 #include "cuda/gpu_facts.h"
@@ -19,7 +20,10 @@ int gpu_count(std::string* why) {
   return 0;
 }
 
-std::unique_ptr<Gpu> open_gpu(int) { fail(ErrorCode::unsupported, "{}", kWhy); }
+std::unique_ptr<Gpu> open_gpu(int, std::optional<OutsideQueue>) { fail(ErrorCode::unsupported, "{}", kWhy); }
+
+int CurrentDevice::enter(int) noexcept { return kSame; }
+void CurrentDevice::leave(int) noexcept {}
 
 std::unique_ptr<Graph> capture(Gpu&, const std::function<void()>&) {
   fail(ErrorCode::unsupported, "graph: this build has no CUDA");

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "cuda/current_device.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
@@ -43,7 +44,8 @@ std::string kernel_name(cudaGraphNode_t node) {
 
 class CudaGraph final : public Graph {
  public:
-  CudaGraph(cudaStream_t stream, cudaGraph_t graph) : stream_(stream), graph_(graph) {
+  CudaGraph(const Gpu& gpu, cudaGraph_t graph)
+      : device_(gpu.info().index), stream_(static_cast<cudaStream_t>(gpu.stream())), graph_(graph) {
     const cudaError_t status = cudaGraphInstantiate(&exec_, graph, 0);
     if (status != cudaSuccess) cudaGraphDestroy(graph_);
     check_cuda(status, "cudaGraphInstantiate");
@@ -52,7 +54,10 @@ class CudaGraph final : public Graph {
     cudaGraphExecDestroy(exec_);
     cudaGraphDestroy(graph_);
   }
-  void launch() override { check_cuda(cudaGraphLaunch(exec_, stream_), "cudaGraphLaunch"); }
+  void launch() override {
+    const CurrentDevice here(device_);
+    check_cuda(cudaGraphLaunch(exec_, stream_), "cudaGraphLaunch");
+  }
   size_t nodes() const override {
     size_t count = 0;
     check_cuda(cudaGraphGetNodes(graph_, nullptr, &count), "cudaGraphGetNodes");
@@ -75,6 +80,7 @@ class CudaGraph final : public Graph {
   }
 
  private:
+  int device_;
   cudaStream_t stream_;
   cudaGraph_t graph_;
   cudaGraphExec_t exec_ = nullptr;
@@ -83,6 +89,9 @@ class CudaGraph final : public Graph {
 }  // namespace
 
 std::unique_ptr<Graph> capture(Gpu& gpu, const std::function<void()>& work) {
+  check(gpu.captures(), ErrorCode::unsupported,
+        "graph: CUDA's default stream cannot be captured; give a queue of its own");
+  const CurrentDevice here(&gpu);
   auto* stream = static_cast<cudaStream_t>(gpu.stream());
   check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
@@ -95,10 +104,11 @@ std::unique_ptr<Graph> capture(Gpu& gpu, const std::function<void()>& work) {
     throw;
   }
   check_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  return std::make_unique<CudaGraph>(stream, graph);
+  return std::make_unique<CudaGraph>(gpu, graph);
 }
 
 double device_us(Gpu& gpu, const std::function<void()>& work) {
+  const CurrentDevice here(&gpu);
   auto* stream = static_cast<cudaStream_t>(gpu.stream());
   struct Event {
     cudaEvent_t event = nullptr;

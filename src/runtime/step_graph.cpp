@@ -31,7 +31,9 @@ StepSignature& StepSignature::add(const Stream& stream) {
       .add(p.definitions);
 }
 
-bool StepGraph::possible(const Stream& stream) { return stream.gpu || maker_of(stream); }
+bool StepGraph::possible(const Stream& stream) {
+  return stream.gpu ? stream.gpu->captures() : maker_of(stream) != nullptr;
+}
 
 void StepGraph::forget() {
   graph_.reset();

@@ -9,7 +9,7 @@
 // kLongestUs stays as it is, queued piece by piece (runtime/pace.h). Loading kernels counts in the first
 // call; where that made it long, the second one is measured as well.
 //
-// Without a GPU every call just runs.
+// Without a GPU, or on a queue that cannot be captured, every call just runs.
 #pragma once
 
 #include <functional>

@@ -10,6 +10,7 @@
 #include "models/wan/wan_config.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
+#include "runtime/comm.h"
 
 namespace tachy {
 
@@ -31,6 +32,9 @@ struct WanBlockInput {
   std::vector<const WanContext*> contexts;  // one a batch item
   Tensor
       u;  // [batch·tokens, dim] of the activations' dtype: x normed and modulated for the block that is next
+  // The ranks that tokens are divided among: `tokens` and all that is counted by them are this rank's; contexts
+  // are whole on each. Null: one rank has all.
+  runtime::Comm* comm = nullptr;
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.

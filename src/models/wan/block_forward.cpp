@@ -13,6 +13,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gated_residual/gated_residual.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "runtime/attend_by_heads.h"
 #include "runtime/pace.h"
 
 namespace tachy {
@@ -52,12 +53,16 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                      .y2 = k},
                     stream);
   part.next("attention", ProfileKind::attention);
-  nn::attention_in_pieces({.q = self_.by_heads(made.q, in.batch),
-                           .k = self_.by_heads(made.k, in.batch),
-                           .v = self_.by_heads(made.v, in.batch),
-                           .scale = ops::kPowersOfTwo,
-                           .out = self_.by_heads(u, in.batch)},
-                          stream);
+  runtime::attend_by_heads(in.comm,
+                           {.q = self_.by_heads(made.q, in.batch),
+                            .k = self_.by_heads(made.k, in.batch),
+                            .v = self_.by_heads(made.v, in.batch),
+                            .out = self_.by_heads(u, in.batch)},
+                           stream, [&](const runtime::HeadTensors& t) {
+                             nn::attention_in_pieces(
+                                 {.q = t.q, .k = t.k, .v = t.v, .scale = ops::kPowersOfTwo, .out = t.out},
+                                 stream);
+                           });
   runtime::checkpoint(stream);
   part.next("out", ProfileKind::linear);
   const Tensor y(made.q.data, u.dtype, u.shape(), u.device);  // q, k and v are done with

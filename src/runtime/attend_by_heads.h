@@ -1,0 +1,24 @@
+// Attention over a sequence whose tokens are divided among ranks: each rank gets all tokens of some heads, attends,
+// and gets the result of its own tokens back (Ulysses, arXiv 2309.14509). Heads know nothing of one another, so
+// this is the same attention.
+//
+//   q, k, v [B, T/P, H, D]  →  [B, T, H/P, D]  →  attend  →  [B, T, H/P, D]  →  out [B, T/P, H, D]
+//
+// With one rank it is attend() of what was given and nothing else.
+#pragma once
+
+#include <functional>
+
+#include "runtime/comm.h"
+
+namespace tachy::runtime {
+
+struct HeadTensors {
+  Tensor q, k, v, out;  // [B, tokens, heads, D], inner dim contiguous
+};
+
+// comm: null for one rank. attend writes all of its `out`.
+void attend_by_heads(Comm* comm, const HeadTensors& mine, Stream& stream,
+                     const std::function<void(const HeadTensors&)>& attend);
+
+}  // namespace tachy::runtime

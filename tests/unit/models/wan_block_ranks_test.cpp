@@ -1,0 +1,93 @@
+// A transformer block whose tokens are divided among ranks gives each rank its tokens' part of what one rank gets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../runtime/thread_comm.h"
+#include "models/wan/block.h"
+#include "wan_dit_case.h"
+
+namespace tachy {
+namespace {
+
+constexpr int64_t kBatch = 2, kTokens = 8, kKeys = 3;
+
+std::vector<float> wave(int64_t count, float step) {
+  std::vector<float> out(static_cast<size_t>(count));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = std::sin(static_cast<float>(i) * step);
+  return out;
+}
+
+// Tokens [first, first + count) of each item of the batch.
+std::vector<float> some_tokens(const std::vector<float>& all, int64_t items, int64_t first, int64_t count) {
+  std::vector<float> out;
+  const int64_t width = static_cast<int64_t>(all.size()) / (items * kTokens);
+  for (int64_t b = 0; b < items; ++b) {
+    const auto* from = all.data() + (b * kTokens + first) * width;
+    out.insert(out.end(), from, from + count * width);
+  }
+  return out;
+}
+
+struct Streams {
+  std::vector<float> x, u;  // the residual stream, and normed for the next block
+};
+
+Streams run_block(const test::WanDitCase& c, runtime::Comm* comm) {
+  const int ranks = comm ? comm->size() : 1, rank = comm ? comm->rank() : 0;
+  const int64_t tokens = kTokens / ranks, dim = c.config.dim(), half = c.config.head_dim / 2;
+  const auto mine = [&](const std::vector<float>& all, int64_t items) {
+    return some_tokens(all, items, rank * tokens, tokens);
+  };
+  Streams out{mine(wave(kBatch * kTokens * dim, 0.37f), kBatch),
+              mine(wave(kBatch * kTokens * dim, 0.71f), kBatch)};
+  std::vector<float> modulation = wave(c.config.num_layers * 6 * dim, 0.13f), next = wave(2 * dim, 0.29f),
+                     table(static_cast<size_t>(6 * dim)), cos = mine(wave(kTokens * half, 0.11f), 1),
+                     sin = cos;
+  for (size_t i = 0; i < cos.size(); ++i) sin[i] = std::sqrt(1 - cos[i] * cos[i]);
+  std::vector<float> keys = wave(c.config.num_layers * kKeys * dim, 0.53f), values = keys;
+  const auto f32 = [](std::vector<float>& v, std::initializer_list<int64_t> dims) {
+    return Tensor(v.data(), DType::f32, dims);
+  };
+  const WanContext context{.k = f32(keys, {c.config.num_layers, kKeys, dim}),
+                           .v = f32(values, {c.config.num_layers, kKeys, dim})};
+  ThreadPool pool(1);
+  Arena arena(size_t{16} << 20);
+  Stream stream{.arena = &arena, .pool = &pool};
+  nn::ParamStore store({}, stream);
+  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, f32(table, {6 * dim}), store);
+  const Tensor after = f32(next, {2, 1, dim});
+  block.forward({.batch = kBatch,
+                 .tokens = tokens,
+                 .x = f32(out.x, {kBatch * tokens, dim}),
+                 .modulation = f32(modulation, {c.config.num_layers, 1, 6 * dim}),
+                 .cos = f32(cos, {tokens, half}),
+                 .sin = f32(sin, {tokens, half}),
+                 .contexts = {&context, &context},
+                 .u = f32(out.u, {kBatch * tokens, dim}),
+                 .comm = comm},
+                {.scale = after.select(0, 0), .shift = after.select(0, 1)}, 0, stream);
+  return out;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& want, const char* what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], want[i], 2e-5f * (1 + std::abs(want[i]))) << what << " " << i;
+}
+
+TEST(WanBlock, TokensMayBeDividedAmongRanks) {
+  const test::WanDitCase c("t2v");
+  const Streams whole = run_block(c, nullptr);
+  const Streams alone = run_block(c, &runtime::local_comm());
+  EXPECT_EQ(alone.x, whole.x);
+  EXPECT_EQ(alone.u, whole.u);
+  test::ThreadRanks(2).run([&](runtime::Comm& comm) {
+    const Streams part = run_block(c, &comm);
+    expect_near(part.x, some_tokens(whole.x, kBatch, comm.rank() * kTokens / 2, kTokens / 2), "x");
+    expect_near(part.u, some_tokens(whole.u, kBatch, comm.rank() * kTokens / 2, kTokens / 2), "u");
+  });
+}
+
+}  // namespace
+}  // namespace tachy
