@@ -146,7 +146,9 @@ TEST(Sessions, JobsThatDoNotFitTogetherTakeTurns) {
       callbacks.progress = [&](const Progress& p) {
         if (p.stage != "denoise" || p.done != 1) return;
         most = std::max(most.load(), ++now);
-        if (room > peak) EXPECT_TRUE(both.arrive());
+        if (room > peak) {
+          EXPECT_TRUE(both.arrive());
+        }
         most = std::max(most.load(), now.load());
         --now;
       };
