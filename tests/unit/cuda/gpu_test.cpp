@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -34,18 +35,21 @@ int current() {
   return index;
 }
 
-// A queue that stands still until it is opened.
+// A queue of the test's own. Once closed it stands still until it is opened, or for ten seconds at most: what CUDA
+// does for the first time (a module's loading, an allocation) may wait for the whole device, and then a test should
+// fail and not hang.
 struct Gate {
   cudaStream_t queue = nullptr;
-  std::atomic<bool> open{false};
-  Gate() {
-    EXPECT_EQ(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), cudaSuccess);
-    cudaLaunchHostFunc(
-        queue,
-        [](void* flag) {
-          while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
-        },
-        &open);
+  std::atomic<bool> open{true};
+  Gate() { EXPECT_EQ(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), cudaSuccess); }
+  void close() {
+    open = false;
+    const auto wait = [](void* flag) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (!static_cast<std::atomic<bool>*>(flag)->load() && std::chrono::steady_clock::now() < until)
+        std::this_thread::yield();
+    };
+    ASSERT_EQ(cudaLaunchHostFunc(queue, wait, &open), cudaSuccess);
   }
   ~Gate() {
     open = true;
@@ -61,6 +65,9 @@ TEST_F(GpuTest, WorkTakesItsPlaceOnAnAdoptedQueue) {
     EXPECT_EQ(gpu->stream(), gate.queue);
     EXPECT_TRUE(gpu->captures());
     const Buffer place(1024, gpu.get());
+    gpu->fill(place.data(), 0x11, 1024);
+    gpu->synchronize();
+    gate.close();
     gpu->fill(place.data(), 0x5a, 1024);
     EXPECT_EQ(cudaStreamQuery(gate.queue), cudaErrorNotReady) << "the fill waits behind the gate";
     gate.open = true;
@@ -73,7 +80,6 @@ TEST_F(GpuTest, WorkTakesItsPlaceOnAnAdoptedQueue) {
 
 TEST_F(GpuTest, GraphsAreCapturedOnAnAdoptedQueueButNotOnTheDefaultOne) {
   Gate gate;
-  gate.open = true;
   const auto adopted = cuda::open_gpu(0, cuda::OutsideQueue{gate.queue});
   const Buffer place(256, adopted.get());
   const auto graph = cuda::capture(*adopted, [&] { adopted->fill(place.data(), 7, 256); });
@@ -147,7 +153,6 @@ TEST_F(GpuTest, CurrentDeviceComesBack) {
 TEST_F(GpuTest, AQueueOfAnotherGpuIsRefused) {
   if (cuda::gpu_count() < 2) GTEST_SKIP() << "needs two GPUs";
   Gate gate;  // of GPU 0
-  gate.open = true;
   try {
     cuda::open_gpu(1, cuda::OutsideQueue{gate.queue});
     FAIL();
