@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Attention on one GPU: ours beside cuDNN, FlashAttention-4 and SageAttention, in one run, in TFLOP/s.
+
+    bench/peers/attention.py BUILD [--json FILE]
+
+BUILD is a build folder with CUDA (target lab_flash90, which times our kernel beside cuDNN's before and after the peers). The peers
+need torch with CUDA; FlashAttention-4 (flash-attn-4 with nvidia-cutlass-dsl) and SageAttention 2++ are timed where they can be
+imported. bf16, head size 128, data like a model's: rows of norm 1 a value, a mean and a few outlier channels in k. Medians. What a
+peer's result differs from cuDNN's is relative to its norm. Peers are timed with their launches, ours and the program's cuDNN as
+CUDA graphs; that matters for the shapes with few keys only.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+SHAPES = [(12, 32760, 32760), (40, 32760, 32760), (40, 75600, 75600), (12, 4680, 32760), (40, 32760, 512), (12, 32760, 512)]
+TILES = ["cudnn", "192x2", "128x2"]
+
+
+def median_ms(call, count, warm_up=2):
+    for _ in range(warm_up):
+        call()
+    times = []
+    for _ in range(count):
+        start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
+        start.record()
+        call()
+        stop.record()
+        stop.synchronize()
+        times.append(start.elapsed_time(stop))
+    return sorted(times)[len(times) // 2]
+
+
+def inputs(heads, queries, keys):
+    def normal(*shape):
+        return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+
+    q, k, v = normal(1, heads, queries, 128), normal(1, heads, keys, 128), normal(1, heads, keys, 128)
+    k = k + 2 * normal(1, heads, 1, 128)
+    k[..., ::37] *= 4
+    return q, k, v
+
+
+def peers():
+    """name -> a function of q, k, v ([1, H, L, 128]) that makes a call; its result is [1, H, Lq, 128]."""
+    def cudnn(q, k, v):
+        def call():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return F.scaled_dot_product_attention(q, k, v)
+        return call
+
+    found = {"cuDNN": cudnn}
+    try:
+        from flash_attn.cute import flash_attn_func
+
+        def flash4(q, k, v):
+            rows = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+
+            def call():
+                out = flash_attn_func(*rows)
+                return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+            return call
+        found["FlashAttention-4"] = flash4
+    except ImportError as error:
+        print(f"FlashAttention-4 is left out: {error}", file=sys.stderr)
+    try:
+        from sageattention import sageattn_qk_int8_pv_fp8_cuda_sm90
+
+        def sage(q, k, v):
+            return lambda: sageattn_qk_int8_pv_fp8_cuda_sm90(q, k, v, tensor_layout="HND", smooth_k=True, pv_accum_dtype="fp32+fp32")
+        found["SageAttention"] = sage
+    except ImportError as error:
+        print(f"SageAttention is left out: {error}", file=sys.stderr)
+    return found
+
+
+def ours(build):
+    """(heads, queries, keys) -> {tile: TFLOP/s}"""
+    out = subprocess.run([build / "bench/lab/lab_flash90", *TILES], check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = {}
+    for heads, queries, keys, name, rate in re.findall(r"^ *(\d+) x +(\d+) x +(\d+)  (\S+) .*? ([\d.]+) TFLOP/s", out, re.M):
+        rows.setdefault((int(heads), int(queries), int(keys)), {})[name] = float(rate)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    table = {shape: {} for shape in SHAPES}
+
+    def add(shape, name, rate):
+        table[shape].setdefault(name, []).append(round(rate, 1))
+
+    def add_ours():
+        for shape, rates in ours(args.build.resolve()).items():
+            for tile, rate in rates.items():
+                add(shape, "cuDNN, as a graph" if tile == "cudnn" else f"ours, {tile}", rate)
+
+    add_ours()
+    known = peers()
+    for heads, queries, keys in SHAPES:
+        q, k, v = inputs(heads, queries, keys)
+        flops, reference = 4 * heads * queries * keys * 128, None
+        for turn in range(2):
+            for name, make in known.items():
+                call = make(q, k, v)
+                add((heads, queries, keys), name, flops / median_ms(call, 5 if queries > 40000 else 15) / 1e9)
+                if turn == 0:
+                    part = call()[:, :2, :2048].float()
+                    reference = part if reference is None else reference
+                    print(f"{heads} x {queries} x {keys}, {name}: differs by {float((part - reference).norm() / reference.norm()):.1e}")
+        torch.cuda.empty_cache()
+    add_ours()
+    for (heads, queries, keys), rates in table.items():
+        print(f"{heads:2} x {queries:5} x {keys:5}  " + "; ".join(f"{name} {' '.join(map(str, each))}" for name, each in rates.items()))
+    if args.json:
+        args.json.write_text(json.dumps({"gpu": torch.cuda.get_device_name(), "tflops": [{"heads": h, "queries": q, "keys": k, **rates} for (h, q, k), rates in table.items()]}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
