@@ -1,0 +1,37 @@
+// A product as cuBLASLt describes it, and what the library suggests for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/cublaslt.h"
+#include "cuda/cublaslt_api.h"
+
+namespace tachy::cuda {
+
+inline constexpr size_t kMostWorkspace = kMatmulWorkspaceBytes;
+
+struct CublasLtPlan final : MatmulPlan {
+  const CublasLtApi* api = nullptr;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algo{};
+  bool bias = false;
+  ~CublasLtPlan() override {
+    if (desc) api->destroy_desc(desc);
+    for (auto* layout : {w, x, y, c})
+      if (layout) api->destroy_layout(layout);
+  }
+};
+
+// One product's name: in the table of plans, in the file of kept algorithms and in messages.
+std::string key_of(const MatmulShape& shape);
+
+// Makes the plan's descriptor and layouts; p.api is set.
+void describe_product(CublasLtPlan& p, const MatmulShape& shape);
+
+// The library's suggestions, best first; none where it has no algorithm.
+std::vector<cublasLtMatmulHeuristicResult_t> candidates(const CublasLtApi& api, cublasLtHandle_t handle,
+                                                        const CublasLtPlan& p, const MatmulShape& shape);
+
+}  // namespace tachy::cuda

@@ -1,0 +1,27 @@
+// Errors of CUDA's calls as ours, and the GPU that a thread's calls go to.
+#include "cuda/runtime.h"
+
+#include "cuda/current_device.h"
+
+namespace tachy::cuda {
+
+void check_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // a failed call must not taint the next check
+  int index = 0;
+  cudaGetDevice(&index);
+  fail(status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device,
+       "cuda:{}: {}: {} ({})", index, what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+int CurrentDevice::enter(int index) noexcept {
+  int now = 0;
+  if (cudaGetDevice(&now) != cudaSuccess || now == index) return kSame;
+  if (cudaSetDevice(index) != cudaSuccess) cudaGetLastError();
+  return now;
+}
+void CurrentDevice::leave(int before) noexcept {
+  if (cudaSetDevice(before) != cudaSuccess) cudaGetLastError();
+}
+
+}  // namespace tachy::cuda

@@ -1,0 +1,52 @@
+// Uploads from ordinary host memory. They pass through two page-locked halves on a queue of their own, so
+// that reading the file (and widening or narrowing its values) and the copy to the device overlap. Small ones
+// share a half. Where many are made at once the same memory is a ring of small slots: each thread fills one
+// while others are on their way.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <span>
+
+#include "cuda/side_queue.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy::cuda {
+
+class Staging {
+ public:
+  // Both outlive it. The page-locked memory is allocated when first needed.
+  Staging(SideQueue& side, int device);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  // The device is the current one (current_device.h).
+  void upload_pieces(void* to, size_t bytes, const StreamingMemory::MakePiece& make);
+  void upload_all(std::span<const StreamingMemory::Upload> uploads, ThreadPool& pool);
+
+ private:
+  static constexpr size_t kHalfBytes = size_t{32} << 20;
+  static constexpr size_t kSlotBytes = size_t{2} << 20;
+  static constexpr size_t kSlotsOfHalf = kHalfBytes / kSlotBytes;
+
+  // A piece of the page-locked memory; whoever holds the mutex fills it.
+  struct Slot {
+    std::mutex mutex;
+    cudaEvent_t done = nullptr;  // its last copy
+  };
+
+  void allocate();
+  void leave_half();
+  void send_through_slot(size_t s, const StreamingMemory::Upload& upload, size_t begin, size_t count);
+
+  SideQueue& side_;
+  int device_;
+  cudaEvent_t done_[2];
+  void* halves_[2] = {};
+  int half_ = 0;
+  size_t used_ = 0;  // of the half
+  std::array<Slot, 2 * kSlotsOfHalf> slots_;
+};
+
+}  // namespace tachy::cuda
