@@ -13,6 +13,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
@@ -49,6 +50,22 @@ HWY_INLINE float sum_lanes(int64_t n, Term&& term) {
   const hn::CappedTag<float, 1> one;
   for (; i < n; ++i) sum += hn::GetLane(term(one, i));
   return sum;
+}
+
+// The bits of the largest |x|, among which infinity is above all numbers and NaN above that.
+HWY_INLINE int32_t highest_magnitude(const float* x, int64_t n) {
+  const hn::ScalableTag<int32_t> full;
+  auto most = hn::Zero(full);
+  int32_t last = 0;
+  for_lanes(n, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto magnitude = hn::And(hn::BitCast(di, hn::LoadU(d, x + i)), hn::Set(di, 0x7fffffff));
+    if constexpr (hn::MaxLanes(di) == hn::MaxLanes(full))
+      most = hn::Max(most, magnitude);
+    else
+      last = std::max(last, hn::GetLane(magnitude));
+  });
+  return std::max(last, hn::GetLane(hn::MaxOfLanes(full, most)));
 }
 
 HWY_INLINE float sum_squares(const float* x, int64_t n) {

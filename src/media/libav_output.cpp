@@ -3,6 +3,28 @@
 #include "base/error.h"
 
 namespace tachy::av {
+namespace {
+
+// The pictures that the encoder gets.
+void describe(AVCodecContext& codec, const OutputSetup& setup) {
+  codec.width = setup.width;
+  codec.height = setup.height;
+  codec.pix_fmt = setup.format;
+  codec.time_base = av_inv_q(setup.rate);
+  codec.framerate = setup.rate;
+  codec.sample_aspect_ratio = {1, 1};
+  codec.thread_count = setup.threads;
+  codec.flags |= AV_CODEC_FLAG_BITEXACT;
+  if (setup.video_color) {
+    codec.color_range = AVCOL_RANGE_MPEG;
+    codec.colorspace = AVCOL_SPC_BT709;
+    codec.color_primaries = AVCOL_PRI_BT709;
+    codec.color_trc = AVCOL_TRC_BT709;
+    codec.chroma_sample_location = AVCHROMA_LOC_LEFT;
+  }
+}
+
+}  // namespace
 
 Output::Output(const OutputSetup& setup) : part_(setup.path), cancel_(setup.cancel) {
   const AVCodec* encoder = avcodec_find_encoder_by_name(setup.encoder.c_str());
@@ -28,21 +50,7 @@ Output::Output(const OutputSetup& setup) : part_(setup.path), cancel_(setup.canc
   if (!setup.comment.empty()) av_dict_set(&format_->metadata, "comment", setup.comment.c_str(), 0);
 
   codec_ = new_codec(encoder);
-  codec_->width = setup.width;
-  codec_->height = setup.height;
-  codec_->pix_fmt = setup.format;
-  codec_->time_base = av_inv_q(setup.rate);
-  codec_->framerate = setup.rate;
-  codec_->sample_aspect_ratio = {1, 1};
-  codec_->thread_count = setup.threads;
-  codec_->flags |= AV_CODEC_FLAG_BITEXACT;
-  if (setup.video_color) {
-    codec_->color_range = AVCOL_RANGE_MPEG;
-    codec_->colorspace = AVCOL_SPC_BT709;
-    codec_->color_primaries = AVCOL_PRI_BT709;
-    codec_->color_trc = AVCOL_TRC_BT709;
-    codec_->chroma_sample_location = AVCHROMA_LOC_LEFT;
-  }
+  describe(*codec_, setup);
   if (format_->oformat->flags & AVFMT_GLOBALHEADER) codec_->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
   Dictionary encoder_options(setup.encoder_options);
   rc = avcodec_open2(codec_.get(), encoder, encoder_options.get());

@@ -62,6 +62,14 @@ class CaseMemory {
   DType dtype() const { return target_.dtype; }
   cuda::Gpu* gpu() const { return target_.gpu; }
   DeviceMemory* device() const { return target_.device; }
+  // Where the case is, for an op's own pack function.
+  Stream stream(Arena& arena, ThreadPool& pool, Compute compute) const {
+    return {.arena = &arena,
+            .pool = &pool,
+            .gpu = target_.gpu,
+            .memory = target_.device,
+            .precision = {.activation = target_.dtype, .compute = compute}};
+  }
   void finish();
 
   static constexpr int64_t kGuardBytes = 256;
@@ -83,7 +91,6 @@ class CaseMemory {
   Tensor allocate(DType dtype, Dims dims, bool input, bool output, bool activation = false,
                   bool on_host = false);
   void fill_normal(const Tensor& host, float scale, float offset);
-  float* host_floats(const Tensor& t);
   uint64_t seed_;
   std::mt19937_64 engine_;
   CaseKind kind_;

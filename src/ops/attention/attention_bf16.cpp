@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "cpu/panels.h"
+#include "ops/attention/attention_bf16_layout.h"
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
 
@@ -20,60 +21,12 @@
 #include "cpu/simd_rows.h"
 #include "ops/attention/attention_simd.h"
 
-#ifndef TACHY_OPS_ATTENTION_BF16_ONCE
-#define TACHY_OPS_ATTENTION_BF16_ONCE
-namespace tachy::ops {
-namespace {
-
-constexpr int64_t kMaxQueries = 128, kWidth = 32;  // of a tile; columns of a panel
-constexpr int64_t kGroupBytes = 32 << 20;
-constexpr float kLog2e = 1.44269504088896341f, kLn2 = 0.6931471805599453f;
-
-struct Layout {
-  int64_t batch, queries, heads, depth;
-  int64_t key_block, key_blocks;    // keys a block (a multiple of kWidth), blocks
-  int64_t query_tile, query_tiles;  // queries a tile (a multiple of 16), tiles
-  int64_t padded;                   // depth, a multiple of kWidth
-  int64_t block_bytes, head_bytes;  // packed K and V of a block, of a head
-  int64_t group;                    // heads (of any batch entry) packed at a time
-  int64_t q_stride, s_stride, p_stride, o_stride;
-  int64_t worker_bytes;  // Q, P, S, O, m, l; and where panels are packed
-};
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-Layout make_layout(const AttentionArgs& a) {
-  Layout l{};
-  l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3);
-  l.key_block = std::min<int64_t>(round_up(most_keys(a), kWidth), l.depth <= 256 ? 256 : 128);
-  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.key_block, true).size());
-  const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
-  l.query_tile = std::max<int64_t>(16, round_up((l.queries + tiles - 1) / tiles, 16));
-  l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
-  l.padded = round_up(l.depth, kWidth);
-  l.block_bytes = 2 * l.key_block * l.padded * 2;
-  l.head_bytes = l.key_blocks * l.block_bytes;
-  l.group = std::clamp<int64_t>(kGroupBytes / l.head_bytes, 1, std::max<int64_t>(1, l.batch * l.heads));
-  // Rows must not all fall on the same sets of the cache.
-  l.q_stride = l.padded + 32, l.p_stride = l.key_block + 32;
-  l.s_stride = l.key_block + 16, l.o_stride = l.padded + 16;
-  const int64_t tile = l.query_tile * (2 * (l.q_stride + l.p_stride) + 4 * (l.s_stride + l.o_stride + 2));
-  l.worker_bytes = round_up(std::max(tile, cpu::kPanelPackScratch), 256);
-  return l;
-}
-
-const float* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
-  return static_cast<const float*>(t.data) + b * t.strides[0] + l * t.strides[1] + h * t.strides[2];
-}
-
-}  // namespace
-}  // namespace tachy::ops
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
+
+inline constexpr float kLog2e = 1.44269504088896341f;
 
 // Float bits rounded so that the upper half is the nearest bf16. Weights only: a NaN need not survive here,
 // it is in their sum.
@@ -86,7 +39,7 @@ HWY_INLINE auto round_bits(D d, hn::Vec<D> value) {
 
 // V of a block as panels [keys/2][32 channels][2]: each
 // word a pair of keys. NaN must survive: cpu::narrow_bf16.
-void attention_pack_values(const KeyRange& range, const Layout& l, int64_t b, int64_t h, int64_t first,
+void attention_pack_values(const KeyRange& range, const Bf16Layout& l, int64_t b, int64_t h, int64_t first,
                            int64_t count, uint16_t* packed) {
   const int64_t filled = round_up(count, kWidth);
   uint16_t even[kWidth], odd[kWidth];
@@ -140,7 +93,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
 }
 
 // One tile of queries against all keys of its head.
-void attention_tile_bf16(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
+void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b, int64_t h, int64_t tile,
                          std::span<const KeyBlock> blocks, const char* packed, char* scratch) {
   const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
   const int64_t rows = cpu::panel_rows(count, Compute::bf16);
@@ -229,37 +182,30 @@ std::optional<Refusal> attention_why_not_cpu(const AttentionArgs&, const Stream&
 }
 
 void attention_bf16(const AttentionArgs& a, Stream& stream) {
-  const Layout l = make_layout(a);
+  const Bf16Layout l = make_bf16_layout(a);
   ArenaScope scope(*stream.arena);
   auto* packed = static_cast<char*>(stream.arena->bytes(static_cast<size_t>(l.group * l.head_bytes)));
   auto* scratch =
       static_cast<char*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker_bytes)));
   if (stream.measuring()) return;
-  const int64_t heads = l.batch * l.heads;
-  const std::vector<KeyRange> ranges = all_ranges(a);
-  const std::vector<KeyBlock> blocks = key_blocks(ranges, l.key_block, false);
-  const auto present = static_cast<int64_t>(blocks.size());
-  for (int64_t first = 0; first < heads; first += l.group) {
-    const int64_t group = std::min(l.group, heads - first);
-    stream.throw_if_cancelled();
-    parallel_ranges(stream, group * present, 1, [&](int64_t i, int64_t, int worker) {
-      const int64_t head = i / present, b = (first + head) / l.heads, h = (first + head) % l.heads;
-      const auto& [range, all, begin, count] = blocks[static_cast<size_t>(i % present)];
-      char* k = packed + head * l.head_bytes + i % present * l.block_bytes;
-      for (int64_t key = 0; key < count; key += kWidth)
-        cpu::pack_panel(at(range->k, b, begin + key, h), DType::f32, range->k.strides[1],
-                        std::min(kWidth, count - key), l.depth, l.padded, kWidth, Compute::bf16,
-                        k + key * l.padded * 2, scratch + worker * l.worker_bytes);
-      HWY_DYNAMIC_DISPATCH(attention_pack_values)
-      (*range, l, b, h, begin, count, reinterpret_cast<uint16_t*>(k + l.key_block * l.padded * 2));
-    });
-    parallel_ranges(stream, group * l.query_tiles, 1, [&](int64_t i, int64_t, int worker) {
-      const int64_t head = i / l.query_tiles;
-      HWY_DYNAMIC_DISPATCH(attention_tile_bf16)
-      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles, blocks,
-       packed + head * l.head_bytes, scratch + worker * l.worker_bytes);
-    });
-  }
+  attend_in_groups(
+      a, l.key_block, l.group, l.query_tiles, stream,
+      [&](const KeyBlock& block, int64_t index, const GroupHead& head, int worker) {
+        const auto& [range, all, begin, count] = block;
+        char* k = packed + head.place * l.head_bytes + index * l.block_bytes;
+        for (int64_t key = 0; key < count; key += kWidth)
+          cpu::pack_panel(at(range->k, head.b, begin + key, head.h), DType::f32, range->k.strides[1],
+                          std::min(kWidth, count - key), l.depth, l.padded, kWidth, Compute::bf16,
+                          k + key * l.padded * 2, scratch + worker * l.worker_bytes);
+        HWY_DYNAMIC_DISPATCH(attention_pack_values)
+        (*range, l, head.b, head.h, begin, count,
+         reinterpret_cast<uint16_t*>(k + l.key_block * l.padded * 2));
+      },
+      [&](std::span<const KeyBlock> blocks, int64_t tile, const GroupHead& head, int worker) {
+        HWY_DYNAMIC_DISPATCH(attention_tile_bf16)
+        (a, l, head.b, head.h, tile, blocks, packed + head.place * l.head_bytes,
+         scratch + worker * l.worker_bytes);
+      });
 }
 
 }  // namespace tachy::ops

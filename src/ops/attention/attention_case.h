@@ -1,6 +1,8 @@
 // What a case of attention is made of, forward and backward.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -67,6 +69,53 @@ inline std::string ranges_name(const AttentionCase& s) {
   std::string name;
   for (const RangeCase& r : s.more) name += name_of(r);
   return name;
+}
+
+inline std::string attention_case_name(const AttentionCase& s) {
+  return fmt::format("{}x{}x{}x{}x{}{}{}{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
+                     s.masked_every ? fmt::format("-mask{}", s.masked_every) : "", s.bias ? "-bias" : "",
+                     s.accumulate ? "-accumulate" : "", s.fused ? "-fused" : "",
+                     s.causal ? fmt::format("-causal{}", s.offset) : "", s.lse ? "-lse" : "",
+                     s.compute == Compute::bf16 ? "-bf16" : "") +
+         (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "") + (s.powers ? "-powers" : "") +
+         (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "") +
+         (s.length >= 0 ? fmt::format("-of{}", s.length) : "") +
+         (s.block > 1 ? fmt::format("-by{}", s.block) : "") + ranges_name(s);
+}
+
+// Tensors of a case, with their values.
+inline AttentionArgs attention_case_args(CaseMemory& memory, const AttentionCase& s) {
+  AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
+  if (s.fused) {
+    const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d});
+    args.q = qkv.select(2, 0), args.k = qkv.select(2, 1), args.v = qkv.select(2, 2);
+  } else {
+    const float spread = s.powers ? 1.44f * args.scale : 2;
+    args.q = memory.normal({s.b, s.lq, s.h, s.d}, spread, s.offset_q);
+    args.k = memory.normal({s.b, s.lk, s.h, s.d}, 1, s.offset_q != 0 ? 1.0f : 0.0f);
+    args.v = memory.normal({s.b, s.lk, s.h, s.d});
+    if (s.powers) args.scale = kPowersOfTwo;
+  }
+  if (s.masked_every) {
+    args.key_bias = memory.param({s.b, s.lk});
+    auto* values = memory.host(args.key_bias).as<float>();
+    for (int64_t i = 0; i < s.b * s.lk; ++i) {
+      float& value = values[i];
+      if (s.masked_every < 0)
+        value = std::numeric_limits<float>::lowest();
+      else if (i % s.masked_every == 0)
+        value = -std::numeric_limits<float>::infinity();
+    }
+  }
+  if (s.finite) args.key_bias = memory.param({s.b, s.lk}, 2), args.finite_bias = true;
+  if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
+  args.accumulate = s.accumulate;
+  args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
+                          : memory.output({s.b, s.lq, s.h, s.d});
+  args.causal = s.causal, args.causal_offset = s.offset, args.causal_block = s.block;
+  args.length = length_of(memory, s.length), args.more = more_ranges(memory, s);
+  if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
+  return args;
 }
 
 }  // namespace tachy::ops

@@ -1,9 +1,6 @@
 // Cases of attention.
 #pragma once
 
-#include <cmath>
-#include <limits>
-
 #include "ops/attention/attention_backward_cases.h"
 
 namespace tachy::ops {
@@ -52,76 +49,97 @@ void add_attention_range_cases(Add&& add) {
                        .more = {{96, -1, true, false, 0, 32}, {70, 70, false, true}}});
 }
 
+inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
+  double pairs = 1.0 * s.lq * s.lk;
+  if (s.causal) {
+    pairs = 0;
+    for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
+  }
+  for (const RangeCase& r : s.more) pairs += 1.0 * s.lq * r.lk;
+  const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
+  const auto make = [=](CaseMemory& memory) {
+    const AttentionArgs args = attention_case_args(memory, s);
+    const auto bind = [&](const AttentionArgs& a) {
+      return bind_op("attention", attention, attention_table(), attention_working, a,
+                     s.lse ? std::vector{a.out, a.lse} : std::vector{a.out}, s.compute);
+    };
+    if (!s.sampled) return bind(args);
+    std::vector<BoundOp> parts;
+    for (const int64_t begin : sampled_rows(s.lq)) {
+      AttentionArgs part = args;
+      part.q = args.q.slice(1, begin, begin + kSampledRows);
+      part.out = args.out.slice(1, begin, begin + kSampledRows);
+      parts.push_back(bind(part));
+    }
+    return define_parts(bind(args), std::move(parts));
+  };
+  return {.op = "attention",
+          .name = attention_case_name(s),
+          .kind = kind,
+          .bytes = bytes,
+          .flops = flops,
+          .make = make,
+          .gpu = s.compute == Compute::f32};
+}
+
+// What one pass over the keys may get wrong: scores far apart, powers of two.
+inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
+  const auto add_case = [&](CaseKind kind, const AttentionCase& s) {
+    cases.push_back(attention_op_case(kind, s));
+  };
+  // Rows whose later scores exceed those of the first keys
+  // by far; queries cut along the keys among several blocks.
+  add_case(CaseKind::tiny, {.b = 1, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .sharp = 100});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
+  add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
+  add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
+  // Powers of two: as usual; rows whose weights would be infinite, or all zero, with nothing subtracted.
+  add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 500, .h = 3, .d = 64, .lse = true, .powers = true});
+  for (const float offset : {1.5f, -1.5f})
+    add_case(
+        CaseKind::tiny,
+        {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .lse = true, .powers = true, .offset_q = offset});
+  add_case(CaseKind::odd,
+           {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true, .sharp = 200, .powers = true});
+  for (const float offset : {0.0f, 1.5f, -1.5f})  // the latter two are computed again
+    add_case(CaseKind::tiny, {.b = 1,
+                              .lq = 600,
+                              .lk = 1500,
+                              .h = 2,
+                              .d = 128,
+                              .lse = true,
+                              .powers = true,
+                              .offset_q = offset,
+                              .length = 1111,
+                              .more = {{300, 0}, {130}, {900, 899}}});
+}
+
+// Of whole videos, for GPUs.
+inline void add_attention_video_cases(std::vector<OpCase>& cases) {
+  const auto add_gpu = [&](AttentionCase s) {
+    s.b = 1, s.d = 128, s.sampled = true;
+    cases.push_back(attention_op_case(CaseKind::video, s));
+    cases.back().cpu = false;
+  };
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true});
+  add_gpu({.lq = 32760, .lk = 512, .h = 12});
+  add_gpu(
+      {.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of them standing for many
+  add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
+  add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
+  // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
+  add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
+  add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
+}
+
 inline std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
-  const auto add_case = [&](CaseKind kind, AttentionCase s) {
-    const auto name = fmt::format("{}x{}x{}x{}x{}{}{}{}{}{}{}{}", s.b, s.lq, s.lk, s.h, s.d,
-                                  s.masked_every ? fmt::format("-mask{}", s.masked_every) : "",
-                                  s.bias ? "-bias" : "", s.accumulate ? "-accumulate" : "",
-                                  s.fused ? "-fused" : "", s.causal ? fmt::format("-causal{}", s.offset) : "",
-                                  s.lse ? "-lse" : "", s.compute == Compute::bf16 ? "-bf16" : "") +
-                      (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "") +
-                      (s.powers ? "-powers" : "") + (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "") +
-                      (s.length >= 0 ? fmt::format("-of{}", s.length) : "") +
-                      (s.block > 1 ? fmt::format("-by{}", s.block) : "") + ranges_name(s);
-    double pairs = 1.0 * s.lq * s.lk;
-    if (s.causal) {
-      pairs = 0;
-      for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
-    }
-    for (const RangeCase& r : s.more) pairs += 1.0 * s.lq * r.lk;
-    const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
-    cases.push_back({"attention", name, kind, bytes, flops, [=](CaseMemory& memory) {
-                       AttentionArgs args{.scale = s.sharp / std::sqrt(static_cast<float>(s.d))};
-                       if (s.fused) {
-                         const Tensor qkv = memory.normal({s.b, s.lq, 3, s.h, s.d});
-                         args.q = qkv.select(2, 0), args.k = qkv.select(2, 1), args.v = qkv.select(2, 2);
-                       } else {
-                         const float spread = s.powers ? 1.44f * args.scale : 2;
-                         args.q = memory.normal({s.b, s.lq, s.h, s.d}, spread, s.offset_q);
-                         args.k = memory.normal({s.b, s.lk, s.h, s.d}, 1, s.offset_q != 0 ? 1.0f : 0.0f);
-                         args.v = memory.normal({s.b, s.lk, s.h, s.d});
-                         if (s.powers) args.scale = kPowersOfTwo;
-                       }
-                       if (s.masked_every) {
-                         args.key_bias = memory.param({s.b, s.lk});
-                         auto* values = memory.host(args.key_bias).as<float>();
-                         for (int64_t i = 0; i < s.b * s.lk; ++i) {
-                           float& value = values[i];
-                           if (s.masked_every < 0)
-                             value = std::numeric_limits<float>::lowest();
-                           else if (i % s.masked_every == 0)
-                             value = -std::numeric_limits<float>::infinity();
-                         }
-                       }
-                       if (s.finite) args.key_bias = memory.param({s.b, s.lk}, 2), args.finite_bias = true;
-                       if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
-                       args.accumulate = s.accumulate;
-                       args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
-                                               : memory.output({s.b, s.lq, s.h, s.d});
-                       args.causal = s.causal, args.causal_offset = s.offset, args.causal_block = s.block;
-                       args.length = length_of(memory, s.length), args.more = more_ranges(memory, s);
-                       if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
-                       const auto bind = [&](const AttentionArgs& a) {
-                         return bind_op("attention", attention, attention_table(), attention_working, a,
-                                        s.lse ? std::vector{a.out, a.lse} : std::vector{a.out}, s.compute);
-                       };
-                       if (!s.sampled) return bind(args);
-                       std::vector<BoundOp> parts;
-                       for (const int64_t begin : sampled_rows(s.lq)) {
-                         AttentionArgs part = args;
-                         part.q = args.q.slice(1, begin, begin + kSampledRows);
-                         part.out = args.out.slice(1, begin, begin + kSampledRows);
-                         parts.push_back(bind(part));
-                       }
-                       return define_parts(bind(args), std::move(parts));
-                     }});
-    cases.back().gpu = s.compute == Compute::f32;
-  };
   const auto add = [&](CaseKind kind, AttentionCase s) {
-    add_case(kind, s);
+    cases.push_back(attention_op_case(kind, s));
     s.compute = Compute::bf16;
-    add_case(kind, s);
+    cases.push_back(attention_op_case(kind, s));
   };
   add(CaseKind::tiny, {1, 1, 1, 1, 1});
   add(CaseKind::tiny, {1, 4, 4, 2, 8});
@@ -166,32 +184,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny,
       {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
   add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
-  // Rows whose later scores exceed those of the first keys
-  // by far; queries cut along the keys among several blocks.
-  add_case(CaseKind::tiny, {.b = 1, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .sharp = 100});
-  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 1, .d = 64, .lse = true, .sharp = 100});
-  add_case(CaseKind::odd, {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true});
-  add_case(CaseKind::odd, {.b = 1, .lq = 333, .lk = 1100, .h = 1, .d = 72, .lse = true, .sharp = 60});
-  // Powers of two: as usual; rows whose weights would be infinite, or all zero, with nothing subtracted.
-  add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
-  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 500, .h = 3, .d = 64, .lse = true, .powers = true});
-  for (const float offset : {1.5f, -1.5f})
-    add_case(
-        CaseKind::tiny,
-        {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .lse = true, .powers = true, .offset_q = offset});
-  add_case(CaseKind::odd,
-           {.b = 1, .lq = 600, .lk = 1500, .h = 1, .d = 128, .lse = true, .sharp = 200, .powers = true});
-  for (const float offset : {0.0f, 1.5f, -1.5f})  // the latter two are computed again
-    add_case(CaseKind::tiny, {.b = 1,
-                              .lq = 600,
-                              .lk = 1500,
-                              .h = 2,
-                              .d = 128,
-                              .lse = true,
-                              .powers = true,
-                              .offset_q = offset,
-                              .length = 1111,
-                              .more = {{300, 0}, {130}, {900, 899}}});
+  add_attention_hard_cases(cases);
   // A prompt's keys, one of them standing for many.
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
@@ -202,21 +195,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::real, {1, 1560, 1560, 12, 128});
   add(CaseKind::real, {1, 1560, 512, 12, 128});
   add(CaseKind::real, {1, 1560, 1560, 1, 384});  // the VAE's middle block, 208 x 480
-  const auto add_gpu = [&](AttentionCase s) {    // of whole videos
-    s.b = 1, s.d = 128, s.sampled = true;
-    add_case(CaseKind::video, s);
-    cases.back().cpu = false;
-  };
-  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true});
-  add_gpu({.lq = 32760, .lk = 512, .h = 12});
-  add_gpu(
-      {.lq = 32760, .lk = 78, .h = 12, .finite = true});  // a prompt's keys, one of them standing for many
-  add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
-  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
-  add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
-  // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
-  add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
-  add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
+  add_attention_video_cases(cases);
   add_attention_backward_cases(cases);
   return cases;
 }

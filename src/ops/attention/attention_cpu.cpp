@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/attention/attention_groups.h"
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
 
@@ -30,7 +31,6 @@ namespace tachy::ops {
 namespace {
 
 constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // tile rows: multiples of every target's kTileRows
-constexpr int64_t kGroupBytes = 32 << 20;
 
 // Sizes of everything, from shapes and the panel width alone.
 struct Layout {
@@ -44,8 +44,6 @@ struct Layout {
   int64_t score_stride, depth_stride;
   int64_t worker;  // floats of scratch a worker: Q, S, O, m, l
 };
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 Layout make_layout(const AttentionArgs& a, int64_t width) {
   Layout l{};
@@ -66,10 +64,6 @@ Layout make_layout(const AttentionArgs& a, int64_t width) {
   l.depth_stride = l.padded_depth + 16;
   l.worker = round_up(l.query_tile * (2 * l.depth_stride + l.score_stride + 2), 64);
   return l;
-}
-
-const float* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
-  return static_cast<const float*>(t.data) + b * t.strides[0] + l * t.strides[1] + h * t.strides[2];
 }
 
 }  // namespace
@@ -198,28 +192,16 @@ void attention_cpu(const AttentionArgs& a, Stream& stream) {
   auto* scratch =
       static_cast<float*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker) * 4));
   if (stream.measuring()) return;
-  const int64_t heads = l.batch * l.heads;
-  const std::vector<KeyRange> ranges = all_ranges(a);
-  const std::vector<KeyBlock> blocks = key_blocks(ranges, l.key_block, false);
-  const auto present = static_cast<int64_t>(blocks.size());
-  for (int64_t first = 0; first < heads; first += l.group) {
-    const int64_t group = std::min(l.group, heads - first);
-    stream.throw_if_cancelled();
-    const auto head_of = [&](int64_t i) { return packed + i * l.head; };
-    parallel_ranges(stream, group * present, 1, [&](int64_t i, int64_t, int) {
-      const int64_t head = i / present, block = i % present;
-      float* k = head_of(head) + block * (l.block_k + l.block_v);
-      HWY_DYNAMIC_DISPATCH(attention_pack)
-      (blocks[static_cast<size_t>(block)], l, (first + head) / l.heads, (first + head) % l.heads, k,
-       k + l.block_k);
-    });
-    parallel_ranges(stream, group * l.query_tiles, 1, [&](int64_t i, int64_t, int worker) {
-      const int64_t head = i / l.query_tiles;
-      HWY_DYNAMIC_DISPATCH(attention_tile)
-      (a, l, (first + head) / l.heads, (first + head) % l.heads, i % l.query_tiles, blocks, head_of(head),
-       scratch + worker * l.worker);
-    });
-  }
+  attend_in_groups(
+      a, l.key_block, l.group, l.query_tiles, stream,
+      [&](const KeyBlock& block, int64_t index, const GroupHead& head, int) {
+        float* k = packed + head.place * l.head + index * (l.block_k + l.block_v);
+        HWY_DYNAMIC_DISPATCH(attention_pack)(block, l, head.b, head.h, k, k + l.block_k);
+      },
+      [&](std::span<const KeyBlock> blocks, int64_t tile, const GroupHead& head, int worker) {
+        HWY_DYNAMIC_DISPATCH(attention_tile)
+        (a, l, head.b, head.h, tile, blocks, packed + head.place * l.head, scratch + worker * l.worker);
+      });
 }
 
 }  // namespace tachy::ops

@@ -32,11 +32,7 @@ inline BoundOp make_conv2d_case(CaseMemory& memory, const Conv2dCase& c) {
                             : memory.normal_as(c.with.dtype, {c.co, c.ci, c.with.kernel, c.with.kernel});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{.arena = &arena,
-                .pool = &pool,
-                .gpu = memory.gpu(),
-                .memory = memory.device(),
-                .precision = {.activation = memory.dtype(), .compute = c.with.compute}};
+  Stream stream = memory.stream(arena, pool, c.with.compute);
   args.packed = memory.packed(packed_conv2d_bytes(c.co, c.ci, c.with.kernel, c.with.kernel, stream));
   pack_conv2d_weight(weight, args.packed, stream);
   if (c.with.bias) args.bias = memory.param({c.co});

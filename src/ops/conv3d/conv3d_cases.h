@@ -31,11 +31,7 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
   const Tensor weight = memory.host_weight({c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel});
   ThreadPool pool(1);
   Arena arena(0);
-  Stream stream{.arena = &arena,
-                .pool = &pool,
-                .gpu = memory.gpu(),
-                .memory = memory.device(),
-                .precision = {.activation = memory.dtype(), .compute = c.with.compute}};
+  Stream stream = memory.stream(arena, pool, c.with.compute);
   args.packed =
       memory.packed(packed_conv3d_bytes(c.co, c.ci, c.with.kernel_t, c.with.kernel, c.with.kernel, stream));
   pack_conv3d_weight(weight, args.packed, stream);
@@ -51,30 +47,34 @@ inline BoundOp make_conv3d_case(CaseMemory& memory, const Conv3dCase& c) {
                  c.with.compute);
 }
 
+inline OpCase conv3d_op_case(const Conv3dCase& c) {
+  const auto name = fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}{}{}", c.frames, c.h, c.w,
+                                c.ci, c.co, c.history, c.with.kernel_t, c.with.kernel, c.with.kernel,
+                                c.with.time_stride, c.with.residual ? "-residual" : "",
+                                c.with.alias ? "-alias" : "", c.with.apart ? "-apart" : "",
+                                c.with.norm == 0   ? ""
+                                : c.with.norm == 1 ? "-norm"
+                                                   : "-normed",
+                                c.with.compute == Compute::bf16 ? "-bf16" : "");
+  const double pixels = static_cast<double>(c.frames) * c.h * c.w;
+  return {.op = "causal_conv3d",
+          .name = name,
+          .kind = c.kind,
+          .bytes = 4 * pixels * (c.ci + c.co),
+          .flops =
+              2 * pixels * c.ci * c.co * c.with.kernel_t * c.with.kernel * c.with.kernel / c.with.time_stride,
+          .make = [c](CaseMemory& memory) { return make_conv3d_case(memory, c); },
+          .gpu = c.with.compute == Compute::f32};
+}
+
 inline std::vector<OpCase> conv3d_cases() {
   using enum CaseKind;
   std::vector<OpCase> cases;
-  const auto add_case = [&](const Conv3dCase& c) {
-    const auto name = fmt::format("{}x{}x{}x{}to{}-history{}-k{}{}{}-stride{}{}{}{}{}{}", c.frames, c.h, c.w,
-                                  c.ci, c.co, c.history, c.with.kernel_t, c.with.kernel, c.with.kernel,
-                                  c.with.time_stride, c.with.residual ? "-residual" : "",
-                                  c.with.alias ? "-alias" : "", c.with.apart ? "-apart" : "",
-                                  c.with.norm == 0   ? ""
-                                  : c.with.norm == 1 ? "-norm"
-                                                     : "-normed",
-                                  c.with.compute == Compute::bf16 ? "-bf16" : "");
-    const double pixels = static_cast<double>(c.frames) * c.h * c.w;
-    cases.push_back(
-        {"causal_conv3d", name, c.kind, 4 * pixels * (c.ci + c.co),
-         2 * pixels * c.ci * c.co * c.with.kernel_t * c.with.kernel * c.with.kernel / c.with.time_stride,
-         [c](CaseMemory& memory) { return make_conv3d_case(memory, c); }});
-    cases.back().gpu = c.with.compute == Compute::f32;
-  };
   const auto add = [&](auto c) {
-    add_case(c);
+    cases.push_back(conv3d_op_case(c));
     if (c.with.norm) return;
     c.with.compute = Compute::bf16;
-    add_case(c);
+    cases.push_back(conv3d_op_case(c));
   };
   add(Conv3dCase{tiny, 1, 3, 4, 2, 3});
   for (const int64_t history : {0, 1, 2}) add(Conv3dCase{odd, 3, 7, 9, 5, 17, history});

@@ -75,20 +75,7 @@ void clamp_range(float* x, float lo, float hi, int64_t count) {
   });
 }
 
-bool finite_range(const float* x, int64_t count) {
-  const hn::ScalableTag<int32_t> full;
-  auto most = hn::Zero(full);
-  int32_t last = 0;
-  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::RebindToSigned<decltype(d)> di;
-    const auto magnitude = hn::And(hn::BitCast(di, hn::LoadU(d, x + i)), hn::Set(di, 0x7fffffff));
-    if constexpr (hn::MaxLanes(di) == hn::MaxLanes(full))
-      most = hn::Max(most, magnitude);
-    else
-      last = std::max(last, hn::GetLane(magnitude));
-  });
-  return std::max(last, hn::GetLane(hn::MaxOfLanes(full, most))) < 0x7f800000;
-}
+bool finite_range(const float* x, int64_t count) { return simd::highest_magnitude(x, count) < 0x7f800000; }
 
 }  // namespace tachy::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

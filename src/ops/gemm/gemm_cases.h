@@ -81,6 +81,36 @@ inline BoundOp make_gemm_case(CaseMemory& memory, const GemmCase& c) {
   return bound;
 }
 
+// On a GPU, where weights have the activations' dtype: what the models ask for.
+inline void add_gemm_gpu_cases(std::vector<GemmCase>& cases) {
+  using enum CaseKind;
+  using enum Activation;
+  const auto add_gpu = [&](CaseKind kind, int64_t m, int64_t n, int64_t k, GemmOptions with) {
+    with.sampled = m > 4 * kSampledRows;
+    cases.push_back({kind, m, n, k, with});
+    cases.back().cpu = false;
+  };
+  add_gpu(real, 1152, 1152, 384, {.bias = true});  // the shipped model: q, k and v of two branches
+  add_gpu(real, 1152, 384, 384, {.bias = true});
+  add_gpu(real, 1152, 1024, 384, {.act = gelu_tanh, .bias = true});
+  add_gpu(real, 1152, 384, 1024, {.bias = true});
+  add_gpu(real, 512, 4096, 4096, {});  // umT5-xxl, the longest prompt
+  add_gpu(real, 512, 4096, 4096, {.residual = true, .alias = true});
+  add_gpu(real, 512, 10240, 4096, {.act = gelu_tanh});
+  add_gpu(real, 512, 10240, 4096, {.multiply = true});
+  add_gpu(real, 512, 4096, 10240, {.residual = true, .alias = true});
+  add_gpu(real, 16, 10240, 4096, {.act = gelu_tanh});  // and a short one
+  add_gpu(video, 32760, 4608, 1536, {.bias = true});   // Wan 1.3B at 81x480x832
+  add_gpu(video, 32760, 1536, 1536, {.bias = true});
+  add_gpu(video, 32760, 8960, 1536, {.act = gelu_tanh, .bias = true});
+  add_gpu(video, 32760, 1536, 8960, {.bias = true});
+  add_gpu(video, 32760, 1536, 1536, {.bias = true, .residual = true, .gate = true, .alias = true});
+  add_gpu(video, 32760, 15360, 5120, {.bias = true});  // Wan 14B
+  add_gpu(video, 32760, 5120, 5120, {.bias = true});
+  add_gpu(video, 32760, 13824, 5120, {.act = gelu_tanh, .bias = true});
+  add_gpu(video, 32760, 5120, 13824, {.bias = true});
+}
+
 inline std::vector<GemmCase> gemm_case_list() {
   using enum CaseKind;
   using enum Activation;
@@ -142,31 +172,7 @@ inline std::vector<GemmCase> gemm_case_list() {
     add_case({real, 16, 4096, 4096, base});   // the same, short
   }
   add_case({real, 2, 9216, 1536, {.dtype = DType::bf16, .bias = true}});  // a time projection
-  // On a GPU, where weights have the activations' dtype: what the models ask for.
-  const auto add_gpu = [&](CaseKind kind, int64_t m, int64_t n, int64_t k, GemmOptions with) {
-    with.sampled = m > 4 * kSampledRows;
-    add_case({kind, m, n, k, with});
-    cases.back().cpu = false;
-  };
-  add_gpu(real, 1152, 1152, 384, {.bias = true});  // the shipped model: q, k and v of two branches
-  add_gpu(real, 1152, 384, 384, {.bias = true});
-  add_gpu(real, 1152, 1024, 384, {.act = gelu_tanh, .bias = true});
-  add_gpu(real, 1152, 384, 1024, {.bias = true});
-  add_gpu(real, 512, 4096, 4096, {});  // umT5-xxl, the longest prompt
-  add_gpu(real, 512, 4096, 4096, {.residual = true, .alias = true});
-  add_gpu(real, 512, 10240, 4096, {.act = gelu_tanh});
-  add_gpu(real, 512, 10240, 4096, {.multiply = true});
-  add_gpu(real, 512, 4096, 10240, {.residual = true, .alias = true});
-  add_gpu(real, 16, 10240, 4096, {.act = gelu_tanh});  // and a short one
-  add_gpu(video, 32760, 4608, 1536, {.bias = true});   // Wan 1.3B at 81x480x832
-  add_gpu(video, 32760, 1536, 1536, {.bias = true});
-  add_gpu(video, 32760, 8960, 1536, {.act = gelu_tanh, .bias = true});
-  add_gpu(video, 32760, 1536, 8960, {.bias = true});
-  add_gpu(video, 32760, 1536, 1536, {.bias = true, .residual = true, .gate = true, .alias = true});
-  add_gpu(video, 32760, 15360, 5120, {.bias = true});  // Wan 14B
-  add_gpu(video, 32760, 5120, 5120, {.bias = true});
-  add_gpu(video, 32760, 13824, 5120, {.act = gelu_tanh, .bias = true});
-  add_gpu(video, 32760, 5120, 13824, {.bias = true});
+  add_gemm_gpu_cases(cases);
   return cases;
 }
 

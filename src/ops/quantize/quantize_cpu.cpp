@@ -20,21 +20,8 @@ namespace tachy::ops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
-// The bits of max(|x|, NaN above all) of a part of a row.
-int32_t quantize_amax(const float* x, int64_t count) {
-  const hn::ScalableTag<int32_t> full;
-  auto most = hn::Zero(full);
-  int32_t last = 0;
-  simd::for_lanes(count, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::RebindToSigned<decltype(d)> di;
-    const auto magnitude = hn::And(hn::BitCast(di, hn::LoadU(d, x + i)), hn::Set(di, 0x7fffffff));
-    if constexpr (hn::MaxLanes(di) == hn::MaxLanes(full))
-      most = hn::Max(most, magnitude);
-    else
-      last = std::max(last, hn::GetLane(magnitude));
-  });
-  return std::max(last, hn::GetLane(hn::MaxOfLanes(full, most)));
-}
+// Of a part of a row.
+int32_t quantize_amax(const float* x, int64_t count) { return simd::highest_magnitude(x, count); }
 
 void quantize_part(const float* x, int64_t count, float scale, DType dtype, uint8_t* q) {
   const float top = quant_top(dtype);

@@ -20,11 +20,7 @@ inline std::vector<OpCase> upsample_conv2d_cases() {
                        const Tensor weight = memory.host_weight({co, ci, 3, 3});
                        ThreadPool pool(1);
                        Arena arena(0);
-                       Stream stream{.arena = &arena,
-                                     .pool = &pool,
-                                     .gpu = memory.gpu(),
-                                     .memory = memory.device(),
-                                     .precision = {.activation = memory.dtype(), .compute = compute}};
+                       Stream stream = memory.stream(arena, pool, compute);
                        args.packed = memory.packed(packed_upsample_conv2d_bytes(co, ci, stream));
                        pack_upsample_conv2d_weight(weight, args.packed, stream);
                        if (bias) args.bias = memory.param({co});

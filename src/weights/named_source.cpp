@@ -1,0 +1,92 @@
+// Which names a file's tensors have, and the same tensors under the names that models read (rename.h).
+#include <algorithm>
+#include <array>
+
+#include "weights/rename.h"
+
+namespace tachy {
+namespace {
+
+constexpr std::array<std::string_view, 5> kPrefixes = {"model.diffusion_model.", "diffusion_model.",
+                                                       "first_stage_model.", "transformer.", "model."};
+
+std::shared_ptr<TensorSource> with_entries(const TensorSource& source,
+                                           std::vector<TensorSource::Entry> entries) {
+  return std::make_shared<TensorSource>(std::move(entries), source.files(), source.metadata());
+}
+
+}  // namespace
+
+bool is_original_dit_names(const TensorSource& source) {
+  return source.has("head.head.weight") || source.has("blocks.0.self_attn.q.weight");
+}
+bool is_original_umt5_names(const TensorSource& source) {
+  return source.has("token_embedding.weight") || source.has("blocks.0.attn.q.weight");
+}
+bool is_original_vae21_names(const TensorSource& source) {
+  return source.has("decoder.upsamples.0.residual.2.weight") ||
+         source.has("encoder.downsamples.0.residual.2.weight");
+}
+bool is_original_vae22_names(const TensorSource& source) {
+  return source.has("decoder.upsamples.0.upsamples.0.residual.2.weight") ||
+         source.has("encoder.downsamples.0.downsamples.0.residual.2.weight");
+}
+
+std::shared_ptr<TensorSource> renamed(const std::shared_ptr<TensorSource>& source, RenameMap map) {
+  std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
+  for (auto& entry : entries) entry.name = map(entry.name);
+  return with_entries(*source, std::move(entries));
+}
+
+std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source,
+                                             std::span<const std::string_view> prefixes) {
+  for (const auto prefix : prefixes) {
+    const auto has_prefix = [&](const TensorSource::Entry& e) {
+      return e.name.size() > prefix.size() && e.name.starts_with(prefix);
+    };
+    if (std::none_of(source->entries().begin(), source->entries().end(), has_prefix)) continue;
+    std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
+    for (auto& entry : entries) {
+      if (has_prefix(entry)) entry.name.erase(0, prefix.size());
+    }
+    return with_entries(*source, std::move(entries));
+  }
+  return source;
+}
+
+std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source) {
+  return without_prefix(source, kPrefixes);
+}
+
+NamedSource dit_source(const std::shared_ptr<TensorSource>& source) {
+  const auto plain = without_prefix(source);
+  if (!is_original_dit_names(*plain)) return {plain, false};
+  return {renamed(plain, dit_from_original), true};
+}
+
+NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
+  constexpr std::string_view kTied = "encoder.embed_tokens.weight";
+  const auto plain = without_prefix(source);
+  if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
+  if (!plain->has(kTied)) return {plain, false};
+  // Files hold the tied embedding under either name or both.
+  const bool both = plain->has("shared.weight");
+  std::vector<TensorSource::Entry> entries;
+  for (auto entry : plain->entries()) {
+    if (entry.name == kTied) {
+      if (both) continue;
+      entry.name = "shared.weight";
+    }
+    entries.push_back(std::move(entry));
+  }
+  return {with_entries(*plain, std::move(entries)), false};
+}
+
+NamedSource vae_source(const std::shared_ptr<TensorSource>& source) {
+  const auto plain = without_prefix(source);
+  if (is_original_vae22_names(*plain)) return {renamed(plain, vae22_from_original), true};
+  if (is_original_vae21_names(*plain)) return {renamed(plain, vae21_from_original), true};
+  return {plain, false};
+}
+
+}  // namespace tachy
