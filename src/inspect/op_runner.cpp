@@ -73,94 +73,100 @@ void time_runs(Bench& bench, const OpCase& op_case, const std::string& impl, Thr
       fmt::format("{:.1f} us, {:.2f} GB/s, {:.1f} GFLOP/s", result.median_us, result.gb_per_s, result.gflops);
 }
 
+// OpRunnerOptions::filter, its three parts.
+class Filter {
+ public:
+  Filter(const std::string& text, const std::vector<OpCase>& cases) {
+    for (size_t i = 0, begin = 0; i < 3 && begin <= text.size(); ++i) {
+      const size_t end = std::min(text.find(':', begin), text.size());
+      parts_[i] = text.substr(begin, end - begin);
+      begin = end + 1;
+    }
+    // "rmsnorm" is that op and not rmsnorm_backward, "rms" is both.
+    exact_ = std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == parts_[0]; });
+  }
+  bool takes(const OpCase& c) const {
+    return (exact_ ? c.op == parts_[0] : c.op.starts_with(parts_[0])) && c.name.starts_with(parts_[1]);
+  }
+  const std::string& impl_prefix() const { return parts_[2]; }
+
+ private:
+  std::array<std::string, 3> parts_;
+  bool exact_ = false;
+};
+
+bool wants(const OpRunnerOptions& options, const OpCase& c) {
+  const bool kind = c.kind == CaseKind::tiny   ? options.tiny
+                    : c.kind == CaseKind::odd  ? options.odd
+                    : c.kind == CaseKind::real ? options.real
+                                               : options.video;
+  return kind && (options.gpu ? c.gpu : c.cpu) && c.flops <= options.max_flops;
+}
+
+void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, const std::string& impl_prefix,
+                     std::vector<std::unique_ptr<ThreadPool>>& pools, std::vector<OpResult>& results) {
+  ThreadPool& pool = *pools[0];
+  Bench bench(op_case, options.seed);
+  if (options.made) options.made(op_case, bench.op());
+  std::vector<char> definition, working;
+  const bool definable = op_case.flops <= options.max_definition_flops;
+  if (options.ref && definable) {
+    definition = bench.run("ref", pool);
+    if (bench.op().has_working) working = bench.run("working", pool);
+  }
+  for (const std::string& impl : bench.op().impls) {
+    if (!impl.starts_with(impl_prefix)) continue;
+    Arena nothing;
+    const Stream stream{.arena = &nothing, .pool = &pool, .precision = {.definitions = options.definitions}};
+    if (options.picked_only && impl_prefix.empty() && impl != bench.op().choose(stream).impl) continue;
+    const std::optional<Refusal> why_not = bench.op().why_not(impl, stream);
+    const auto add = [&](const char* mode, auto&& body) {
+      std::string reason = why_not ? why_not->text() : "";
+      if (reason.empty() && !definable && (impl == "ref" || std::string_view(mode) == "ref"))
+        reason = fmt::format("{:.1f} GFLOP are too much for the definition", op_case.flops * 1e-9);
+      OpResult blank{.op = op_case.op, .case_name = op_case.name, .impl = impl, .seed = options.seed};
+      blank.bytes = op_case.bytes, blank.flops = op_case.flops, blank.kind = op_case.kind;
+      blank.compute = bench.op().compute;
+      results.push_back(attempt(std::move(blank), mode, reason, body));
+    };
+    if (options.ref && impl != "ref")
+      add("ref", [&](OpResult& r) { compare_with_definition(bench, definition, working, impl, pool, r); });
+    if (options.bitwise) add("bitwise", [&](OpResult& r) { compare_runs(bench, impl, pools, r); });
+    if (options.canary)
+      add("canary", [&](OpResult& r) {
+        bench.run(impl, pool);
+        r.detail = bench.damage();
+        r.ok = r.detail.empty();
+      });
+    if (options.perf)
+      add("perf", [&](OpResult& r) { time_runs(bench, op_case, impl, pool, options.perf_seconds, r); });
+  }
+}
+
 }  // namespace
 
 std::vector<OpResult> run_ops(const OpRunnerOptions& options) { return run_ops(options, all_op_cases()); }
 
 std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<OpCase>& cases) {
   require(options.threads >= 1, "op runner: expected at least 1 thread, got {}", options.threads);
-  std::array<std::string, 3> parts;
-  for (size_t i = 0, begin = 0; i < 3 && begin <= options.filter.size(); ++i) {
-    const size_t end = std::min(options.filter.find(':', begin), options.filter.size());
-    parts[i] = options.filter.substr(begin, end - begin);
-    begin = end + 1;
-  }
-  // "rmsnorm" is that op and not rmsnorm_backward, "rms" is both.
-  const bool exact =
-      std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == parts[0]; });
-  const auto matches = [&](size_t part, const std::string& text) {
-    return part == 0 && exact ? text == parts[0] : text.starts_with(parts[part]);
-  };
+  const Filter filter(options.filter, cases);
   std::vector<std::unique_ptr<ThreadPool>> pools;
   pools.push_back(std::make_unique<ThreadPool>(options.threads));
   for (int n = 1; n <= options.threads + 1 && options.bitwise; ++n)
     if (n != options.threads) pools.push_back(std::make_unique<ThreadPool>(n));
-  ThreadPool& pool = *pools[0];
   GpuCeilings ceilings;
   if (options.gpu && options.perf)
-    ceilings = options.ceilings ? *options.ceilings : measure_ceilings(*options.gpu, options.dtype, pool);
+    ceilings =
+        options.ceilings ? *options.ceilings : measure_ceilings(*options.gpu, options.dtype, *pools[0]);
   std::vector<OpResult> results;
   for (const OpCase& op_case : cases) {
-    const bool wanted = op_case.kind == CaseKind::tiny   ? options.tiny
-                        : op_case.kind == CaseKind::odd  ? options.odd
-                        : op_case.kind == CaseKind::real ? options.real
-                                                         : options.video;
-    if (!wanted || !(options.gpu ? op_case.gpu : op_case.cpu) || !matches(0, op_case.op) ||
-        !matches(1, op_case.name))
-      continue;
-    if (op_case.flops > options.max_flops) continue;
+    if (!wants(options, op_case) || !filter.takes(op_case)) continue;
     if (options.started) options.started(op_case);
     if (options.perf && op_case.flops > options.max_perf_flops) continue;
-    if (options.gpu) {
-      run_case_on_gpu(options, op_case, parts[2], pool, ceilings, results);
-      continue;
-    }
-    Bench bench(op_case, options.seed);
-    if (options.made) options.made(op_case, bench.op());
-    std::vector<char> definition, working;
-    const bool definable = op_case.flops <= options.max_definition_flops;
-    if (options.ref && definable) {
-      definition = bench.run("ref", pool);
-      if (bench.op().has_working) working = bench.run("working", pool);
-    }
-    for (const std::string& impl : bench.op().impls) {
-      if (!matches(2, impl)) continue;
-      Arena nothing;
-      const Stream stream{
-          .arena = &nothing, .pool = &pool, .precision = {.definitions = options.definitions}};
-      if (options.picked_only && parts[2].empty() && impl != bench.op().choose(stream).impl) continue;
-      const std::optional<Refusal> why_not = bench.op().why_not(impl, stream);
-      const auto add = [&](const char* mode, auto&& body) {
-        OpResult result{
-            .op = op_case.op, .case_name = op_case.name, .impl = impl, .mode = mode, .seed = options.seed};
-        result.bytes = op_case.bytes, result.flops = op_case.flops, result.kind = op_case.kind;
-        result.compute = bench.op().compute;
-        std::string reason = why_not ? why_not->text() : "";
-        if (reason.empty() && !definable && (impl == "ref" || std::string_view(mode) == "ref"))
-          reason = fmt::format("{:.1f} GFLOP are too much for the definition", op_case.flops * 1e-9);
-        if (!reason.empty()) {
-          result.skipped = true, result.detail = reason;
-        } else {
-          try {
-            body(result);
-          } catch (const std::exception& error) {
-            result.ok = false, result.detail = error.what();
-          }
-        }
-        results.push_back(std::move(result));
-      };
-      if (options.ref && impl != "ref")
-        add("ref", [&](OpResult& r) { compare_with_definition(bench, definition, working, impl, pool, r); });
-      if (options.bitwise) add("bitwise", [&](OpResult& r) { compare_runs(bench, impl, pools, r); });
-      if (options.canary)
-        add("canary", [&](OpResult& r) {
-          bench.run(impl, pool);
-          r.detail = bench.damage();
-          r.ok = r.detail.empty();
-        });
-      if (options.perf)
-        add("perf", [&](OpResult& r) { time_runs(bench, op_case, impl, pool, options.perf_seconds, r); });
-    }
+    if (options.gpu)
+      run_case_on_gpu(options, op_case, filter.impl_prefix(), *pools[0], ceilings, results);
+    else
+      run_case_on_cpu(options, op_case, filter.impl_prefix(), pools, results);
   }
   require(!results.empty() || options.filter.empty(),
           "--op: no case matches '{}'; expected op:case:implementation", options.filter);

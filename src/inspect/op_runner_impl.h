@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "inspect/op_runner.h"
@@ -47,6 +49,12 @@ inline std::vector<char> bytes_of(const std::vector<Tensor>& outputs) {
 inline const std::vector<Tensor>& written(const BoundOp& op) {
   return op.written.empty() ? op.outputs : op.written;
 }
+
+// "" or what an op has changed of a block that it should not have: guard bytes, an input, what lies between
+// the rows of an output. whole: the block's bytes on the host with the guards round them; number: of the
+// block, in texts.
+std::string damage_of(const CaseMemory::Block& block, std::span<const char> whole, const BoundOp& op,
+                      CaseMemory& memory, int number);
 
 // One case, made once and run many times on the same memory.
 class Bench {
@@ -96,29 +104,8 @@ class Bench {
   std::string damage() {
     int number = 0;
     for (auto& block : memory_.blocks()) {
-      const char* start = static_cast<const char*>(block.buffer.data());
-      for (const char* p = start; p < start + block.buffer.size(); ++p) {
-        if (p == block.data) p += block.bytes;
-        if (p < start + block.buffer.size() && static_cast<uint8_t>(*p) != CaseMemory::kGuard)
-          return fmt::format("tensor {}: guard byte at {} was changed", number, p - block.data);
-      }
-      if (block.input && !block.output &&
-          std::memcmp(block.data, block.pristine.data(), block.pristine.size()) != 0)
-        return fmt::format("tensor {}: an input was changed", number);
-      if (!block.input) {
-        std::vector<bool> covered(static_cast<size_t>(block.bytes));
-        for (const Tensor& t : written(op_)) {
-          if (memory_.block_of(t.data) != &block) continue;
-          for_each_element(t, [&](int64_t offset) {
-            const int64_t at = static_cast<const char*>(t.data) - block.data + offset;
-            for (int i = 0; i < dtype_size(t.dtype); ++i) covered[static_cast<size_t>(at + i)] = true;
-          });
-        }
-        for (int64_t i = 0; i < block.bytes; ++i)
-          if (!covered[static_cast<size_t>(i)] && static_cast<uint8_t>(block.data[i]) != 0xff)
-            return fmt::format("tensor {}: byte {} between the rows of an output was changed", number, i);
-      }
-      ++number;
+      const std::span whole(static_cast<const char*>(block.buffer.data()), block.buffer.size());
+      if (std::string found = damage_of(block, whole, op_, memory_, number++); !found.empty()) return found;
     }
     return "";
   }
@@ -147,6 +134,23 @@ inline Distance distance(const std::vector<float>& a, const std::vector<float>& 
   }
   d.rms = a.empty() ? 0 : std::sqrt(d.rms / static_cast<double>(a.size()));
   return d;
+}
+
+// The result of one mode of an implementation: `blank` with what body(result) says; skipped where why_not has
+// words, a failure where body throws.
+template <class Body>
+OpResult attempt(OpResult blank, const char* mode, const std::string& why_not, Body&& body) {
+  blank.mode = mode;
+  if (!why_not.empty()) {
+    blank.skipped = true, blank.detail = why_not;
+    return blank;
+  }
+  try {
+    body(blank);
+  } catch (const std::exception& error) {
+    blank.ok = false, blank.detail = error.what();
+  }
+  return blank;
 }
 
 // Appends the results of one case on the GPU (op_runner_gpu.cpp).

@@ -9,6 +9,7 @@
 #include "inspect/golden_set.h"
 #include "inspect/op_runner.h"
 #include "inspect/places.h"
+#include "inspect/say.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/model_bundle.h"
 
@@ -50,10 +51,7 @@ void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, s
                       .dtype = dtype,
                       .capture = holds(options.modes, "capture"),
                       .max_definition_flops = options.max_definition_gflop * 1e9};
-  run.started = [&](const ops::OpCase& c) {
-    if (options.progress) options.progress(c.op + " " + c.name);
-    if (options.cancel && options.cancel->load()) fail(ErrorCode::cancelled, "cancelled");
-  };
+  run.started = [&](const ops::OpCase& c) { say(options, c.op + " " + c.name); };
   const std::string suffix = gpu ? fmt::format(" {}", dtype_name(dtype)) : "";
   struct Counts {
     int checked = 0, skipped = 0;

@@ -1,0 +1,67 @@
+// Golden values against ours: how far apart they may lie in a run's precision, and how far they do.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "inspect/validate.h"
+#include "pipelines/text_to_video.h"
+#include "weights/scope.h"
+
+namespace tachy {
+
+// How many times the reference's own error is allowed, of the largest and of the mean.
+struct Factors {
+  double max = 3, mean = 3;
+};
+
+// What a run computes in, and how near the golden values it must come in that.
+struct RunPrecision {
+  bool bf16 = false;  // or f16: the golden values know the reference's errors in bfloat16
+  bool step_cache = false;
+  bool low_residual = false;  // the residual stream is bf16 or f16, too, as the reference's
+  // A stage errs no more than the reference itself in bfloat16. (In float32 both errors are of the order of
+  // one rounding, and their ratio is chance.)
+  Factors of_stage() const { return bf16 ? Factors{1, 1} : Factors{}; }
+  // So does the mean of a run's latents, while the largest of some ten thousand
+  // values that twenty guided steps have amplified is chance: any change of a sum's
+  // order has moved it between half and 1.2 of the reference's. With a bf16 residual
+  // stream the arithmetic is the reference's and so is, on average, the error.
+  Factors of_run() const { return !bf16 ? Factors{} : low_residual ? Factors{3, 1.5} : Factors{2, 1}; }
+  // That frames may lie below its own.
+  double decibel() const { return !bf16 ? 9.5 : low_residual ? 3.5 : 0; }
+  const char* name() const { return bf16 ? "bfloat16" : "float32"; }
+};
+
+// Tensors of a file as doubles.
+class TensorFile {
+ public:
+  explicit TensorFile(const std::filesystem::path& path)
+      : source_(open_weights(path)), scope_(source_), name_(path.string()) {}
+
+  struct Values {
+    std::vector<int64_t> dims;
+    std::vector<double> data;
+  };
+  Values read(const std::string& name) const;
+
+ private:
+  std::shared_ptr<TensorSource> source_;
+  Scope scope_;
+  std::string name_;
+};
+
+// own: the reference's errors by precision; empty: the values must be equal.
+void compare_values(const TensorFile::Values& got, const TensorFile::Values& want, const nlohmann::json& own,
+                    const RunPrecision& precision, Factors factors, double least, Check& check);
+
+// The run of a golden folder frame by frame, and its latents (golden_generation.cpp).
+VideoRequest generation_request(const nlohmann::json& run, const ValidateOptions& options);
+void validate_generation(const nlohmann::json& whole, const std::filesystem::path& folder,
+                         TextToVideo& pipeline, const std::string& name, const RunPrecision& precision,
+                         const ValidateOptions& options, std::vector<Check>& checks);
+
+}  // namespace tachy

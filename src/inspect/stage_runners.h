@@ -1,0 +1,20 @@
+// What runs each stage of stage.h's list.
+#pragma once
+
+#include "inspect/stage_io.h"
+
+namespace tachy {
+
+// stage_models.cpp
+void run_text_encoder(const StageRequest& request, StageIo& io);
+void run_transformer(const StageRequest& request, StageIo& io);
+void run_vae_encode(const StageRequest& request, StageIo& io);
+void run_vae_decode(const StageRequest& request, StageIo& io);
+
+// stage_host.cpp
+void run_tokenize(const StageRequest& request, StageIo& io);
+void run_sampler(const StageRequest& request, StageIo& io);
+void run_noise(const StageRequest& request, StageIo& io);
+void run_fit_image(const StageRequest& request, StageIo& io);
+
+}  // namespace tachy
