@@ -79,6 +79,22 @@ int run_info(const InfoOptions& o) {
   return 0;
 }
 
+// "1,16,3,10,14"
+std::vector<int64_t> parse_shape(const std::string& text) {
+  std::vector<int64_t> shape;
+  for (const std::string& part : split(text, ',')) {
+    try {
+      size_t used = 0;
+      shape.push_back(std::stoll(part, &used));
+      require(used == part.size(), "");
+    } catch (const std::exception&) {
+      fail(ErrorCode::invalid_argument, "--shape: expected whole numbers separated by commas, got '{}'",
+           text);
+    }
+  }
+  return shape;
+}
+
 }  // namespace
 
 Command add_info(CommandLine& line) {
@@ -141,16 +157,7 @@ Command add_stage(CommandLine& line) {
       "  noise          --seed --shape --rng                        -> noise\n"
       "  fit-image      --image --image-fit --shape                 -> image [H, W, 3]");
   return [o, shape, weights] {
-    for (const std::string& part : split(*shape, ',')) {
-      try {
-        size_t used = 0;
-        o->shape.push_back(std::stoll(part, &used));
-        require(used == part.size(), "");
-      } catch (const std::exception&) {
-        fail(ErrorCode::invalid_argument, "--shape: expected whole numbers separated by commas, got '{}'",
-             *shape);
-      }
-    }
+    o->shape = parse_shape(*shape);
     o->pack_weights = *weights == "packed";
     o->cancel = &g_cancel;
     run_stage(*o);

@@ -1,0 +1,188 @@
+// One video from its request to the finished file: resuming, the writer, what the engine calls back, the last
+// words.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "base/notice.h"
+#include "commands.h"
+#include "generate_job.h"
+#include "interrupt.h"
+#include "media/background_writer.h"
+#include "media/files.h"
+#include "plan_report.h"
+#include "progress.h"
+#include "state_file.h"
+#include "status_line.h"
+
+namespace tachy::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kLongRunSeconds = 3600;
+
+// A line about the run: JSON with --json, nothing with --quiet.
+void report(const GenerateOptions& o, const json& event, const std::string& text) {
+  if (o.json)
+    fmt::print("{}\n", event.dump());
+  else if (!o.quiet)
+    fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+// diffusers stretches, and so do we; but nobody should find out from the video.
+void warn_of_stretching(const VideoRequest& given, int width, int height) {
+  for (const Picture* p : {given.image.get(), given.last_image.get()}) {
+    if (!p || given.image_fit != "stretch") continue;
+    const double shape = double(p->width) / p->height, video = double(width) / height;
+    if (std::max(shape / video, video / shape) > 1.05)
+      warn(
+          "the picture of {}x{} is stretched to {}x{}, as diffusers does it; --image-fit crop keeps its "
+          "shape",
+          p->width, p->height, width, height);
+  }
+}
+
+// What is added to the word that the run was stopped.
+std::string going_on(const StateFile& state) {
+  return fmt::format(" (step {} is saved: the same command with --resume goes on from there)",
+                     state.saved_step());
+}
+
+// What there is of an earlier run of this output.
+struct Earlier {
+  std::optional<RunState> state;  // to go on from
+  bool complete = false;          // nothing is left to do
+};
+Earlier find_earlier(const GenerateOptions& o, const Job& job, const json& settings, StateFile& state) {
+  set_cancel_note("");
+  if (!o.resume) {
+    if (state.exists())
+      warn("{} is of an interrupted run, which --resume would go on with; this run begins anew",
+           state.path().string());
+    return {};
+  }
+  Earlier found{.state = state.load()};
+  if (found.state) set_cancel_note(going_on(state));
+  if (!found.state && is_complete(job.output, settings)) {
+    report(o, {{"event", "complete"}, {"output", job.output.string()}},
+           fmt::format("{} is complete already", job.output.string()));
+    return {.complete = true};
+  }
+  report(o, {{"event", "resume"}, {"step", found.state ? found.state->step : 0}},
+         found.state ? fmt::format("going on after step {} ({})", found.state->step, state.path().string())
+                     : fmt::format("nothing to resume at {}: beginning anew", state.path().string()));
+  return found;
+}
+
+VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer, ProgressLine& progress,
+                              StateFile& state, Profiler* profiler) {
+  VideoCallbacks callbacks{.cancel = &g_cancel};
+  callbacks.profiler = profiler;
+  callbacks.progress = [&progress](const Progress& p) { progress.update(p); };
+  callbacks.frame = [&writer](const RgbImage& image, int64_t) {
+    writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+  };
+  if (!o.preview.empty())
+    callbacks.preview = [&o](const RgbImage& image, int) {
+      write_png(o.preview, {image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+    };
+  if (!o.save_latents.empty())
+    callbacks.latents = [&o](std::span<const float> values, std::span<const int64_t> shape) {
+      write_latents(o.save_latents, values, shape);
+    };
+  callbacks.state = [&state](const RunStateView& view) {
+    state.step(view);
+    if (state.saved_step() > 0) set_cancel_note(going_on(state));
+  };
+  return callbacks;
+}
+
+void report_done(const GenerateOptions& o, const Job& job, const VideoRequest& filled, const json& settings,
+                 int64_t steps_reused, double seconds) {
+  const std::string reused =
+      steps_reused ? fmt::format(", {} of {} steps reused", steps_reused, *filled.steps) : "";
+  report(o,
+         {{"event", "done"},
+          {"output", job.output.string()},
+          {"seconds", seconds},
+          {"steps_reused", steps_reused},
+          {"settings", settings}},
+         fmt::format("{} ({} frames of {}x{}, seed {}, {}{})", job.output.string(), *filled.frames,
+                     *filled.width, *filled.height, filled.seed, human_seconds(seconds), reused));
+}
+
+void write_profile(const GenerateOptions& o, const RunProfiler& profiler) {
+  const std::vector<ProfileEvent> events = profiler.all_events();
+  write_file(o.profile, chrome_trace(events));
+  report(
+      o, json::parse(profile_json(summarise(events), summarise(events, true))),
+      fmt::format("{}{}: open it in ui.perfetto.dev or chrome://tracing", profile_tables(events), o.profile));
+}
+
+}  // namespace
+
+void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const PreparedRequest& prepared) {
+  const auto start = std::chrono::steady_clock::now();
+  const VideoPlan& plan = prepared.plan();
+  const VideoRequest& filled = prepared.request();
+  if (o.plan) return show_plan(plan, filled, o.json);
+  engine.check_memory(plan);
+  if (plan.seconds > kLongRunSeconds)
+    warn("this run will take about {} on this machine; ctrl-C stops it cleanly", human_seconds(plan.seconds));
+
+  // The settings with every default filled in go into the file, so that the run can be repeated from it.
+  RunSettings run = job.settings;
+  run.request = filled, run.device = engine.device() == "cpu" ? "cpu" : "cuda";
+  const json settings = to_json(run);
+  warn_of_stretching(job.settings.request, *filled.width, *filled.height);
+
+  StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(); });
+  const Earlier earlier = find_earlier(o, job, settings, state);
+  if (earlier.complete) return;
+  std::optional<RunProfiler> profiler;
+  if (!o.profile.empty()) profiler.emplace();
+
+  VideoOptions video{.fps = *filled.fps,
+                     .crf = o.crf,
+                     .comment = settings.dump(),
+                     .speed = o.encode_speed,
+                     .expected_frames = *filled.frames,
+                     .cancel = &g_cancel};
+  BackgroundWriter writer(naming("--output",
+                                 [&] {  // fails before hours are spent
+                                   return VideoWriter::open(job.output, *filled.width, *filled.height, video);
+                                 }),
+                          &g_cancel);
+  check_writable("--output", settings_path(job.output));
+  check_writable("--save-latents", o.save_latents);
+  check_writable("--preview", o.preview);
+  check_writable("--profile", o.profile);
+  ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
+  const VideoCallbacks callbacks =
+      make_callbacks(o, writer, progress, state, profiler ? &*profiler : nullptr);
+  ResolvedRequest done;
+  try {
+    done = engine.generate(prepared, callbacks, earlier.state ? &*earlier.state : nullptr);
+    ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
+    writer.finish();
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::cancelled || state.saved_step() == 0) throw;
+    progress.clear();
+    fail(ErrorCode::cancelled, "{}{}", e.message(), going_on(state));
+  }
+  write_file(settings_path(job.output), settings.dump(2) + "\n");
+  state.remove();
+  set_cancel_note("");
+  progress.clear();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report_done(o, job, filled, settings, done.steps_reused, seconds);
+  if (profiler) write_profile(o, *profiler);
+}
+
+}  // namespace tachy::cli

@@ -1,0 +1,11 @@
+// What a run will take, as --plan shows it.
+#pragma once
+
+#include "api/tachyscope.h"
+
+namespace tachy::cli {
+
+// A table, or as one line of JSON. request: with its defaults filled in.
+void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json);
+
+}  // namespace tachy::cli
