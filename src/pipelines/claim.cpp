@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace tachy {
 namespace {
 
@@ -11,7 +13,8 @@ std::vector<std::pair<Part, uint64_t>> parts_of_stage(const std::string& name, b
   if (name == "text") return {{Part::text, bytes}};
   if (name == "image") return {{Part::vae_encoder, bytes}};
   if (name == "decode") return {{Part::vae_decoder, bytes}};
-  return {{Part::transformer, bytes}, {Part::transformer_2, keeps ? 0 : bytes}};
+  if (name == "denoise") return {{Part::transformer, bytes}, {Part::transformer_2, keeps ? 0 : bytes}};
+  fail(ErrorCode::internal, "claim: which part does the stage '{}' hold?", name);
 }
 
 }  // namespace

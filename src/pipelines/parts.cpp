@@ -63,9 +63,18 @@ const char* part_name(Part part) {
 }
 
 const TensorSource& part_file(const ModelBundle& model, Part part) {
-  if (part == Part::text) return *model.text_encoder;
-  if (part == Part::transformer) return *model.transformer;
-  return part == Part::transformer_2 ? *model.transformer_2 : *model.vae;
+  switch (part) {
+    case Part::text:
+      return *model.text_encoder;
+    case Part::transformer:
+      return *model.transformer;
+    case Part::transformer_2:
+      return *model.transformer_2;
+    case Part::vae_encoder:
+    case Part::vae_decoder:
+      return *model.vae;
+  }
+  fail(ErrorCode::internal, "parts: no file of part {}", static_cast<int>(part));
 }
 
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed) {
@@ -125,11 +134,22 @@ LoadedVae load_vae(const ModelBundle& model, Stream& stream) {
 
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
                                       Stream& stream) {
-  if (part == Part::text) return shared(load_text(model, stream, how.streamed));
-  if (part == Part::vae_encoder) return shared(load_vae_encoder(model, stream));
-  if (part == Part::vae_decoder) return shared(load_vae(model, stream));
-  const int expert = part == Part::transformer ? 0 : 1;
-  return shared(load_dit(model, expert, how.weights, stream, how.streamed, how.progress));
+  const auto transformer = [&](int expert) {
+    return shared(load_dit(model, expert, how.weights, stream, how.streamed, how.progress));
+  };
+  switch (part) {
+    case Part::text:
+      return shared(load_text(model, stream, how.streamed));
+    case Part::vae_encoder:
+      return shared(load_vae_encoder(model, stream));
+    case Part::transformer:
+      return transformer(0);
+    case Part::transformer_2:
+      return transformer(1);
+    case Part::vae_decoder:
+      return shared(load_vae(model, stream));
+  }
+  fail(ErrorCode::internal, "parts: no way to load part {}", static_cast<int>(part));
 }
 
 }  // namespace tachy

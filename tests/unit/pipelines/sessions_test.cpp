@@ -343,5 +343,12 @@ TEST(Claims, PartsThatAreSharedCountOnce) {
   EXPECT_EQ(together({kept, low}), 2 * plan.peak_bytes) << "they share nothing";
 }
 
+TEST(Claims, AStageThatNobodyNamedIsNotTakenForAnother) {
+  VideoPlan plan{.stages = {{.name = "upscale", .weight_bytes = 10, .part_bytes = 10}}, .peak_bytes = 10};
+  EXPECT_THROW(claim_of(plan, {}, 0), Error);
+  plan.stages[0].part_bytes = 0;  // without a part there is nothing to name
+  EXPECT_EQ(claim_of(plan, {}, 0).own, 10u);
+}
+
 }  // namespace
 }  // namespace tachy
