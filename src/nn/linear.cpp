@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include "nn/adapter_set.h"
 #include "nn/linear_registry.h"
 #include "nn/weight_form.h"
 
@@ -10,6 +11,7 @@ struct Linear::Layer {
   std::unique_ptr<const WeightForm> weight;
   Tensor bias;      // [out] f32 or undefined
   Tensor low_bias;  // the same in the activations' dtype: a product's epilogue wants its output's
+  bool on_gpu = false;
 };
 
 namespace {
@@ -37,7 +39,11 @@ Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& sto
 
 Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight,
                std::span<const Tensor> biases, ParamStore& store) {
-  Layer layer{.parts = std::move(parts), .weight = std::move(weight), .bias = {}, .low_bias = {}};
+  Layer layer{.parts = std::move(parts),
+              .weight = std::move(weight),
+              .bias = {},
+              .low_bias = {},
+              .on_gpu = store.on_gpu()};
   if (!biases.empty()) {
     const DType low = store.stream().precision.activation;
     layer.bias = place_biases(biases, DType::f32, store);
@@ -79,10 +85,13 @@ Linear Linear::from_host(const Scope& scope, const Tensor& weight, const Tensor&
 
 int64_t Linear::in() const { return layer_->weight->in(); }
 int64_t Linear::out() const { return layer_->weight->out(); }
+bool Linear::on_gpu() const { return layer_->on_gpu; }
 const char* Linear::form() const { return layer_->weight->name(); }
 std::span<const Linear::Part> Linear::parts() const { return layer_->parts; }
 
 void Linear::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const {
+  if (stream.adapters)
+    if (const AdaptedLinear* own = AdapterSet::of(stream)->find(*this)) return (*own)(x, y, stream, epilogue);
   layer_->weight->product({.x = x,
                            .weight = {},
                            .packed = {},

@@ -2,7 +2,8 @@
 // that it has in the checkpoint (blocks.3.attn1.to_q); several layers of one input may be joined, and then are
 // parts of one product: their outputs lie after each other in y's columns.
 //
-// A Linear is a handle: its copies are the same layer.
+// A Linear is a handle: its copies are the same layer. What a stream's adapters (nn/adapter_set.h) add to the
+// layer is added before the epilogue.
 #pragma once
 
 #include <span>
@@ -50,7 +51,10 @@ class Linear {
   bool defined() const { return layer_ != nullptr; }
   int64_t in() const;
   int64_t out() const;
+  bool on_gpu() const;       // whether its products run there
   const char* form() const;  // of its weight
+  // The same for all handles of a layer, and no other layer's as long as one of them lives.
+  const void* id() const { return layer_.get(); }
   std::span<const Part> parts() const;
 
  private:

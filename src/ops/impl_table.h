@@ -4,7 +4,8 @@
 // the order. A stream with `definitions` (level none) takes the definitions.
 //
 // An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA nothing defines its
-// functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it.
+// functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it. It
+// runs with the stream's GPU as the thread's current one, whichever that was before.
 #pragma once
 
 #include <optional>
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "base/refusal.h"
 #include "cuda/built.h"
+#include "cuda/current_device.h"
 #include "tensor/stream.h"
 
 namespace tachy::ops {
@@ -35,6 +37,7 @@ struct Impl {
 template <class Args>
 struct GpuFunctions {  // deduces Args from a launcher
   constexpr explicit GpuFunctions(void (*)(const Args&, Stream&)) {}
+  using Arguments = Args;
   using Entry = Impl<Args>;
   using Reason = WhyNot<Args>*;
 };
@@ -44,10 +47,15 @@ template <auto kRun, auto kWhyNot = nullptr>
 constexpr auto gpu_impl(const char* name) {
   using Functions = decltype(GpuFunctions(kRun));
   static_assert(std::is_convertible_v<decltype(kWhyNot), typename Functions::Reason>);
-  if constexpr (cuda::kBuilt)
-    return typename Functions::Entry{name, kWhyNot, kRun, DeviceType::cuda};
-  else
+  if constexpr (cuda::kBuilt) {
+    constexpr auto run = [](const typename Functions::Arguments& args, Stream& stream) {
+      const cuda::CurrentDevice current(stream.gpu);
+      kRun(args, stream);
+    };
+    return typename Functions::Entry{name, kWhyNot, run, DeviceType::cuda};
+  } else {
     return typename Functions::Entry{name, nullptr, nullptr, DeviceType::cuda};
+  }
 }
 
 // Nothing, or the reason why this entry cannot run on this stream.

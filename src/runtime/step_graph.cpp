@@ -28,7 +28,8 @@ StepSignature& StepSignature::add(const Stream& stream) {
       .add(static_cast<uint64_t>(p.activation))
       .add(static_cast<uint64_t>(p.residual))
       .add(static_cast<uint64_t>(p.compute))
-      .add(p.definitions);
+      .add(p.definitions)
+      .add(stream.adapters ? stream.adapters->serial() : 0);
 }
 
 bool StepGraph::possible(const Stream& stream) {

@@ -3,7 +3,7 @@
 // same addresses every time; what changes from step to step is copied into fixed tensors before.
 //
 // The graph may outlive the job it was captured in: a later job whose step has the same signature (addresses,
-// shapes, precision, weights) launches it from its first step on. Another signature begins anew.
+// shapes, precision, weights, adapters) launches it from its first step on. Another signature begins anew.
 //
 // A graph cannot be stopped, and where kernels are long it saves nothing: a step that takes longer than
 // kLongestUs stays as it is, queued piece by piece (runtime/pace.h). Loading kernels counts in the first
@@ -29,7 +29,7 @@ class StepSignature {
     return *this;
   }
   StepSignature& add(const Tensor& t);
-  StepSignature& add(const Stream& stream);  // where its scratch begins, and its precision
+  StepSignature& add(const Stream& stream);  // where its scratch begins, its precision and adapters
   bool operator==(const StepSignature&) const = default;
 
  private:

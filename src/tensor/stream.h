@@ -1,9 +1,10 @@
 // Stream: what an op runs on. It says where work is queued and memory comes from, in which numbers a model
-// computes (precision.h) and who watches (hooks.h). A small value: a part of a run that differs in one of
-// these copies it.
+// computes (precision.h), who watches (hooks.h) and what is added to a model's layers (adapters.h). A small
+// value: a part of a run that differs in one of these copies it.
 #pragma once
 
 #include "base/thread_pool.h"
+#include "tensor/adapters.h"
 #include "tensor/device_memory.h"
 #include "tensor/hooks.h"
 #include "tensor/memory.h"
@@ -23,6 +24,7 @@ struct Stream {
   DeviceMemory* memory = nullptr;  // the GPU's; given together with it
   Precision precision;
   Hooks hooks;
+  const Adapters* adapters = nullptr;  // of the one model that this stream runs; null: none
 
   bool measuring() const { return arena->measuring(); }
   int threads() const { return pool->threads(); }

@@ -21,7 +21,10 @@ void zero(const Tensor& to, const Stream& stream);
 template <class Body>
 void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;
-  Stream host{.arena = &measure, .pool = stream.pool, .hooks = {.cancel = stream.hooks.cancel}};
+  Stream host{.arena = &measure,
+              .pool = stream.pool,
+              .hooks = {.cancel = stream.hooks.cancel},
+              .adapters = stream.adapters};
   body(host);
   if (stream.measuring()) return;
   Arena arena(measure.peak());

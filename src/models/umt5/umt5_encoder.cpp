@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "nn/adapter_set.h"
 #include "ops/embedding/embedding.h"
 #include "ops/position_bias/position_bias.h"
 #include "runtime/pace.h"
@@ -73,6 +74,7 @@ void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) cons
 
 void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const {
   expect_same_weights("umt5", precision_, stream.precision);
+  nn::expect_own_adapters("umt5", stream, *linears_);
   const Umt5Config& c = config_;
   const int64_t batch = ids.dim(0), length = ids.dim(1), rows = batch * length;
   expect_shape("umt5", "out", out, {batch, length, c.d_model});

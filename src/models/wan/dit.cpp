@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "models/wan/timestep.h"
+#include "nn/adapter_set.h"
 #include "ops/activation/activation.h"
 #include "ops/add_rows/add_rows.h"
 #include "ops/elementwise/elementwise.h"
@@ -86,6 +87,7 @@ WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t 
 
 WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& store,
                             std::optional<Sinusoid> kind) const {
+  nn::expect_own_adapters("transformer", store.stream(), *linears_);
   const auto count = static_cast<int64_t>(timesteps.size());
   const int64_t dim = config_.dim();
   WanTimes times{store.allocate(DType::f32, {count, dim}), store.allocate(DType::f32, {count, 6 * dim})};
@@ -112,6 +114,7 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const ArenaScope scope(*stream.arena);
   const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
   expect_same_weights("transformer", precision_, stream.precision);
+  nn::expect_own_adapters("transformer", stream, *linears_);
   expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
   require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
   const bool padded = total_rows > given;
@@ -176,6 +179,7 @@ void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore&
 
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
   expect_same_weights("transformer", precision_, stream.precision);
+  nn::expect_own_adapters("transformer", stream, *linears_);
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(), rows = batch * tokens, dim = c.dim();
   expect_shape("transformer", "hidden_states", in.latents,

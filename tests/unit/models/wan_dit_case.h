@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "golden.h"
 #include "models/wan/dit.h"
+#include "nn/adapter_set.h"
 #include "tensor/transfer.h"
 
 namespace tachy::test {
@@ -20,10 +21,28 @@ struct WanDitCase {
       text_rows.push_back(std::stoll(rows));
   }
 
+  std::unique_ptr<WanDit> load(nn::ParamStore& store) const {
+    return load_component(weights, "transformer", {},
+                          [&](const Scope& scope) { return std::make_unique<WanDit>(scope, config, store); });
+  }
+
   // The sample, [B, C_out, T, H, W]. `rows_given`: 0 for the
   // real rows of text, or more of them with explicit zeros.
   template <class Planned>
   std::vector<float> run(Planned& planned, int64_t rows_given = 0) {
+    std::vector<float> y;
+    planned([&](Stream& stream, nn::ParamStore& store) {
+      const auto model = load(store);
+      const nn::AdapterSet set(adapters, model->linears(), "transformer", store);
+      if (!adapters.empty()) stream.adapters = &set;
+      y = pass(*model, store, rows_given);
+      stream.adapters = nullptr;
+    });
+    return y;
+  }
+
+  // One forward pass on the store's stream, with all that it needs made in the store.
+  std::vector<float> pass(const WanDit& model, nn::ParamStore& store, int64_t rows_given = 0) const {
     const Tensor x = golden["hidden_states"], text = golden["encoder_hidden_states"],
                  time = golden["timestep"];
     const int64_t batch = x.dim(0), tokens = x.dim(2) * (x.dim(3) / 2) * (x.dim(4) / 2);
@@ -40,39 +59,35 @@ struct WanDitCase {
       if (added) timesteps.push_back(t);
       rows.push_back(it->second);
     }
-    planned([&](Stream& stream, nn::ParamStore& store) {
-      const auto placed = [&](const void* data, DType dtype, std::initializer_list<int64_t> dims) {
-        return stream.gpu ? store.uploaded(data, dtype, dims) : Tensor(const_cast<void*>(data), dtype, dims);
-      };
-      const auto model = load_component(weights, "transformer", {}, [&](const Scope& scope) {
-        return std::make_unique<WanDit>(scope, config, store);
-      });
-      const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store);
-      std::vector<std::vector<float>> padded;
-      std::vector<WanContext> contexts;
-      for (int64_t b = 0; b < batch; ++b) {
-        const int64_t real = text_rows[static_cast<size_t>(b)], given = std::max(real, rows_given);
-        const float* source = text.as<float>() + b * text.dim(1) * text.dim(2);
-        padded.emplace_back(source, source + real * text.dim(2))
-            .resize(static_cast<size_t>(given * text.dim(2)));
-        Tensor image;
-        if (config.image_branch()) {
-          const Tensor all = golden["encoder_hidden_states_image"];
-          const int64_t count = all.numel() / all.dim(2) / batch;
-          image = Tensor(all.as<float>() + b * count * all.dim(2), DType::f32, {count, all.dim(2)});
-        }
-        contexts.push_back(model->make_context(placed(padded.back().data(), DType::f32, {given, text.dim(2)}),
-                                               512, image, store));
+    Stream& stream = store.stream();
+    const auto placed = [&](const void* data, DType dtype, std::initializer_list<int64_t> dims) {
+      return stream.gpu ? store.uploaded(data, dtype, dims) : Tensor(const_cast<void*>(data), dtype, dims);
+    };
+    const WanGrid grid = model.make_grid(x.dim(2), x.dim(3), x.dim(4), store);
+    std::vector<std::vector<float>> padded;
+    std::vector<WanContext> contexts;
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t real = text_rows[static_cast<size_t>(b)], given = std::max(real, rows_given);
+      const float* source = text.as<float>() + b * text.dim(1) * text.dim(2);
+      padded.emplace_back(source, source + real * text.dim(2))
+          .resize(static_cast<size_t>(given * text.dim(2)));
+      Tensor image;
+      if (config.image_branch()) {
+        const Tensor all = golden["encoder_hidden_states_image"];
+        const int64_t count = all.numel() / all.dim(2) / batch;
+        image = Tensor(all.as<float>() + b * count * all.dim(2), DType::f32, {count, all.dim(2)});
       }
-      const Tensor made = stream.gpu ? store.allocate(DType::f32, out.shape()) : out;
-      WanInput in{.latents = placed(x.data, DType::f32, {batch, x.dim(1), x.dim(2), x.dim(3), x.dim(4)}),
-                  .grid = &grid,
-                  .times = model->make_times(timesteps, store),
-                  .row = placed(rows.data(), DType::i32, {batch * tokens})};
-      for (const WanContext& context : contexts) in.contexts.push_back(&context);
-      model->forward(in, made, stream);
-      if (stream.gpu && !stream.measuring()) download(made, y.data(), stream);
-    });
+      contexts.push_back(model.make_context(placed(padded.back().data(), DType::f32, {given, text.dim(2)}),
+                                            512, image, store));
+    }
+    const Tensor made = stream.gpu ? store.allocate(DType::f32, out.shape()) : out;
+    WanInput in{.latents = placed(x.data, DType::f32, {batch, x.dim(1), x.dim(2), x.dim(3), x.dim(4)}),
+                .grid = &grid,
+                .times = model.make_times(timesteps, store),
+                .row = placed(rows.data(), DType::i32, {batch * tokens})};
+    for (const WanContext& context : contexts) in.contexts.push_back(&context);
+    model.forward(in, made, stream);
+    if (stream.gpu && !stream.measuring()) download(made, y.data(), stream);
     return y;
   }
 
@@ -85,6 +100,7 @@ struct WanDitCase {
   std::shared_ptr<TensorSource> weights;
   WanConfig config;
   std::vector<int64_t> text_rows;
+  std::vector<nn::LowRank> adapters;  // of the transformer in run()
 };
 
 }  // namespace tachy::test

@@ -1,9 +1,10 @@
 // The Wan transformer on a GPU against diffusers in float64: every golden configuration
 // (per-token timesteps, both image branches, batch 2), each dtype, the residual stream in float32 or as the
-// activations. Skipped where there is no GPU.
+// activations; with adapters in every layer. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
 #include "cuda/gpu.h"
+#include "wan_adapters.h"
 #include "wan_dit_case.h"
 
 namespace tachy::test {
@@ -56,6 +57,23 @@ TEST_P(WanOnGpu, WithinTheBoundInEachDtype) {
     EXPECT_LE(c.error(y), kind.bound) << name;
     RecordProperty("error_" + name, fmt::format("{:.2e}", c.error(y)));
     EXPECT_EQ(y, c.run(run)) << name << ": another run gives other bits";
+  }
+}
+
+TEST_P(WanOnGpu, AdaptersOfEveryLayerAreAsMerged) {
+  const auto gpu = cuda::open_gpu();
+  for (const auto& [dtype, bound] : {std::pair{DType::f32, 2e-5}, std::pair{DType::bf16, 5e-2}}) {
+    WanDitCase adapted(GetParam()), merged(GetParam());
+    const WanAdapters made(adapted);
+    adapted.adapters = made.all, merged.weights = made.merged(made.all);
+    GpuRun run{*gpu, dtype, DType::f32};
+    test::PlannedRun host;
+    auto got = adapted.run(run), want = merged.run(host);
+    const Tensor sample = adapted.golden["sample"];
+    EXPECT_LE(error_of(Tensor(got.data(), DType::f32, sample.shape()),
+                       Tensor(want.data(), DType::f32, sample.shape())),
+              bound)
+        << dtype_name(dtype);
   }
 }
 

@@ -1,0 +1,123 @@
+// A set of adapters: what has none keeps its bits, memory is as planned, what does not fit is refused by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "adapter_case.h"
+
+namespace tachy::nn::test {
+namespace {
+
+using ops::Activation;
+using testing::HasSubstr;
+
+TEST(AdapterSet, WhatHasNoneKeepsItsBits) {
+  Layers layers;
+  const LowRank adapters[] = {layers.adapter("a.to_q", "one")};
+  for (const Form form : kForms) {
+    ParamStore store({.pack_weights = form == Form::packed}, layers.host.stream);
+    const Linear q = layers.alone("a.to_q", store, form), k = layers.alone("a.to_k", store, form);
+    const auto x = HostRun::rows(300, kIn), plain_q = run(q, x, layers.host.stream, nullptr),
+               plain_k = run(k, x, layers.host.stream, nullptr);
+    const AdapterSet empty({}, store.linears(), "model", store),
+        set(adapters, store.linears(), "model", store);
+    EXPECT_EQ(run(q, x, layers.host.stream, &empty), plain_q);
+    EXPECT_EQ(run(k, x, layers.host.stream, &set), plain_k) << "another layer's adapter";
+    EXPECT_NE(run(q, x, layers.host.stream, &set), plain_q);
+    EXPECT_EQ(run(q, x, layers.host.stream, nullptr), plain_q) << "a stream without, afterwards";
+  }
+}
+
+// What a measure run counts is what the set and the products take, in scratch and in the store.
+TEST(AdapterSet, TakesTheMemoryThatWasPlanned) {
+  Layers layers;
+  const LowRank adapters[] = {layers.adapter("a.to_q", "one"), layers.adapter("a.to_q", "two"),
+                              layers.adapter("a.to_v", "three")};
+  auto x = HostRun::rows(300, kIn);
+  std::vector<float> y(300 * 3 * kEach), residual = y;
+  const auto both = [&](Stream& stream, bool plan_only, bool adapted) {
+    ParamStore store({.plan_only = plan_only}, stream);
+    const Linear linear = layers.joined(store);
+    const size_t before = store.bytes();
+    const AdapterSet set(std::span(adapters, adapted ? 3 : 0), store.linears(), "model", store);
+    Stream own = stream;
+    own.adapters = &set;
+    linear(tensor_of(x, kIn), tensor_of(y, 3 * kEach), own);
+    linear(tensor_of(x, kIn), tensor_of(y, 3 * kEach), own,
+           {.act = Activation::gelu_tanh, .residual = tensor_of(residual, 3 * kEach)});
+    return store.bytes() - before;
+  };
+  Arena measure, without;
+  Stream stream{.arena = &measure, .pool = &layers.host.pool};
+  const size_t planned = both(stream, true, true);
+  EXPECT_GE(planned, static_cast<size_t>((16 + 16) * (kIn + kEach) * 4));
+  Arena exact(measure.peak());
+  stream.arena = &exact;
+  EXPECT_EQ(both(stream, false, true), planned);
+  EXPECT_EQ(exact.peak(), measure.peak());
+  stream.arena = &without;
+  EXPECT_EQ(both(stream, true, false), 0u);
+  EXPECT_LT(without.peak(), measure.peak());
+}
+
+TEST(AdapterSet, WhatDoesNotFitIsRefusedByName) {
+  Layers layers;
+  ParamStore store({.pack_weights = true}, layers.host.stream);
+  layers.joined(store);
+  const auto message = [&](const LowRank& adapter, ErrorCode code = ErrorCode::invalid_argument) {
+    try {
+      const AdapterSet set({&adapter, 1}, store.linears(), "transformer", store);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), code);
+      return e.message();
+    }
+    return std::string("accepted");
+  };
+  const LowRank good = layers.adapter("a.to_k", "one");
+  EXPECT_EQ(message(good), "accepted");
+  LowRank bad = good;
+  bad.layer = "a.to_x";
+  EXPECT_THAT(message(bad, ErrorCode::not_found), HasSubstr("got 'a.to_x'; near: a.to_"));
+  const char* expected =
+      "transformer: adapter of a.to_k: expected A [r, 40] and B [20, r] of a rank r of at least 1";
+  bad = good, bad.a = good.a.slice(0, 0, 0), bad.b = Tensor(good.b.data, DType::f32, {kEach, 0});
+  EXPECT_THAT(message(bad), AllOf(HasSubstr(expected), HasSubstr("got [0, 40] and [20, 0]")));
+  bad = good, bad.a = Tensor(good.a.data, DType::f32, {3, kIn - 1});
+  EXPECT_THAT(message(bad), AllOf(HasSubstr(expected), HasSubstr("got [3, 39] and [20, 3]")));
+  bad = good, bad.b = Tensor(good.b.data, DType::f32, {3 * kEach, 1});
+  EXPECT_THAT(message(bad), HasSubstr("got [3, 40] and [60, 1]"));
+  bad = good, bad.a = layers.adapter("a.to_k", "two").a;
+  EXPECT_THAT(message(bad), HasSubstr("got [9, 40] and [20, 3]"));
+  bad = good, bad.b = Tensor();
+  EXPECT_THAT(message(bad), HasSubstr("got [3, 40] and []"));
+  bad = good, bad.a.dtype = DType::i32;
+  EXPECT_THAT(message(bad),
+              HasSubstr("adapter of a.to_k: expected contiguous A and B of a float dtype, got i32"));
+  bad = good, bad.scale = NAN;
+  EXPECT_THAT(message(bad), HasSubstr("adapter of a.to_k: expected a finite scale, got nan"));
+}
+
+// A model that was loaded anew has other layers of the same names: a set of the old ones would do nothing there.
+TEST(AdapterSet, AnotherModelsStreamIsRefused) {
+  Layers layers;
+  ParamStore store({.pack_weights = true}, layers.host.stream),
+      again({.pack_weights = true}, layers.host.stream);
+  layers.joined(store), layers.joined(again);
+  const LowRank adapters[] = {layers.adapter("a.to_k", "one")};
+  const AdapterSet set(adapters, store.linears(), "model", store),
+      other(adapters, store.linears(), "model", store);
+  Stream stream = layers.host.stream;
+  EXPECT_NO_THROW(expect_own_adapters("transformer", stream, again.linears()));
+  stream.adapters = &set;
+  EXPECT_NO_THROW(expect_own_adapters("transformer", stream, store.linears()));
+  try {
+    expect_own_adapters("transformer", stream, again.linears());
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::internal);
+    EXPECT_THAT(e.message(), HasSubstr("transformer: the stream's adapters were made for another model"));
+  }
+  EXPECT_NE(set.serial(), other.serial());
+}
+
+}  // namespace
+}  // namespace tachy::nn::test
