@@ -79,7 +79,8 @@ inline Tensor tensor_of(std::vector<float>& values, int64_t columns) {
   return Tensor(values.data(), DType::f32, {static_cast<int64_t>(values.size()) / columns, columns});
 }
 
-inline std::vector<float> run(const Linear& linear, std::vector<float> x, Stream stream, const AdapterSet* set) {
+inline std::vector<float> run(const Linear& linear, std::vector<float> x, Stream stream,
+                              const AdapterSet* set) {
   stream.adapters = set;
   std::vector<float> y(x.size() / kIn * static_cast<size_t>(linear.out()), NAN);
   linear(tensor_of(x, kIn), tensor_of(y, linear.out()), stream);
