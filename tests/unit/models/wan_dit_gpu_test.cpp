@@ -62,7 +62,7 @@ TEST_P(WanOnGpu, WithinTheBoundInEachDtype) {
 
 TEST_P(WanOnGpu, AdaptersOfEveryLayerAreAsMerged) {
   const auto gpu = cuda::open_gpu();
-  for (const auto& [dtype, bound] : {std::pair{DType::f32, 2e-5}, std::pair{DType::bf16, 5e-2}}) {
+  for (const auto& [dtype, bound] : {std::pair{DType::f32, 4e-5}, std::pair{DType::bf16, 8e-2}}) {
     WanDitCase adapted(GetParam()), merged(GetParam());
     const WanAdapters made(adapted);
     adapted.adapters = made.all, merged.weights = made.merged(made.all);
