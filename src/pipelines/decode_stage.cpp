@@ -60,9 +60,8 @@ class DecodeStage final : public Stage {
   uint64_t run(Job& job, Session& session) const override {
     Stream& stream = session.stream();
     show_latents(job.shared.latents, session.callbacks(), stream);
-    ProfileRange range(stream.hooks.profiler, "load vae", ProfileKind::load);
     const VaeDecoder& vae = *session.vae_decoder().model;
-    range.next("decode", ProfileKind::group);
+    const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
     decode(vae, job.shared.latents, session.callbacks(), stream);
     const ResolvedRequest& r = job.request;
     const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));

@@ -36,10 +36,6 @@ class Denoising {
  private:
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_denoiser(int expert);
-  void load(int expert) {
-    const ProfileRange range(session_.stream().hooks.profiler, "load transformer", ProfileKind::load);
-    session_.transformer(expert);
-  }
   void give_back(int expert) { session_.give_back(transformer_part(expert), "after the last step"); }
 
   Job& job_;
@@ -80,7 +76,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
 }
 
 std::unique_ptr<Denoiser> Denoising::make(int expert) {
-  load(expert);
+  session_.transformer(expert);  // loaded before make_denoiser's range begins
   std::unique_ptr<Denoiser> out = make_denoiser(expert);
   tables_ = out->bytes() + (session_.placement().keeps ? tables_ : 0);
   most_ = std::max(most_, session_.part_bytes() + tables_);
@@ -90,9 +86,10 @@ std::unique_ptr<Denoiser> Denoising::make(int expert) {
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
   const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
-  load(part_of_step_.at(static_cast<size_t>(first)));
+  session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
   // Planned is what stays for later requests, whatever this one needs of it.
-  for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i) load(i);
+  for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i)
+    session_.transformer(i);
   const ProfileRange range(session_.stream().hooks.profiler, "denoise", ProfileKind::group);
   std::unique_ptr<Denoiser> denoiser;
   if (model.experts() == 2)

@@ -18,9 +18,8 @@ class ImageStage final : public Stage {
   uint64_t run(Job& job, Session& session) const override {
     StageClock clock(session.callbacks(), "image", 1);
     Stream& stream = session.stream();
-    ProfileRange range(stream.hooks.profiler, "load vae encoder", ProfileKind::load);
     const LoadedVaeEncoder& encoder = session.vae_encoder();
-    range.next("encode image", ProfileKind::group);
+    const ProfileRange range(stream.hooks.profiler, "encode image", ProfileKind::group);
     const uint64_t held = session.part_bytes() + encode_condition(session.model(), *encoder.model,
                                                                   job.request, job.shared.condition, stream);
     clock.done(1);

@@ -46,20 +46,22 @@ std::shared_ptr<LoadedPart> shared(Loaded<Network> part) {
 
 LoadedPart::LoadedPart() : serial(next_serial()) {}
 
-const char* part_name(Part part) {
+const char* part_name(Part part) { return load_range(part) + std::string_view("load ").size(); }
+
+const char* load_range(Part part) {
   switch (part) {
     case Part::text:
-      return "text encoder";
+      return "load text encoder";
     case Part::vae_encoder:
-      return "vae encoder";
+      return "load vae encoder";
     case Part::transformer:
-      return "transformer";
+      return "load transformer";
     case Part::transformer_2:
-      return "transformer_2";
+      return "load transformer_2";
     case Part::vae_decoder:
-      return "vae decoder";
+      return "load vae decoder";
   }
-  return "";
+  return "load ";
 }
 
 const TensorSource& part_file(const ModelBundle& model, Part part) {

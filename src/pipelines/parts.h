@@ -15,7 +15,8 @@ namespace tachy {
 
 enum class Part { text, vae_encoder, transformer, transformer_2, vae_decoder };
 
-const char* part_name(Part part);  // "text encoder", "transformer_2"
+const char* part_name(Part part);   // "text encoder", "transformer_2"
+const char* load_range(Part part);  // in profiles: "load text encoder"
 const TensorSource& part_file(const ModelBundle& model, Part part);
 // Of two experts 0 is the high-noise one, 1 the low-noise one.
 inline Part transformer_part(int expert) { return expert == 0 ? Part::transformer : Part::transformer_2; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "base/profile_range.h"
 #include "ops/pick_record.h"
 #include "pipelines/memory_plan.h"
 #include "pipelines/stage_clock.h"
@@ -92,6 +93,7 @@ const LoadedPart& Session::use(Part part) {
 }
 
 PartCache::Handle Session::load(Part part) {
+  const ProfileRange range(stream_.hooks.profiler, load_range(part), ProfileKind::load);
   nn::UploadCheck* const check = measuring() ? nullptr : model_.upload_check();
   if (check) check->begin(part_name(part));
   LoadHow how{.weights = model_.options().weights, .streamed = streamed(part)};

@@ -18,15 +18,10 @@ class TextStage final : public Stage {
   }
 
   uint64_t run(Job& job, Session& session) const override {
-    Profiler* const profiler = session.stream().hooks.profiler;
     const bool guided = job.request.guided;
     StageClock clock(session.callbacks(), "text", guided ? 2 : 1);
-    const LoadedText* encoder = nullptr;
-    {
-      const ProfileRange range(profiler, "load text encoder", ProfileKind::load);
-      if (job.prompts.encodes(guided)) encoder = &session.text();
-    }
-    const ProfileRange range(profiler, "text encoder", ProfileKind::group);
+    const LoadedText* const encoder = job.prompts.encodes(guided) ? &session.text() : nullptr;
+    const ProfileRange range(session.stream().hooks.profiler, "text encoder", ProfileKind::group);
     const Prompts& p = job.prompts;
     embed(p.positive, p.positive_text, p.positive_key, job.shared.text, encoder, session);
     clock.done(1);
