@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "ops/attention/attention_random_cases.h"
 #include "ops/gemm/gemm_cases.h"
 #include "ops/op_helpers.h"
 
@@ -39,6 +40,16 @@ TEST(OpRunner, OtherSeedsAgreeToo) {
   for (uint64_t seed : {7, 8, 9})
     for (const OpResult& r : run_ops({.bitwise = false, .canary = false, .seed = seed}))
       EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.repeat();
+}
+
+TEST(OpRunner, AttentionOfRandomShapes) {
+  const auto cases = ops::random_attention_cases(20261123, 300);
+  int compared = 0;
+  for (const OpResult& r : run_ops({.bitwise = false, .canary = false}, cases)) {
+    EXPECT_TRUE(r.ok) << r.mode << ": " << r.detail << "\n" << r.id() << ", --random 300 --seed 20261123";
+    compared += !r.skipped;
+  }
+  EXPECT_GE(compared, 300);
 }
 
 // The same source for every instruction set this machine has, from the widest down to the baseline.
