@@ -93,6 +93,7 @@ void check_attention(const char* op, const AttentionArgs& a, DType dtype, DType 
           "{}: a bias of each query and key needs one range of keys, got {}", op, a.ranges());
   expect_real(op, "out", a.out, {b, lq, h, d}, dtype);
   if (a.lse.defined()) expect_real(op, "lse", a.lse, {b, h, lq}, wide);
+  if (a.blocks.defined()) check_block_lists(op, a);
 }
 
 void attention(const AttentionArgs& a, Stream& stream) {
@@ -101,7 +102,13 @@ void attention(const AttentionArgs& a, Stream& stream) {
   expect_float_dtype(op, "q", a.q, stream);
   check_attention(op, a, a.q.dtype, DType::f32);
   double pairs = 0;
-  for (int i = 0; i < a.ranges(); ++i) pairs += pairs_of(a.range(i), a.q.dim(1));
+  if (a.blocks.defined()) {
+    expect_here(op, "indices", a.blocks.indices, stream), expect_here(op, "counts", a.blocks.counts, stream);
+    if (!stream.measuring() && !stream.gpu) check_listed_blocks(op, a);
+    pairs = listed_pairs(a);
+  } else {
+    for (int i = 0; i < a.ranges(); ++i) pairs += pairs_of(a.range(i), a.q.dim(1));
+  }
   stream.count_flops(4.0 * static_cast<double>(a.q.dim(0) * a.q.dim(2) * a.q.dim(3)) * pairs);
   pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
 }

@@ -44,6 +44,20 @@ class KeyRanges {
   int count_ = 0;
 };
 
+// Which blocks of keys a block of queries attends to, for each head. Blocks are of kTokens tokens, the last ones what
+// is left. The lists may be what an earlier op leaves on the device. Their blocks are in any order; one that is
+// listed twice counts twice. A block of queries without any gives zeros.
+// On the CPU a count beyond the capacity or an index beyond the blocks is an error. A GPU cannot report it: there
+// counts and indices are brought into range, and nothing else is read.
+struct BlockLists {
+  static constexpr int64_t kTokens = 128;
+  Tensor
+      indices;    // [B or 1, H, blocks of queries, capacity] i32, where the op computes, inner dim contiguous
+  Tensor counts;  // [B or 1, H, blocks of queries] i32, same: how many indices of a list are there
+  bool defined() const { return indices.defined(); }
+  static int64_t blocks_of(int64_t tokens) { return (tokens + kTokens - 1) / kTokens; }
+};
+
 struct AttentionArgs {
   Tensor q;                  // [B, Lq, H, D] f32, inner dim contiguous, other strides free
   Tensor k, v;               // the first range of keys, as in KeyRange;
@@ -54,7 +68,9 @@ struct AttentionArgs {
   float scale = 1;      // usually 1/sqrt(D)
   bool causal = false;  // and these of the first range
   int64_t causal_offset = 0, causal_block = 1;
-  KeyRanges more = {};      // further ranges
+  KeyRanges more = {};  // further ranges
+  BlockLists blocks =
+      {};  // optional: only these keys; of one range, all of it there, without masks and biases
   bool accumulate = false;  // out += result, for a second softmax over other keys (image branch)
   Tensor out;               // [B, Lq, H, D] f32, inner dim contiguous, other strides free
   Tensor lse;               // optional [B, H, Lq] f32, written (also when accumulating: of these keys alone)

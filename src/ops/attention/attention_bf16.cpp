@@ -92,7 +92,7 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
   });
 }
 
-// One tile of queries against all keys of its head.
+// One tile of queries against all keys of its head, or those of its list.
 void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b, int64_t h, int64_t tile,
                          std::span<const KeyBlock> blocks, const char* packed, char* scratch) {
   const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
@@ -108,7 +108,11 @@ void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b,
     if (i < count) cpu::narrow_bf16(at(a.q, b, first + i, h), l.depth, q + i * l.q_stride);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  for (size_t block = 0; block < blocks.size(); ++block) {
+  const bool lists = a.blocks.defined();
+  const auto listed =
+      lists ? listed_blocks(a.blocks, b, h, first / BlockLists::kTokens) : std::span<const int32_t>();
+  for (size_t step = 0; step < (lists ? listed.size() : blocks.size()); ++step) {
+    const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
     const auto& [range, present, key, whole] = blocks[block];
     // The most that any row of the tile sees of it.
     const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
@@ -141,7 +145,7 @@ void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b,
       const float sum =
           soften_row(s + i * l.s_stride, visible, a.scale, key_bias, bias, weights, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
-      if (rescale == 1.0f || block == 0) continue;
+      if (rescale == 1.0f || step == 0) continue;
       scale_row(o + i * l.o_stride, l.padded, rescale);
     }
     from = p;

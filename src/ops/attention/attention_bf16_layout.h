@@ -25,10 +25,15 @@ struct Bf16Layout {
 inline Bf16Layout make_bf16_layout(const AttentionArgs& a) {
   Bf16Layout l{};
   l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3);
-  l.key_block = std::min<int64_t>(round_up(most_keys(a), kWidth), l.depth <= 256 ? 256 : 128);
+  // With lists of key blocks one of theirs is one of these, and a tile one of their blocks of queries.
+  constexpr int64_t kListed = BlockLists::kTokens;
+  static_assert(kListed % kWidth == 0 && kListed == kMaxQueries);
+  const bool lists = a.blocks.defined();
+  l.key_block =
+      lists ? kListed : std::min<int64_t>(round_up(most_keys(a), kWidth), l.depth <= 256 ? 256 : 128);
   l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.key_block, true).size());
   const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
-  l.query_tile = std::max<int64_t>(16, round_up((l.queries + tiles - 1) / tiles, 16));
+  l.query_tile = lists ? kListed : std::max<int64_t>(16, round_up((l.queries + tiles - 1) / tiles, 16));
   l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
   l.padded = round_up(l.depth, kWidth);
   l.block_bytes = 2 * l.key_block * l.padded * 2;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,43 @@ struct AttentionCase {
   float offset_q = 0;              // added to q's values, and 1 to k's: scores far from 0
   int64_t length = -1, block = 1;  // of the first range, as in RangeCase
   std::vector<RangeCase> more = {};
+  // Of 100 blocks of keys a block of queries has so many listed, 0: no lists. Uneven: one more or less, and now and
+  // then none at all.
+  int64_t listed = 0;
+  bool uneven = false, one_list = false;  // one_list: the same for all of a batch
 };
+
+inline int64_t key_blocks_of(const AttentionCase& s) { return BlockLists::blocks_of(s.lk); }
+// How many blocks the i-th list has.
+inline int64_t listed_of(const AttentionCase& s, int64_t i) {
+  const int64_t count = (s.listed * key_blocks_of(s) + 50) / 100;
+  if (s.uneven && i % 5 == 1) return 0;
+  return std::clamp<int64_t>(s.uneven ? count + i % 3 - 1 : count, 0, key_blocks_of(s));
+}
+
+// Lists of some of all blocks; every other list in no order.
+inline BlockLists lists_of(CaseMemory& memory, const AttentionCase& s) {
+  if (s.listed == 0) return {};
+  const int64_t batch = s.one_list ? 1 : s.b, blocks = BlockLists::blocks_of(s.lq), all = key_blocks_of(s);
+  const int64_t lists = batch * s.h * blocks;
+  int64_t capacity = 1;
+  for (int64_t i = 0; i < lists; ++i) capacity = std::max(capacity, listed_of(s, i));
+  const Tensor indices = memory.rows(lists * capacity, 1 << 30), counts = memory.rows(lists, 2);
+  std::vector<int32_t> order(static_cast<size_t>(all));
+  for (int64_t i = 0; i < lists; ++i) {
+    const int64_t count = listed_of(s, i);
+    memory.host(counts).as<int32_t>()[i] = static_cast<int32_t>(count);
+    int32_t* list = memory.host(indices).as<int32_t>() + i * capacity;  // random numbers: where to draw from
+    std::iota(order.begin(), order.end(), 0);
+    for (int64_t j = 0; j < count; ++j) {
+      std::swap(order[static_cast<size_t>(j)], order[static_cast<size_t>(j + list[j] % (all - j))]);
+      list[j] = order[static_cast<size_t>(j)];
+    }
+    if (i % 2 == 0) std::sort(list, list + count);
+    for (int64_t j = count; j < capacity; ++j) list[j] = 0x7fffffff;  // nobody looks at these
+  }
+  return {indices.view({batch, s.h, blocks, capacity}), counts.view({batch, s.h, blocks})};
+}
 
 // How many keys are there, where the op computes.
 inline Tensor length_of(CaseMemory& memory, int64_t length) {
@@ -68,6 +105,8 @@ inline std::string name_of(const RangeCase& r) {
 inline std::string ranges_name(const AttentionCase& s) {
   std::string name;
   for (const RangeCase& r : s.more) name += name_of(r);
+  if (s.listed > 0)
+    name += fmt::format("-listed{}{}{}", s.listed, s.uneven ? "uneven" : "", s.one_list ? "once" : "");
   return name;
 }
 
@@ -114,6 +153,7 @@ inline AttentionArgs attention_case_args(CaseMemory& memory, const AttentionCase
                           : memory.output({s.b, s.lq, s.h, s.d});
   args.causal = s.causal, args.causal_offset = s.offset, args.causal_block = s.block;
   args.length = length_of(memory, s.length), args.more = more_ranges(memory, s);
+  args.blocks = lists_of(memory, s);
   if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});
   return args;
 }

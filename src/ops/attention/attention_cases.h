@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/attention/attention_backward_cases.h"
+#include "ops/attention/attention_list_cases.h"
 
 namespace tachy::ops {
 
@@ -56,6 +57,7 @@ inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
     for (int64_t i = 0; i < s.lq; ++i) pairs += std::clamp<int64_t>(i + s.offset + 1, 0, s.lk);
   }
   for (const RangeCase& r : s.more) pairs += 1.0 * s.lq * r.lk;
+  if (s.listed > 0) pairs = listed_pairs(s) / static_cast<double>(s.b * s.h);
   const double bytes = 4.0 * s.b * s.h * s.d * (2 * s.lq + 2 * s.lk), flops = 4.0 * s.b * s.h * pairs * s.d;
   const auto make = [=](CaseMemory& memory) {
     const AttentionArgs args = attention_case_args(memory, s);
@@ -65,8 +67,9 @@ inline OpCase attention_op_case(CaseKind kind, const AttentionCase& s) {
     };
     if (!s.sampled) return bind(args);
     std::vector<BoundOp> parts;
-    for (const int64_t begin : sampled_rows(s.lq)) {
+    for (int64_t begin : sampled_rows(s.lq)) {
       AttentionArgs part = args;
+      if (s.listed > 0) part.blocks = list_of_rows(args.blocks, begin);
       part.q = args.q.slice(1, begin, begin + kSampledRows);
       part.out = args.out.slice(1, begin, begin + kSampledRows);
       parts.push_back(bind(part));
@@ -132,6 +135,8 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
   add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
   add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
+  for (const int64_t listed : {30, 50, 70, 100})
+    add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true, .listed = listed});
 }
 
 inline std::vector<OpCase> attention_cases() {
@@ -190,6 +195,8 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
   add(CaseKind::tiny, {.b = 2, .lq = 140, .lk = 200, .h = 2, .d = 64, .finite = true});
   add_attention_range_cases(add);
+  add_attention_list_cases(
+      add, [&](CaseKind kind, const AttentionCase& s) { cases.push_back(attention_op_case(kind, s)); });
   add(CaseKind::real, {1, 4096, 4096, 2, 128});
   add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .causal = true, .lse = true});
   add(CaseKind::real, {1, 1560, 1560, 12, 128});

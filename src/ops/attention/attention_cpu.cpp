@@ -6,7 +6,8 @@
 //   at the end out = O / l.
 // Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Tiles do not
 // depend on the number of threads, nor does any sum. A causal tile stops at its last visible key and weighs
-// the keys after a row's own last one with zero.
+// the keys after a row's own last one with zero. With lists of key blocks (BlockLists) a block of keys is one of
+// theirs, a tile is half a block of queries, and walks its list.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -36,8 +37,10 @@ constexpr int64_t kMaxQueries = 96, kRowGranule = 12;  // tile rows: multiples o
 struct Layout {
   int64_t batch, queries, heads, depth;
   int64_t width;                    // panel width
-  int64_t key_block, key_blocks;    // keys a block (a multiple of the width), blocks
-  int64_t query_tile, query_tiles;  // queries a tile (a multiple of kRowGranule), tiles
+  int64_t keys;                     // a block
+  int64_t key_block, key_blocks;    // room for them (a multiple of the width), blocks
+  int64_t queries_each;             // a tile
+  int64_t query_tile, query_tiles;  // room for them (a multiple of kRowGranule), tiles
   int64_t padded_depth;             // depth rounded up to panels
   int64_t block_k, block_v, head;   // floats: packed K and V of a block, both of a head
   int64_t group;                    // heads (of any batch entry) packed at a time
@@ -49,11 +52,17 @@ Layout make_layout(const AttentionArgs& a, int64_t width) {
   Layout l{};
   l.batch = a.q.dim(0), l.queries = a.q.dim(1), l.heads = a.q.dim(2), l.depth = a.q.dim(3);
   l.width = width;
-  l.key_block = std::min(round_up(most_keys(a), width), round_up(l.depth <= 256 ? 256 : 128, width));
-  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.key_block, true).size());
-  const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
-  l.query_tile = std::max(kRowGranule, round_up((l.queries + tiles - 1) / tiles, kRowGranule));
-  l.query_tiles = (l.queries + l.query_tile - 1) / l.query_tile;
+  if (a.blocks.defined()) {
+    l.keys = BlockLists::kTokens, l.queries_each = BlockLists::kTokens / 2;
+    l.key_block = round_up(l.keys, width), l.query_tile = round_up(l.queries_each, kRowGranule);
+  } else {
+    l.key_block = std::min(round_up(most_keys(a), width), round_up(l.depth <= 256 ? 256 : 128, width));
+    const int64_t tiles = std::max<int64_t>(1, (l.queries + kMaxQueries - 1) / kMaxQueries);
+    l.query_tile = std::max(kRowGranule, round_up((l.queries + tiles - 1) / tiles, kRowGranule));
+    l.keys = l.key_block, l.queries_each = l.query_tile;
+  }
+  l.key_blocks = static_cast<int64_t>(key_blocks(all_ranges(a), l.keys, true).size());
+  l.query_tiles = (l.queries + l.queries_each - 1) / l.queries_each;
   l.padded_depth = round_up(l.depth, width);
   l.block_k = l.key_block * l.depth;
   l.block_v = l.key_block * l.padded_depth;
@@ -124,10 +133,10 @@ HWY_INLINE float soften_row(float* s, int64_t count, float scale, const float* k
   });
 }
 
-// One tile of queries against all keys of its head.
+// One tile of queries against all keys of its head, or those of its list.
 void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t h, int64_t tile,
                     std::span<const KeyBlock> blocks, const float* packed, float* scratch) {
-  const int64_t first = tile * l.query_tile, count = std::min(l.query_tile, l.queries - first);
+  const int64_t first = tile * l.queries_each, count = std::min(l.queries_each, l.queries - first);
   const int64_t rows = round_up(count, simd::kTileRows);
   float* q = scratch;
   float* o = q + l.query_tile * l.depth_stride;
@@ -141,7 +150,11 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
     std::memset(o + i * l.depth_stride, 0, static_cast<size_t>(l.padded_depth) * 4);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  for (size_t block = 0; block < blocks.size(); ++block) {
+  const bool lists = a.blocks.defined();
+  const auto listed =
+      lists ? listed_blocks(a.blocks, b, h, first / BlockLists::kTokens) : std::span<const int32_t>();
+  for (size_t step = 0; step < (lists ? listed.size() : blocks.size()); ++step) {
+    const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
     const auto& [range, present, key, whole] = blocks[block];
     // The most that any row of the tile sees of it.
     const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
@@ -165,7 +178,7 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
       float rescale;
       const float sum = soften_row(score, visible, a.scale, key_bias, bias, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
-      if (rescale == 1.0f || block == 0) continue;
+      if (rescale == 1.0f || step == 0) continue;
       scale_row(o + i * l.depth_stride, l.padded_depth, rescale);
     }
     simd::multiply_panels<true>(s, l.score_stride, rows, k + l.block_k, keys, l.padded_depth / l.width,
@@ -193,7 +206,7 @@ void attention_cpu(const AttentionArgs& a, Stream& stream) {
       static_cast<float*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * l.worker) * 4));
   if (stream.measuring()) return;
   attend_in_groups(
-      a, l.key_block, l.group, l.query_tiles, stream,
+      a, l.keys, l.group, l.query_tiles, stream,
       [&](const KeyBlock& block, int64_t index, const GroupHead& head, int) {
         float* k = packed + head.place * l.head + index * (l.block_k + l.block_v);
         HWY_DYNAMIC_DISPATCH(attention_pack)(block, l, head.b, head.h, k, k + l.block_k);

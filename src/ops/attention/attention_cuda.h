@@ -9,11 +9,16 @@
 
 namespace tachy::ops {
 
-// For kernels that walk over one range of keys, all of which are there.
+// For kernels that walk over all keys of what they are given.
+inline std::optional<Refusal> why_not_listed(const AttentionArgs& a) {
+  if (a.blocks.defined()) return Refusal::arguments("lists of key blocks");
+  return std::nullopt;
+}
+// For those that walk over one range of keys, all of which are there.
 inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
   if (!a.more.empty()) return Refusal::arguments("several ranges of keys");
   if (a.length.defined()) return Refusal::arguments("a number of keys that is known on the device only");
-  return std::nullopt;
+  return why_not_listed(a);
 }
 
 // On the GPU: our own flash kernel for Hopper, cuDNN's, our own flash kernels for any GPU (for up to 80 keys,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "ops/attention/attention.h"
@@ -35,6 +36,24 @@ std::vector<KeyRange> all_ranges(const AttentionArgs& args);
 std::vector<KeyBlock> key_blocks(std::span<const KeyRange> ranges, int64_t size, bool measuring);
 // Of the largest range.
 int64_t most_keys(const AttentionArgs& args);
+
+// How many blocks the list of a block of queries has, and which; on the CPU, in a run. One list may serve all of a batch.
+inline int64_t listed_count(const BlockLists& lists, int64_t b, int64_t h, int64_t query_block) {
+  const Tensor& t = lists.counts;
+  return t
+      .as<int32_t>()[(t.dims[0] > 1 ? b * t.strides[0] : 0) + h * t.strides[1] + query_block * t.strides[2]];
+}
+inline std::span<const int32_t> listed_blocks(const BlockLists& lists, int64_t b, int64_t h,
+                                              int64_t query_block) {
+  const Tensor& t = lists.indices;
+  return {t.as<int32_t>() + (t.dims[0] > 1 ? b * t.strides[0] : 0) + h * t.strides[1] +
+              query_block * t.strides[2],
+          static_cast<size_t>(listed_count(lists, b, h, query_block))};
+}
+// (Query, key) pairs of a head at most: what lists on a device hold is not known here.
+double listed_pairs(const AttentionArgs& args);
+void check_block_lists(const char* op, const AttentionArgs& args);    // shapes and options
+void check_listed_blocks(const char* op, const AttentionArgs& args);  // counts and indices, on the CPU
 
 // Throws unless shapes, strides and options fit together;
 // q, k, v and out of `dtype`, biases and lse of `wide`.

@@ -1,6 +1,7 @@
-// Attention for every case on any GPU: float32 arithmetic, any head dim, strides, biases, ranges and alignment. A
-// block takes 64 queries of one head and 128 of its output columns; keys pass 64 at a time, the head dim 32
-// at a time, through shared memory. Wider heads repeat the scores for each 128 columns. Not meant to be fast.
+// Attention for every case on any GPU: float32 arithmetic, any head dim, strides, biases, ranges, lists of key blocks
+// and alignment. A block takes 64 queries of one head and 128 of its output columns; keys pass 64 at a time, the
+// head dim 32 at a time, through shared memory. Wider heads repeat the scores for each 128 columns. Not meant to be
+// fast.
 #include "cuda/dispatch.h"
 #include "device/numeric.cuh"
 #include "ops/attention/attention_cuda.h"
@@ -18,6 +19,7 @@ struct Plain {
   void* out = nullptr;
   flash::Strides qs, os;
   flash::KeyList keys;
+  flash::Lists lists;
   const float* bias = nullptr;
   float* lse = nullptr;
   int64_t bias_head = 0, bias_row = 0, lse_batch = 0, lse_head = 0;
@@ -48,7 +50,14 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
       return r.causal ? min(lk, flash::causal_keys(i, r.offset, r.block)) : lk;
     };
     const int end = seen_by(min(first + kTile, p.lq) - 1);
-    for (int key = 0; key < end; key += kTile) {
+    // A block of a list is kTilesEach tiles of keys, the last of which may lie behind the end.
+    constexpr int kListed = BlockLists::kTokens, kTilesEach = kListed / kTile;
+    const int32_t* list = p.lists.indices ? p.lists.list(b, head, first / kListed) : nullptr;
+    const int tiles = list ? p.lists.count(b, head, first / kListed) * kTilesEach : (end + kTile - 1) / kTile;
+    for (int tile = 0; tile < tiles; ++tile) {
+      const int key =
+          list ? p.lists.block(list, tile / kTilesEach) * kListed + tile % kTilesEach * kTile : tile * kTile;
+      if (key >= end) continue;
       float s[4][4] = {};
       for (int depth = 0; depth < p.d; depth += kDepth) {
         __syncthreads();
@@ -154,7 +163,8 @@ void attention_plain_cuda(const AttentionArgs& a, Stream& stream) {
           .out = a.out.data,
           .qs = flash::strides_of(a.q),
           .os = flash::strides_of(a.out),
-          .keys = flash::key_list(a)};
+          .keys = flash::key_list(a),
+          .lists = flash::lists_of(a)};
   p.lq = static_cast<int>(a.q.dims[1]);
   p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
   p.scale = a.scale, p.accumulate = a.accumulate;

@@ -25,6 +25,7 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 }  // namespace
 
 std::optional<Refusal> attention_why_not_ranges_sm80(const AttentionArgs& a, const Stream& stream) {
+  if (auto why = why_not_listed(a)) return why;
   if (a.whole()) return Refusal::slower("one range of keys, all of them there: flash_sm80 walks over it");
   if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   const size_t shared = a.q.dims[3] <= 64 ? flash::shared_bytes<kWarps, kStageKeys, 64>()

@@ -44,6 +44,21 @@ struct Keys {
   int64_t first, count;  // of its scores in a row's; how many are there
 };
 
+// body(key, place of its score) for the keys of a part that query i sees.
+template <class Body>
+void for_seen_keys(const AttentionArgs& a, const Keys& part, int64_t b, int64_t h, int64_t i, Body&& body) {
+  if (!a.blocks.defined()) {
+    for (int64_t j = 0, seen = visible_keys(part.range, i, part.count); j < seen; ++j)
+      body(j, part.first + j);
+    return;
+  }
+  int64_t place = 0;
+  for (const int32_t block : listed_blocks(a.blocks, b, h, i / BlockLists::kTokens))
+    for (int64_t j = block * BlockLists::kTokens, end = std::min(part.count, j + BlockLists::kTokens);
+         j < end; ++j)
+      body(j, place++);
+}
+
 template <class Store, class Real>
 void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weights) {
   ArenaScope scope(*stream.arena);
@@ -57,6 +72,7 @@ void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weigh
     parts.push_back({r, lk, stream.measuring() ? r.k.dim(1) : present_keys(r)});
     lk += r.k.dim(1);
   }
+  if (a.blocks.defined()) lk = a.blocks.indices.dim(3) * BlockLists::kTokens;
   auto* scratch = static_cast<Real*>(stream.arena->bytes(stream.threads() * (lk + d) * sizeof(Real)));
   if (stream.measuring()) return;
   parallel_ranges(stream, batch * heads * lq, 1, [&](int64_t row, int64_t, int worker) {
@@ -67,29 +83,29 @@ void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weigh
     Real highest = -std::numeric_limits<Real>::infinity(), total = 0;
     for (const Keys& part : parts) {
       const Store* key_bias = row_of<Store>(part.range.key_bias, b);
-      Real* score = scores + part.first;
-      for (int64_t j = 0, seen = visible_keys(part.range, i, part.count); j < seen; ++j) {
+      for_seen_keys(a, part, b, h, i, [&](int64_t j, int64_t place) {
         const Store* k = at<Store>(part.range.k, b, j, h);
         Real dot = 0;
         for (int64_t c = 0; c < d; ++c) dot += Real(q[c]) * Real(k[c]);
-        score[j] = dot * Real(a.scale);
+        Real score = dot * Real(a.scale);
         // Added in the tensors' dtype: a mask of finfo.min must swallow the score, as it does in PyTorch.
-        if (key_bias) score[j] = static_cast<Store>(score[j]) + key_bias[j];
-        if (bias) score[j] = static_cast<Store>(score[j]) + bias[j];
-        highest = std::max(highest, score[j]);
-      }
+        if (key_bias) score = static_cast<Store>(score) + key_bias[j];
+        if (bias) score = static_cast<Store>(score) + bias[j];
+        scores[place] = score;
+        highest = std::max(highest, score);
+      });
     }
     for (int64_t c = 0; c < d; ++c) sum[c] = 0;
     const bool masked = highest == -std::numeric_limits<Real>::infinity();
     for (const Keys& part : parts) {
-      const Real* score = scores + part.first;
-      for (int64_t j = 0, seen = visible_keys(part.range, i, part.count); j < seen && !masked; ++j) {
+      if (masked) break;
+      for_seen_keys(a, part, b, h, i, [&](int64_t j, int64_t place) {
         const Store* v = at<Store>(part.range.v, b, j, h);
-        const Real weight = std::exp(score[j] - highest);
+        const Real weight = std::exp(scores[place] - highest);
         total += weight;
         const Real used = round_weights ? as_bf16(weight) : weight;
         for (int64_t c = 0; c < d; ++c) sum[c] += used * Real(v[c]);
-      }
+      });
     }
     Store* out = at<Store>(a.out, b, i, h);
     for (int64_t c = 0; c < d; ++c) {

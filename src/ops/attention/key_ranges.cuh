@@ -1,4 +1,4 @@
-// Ranges of keys as kernels take them: attention.h's KeyRange without tensors.
+// Ranges of keys and lists of their blocks as kernels take them: attention.h's KeyRange and BlockLists without tensors.
 #pragma once
 
 #include <climits>
@@ -52,6 +52,38 @@ inline KeyList key_list(const AttentionArgs& a) {
   KeyList list;
   for (int i = 0; i < a.ranges(); ++i) list.ranges[list.count++] = keys_of(a.range(i));
   return list;
+}
+
+// Whatever the lists hold, no count or block that comes from here is out of range.
+struct Lists {
+  const int32_t *indices = nullptr, *counts = nullptr;  // or null: all keys
+  Strides is, cs;
+  int capacity = 0, last = 0;  // the last block of keys
+
+  __device__ __forceinline__ int count(int64_t b, int64_t head, int64_t query_block) const {
+    return max(0, min(capacity, counts[b * cs.batch + head * cs.head + query_block * cs.row]));
+  }
+  __device__ __forceinline__ const int32_t* list(int64_t b, int64_t head, int64_t query_block) const {
+    return indices + b * is.batch + head * is.head + query_block * is.row;
+  }
+  __device__ __forceinline__ int block(const int32_t* list, int i) const {
+    return max(0, min(last, __ldg(list + i)));
+  }
+};
+
+inline Lists lists_of(const AttentionArgs& a) {
+  Lists lists;
+  if (!a.blocks.defined()) return lists;
+  const Tensor &indices = a.blocks.indices, &counts = a.blocks.counts;
+  // One list may serve all of a batch.
+  const auto strides = [](const Tensor& t) {
+    return Strides{t.dims[0] > 1 ? t.strides[0] : 0, t.strides[2], t.strides[1]};
+  };
+  lists.indices = static_cast<const int32_t*>(indices.data), lists.is = strides(indices);
+  lists.counts = static_cast<const int32_t*>(counts.data), lists.cs = strides(counts);
+  lists.capacity = static_cast<int>(indices.dims[3]);
+  lists.last = static_cast<int>(BlockLists::blocks_of(a.k.dims[1])) - 1;
+  return lists;
 }
 
 }  // namespace tachy::ops::flash

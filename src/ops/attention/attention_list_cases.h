@@ -1,0 +1,61 @@
+// Cases of attention over lists of key blocks.
+#pragma once
+
+#include "ops/attention/attention_case.h"
+
+namespace tachy::ops {
+
+// (Query, key) pairs of all heads of the lists; a partial block counts whole.
+inline double listed_pairs(const AttentionCase& s) {
+  const int64_t blocks = BlockLists::blocks_of(s.lq);
+  double pairs = 0;
+  for (int64_t i = 0; i < s.b * s.h * blocks; ++i) {
+    const int64_t queries = std::min(BlockLists::kTokens, s.lq - i % blocks * BlockLists::kTokens);
+    const int64_t list = s.one_list ? i % (s.h * blocks) : i;
+    pairs += static_cast<double>(queries * listed_of(s, list) * BlockLists::kTokens);
+  }
+  return pairs;
+}
+
+// For a sample of kSampledRows queries from `begin` on: `begin` moves so that they are of one block, whose lists come back.
+inline BlockLists list_of_rows(const BlockLists& lists, int64_t& begin) {
+  const int64_t block = begin / BlockLists::kTokens;
+  begin = std::min(begin, (block + 1) * BlockLists::kTokens - kSampledRows);
+  return {lists.indices.slice(2, block, block + 1), lists.counts.slice(2, block, block + 1)};
+}
+
+// Fewer keys than a block has, partial last blocks, lists without a block, all blocks listed. add_f32: in float32 alone.
+template <class Add, class AddF32>
+void add_attention_list_cases(Add&& add, AddF32&& add_f32) {
+  add(CaseKind::tiny, {.b = 1, .lq = 5, .lk = 9, .h = 2, .d = 8, .lse = true, .listed = 100});
+  add(CaseKind::tiny,
+      {.b = 2, .lq = 150, .lk = 300, .h = 2, .d = 128, .lse = true, .listed = 60, .uneven = true});
+  add(CaseKind::tiny, {.b = 2,
+                       .lq = 300,
+                       .lk = 1000,
+                       .h = 3,
+                       .d = 64,
+                       .lse = true,
+                       .listed = 40,
+                       .uneven = true,
+                       .one_list = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 384, .h = 2, .d = 128, .lse = true, .listed = 100});
+  add(CaseKind::odd,
+      {.b = 2, .lq = 140, .lk = 333, .h = 2, .d = 20, .lse = true, .listed = 50, .uneven = true});
+  add(CaseKind::odd, {.b = 1, .lq = 129, .lk = 600, .h = 1, .d = 300, .accumulate = true, .listed = 50});
+  add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .listed = 30});
+  // Where nothing is subtracted from the scores: as usual, and rows that are computed again.
+  for (const float offset : {0.0f, 1.5f, -1.5f})
+    add_f32(CaseKind::tiny, {.b = 1,
+                             .lq = 600,
+                             .lk = 1500,
+                             .h = 2,
+                             .d = 128,
+                             .lse = true,
+                             .powers = true,
+                             .offset_q = offset,
+                             .listed = 50,
+                             .uneven = true});
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,47 @@
+// Which blocks of keys a block of queries attends to, in self-attention over many tokens: lists as block-sparse
+// attention takes them (attention.h's BlockLists), in blocks of kChosenTokens tokens, each list ascending.
+//
+// top_k, from the data: the blocks whose mean key has the largest product with the block's mean query,
+//   score[b, h, i, j] = mean_q[b, h, i] · mean_k[b, h, j]
+// `keep` of them for each head and block of queries, its own block always among them; of equal ones the first.
+// The means are rounded to float32; sums and scores are float64, added in the order of tokens and channels, so every
+// implementation makes the same lists. A score of NaN counts as -inf.
+//
+// sliding_tile, from the grid alone (Zhang et al., 2025): tiles near the query's.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "tensor/stream.h"
+
+namespace tachy::ops {
+
+inline constexpr int64_t kChosenTokens = 128;
+inline int64_t chosen_blocks(int64_t tokens) { return (tokens + kChosenTokens - 1) / kChosenTokens; }
+
+struct ChooseBlocksArgs {
+  Tensor q, k;       // [B, L, H, D] f32, inner dim contiguous, other strides free
+  int64_t keep = 1;  // blocks a list, in [1, blocks], blocks = chosen_blocks(L)
+  Tensor indices;    // [B, H, blocks, capacity >= keep] i32, contiguous; 0 behind the first `keep`
+  Tensor counts;     // [B, H, blocks] i32, contiguous: keep
+};
+
+void choose_blocks(const ChooseBlocksArgs& args, Stream& stream);
+
+// Tokens of a video, ordered tile by tile: tiles by time, row and column, and the tokens of a tile likewise. Tiles at
+// the far ends of the grid are smaller where it does not come out even, and a block of tokens may have parts of
+// several tiles.
+struct TileWindow {
+  std::array<int64_t, 3> grid;  // tokens: frames, rows, columns
+  std::array<int64_t, 3> tile;  // of a tile
+  std::array<int64_t, 3>
+      window;  // tiles that a query sees along each, odd: those round its own one. At the ends of
+               // the grid the window stays inside, so all queries see as many
+};
+
+// For each block of queries every block with a token that one of its queries sees, ascending. The same for all heads
+// and on every device, so it is made on the host.
+std::vector<std::vector<int32_t>> sliding_tile_blocks(const TileWindow& window);
+
+}  // namespace tachy::ops
