@@ -1,16 +1,22 @@
 // Times tiles of the Hopper flash attention beside cuDNN's, on data like a model's (rows of norm 1 a value, a
 // mean and outlier channels in k), and compares each with cuDNN's result.
 //   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90); medians
+// "listed 30": block-sparse, of each block of queries so many of 100 blocks of keys, as many for each ("uneven": drawn one
+// by one); "chosen 30": choose_blocks makes the lists, in the time that is measured. Their TFLOP/s count what is
+// listed alone, and on the first shape they are compared with cuda_plain's result.
 // Queries carry scale·log2(e); "maximum": the largest score of a row's first step is subtracted all the same.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "cuda/graph.h"
 #include "ops/attention/flash_sm90_launch.cuh"
+#include "ops/choose_blocks/choose_blocks.h"
 
 namespace tachy::ops {
 void set_forced_impl(const char* op, const char* name);  // impl_table.h, which nvcc does not take
@@ -46,6 +52,8 @@ struct Shape {
 struct Variant {
   const char* name;
   std::function<void(const ops::AttentionArgs&, Stream&)> run;
+  int listed = 0;  // of 100 blocks; 0: no lists
+  bool uneven = false, chosen = false;
 };
 
 template <int kKeys, int kCluster, bool kBare = true>
@@ -73,6 +81,53 @@ void in_ranges(const char* name, const ops::AttentionArgs& a, Stream& s) {
   by_table(name, two, s);
 }
 
+// Lists on the GPU, one for each block of queries of each head.
+struct Listed {
+  Buffer indices, counts;
+  ops::BlockLists lists;
+  double share = 1;  // of all (query, key) pairs
+};
+Listed make_lists(const Variant& v, const Shape& shape, cuda::Gpu* gpu) {
+  const int64_t queries = ops::BlockLists::blocks_of(shape.lq), keys = ops::BlockLists::blocks_of(shape.lk);
+  const int64_t each = std::max<int64_t>(1, (v.listed * keys + 50) / 100), count = shape.heads * queries;
+  const int64_t capacity = v.uneven ? keys : each;
+  std::vector<int32_t> indices(static_cast<size_t>(count * capacity)), counts(static_cast<size_t>(count)),
+      order(static_cast<size_t>(keys));
+  std::mt19937 engine(1);
+  double pairs = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), engine);
+    int64_t n = each;
+    if (v.uneven) n = std::binomial_distribution<int>(static_cast<int>(keys), v.listed * 0.01)(engine);
+    std::sort(order.begin(), order.begin() + n);
+    std::copy_n(order.begin(), n, indices.begin() + i * capacity);
+    counts[static_cast<size_t>(i)] = static_cast<int32_t>(n);
+    const double rows = std::min<double>(128, shape.lq - i % queries * 128.0);
+    for (int64_t j = 0; j < n; ++j) pairs += rows * std::min(128.0, shape.lk - order[j] * 128.0);
+  }
+  Listed made{Buffer(indices.size() * 4, gpu), Buffer(counts.size() * 4, gpu)};
+  gpu->upload(made.indices.data(), indices.data(), indices.size() * 4);
+  gpu->upload(made.counts.data(), counts.data(), counts.size() * 4);
+  made.lists.indices = made.indices.tensor(DType::i32, {1, shape.heads, queries, capacity});
+  made.lists.counts = made.counts.tensor(DType::i32, {1, shape.heads, queries});
+  made.share = pairs / (static_cast<double>(shape.heads) * shape.lq * shape.lk);
+  return made;
+}
+void in_lists(const ops::AttentionArgs& a, Stream& s) { by_table("blocks_sm90", a, s); }
+void chosen(const ops::AttentionArgs& a, Stream& s) {
+  ops::choose_blocks({a.q, a.k, a.blocks.indices.dims[3], a.blocks.indices, a.blocks.counts}, s);
+  in_lists(a, s);
+}
+
+// The end of what cuda_plain makes of the same lists.
+std::vector<T> plain_result(const ops::AttentionArgs& a, Stream& s, cuda::Gpu& gpu, size_t bytes) {
+  by_table("cuda_plain", a, s);
+  std::vector<T> values(bytes / 2);
+  gpu.download(values.data(), static_cast<char*>(a.out.data) + a.out.bytes() - bytes, bytes);
+  return values;
+}
+
 int main(int argc, char** argv) {
   const std::vector<Variant> variants = {
       {"cudnn", [](auto& a, auto& s) { by_table("cudnn", a, s); }},
@@ -83,6 +138,13 @@ int main(int argc, char** argv) {
       {"128x1", tile<128, 1>},
       {"two ranges", [](auto& a, auto& s) { in_ranges("ranges_sm90", a, s); }},
       {"two ranges, sm80", [](auto& a, auto& s) { in_ranges("ranges_sm80", a, s); }},
+      {"listed all", in_lists, 100},
+      {"listed 70", in_lists, 70},
+      {"listed 50", in_lists, 50},
+      {"listed 30", in_lists, 30},
+      {"listed 10", in_lists, 10},
+      {"listed 30 uneven", in_lists, 30, true},
+      {"chosen 30", chosen, 30, false, true},
   };
   auto gpu = cuda::open_gpu();
   ThreadPool pool(1);
@@ -111,16 +173,22 @@ int main(int argc, char** argv) {
                                   1.44269504f / std::sqrt(128.0f));
     fill<<<1056, 256, 0, queue>>>(static_cast<T*>(k.data), shape.lk, k.strides[1], shape.heads, 2, true, 1);
     fill<<<1056, 256, 0, queue>>>(static_cast<T*>(v.data), shape.lk, v.strides[1], shape.heads, 3, false, 1);
-    ops::AttentionArgs a{.q = q, .k = k, .v = v, .scale = 0.69314718f};
-    a.out = out;
-    const double flops = 4.0 * shape.heads * shape.lq * static_cast<double>(shape.lk) * 128;
+    ops::AttentionArgs all{.q = q, .k = k, .v = v, .scale = 0.69314718f};
+    all.out = out;
+    const double all_flops = 4.0 * shape.heads * shape.lq * static_cast<double>(shape.lk) * 128;
     const size_t sampled = std::min<size_t>(static_cast<size_t>(out.bytes()), 64 << 20);
     std::vector<T> first, got(sampled / 2);
+    const bool first_shape = shape.heads == 12 && self;
     for (const Variant& variant : variants) {
       if (argc > 1 &&
           std::none_of(argv + 1, argv + argc, [&](char* n) { return !std::strcmp(n, variant.name); }))
         continue;
+      if (variant.chosen && !self) continue;  // its own block is one of all
       try {
+        ops::AttentionArgs a = all;
+        Listed listed;
+        if (variant.listed > 0) listed = make_lists(variant, shape, gpu.get()), a.blocks = listed.lists;
+        const double flops = all_flops * listed.share;
         Arena measure;
         Stream s{.arena = &measure,
                  .pool = &pool,
@@ -141,10 +209,12 @@ int main(int argc, char** argv) {
         const double us = times[times.size() / 2];
         // The end of the result: shares, odd tails.
         gpu->download(got.data(), static_cast<char*>(out.data) + out.bytes() - sampled, sampled);
-        if (first.empty()) first = got;
+        if (first.empty() && variant.listed == 0) first = got;
+        std::vector<T> want = first;
+        if (variant.listed > 0) want = first_shape ? plain_result(a, s, *gpu, sampled) : got;
         double dot = 0, aa = 0, bb = 0, diff = 0;
         for (size_t i = 0; i < got.size(); ++i) {
-          const double x = float(got[i]), y = float(first[i]);
+          const double x = float(got[i]), y = float(want[i]);
           dot += x * y, aa += x * x, bb += y * y, diff += (x - y) * (x - y);
         }
         std::printf("%2d x %5d x %5d  %-22s %9.1f us (min %9.1f) %6.1f TFLOP/s  off by %.2e of its norm\n",

@@ -7,6 +7,7 @@ std::span<const Impl<AttentionArgs>> attention_table() {
   static constexpr Impl<AttentionArgs> table[] = {
       gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
       gpu_impl<attention_ranges_sm90, attention_why_not_ranges_sm90>("ranges_sm90"),
+      gpu_impl<attention_blocks_sm90, attention_why_not_blocks_sm90>("blocks_sm90"),
       gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
       gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),

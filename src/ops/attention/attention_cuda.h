@@ -28,6 +28,8 @@ std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& arg
 void attention_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_ranges_sm90(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_blocks_sm90(const AttentionArgs& args, const Stream& stream);
+void attention_blocks_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);

@@ -10,7 +10,7 @@ constexpr int kStepKeys = 128, kCluster = 2;
 
 template <class T, int kDim>
 void run_typed(const AttentionArgs& a, Stream& stream) {
-  flash::run90_ranges<T, kDim, kStepKeys, kCluster>(a, stream);
+  flash::run90_partial<T, kDim, kStepKeys, kCluster, flash::Keys90::ranges>(a, stream);
 }
 
 template <class T>

@@ -19,12 +19,16 @@
 // Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch (kRepair)
 // computes their units again as f16 does.
 // The last keys come first, so that only the first step of a unit can meet the end of the keys; of several ranges
-// of keys (kRanges) the last step of each can.
+// of keys (kRanges) the last step of each can, and of listed blocks (kLists) any.
 //
 // Work is units of kCluster·128 queries of a head; one head's units run at the same time and share its k and
 // v in the second-level cache. Whole rounds of units go to the clusters one by one. The units of a last,
 // incomplete round are cut along the keys into equal shares, one a cluster, whose unnormalised results
 // flash90_merge puts together.
+//
+// With lists of key blocks a unit is one block of queries, which no other shares its keys with, so there are no
+// clusters; a step is a listed block. Units go to the blocks of threads in turn however long their lists are, and none
+// is cut. A unit's result follows from its list alone.
 #pragma once
 
 #include "device/ring.cuh"
@@ -56,7 +60,7 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
   device::RingPlace<C::kStages> k_ring, v_ring;
   device::RingPlace<C::kQStages> q_ring;
   const uint64_t stay = device::cache_policy<device::Keep::last>();
-  const Walk90<C> walk(p);
+  WalkOf90<C> walk(p);
   Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
   const auto load_k = [&](int step, const Place90& place) {
     flash90_load_tile<C>(k, maps.k[walk.range(step)], b.k_full(k_ring.index), b.k_empty(k_ring.index), k_ring,
@@ -67,7 +71,8 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
                          walk.key(step), place, rank, stay);
   };
   for (Segment90 s; schedule.next(s);) {
-    if (C::kRanges && s.end == 0) continue;
+    if constexpr (C::kLists) walk.enter(s.unit, C{}), s.end = walk.steps();
+    if (C::kPartial && s.end == 0) continue;
     const Place90 place(p, s.unit, rank, C{});
     load_k(s.end - 1, place);
 #pragma unroll
@@ -136,10 +141,11 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     return device::uniform(device::transposed<C::kKeys>(v_at + v_ring.index * C::kTileBytes));
   };
   if (group == 1) turn_give(0);
-  const Walk90<C> walk(p);
+  WalkOf90<C> walk(p);
   Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
   for (Segment90 seg; schedule.next(seg);) {
-    if (C::kRanges && seg.end == 0) {
+    if constexpr (C::kLists) walk.enter(seg.unit, C{}), seg.end = walk.steps();
+    if (C::kPartial && seg.end == 0) {
       flash90_nothing<C>(p, seg, Place90(p, seg.unit, rank, C{}), rank, group);
       continue;
     }
@@ -147,6 +153,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     uint32_t weights[C::kKeys / 4];
     Rows90 rows{};
     const auto q = device::uniform(device::k_major(q_at + q_ring.index * C::kQBytes + group * (64 * 128)));
+    [[maybe_unused]] int listed = 0;  // keys of a step, read early: memory is far away
+    if constexpr (C::kLists) listed = walk.present(seg.end - 1);
     device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
     device::barrier_wait(b.k_full(k_ring.index), k_ring.parity);
     flash90_scores<C>(s, q, k_tile());
@@ -154,7 +162,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     device::wgmma_touch(s);
     flash90_release<C>(b.k_empty(k_ring.index), lane);
     k_ring.next();
-    if (const int keys = walk.present(seg.end - 1); keys < C::kKeys) mask_end<C>(s, keys);
+    if (const int keys = C::kLists ? listed : walk.present(seg.end - 1); keys < C::kKeys)
+      mask_end<C>(s, keys);
     if constexpr (!C::kBare) row_max(s, rows.most);
     exponentials<C>(s, rows, p.scale_log2);
     pack_weights<C>(weights, s);
@@ -163,6 +172,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
 
     for (int step = seg.end - 2; step >= seg.begin; --step) {
       const auto k = k_tile(), v = v_tile();
+      if constexpr (C::kLists) listed = walk.present(step);
       device::barrier_wait(b.k_full(k_ring.index), k_ring.parity);
       turn_wait(group);
       flash90_scores<C>(s, q, k);
@@ -173,8 +183,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       device::wgmma_touch(s);
       flash90_release<C>(b.k_empty(k_ring.index), lane);
       k_ring.next();
-      if constexpr (C::kRanges)
-        if (const int keys = walk.present(step); keys < C::kKeys) mask_end<C>(s, keys);
+      if constexpr (C::kPartial)
+        if (const int keys = C::kLists ? listed : walk.present(step); keys < C::kKeys) mask_end<C>(s, keys);
       float factor[2] = {1, 1};
       bool rare = false;
       if constexpr (C::kTracks) {

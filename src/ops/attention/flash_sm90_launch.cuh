@@ -42,6 +42,7 @@ inline Params90 params90(const AttentionArgs& a) {
   }
   p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
   p.scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * 1.44269504088896340736f;
+  p.lists = lists_of(a);
   return p;
 }
 
@@ -82,14 +83,16 @@ int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   const int units = static_cast<int>(all);
   const int clusters = stream.gpu->info().multiprocessors / C::kCluster;
   const double step_us = 4e-6 * C::kRows * C::kKeys * C::kDim / 5.3;  // 700 TFLOP/s
-  p.cut_units = worth_cutting(units, clusters, step_us * steps90<C>(p)) ? units % clusters : 0;
+  p.cut_units = 0;
+  if constexpr (!C::kLists)
+    if (worth_cutting(units, clusters, step_us * steps90<C>(p))) p.cut_units = units % clusters;
   p.whole_units = units - p.cut_units;
   return p.cut_units == 0 ? std::min(clusters, units) : clusters;
 }
 
-template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, bool kRanges = false>
+template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, Keys90 kOf = Keys90::whole>
 void run90(const AttentionArgs& a, Stream& stream) {
-  using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kRanges>;
+  using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kOf>;
   Params90 p = params90(a);
   const int clusters = share_out<C>(a, stream, p), units = p.whole_units + p.cut_units;
   ArenaScope scope(*stream.arena);
@@ -102,24 +105,25 @@ void run90(const AttentionArgs& a, Stream& stream) {
   }
   if (stream.measuring()) return;
   launch90<C>("attention (flash_sm90)", a, p, clusters, stream);
-  if (p.cut_units > 0)
-    cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
-                 {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
-                 stream, p, clusters);
+  if constexpr (!C::kLists)
+    if (p.cut_units > 0)
+      cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
+                   {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
+                   stream, p, clusters);
   if constexpr (!C::kTracks) {
     p.cut_units = 0, p.whole_units = units;
-    launch90<Tile90<T, kDim, kKeys, kCluster, false, true, kRanges>>("attention (flash_sm90, repair)", a, p,
-                                                                     std::min(clusters, units), stream);
+    launch90<Tile90<T, kDim, kKeys, kCluster, false, true, kOf>>("attention (flash_sm90, repair)", a, p,
+                                                                 std::min(clusters, units), stream);
   }
 }
 
 // Nothing is subtracted where scores are powers of two; elsewhere what is subtracted is tracked (one kernel less to
 // compile than what whole ranges get, and 10 % slower).
-template <class T, int kDim, int kKeys, int kCluster>
-void run90_ranges(const AttentionArgs& a, Stream& stream) {
+template <class T, int kDim, int kKeys, int kCluster, Keys90 kOf>
+void run90_partial(const AttentionArgs& a, Stream& stream) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    if (a.scale == kPowersOfTwo) return run90<T, kDim, kKeys, kCluster, true, true>(a, stream);
-  run90<T, kDim, kKeys, kCluster, false, true>(a, stream);
+    if (a.scale == kPowersOfTwo) return run90<T, kDim, kKeys, kCluster, true, kOf>(a, stream);
+  run90<T, kDim, kKeys, kCluster, false, kOf>(a, stream);
 }
 
 // What every launch needs.

@@ -30,16 +30,21 @@ struct Params90 {
   int whole_units;     // not cut
   int cut_units;       // behind them
   float scale_log2;
+  Lists lists;  // of key blocks
 };
 
 // kBare: scores are exponents of two as they come (scale·log2(e) is 1) and nothing is subtracted from them.
-// kRanges: several ranges of keys, or one whose length lies on the device.
+// Of which keys: all of one range; of several ranges, or of one whose length lies on the device; or of listed blocks.
+enum class Keys90 { whole, ranges, lists };
+
 template <class T_, int kDim_, int kKeys_, int kCluster_, bool kBare_ = false, bool kRepair_ = false,
-          bool kRanges_ = false>
+          Keys90 kOf_ = Keys90::whole>
 struct Tile90 {
   using T = T_;
-  static constexpr bool kRepair = kRepair_, kBare = kBare_, kRanges = kRanges_;
-  static constexpr bool kTracks = kRepair || std::is_same_v<T, __half> || (kRanges && !kBare);
+  static constexpr bool kRepair = kRepair_, kBare = kBare_;
+  static constexpr bool kRanges = kOf_ == Keys90::ranges, kLists = kOf_ == Keys90::lists;
+  static constexpr bool kPartial = kRanges || kLists;  // any step may meet an end, and there may be no step
+  static constexpr bool kTracks = kRepair || std::is_same_v<T, __half> || (kPartial && !kBare);
   static constexpr int kMaps = kRanges ? 1 + KeyRanges::kMost : 1;
   static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
   static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes a row
@@ -56,6 +61,8 @@ struct Tile90 {
   // A row whose weights add up to more, or (where nothing is subtracted) to less, is computed again.
   static constexpr float kRoom = kBare ? 0x1p100f : 0x1p60f, kLeast = kBare ? 0x1p-80f : 0.0f;
   static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0 && !(kBare && kTracks));
+  // A step is a listed block, a unit the queries of one list.
+  static_assert(!kLists || (kKeys == BlockLists::kTokens && kUnitRows == BlockLists::kTokens));
 };
 
 template <class C>
@@ -107,6 +114,32 @@ class Walk90 {
   }
   int keys_[C::kMaps], ends_[C::kMaps];
 };
+
+// Steps through the blocks that a unit's list has: no step before the first unit.
+class ListWalk90 {
+ public:
+  __device__ explicit ListWalk90(const Params90& p) : p_(p) {}
+  template <class C>
+  __device__ void enter(int unit, C) {
+    const int block = unit % p_.units_per_head, other = unit / p_.units_per_head;
+    const int head = other % p_.heads, batch = other / p_.heads;
+    list_ = p_.lists.list(batch, head, block), steps_ = p_.lists.count(batch, head, block);
+  }
+  __device__ int steps() const { return steps_; }
+  __device__ int range(int) const { return 0; }
+  __device__ int key(int step) const {
+    return p_.lists.block(list_, step) * static_cast<int>(BlockLists::kTokens);
+  }
+  // Keys from there to the last one; fewer than a block in the last block alone.
+  __device__ int present(int step) const { return p_.lk - key(step); }
+
+ private:
+  const Params90& p_;
+  const int32_t* list_ = nullptr;
+  int steps_ = 0;
+};
+template <class C>
+using WalkOf90 = std::conditional_t<C::kLists, ListWalk90, Walk90<C>>;
 
 // What a cluster computes one after the other.
 struct Segment90 {
