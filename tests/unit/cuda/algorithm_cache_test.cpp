@@ -60,7 +60,9 @@ TEST_F(AlgorithmCacheTest, DropsDamagedLinesOnly) {
     const AlgorithmCache short_one("gpu");
     const std::string said = short_one.complaint();
     for (const char* key : {"a", "b"})
-      if (const auto* got = short_one.find(key)) EXPECT_EQ(*got, words(key[0] == 'a' ? 1 : 2));
+      if (const auto* got = short_one.find(key)) {
+        EXPECT_EQ(*got, words(key[0] == 'a' ? 1 : 2));
+      }
     const bool line_end = whole[cut] == '\n' || (cut > 0 && whole[cut - 1] == '\n');
     const bool complete = cut > 0 && line_end && cut >= whole.find('\n');
     EXPECT_EQ(said.empty(), complete) << "cut at " << cut << ": " << said;
