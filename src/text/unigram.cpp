@@ -34,10 +34,10 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
     auto offer = [&](size_t length, double score, int64_t id) {
       Node& node = best[at + length];
       if (node.start >= 0 && !(score > node.score)) return;
-      node = {kept(score), static_cast<int32_t>(at), static_cast<int32_t>(id)};
+      node = {score, static_cast<int32_t>(at), static_cast<int32_t>(id)};
     };
     index_.prefixes(pieces_, text.substr(at), [&](size_t length, uint32_t id) {
-      offer(length, scores_[id] + here, id);
+      offer(length, kept(scores_[id] + here), id);
       single |= length == character;
     });
     if (!single) {

@@ -5,7 +5,7 @@
 // A character that is no piece by itself may also be unknown, at (smallest score) - 10; a run of unknowns is
 // one token. Scores are summed in double precision and the first of equal sums is kept, in the order of the
 // `tokenizers` library (by start, then by length), so that ties end equal. libsentencepiece goes in the same
-// order but keeps its sums in single precision (UnigramRules).
+// order but has its sums in single precision before it compares them (UnigramRules).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace tachy::text {
 
 // Where libsentencepiece and `tokenizers`, whose rules are the defaults, go different ways.
 struct UnigramRules {
-  bool single_precision = false;           // of the sums that are kept
+  bool single_precision = false;           // of the sums
   bool unknown_runs_may_be_pieces = true;  // a whole run of unknowns is looked up as one piece
   std::optional<double> unknown_score;     // empty: the smallest of all scores, less 10
 };

@@ -79,13 +79,22 @@ def spiece_models(rng):
         yield rule, make.train(rng, 900, normalization_rule_name=rule, remove_extra_whitespaces=rule != "nfkc")
 
 
-def differences(name, command, texts, expected):
+def repeated_pieces(rng, model, count):
+    """Pieces two and three times in a row: where one of them is a piece twice, too, two ways are equally good but for rounding."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model)
+    pieces = [p.piece for p in proto.pieces if p.type in (1, 4) and "▁" not in p.piece]
+    return ["".join(rng.choice(pieces) * rng.randint(1, 3) for _ in range(rng.randint(2, 9))) for _ in range(count)]
+
+
+def differences(name, command, texts, expected, any_order=False):
+    """any_order: the same pieces in another order are as good."""
     lines = "".join(json.dumps(t) + "\n" for t in texts)
     run = subprocess.run(command, input=lines, capture_output=True, text=True)
     if run.returncode:
         sys.exit(f"{name}: {run.stderr}")
     got = [json.loads(line) for line in run.stdout.splitlines()]
-    bad = [(t, e, g) for t, e, g in zip(texts, expected, got, strict=True) if e != g]
+    bad = [(t, e, g) for t, e, g in zip(texts, expected, got, strict=True) if e != g and not (any_order and sorted(e) == sorted(g))]
     print(f"{name}: {len(texts)} texts, {len(bad)} differ")
     for t, e, g in bad[:3]:
         print("  text", ascii(t), "\n    reference", ascii(e), "\n    ours     ", ascii(g))
@@ -117,8 +126,9 @@ def main():
             path = pathlib.Path(folder) / "spiece.model"
             path.write_bytes(model)
             texts = make.spiece_texts(rng, args.count) + [t for t in random_texts(rng, args.count // 4) if "\0" not in t]
+            texts += repeated_pieces(rng, model, args.count)
             bad += differences(f"spiece, {name}", [args.text_lines, "encode", str(path)], texts,
-                               [make.fused(processor, t) for t in texts])
+                               [make.fused(processor, t) for t in texts], any_order="user-defined" in name)
         path = str(pathlib.Path(folder) / "tokenizer.json")
         for name, sections in variants:
             tokenizer = Tokenizer.from_str(json.dumps(dict(base, **sections)))
