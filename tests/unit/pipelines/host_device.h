@@ -29,7 +29,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
   std::atomic<int64_t> allocations{0}, pinned{0}, copies{0};
   std::atomic<size_t> copied_bytes{0}, pieces{0};
   int64_t damaged_piece = -1, damaged_copy = -1;  // of these a bit arrives wrong
-  int64_t paces = 0;
+  std::atomic<int64_t> paces{0};
   std::function<void(int64_t pace)> on_pace;
 
   Device device() const override { return Device::cuda(0); }
