@@ -11,9 +11,8 @@ class Adapters {
  public:
   Adapters(const Adapters&) = delete;
   Adapters& operator=(const Adapters&) = delete;
-  uint64_t serial() const {
-    return serial_;
-  }  // no others of this process have had it: addresses may come again
+  // No other set of this process has had it, whereas addresses come again.
+  uint64_t serial() const { return serial_; }
 
  protected:
   Adapters() = default;

@@ -1,33 +1,18 @@
 // Attention over lists of key blocks against the definition over all keys with a bias of -inf where a list does not
 // have a key's block. Fresh random numbers.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <deque>
 #include <limits>
 #include <numeric>
-#include <random>
 
+#include "op_fixture.h"
 #include "ops/attention/attention_backward.h"
-#include "ops/impl_table.h"
 
 namespace tachy {
 namespace {
 
 using Lists = std::vector<std::vector<int32_t>>;  // [B or 1, H, blocks of queries]
 
-class AttentionBlocks : public ::testing::Test {
+class AttentionBlocks : public AttentionFixture {
  protected:
-  Tensor blank(DType dtype, std::initializer_list<int64_t> dims) {
-    Tensor t(nullptr, dtype, dims);
-    t.data = buffers_.emplace_back(static_cast<size_t>(t.bytes())).data();
-    return t;
-  }
-  Tensor random(std::initializer_list<int64_t> dims) {
-    const Tensor t = blank(DType::f32, dims);
-    for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = normal_(engine_);
-    return t;
-  }
   ops::AttentionArgs inputs(int64_t b, int64_t lq, int64_t lk, int64_t h, int64_t d) {
     return outputs({.q = random({b, lq, h, d}),
                     .k = random({b, lk, h, d}),
@@ -60,16 +45,6 @@ class AttentionBlocks : public ::testing::Test {
     }
     return lists;
   }
-  void run(const ops::AttentionArgs& args, const char* impl) {
-    ops::set_forced_impl("attention", impl);
-    Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool_};
-    ops::attention(args, stream);
-    Arena arena(measure.peak());
-    stream.arena = &arena;
-    ops::attention(args, stream);
-    ops::set_forced_impl("attention", nullptr);
-  }
   // All keys, those that the lists of the first batch entry do not have masked.
   ops::AttentionArgs masked(const ops::AttentionArgs& a, const Lists& lists) {
     ops::AttentionArgs dense = outputs(a);
@@ -84,19 +59,8 @@ class AttentionBlocks : public ::testing::Test {
     return dense;
   }
   static void expect_same(const ops::AttentionArgs& got, const ops::AttentionArgs& want, const char* what) {
-    for (int64_t i = 0; i < want.out.numel(); ++i)
-      ASSERT_NEAR(got.out.as<float>()[i], want.out.as<float>()[i], 3e-6) << what << ", value " << i;
-    for (int64_t i = 0; i < want.lse.numel(); ++i) {
-      const float x = got.lse.as<float>()[i], y = want.lse.as<float>()[i];
-      ASSERT_TRUE(x == y || std::abs(x - y) < 2e-5)
-          << what << ", lse " << i << ": " << x << ", expected " << y;
-    }
+    expect_near(got, want, 3e-6, what);
   }
-
-  ThreadPool pool_{2};
-  std::mt19937 engine_{std::random_device{}()};
-  std::normal_distribution<float> normal_;
-  std::deque<Buffer> buffers_;
 };
 
 TEST_F(AttentionBlocks, AreAMaskOfTheOtherBlocks) {

@@ -1,46 +1,20 @@
 // Attention over several ranges of keys against the definition over one: the same keys after each other, and a bias
 // of -inf where a query does not see a key. Fresh random numbers, every instruction set the build has.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <deque>
 #include <limits>
-#include <random>
 
-#include "ops/attention/attention.h"
-#include "ops/impl_table.h"
+#include "op_fixture.h"
 
 namespace tachy {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-class AttentionRanges : public ::testing::Test {
+class AttentionRanges : public AttentionFixture {
  protected:
-  Tensor random(std::initializer_list<int64_t> dims) {
-    const Tensor t = blank(dims);
-    for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = normal_(engine_);
-    return t;
-  }
-  Tensor blank(std::initializer_list<int64_t> dims) {
-    int64_t count = 1;
-    for (const int64_t d : dims) count *= d;
-    return buffers_.emplace_back(static_cast<size_t>(count) * 4).tensor(DType::f32, dims);
-  }
   Tensor length(int32_t value) {
     const Tensor t = buffers_.emplace_back(4).tensor(DType::i32, {1});
     *t.as<int32_t>() = value;
     return t;
-  }
-  void run(const ops::AttentionArgs& args, const char* impl) {
-    ops::set_forced_impl("attention", impl);
-    Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool_};
-    ops::attention(args, stream);
-    Arena arena(measure.peak());
-    stream.arena = &arena;
-    ops::attention(args, stream);
-    ops::set_forced_impl("attention", nullptr);
   }
   // The same as one range: keys after each other, -inf where the masks or a length say so.
   ops::AttentionArgs as_one(const ops::AttentionArgs& a) {
@@ -85,20 +59,9 @@ class AttentionRanges : public ::testing::Test {
     run(one, "ref");
     for (const char* impl : {"ref", "cpu"}) {
       run(args, impl);
-      for (int64_t i = 0; i < one.out.numel(); ++i)
-        ASSERT_NEAR(args.out.as<float>()[i], one.out.as<float>()[i], 2e-6) << impl << ", value " << i;
-      for (int64_t i = 0; i < one.lse.numel(); ++i) {
-        const float got = args.lse.as<float>()[i], want = one.lse.as<float>()[i];
-        ASSERT_TRUE(got == want || std::abs(got - want) < 2e-5)
-            << impl << ", lse " << i << ": " << got << ", expected " << want;
-      }
+      expect_near(args, one, 2e-6, impl);
     }
   }
-
-  ThreadPool pool_{2};
-  std::mt19937 engine_{std::random_device{}()};
-  std::normal_distribution<float> normal_;
-  std::deque<Buffer> buffers_;
 };
 
 TEST_F(AttentionRanges, ACacheWhoseLengthIsInMemoryAndAChunk) {

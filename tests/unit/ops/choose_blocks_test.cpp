@@ -1,45 +1,25 @@
 // Which blocks of keys are chosen: by the means of blocks, and by a window of tiles, against a walk over all tokens.
 #include "ops/choose_blocks/choose_blocks.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <deque>
 #include <limits>
 #include <numeric>
-#include <random>
 #include <set>
 
-#include "ops/attention/attention.h"
+#include "op_fixture.h"
 
 namespace tachy {
 namespace {
 
 using Lists = std::vector<std::vector<int32_t>>;
 
-class ChooseBlocks : public ::testing::Test {
+class ChooseBlocks : public OpFixture {
  protected:
-  Tensor make(DType dtype, std::initializer_list<int64_t> dims) {
-    Tensor t(nullptr, dtype, dims);
-    t.data = buffers_.emplace_back(static_cast<size_t>(t.bytes())).data();
-    return t;
-  }
-  Tensor random(std::initializer_list<int64_t> dims) {
-    const Tensor t = make(DType::f32, dims);
-    for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = normal_(engine_);
-    return t;
-  }
   ops::ChooseBlocksArgs args(const Tensor& q, const Tensor& k, int64_t keep, int64_t capacity) {
     const int64_t b = q.dim(0), h = q.dim(2), blocks = ops::chosen_blocks(q.dim(1));
-    return {q, k, keep, make(DType::i32, {b, h, blocks, capacity}), make(DType::i32, {b, h, blocks})};
+    return {q, k, keep, blank(DType::i32, {b, h, blocks, capacity}), blank(DType::i32, {b, h, blocks})};
   }
   Lists choose(const ops::ChooseBlocksArgs& a) {
-    Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool_};
-    ops::choose_blocks(a, stream);
-    Arena arena(measure.peak());
-    stream.arena = &arena;
-    ops::choose_blocks(a, stream);
+    measure_and_run([&](Stream& stream) { ops::choose_blocks(a, stream); });
     Lists lists;
     for (int64_t i = 0; i < a.counts.numel(); ++i) {
       const int32_t* list = a.indices.as<int32_t>() + i * a.indices.dim(3);
@@ -51,18 +31,14 @@ class ChooseBlocks : public ::testing::Test {
   // q of ones, so that a block of keys scores what its values are.
   Lists choose_scores(const std::vector<float>& scores, int64_t keep) {
     const auto blocks = static_cast<int64_t>(scores.size());
-    const Tensor q = make(DType::f32, {1, blocks * 128, 1, 4}), k = make(DType::f32, {1, blocks * 128, 1, 4});
+    const Tensor q = blank(DType::f32, {1, blocks * 128, 1, 4}),
+                 k = blank(DType::f32, {1, blocks * 128, 1, 4});
     for (int64_t i = 0; i < q.numel(); ++i) {
       q.as<float>()[i] = 1;
       k.as<float>()[i] = scores[static_cast<size_t>(i / 4 / 128)];
     }
     return choose(args(q, k, keep, keep + 1));
   }
-
-  ThreadPool pool_{2};
-  std::mt19937 engine_{std::random_device{}()};
-  std::normal_distribution<float> normal_;
-  std::deque<Buffer> buffers_;
 };
 
 TEST_F(ChooseBlocks, TheHighestAndItsOwn) {
@@ -112,7 +88,7 @@ TEST_F(ChooseBlocks, AttentionTakesItsLists) {
   choose(a);
   Arena arena(1 << 24);
   Stream stream{.arena = &arena, .pool = &pool_};
-  const Tensor dense = make(DType::f32, {1, 400, 2, 16}), listed = make(DType::f32, {1, 400, 2, 16});
+  const Tensor dense = blank(DType::f32, {1, 400, 2, 16}), listed = blank(DType::f32, {1, 400, 2, 16});
   ops::attention({.q = q, .k = k, .v = v, .scale = 0.25f, .out = dense}, stream);
   ops::attention({.q = q, .k = k, .v = v, .scale = 0.25f, .blocks = {a.indices, a.counts}, .out = listed},
                  stream);
@@ -127,7 +103,7 @@ TEST_F(ChooseBlocks, RefusesWhatDoesNotFit) {
   EXPECT_THROW(choose(args(q, k, 2, 1)), Error) << "no room";
   EXPECT_THROW(choose(args(q, random({1, 299, 2, 8}), 1, 1)), Error);
   ops::ChooseBlocksArgs a = args(q, k, 2, 2);
-  a.counts = make(DType::i32, {1, 2, 2});
+  a.counts = blank(DType::i32, {1, 2, 2});
   EXPECT_THROW(choose(a), Error);
 }
 
