@@ -42,18 +42,18 @@ ParamStore::ParamStore(Options options, Stream& stream)
     : options_(std::move(options)), stream_(stream), linears_(std::make_shared<LinearRegistry>()) {}
 
 Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
-  const Tensor shape(nullptr, dtype, dims, Device::null);
-  const auto size = static_cast<size_t>(shape.bytes());
+  const Tensor planned(planned_address(bytes_), dtype, dims, Device::null);
+  const auto size = static_cast<size_t>(planned.bytes());
   const size_t taken = align_up(size ? size : 1);
   if (in_streamed_) {
     char* at = slot_ ? slot_ + used_ : nullptr;
     used_ += taken;
     check(used_ <= block_bytes_, ErrorCode::internal, "params: a block of {} bytes, the first had {}", used_,
           block_bytes_);
-    return at ? Tensor(at, dtype, dims, stream_.memory->device()) : shape;
+    return at ? Tensor(at, dtype, dims, stream_.memory->device()) : planned;
   }
   bytes_ += taken;
-  if (options_.plan_only) return shape;
+  if (options_.plan_only) return planned;
   if (options_.shelf) return options_.shelf->take(size, stream_.memory).tensor(dtype, dims);
   return buffers_.emplace_back(size, stream_.memory).tensor(dtype, dims);
 }

@@ -45,7 +45,7 @@ class ParamStore {
   size_t block_bytes() const { return block_bytes_; }  // of one block
   int64_t blocks() const { return blocks_; }
 
-  // Uninitialised storage where the stream computes; its data is null when planning.
+  // Uninitialised storage where the stream computes; when planning, a planned_address.
   Tensor allocate(DType dtype, std::span<const int64_t> dims);
   Tensor allocate(DType dtype, std::initializer_list<int64_t> dims) {
     return allocate(dtype, std::span<const int64_t>(dims.begin(), dims.size()));

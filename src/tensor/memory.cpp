@@ -73,7 +73,7 @@ void* Arena::bytes(size_t count) {
         "arena: {} bytes asked at {} of {}: the plan was too small", count, offset, capacity_);
   used_ = offset + size;
   peak_ = used_ > peak_ ? used_ : peak_;
-  return measuring_ ? nullptr : static_cast<char*>(buffer_.data()) + offset;
+  return measuring_ ? planned_address(offset) : static_cast<char*>(buffer_.data()) + offset;
 }
 
 Tensor Arena::tensor(DType dtype, std::span<const int64_t> dims) {

@@ -4,10 +4,11 @@
 //         on the host or on a device.
 // Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
 //         A measuring arena hands out tensors without storage: the same model code then yields the
-//         exact peak.
+//         exact peak. Their addresses are those of nobody's memory (planned_address).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -19,6 +20,14 @@ namespace tachy {
 
 inline constexpr size_t kAlignment = 256;
 constexpr size_t align_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Where memory that is only counted seems to lie: aligned as the real one will be, so that whoever asks for the
+// alignment of a tensor hears in a measure run what a computing run will tell, and far from anything that a
+// process can have, so that whoever reads or writes there faults.
+inline void* planned_address(size_t offset) {
+  constexpr uintptr_t kNowhere = uintptr_t{1} << 54;
+  return reinterpret_cast<void*>(kNowhere + offset);
+}
 
 struct BufferFree {
   size_t bytes = 0;
@@ -65,7 +74,7 @@ class Arena {
   size_t mark() const { return used_; }
   void rewind(size_t mark) { used_ = mark; }
 
-  // nullptr in a measure run. Throws internal when the plan was too small (a bug: the plan is exact).
+  // A planned_address in a measure run. Throws internal when the plan was too small (a bug: the plan is exact).
   void* bytes(size_t count);
   Tensor tensor(DType dtype, std::span<const int64_t> dims);
   Tensor tensor(DType dtype, std::initializer_list<int64_t> dims) {

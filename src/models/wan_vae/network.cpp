@@ -64,7 +64,7 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
   if (!measuring) state.buffer = Buffer(state.bytes, stream.memory);
   size_t offset = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    char* data = measuring ? nullptr : static_cast<char*>(state.buffer.data()) + offset;
+    void* data = measuring ? planned_address(offset) : static_cast<char*>(state.buffer.data()) + offset;
     state.caches[i].frames = shape(slots_[i], data, measuring ? Device::null : stream.device());
     offset += align_up(static_cast<size_t>(state.caches[i].frames.bytes()));
   }

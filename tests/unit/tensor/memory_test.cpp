@@ -72,9 +72,9 @@ void walk(Arena& arena) {
     const Tensor a = arena.tensor(DType::bf16, {100 + block});
     const Tensor b = arena.f32({7});
     EXPECT_EQ(a.device, arena.measuring() ? Device::null : Device::cpu);
-    if (arena.measuring()) continue;
     EXPECT_TRUE(aligned(a.data) && aligned(b.data) && aligned(kept.data));
     EXPECT_EQ(static_cast<char*>(a.data) - static_cast<char*>(kept.data), 512);  // addresses repeat
+    if (arena.measuring()) continue;
     std::memset(b.data, 0, static_cast<size_t>(b.bytes()));
   }
 }
@@ -84,7 +84,6 @@ TEST(Arena, MeasureRunGivesTheExactPeak) {
   EXPECT_TRUE(measuring.measuring());
   walk(measuring);
   EXPECT_EQ(measuring.peak(), 512u + 256 + 256);
-  EXPECT_EQ(measuring.f32({4}).data, nullptr);
 
   Arena exact(512 + 512);
   EXPECT_FALSE(exact.measuring());
