@@ -61,6 +61,7 @@ void fail_without_pick(const char* op, std::span<const PassedOver> passed) {
 
 void report_pick(const char* op, const char* name, std::span<const PassedOver> passed, const Stream& stream) {
   if (stream.hooks.picks && stream.measuring()) stream.hooks.picks->note(op, name, describe(passed));
+  if (stream.hooks.planned && !stream.measuring()) stream.hooks.planned->note(op, name);
   // A better kernel that this GPU lacks the means for is worth a line without being asked, once an op.
   const bool weak = std::any_of(passed.begin(), passed.end(),
                                 [](const PassedOver& p) { return p.why.why == Refusal::Why::weak_gpu; });

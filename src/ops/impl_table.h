@@ -3,6 +3,13 @@
 // distinct pick once with the reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides
 // the order. A stream with `definitions` (level none) takes the definitions.
 //
+// What the plan chose is what runs: both ask the rule, and a refusal may ask for shapes, strides, dtypes,
+// options, alignments, the stream's precision and the machine, all of which are the same in the measure run
+// (planned_address in tensor/memory.h), and never for values in memory. The plan's choices are not looked up
+// again by a description of the call: it would have to hold all of that, up to a kilobyte of tensors, and the
+// rule is asked in 14 to 90 ns (0.8 µs for a convolution: bench/notes/cpu.md). Each computing run is compared
+// with its plan nevertheless (Hooks::planned).
+//
 // An implementation on the GPU is an entry made by gpu_impl. In a build without CUDA nothing defines its
 // functions, and the entry holds none: it keeps its name and its place, and says that the build lacks it. It
 // runs with the stream's GPU as the thread's current one, whichever that was before.

@@ -19,8 +19,7 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
 
 void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks, Stream& stream) {
   const int64_t total = vae.config().pixel_frames(latents.dim(1));
-  // Pixels as bytes, four frames at a time: taken here so
-  // that the measure run, which calls no sink, counts them.
+  // Pixels as bytes, four frames at a time.
   const int64_t stride = vae.config().spatial_stride(),
                 chunk = std::min(total, vae.config().temporal_stride());
   const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;
@@ -35,6 +34,7 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
         const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
         ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
         ops::to_rgb8(frames, rgb, stream);
+        if (stream.measuring()) return;
         const uint8_t* pixels = stream.gpu ? host.data() : rgb.as<uint8_t>();
         if (stream.gpu) download(rgb, host.data(), stream);
         part.next("frames out", ProfileKind::output);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/elementwise/elementwise.h"
+#include "ops/pick_record.h"
 #include "pipelines/preview.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/transfer.h"
@@ -33,7 +34,6 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
 }
 
 void DenoiseLoop::run() {
-  if (stream_.measuring()) return measure();
   const int steps = sampler_.steps(), first = in_.resume ? static_cast<int>(in_.resume->step) : 0;
   StageClock clock(in_.callbacks, "denoise", steps, first);
   ProfileRange range(stream_.hooks.profiler);
@@ -46,16 +46,21 @@ void DenoiseLoop::run() {
   }
 }
 
-// The steps of a part are alike: one tells the peak, and its work is counted for all.
-void DenoiseLoop::measure() {
-  const int steps = sampler_.steps();
-  for (int i = 0, end = 0; i < steps; i = end) {
-    for (end = i + 1; end < steps && denoiser_.part(end) == denoiser_.part(i);) ++end;
-    const uint64_t before = stream_.hooks.flops ? *stream_.hooks.flops : 0;
-    step(i);
-    if (stream_.hooks.flops)
-      *stream_.hooks.flops += (*stream_.hooks.flops - before) * static_cast<uint64_t>(end - i - 1);
-  }
+// The passes of a part are alike, but for what the first of them makes. A measure run takes the first two, and
+// the second one's work and picks are counted for those after it, too.
+void DenoiseLoop::predict(int i, const Tensor& velocity) {
+  const auto part = [&](int step) { return denoiser_.part(step); };
+  if (!stream_.measuring() || i == 0 || part(i) != part(i - 1))
+    return denoiser_.predict(in_.latents, i, velocity);
+  if (i >= 2 && part(i) == part(i - 2)) return;
+  int end = i + 1;
+  while (end < sampler_.steps() && part(end) == part(i)) ++end;
+  const Hooks& hooks = stream_.hooks;
+  const uint64_t flops = hooks.flops ? *hooks.flops : 0;
+  const ops::PickRecord picks = hooks.picks ? *hooks.picks : ops::PickRecord();
+  denoiser_.predict(in_.latents, i, velocity);
+  if (hooks.flops) *hooks.flops += (*hooks.flops - flops) * static_cast<uint64_t>(end - i - 1);
+  if (hooks.picks) hooks.picks->repeat_since(picks, end - i);
 }
 
 void DenoiseLoop::step(int i) {
@@ -65,7 +70,7 @@ void DenoiseLoop::step(int i) {
   const Tensor prediction = velocity.select(0, 0);
   if (i > 0 && denoiser_.part(i) != denoiser_.part(i - 1)) cache_.forget();
   const bool reused = reuse(i, prediction);
-  if (!reused) denoiser_.predict(in_.latents, i, velocity);
+  if (!reused) predict(i, velocity);
   const ProfileRange range(stream_.hooks.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
   // A reused output is the first branch alone.

@@ -2,7 +2,8 @@
 // guidance, step cache, previews, resuming, stopping, progress. A prediction is a Denoiser's work
 // (denoiser.h).
 //
-// Run with a measuring arena it computes nothing and counts: one step of each part stands for all of them.
+// Run with a measuring arena it computes nothing and counts: of the passes of each part, which are alike, the
+// second stands for those after it.
 #pragma once
 
 #include <vector>
@@ -39,7 +40,7 @@ class DenoiseLoop {
   uint64_t bytes() const { return store_.bytes(); }
 
  private:
-  void measure();
+  void predict(int i, const Tensor& velocity);
   void step(int i);
   const Guidance& guidance(int i) const { return in_.guidance.at(static_cast<size_t>(denoiser_.part(i))); }
   bool reuse(int i, const Tensor& prediction);

@@ -91,6 +91,8 @@ struct VideoCallbacks {
   std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
   std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;  // final, [z, T, h, w]
   std::function<void(const RunStateView&)> state;                                       // after each step
+  // After each stage: which implementation each op got. What the plan did not count says so (OpPick::why).
+  std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
   const std::atomic<bool>* cancel = nullptr;
   Profiler* profiler = nullptr;  // told of each module's time
 };
@@ -107,7 +109,7 @@ struct StagePlan {
   // two slots on the GPU (part of weight_bytes).
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;
-  std::vector<ops::OpPick> picks;  // which implementation each op gets, by the calls of the dry run
+  std::vector<ops::OpPick> picks;  // which implementation each op gets, by the calls of a run
 };
 
 struct VideoPlan {

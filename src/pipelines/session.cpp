@@ -168,9 +168,13 @@ void Session::compute(const Stage& stage, Job& job) {
       own.emplace(stage_plan(plan, name).arena_bytes, stream_.memory);
     }
     stream_.arena = own ? &*own : &*arena_;
+    ops::PickCheck picks(stage_plan(plan, name).picks);
+    stream_.hooks.planned = &picks;
     stage.run(job, *this);
+    stream_.hooks.planned = nullptr;
+    if (callbacks() && callbacks()->picks) callbacks()->picks(name, picks.picks());
   } catch (const Error& e) {
-    stream_.arena = &between_;
+    stream_.arena = &between_, stream_.hooks.planned = nullptr;
     const bool device = e.code() == ErrorCode::device || e.code() == ErrorCode::out_of_memory;
     if (!stream_.memory || !device) throw;
     std::string text = fmt::format("{}: {}", name, e.message());

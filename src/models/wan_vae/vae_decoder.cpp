@@ -136,7 +136,7 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
                                   {out.dim(0), out.dim(1) * p, out.dim(2) * p, config_.image_channels()});
     unpatchify(out, frames, p, stream);
   }
-  if (sink && !stream.measuring()) sink(frames, first);
+  if (sink) sink(frames, first);
 }
 
 void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk) const {

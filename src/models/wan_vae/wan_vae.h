@@ -61,8 +61,9 @@ class VaeDecoder {
   using Sink = std::function<void(const Tensor& frames, int64_t first)>;
 
   // latents [z, T, h, w] f32, any strides. The first latent frame is decoded alone, then `chunk` at a time
-  // (any chunk gives the same frames; 1 needs the least memory). In a measure run the sink is not called.
-  // Throws numerical when a frame holds NaN or Inf, cancelled when asked to stop.
+  // (any chunk gives the same frames; 1 needs the least memory). A measure run calls the sink, too, with
+  // frames without storage (Device::null). Throws numerical when a frame holds NaN or Inf, cancelled when
+  // asked to stop.
   void decode(const Tensor& latents, const Sink& sink, Stream& stream, int64_t chunk = 1) const;
 
   // The same in steps, for callers that make latents one by one: make_state once (latent_frames 1: a still

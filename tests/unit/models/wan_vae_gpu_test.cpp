@@ -63,6 +63,7 @@ TEST_P(OnGpu, Decodes) {
         decoder.decode(
             z.slice(1, 0, t),
             [&](const Tensor& frames, int64_t first) {
+              if (plan) return;
               if (first == 0) dims = {0, frames.dim(1), frames.dim(2), frames.dim(3)};
               dims[0] += frames.dim(0);
               Buffer wide(static_cast<size_t>(frames.numel()) * 4, stream.memory);

@@ -91,6 +91,41 @@ TEST_F(Picking, AMeasureRunWritesPicksDown) {
   EXPECT_THAT(picks[1].why, HasSubstr("fewer rows than 10"));
 }
 
+TEST_F(Picking, SomeCallsStandForMore) {
+  PickRecord record;
+  record.note("op", "fast", ""), record.note("op", "plain", "few");
+  const PickRecord before = record;
+  for (int i = 0; i < 2; ++i) record.note("op", "fast", "");
+  record.note("other", "ref", "");
+  record.repeat_since(before, 5);
+  const auto picks = record.picks();
+  ASSERT_EQ(picks.size(), 3u);
+  EXPECT_EQ(picks[0].calls, 1 + 2 * 5) << picks[0].impl;
+  EXPECT_EQ(picks[1].calls, 1) << picks[1].impl;
+  EXPECT_EQ(picks[2].calls, 5) << picks[2].impl;
+}
+
+TEST_F(Picking, AComputingRunIsComparedWithItsPlan) {
+  PickRecord plan;
+  stream_.hooks.picks = &plan;
+  pick<Args>("op", kTable, {100}, stream_);
+  const auto planned = plan.picks();
+  PickCheck check(planned);
+  Arena real(0);
+  Stream run = stream_;
+  run.arena = &real, run.hooks.planned = &check;
+  for (const int rows : {100, 101, 9}) pick<Args>("op", kTable, {rows}, run);
+  pick<Args>("op", kTable, {9}, stream_);  // measuring: not compared
+  const auto picks = check.picks();
+  ASSERT_EQ(picks.size(), 2u);
+  EXPECT_EQ(picks[0].impl, "fast");
+  EXPECT_EQ(picks[0].calls, 2);
+  EXPECT_EQ(picks[0].why, "");
+  EXPECT_EQ(picks[1].impl, "plain");
+  EXPECT_EQ(picks[1].calls, 1);
+  EXPECT_THAT(picks[1].why, HasSubstr("the plan has no such pick"));
+}
+
 // Launchers of kernels are there exactly where the build has kernels.
 TEST_F(Picking, LaunchersOfABuildWithoutCuda) {
   int gpu = 0;
