@@ -7,8 +7,18 @@ void patchify_cuda(const PatchifyArgs& args, Stream& stream);  // patchify_sm80.
 void unpatchify_cuda(const UnpatchifyArgs& args, Stream& stream);
 namespace {
 
+void check_place(const char* op, const Tensor& place, int64_t tokens, const Stream& stream) {
+  if (!place.defined()) return;
+  expect_real(op, "place", place, {tokens}, DType::i32);
+  expect_contiguous(op, "place", place), expect_here(op, "place", place, stream);
+  if (stream.gpu || stream.measuring()) return;
+  for (int64_t l = 0; l < tokens; ++l)
+    require(place.as<int32_t>()[l] >= 0 && place.as<int32_t>()[l] < tokens,
+            "{}: expected place[{}] in [0, {}), got {}", op, l, tokens, place.as<int32_t>()[l]);
+}
+
 void check_video(const char* op, const Tensor& video, const Tensor& tokens, int64_t pt, int64_t ph,
-                 int64_t pw, const Stream& stream) {
+                 int64_t pw, const Tensor& place, const Stream& stream) {
   require(pt >= 1 && ph >= 1 && pw >= 1, "{}: expected a positive patch, got {} x {} x {}", op, pt, ph, pw);
   expect_f32(op, "video", video, {-1, -1, -1, -1, -1});
   expect_contiguous(op, "video", video);
@@ -18,6 +28,7 @@ void check_video(const char* op, const Tensor& video, const Tensor& tokens, int6
   expect_float(op, "tokens", tokens,
                {video.dim(0), t / pt * (h / ph) * (w / pw), video.dim(1) * pt * ph * pw}, stream);
   expect_contiguous(op, "tokens", tokens);
+  check_place(op, place, tokens.dim(1), stream);
 }
 
 }  // namespace
@@ -35,13 +46,13 @@ std::span<const Impl<UnpatchifyArgs>> unpatchify_table() {
 }
 
 void patchify(const PatchifyArgs& a, Stream& stream) {
-  check_video("patchify", a.x, a.y, a.patch_t, a.patch_h, a.patch_w, stream);
+  check_video("patchify", a.x, a.y, a.patch_t, a.patch_h, a.patch_w, a.place, stream);
   const auto& impl = pick<PatchifyArgs>("patchify", patchify_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }
 
 void unpatchify(const UnpatchifyArgs& a, Stream& stream) {
-  check_video("unpatchify", a.y, a.x, a.patch_t, a.patch_h, a.patch_w, stream);
+  check_video("unpatchify", a.y, a.x, a.patch_t, a.patch_h, a.patch_w, a.place, stream);
   const auto& impl = pick<UnpatchifyArgs>("unpatchify", unpatchify_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

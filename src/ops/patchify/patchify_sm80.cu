@@ -13,17 +13,35 @@ using namespace device;
 struct Shape {
   int64_t values;
   int c, t, h, w, pt, ph, pw;
+  const int32_t* place;  // or null
 };
 
-// The row of tokens that is blockIdx.x: its first value in the tokens, and where line c·pt·ph + dt·ph + dh of
-// it begins in the video.
+// Where patch l of a video lies among its tokens.
+__device__ __forceinline__ int64_t place_of(const Shape& s, int64_t l) {
+  if (!s.place) return l;
+  const int64_t most = static_cast<int64_t>(s.t / s.pt) * (s.h / s.ph) * (s.w / s.pw) - 1;
+  return min(max(static_cast<int64_t>(s.place[l]), int64_t{0}), most);
+}
+
+// The row among all videos' tokens of the patch in frame t, row h and column w of patches of video b.
+__device__ __forceinline__ int64_t token_of(const Shape& s, int64_t b, int t, int h, int w) {
+  const int64_t down = s.h / s.ph, across = s.w / s.pw;
+  return b * (s.t / s.pt) * down * across + place_of(s, (t * down + h) * across + w);
+}
+
+// The row of patches that is blockIdx.x: its first patch, where the values of its patch `i` begin among the tokens, and
+// where line c·pt·ph + dt·ph + dh of it begins in the video.
 struct Strip {
-  int64_t tokens, b, t, h;
+  int64_t first, b, t, h;
   __device__ __forceinline__ explicit Strip(const Shape& s) {
     const uint32_t down = s.h / s.ph, frames = s.t / s.pt, at = blockIdx.x;
-    tokens = static_cast<int64_t>(at) * (s.w / s.pw) * s.c * s.pt * s.ph * s.pw;
+    first = static_cast<int64_t>(at % (down * frames)) * (s.w / s.pw);
     h = static_cast<int64_t>(at % down) * s.ph, t = static_cast<int64_t>(at / down % frames) * s.pt;
     b = at / down / frames;
+  }
+  __device__ __forceinline__ int64_t token(const Shape& s, uint32_t i) const {
+    const int64_t length = static_cast<int64_t>(s.t / s.pt) * (s.h / s.ph) * (s.w / s.pw);
+    return (b * length + place_of(s, first + i)) * (s.c * s.pt * s.ph * s.pw);
   }
   __device__ __forceinline__ int64_t line(const Shape& s, int i) const {
     const int dh = i % s.ph, dt = i / s.ph % s.pt, c = i / s.ph / s.pt;
@@ -45,7 +63,7 @@ __global__ void __launch_bounds__(256) patchify_strip_kernel(const float* x, Y* 
   const uint32_t all = static_cast<uint32_t>(s.w / s.pw * values);
   for (uint32_t i = threadIdx.x; i < all; i += blockDim.x) {
     const uint32_t token = i / values, v = i - token * values, line = v / s.pw;
-    y[strip.tokens + i] = from_float<Y>(lines[line * (s.w + 1) + token * s.pw + v - line * s.pw]);
+    y[strip.token(s, token) + v] = from_float<Y>(lines[line * (s.w + 1) + token * s.pw + v - line * s.pw]);
   }
 }
 
@@ -58,7 +76,7 @@ __global__ void __launch_bounds__(256) unpatchify_strip_kernel(const X* x, float
   for (uint32_t i = threadIdx.x; i < all; i += blockDim.x) {
     const uint32_t token = i / values, v = i - token * values, c = v % s.c, at = v / s.c;
     const uint32_t line = c * s.pt * s.ph + at / s.pw;
-    lines[line * (s.w + 1) + token * s.pw + at % s.pw] = as_float(x[strip.tokens + i]);
+    lines[line * (s.w + 1) + token * s.pw + at % s.pw] = as_float(x[strip.token(s, token) + v]);
   }
   __syncthreads();
   for (int i = threadIdx.x / 32; i < count; i += blockDim.x / 32) {
@@ -83,7 +101,8 @@ __global__ void __launch_bounds__(256) patchify_kernel(const float* x, Y* y, con
   const int64_t from =
       (((static_cast<int64_t>(rest) * s.c + c) * s.t + t * s.pt + dt) * s.h + h * s.ph + dh) * s.w +
       w * s.pw + dw;
-  y[i] = from_float<Y>(x[from]);
+  const int patch = ((c * s.pt + dt) * s.ph + dh) * s.pw + dw;
+  y[token_of(s, rest, t, h, w) * (s.c * s.pt * s.ph * s.pw) + patch] = from_float<Y>(x[from]);
 }
 
 // Video from tokens [B, L, (pt, ph, pw, c)].
@@ -98,18 +117,24 @@ __global__ void __launch_bounds__(256) unpatchify_kernel(const X* x, float* y, c
     return static_cast<int>(at);
   };
   const int w = next(s.w), h = next(s.h), t = next(s.t), c = next(s.c);
-  const int64_t token =
-      ((rest * (s.t / s.pt) + t / s.pt) * (s.h / s.ph) + h / s.ph) * (s.w / s.pw) + w / s.pw;
+  const int64_t token = token_of(s, rest, t / s.pt, h / s.ph, w / s.pw);
   const int patch = (t % s.pt * s.ph + h % s.ph) * s.pw + w % s.pw;
   y[i] = as_float(x[(token * s.pt * s.ph * s.pw + patch) * s.c + c]);
 }
 
-Shape shape_of(const Tensor& video, int64_t pt, int64_t ph, int64_t pw) {
+Shape shape_of(const Tensor& video, int64_t pt, int64_t ph, int64_t pw, const Tensor& place) {
   const auto dim = [&](int i) { return static_cast<int>(video.dims[i]); };
   require(video.numel() < (int64_t{1} << 32), "patchify: expected fewer than 2^32 values, got {}",
           video.numel());
-  return {video.numel(),       dim(1), dim(2), dim(3), dim(4), static_cast<int>(pt), static_cast<int>(ph),
-          static_cast<int>(pw)};
+  return {video.numel(),
+          dim(1),
+          dim(2),
+          dim(3),
+          dim(4),
+          static_cast<int>(pt),
+          static_cast<int>(ph),
+          static_cast<int>(pw),
+          static_cast<const int32_t*>(place.data)};
 }
 
 // Blocks and shared memory of the strip kernels; none where a strip is too large.
@@ -123,7 +148,7 @@ cuda::LaunchShape strips_of(const Shape& s) {
 }  // namespace
 
 void patchify_cuda(const PatchifyArgs& a, Stream& stream) {
-  const Shape shape = shape_of(a.x, a.patch_t, a.patch_h, a.patch_w);
+  const Shape shape = shape_of(a.x, a.patch_t, a.patch_h, a.patch_w, a.place);
   if (shape.values == 0) return;
   cuda::dispatch_float("patchify", a.y.dtype, [&]<class Y>() {
     if (const auto strips = strips_of(shape); strips.grid.x)
@@ -135,7 +160,7 @@ void patchify_cuda(const PatchifyArgs& a, Stream& stream) {
 }
 
 void unpatchify_cuda(const UnpatchifyArgs& a, Stream& stream) {
-  const Shape shape = shape_of(a.y, a.patch_t, a.patch_h, a.patch_w);
+  const Shape shape = shape_of(a.y, a.patch_t, a.patch_h, a.patch_w, a.place);
   if (shape.values == 0) return;
   cuda::dispatch_float("unpatchify", a.x.dtype, [&]<class X>() {
     if (const auto strips = strips_of(shape); strips.grid.x)

@@ -36,7 +36,8 @@ struct RopeAxis {
   RopeTime positions;
 };
 
-void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tensor& sin) {
+void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tensor& sin,
+               std::span<const int32_t> place = {}) {
   for (int64_t p = 0; p < axis.dim / 2; ++p) {
     const double frequency =
         1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(axis.dim));
@@ -47,7 +48,8 @@ void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tens
       const float c = static_cast<float>(std::cos(angle)), s = static_cast<float>(std::sin(angle));
       for (int64_t o = 0; o < axis.outer; ++o)
         for (int64_t j = 0; j < axis.inner; ++j) {
-          const int64_t token = (o * axis.extent + i) * axis.inner + j;
+          int64_t token = (o * axis.extent + i) * axis.inner + j;
+          if (!place.empty()) token = place[static_cast<size_t>(token)];
           cos.as<float>()[token * cos.stride(0) + axis.first_pair + p] = c;
           sin.as<float>()[token * sin.stride(0) + axis.first_pair + p] = s;
         }
@@ -73,16 +75,22 @@ void rope_table_1d(int64_t length, int64_t head_dim, double theta, const Tensor&
 }
 
 void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_dim, double theta,
-                   const Tensor& cos, const Tensor& sin, const RopeTime& time) {
+                   const Tensor& cos, const Tensor& sin, const RopeTime& time,
+                   std::span<const int32_t> place) {
   const char* op = "rope_table_3d";
   require(frames >= 0 && rows >= 0 && columns >= 0, "{}: expected a grid, got {} x {} x {}", op, frames, rows,
           columns);
-  check_tables(op, frames * rows * columns, head_dim, cos, sin);
+  const int64_t tokens = frames * rows * columns;
+  check_tables(op, tokens, head_dim, cos, sin);
+  require(place.empty() || static_cast<int64_t>(place.size()) == tokens, "{}: expected {} places, got {}", op,
+          tokens, place.size());
+  for (const int32_t at : place)
+    require(at >= 0 && at < tokens, "{}: expected places in [0, {}), got {}", op, tokens, at);
   if (cos.device == Device::null) return;
   const int64_t side = 2 * (head_dim / 6), first = head_dim - 2 * side;
-  fill_axis({1, frames, rows * columns, 0, first, time}, theta, cos, sin);
-  fill_axis({frames, rows, columns, first / 2, side, {}}, theta, cos, sin);
-  fill_axis({frames * rows, columns, 1, first / 2 + side / 2, side, {}}, theta, cos, sin);
+  fill_axis({1, frames, rows * columns, 0, first, time}, theta, cos, sin, place);
+  fill_axis({frames, rows, columns, first / 2, side, {}}, theta, cos, sin, place);
+  fill_axis({frames * rows, columns, 1, first / 2 + side / 2, side, {}}, theta, cos, sin, place);
 }
 
 }  // namespace tachy::ops

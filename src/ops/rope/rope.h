@@ -5,6 +5,8 @@
 // token) has position 0 and the first one the highest.
 #pragma once
 
+#include <span>
+
 #include "tensor/stream.h"
 
 namespace tachy::ops {
@@ -33,8 +35,10 @@ struct RopeTime {
 void rope_table_1d(int64_t length, int64_t head_dim, double theta, const Tensor& cos, const Tensor& sin,
                    const RopeTime& time = {});
 
-// Fills cos and sin, both [frames·rows·columns, head_dim/2] f32, tokens in frame, row, column order.
+// Fills cos and sin, both [frames·rows·columns, head_dim/2] f32, tokens in frame, row, column order; or with `place`,
+// a permutation of them, the i-th of that order in row place[i].
 void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_dim, double theta,
-                   const Tensor& cos, const Tensor& sin, const RopeTime& time = {});
+                   const Tensor& cos, const Tensor& sin, const RopeTime& time = {},
+                   std::span<const int32_t> place = {});
 
 }  // namespace tachy::ops

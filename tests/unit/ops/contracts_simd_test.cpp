@@ -83,6 +83,21 @@ TEST_F(SimdContracts, ErrorsNameTheOpTheTensorAndTheShapes) {
                 ops::patchify({.x = f32({1, 2, 1, 3, 4}), .y = f32({1, 2, 8})}, stream_);
               }),
               HasSubstr("whole patches"));
+  int32_t places[] = {1, 0, 2, 4};
+  EXPECT_THAT(
+      error_of([&] {
+        ops::unpatchify(
+            {.x = f32({1, 4, 8}), .y = f32({1, 2, 1, 4, 4}), .place = Tensor(places, DType::i32, {4})},
+            stream_);
+      }),
+      HasSubstr("place[3] in [0, 4), got 4"));
+  EXPECT_THAT(
+      error_of([&] {
+        ops::patchify(
+            {.x = f32({1, 2, 1, 4, 4}), .y = f32({1, 4, 8}), .place = Tensor(places, DType::i32, {3})},
+            stream_);
+      }),
+      testing::AllOf(HasSubstr("place"), HasSubstr("[3]")));
   EXPECT_THAT(error_of([&] {
                 ops::to_rgb8(f32({2, 4}), Tensor(nullptr, DType::u8, {2, 4}), stream_);
               }),
