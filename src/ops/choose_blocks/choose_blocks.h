@@ -7,10 +7,12 @@
 // The means are rounded to float32; sums and scores are float64, added in the order of tokens and channels, so every
 // implementation makes the same lists. A score of NaN counts as -inf.
 //
-// sliding_tile, from the grid alone (Zhang et al., 2025): tiles near the query's.
+// sliding_tile, from the grid alone: the blocks that are near in the video, as in Sliding Tile Attention (Zhang et al.,
+// 2025), whose tiles are the blocks here.
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "tensor/stream.h"
@@ -29,19 +31,18 @@ struct ChooseBlocksArgs {
 
 void choose_blocks(const ChooseBlocksArgs& args, Stream& stream);
 
-// Tokens of a video, ordered tile by tile: tiles by time, row and column, and the tokens of a tile likewise. Tiles at
-// the far ends of the grid are smaller where it does not come out even, and a block of tokens may have parts of
-// several tiles.
+// A window that slides over a video. Of each block of queries it shows the `keep` blocks whose middles are nearest, where
+// the distance is the largest of those along the three axes, each as a share of the grid's extent: a window of the
+// grid's shape, which at the ends of the grid reaches further the other way. Of equally near ones the one that is nearer
+// in sum, then the first.
 struct TileWindow {
-  std::array<int64_t, 3> grid;  // tokens: frames, rows, columns
-  std::array<int64_t, 3> tile;  // of a tile
-  std::array<int64_t, 3>
-      window;  // tiles that a query sees along each, odd: those round its own one. At the ends of
-               // the grid the window stays inside, so all queries see as many
+  std::array<int64_t, 3> grid;          // tokens: frames, rows, columns
+  std::span<const int32_t> place = {};  // where each of them lies; empty: in this order
+  int64_t keep = 1;                     // blocks a list, in [1, blocks]
 };
 
-// For each block of queries every block with a token that one of its queries sees, ascending. The same for all heads
-// and on every device, so it is made on the host.
-std::vector<std::vector<int32_t>> sliding_tile_blocks(const TileWindow& window);
+// [blocks, keep], each list ascending, a block itself among its own. The same for all heads and on every device, so it
+// is made on the host, in integers.
+std::vector<int32_t> sliding_tile_blocks(const TileWindow& window);
 
 }  // namespace tachy::ops

@@ -1,5 +1,7 @@
-// The lists of a window of tiles that slides over a video's grid.
+// The lists of a window that slides over a video's grid.
 #include <algorithm>
+#include <compare>
+#include <cstdlib>
 
 #include "ops/choose_blocks/choose_blocks.h"
 
@@ -8,74 +10,66 @@ namespace {
 
 using Three = std::array<int64_t, 3>;
 
-struct Tiles {
-  Three count;                 // along each axis
-  std::vector<int64_t> first;  // token of each tile, and their number at the end
-  int64_t size() const { return count[0] * count[1] * count[2]; }
-  Three place(int64_t tile) const {
-    return {tile / (count[1] * count[2]), tile / count[2] % count[1], tile % count[2]};
-  }
-};
-
-Tiles make_tiles(const TileWindow& w) {
-  Tiles tiles;
+void check_window(const TileWindow& w) {
+  int64_t tokens = 1;
   for (size_t i = 0; i < 3; ++i) {
-    require(
-        w.grid[i] >= 1 && w.tile[i] >= 1 && w.window[i] >= 1 && w.window[i] % 2 == 1,
-        "sliding_tile: expected a grid and a tile of at least one token along each axis and an odd window of "
-        "tiles, got {}, {} and {} along axis {}",
-        w.grid[i], w.tile[i], w.window[i], i);
-    tiles.count[i] = (w.grid[i] + w.tile[i] - 1) / w.tile[i];
+    require(w.grid[i] >= 1 && w.grid[i] <= (1 << 20),
+            "sliding_tile: expected 1 to 2^20 tokens along axis {}, got {}", i, w.grid[i]);
+    tokens *= w.grid[i];
   }
-  int64_t token = 0;
-  for (int64_t tile = 0; tile < tiles.size(); ++tile) {
-    tiles.first.push_back(token);
-    const Three at = tiles.place(tile);
-    int64_t tokens = 1;
-    for (size_t i = 0; i < 3; ++i) tokens *= std::min(w.tile[i], w.grid[i] - at[i] * w.tile[i]);
-    token += tokens;
-  }
-  tiles.first.push_back(token);
-  return tiles;
+  require(tokens < (int64_t{1} << 31), "sliding_tile: expected fewer than 2^31 tokens, got {}", tokens);
+  require(w.place.empty() || static_cast<int64_t>(w.place.size()) == tokens,
+          "sliding_tile: expected {} places, got {}", tokens, w.place.size());
+  for (const int32_t place : w.place)
+    require(place >= 0 && place < tokens, "sliding_tile: expected places in [0, {}), got {}", tokens, place);
+  const int64_t blocks = chosen_blocks(tokens);
+  require(w.keep >= 1 && w.keep <= blocks, "sliding_tile: expected to keep 1 to {} blocks, got {}", blocks,
+          w.keep);
 }
 
-// Marks the tiles that queries of `tile` see.
-void mark_window(const TileWindow& w, const Tiles& tiles, int64_t tile, std::vector<char>& seen) {
-  Three begin, end;
-  const Three at = tiles.place(tile);
-  for (size_t i = 0; i < 3; ++i) {
-    const int64_t width = std::min(w.window[i], tiles.count[i]);
-    begin[i] = std::clamp<int64_t>(at[i] - w.window[i] / 2, 0, tiles.count[i] - width);
-    end[i] = begin[i] + width;
+// The middle of each block as a share of the grid, in units of 2^-20.
+std::vector<Three> middles_of(const TileWindow& w) {
+  const auto& [frames, rows, columns] = w.grid;
+  const int64_t tokens = frames * rows * columns;
+  std::vector<Three> sums(static_cast<size_t>(chosen_blocks(tokens)), Three{});
+  for (int64_t token = 0; token < tokens; ++token) {
+    const int64_t place = w.place.empty() ? token : w.place[static_cast<size_t>(token)];
+    Three& sum = sums[static_cast<size_t>(place / kChosenTokens)];
+    sum[0] += token / (rows * columns), sum[1] += token / columns % rows, sum[2] += token % columns;
   }
-  for (int64_t t = begin[0]; t < end[0]; ++t)
-    for (int64_t y = begin[1]; y < end[1]; ++y)
-      for (int64_t x = begin[2]; x < end[2]; ++x)
-        seen[static_cast<size_t>((t * tiles.count[1] + y) * tiles.count[2] + x)] = 1;
+  for (size_t block = 0; block < sums.size(); ++block) {
+    const int64_t count =
+        std::min(kChosenTokens, tokens - static_cast<int64_t>(block) * kChosenTokens);  // of its tokens
+    for (size_t i = 0; i < 3; ++i) sums[block][i] = (sums[block][i] << 20) / (count * w.grid[i]);
+  }
+  return sums;
 }
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> sliding_tile_blocks(const TileWindow& w) {
-  const Tiles tiles = make_tiles(w);
-  const int64_t tokens = tiles.first.back(), blocks = chosen_blocks(tokens);
-  // The tiles with tokens in a block: [first, last].
-  const auto tile_of = [&](int64_t token) {
-    return std::upper_bound(tiles.first.begin(), tiles.first.end(), token) - tiles.first.begin() - 1;
+std::vector<int32_t> sliding_tile_blocks(const TileWindow& w) {
+  check_window(w);
+  const std::vector<Three> middles = middles_of(w);
+  struct Near {
+    bool other;  // than the block itself
+    int64_t most, sum;
+    int32_t block;
+    auto operator<=>(const Near&) const = default;
   };
-  std::vector<int64_t> first, last;
-  for (int64_t block = 0; block < blocks; ++block) {
-    first.push_back(tile_of(block * kChosenTokens));
-    last.push_back(tile_of(std::min(tokens, (block + 1) * kChosenTokens) - 1));
-  }
-  std::vector<std::vector<int32_t>> lists(static_cast<size_t>(blocks));
-  for (size_t query = 0; query < lists.size(); ++query) {
-    std::vector<char> seen(static_cast<size_t>(tiles.size()));
-    for (int64_t tile = first[query]; tile <= last[query]; ++tile) mark_window(w, tiles, tile, seen);
-    for (size_t key = 0; key < lists.size(); ++key)
-      if (std::find(seen.begin() + first[key], seen.begin() + last[key] + 1, 1) !=
-          seen.begin() + last[key] + 1)
-        lists[query].push_back(static_cast<int32_t>(key));
+  std::vector<int32_t> lists;
+  std::vector<Near> near(middles.size());
+  for (size_t query = 0; query < middles.size(); ++query) {
+    for (size_t key = 0; key < middles.size(); ++key) {
+      near[key] = {key != query, 0, 0, static_cast<int32_t>(key)};
+      for (size_t i = 0; i < 3; ++i) {
+        const int64_t apart = std::abs(middles[query][i] - middles[key][i]);
+        near[key].most = std::max(near[key].most, apart), near[key].sum += apart;
+      }
+    }
+    std::nth_element(near.begin(), near.begin() + (w.keep - 1), near.end());
+    const size_t begin = lists.size();
+    for (int64_t i = 0; i < w.keep; ++i) lists.push_back(near[static_cast<size_t>(i)].block);
+    std::sort(lists.begin() + static_cast<std::ptrdiff_t>(begin), lists.end());
   }
   return lists;
 }

@@ -107,63 +107,80 @@ TEST_F(ChooseBlocks, RefusesWhatDoesNotFit) {
   EXPECT_THROW(choose(a), Error);
 }
 
-// Every pair of tokens.
-Lists all_pairs(const ops::TileWindow& w) {
-  std::array<int64_t, 3> tiles;
-  for (size_t i = 0; i < 3; ++i) tiles[i] = (w.grid[i] + w.tile[i] - 1) / w.tile[i];
-  std::vector<std::array<int64_t, 3>> tile_of;  // of each token, in their order
-  for (int64_t t = 0; t < tiles[0]; ++t)
-    for (int64_t y = 0; y < tiles[1]; ++y)
-      for (int64_t x = 0; x < tiles[2]; ++x)
-        for (int64_t i = 0; i < w.tile[0] * w.tile[1] * w.tile[2]; ++i)
-          if (t * w.tile[0] + i / (w.tile[1] * w.tile[2]) < w.grid[0] &&
-              y * w.tile[1] + i / w.tile[2] % w.tile[1] < w.grid[1] &&
-              x * w.tile[2] + i % w.tile[2] < w.grid[2])
-            tile_of.push_back({t, y, x});
-  EXPECT_EQ(static_cast<int64_t>(tile_of.size()), w.grid[0] * w.grid[1] * w.grid[2]);
-  std::vector<std::set<int32_t>> sets((tile_of.size() + 127) / 128);
-  for (size_t q = 0; q < tile_of.size(); ++q)
-    for (size_t k = 0; k < tile_of.size(); ++k) {
-      bool seen = true;
-      for (size_t i = 0; i < 3; ++i) {
-        const int64_t half = w.window[i] / 2;
-        // The window's middle stays so far from the ends as it is wide.
-        const int64_t middle =
-            w.window[i] >= tiles[i] ? tile_of[k][i] : std::clamp(tile_of[q][i], half, tiles[i] - 1 - half);
-        seen = seen && std::abs(tile_of[k][i] - middle) <= half;
-      }
-      if (seen) sets[q / 128].insert(static_cast<int32_t>(k / 128));
+// The window in fractions, block by block, without a sort: how many are nearer.
+std::vector<int32_t> nearest(const ops::TileWindow& w) {
+  const int64_t tokens = w.grid[0] * w.grid[1] * w.grid[2], blocks = ops::chosen_blocks(tokens);
+  std::vector<std::array<double, 3>> middles(static_cast<size_t>(blocks));
+  for (int64_t block = 0; block < blocks; ++block) {
+    double count = 0;
+    for (int64_t token = 0; token < tokens; ++token) {
+      const int64_t place = w.place.empty() ? token : w.place[static_cast<size_t>(token)];
+      if (place / 128 != block) continue;
+      const int64_t at[] = {token / (w.grid[1] * w.grid[2]), token / w.grid[2] % w.grid[1],
+                            token % w.grid[2]};
+      for (size_t i = 0; i < 3; ++i)
+        middles[static_cast<size_t>(block)][i] += static_cast<double>(at[i]) / static_cast<double>(w.grid[i]);
+      ++count;
     }
-  Lists lists;
-  for (const auto& set : sets) lists.emplace_back(set.begin(), set.end());
+    for (double& x : middles[static_cast<size_t>(block)]) x = std::floor(x / count * (1 << 20) + 1e-6);
+  }
+  const auto distance = [&](size_t q, size_t k) {
+    std::tuple<bool, double, double, size_t> out{q != k, 0, 0, k};
+    for (size_t i = 0; i < 3; ++i) {
+      const double apart = std::abs(middles[q][i] - middles[k][i]);
+      std::get<1>(out) = std::max(std::get<1>(out), apart), std::get<2>(out) += apart;
+    }
+    return out;
+  };
+  std::vector<int32_t> lists;
+  for (size_t q = 0; q < middles.size(); ++q)
+    for (size_t k = 0; k < middles.size(); ++k) {
+      int64_t nearer = 0;
+      for (size_t other = 0; other < middles.size(); ++other) nearer += distance(q, other) < distance(q, k);
+      if (nearer < w.keep) lists.push_back(static_cast<int32_t>(k));
+    }
   return lists;
 }
 
-TEST(SlidingTile, IsWhatEveryPairOfTokensSays) {
-  for (const ops::TileWindow& w :
-       {ops::TileWindow{{4, 16, 16}, {2, 8, 8}, {1, 1, 1}},
-        ops::TileWindow{{6, 16, 24}, {2, 8, 8}, {3, 1, 3}},
-        ops::TileWindow{{5, 11, 13}, {2, 4, 5}, {3, 3, 1}}, ops::TileWindow{{7, 9, 10}, {3, 4, 4}, {1, 5, 3}},
-        ops::TileWindow{{1, 1, 300}, {1, 1, 30}, {1, 1, 5}}})
-    EXPECT_EQ(ops::sliding_tile_blocks(w), all_pairs(w)) << w.grid[0] << " frames";
+TEST(SlidingTile, IsTheNearestBlocksOfEach) {
+  for (const std::array<int64_t, 3> grid :
+       {std::array<int64_t, 3>{4, 16, 16}, {6, 16, 24}, {5, 11, 13}, {7, 9, 10}, {1, 1, 300}, {1, 5, 5}}) {
+    const int64_t tokens = grid[0] * grid[1] * grid[2];
+    std::vector<int32_t> turned(static_cast<size_t>(tokens));  // columns before rows before frames
+    int32_t next = 0;
+    for (int64_t x = 0; x < grid[2]; ++x)
+      for (int64_t y = 0; y < grid[1]; ++y)
+        for (int64_t t = 0; t < grid[0]; ++t)
+          turned[static_cast<size_t>((t * grid[1] + y) * grid[2] + x)] = next++;
+    for (int64_t keep = 1; keep <= ops::chosen_blocks(tokens); keep += 2)
+      for (const std::span<const int32_t> place : {std::span<const int32_t>(), {turned}}) {
+        const ops::TileWindow w{grid, place, keep};
+        EXPECT_EQ(ops::sliding_tile_blocks(w), nearest(w)) << grid[0] << " frames, keep " << keep;
+      }
+  }
 }
 
-TEST(SlidingTile, OneTileABlock) {
-  // 2 x 2 x 2 tiles of 128 tokens: a window of one tile is the block itself, a wide one is everything.
-  const auto own = ops::sliding_tile_blocks({{4, 16, 16}, {2, 8, 8}, {1, 1, 1}});
-  ASSERT_EQ(own.size(), 8u);
-  for (int32_t i = 0; i < 8; ++i) EXPECT_EQ(own[static_cast<size_t>(i)], std::vector<int32_t>{i});
-  for (const auto& list : ops::sliding_tile_blocks({{4, 16, 16}, {2, 8, 8}, {3, 3, 9}}))
-    EXPECT_EQ(list.size(), 8u);
-  // At the ends of the grid as many as in its middle.
-  for (const auto& list : ops::sliding_tile_blocks({{2, 8, 80}, {2, 8, 8}, {1, 1, 3}}))
-    EXPECT_EQ(list.size(), 3u);
+TEST(SlidingTile, SlidesAndStaysInside) {
+  // Ten blocks of 2 x 8 x 8 in a row.
+  std::vector<int32_t> place(1280);
+  for (int32_t t = 0; t < 2; ++t)
+    for (int32_t y = 0; y < 8; ++y)
+      for (int32_t x = 0; x < 80; ++x)
+        place[static_cast<size_t>((t * 8 + y) * 80 + x)] = x / 8 * 128 + (t * 8 + y) * 8 + x % 8;
+  const auto lists = ops::sliding_tile_blocks({{2, 8, 80}, place, 3});
+  ASSERT_EQ(lists.size(), 30u);
+  for (int32_t block = 0; block < 10; ++block)
+    for (int32_t i = 0; i < 3; ++i)
+      EXPECT_EQ(lists[static_cast<size_t>(3 * block + i)], std::clamp(block, 1, 8) - 1 + i) << block;
 }
 
 TEST(SlidingTile, RefusesWhatIsNoWindow) {
-  EXPECT_THROW(ops::sliding_tile_blocks({{4, 16, 16}, {2, 8, 8}, {2, 1, 1}}), Error) << "even";
-  EXPECT_THROW(ops::sliding_tile_blocks({{4, 16, 16}, {0, 8, 8}, {1, 1, 1}}), Error);
-  EXPECT_THROW(ops::sliding_tile_blocks({{4, 0, 16}, {2, 8, 8}, {1, 1, 1}}), Error);
+  EXPECT_THROW(ops::sliding_tile_blocks({{4, 0, 16}, {}, 1}), Error);
+  EXPECT_THROW(ops::sliding_tile_blocks({{4, 16, 16}, {}, 0}), Error);
+  EXPECT_THROW(ops::sliding_tile_blocks({{4, 16, 16}, {}, 9}), Error) << "there are eight";
+  const std::vector<int32_t> few(1023), wrong(1024, 1024);
+  EXPECT_THROW(ops::sliding_tile_blocks({{4, 16, 16}, few, 1}), Error);
+  EXPECT_THROW(ops::sliding_tile_blocks({{4, 16, 16}, wrong, 1}), Error);
 }
 
 }  // namespace
