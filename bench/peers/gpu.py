@@ -2,12 +2,13 @@
 on the same GPU in the same run: times, peak memory, and errors against the float32 reference.
 
     python3 bench/peers/gpu.py OURS_GPU --what dit-1.3b|dit-14b|dit-fast|decode|encode [--size 480p|720p|704p|small|fast] [--vae 2.1|2.2] [--compile [--no-eager]] [--reference]
-        [--layers N] [--plan]
+        [--layers N] [--sparse 0.3,0.5] [--plan]
 
 --compile: the transformer by compile_repeated_blocks, a VAE by torch.compile with channels-last weights. --size 704p is 121x704x1280, the size of
 Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
 
---json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
+--sparse SHARES: a transformer's forward also with block-sparse attention, these shares of the blocks of keys by each chooser (its error against the dense
+one says nothing of a trained model: weights are random). --json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
 import json
 import os
@@ -166,6 +167,13 @@ def run_dit(args, folder):
             errors("ours against float32", ours, reference)
         else:
             errors("ours against diffusers bf16", ours, low)
+    for share in filter(None, args.sparse.split(",")):
+        for chooser in ("top-k", "sliding-tile"):
+            done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"),
+                                   str(folder / "text.bin"), str(folder / "sparse.bin"), str(args.repeats), residual, share, chooser], capture_output=True, text=True)
+            print(f"  ours, residual {residual}, {chooser} {share}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
+            if done.returncode == 0 and (found := re.search(r"median ([\d.]+) ms", done.stdout)):
+                FIGURES.setdefault("sparse_ms", {})[f"{chooser} {share}"] = float(found.group(1))
 
 
 def compiled_vae(model, x, decode, name, repeats):
@@ -261,6 +269,7 @@ def main():
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--no-eager", action="store_true", help="with --compile: only the compiled transformer is timed")
     parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
+    parser.add_argument("--sparse", default="", help="shares of the blocks of keys, for block-sparse forwards")
     parser.add_argument("--plan", action="store_true", help="only the memory ours would take")
     parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures here")

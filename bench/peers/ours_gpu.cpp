@@ -2,13 +2,13 @@
 // on given values, timed as it runs in a generation (captured, replayed), its
 // result written for the comparison. Values are raw float32 files.
 //
-//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low]
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low [SHARE top-k|sliding-tile]]
 //   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
-// The last word of dit is the residual stream: float32, or as the
-// activations. `profile` prints where the time goes, waiting for the GPU at
+// The word behind dit's REPEATS is the residual stream: float32, or as the activations. With a SHARE of all blocks of keys
+// self-attention is block-sparse; its OUT.bin then differs from the dense one by what it leaves out. `profile` prints where the time goes, waiting for the GPU at
 // both ends of each part: small parts look 10 to 20 µs longer than they are.
 #include <fmt/format.h>
 
@@ -159,10 +159,15 @@ void dit(char** a, int count, bool plan_only) {
     const Tensor x = store.uploaded(latents.data(), DType::f32, {1, c.in_channels, t, h, w});
     const Tensor y = store.allocate(DType::f32, {1, c.out_channels, t, h, w});
     const Tensor words = store.uploaded(text.data(), DType::f32, {rows, c.text_dim});
-    const WanGrid grid = model->make_grid(t, h, w, store);
+    const bool sparse = count > 13;
+    const WanGrid grid = model->make_grid(
+        t, h, w, store,
+        sparse ? compact_places(t / c.patch_t, h / c.patch_h, w / c.patch_w) : std::vector<int32_t>());
     const WanContext context = model->make_context(words, 512, {}, store);
-    const WanInput in{
+    WanInput in{
         .latents = x, .grid = &grid, .times = model->make_times(timestep, store), .contexts = {&context}};
+    if (sparse)
+      in.keys = make_keys({.share = std::atof(a[12]), .chooser = parse_key_chooser(a[13])}, grid, store);
     const auto work = [&] { model->forward(in, y, run.stream); };
     if (plan) {
       work();

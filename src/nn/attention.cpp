@@ -18,7 +18,10 @@ void normalise(const Norm& norm, const Tensor& t, Stream& stream) {
 
 void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
   const int64_t batch = a.q.dim(0), heads = a.q.dim(2);
-  const double item = 4.0 * static_cast<double>(a.q.dim(1)) * static_cast<double>(a.k.dim(1)) *
+  const bool lists = a.blocks.defined();
+  const int64_t keys =
+      lists ? std::min(a.k.dim(1), a.blocks.indices.dim(3) * ops::BlockLists::kTokens) : a.k.dim(1);
+  const double item = 4.0 * static_cast<double>(a.q.dim(1)) * static_cast<double>(keys) *
                       static_cast<double>(heads * a.q.dim(3));
   if (runtime::heads_at_a_time(stream, heads, item * static_cast<double>(batch)) == heads)
     return ops::attention(a, stream);
@@ -29,8 +32,13 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
       const auto part = [&](const Tensor& t) {
         return t.slice(0, b, b + 1).slice(2, h, std::min(heads, h + some));
       };
-      ops::attention({.q = part(a.q), .k = part(a.k), .v = part(a.v), .scale = a.scale, .out = part(a.out)},
-                     stream);
+      const auto lists_of = [&](const Tensor& t) {  // one list may serve all of a batch
+        return (t.dim(0) > 1 ? t.slice(0, b, b + 1) : t).slice(1, h, std::min(heads, h + some));
+      };
+      ops::AttentionArgs some_heads{
+          .q = part(a.q), .k = part(a.k), .v = part(a.v), .scale = a.scale, .out = part(a.out)};
+      if (lists) some_heads.blocks = {lists_of(a.blocks.indices), lists_of(a.blocks.counts)};
+      ops::attention(some_heads, stream);
     }
 }
 

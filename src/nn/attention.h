@@ -8,7 +8,8 @@
 
 namespace tachy::nn {
 
-// An attention whose heads may be computed some at a time (runtime/pace.h): heads know nothing of one another.
+// An attention whose heads may be computed some at a time (runtime/pace.h): heads know nothing of one another. Of one range
+// of keys, all or listed blocks of it, without masks and biases.
 void attention_in_pieces(const ops::AttentionArgs& args, Stream& stream);
 
 // What a self-attention is told besides its input; see ops/attention/attention.h.

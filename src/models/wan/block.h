@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "models/wan/sparse.h"
 #include "models/wan/wan_config.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
@@ -35,6 +36,7 @@ struct WanBlockInput {
   // The ranks that tokens are divided among: `tokens` and all that is counted by them are this rank's; contexts
   // are whole on each. Null: one rank has all.
   runtime::Comm* comm = nullptr;
+  WanKeys keys = {};  // what self-attention attends to
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.

@@ -65,22 +65,27 @@ void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
 }
 
 WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
-                          nn::ParamStore& store) const {
+                          nn::ParamStore& store, std::vector<int32_t> places) const {
   const WanConfig& c = config_;
   require(latent_frames % c.patch_t == 0 && latent_height % c.patch_h == 0 && latent_width % c.patch_w == 0,
           "transformer: latents of {}x{}x{} do not divide into patches of {}x{}x{}", latent_frames,
           latent_height, latent_width, c.patch_t, c.patch_h, c.patch_w);
-  WanGrid grid{latent_frames / c.patch_t, latent_height / c.patch_h, latent_width / c.patch_w, {}, {}};
+  WanGrid grid{latent_frames / c.patch_t, latent_height / c.patch_h, latent_width / c.patch_w};
+  grid.places = std::move(places);
   require(std::max({grid.frames, grid.rows, grid.columns}) <= c.rope_max_seq_len,
           "transformer: a grid of {}x{}x{} tokens exceeds the model's {} positions an axis", grid.frames,
           grid.rows, grid.columns, c.rope_max_seq_len);
   const int64_t tokens = grid.tokens(), half = c.head_dim / 2;
   grid.cos = store.allocate(DType::f32, {tokens, half});
   grid.sin = store.allocate(DType::f32, {tokens, half});
+  check(grid.places.empty() || static_cast<int64_t>(grid.places.size()) == tokens, ErrorCode::internal,
+        "transformer: {} places for {} tokens", grid.places.size(), tokens);
+  if (!grid.places.empty()) grid.place = store.uploaded(grid.places.data(), DType::i32, {tokens});
   if (store.plan_only()) return grid;
   make_on_host(store.stream(), {grid.cos, grid.sin}, [&](Stream& host, std::span<const Tensor> to) {
     if (!host.measuring())
-      ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, to[0], to[1]);
+      ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, to[0], to[1], {},
+                         grid.places);
   });
   return grid;
 }
@@ -197,16 +202,15 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .row = in.row,
                       .cos = in.grid->cos,
                       .sin = in.grid->sin,
-                      .contexts = in.contexts};
+                      .contexts = in.contexts,
+                      .keys = in.keys};
   ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   {
     const ArenaScope inner(arena);
     const Tensor patches = arena.tensor(stream.precision.activation,
                                         {batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
-    ops::patchify(
-        {.x = in.latents, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = patches},
-        stream);
+    ops::patchify({in.latents, c.patch_t, c.patch_h, c.patch_w, patches, in.grid->place}, stream);
     patch_embedding_(patches.view({rows, -1}), block.x, stream);
   }
   const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
@@ -227,8 +231,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   part.next("head", ProfileKind::linear);
   const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});
   head_(block.u, out.view({rows, -1}), stream);
-  ops::unpatchify({.x = out, .patch_t = c.patch_t, .patch_h = c.patch_h, .patch_w = c.patch_w, .y = velocity},
-                  stream);
+  ops::unpatchify({out, c.patch_t, c.patch_h, c.patch_w, velocity, in.grid->place}, stream);
 }
 
 }  // namespace tachy

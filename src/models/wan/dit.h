@@ -15,7 +15,13 @@ namespace tachy {
 // What depends on the latent grid only.
 struct WanGrid {
   int64_t frames = 0, rows = 0, columns = 0;  // in tokens
-  Tensor cos, sin;                            // [tokens, head_dim/2] f32
+  Tensor cos, sin;                            // [tokens, head_dim/2] f32, as tokens lie
+  // Where the token of each frame, row and column lies; empty: in this order.
+  std::vector<int32_t> places;
+  Tensor place;  // the same, [tokens] i32 where the model computes; undefined where they are empty
+  int64_t place_of(int64_t token) const {
+    return places.empty() ? token : places[static_cast<size_t>(token)];
+  }
   int64_t tokens() const { return frames * rows * columns; }
 };
 
@@ -28,9 +34,10 @@ struct WanTimes {
 struct WanInput {
   Tensor latents;  // [B, C_in, T, H, W] f32
   const WanGrid* grid = nullptr;
-  WanTimes times;                           // rows used by this call
-  Tensor row;                               // [B·tokens] i32: row of `times` of each token; undefined: row 0
+  WanTimes times;  // rows used by this call
+  Tensor row;      // [B·tokens] i32: row of `times` of each token, as they lie; undefined: row 0
   std::vector<const WanContext*> contexts;  // B of them
+  WanKeys keys = {};  // what self-attention attends to: all, or blocks of the grid's order
 };
 
 class WanDit {
@@ -42,8 +49,9 @@ class WanDit {
   const nn::LinearRegistry& linears() const { return *linears_; }  // by their names in diffusers' layout
 
   // The following put what they make into `store`; the caller keeps store.keep() as long as it is used.
-  WanGrid make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
-                    nn::ParamStore& store) const;
+  // places: where tokens lie (compact_places, for one), or empty.
+  WanGrid make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width, nn::ParamStore& store,
+                    std::vector<int32_t> places = {}) const;
   // sinusoid: the config's unless given.
   WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store,
                       std::optional<Sinusoid> sinusoid = std::nullopt) const;
