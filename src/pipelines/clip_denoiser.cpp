@@ -10,6 +10,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       weights_(*in.weights),
       first_step_(in.first_step),
       serial_(in.serial),
+      dense_steps_(in.dense_steps),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
       graph_(stream.hooks.profiler ? nullptr : in.graph) {  // a profiler's ranges end where their work does
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
@@ -18,7 +19,11 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
   const WanDit& network = *in.network;
   pass_->network = &network;
   make_contexts(in);
-  pass_->grid = network.make_grid(frames, h, w, store_);
+  const WanConfig& c = network.config();
+  std::vector<int32_t> places;
+  if (in.sparse) places = compact_places(frames / c.patch_t, h / c.patch_h, w / c.patch_w);
+  pass_->grid = network.make_grid(frames, h, w, store_, std::move(places));
+  if (in.sparse) keys_ = make_keys(*in.sparse, pass_->grid, store_);
   std::vector<double> timesteps;
   for (const double t : in.timesteps) {
     timesteps.push_back(t);
@@ -49,6 +54,7 @@ void ClipDenoiser::make_contexts(const ClipInput& in) {
 const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
   WanInput& input = pass_->input;
   input = {.latents = input_, .grid = &pass_->grid, .row = row_};
+  if (kind(step) == 1) input.keys = keys_;
   const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
   input.times = {times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
   for (const WanContext& context : pass_->contexts) input.contexts.push_back(&context);
@@ -64,9 +70,11 @@ runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   runtime::StepSignature out;
   out.add(serial_).add(stream_);
   const WanInput& input = pass_->input;
-  for (const Tensor& t : {input.latents, input.row, input.times.embedding, input.times.projection,
-                          pass_->grid.cos, pass_->grid.sin, velocity})
+  for (const Tensor& t :
+       {input.latents, input.row, input.times.embedding, input.times.projection, pass_->grid.cos,
+        pass_->grid.sin, pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
     out.add(t);
+  out.add(static_cast<uint64_t>(input.keys.keep));
   for (const WanContext& c : pass_->contexts)
     for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
   return out;

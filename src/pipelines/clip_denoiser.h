@@ -25,9 +25,11 @@ struct ClipInput {
   Tensor channels;                        // [c, T, h, w] behind the latents' z; undefined without
   std::vector<int64_t> latent_shape;      // z, T, h, w
   std::optional<Sinusoid> sinusoid;       // the network's unless given
-  uint64_t serial = 0;                    // of the network (LoadedPart)
-  runtime::StepGraph* graph = nullptr;    // where the pass may be captured
-  BufferShelf* shelf = nullptr;           // whose Buffers its tensors lie in, if not its own
+  std::optional<WanSparse> sparse;        // block-sparse self-attention
+  int dense_steps = 0;                  // of the whole run: the steps before this one are dense nevertheless
+  uint64_t serial = 0;                  // of the network (LoadedPart)
+  runtime::StepGraph* graph = nullptr;  // where the pass may be captured
+  BufferShelf* shelf = nullptr;         // whose Buffers its tensors lie in, if not its own
 };
 
 class ClipDenoiser : public Denoiser {
@@ -35,6 +37,7 @@ class ClipDenoiser : public Denoiser {
   ClipDenoiser(const ClipInput& in, Stream& stream) : ClipDenoiser(in, {}, stream) {}
 
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
+  int kind(int step) const override { return keys_.all() || step < dense_steps_ ? 0 : 1; }
   uint64_t bytes() const override { return store_.bytes(); }
 
  protected:
@@ -63,6 +66,8 @@ class ClipDenoiser : public Denoiser {
   const TensorSource& weights_;
   int first_step_;
   uint64_t serial_;
+  int dense_steps_;
+  WanKeys keys_;      // of the steps that are sparse
   int64_t distinct_;  // timesteps of a step
   WanTimes times_;    // of all its steps
   WanTimes current_;  // where a pass may be captured: this step's, where it reads them

@@ -46,15 +46,16 @@ void DenoiseLoop::run() {
   }
 }
 
-// The passes of a part are alike, but for what the first of them makes. A measure run takes the first two, and
-// the second one's work and picks are counted for those after it, too.
+// The passes of a part and kind are alike, but for what the first of them makes. A measure run takes the first two,
+// and the second one's work and picks are counted for those after it, too.
 void DenoiseLoop::predict(int i, const Tensor& velocity) {
-  const auto part = [&](int step) { return denoiser_.part(step); };
-  if (!stream_.measuring() || i == 0 || part(i) != part(i - 1))
-    return denoiser_.predict(in_.latents, i, velocity);
-  if (i >= 2 && part(i) == part(i - 2)) return;
+  const auto like = [&](int step) {
+    return denoiser_.part(step) == denoiser_.part(i) && denoiser_.kind(step) == denoiser_.kind(i);
+  };
+  if (!stream_.measuring() || i == 0 || !like(i - 1)) return denoiser_.predict(in_.latents, i, velocity);
+  if (i >= 2 && like(i - 2)) return;
   int end = i + 1;
-  while (end < sampler_.steps() && part(end) == part(i)) ++end;
+  while (end < sampler_.steps() && like(end)) ++end;
   const Hooks& hooks = stream_.hooks;
   const uint64_t flops = hooks.flops ? *hooks.flops : 0;
   const ops::PickRecord picks = hooks.picks ? *hooks.picks : ops::PickRecord();

@@ -2,8 +2,8 @@
 // guidance, step cache, previews, resuming, stopping, progress. A prediction is a Denoiser's work
 // (denoiser.h).
 //
-// Run with a measuring arena it computes nothing and counts: of the passes of each part, which are alike, the
-// second stands for those after it.
+// Run with a measuring arena it computes nothing and counts: of the passes of each part and kind, which are
+// alike, the second stands for those after it.
 #pragma once
 
 #include <vector>

@@ -8,8 +8,10 @@ FirstFrameDenoiser::FirstFrameDenoiser(const ClipInput& in, const Tensor& frame,
     : ClipDenoiser(in, {0.0}, stream), frame_(frame) {
   // Tokens of latent frame 0 point at row 1 (timestep 0), all others at row 0.
   std::vector<int32_t> row(in.texts.size() * static_cast<size_t>(grid().tokens()));
-  for (size_t i = 0; i < row.size(); ++i)
-    row[i] = static_cast<int64_t>(i) % grid().tokens() < grid().rows * grid().columns ? 1 : 0;
+  const int64_t tokens = grid().tokens();
+  for (int64_t first = 0; first < static_cast<int64_t>(row.size()); first += tokens)
+    for (int64_t i = 0; i < grid().rows * grid().columns; ++i)
+      row[static_cast<size_t>(first + grid().place_of(i))] = 1;
   row_ = store_.uploaded(row.data(), DType::i32, {static_cast<int64_t>(row.size())});
 }
 
