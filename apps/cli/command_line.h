@@ -36,8 +36,8 @@ class CommandOptions {
  public:
   explicit CommandOptions(CLI::App* app) : app_(app) {}
 
-  // T: std::string, std::filesystem::path, int, double, uint64_t, std::optional of string, int or double,
-  // std::vector of string, path or uint64_t.
+  // T: std::string, std::filesystem::path, int, double, uint64_t, std::optional of string or of a
+  // number, std::vector of string, path or uint64_t.
   template <class T>
   Option add_option(const std::string& names, T& target, const std::string& help);
   Option add_flag(const std::string& names, bool& target, const std::string& help);

@@ -8,6 +8,7 @@
 #include "api/gauges.h"
 #include "api/tachyscope.h"
 #include "base/env.h"
+#include "base/field.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "picks.h"
@@ -29,7 +30,7 @@ void print_machine(const cpu::Machine& m) {
 }
 
 void print_gpu(const GpuState& g) {
-  if (g.name.empty()) return fmt::print("GPU        none: {}\n", g.why_not);
+  if (g.name.empty()) return fmt::print("GPU        none: {}\n", spelled(g.why_not));
   fmt::print("GPU {:<7}{}, capability {}, {} multiprocessors\n", g.index, g.name, g.capability,
              g.multiprocessors);
   fmt::print("           {} memory, {} free, {} second-level cache\n", human_bytes(g.memory_bytes),
@@ -63,7 +64,7 @@ void print_text(const DoctorReport& report) {
     for (const auto& e : h.exceptions)
       fmt::print("{:<29}{} in {} of {} cases{}\n", "", e.pick, e.cases, h.cases,
                  e.reason.empty() ? "" : ", not " + e.reason);
-    if (!h.ok) fmt::print("{:<29}{}\n", "", h.failure);
+    if (!h.ok) fmt::print("{:<29}{}\n", "", spelled(h.failure));
   }
   print_picks(report.model);
   fmt::print("self-test of {} ops: {} ({}; {} larger cases are left to `tachyscope validate`)\n",
@@ -99,7 +100,7 @@ Command add_doctor(CommandLine& line) {
       j["tachyscope"] = version();
       for (const StagePlan& s : report.model)
         j["model"].push_back({{"stage", s.name}, {"ops", picks_json(s)}});
-      fmt::print("{}\n", j.dump(2));
+      fmt::print("{}\n", spelled(j.dump(2)));
     } else {
       fmt::print("tachyscope {}\n", version());
       print_text(report);

@@ -6,11 +6,9 @@
 
 #include "api/gauges.h"
 #include "command_line.h"
+#include "field_options.h"
 
 namespace tachy::cli {
-
-inline constexpr const char* kDeviceHelp =
-    "auto (default, or what TACHY_DEVICE says): a GPU where this build can use one; cpu, cuda, cuda:1 …";
 
 struct ValidateCommand {
   ValidateOptions options{.device = ""};

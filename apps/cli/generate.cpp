@@ -34,22 +34,19 @@ struct Opened {
 };
 Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   const std::string& model = jobs.front().settings.model;
-  const bool again = o.device.empty() && !jobs.front().settings.device.empty();  // of --from
-  EngineOptions options{
-      .threads = o.threads,
-      .weights = o.weights,
-      .keep_loaded = jobs.size() > 1,
-      .device = again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.device),
-      .graphs = !o.no_graph,
-      .text_cache = o.text_cache,
-      .verify_upload = o.verify_upload};
-  if (!o.max_vram.empty()) options.max_vram = naming("--max-vram", [&] { return parse_bytes(o.max_vram); });
+  const bool again = o.engine.device.empty() && !jobs.front().settings.device.empty();  // of --from
+  EngineOptions options = o.engine;
+  options.keep_loaded = jobs.size() > 1;
+  options.device =
+      again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.engine.device);
+  options.graphs = !o.no_graph;
+  if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
   const auto open = [&] {
-    return naming("--model",
+    return naming("`model`",
                   [&] { return Engine(model.empty() ? shipped_model() : fs::path(model), options); });
   };
   Engine engine = open();
-  if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.device))
+  if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.engine.device))
     return {std::move(engine), {}};
   try {
     PreparedRequest first = engine.prepare(jobs.front().settings.request);

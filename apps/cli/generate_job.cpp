@@ -49,10 +49,8 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   RunSettings base;
   if (!o.from.empty()) base = read_settings(o.from);
   if (!o.model.empty()) base.model = o.model;
-  if (!o.init_latents.empty()) base.init_latents = {o.init_latents, ""};
-  if (!o.image.empty()) base.image = {o.image, ""};
-  if (!o.last_image.empty()) base.last_image = {o.last_image, ""};
-  if (!o.image_embeds.empty()) base.image_embeds = {o.image_embeds, ""};
+  for (const auto& [name, path] : o.inputs)
+    if (!path.empty()) base.inputs[name] = {path, ""};
   o.apply(base.request);
   load_inputs(base);
 

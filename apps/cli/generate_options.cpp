@@ -3,6 +3,8 @@
 #include <charconv>
 #include <fstream>
 
+#include "api/fields.h"
+
 namespace tachy::cli {
 namespace {
 
@@ -18,6 +20,19 @@ void parse_size(const std::string& text, int& width, int& height) {
   } catch (const std::exception&) {
     fail(ErrorCode::invalid_argument, "--size: expected WIDTHxHEIGHT such as 832x480, got '{}'", text);
   }
+}
+
+bool is_given(const GivenField& field) {
+  return std::visit([](const auto& value) { return value.has_value(); }, field);
+}
+
+template <class T>
+void take(const GivenField& given, T& member) {
+  if (const auto& value = std::get<std::optional<T>>(given)) member = *value;
+}
+template <class T>
+void take(const GivenField& given, std::optional<T>& member) {
+  if (const auto& value = std::get<std::optional<T>>(given)) member = value;
 }
 
 }  // namespace
@@ -36,29 +51,12 @@ void GenerateOptions::apply(VideoRequest& r) const {
     parse_size(size, w, h);
     r.width = w, r.height = h;
   }
-  if (negative_prompt) r.negative_prompt = negative_prompt;
-  if (width) r.width = width;
-  if (height) r.height = height;
-  if (frames) r.frames = frames;
-  if (fps) r.fps = fps;
-  if (steps) r.steps = steps;
-  if (guidance) r.guidance = guidance;
-  if (guidance_2) r.guidance_2 = guidance_2;
-  if (shift) r.shift = shift;
-  if (sampler) r.sampler = sampler;
-  if (grid) r.grid = grid;
-  if (sinusoid) r.sinusoid = sinusoid;
-  if (rng) r.rng = *rng;
-  if (image_fit) r.image_fit = *image_fit;
-  if (rng_multiprocessors) r.rng_multiprocessors = *rng_multiprocessors;
-  if (level) {  // its parts follow it unless they are given too
-    r.level = *level;
+  // A level that is given decides these three anew, unless they are given too.
+  if (const auto level = fields.find("level"); level != fields.end() && is_given(level->second))
     r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
-  }
-  if (dtype) r.dtype = *dtype;
-  if (residual) r.residual = *residual;
-  if (step_cache) r.step_cache = step_cache;
-  if (max_text_tokens) r.max_text_tokens = *max_text_tokens;
+  for (const RequestField& field : request_fields())
+    if (const auto given = fields.find(field.name); given != fields.end())
+      std::visit([&](auto member) { take(given->second, r.*member); }, field.member);
 }
 
 std::vector<std::string> all_prompts(const GenerateOptions& o) {

@@ -1,8 +1,10 @@
-// The options of `tachyscope generate`, with peers' spellings as aliases.
+// The options of `tachyscope generate`.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "api/tachyscope.h"
@@ -10,22 +12,22 @@
 
 namespace tachy::cli {
 
+// What the command line says of one of request_fields(), if it says anything.
+using GivenField = std::variant<std::optional<std::string>, std::optional<int>, std::optional<uint64_t>,
+                                std::optional<double>>;
+
 struct GenerateOptions {
   std::vector<std::string> prompts;
-  std::string prompt_file, model, size, output, from, init_latents, save_latents, preview, profile;
-  std::string image, last_image, image_embeds;
-  std::optional<std::string> image_fit, negative_prompt, sampler, grid, sinusoid, rng, level, dtype, residual;
-  std::optional<int> width, height, frames, steps, max_text_tokens, rng_multiprocessors;
-  std::optional<double> fps, guidance, guidance_2, shift, step_cache;
+  std::string prompt_file, model, size, output, from, save_latents, preview, profile;
+  std::map<std::string, GivenField> fields;   // by name
+  std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": none
   std::vector<uint64_t> seeds;
-  std::string device;  // "": TACHY_DEVICE, otherwise auto
-  int threads = 0, crf = -1;
+  EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
+  std::string max_vram;                // "8GiB"
+  bool no_graph = false;
+  int crf = -1;
   std::string encode_speed;
-  std::string weights = "auto";
-  std::string max_vram;    // "8GiB"
-  std::string text_cache;  // a folder
   double state_every = 5;  // seconds
-  bool no_graph = false, verify_upload = false;
   bool resume = false, plan = false, json = false, quiet = false;
 
   // Overlays what was given on `base` (defaults, or the settings of --from).

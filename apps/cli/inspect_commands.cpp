@@ -29,7 +29,7 @@ json options_json(const std::vector<std::pair<std::string, std::string>>& option
 
 int run_info(const InfoOptions& o) {
   const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
-  const ModelInfo info = naming("--model", [&] { return describe_model(model); });
+  const ModelInfo info = naming("`model`", [&] { return describe_model(model); });
   std::optional<VideoPlan> plan;
   VideoRequest request;
   try {
@@ -41,7 +41,7 @@ int run_info(const InfoOptions& o) {
     plan = engine.plan(request);
   } catch (const Error& e) {
     // Models that generate does not take are described all the same.
-    if (e.code() != ErrorCode::unsupported || e.message().starts_with("--device")) throw;
+    if (e.code() != ErrorCode::unsupported || e.message().starts_with("`device`")) throw;
   }
   if (o.json) {
     json components = json::array();

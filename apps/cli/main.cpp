@@ -15,9 +15,11 @@
 
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
+#include "base/field.h"
 #include "base/isa.h"
 #include "base/last_words.h"
 #include "commands.h"
+#include "field_options.h"
 #include "interrupt.h"
 
 namespace tachy::cli {
@@ -86,9 +88,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tachy::cli::install_signal_handlers();
+  tachy::set_spelling(tachy::cli::option_of);
   const auto failed = [](tachy::ErrorCode code, const char* text) {
     tachy::cli::set_exit_code(tachy::exit_code(code));
-    fmt::print(stderr, "tachyscope: {}\n", text);
+    fmt::print(stderr, "tachyscope: {}\n", tachy::spelled(text));
     return tachy::exit_code(code);
   };
   try {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "base/field.h"
 #include "media/background_writer.h"
 #include "picks.h"
 
@@ -60,9 +61,9 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
     fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
   if (plan.budget_bytes > 0)
     fmt::print("peak {} of the GPU's memory beside its libraries, of {} ({}), about {} on this machine\n",
-               human_bytes(plan.peak_bytes), human_bytes(plan.budget_bytes), plan.budget,
+               human_bytes(plan.peak_bytes), human_bytes(plan.budget_bytes), spelled(plan.budget),
                human_seconds(plan.seconds));
-  if (!plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", plan.would_fit);
+  if (!plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(plan.would_fit));
   if (plan.budget_bytes == 0)
     fmt::print("peak {} beside the mapped file, about {} on this machine\n", human_bytes(plan.peak_bytes),
                human_seconds(plan.seconds));

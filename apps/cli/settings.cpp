@@ -1,13 +1,12 @@
 #include "settings.h"
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "api/fields.h"
 #include "base/sha256.h"
 #include "media/metadata.h"
 
@@ -15,11 +14,6 @@ namespace tachy::cli {
 namespace {
 
 using nlohmann::json;
-
-template <class T>
-void put(json& j, const char* key, const std::optional<T>& value) {
-  if (value) j[key] = *value;
-}
 
 // The value of a key as T; the file may hold anything.
 template <class T>
@@ -57,25 +51,19 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-template <class Settings>
-auto files_of(Settings& s) {
-  using File = std::remove_reference_t<decltype((s.image))>;
-  return std::array<std::pair<const char*, File*>, 4>{{{"init_latents", &s.init_latents},
-                                                       {"image", &s.image},
-                                                       {"last_image", &s.last_image},
-                                                       {"image_embeds", &s.image_embeds}}};
+void read_into(std::vector<float>& latents, const std::string& path) { latents = read_latents(path).values; }
+void read_into(std::shared_ptr<const Picture>& picture, const std::string& path) {
+  picture = std::make_shared<Picture>(read_picture(path));
+}
+void read_into(std::shared_ptr<const ImageEmbeds>& embeds, const std::string& path) {
+  embeds = std::make_shared<ImageEmbeds>(read_image_embeds(path));
 }
 
-std::string option_of(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
-  return "--" + key;
-}
-
-std::string sha256_of(const std::string& path, const std::string& option) {
+std::string sha256_of(const std::string& path, const std::string& input) {
   std::error_code ec;
   std::ifstream in(path, std::ios::binary);
   check(in.good() && !std::filesystem::is_directory(path, ec), ErrorCode::not_found,
-        "{}: cannot read {}; give an existing file", option, path);
+        "`{}`: cannot read {}; give an existing file", input, path);
   Sha256 hash;
   std::vector<char> block(1 << 16);
   while (in) {
@@ -88,64 +76,39 @@ std::string sha256_of(const std::string& path, const std::string& option) {
 }  // namespace
 
 json to_json(const RunSettings& s) {
-  const VideoRequest& r = s.request;
-  json j = {{"tachyscope", version()},
-            {"prompt", r.prompt},
-            {"seed", r.seed},
-            {"rng", r.rng},
-            {"max_sequence_length", r.max_text_tokens},
-            {"level", r.level}};
-  if (r.rng == "cuda") j["rng_multiprocessors"] = r.rng_multiprocessors;
-  put(j, "negative_prompt", r.negative_prompt);
-  put(j, "width", r.width);
-  put(j, "height", r.height);
-  put(j, "num_frames", r.frames);
-  put(j, "fps", r.fps);
-  put(j, "num_inference_steps", r.steps);
-  put(j, "guidance_scale", r.guidance);
-  put(j, "guidance_scale_2", r.guidance_2);
-  put(j, "flow_shift", r.shift);
-  put(j, "sampler", r.sampler);
-  put(j, "grid", r.grid);
-  put(j, "sinusoid", r.sinusoid);
-  put(j, "dtype", r.dtype);
-  put(j, "step_cache", r.step_cache);
-  put(j, "residual", r.residual);
+  json j = {{"tachyscope", version()}};
+  for (const RequestField& field : request_fields()) {
+    if (field.matters && !field.matters(s.request)) continue;
+    std::visit(
+        [&](auto member) {
+          if (const auto* value = value_in(s.request.*member)) j[field.key] = *value;
+        },
+        field.member);
+  }
   if (!s.model.empty()) j["model"] = s.model;
   if (!s.device.empty()) j["device"] = s.device;
-  if (r.image) j["image_fit"] = r.image_fit;
-  for (const auto& [key, file] : files_of(s)) {
-    if (file->path.empty()) continue;
-    j[key] = file->path;
-    j[std::string(key) + "_sha256"] = file->sha256;
+  for (const auto& [name, file] : s.inputs) {
+    j[name] = file.path;
+    j[name + "_sha256"] = file.sha256;
   }
   return j;
 }
 
 void load_inputs(RunSettings& s) {
-  for (const auto& [key, file] : files_of(s)) {
-    if (file->path.empty()) continue;
-    const std::string option = option_of(key), hash = sha256_of(file->path, option);
-    require(file->sha256.empty() || file->sha256 == hash,
-            "{}: {} is not the file of that run (SHA-256 {}…, now {}…); {} {} takes it as it is", option,
-            file->path, file->sha256.substr(0, 12), hash.substr(0, 12), option, file->path);
-    file->sha256 = hash;
+  for (auto& [name, file] : s.inputs) {
+    const std::string hash = sha256_of(file.path, name);
+    require(file.sha256.empty() || file.sha256 == hash,
+            "`{}`: {} is not the file of that run (SHA-256 {}…, now {}…); `{}` {} takes it as it is", name,
+            file.path, file.sha256.substr(0, 12), hash.substr(0, 12), name, file.path);
+    file.sha256 = hash;
   }
-  VideoRequest& r = s.request;
-  const auto read = [](const char* option, const InputFile& file, auto&& body) {
-    if (file.path.empty()) return;
-    try {
-      body(file.path);
-    } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("{}: {}", option, e.message()), e.where());
-    }
-  };
-  read("--init-latents", s.init_latents, [&](const auto& p) { r.init_latents = read_latents(p).values; });
-  read("--image", s.image, [&](const auto& p) { r.image = std::make_shared<Picture>(read_picture(p)); });
-  read("--last-image", s.last_image,
-       [&](const auto& p) { r.last_image = std::make_shared<Picture>(read_picture(p)); });
-  read("--image-embeds", s.image_embeds,
-       [&](const auto& p) { r.image_embeds = std::make_shared<ImageEmbeds>(read_image_embeds(p)); });
+  for (const RequestInput& input : request_inputs()) {
+    const auto file = s.inputs.find(input.name);
+    if (file == s.inputs.end()) continue;
+    naming(fmt::format("`{}`", input.name), [&] {
+      std::visit([&](auto member) { read_into(s.request.*member, file->second.path); }, input.member);
+    });
+  }
 }
 
 std::string difference(const json& earlier, const json& now) {
@@ -181,42 +144,23 @@ RunSettings read_settings(const std::string& path) {
     check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
           "--from: {} does not hold the settings of a run", path);
     RunSettings s;
-    VideoRequest& r = s.request;
-    take(j, "prompt", r.prompt);
-    take(j, "seed", r.seed);
-    take(j, "rng", r.rng);
-    take(j, "rng_multiprocessors", r.rng_multiprocessors);
-    take(j, "max_sequence_length", r.max_text_tokens);
-    take(j, "dtype", r.dtype);
-    take(j, "negative_prompt", r.negative_prompt);
-    take(j, "width", r.width);
-    take(j, "height", r.height);
-    take(j, "num_frames", r.frames);
-    take(j, "fps", r.fps);
-    take(j, "num_inference_steps", r.steps);
-    take(j, "guidance_scale", r.guidance);
-    take(j, "guidance_scale_2", r.guidance_2);
-    take(j, "flow_shift", r.shift);
-    take(j, "sampler", r.sampler);
-    take(j, "grid", r.grid);
-    take(j, "sinusoid", r.sinusoid);
-    take(j, "level", r.level);
-    take(j, "step_cache", r.step_cache);
-    take(j, "residual", r.residual);
+    for (const RequestField& field : request_fields())
+      std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
     take(j, "model", s.model);
     take(j, "device", s.device);
     check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
-          "--from: 'device' should be \"cpu\" or \"cuda\", got {}", j.at("device").dump());
-    take(j, "image_fit", r.image_fit);
-    for (const auto& [key, input] : files_of(s)) {
-      take(j, key, input->path);
-      take(j, (std::string(key) + "_sha256").c_str(), input->sha256);
+          "--from: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
+    for (const RequestInput& input : request_inputs()) {
+      InputFile in;
+      take(j, input.name, in.path);
+      take(j, (std::string(input.name) + "_sha256").c_str(), in.sha256);
+      if (in.path.empty()) continue;
       // A path is meant from where the run was made; the settings may have moved along with the picture.
-      const auto beside = file.parent_path() / input->path;
+      const auto beside = file.parent_path() / in.path;
       std::error_code ec;
-      if (!input->path.empty() && !std::filesystem::exists(input->path, ec) &&
-          std::filesystem::exists(beside, ec))
-        input->path = beside.string();
+      if (!std::filesystem::exists(in.path, ec) && std::filesystem::exists(beside, ec))
+        in.path = beside.string();
+      s.inputs[input.name] = in;
     }
     return s;
   } catch (const json::exception& e) {

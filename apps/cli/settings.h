@@ -1,6 +1,7 @@
 // The settings of a run as JSON: embedded in the output, written beside it, read back by --from.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -16,9 +17,9 @@ struct InputFile {
 
 struct RunSettings {
   VideoRequest request;
-  std::string model;   // folder, or "" for the one that ships
-  std::string device;  // where it runs: "cpu" or "cuda"; "": not known
-  InputFile init_latents, image, last_image, image_embeds;
+  std::string model;                        // folder, or "" for the one that ships
+  std::string device;                       // where it runs: "cpu" or "cuda"; "": not known
+  std::map<std::string, InputFile> inputs;  // by the names of request_inputs()
 };
 
 // Reads the files into the request. Throws when one is not

@@ -7,6 +7,7 @@
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
 #include "base/env.h"
+#include "base/field.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "status_line.h"
@@ -39,21 +40,22 @@ constexpr const char* kFooter =
 std::string result_of(const Check& c) { return c.skipped ? "skipped" : c.ok ? "ok" : "FAILED"; }
 
 void print_line(const Check& c) {
+  const std::string detail = spelled(c.detail);
   if (c.skipped) {
-    fmt::print("{:<8}{:<8}{}: {}\n", result_of(c), c.kind, c.name, c.detail);
+    fmt::print("{:<8}{:<8}{}: {}\n", result_of(c), c.kind, c.name, detail);
   } else if (c.kind == "frame") {
     fmt::print("{:<8}{:<8}{:<44}{:>10}{:>10.4f}  {:>9}  {}\n", result_of(c), c.kind, c.name, c.max, c.mean,
-               c.psnr >= 999 ? "equal" : fmt::format("{:.1f} dB", c.psnr), c.detail);
+               c.psnr >= 999 ? "equal" : fmt::format("{:.1f} dB", c.psnr), detail);
   } else if (c.kind == "op") {
     fmt::print("{:<8}{:<8}{:<44}{:>10.2f}{:>10}  {:>9.0f}  {}\n", result_of(c), c.kind, c.name, c.max, "",
-               c.bound, c.detail);
+               c.bound, detail);
   } else if (c.kind == "weights") {
-    fmt::print("{:<8}{:<8}{:<44}{:>31}  {}\n", result_of(c), c.kind, c.name, "", c.detail);
+    fmt::print("{:<8}{:<8}{:<44}{:>31}  {}\n", result_of(c), c.kind, c.name, "", detail);
   } else {
     fmt::print("{:<8}{:<8}{:<44}{:>10.1e}{:>10.1e}  {:>9.1e}  {}\n", result_of(c), c.kind, c.name, c.max,
-               c.mean, c.bound, c.detail);
+               c.mean, c.bound, detail);
   }
-  for (const std::string& failure : c.failures) fmt::print("        {}\n", failure);
+  for (const std::string& failure : c.failures) fmt::print("        {}\n", spelled(failure));
 }
 
 }  // namespace
@@ -106,7 +108,7 @@ int ValidateCommand::run() {
   int failed = 0;
   for (const Check& c : checks) failed += !c.ok;
   if (json) {
-    fmt::print("{}\n", to_json(checks).dump(2));
+    fmt::print("{}\n", spelled(to_json(checks).dump(2)));
   } else {
     fmt::print("{:<8}{:<8}{:<44}{:>10}{:>10}  {:>9}\n", "result", "kind", "what", "max", "mean", "bound/dB");
     for (const Check& c : checks) print_line(c);

@@ -1,7 +1,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "api/tachyscope.h"
+#include "api/fields.h"
 #include "base/isa.h"
 #include "cuda/open_device.h"
 #include "inspect/places.h"
@@ -10,12 +10,11 @@
 namespace tachy {
 namespace {
 
-WeightMode parse_weights(const std::string& name) {
-  if (name == "auto") return WeightMode::automatic;
-  if (name == "packed") return WeightMode::packed;
-  if (name == "mapped") return WeightMode::mapped;
-  if (name == "read") return WeightMode::automatic;  // the same, over files that were read at the start
-  fail(ErrorCode::invalid_argument, "--weights: expected auto, packed, mapped or read, got '{}'", name);
+// "read" is "auto" over files that were read at the start.
+WeightMode weight_mode(const std::string& name) {
+  return name == "packed"   ? WeightMode::packed
+         : name == "mapped" ? WeightMode::mapped
+                            : WeightMode::automatic;
 }
 
 }  // namespace
@@ -43,19 +42,18 @@ const VideoPlan& PreparedRequest::plan() const { return state_->prepared.plan; }
 
 Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
   isa_asked();
-  require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
-          options.threads);
+  check_fields(options);
   const TextToVideo::Options pipeline{.threads = options.threads,
-                                      .weights = parse_weights(options.weights),
+                                      .weights = weight_mode(options.weights),
                                       .keep_loaded = options.keep_loaded,
                                       .device = options.device,
                                       .graphs = options.graphs,
                                       .max_vram = options.max_vram,
                                       .text_cache = options.text_cache,
                                       .verify_upload = options.verify_upload};
-  require(
-      options.max_vram == 0 || options.device != "cpu",
-      "--max-vram: it limits a GPU's memory, and this run is on the CPU; leave it out, or add --device cuda");
+  require(options.max_vram == 0 || options.device != "cpu",
+          "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "
+          "`device` cuda");
   const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
   state_ = std::make_unique<State>(ModelBundle::open(model, access), pipeline);
 }
@@ -132,8 +130,7 @@ std::filesystem::path shipped_model() {
       return std::filesystem::weakly_canonical(place, ec);
     looked += (looked.empty() ? "" : ", ") + place.lexically_normal().string();
   }
-  fail(ErrorCode::not_found,
-       "no model given and the one that ships was not found (looked at {}): pass --model FOLDER", looked);
+  fail(ErrorCode::not_found, "no `model` given, and the one that ships was not found (looked at {})", looked);
 }
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// Files that a request refers to (pictures, embeddings, latents) and the state that --resume goes on from.
+// Files that a request refers to (pictures, embeddings, latents) and the state that a run goes on from.
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"

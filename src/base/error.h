@@ -107,17 +107,17 @@ void require(bool ok, const char* text, const Args&... args) {
 
 #endif
 
-// Runs `body`; an Error that names no option of its own and comes out of it says whose value was wrong:
-// "--model: no/such/folder: no such folder".
+// Runs `body`; an Error that names no field or option of its own and comes out of it says whose value was
+// wrong. `whose` begins the text: "`model`: no/such/folder: no such folder".
 template <class F>
-decltype(auto) naming(std::string_view option, F&& body) {
+decltype(auto) naming(std::string_view whose, F&& body) {
   try {
     return body();
   } catch (const Error& e) {
-    if (e.code() == ErrorCode::cancelled || e.message().starts_with("--") ||
-        e.message().find(option) != std::string::npos)
+    if (e.code() == ErrorCode::cancelled || e.message().starts_with("--") || e.message().starts_with("`") ||
+        e.message().find(whose) != std::string::npos)
       throw;
-    throw Error(e.code(), std::string(option) + ": " + e.message(), e.where());
+    throw Error(e.code(), std::string(whose) + ": " + e.message(), e.where());
   }
 }
 

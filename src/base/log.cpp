@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "base/field.h"
 #include "base/notice.h"
 
 namespace tachy {
@@ -35,7 +36,9 @@ bool log_enabled(std::string_view topic) {
   return !topics.empty() && (topics.count(topic) || topics.count("debug"));
 }
 
-void log_line(std::string_view topic, std::string_view text) { logger().info("[{}] {}", topic, text); }
+void log_line(std::string_view topic, std::string_view text) {
+  logger().info("[{}] {}", topic, spelled(text));
+}
 
 void warn_line(std::string_view text) { say_line(fmt::format("warning: {}", text)); }
 
@@ -44,7 +47,7 @@ void say_line(std::string_view text) {
   static std::set<std::string, std::less<>> seen;
   if (g_quiet) return;
   std::lock_guard lock(mutex);
-  if (seen.emplace(text).second) logger().info("{}", text);
+  if (seen.emplace(text).second) logger().info("{}", spelled(text));
 }
 
 void set_quiet(bool quiet) { g_quiet = quiet; }

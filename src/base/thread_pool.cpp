@@ -148,12 +148,12 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   } catch (const std::system_error& e) {
     const size_t started = state_->workers.size();
     state_->end();  // the destructor does not run
-    fail(ErrorCode::out_of_memory, "--threads: cannot start thread {} of {}: {}; fewer may work", started + 2,
+    fail(ErrorCode::out_of_memory, "`threads`: cannot start thread {} of {}: {}; fewer may work", started + 2,
          threads, e.code().message());
   }
   if (!state_->starved) return;
   state_->end();
-  fail(ErrorCode::out_of_memory, "--threads: no memory left to run {} threads; fewer may work", threads);
+  fail(ErrorCode::out_of_memory, "`threads`: no memory left to run {} threads; fewer may work", threads);
 }
 
 ThreadPool::~ThreadPool() { state_->end(); }

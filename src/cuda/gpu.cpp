@@ -110,7 +110,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     if (status == cudaSuccess) return;
     cudaGetLastError();
     fail(ErrorCode::out_of_memory,
-         "could not page-lock {} of host memory for blocks that do not fit the GPU: {}; a larger --max-vram "
+         "could not page-lock {} of host memory for blocks that do not fit the GPU: {}; a larger `max_vram` "
          "keeps more of them there",
          human_bytes(bytes), cudaGetErrorString(status));
   }

@@ -24,7 +24,7 @@ int index_of(const std::string& wish) {
   const std::string number = colon == std::string::npos ? "0" : device.substr(colon + 1);
   require(kind == "cuda" && !number.empty() && number.size() <= 3 &&
               number.find_first_not_of("0123456789") == std::string::npos,
-          "{}: expected cpu, cuda, cuda:N or auto, got '{}'", wish.empty() ? "TACHY_DEVICE" : "--device",
+          "{}: expected cpu, cuda, cuda:N or auto, got '{}'", wish.empty() ? "TACHY_DEVICE" : "`device`",
           device);
   return std::stoi(number);
 }
@@ -57,7 +57,7 @@ DeviceChoice search_device(const GpuSearch& search) {
     try {
       const std::string name = search.try_gpu(i);
       const std::string device = fmt::format("cuda:{}", i);
-      return {device, fmt::format("running on {} ({}); --device cpu runs on the CPU", name, device)};
+      return {device, fmt::format("running on {} ({}); `device` cpu runs on the CPU", name, device)};
     } catch (const Error& e) {
       if (e.code() == ErrorCode::invalid_argument) throw;  // of an environment variable
       if (why.empty()) why = e.message();
@@ -83,7 +83,7 @@ std::unique_ptr<Gpu> open_device(const std::string& wish) {
     return open_gpu(index);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::invalid_argument) throw;
-    throw Error(e.code(), fmt::format("--device: {}; --device cpu runs without a GPU", e.message()),
+    throw Error(e.code(), fmt::format("`device`: {}; `device` cpu runs without a GPU", e.message()),
                 e.where());
   }
 }

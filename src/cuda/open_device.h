@@ -1,4 +1,4 @@
-// --device of every command, and what it comes to on this machine.
+// A wish for a device, and what it comes to on this machine.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace tachy::cuda {
 
-// What a --device comes to here: "cpu" or "cuda:N". "auto" is the first GPU that this build can use now,
+// What a wish comes to here: "cpu" or "cuda:N". "auto" is the first GPU that this build can use now,
 // otherwise the CPU; a line on stderr names the GPU, or says why one that is there is not used. "" is what
 // TACHY_DEVICE says, otherwise auto. A GPU named by the wish is not opened: open_device tells whether it can
 // be. Throws invalid_argument for a text that names no device.

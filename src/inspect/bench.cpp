@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/field.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/open_device.h"
 #include "inspect/bench_lines.h"
@@ -60,21 +61,19 @@ void bench_ops(const BenchOptions& options, const Mode& mode, cuda::Gpu* gpu, Be
 }  // namespace
 
 void check_bench(const BenchOptions& options) {
-  require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
-          options.threads);
-  require(options.seconds_per_case > 0 && options.seconds_per_case <= 60,
-          "--seconds: expected above 0 to 60 a case, got {}", options.seconds_per_case);
+  check_range("threads", options.threads, kThreadsRange);
+  check_range("seconds_per_case", options.seconds_per_case, {.least = 0, .most = 60, .above = true});
   for (const std::string& kind : options.cases)
     require(kind == "tiny" || kind == "odd" || kind == "real" || kind == "video",
-            "--cases: expected some of tiny, odd, real, video, got '{}'", kind);
+            "`cases`: expected some of tiny, odd, real, video, got '{}'", kind);
   find_level(options.level);
   cuda::check_device_name(options.device);
   if (options.device == "cpu")
-    require(options.dtype.empty(), "--dtype: it is of a GPU's activations; got {} in a run on the CPU",
+    require(options.dtype.empty(), "`dtype`: it is of a GPU's activations; got {} in a run on the CPU",
             options.dtype);
   else
     gpu_mode(options.level, options.dtype);
-  if (!options.model.empty()) naming("--model", [&] { ModelBundle::open(options.model); });
+  if (!options.model.empty()) naming("`model`", [&] { ModelBundle::open(options.model); });
 }
 
 BenchReport run_bench(const BenchOptions& options) {

@@ -88,7 +88,7 @@ BenchReport bench_from_json(const json& j, const std::string& name) {
   try {
     BenchReport r;
     check(j.is_object() && j.value("kind", "") == "bench", ErrorCode::corrupt,
-          "{}: expected a report of `tachyscope bench --output`", name);
+          "{}: expected a report that a bench has written", name);
     r.version = j.at("tachyscope").get<std::string>(), r.level = j.at("level").get<std::string>();
     r.threads = j.at("threads").get<int>(), r.machine.cpu = j.at("machine").at("cpu").get<std::string>();
     if (j.contains("gpu")) {

@@ -13,6 +13,7 @@ extern "C" {
 #include <algorithm>
 #include <map>
 
+#include "base/field.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
@@ -83,7 +84,7 @@ void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
 // The model's own video, without computing it.
 std::vector<StagePlan> plan_of(const std::filesystem::path& model, const std::string& level, int threads,
                                const std::string& device, const std::string& dtype) {
-  ModelBundle bundle = naming("--model", [&] { return ModelBundle::open(model); });
+  ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
   TextToVideo pipeline(std::move(bundle), {.threads = threads, .device = device});
   VideoRequest request;
   request.prompt = "a prompt of ordinary length, for the shapes of its keys and values";
@@ -100,11 +101,11 @@ bool DoctorReport::ok() const {
 
 DoctorReport run_doctor(const std::string& level, int threads, const std::string& device,
                         const std::string& dtype_name_or_empty, const std::filesystem::path& model) {
-  require(threads >= 0 && threads <= 1024, "--threads: expected 0 (all) to 1024, got {}", threads);
+  check_range("threads", threads, kThreadsRange);
   const Mode mode = find_level(level).mode;
   const std::string chosen = cuda::choose_device(device);
   const auto gpu = cuda::open_device(chosen);
-  require(gpu || dtype_name_or_empty.empty(), "--dtype: it is of a GPU's activations; got {} without one",
+  require(gpu || dtype_name_or_empty.empty(), "`dtype`: it is of a GPU's activations; got {} without one",
           dtype_name_or_empty);
   const DType dtype =
       gpu ? gpu_mode(level, dtype_name_or_empty, gpu->info().capability()).activation : DType::f32;

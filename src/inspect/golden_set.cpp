@@ -115,7 +115,7 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
   const fs::path file = folder / "golden.json";
   std::ifstream in(file);
   check(in.good(), ErrorCode::not_found,
-        "--golden: {} is missing (tools/golden/make_validation.py makes such a folder)", file.string());
+        "`golden`: {} is missing (tools/golden/make_validation.py makes such a folder)", file.string());
   try {
     const json golden = json::parse(in);
     check(golden.is_object() && golden.value("tachyscope_golden", 0) == 2, ErrorCode::corrupt,

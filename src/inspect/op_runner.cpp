@@ -169,7 +169,7 @@ std::vector<OpResult> run_ops(const OpRunnerOptions& options, const std::vector<
       run_case_on_cpu(options, op_case, filter.impl_prefix(), pools, results);
   }
   require(!results.empty() || options.filter.empty(),
-          "--op: no case matches '{}'; expected op:case:implementation", options.filter);
+          "`filter`: no case matches '{}'; expected op:case:implementation", options.filter);
   return results;
 }
 

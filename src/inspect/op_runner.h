@@ -73,8 +73,8 @@ struct OpResult {
   DType dtype = DType::f32;
   std::string id() const { return op + ":" + case_name + ":" + impl; }
   std::string repeat() const {
-    return "repeat with --op " + id() + " --seed " + std::to_string(seed) +
-           (on_gpu ? " --device cuda --dtype " + std::string(dtype_name(dtype)) : "");
+    return "repeat with `filter` " + id() + " `seed` " + std::to_string(seed) +
+           (on_gpu ? " `device` cuda `dtype` " + std::string(dtype_name(dtype)) : "");
   }
 };
 

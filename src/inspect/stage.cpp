@@ -35,8 +35,8 @@ void run_stage(const StageRequest& request) {
   }
   const bool needs_model =
       request.name != "sampler" && request.name != "noise" && request.name != "fit-image";
-  require(!needs_model || !request.model.empty(), "stage {}: --model is needed", request.name);
-  require(!request.output.empty(), "stage {}: --out is needed", request.name);
+  require(!needs_model || !request.model.empty(), "stage {}: `model` is needed", request.name);
+  require(!request.output.empty(), "stage {}: `output` is needed", request.name);
   cuda::check_device_name(request.device);
   StageIo io(request);
   it->second(request, io);

@@ -8,6 +8,7 @@
 #include "media/image_reader.h"
 #include "pipelines/denoise_stage.h"
 #include "pipelines/parts.h"
+#include "pipelines/request_fields.h"
 #include "samplers/sampler.h"
 #include "tensor/random.h"
 #include "text/clean_prompt.h"
@@ -22,7 +23,7 @@ void run_tokenize(const StageRequest& request, StageIo& io) {
                         ? request.model
                         : open_model(request.model).tokenizer;
   const auto tokenizer = Tokenizer::open(path);
-  const std::string prompt = naming("--prompt", [&] { return clean_prompt(request.prompt); });
+  const std::string prompt = naming("`prompt`", [&] { return clean_prompt(request.prompt); });
   const TokenIds tokens = encode_padded(*tokenizer, prompt, request.max_text_tokens);
   const auto length = static_cast<int64_t>(tokens.ids.size());
   std::memcpy(io.output("input_ids", DType::i64, {1, length}).data, tokens.ids.data(), tokens.ids.size() * 8);
@@ -33,9 +34,9 @@ void run_tokenize(const StageRequest& request, StageIo& io) {
 void run_sampler(const StageRequest& request, StageIo& io) {
   VideoRequest r;
   r.sampler = request.sampler, r.grid = request.grid, r.steps = request.steps, r.shift = request.shift;
-  require(*r.shift > 0 && *r.shift <= 100, "--shift: expected above 0 to 100, got {}", *r.shift);
-  naming("--grid", [&] { parse_grid(*r.grid); });
-  const Schedule schedule = make_schedule(naming("--sampler", [&] { return sampler_config(r); }));
+  check_fields(r);
+  naming("`grid`", [&] { parse_grid(*r.grid); });
+  const Schedule schedule = make_schedule(naming("`sampler`", [&] { return sampler_config(r); }));
   const auto steps = static_cast<int64_t>(schedule.steps());
   std::copy(schedule.sigmas.begin(), schedule.sigmas.end(),
             io.output("sigmas", DType::f32, {steps + 1}).as<float>());
@@ -51,17 +52,16 @@ void run_sampler(const StageRequest& request, StageIo& io) {
 
 void run_noise(const StageRequest& request, StageIo& io) {
   require(!request.shape.empty() && request.shape.size() <= kMaxDims,
-          "--shape: expected 1 to {} numbers, got {}", kMaxDims, request.shape.size());
+          "`shape`: expected 1 to {} numbers, got {}", kMaxDims, request.shape.size());
   int64_t count = 1;
   for (int64_t extent : request.shape) {
-    require(extent > 0 && extent <= (int64_t{1} << 32) / count, "--shape: {} is not a sensible size",
+    require(extent > 0 && extent <= (int64_t{1} << 32) / count, "`shape`: {} is not a sensible size",
             shape_string(request.shape));
     count *= extent;
   }
-  require(request.rng == "cpu" || request.rng == "cuda", "--rng: expected cpu or cuda, got '{}'",
-          request.rng);
-  require(request.rng_multiprocessors >= 1 && request.rng_multiprocessors <= 1024,
-          "--rng-multiprocessors: expected 1 to 1024, got {}", request.rng_multiprocessors);
+  VideoRequest r;
+  r.rng = request.rng, r.rng_multiprocessors = request.rng_multiprocessors;
+  check_fields(r);
   const Tensor flat = io.output("noise", DType::f32, {count});
   const auto values = std::span(flat.as<float>(), static_cast<size_t>(count));
   if (request.rng == "cuda")
@@ -72,13 +72,14 @@ void run_noise(const StageRequest& request, StageIo& io) {
 }
 
 void run_fit_image(const StageRequest& request, StageIo& io) {
-  require(!request.image.empty(), "stage fit-image: --image is needed");
+  require(!request.image.empty(), "stage fit-image: `image` is needed");
   require(request.shape.size() == 2 && *std::min_element(request.shape.begin(), request.shape.end()) > 0 &&
               *std::max_element(request.shape.begin(), request.shape.end()) <= kMaxImageSide,
-          "--shape: expected HEIGHT,WIDTH up to {}, got {}", kMaxImageSide, shape_string(request.shape));
-  require(request.image_fit == "stretch" || request.image_fit == "crop",
-          "--image-fit: expected stretch or crop, got '{}'", request.image_fit);
-  const RgbFrame picture = naming("--image", [&] { return read_image(request.image); });
+          "`shape`: expected HEIGHT,WIDTH up to {}, got {}", kMaxImageSide, shape_string(request.shape));
+  VideoRequest r;
+  r.image_fit = request.image_fit;
+  check_fields(r);
+  const RgbFrame picture = naming("`image`", [&] { return read_image(request.image); });
   const int64_t height = request.shape[0], width = request.shape[1];
   const auto fit = request.image_fit == "crop" ? resize_crop : resize;
   const RgbFrame fitted = fit(picture.view(), static_cast<int>(width), static_cast<int>(height));

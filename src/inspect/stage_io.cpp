@@ -9,12 +9,12 @@
 namespace tachy {
 
 StageIo::StageIo(const StageRequest& request) : request_(request) {
-  if (!request.input.empty()) source_ = naming("--in", [&] { return open_weights(request.input); });
+  if (!request.input.empty()) source_ = naming("`input`", [&] { return open_weights(request.input); });
 }
 
 Tensor StageIo::input(const std::string& name, int rank_min, int rank_max) {
   const TensorSource::Entry* entry = source_ ? source_->find(name) : nullptr;
-  check(entry != nullptr, ErrorCode::not_found, "stage {}: --in {} has no tensor '{}'", request_.name,
+  check(entry != nullptr, ErrorCode::not_found, "stage {}: `input` {} has no tensor '{}'", request_.name,
         request_.input.empty() ? "(not given)" : request_.input.string(), name);
   const int rank = static_cast<int>(entry->dims.size());
   require(rank >= rank_min && rank <= rank_max, "stage {}: '{}' has shape {}: expected {} dims",
@@ -51,7 +51,7 @@ void StageIo::write() {
       check(std::all_of(values, values + out.tensor.numel(), [](float v) { return std::isfinite(v); }),
             ErrorCode::numerical, "stage {}: '{}' holds NaN or Inf", request_.name, out.name);
     }
-  naming("--out", [&] { write_safetensors(request_.output, outputs_, {{"stage", request_.name}}); });
+  naming("`output`", [&] { write_safetensors(request_.output, outputs_, {{"stage", request_.name}}); });
 }
 
 Tensor StageIo::to_f32(const Tensor& raw) {

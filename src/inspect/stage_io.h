@@ -1,4 +1,4 @@
-// A stage's tensors: inputs by name from the file that --in names, outputs for the file that --out names.
+// A stage's tensors: inputs by name from the file `input`, outputs for the file `output`.
 #pragma once
 
 #include <initializer_list>

@@ -92,7 +92,7 @@ TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& i
 }  // namespace
 
 void run_text_encoder(const StageRequest& request, StageIo& io) {
-  const TextEncoderFiles files = naming("--model", [&] { return open_text_encoder(request.model); });
+  const TextEncoderFiles files = naming("`model`", [&] { return open_text_encoder(request.model); });
   const Tensor ids = io.input("input_ids", 2, 2);
   expect_dtype("stage text-encoder", "input_ids", ids, DType::i64);
   const Tensor mask = io.has("attention_mask") ? io.input("attention_mask", 2, 2) : Tensor();
@@ -114,7 +114,7 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
 }
 
 void run_transformer(const StageRequest& request, StageIo& io) {
-  TransformerFiles files = naming("--model", [&] { return open_transformer(request.model); });
+  TransformerFiles files = naming("`model`", [&] { return open_transformer(request.model); });
   if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
   const WanConfig& c = files.config;
   const Tensor x = io.input("hidden_states", 5, 5);
@@ -166,7 +166,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
 }
 
 void run_vae_encode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = naming("--model", [&] { return open_vae(request.model); });
+  const VaeFiles files = naming("`model`", [&] { return open_vae(request.model); });
   const VaeConfig& c = files.config;
   const Tensor video = io.input("video", 5, 5);
   expect_shape("stage vae-encode", "video", video, {-1, c.image_channels(), -1, -1, -1});
@@ -192,7 +192,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
 }
 
 void run_vae_decode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = naming("--model", [&] { return open_vae(request.model); });
+  const VaeFiles files = naming("`model`", [&] { return open_vae(request.model); });
   const VaeConfig& c = files.config;
   const Tensor latents = io.input("latents", 5, 5);
   expect_shape("stage vae-decode", "latents", latents, {-1, c.z_dim, -1, -1, -1});

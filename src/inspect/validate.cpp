@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/field.h"
 #include "base/thread_pool.h"
 #include "cuda/open_device.h"
 #include "inspect/golden_set.h"
@@ -22,17 +23,17 @@ bool holds(const std::vector<std::string>& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-void expect_names(const char* option, const std::vector<std::string>& given,
+void expect_names(const char* field, const std::vector<std::string>& given,
                   std::initializer_list<std::string_view> known) {
   for (const std::string& name : given)
-    require(std::find(known.begin(), known.end(), name) != known.end(), "{}: expected some of {}, got '{}'",
-            option, fmt::join(known, ", "), name);
+    require(std::find(known.begin(), known.end(), name) != known.end(), "`{}`: expected some of {}, got '{}'",
+            field, fmt::join(known, ", "), name);
 }
 
 DType dtype_named(const std::string& name) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     if (name == dtype_name(dtype)) return dtype;
-  fail(ErrorCode::invalid_argument, "--dtype: expected some of f32, f16, bf16, got '{}'", name);
+  fail(ErrorCode::invalid_argument, "`dtypes`: expected some of f32, f16, bf16, got '{}'", name);
 }
 
 // One line an op (and dtype, on a GPU): the worst of its cases.
@@ -105,24 +106,23 @@ std::vector<std::filesystem::path> shipped_golden() {
 }
 
 void check_validate(const ValidateOptions& options) {
-  require(options.threads >= 0 && options.threads <= 1024, "--threads: expected 0 (all) to 1024, got {}",
-          options.threads);
+  check_range("threads", options.threads, kThreadsRange);
   cuda::check_device_name(options.device);
-  expect_names("--mode", options.modes, {"ref", "bitwise", "canary", "capture"});
+  expect_names("modes", options.modes, {"ref", "bitwise", "canary", "capture"});
   require(options.device != "cpu" || !holds(options.modes, "capture"),
-          "--mode: capture (in a CUDA graph) needs --device cuda");
-  require(
-      options.device != "cpu" || options.dtypes.empty(),
-      "--dtype: it is of a GPU's activations; expected --device cuda with it, and this run is on the CPU");
+          "`modes`: capture (in a CUDA graph) needs `device` cuda");
+  require(options.device != "cpu" || options.dtypes.empty(),
+          "`dtypes`: they are of a GPU's activations; expected `device` cuda with them, and this run is on "
+          "the CPU");
   for (const std::string& dtype : options.dtypes)
     gpu_mode(options.level, std::string_view(dtype_name(dtype_named(dtype))));
-  expect_names("--cases", options.cases, {"tiny", "odd", "real", "video"});
+  expect_names("cases", options.cases, {"tiny", "odd", "real", "video"});
   find_level(options.level);
   for (const auto& folder : options.golden)
     check(std::filesystem::exists(folder / "golden.json"), ErrorCode::not_found,
-          "--golden: {} has no golden.json (tools/golden/make_validation.py makes such a folder)",
+          "`golden`: {} has no golden.json (tools/golden/make_validation.py makes such a folder)",
           folder.string());
-  if (!options.model.empty()) naming("--model", [&] { ModelBundle::open(options.model); });
+  if (!options.model.empty()) naming("`model`", [&] { ModelBundle::open(options.model); });
 }
 
 std::vector<Check> run_validate(const ValidateOptions& options) {
@@ -141,10 +141,11 @@ std::vector<Check> run_validate(const ValidateOptions& options) {
   const auto folders = options.golden.empty() ? shipped_golden() : options.golden;
   for (const auto& folder : folders) validate_golden(folder, options, checks);
   if (folders.empty())
-    checks.push_back({.kind = "stage",
-                      .name = "models",
-                      .skipped = true,
-                      .detail = "no model that ships has golden files here; give --golden FOLDER"});
+    checks.push_back(
+        {.kind = "stage",
+         .name = "models",
+         .skipped = true,
+         .detail = "no model that ships has golden files here; give a folder of them as `golden`"});
   return checks;
 }
 

@@ -18,7 +18,7 @@ std::string speed_of(const VideoOptions& options) {
 int frame_threads(int height) { return std::clamp((height + 15) / 16 / 4, 1, 12); }
 
 av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const VideoOptions& options) {
-  require(options.crf <= 51, "{}: --crf: expected 0 to 51, got {}", path.string(), options.crf);
+  require(options.crf <= 51, "{}: `crf`: expected 0 to 51, got {}", path.string(), options.crf);
   av::OutputSetup setup;
   setup.muxer = "mp4";
   setup.encoder = "libx264";
@@ -51,7 +51,7 @@ std::string cpu_used(const std::string& speed) {
 }
 
 av::OutputSetup webm_setup(const std::filesystem::path& path, int width, const VideoOptions& options) {
-  require(options.crf <= 63, "{}: --crf: expected 0 to 63, got {}", path.string(), options.crf);
+  require(options.crf <= 63, "{}: `crf`: expected 0 to 63, got {}", path.string(), options.crf);
   av::OutputSetup setup;
   setup.muxer = "webm";
   setup.encoder = "libvpx-vp9";

@@ -33,7 +33,7 @@ void check_speed(const std::string& name, const std::string& speed) {
     if (each == speed) return;
     known += (known.empty() ? "" : ", ") + std::string(each);
   }
-  fail(ErrorCode::invalid_argument, "{}: --encode-speed: expected one of {}, got '{}'", name, known, speed);
+  fail(ErrorCode::invalid_argument, "{}: `speed`: expected one of {}, got '{}'", name, known, speed);
 }
 
 std::string lower_extension(const fs::path& path) {

@@ -91,7 +91,7 @@ void UploadCheck::report(const Upload& u, const std::string& what) {
              file_again = in_file(u) == file;
   const char* place = u.image ? "in page-locked host memory" : "on the GPU";
   fail(ErrorCode::device,
-       "--verify-upload: {} is not {} what its file holds: {}{}{}; memory, disk or the way between them "
+       "`verify_upload`: {} is not {} what its file holds: {}{}{}; memory, disk or the way between them "
        "fails, or "
        "another program writes to the file",
        what, place,

@@ -1,4 +1,4 @@
-// --verify-upload: whether weights on a device are what their file holds. It notes every tensor that a
+// `verify_upload`: whether weights on a device are what their file holds. It notes every tensor that a
 // ParamStore uploads while it lives, and compares checksums: of what lies on the device, computed there, and
 // of the file's values, converted again on the host. Blocks that pass through slots are compared where they
 // lie on the host; runtime/block_stream.h compares each with that copy whenever it arrives.

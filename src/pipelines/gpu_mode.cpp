@@ -26,13 +26,13 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
   for (const GpuLevel& l : gpu_levels())
     if (level == l.name) mode = l.mode;
   check(capability >= 80 || dtype != "bf16", ErrorCode::unsupported,
-        "--dtype: bf16 needs a GPU of compute capability 8.0, this one has {}.{}; use f16 or f32",
+        "`dtype`: bf16 needs a GPU of compute capability 8.0, this one has {}.{}; use f16 or f32",
         capability / 10, capability % 10);
   if (capability < 80 && dtype.empty() && mode.activation == DType::bf16) dtype = "f16";
   if (!dtype.empty()) {
     require(dtype == "f32" || dtype == "f16" || dtype == "bf16",
-            "--dtype: expected f32, bf16 or f16, got '{}'", dtype);
-    require(level != "none" || dtype == "f32", "--dtype: level none computes in f32, got '{}'", dtype);
+            "`dtype`: expected f32, bf16 or f16, got '{}'", dtype);
+    require(level != "none" || dtype == "f32", "`dtype`: level none computes in f32, got '{}'", dtype);
     const DType given = dtype == "f32" ? DType::f32 : dtype == "f16" ? DType::f16 : DType::bf16;
     if (mode.residual == mode.activation) mode.residual = given;
     mode.activation = given;
@@ -45,7 +45,7 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
   if (!residual.empty()) mode.residual = residual == "low" ? mode.activation : DType::f32;
   if (!wanted.empty()) {
     const std::string_view low = dtype_name(mode.activation);
-    require(wanted == "f32" || wanted == low, "--residual: expected f32 or the activations' {}, got '{}'",
+    require(wanted == "f32" || wanted == low, "`residual`: expected f32 or the activations' {}, got '{}'",
             low, wanted);
     mode.residual = wanted == "f32" ? DType::f32 : mode.activation;
   }

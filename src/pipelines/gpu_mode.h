@@ -7,7 +7,7 @@
 //   aggressive  + the residual stream in the activations' dtype, as diffusers holds it
 //   extreme     + the step cache
 //
-// Each can be switched alone: --dtype, --step-cache, --no-graph (TACHY_GRAPHS=off), --residual
+// Each can be switched alone: `dtype`, `step_cache`, `graphs` (TACHY_GRAPHS=off), `residual`
 // (TACHY_RESIDUAL=f32 or low).
 #pragma once
 
@@ -35,7 +35,7 @@ struct GpuLevel {
 const std::vector<GpuLevel>& gpu_levels();  // the names of levels()
 
 // dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or "". Throws
-// invalid_argument, naming --level, --dtype or --residual.
+// invalid_argument, naming `level`, `dtype` or `residual`.
 // capability: the GPU's, if known. Before 8.0 there are no bf16
 // products: f16 is the default there, and bf16 unsupported.
 GpuMode gpu_mode(std::string_view level, std::string_view dtype = {}, int capability = 80,

@@ -1,8 +1,6 @@
 #include "pipelines/level.h"
 
-#include <string>
-
-#include "base/error.h"
+#include <algorithm>
 
 namespace tachy {
 
@@ -20,13 +18,15 @@ const std::vector<Level>& levels() {
   return list;
 }
 
+Choices level_names() {
+  Choices names;
+  for (const Level& level : levels()) names.emplace_back(level.name);
+  return names;
+}
+
 const Level& find_level(std::string_view name) {
-  std::string known;
-  for (const Level& level : levels()) {
-    if (name == level.name) return level;
-    known += (known.empty() ? "" : ", ") + std::string(level.name);
-  }
-  fail(ErrorCode::invalid_argument, "--level: expected one of {}, got '{}'", known, name);
+  check_choice("level", name, level_names());
+  return *std::find_if(levels().begin(), levels().end(), [&](const Level& l) { return name == l.name; });
 }
 
 }  // namespace tachy

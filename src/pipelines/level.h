@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/field.h"
 #include "tensor/precision.h"
 
 namespace tachy {
@@ -29,7 +30,8 @@ struct Level {
 
 // none, safe, aggressive, extreme.
 const std::vector<Level>& levels();
-// Throws invalid_argument with the names that exist.
+Choices level_names();
+// Throws invalid_argument, naming `level` and what exists.
 const Level& find_level(std::string_view name);
 
 }  // namespace tachy

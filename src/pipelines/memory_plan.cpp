@@ -49,7 +49,7 @@ VideoPlan plan_within(const PlanInput& in) {
   const uint64_t may = limited ? max_vram : free;
   const uint64_t budget = may > libraries ? may - libraries : 0;
   std::string why =
-      limited ? fmt::format("--max-vram {}", human_bytes(may))
+      limited ? fmt::format("`max_vram` {}", human_bytes(may))
               : fmt::format("{} free on {}", human_bytes(free), in.gpu ? in.gpu->info().name : "it");
   if (plan.peak_bytes > budget && placement.keeps) {
     placement.keeps = false;
@@ -83,12 +83,12 @@ std::string what_would_fit(const PlanInput& in) {
     return plan.peak_bytes <= plan.budget_bytes;
   };
   int good = r.pictured ? 1 : 0, bad = (*r.request.frames - 1) / stride;
-  if (good >= bad || !fits(good)) return "a smaller --size";
+  if (good >= bad || !fits(good)) return "a smaller size";
   while (bad - good > 1) {
     const int middle = (good + bad) / 2;
     (fits(middle) ? good : bad) = middle;
   }
-  return fmt::format("--frames {} or a smaller --size", good * stride + 1);
+  return fmt::format("`frames` {} or a smaller size", good * stride + 1);
 }
 
 }  // namespace

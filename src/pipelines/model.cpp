@@ -23,8 +23,8 @@ Model::Model(ModelBundle bundle, ModelOptions options)
   if (gpu_) gpus_.push_back(gpu_);
   if (!options_.verify_upload) return;
   require(memory(),
-          "--verify-upload: it compares weights on a GPU with their files, and this run is on the CPU; leave "
-          "it out, or choose a GPU with --device cuda");
+          "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; leave "
+          "it out, or choose a GPU with `device` cuda");
   check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
 }
 

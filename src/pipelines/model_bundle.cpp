@@ -81,7 +81,8 @@ VideoRequest default_request(const ModelBundle& m) {
     if (j.contains("negative_prompt")) d.negative_prompt = json_string(j, "negative_prompt", "");
     // What diffusers keeps in the scheduler's config; distilled models need it as they were distilled.
     if (j.contains("sampler"))
-      d.sampler = std::string(to_string(parse_sampler(json_string(j, "sampler", ""))));
+      d.sampler = std::string(to_string(
+          naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
     if (j.contains("grid")) d.grid = json_string(j, "grid", "");
   }
   if (m.files.scheduler) {

@@ -45,11 +45,11 @@ TextCache::Key PromptReader::key(const std::vector<int64_t>& ids, const Precisio
 Prompts PromptReader::read(const ResolvedRequest& r, const Precision& precision, cuda::Gpu* gpu) {
   const auto words = tokenizer();
   Prompts p;
-  const auto ids = [&](const char* option, const std::string& text) {
-    return naming(option, [&] { return prompt_ids(*words, text, r.request.max_text_tokens); });
+  const auto ids = [&](const char* field, const std::string& text) {
+    return naming(field, [&] { return prompt_ids(*words, text, r.request.max_text_tokens); });
   };
-  p.positive = ids("--prompt", r.request.prompt);
-  if (r.guided) p.negative = ids("--negative-prompt", *r.request.negative_prompt);
+  p.positive = ids("`prompt`", r.request.prompt);
+  if (r.guided) p.negative = ids("`negative_prompt`", *r.request.negative_prompt);
   if (!cache_) return p;
   p.positive_key = key(p.positive, precision, gpu);
   p.positive_text = cache_->find(*p.positive_key).value_or(std::vector<float>());

@@ -64,7 +64,7 @@ class Session {
   }
   const LoadedVae& vae_decoder() { return static_cast<const LoadedVae&>(use(Part::vae_decoder)); }
   // It has done its work: where parts do not stay it is released, unless another session holds it, too. when:
-  // for messages of --verify-upload, "after the last step".
+  // for messages of `verify_upload`, "after the last step".
   void give_back(Part part, const char* when = nullptr);
   uint64_t part_bytes() const;  // of those it holds
 

@@ -134,9 +134,9 @@ void SessionPool::check_alone(const VideoPlan& plan, const Room& room) const {
   });
   const uint64_t libraries = model_.gpu() ? kGpuLibraryBytes : 0;
   const uint64_t need = plan.peak_bytes + libraries;
-  // A larger --max-vram helps only where it is the limit.
-  const std::string larger = plan.budget.starts_with("--max-vram")
-                                 ? fmt::format("--max-vram {}MiB or ", (need >> 20) + 1)
+  // A larger `max_vram` helps only where it is the limit.
+  const std::string larger = plan.budget.starts_with("`max_vram`")
+                                 ? fmt::format("`max_vram` {}MiB or ", (need >> 20) + 1)
                                  : std::string();
   check(plan.peak_bytes <= plan.budget_bytes, ErrorCode::out_of_memory,
         "this run needs {} of GPU memory ({} bytes{}; the most in the stage '{}'{}), but {} leaves {}; "
@@ -148,7 +148,7 @@ void SessionPool::check_alone(const VideoPlan& plan, const Room& room) const {
   const uint64_t pinned = plan.host_bytes;
   check(pinned + kLibraryBytes <= room.host.bytes, ErrorCode::out_of_memory,
         "blocks that do not fit the GPU need {} of host memory ({} bytes), but {} leaves {}; a larger "
-        "--max-vram, a smaller --size or fewer --frames need less (see --plan)",
+        "`max_vram`, a smaller size or fewer `frames` need less (see `plan`)",
         human_bytes(pinned), pinned, room.host.limit, human_bytes(room.host.bytes));
 }
 
@@ -157,7 +157,7 @@ void SessionPool::check_host_alone(const VideoPlan& plan, const Room& room) cons
   const uint64_t need = plan.peak_bytes > room.held ? plan.peak_bytes - room.held : 0;
   check(need + kLibraryBytes <= room.host.bytes, ErrorCode::out_of_memory,
         "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "
-        "--size, fewer --frames or --weights mapped need less (see --plan)",
+        "size, fewer `frames` or `weights` mapped need less (see `plan`)",
         human_bytes(need), need, human_bytes(kLibraryBytes), room.host.limit, human_bytes(room.host.bytes));
 }
 

@@ -95,11 +95,11 @@ std::string program_identity() {
 TextCache::TextCache(fs::path folder) : folder_(std::move(folder)) {
   std::error_code error;
   if (fs::is_directory(folder_, error)) return;
-  check(!fs::exists(folder_, error), ErrorCode::io, "--text-cache: {} is no folder", folder_.string());
+  check(!fs::exists(folder_, error), ErrorCode::io, "`text_cache`: {} is no folder", folder_.string());
   fs::create_directory(folder_, error);
   check(
       fs::is_directory(folder_), ErrorCode::io,
-      "--text-cache: there is no folder {} and it cannot be made: {}; a folder inside one that exists works",
+      "`text_cache`: there is no folder {} and it cannot be made: {}; a folder inside one that exists works",
       folder_.string(), error.message());
 }
 
@@ -120,7 +120,7 @@ std::optional<std::vector<float>> TextCache::find(const Key& key) const {
     log_topic("load", "text embedding of {} tokens from {}", key.ids.size(), path.string());
     return out;
   } catch (const std::exception& e) {
-    warn("--text-cache: {} is passed over and made again: {}", path.string(), e.what());
+    warn("`text_cache`: {} is passed over and made again: {}", path.string(), e.what());
     return std::nullopt;
   }
 }
@@ -139,7 +139,7 @@ void TextCache::keep(const Key& key, std::span<const float> text) const {
   } catch (const std::exception& e) {
     std::error_code ignored;
     fs::remove(own, ignored);
-    warn("--text-cache: the embedding could not be kept: {}", e.what());
+    warn("`text_cache`: the embedding could not be kept: {}", e.what());
   }
 }
 

@@ -29,7 +29,7 @@ std::string program_identity();
 
 class TextCache {
  public:
-  // Makes the folder if only its last part is missing. Throws io, naming --text-cache, where that fails.
+  // Makes the folder if only its last part is missing. Throws io, naming `text_cache`, where that fails.
   explicit TextCache(std::filesystem::path folder);
 
   // `how`: all that the result depends on beside the model and the ids.

@@ -79,9 +79,8 @@ void BlockStream::check_arrival(int64_t k) const {
   const uint64_t there = copies_.checksum(slots_.select(0, s).data, bytes),
                  here = checksum_of(image_of_rank(k), bytes), loaded = *pinned_[static_cast<size_t>(k)];
   check(there == here && here == loaded, ErrorCode::device,
-        "--verify-upload: streamed block {} of {} in slot {}: {}; the machine's or the GPU's memory, or the "
-        "way "
-        "between them, fails",
+        "`verify_upload`: streamed block {} of {} in slot {}: {}; the machine's or the GPU's memory, or the "
+        "way between them, fails",
         k, streamed_, s,
         here != loaded ? "its bytes in host memory have changed since they were loaded"
                        : "other bytes have arrived than were sent");

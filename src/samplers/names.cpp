@@ -53,14 +53,14 @@ SamplerKind parse_sampler(std::string_view name) {
   const std::string key = squeeze(name);
   for (const Alias& alias : kAliases)
     if (alias.name == key) return alias.kind;
-  fail(ErrorCode::invalid_argument, "sampler: expected unipc, euler, dpm++ or lcm, got '{}'", name);
+  fail(ErrorCode::invalid_argument, "expected unipc, euler, dpm++ or lcm, got '{}'", name);
 }
 
 Grid parse_grid(std::string_view name) {
   const std::string key = squeeze(name);
   if (key == "diffusers") return Grid::diffusers;
   if (key == "original" || key == "orig" || key == "wan") return Grid::original;
-  fail(ErrorCode::invalid_argument, "grid: expected diffusers or original, got '{}'", name);
+  fail(ErrorCode::invalid_argument, "expected diffusers or original, got '{}'", name);
 }
 
 std::string_view to_string(SamplerKind kind) {

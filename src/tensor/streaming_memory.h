@@ -54,7 +54,7 @@ class StreamingMemory {
 
   MemoryLedger ledger;  // of its allocations
 
-  // --verify-upload (nn/upload_check.h). A tensor of a file has been written to `to`, or, of a block that
+  // `verify_upload` (nn/upload_check.h). A tensor of a file has been written to `to`, or, of a block that
   // passes through slots, to `image` on the host; and: blocks are compared with their images whenever they
   // arrive.
   struct Uploaded {

@@ -144,9 +144,8 @@ void MappedFile::check_unchanged() const {
   struct stat info {};
   check(::fstat(fd_, &info) == 0, ErrorCode::io, "{}: cannot stat: {}", path_, std::strerror(errno));
   check(static_cast<uint64_t>(info.st_size) == size_, ErrorCode::io,
-        "{}: the file had {} bytes when it was opened and has {} now; with --weights read it is read into "
-        "memory at "
-        "the start and may change later",
+        "{}: the file had {} bytes when it was opened and has {} now; with `weights` read it is read "
+        "into memory at the start and may change later",
         path_, size_, info.st_size);
 }
 

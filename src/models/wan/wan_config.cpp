@@ -69,7 +69,7 @@ WanConfig from_original(const nlohmann::json& j) {
 Sinusoid parse_sinusoid(std::string_view name) {
   if (name == "diffusers") return Sinusoid::diffusers;
   if (name == "original") return Sinusoid::original;
-  fail(ErrorCode::invalid_argument, "--sinusoid: expected diffusers or original, got '{}'", name);
+  fail(ErrorCode::invalid_argument, "`sinusoid`: expected diffusers or original, got '{}'", name);
 }
 
 WanConfig WanConfig::from_json(const nlohmann::json& j) {

@@ -113,7 +113,7 @@ TEST(CApi, LoadOnNamesTheDevice) {
   EXPECT_EQ(tachyscope_load_on(kModel.c_str(), "tpu", 0, 2, &engine), 2);
   EXPECT_THAT(tachyscope_last_error(), HasSubstr("tpu"));
   EXPECT_EQ(tachyscope_load_on(kModel.c_str(), "cpu", 1u << 30, 2, &engine), 2);
-  EXPECT_THAT(tachyscope_last_error(), HasSubstr("--max-vram"));
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("`max_vram`"));
   EXPECT_EQ(engine, nullptr);
 }
 

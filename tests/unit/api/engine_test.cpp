@@ -67,7 +67,7 @@ TEST(Engine, WrongOptionsAreNamed) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(message({.threads = -1}), HasSubstr("--threads"));
+  EXPECT_THAT(message({.threads = -1}), HasSubstr("`threads`"));
   EXPECT_THAT(message({.threads = 5000}), HasSubstr("5000"));
   EXPECT_THAT(message({.weights = "folded"}), HasSubstr("folded"));
   EXPECT_THROW(Engine("no/such/folder"), Error);
@@ -99,7 +99,7 @@ TEST(ShippedModel, NamesThePlacesLookedAt) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::not_found);
     EXPECT_THAT(e.message(), HasSubstr(folder.string()));
-    EXPECT_THAT(e.message(), HasSubstr("--model"));
+    EXPECT_THAT(e.message(), HasSubstr("`model`"));
   }
   std::filesystem::create_directories(folder / "sprites");
   std::ofstream(folder / "sprites" / "model_index.json") << "{}";

@@ -44,7 +44,7 @@ std::string refusal(const std::string& wish) {
 
 TEST(OpenDevice, AutoTakesTheFirstGpuThatCanBeUsedAndSaysSo) {
   EXPECT_EQ(on({"H200"}, true).device, "cuda:0");
-  EXPECT_THAT(on({"H200"}, true).line, AllOf(HasSubstr("H200"), HasSubstr("--device cpu")));
+  EXPECT_THAT(on({"H200"}, true).line, AllOf(HasSubstr("H200"), HasSubstr("`device` cpu")));
   const DeviceChoice second = on({"!A100 is full", "A40"}, true);
   EXPECT_EQ(second.device, "cuda:1");
   EXPECT_THAT(second.line, AllOf(HasSubstr("A40"), HasSubstr("cuda:1")));
@@ -75,7 +75,7 @@ TEST(OpenDevice, AWrongVariableIsNoReasonToFallBack) {
 
 TEST(OpenDevice, NamesAreChecked) {
   for (const char* wish : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU", "cpu:0", "cuda0"})
-    EXPECT_THAT(refusal(wish), AllOf(HasSubstr("--device"), HasSubstr(wish), HasSubstr("auto"))) << wish;
+    EXPECT_THAT(refusal(wish), AllOf(HasSubstr("`device`"), HasSubstr(wish), HasSubstr("auto"))) << wish;
   EXPECT_EQ(choose_device("cpu"), "cpu");
   EXPECT_EQ(choose_device("cuda"), "cuda:0");
   EXPECT_EQ(choose_device("cuda:12"), "cuda:12");
@@ -96,7 +96,7 @@ TEST(OpenDevice, TheVariableCountsWhereNothingWasAsked) {
 
 // On a machine without this many GPUs, or a build without kernels.
 TEST(OpenDevice, AGpuAskedForMustBeThere) {
-  EXPECT_THAT(refusal("cuda:99"), AllOf(HasSubstr("--device: "), HasSubstr("--device cpu")));
+  EXPECT_THAT(refusal("cuda:99"), AllOf(HasSubstr("`device`: "), HasSubstr("`device` cpu")));
 }
 
 }  // namespace

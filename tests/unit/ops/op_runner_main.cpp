@@ -19,6 +19,7 @@
 #include <map>
 #include <string>
 
+#include "base/field.h"
 #include "cpu/isa.h"
 #include "cuda/gpu.h"
 #include "inspect/op_runner.h"
@@ -187,7 +188,7 @@ int run(int argc, char** argv) {
                  : r.ok    ? "ok"
                            : "FAILED",
                  r.mode, r.id(), r.detail);
-      if (!r.ok) fmt::print("        {}\n", r.repeat());
+      if (!r.ok) fmt::print("        {}\n", tachy::spelled(r.repeat()));
       ok = ok && r.ok;
     }
   if (summary && many) nearest.print(20);
@@ -195,13 +196,24 @@ int run(int argc, char** argv) {
   return ok ? 0 : 1;
 }
 
+// How messages spell what the op runner takes (base/field.h).
+std::string_view option_of(std::string_view field) {
+  return field == "filter"    ? "--op"
+         : field == "seed"    ? "--seed"
+         : field == "device"  ? "--device"
+         : field == "dtype"   ? "--dtype"
+         : field == "threads" ? "--threads"
+                              : "";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  tachy::set_spelling(option_of);
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "op_runner: {}\n", error.what());
+    fmt::print(stderr, "op_runner: {}\n", tachy::spelled(error.what()));
     return 2;
   }
 }

@@ -254,11 +254,11 @@ TEST(Experts, WrongModelsAndRequestsSayWhatIsMissing) {
   const auto refused = [&](const std::string& model) {
     return refusal([&] { resolve(ModelBundle::open(model), r); }, ErrorCode::invalid_argument);
   };
-  EXPECT_THAT(refused(test::model_path()), HasSubstr("--guidance-2"));
+  EXPECT_THAT(refused(test::model_path()), HasSubstr("`guidance_2`"));
   for (const double scale : {-1.0, 101.0, std::nan("")}) {
     r.guidance_2 = scale;
     EXPECT_THAT(refused(experts_model("t2v")),
-                testing::AllOf(HasSubstr("--guidance-2"), HasSubstr("0 to 100")));
+                testing::AllOf(HasSubstr("`guidance_2`"), HasSubstr("0 to 100")));
   }
 }
 

@@ -161,21 +161,21 @@ std::string refusal(const std::string& name, const std::function<void(VideoReque
 
 TEST(Image, WrongRequestsNameOptionAndWhatWouldWork) {
   EXPECT_THAT(refusal("i2v_unipc", [](auto& r) { r.image = nullptr; }),
-              AllOf(HasSubstr("--image"), HasSubstr("image-to-video")));
-  EXPECT_THAT(refusal("flf2v_euler", [](auto& r) { r.last_image = nullptr; }), HasSubstr("--last-image"));
-  EXPECT_THAT(refusal("ti2v_unipc", [](auto& r) { r.last_image = r.image; }), HasSubstr("--last-image"));
-  EXPECT_THAT(refusal("i2v22_last", [](auto& r) { r.image = nullptr; }), HasSubstr("--image"));
+              AllOf(HasSubstr("`image`"), HasSubstr("image-to-video")));
+  EXPECT_THAT(refusal("flf2v_euler", [](auto& r) { r.last_image = nullptr; }), HasSubstr("`last_image`"));
+  EXPECT_THAT(refusal("ti2v_unipc", [](auto& r) { r.last_image = r.image; }), HasSubstr("`last_image`"));
+  EXPECT_THAT(refusal("i2v22_last", [](auto& r) { r.image = nullptr; }), HasSubstr("`image`"));
   EXPECT_THAT(refusal("ti2v_unipc", [](auto& r) { r.frames = 1; }),
-              AllOf(HasSubstr("--frames"), HasSubstr("5")));
-  EXPECT_THAT(refusal("i2v22_last", [](auto& r) { r.frames = 1; }), HasSubstr("--frames"));
+              AllOf(HasSubstr("`frames`"), HasSubstr("5")));
+  EXPECT_THAT(refusal("i2v22_last", [](auto& r) { r.frames = 1; }), HasSubstr("`frames`"));
   EXPECT_THAT(refusal("ti2v_unipc", [](auto& r) { r.width = 80; }),
-              AllOf(HasSubstr("--width"), HasSubstr("64"), HasSubstr("96")));
+              AllOf(HasSubstr("`width`"), HasSubstr("64"), HasSubstr("96")));
   EXPECT_THAT(refusal("ti2v_unipc", [](auto& r) { r.image_fit = "squash"; }),
-              AllOf(HasSubstr("--image-fit"), HasSubstr("squash"), HasSubstr("crop")));
+              AllOf(HasSubstr("`image_fit`"), HasSubstr("squash"), HasSubstr("crop")));
   EXPECT_THAT(refusal("i2v_unipc", [](auto& r) { r.image_embeds = nullptr; }),
-              AllOf(HasSubstr("--image-embeds"), HasSubstr("[257, 12]")));
+              AllOf(HasSubstr("`image_embeds`"), HasSubstr("[257, 12]")));
   EXPECT_THAT(refusal("i2v22_unipc", [](auto& r) { r.image_embeds = test::embeds("embeds.safetensors"); }),
-              AllOf(HasSubstr("--image-embeds"), HasSubstr("no image branch")));
+              AllOf(HasSubstr("`image_embeds`"), HasSubstr("no image branch")));
   EXPECT_THAT(refusal("flf2v_euler", [](auto& r) { r.image_embeds = test::embeds("embeds.safetensors"); }),
               AllOf(HasSubstr("[14, 12]"), HasSubstr("[1, 7, 12]")));
   EXPECT_THAT(refusal("i2v_unipc", [](auto& r) { r.image_embeds = test::embeds("embeds_pair.safetensors"); }),
@@ -186,22 +186,22 @@ TEST(Image, WrongRequestsNameOptionAndWhatWouldWork) {
     };
   };
   EXPECT_THAT(refusal("i2v_unipc", shaped({7, 13}, 91)), HasSubstr("[7, 13]"));
-  EXPECT_THAT(refusal("i2v_unipc", shaped({84}, 84)), HasSubstr("--image-embeds"));
-  EXPECT_THAT(refusal("i2v_unipc", shaped({7, 12}, 83)), HasSubstr("--image-embeds"));
+  EXPECT_THAT(refusal("i2v_unipc", shaped({84}, 84)), HasSubstr("`image_embeds`"));
+  EXPECT_THAT(refusal("i2v_unipc", shaped({7, 12}, 83)), HasSubstr("`image_embeds`"));
   EXPECT_THAT(refusal("i2v_unipc", shaped({7, 12}, 84, NAN)), HasSubstr("NaN"));
   EXPECT_EQ(refusal("i2v_unipc", shaped({7, 12}, 84)), "accepted");
   EXPECT_THAT(refusal("ti2v_unipc",
                       [](auto& r) {
                         r.image = std::make_shared<Picture>(Picture{3, 3, {1, 2, 3}});
                       }),
-              HasSubstr("--image"));
+              HasSubstr("`image`"));
   VideoRequest text = test::short_request();
   text.image = image_run("ti2v_unipc").request.image;
   try {
     resolve(ModelBundle::open(test::model_path()), text);
     ADD_FAILURE() << "a text-to-video model took a picture";
   } catch (const Error& e) {
-    EXPECT_THAT(e.message(), AllOf(HasSubstr("--image"), HasSubstr("text-to-video model")));
+    EXPECT_THAT(e.message(), AllOf(HasSubstr("`image`"), HasSubstr("text-to-video model")));
   }
 }
 

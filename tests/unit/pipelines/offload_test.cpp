@@ -164,9 +164,9 @@ TEST(Offload, WhatCannotFitIsRefusedWithWhatWould) {
   const Error e = failure([&] { test::run(pipeline, request); });
   EXPECT_EQ(e.code(), ErrorCode::out_of_memory) << e.message();
   EXPECT_EQ(device->allocations, before) << "something was loaded";
-  EXPECT_THAT(e.message(), HasSubstr("--max-vram"));
+  EXPECT_THAT(e.message(), HasSubstr("`max_vram`"));
   // The frames that it names do fit, the next number does not.
-  const size_t at = e.message().find("--frames ");
+  const size_t at = e.message().find("`frames` ");
   ASSERT_NE(at, std::string::npos) << e.message();
   request.frames = std::stoi(e.message().substr(at + 9));
   EXPECT_GE(*request.frames, 33);

@@ -29,28 +29,28 @@ std::string refusal(const std::function<void(VideoRequest&)>& change) {
 
 TEST(Request, WrongValuesNameWhatWouldWork) {
   EXPECT_THAT(refusal([](auto& r) { r.width = 100; }),
-              AllOf(HasSubstr("--width"), HasSubstr("96"), HasSubstr("112")));
-  EXPECT_THAT(refusal([](auto& r) { r.height = 8; }), AllOf(HasSubstr("--height"), HasSubstr("16")));
+              AllOf(HasSubstr("`width`"), HasSubstr("96"), HasSubstr("112")));
+  EXPECT_THAT(refusal([](auto& r) { r.height = 8; }), AllOf(HasSubstr("`height`"), HasSubstr("16")));
   EXPECT_THAT(refusal([](auto& r) { r.height = 1 << 20; }), HasSubstr("16384"));
   EXPECT_THAT(refusal([](auto& r) { r.frames = 80; }),
-              AllOf(HasSubstr("--frames"), HasSubstr("77"), HasSubstr("81")));
-  EXPECT_THAT(refusal([](auto& r) { r.frames = 0; }), HasSubstr("--frames"));
-  EXPECT_THAT(refusal([](auto& r) { r.frames = -3; }), HasSubstr("--frames"));
-  EXPECT_THAT(refusal([](auto& r) { r.steps = 0; }), AllOf(HasSubstr("--steps"), HasSubstr("1 to 1000")));
-  EXPECT_THAT(refusal([](auto& r) { r.guidance = NAN; }), HasSubstr("--guidance"));
-  EXPECT_THAT(refusal([](auto& r) { r.guidance = INFINITY; }), HasSubstr("--guidance"));
-  EXPECT_THAT(refusal([](auto& r) { r.guidance = -1; }), HasSubstr("--guidance"));
-  EXPECT_THAT(refusal([](auto& r) { r.shift = NAN; }), HasSubstr("--shift"));
-  EXPECT_THAT(refusal([](auto& r) { r.shift = 0; }), HasSubstr("--shift"));
-  EXPECT_THAT(refusal([](auto& r) { r.fps = NAN; }), HasSubstr("--fps"));
+              AllOf(HasSubstr("`frames`"), HasSubstr("77"), HasSubstr("81")));
+  EXPECT_THAT(refusal([](auto& r) { r.frames = 0; }), HasSubstr("`frames`"));
+  EXPECT_THAT(refusal([](auto& r) { r.frames = -3; }), HasSubstr("`frames`"));
+  EXPECT_THAT(refusal([](auto& r) { r.steps = 0; }), AllOf(HasSubstr("`steps`"), HasSubstr("1 to 1000")));
+  EXPECT_THAT(refusal([](auto& r) { r.guidance = NAN; }), HasSubstr("`guidance`"));
+  EXPECT_THAT(refusal([](auto& r) { r.guidance = INFINITY; }), HasSubstr("`guidance`"));
+  EXPECT_THAT(refusal([](auto& r) { r.guidance = -1; }), HasSubstr("`guidance`"));
+  EXPECT_THAT(refusal([](auto& r) { r.shift = NAN; }), HasSubstr("`shift`"));
+  EXPECT_THAT(refusal([](auto& r) { r.shift = 0; }), HasSubstr("`shift`"));
+  EXPECT_THAT(refusal([](auto& r) { r.fps = NAN; }), HasSubstr("`fps`"));
   EXPECT_THAT(refusal([](auto& r) { r.sampler = "foo"; }),
               AllOf(HasSubstr("foo"), HasSubstr("unipc"), HasSubstr("dpm++")));
   EXPECT_THAT(refusal([](auto& r) { r.grid = "foo"; }), AllOf(HasSubstr("foo"), HasSubstr("original")));
   EXPECT_THAT(refusal([](auto& r) { r.rng = "foo"; }), AllOf(HasSubstr("foo"), HasSubstr("cuda")));
-  EXPECT_THAT(refusal([](auto& r) { r.max_text_tokens = 0; }), HasSubstr("--max-sequence-length"));
-  EXPECT_THAT(refusal([](auto& r) { r.rng_multiprocessors = 0; }), HasSubstr("--rng-multiprocessors"));
+  EXPECT_THAT(refusal([](auto& r) { r.max_text_tokens = 0; }), HasSubstr("`max_text_tokens`"));
+  EXPECT_THAT(refusal([](auto& r) { r.rng_multiprocessors = 0; }), HasSubstr("`rng_multiprocessors`"));
   EXPECT_THAT(refusal([](auto& r) { r.init_latents.resize(7); }),
-              AllOf(HasSubstr("--init-latents"), HasSubstr("[16, 2, 2, 4]")));
+              AllOf(HasSubstr("`init_latents`"), HasSubstr("[16, 2, 2, 4]")));
 }
 
 TEST(Request, DefaultsComeFromTheModel) {

@@ -225,7 +225,7 @@ TEST_F(TextCacheTest, FoldersThatCannotBe) {
       ADD_FAILURE() << folder;
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::io) << e.message();
-      EXPECT_THAT(e.message(), testing::HasSubstr("--text-cache"));
+      EXPECT_THAT(e.message(), testing::HasSubstr("`text_cache`"));
       EXPECT_THAT(e.message(), testing::HasSubstr(folder.string()));
     }
 }

@@ -69,7 +69,7 @@ TEST(VerifyUpload, NamesTheTensorOfWhichABitIsWrong) {
     const std::string message = failure(device, true);
     if (message.empty()) continue;  // of a tensor that is made while loading, or a table
     ++found;
-    EXPECT_THAT(message, AllOf(HasSubstr("--verify-upload: "), HasSubstr("after loading: '"),
+    EXPECT_THAT(message, AllOf(HasSubstr("`verify_upload`: "), HasSubstr("after loading: '"),
                                HasSubstr(".safetensors"), HasSubstr("1 of "), HasSubstr("bytes differ")));
   }
   EXPECT_GE(found, 12);
@@ -94,7 +94,7 @@ TEST(VerifyUpload, NeedsAGpu) {
     ADD_FAILURE() << "it opened";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(e.message(), AllOf(HasSubstr("--verify-upload"), HasSubstr("--device cuda")));
+    EXPECT_THAT(e.message(), AllOf(HasSubstr("`verify_upload`"), HasSubstr("`device` cuda")));
   }
 }
 

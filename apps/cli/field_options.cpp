@@ -1,0 +1,81 @@
+#include "field_options.h"
+
+namespace tachy::cli {
+namespace {
+
+constexpr FieldOption kRequestOptions[] = {
+    {"prompt", "prompt,-p,--prompt", kPromptGroup},
+    {"negative_prompt", "-n,--negative-prompt,--negative_prompt,--n_prompt", kPromptGroup},
+
+    {"image", "-i,--image,--init-img", kImageGroup},
+    {"last_image", "--last-image,--last_image,--last_frame,--end-img", kImageGroup},
+    {"image_embeds", "--image-embeds,--image_embeds", kImageGroup},
+    {"image_fit", "--image-fit", kImageGroup},
+
+    {"width", "-W,--width", kVideoGroup},
+    {"height", "-H,--height", kVideoGroup},
+    {"frames", "-f,--frames,--num-frames,--num_frames,--frame_num,--video-frames", kVideoGroup},
+    {"fps", "--fps", kVideoGroup},
+
+    {"steps", "--steps,--num-inference-steps,--num_inference_steps,--sample_steps,--sampling-steps",
+     kSamplingGroup},
+    {"guidance", "-g,--guidance,--guidance-scale,--guidance_scale,--cfg-scale,--sample_guide_scale",
+     kSamplingGroup},
+    {"guidance_2", "--guidance-2,--guidance_2,--guidance-scale-2,--guidance_scale_2", kSamplingGroup},
+    {"shift", "--shift,--flow-shift,--flow_shift,--sample_shift", kSamplingGroup},
+    {"sampler", "--sampler,--scheduler,--sampling-method,--sample_solver", kSamplingGroup},
+    {"grid", "--grid", kSamplingGroup},
+    {"sinusoid", "--sinusoid", kSamplingGroup},
+    {"seed", "-s,--seed,--base_seed", kSamplingGroup},
+    {"rng", "--rng", kSamplingGroup},
+    {"rng_multiprocessors", "--rng-multiprocessors", kSamplingGroup},
+    {"max_text_tokens", "--max-sequence-length,--max_sequence_length", kSamplingGroup},
+    {"init_latents", "--init-latents", kSamplingGroup},
+
+    {"level", "--level", kRunningGroup},
+    {"dtype", "--dtype,--precision", kRunningGroup},
+    {"residual", "--residual", kRunningGroup},
+    {"step_cache", "--step-cache", kRunningGroup},
+};
+
+// What else messages name: options of an engine, of a video's file, and of the commands that look inside.
+constexpr FieldOption kOtherOptions[] = {
+    {"model", "--model"},
+    {"device", "--device"},
+    {"threads", "--threads"},
+    {"weights", "--weights"},
+    {"max_vram", "--max-vram"},
+    {"text_cache", "--text-cache"},
+    {"verify_upload", "--verify-upload"},
+    {"plan", "--plan"},
+    {"crf", "--crf"},
+    {"speed", "--encode-speed"},
+    {"input", "--in"},
+    {"output", "--out"},
+    {"shape", "--shape"},
+    {"filter", "--op"},
+    {"modes", "--mode"},
+    {"cases", "--cases"},
+    {"dtypes", "--dtype"},
+    {"seconds_per_case", "--seconds"},
+    {"golden", "--golden"},
+};
+
+// The first long one of "-s,--seed,--base_seed".
+std::string_view long_name(std::string_view names) {
+  names.remove_prefix(names.find("--"));
+  return names.substr(0, names.find(','));
+}
+
+}  // namespace
+
+std::span<const FieldOption> request_options() { return kRequestOptions; }
+
+std::string_view option_of(std::string_view field) {
+  for (const auto& options : {request_options(), std::span<const FieldOption>(kOtherOptions)})
+    for (const FieldOption& option : options)
+      if (option.field == field) return long_name(option.names);
+  return "";
+}
+
+}  // namespace tachy::cli

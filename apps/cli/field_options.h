@@ -1,0 +1,30 @@
+// How the command line spells the fields of a request (pipelines/request_fields.h): the names of their
+// options, and the one that its messages put for a field in backticks.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tachy::cli {
+
+struct FieldOption {
+  std::string_view field;
+  const char* names;            // of the option, with peers' spellings; messages say the first long one
+  const char* group = nullptr;  // of `generate --help`
+};
+
+inline constexpr const char kPromptGroup[] = "Options", kImageGroup[] = "Image to video",
+                            kVideoGroup[] = "Video", kSamplingGroup[] = "Sampling",
+                            kRunningGroup[] = "Running";
+
+// Every request field and input, in the order of `generate --help`.
+std::span<const FieldOption> request_options();
+
+// Of --device of every command, which leaves it to the machine where nothing is said.
+inline constexpr const char* kDeviceHelp =
+    "auto (default, or what TACHY_DEVICE says): a GPU where this build can use one; cpu, cuda, cuda:1 …";
+
+// "--steps" for "steps"; "" for what is no field. A Spelling (base/field.h).
+std::string_view option_of(std::string_view field);
+
+}  // namespace tachy::cli

@@ -1,0 +1,41 @@
+#include "api/fields.h"
+
+namespace tachy {
+
+const std::vector<EngineField>& engine_fields() {
+  using E = EngineOptions;
+  static const std::vector<EngineField> all = {
+      {"threads", &E::threads,
+       "threads (default: all this process may use); any number gives the same frames", kThreadsRange},
+      {"weights", &E::weights,
+       "packed (float32 copies: faster), mapped (less memory), read (files into memory at the start: they "
+       "may "
+       "change during the run) or auto",
+       Choices{"auto", "packed", "mapped", "read"}},
+      {"keep_loaded", &E::keep_loaded,
+       "keep the model, and what a run of the same shape needs, for the next request"},
+      {"device", &E::device,
+       "cpu, cuda, cuda:1 …, or auto: a GPU where this build can use one; on a GPU products and activations "
+       "are bf16 unless `dtype` says f32 or f16"},
+      {"graphs", &E::graphs, "on a GPU: replay a graph of each step instead of queueing every kernel of it"},
+      {"max_vram", &E::max_vram,
+       "GPU memory that the run may take, such as 8GiB: transformer and text encoder blocks beyond it stay "
+       "in "
+       "host memory and pass through while others compute; the frames are the same (default: what is free)"},
+      {"text_cache", &E::text_cache,
+       "keep prompts' embeddings in this folder: for a prompt seen before the text encoder is not loaded; "
+       "the "
+       "frames are the same (default: not kept)"},
+      {"verify_upload", &E::verify_upload,
+       "on a GPU: compare the weights there with their files, after loading and after the last step: for "
+       "memory that may be failing; costs seconds and the graphs, changes no frame"},
+  };
+  return all;
+}
+
+void check_fields(const EngineOptions& options) {
+  for (const EngineField& field : engine_fields())
+    std::visit([&](auto member) { check_allowed(field.name, options.*member, field.allowed); }, field.member);
+}
+
+}  // namespace tachy

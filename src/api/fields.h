@@ -1,0 +1,30 @@
+// What front ends are made of: the tables of a request's fields (pipelines/request_fields.h) and of an
+// engine's, here. The command line is one, and shows how.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "api/tachyscope.h"
+#include "base/field.h"
+#include "pipelines/request_fields.h"
+
+namespace tachy {
+
+struct EngineField {
+  using Member = std::variant<int EngineOptions::*, uint64_t EngineOptions::*, bool EngineOptions::*,
+                              std::string EngineOptions::*>;
+
+  const char* name;  // of the member, and in messages
+  Member member;
+  const char* help;
+  Allowed allowed = {};
+};
+
+const std::vector<EngineField>& engine_fields();
+
+// Throws invalid_argument for the first value that its field may not hold.
+void check_fields(const EngineOptions& options);
+
+}  // namespace tachy

@@ -1,0 +1,67 @@
+// What a field of a request or of an engine's options may hold, and the one wording for a value that it may
+// not. A message names a field in backticks, as its struct does (`steps`), for callers of the library, of a
+// server and of the command line alike; a front end puts its own spelling there (set_spelling: --steps).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tachy {
+
+// Numbers from least to most.
+struct Range {
+  double least = 0, most = 0;
+  bool above = false;     // least itself is not among them
+  const char* zero = "";  // what 0 means, where it is more than a number: "off"
+
+  bool holds(double value) const { return (above ? value > least : value >= least) && value <= most; }
+  std::string text() const;  // "1 to 1000", "above 0 to 100", "0 (off) to 1"
+};
+
+inline constexpr Range kThreadsRange{.least = 0, .most = 1024, .zero = "all"};  // of every `threads`
+
+using Choices = std::vector<std::string_view>;
+
+// "cpu or cuda", "none, safe, aggressive or extreme".
+std::string text_of(const Choices& choices);
+
+// Throws invalid_argument: "`steps`: expected 1 to 1000, got 0".
+template <class Number>
+void check_range(std::string_view field, Number value, const Range& range) {
+  require(range.holds(static_cast<double>(value)), "`{}`: expected {}, got {}", field, range.text(), value);
+}
+// Throws invalid_argument: "`rng`: expected cpu or cuda, got 'tpu'".
+void check_choice(std::string_view field, std::string_view value, const Choices& choices);
+
+// What a field may hold; nothing: any value, or its owner checks it elsewhere.
+using Allowed = std::variant<std::monostate, Range, Choices>;
+
+inline void check_allowed(std::string_view field, const std::string& value, const Allowed& allowed) {
+  if (const auto* choices = std::get_if<Choices>(&allowed)) check_choice(field, value, *choices);
+}
+template <class Number>
+void check_allowed(std::string_view field, Number value, const Allowed& allowed) {
+  if (const auto* range = std::get_if<Range>(&allowed)) check_range(field, value, *range);
+}
+
+// The entry of that name in a table of fields, or null.
+template <class Entry>
+const Entry* find_field(const std::vector<Entry>& table, std::string_view name) {
+  for (const Entry& entry : table)
+    if (entry.name == name) return &entry;
+  return nullptr;
+}
+
+// A front end's word for a field, or "" for what it does not know. It is set once, before anything else runs;
+// lines on stderr (base/log.h) are spelled by it, and what else a front end prints it passes to spelled().
+using Spelling = std::string_view (*)(std::string_view field);
+void set_spelling(Spelling spelling);
+
+// The text with that word in place of each field in backticks; as it is where none was set.
+std::string spelled(std::string_view text);
+
+}  // namespace tachy

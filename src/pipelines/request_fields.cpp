@@ -1,0 +1,118 @@
+#include "pipelines/request_fields.h"
+
+#include "pipelines/level.h"
+
+namespace tachy {
+namespace {
+
+using R = VideoRequest;
+
+std::vector<RequestField> video_fields() {
+  return {
+      {"prompt", "prompt", &R::prompt, "what the video should show"},
+      {"negative_prompt", "negative_prompt", &R::negative_prompt, "what it should not show"},
+      {"image_fit", "image_fit", &R::image_fit,
+       "to the video's size: stretch (default, as diffusers does it) or crop (keeps the shape)",
+       Choices{"stretch", "crop"}, [](const R& r) { return r.image != nullptr; }},
+      {"width", "width", &R::width, "width in pixels", Range{1, 16384}},
+      {"height", "height", &R::height, "height in pixels", Range{1, 16384}},
+      {"frames", "num_frames", &R::frames, "number of frames, 4n + 1", Range{1, 65536}},
+      {"fps", "fps", &R::fps, "frames a second of the file", Range{.least = 0, .most = 1000, .above = true}},
+  };
+}
+
+std::vector<RequestField> sampling_fields() {
+  return {
+      {"steps", "num_inference_steps", &R::steps, "denoising steps", Range{1, 1000}},
+      {"guidance", "guidance_scale", &R::guidance, "guidance scale; 1 or less: none, at half the cost",
+       Range{0, 100}},
+      {"guidance_2", "guidance_scale_2", &R::guidance_2,
+       "guidance scale of the low-noise expert, for models of two (Wan2.2 A14B); `guidance` is then the "
+       "high-noise one's (default: the same, if `guidance` is given)",
+       Range{0, 100}},
+      {"shift", "flow_shift", &R::shift, "shift of the flow schedule",
+       Range{.least = 0, .most = 100, .above = true}},
+      // Names of samplers and grids have aliases, which their parsers know (samplers/names.cpp).
+      {"sampler", "sampler", &R::sampler,
+       "unipc, euler, dpm++, lcm or a list of a distilled model such as lightx2v-4"},
+      {"grid", "grid", &R::grid,
+       "whose sigmas and timesteps: diffusers or original (default: by the model's layout)"},
+      {"sinusoid", "sinusoid", &R::sinusoid,
+       "time sinusoid of diffusers (float32) or original (float64) (default: by the model's layout)",
+       Choices{"diffusers", "original"}},
+      {"seed", "seed", &R::seed, "seed of the noise, as in PyTorch (default 0)"},
+      {"rng", "rng", &R::rng, "which torch generator the seed means: cpu or cuda", Choices{"cpu", "cuda"}},
+      {"rng_multiprocessors", "rng_multiprocessors", &R::rng_multiprocessors,
+       "multiprocessors of the GPU that `rng` cuda imitates (default 132)", Range{1, 1024},
+       [](const R& r) { return r.rng == "cuda"; }},
+      {"max_text_tokens", "max_sequence_length", &R::max_text_tokens,
+       "text rows the model sees (default 512)", Range{1, 4096}},
+  };
+}
+
+std::vector<RequestField> arithmetic_fields() {
+  return {
+      {"level", "level", &R::level,
+       "none (definitions: slow), safe (float32, default), aggressive (bf16), extreme (bf16 and step cache); "
+       "`tachyscope doctor` lists what each turns on here",
+       level_names()},
+      // What these two may be depends on the device (gpu_mode.cpp, resolve_level in request.cpp).
+      {"dtype", "dtype", &R::dtype,
+       "what products multiply in, whatever the level says: f32, or bf16 where the CPU has instructions for "
+       "it: faster, within about 1 %"},
+      {"residual", "residual", &R::residual,
+       "on a GPU: the transformer's residual stream in f32 (as the original; default) or bf16 (as diffusers; "
+       "default of the levels from aggressive)"},
+      {"step_cache", "step_cache", &R::step_cache,
+       "reuse the model's output while its predicted relative change is below this; 0: never",
+       Range{.least = 0, .most = 1, .zero = "off"}},
+  };
+}
+
+template <class T>
+void fill(T&, const T&) {}  // has a value always
+template <class T>
+void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
+  if (!member) member = otherwise;
+}
+
+}  // namespace
+
+const std::vector<RequestField>& request_fields() {
+  static const std::vector<RequestField> all = [] {
+    std::vector<RequestField> out;
+    for (const auto& some : {video_fields(), sampling_fields(), arithmetic_fields()})
+      out.insert(out.end(), some.begin(), some.end());
+    return out;
+  }();
+  return all;
+}
+
+const std::vector<RequestInput>& request_inputs() {
+  static const std::vector<RequestInput> all = {
+      {"init_latents", &R::init_latents,
+       "start from these latents (.safetensors, 'latents') instead of noise"},
+      {"image", &R::image,
+       "the picture that the video begins with (PNG, JPEG, WebP), for models that take one"},
+      {"last_image", &R::last_image, "the picture that it ends with, for models that take two"},
+      {"image_embeds", &R::image_embeds,
+       "CLIP embeddings of the pictures (.safetensors, 'image_embeds'), for Wan 2.1's models"},
+  };
+  return all;
+}
+
+void check_fields(const VideoRequest& request) {
+  for (const RequestField& field : request_fields())
+    std::visit(
+        [&](auto member) {
+          if (const auto* value = value_in(request.*member)) check_allowed(field.name, *value, field.allowed);
+        },
+        field.member);
+}
+
+void fill_fields(VideoRequest& request, const VideoRequest& defaults) {
+  for (const RequestField& field : request_fields())
+    std::visit([&](auto member) { fill(request.*member, defaults.*member); }, field.member);
+}
+
+}  // namespace tachy
