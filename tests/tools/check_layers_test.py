@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""tools/check_layers on small trees: forbidden includes and options in texts of src/ fail, the rest passes.
+
+    check_layers_test.py PATH_OF_CHECK_LAYERS"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def run(tool, files):
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        (root / "tools").mkdir()
+        shutil.copy(tool, root / "tools/check_layers")  # its tree is the one it lies in
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        done = subprocess.run([root / "tools/check_layers"], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+
+def main():
+    tool = pathlib.Path(sys.argv[1]).resolve()
+    below = {"src/base/a.h": "", "src/tensor/b.h": '#include "base/a.h"\n'}
+    assert run(tool, below)[0] == 0
+    code, said = run(tool, below | {"src/base/c.cpp": '#include "tensor/b.h"\n'})
+    assert code == 1 and "src/base/c.cpp: base may not include tensor (tensor/b.h)" in said, said
+    assert run(tool, {"src/a.h": ""})[0] == 1
+
+    for text in ('fail("--steps: too few");', 'fail("raise --max-vram");', 'fail("of \'--in\'");', "c = '\"'; fail(\"a --b\");"):
+        code, said = run(tool, {"src/base/a.cpp": f"int a;\n{text}\n"})
+        assert code == 1 and "src/base/a.cpp:2: an option of the command line" in said, text + said
+        assert run(tool, {"apps/cli/a.cpp": text})[0] == 0, text
+    for text in ("// --steps", "/* as \"--steps\" */", "for (; i; --i) f(\"`steps`\");", 'f("a--b -- c --4 ---");', 'f("`a`") - --b; "c"'):
+        assert run(tool, {"src/base/a.cpp": text})[0] == 0, text
+    print("check_layers_test: ok")
+
+
+if __name__ == "__main__":
+    main()
