@@ -66,6 +66,12 @@ void by_table(const char* name, const ops::AttentionArgs& a, Stream& s) {
   ops::set_forced_impl("attention", nullptr);
 }
 
+void in_eight_bits(const ops::AttentionArgs& a, Stream& s) {
+  ops::AttentionArgs eight = a;
+  eight.eight_bits = true;
+  by_table("flash8_sm90_any", eight, s);
+}
+
 // The same keys as two ranges: a cache, whose length only the device knows, and the last 4,680 tokens (or half).
 void in_ranges(const char* name, const ops::AttentionArgs& a, Stream& s) {
   const int64_t keys = a.k.dims[1], cached = keys > 9360 ? keys - 4680 : keys / 2;
@@ -136,6 +142,7 @@ int main(int argc, char** argv) {
       {"192x1", tile<192, 1>},
       {"128x2", tile<128, 2>},
       {"128x1", tile<128, 1>},
+      {"8 bits", in_eight_bits},
       {"two ranges", [](auto& a, auto& s) { in_ranges("ranges_sm90", a, s); }},
       {"two ranges, sm80", [](auto& a, auto& s) { in_ranges("ranges_sm80", a, s); }},
       {"listed all", in_lists, 100},

@@ -2,14 +2,15 @@
 // on given values, timed as it runs in a generation (captured, replayed), its
 // result written for the comparison. Values are raw float32 files.
 //
-//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low [SHARE top-k|sliding-tile]]
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8 [SHARE top-k|sliding-tile]]
 //   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
-// The word behind dit's REPEATS is the residual stream: float32, or as the activations. With a SHARE of all blocks of keys
-// self-attention is block-sparse; its OUT.bin then differs from the dense one by what it leaves out. `profile` prints where the time goes, waiting for the GPU at
-// both ends of each part: small parts look 10 to 20 µs longer than they are.
+// The word behind dit's REPEATS is the residual stream: float32, or as the activations; int8: the latter, and self-attention
+// in 8 bits. With a SHARE of all blocks of keys self-attention is block-sparse; its OUT.bin then differs from the dense one
+// by what it leaves out. `profile` prints where the time goes, waiting for the GPU at both ends of each part: small parts
+// look 10 to 20 µs longer than they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,8 +144,9 @@ double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 void dit(char** a, int count, bool plan_only) {
   const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]), rows = std::atol(a[5]);
   Run run(a[1]);
-  if (count > 11 && std::string(a[11]) == "low")
-    run.stream.precision.residual = run.stream.precision.activation;
+  const std::string mode = count > 11 ? a[11] : "f32";
+  if (mode != "f32") run.stream.precision.residual = run.stream.precision.activation;
+  run.stream.precision.attention_int8 = mode == "int8";
   const TransformerFiles files = open_transformer(a[0]);
   const WanConfig& c = files.config;
   std::vector<float> latents, text;

@@ -31,7 +31,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   }
   ~CudaGpu() override {
     const CurrentDevice here(this);
-    cublaslt.reset(), cudnn.reset(), board.reset();
+    cublaslt.reset(), cudnn.reset(), board.reset(), tally.reset();
     pacer_.reset();
     cudaStreamSynchronize(side_->get());
     if (sum_) cudaFree(sum_);

@@ -30,12 +30,12 @@ class Gpu : public DeviceMemory {
   Device device() const override { return Device::cuda(info_.index); }
   virtual size_t free_bytes() const = 0;
 
-  // State of a vendor library's wrapper (handles, plans) and
-  // the blocks' board (board.h), made when first needed.
+  // State of a vendor library's wrapper (handles, plans), the blocks' board (board.h) and what kernels count
+  // (attention_tally.h), made when first needed.
   struct Extra {
     virtual ~Extra() = default;
   };
-  std::unique_ptr<Extra> cublaslt, cudnn, board;
+  std::unique_ptr<Extra> cublaslt, cudnn, board, tally;
 
  protected:
   GpuInfo info_;

@@ -35,8 +35,12 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
       const auto lists_of = [&](const Tensor& t) {  // one list may serve all of a batch
         return (t.dim(0) > 1 ? t.slice(0, b, b + 1) : t).slice(1, h, std::min(heads, h + some));
       };
-      ops::AttentionArgs some_heads{
-          .q = part(a.q), .k = part(a.k), .v = part(a.v), .scale = a.scale, .out = part(a.out)};
+      ops::AttentionArgs some_heads{.q = part(a.q),
+                                    .k = part(a.k),
+                                    .v = part(a.v),
+                                    .scale = a.scale,
+                                    .eight_bits = a.eight_bits,
+                                    .out = part(a.out)};
       if (lists) some_heads.blocks = {lists_of(a.blocks.indices), lists_of(a.blocks.counts)};
       ops::attention(some_heads, stream);
     }

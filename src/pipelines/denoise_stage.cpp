@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+#include "cuda/attention_tally.h"
 #include "pipelines/condition.h"
 #include "pipelines/denoise_loop.h"
 #include "pipelines/experts_denoiser.h"
@@ -83,6 +85,17 @@ std::unique_ptr<Denoiser> Denoising::make(int expert) {
   return out;
 }
 
+// Says so where part of what was to be computed in 8 bits was not.
+void report_attention(const Stream& stream, const cuda::AttentionTally& before) {
+  const cuda::AttentionTally now = cuda::read_attention_tally(*stream.gpu);
+  if (now.wide == before.wide) return;
+  warn(
+      "attention: {:.1f} % of the queries were computed in {} again, since 8 bits cannot hold their scores "
+      "or values",
+      100.0 * static_cast<double>(now.wide - before.wide) / static_cast<double>(now.asked - before.asked),
+      dtype_name(stream.precision.activation));
+}
+
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
   const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
@@ -109,7 +122,11 @@ uint64_t Denoising::run() {
                     .reused = &job_.steps_reused,
                     .shelf = session_.loop_shelf()},
                    *denoiser, session_.stream());
+  const bool counts =
+      session_.stream().gpu && session_.stream().precision.attention_int8 && !session_.measuring();
+  const auto before = counts ? cuda::read_attention_tally(*session_.stream().gpu) : cuda::AttentionTally{};
   loop.run();
+  if (counts) report_attention(session_.stream(), before);
   denoiser.reset();
   give_back(part_of_step_.back());
   return most_ + loop.bytes();

@@ -14,9 +14,11 @@ struct Precision {
   DType residual = DType::f32;    // of a transformer's residual stream: float32, or as the activations
   Compute compute = Compute::f32;  // of products on the CPU
   bool definitions = false;        // every op runs its definition
+  // A transformer's self-attention may round to 8 bits (AttentionArgs::eight_bits); Hopper, bf16 activations.
+  bool attention_int8 = false;
   bool operator==(const Precision&) const = default;
 
-  // Weights made for one serve the other: they depend neither on the residual stream nor on who multiplies.
+  // Weights made for one serve the other: they depend neither on the residual stream nor on attention, nor on who multiplies.
   bool same_weights(const Precision& other) const {
     return activation == other.activation && compute == other.compute;
   }

@@ -54,20 +54,24 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                     stream);
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);
-  runtime::attend_by_heads(
-      in.comm,
-      {.q = self_.by_heads(made.q, in.batch),
-       .k = self_.by_heads(made.k, in.batch),
-       .v = self_.by_heads(made.v, in.batch),
-       .out = self_.by_heads(u, in.batch)},
-      stream, [&](const runtime::HeadTensors& t) {
-        const ArenaScope lists(*stream.arena);
-        const ops::BlockLists blocks = in.keys.for_heads(t.q, t.k, stream);
-        if (choosing) part.next("attention", ProfileKind::attention);
-        nn::attention_in_pieces(
-            {.q = t.q, .k = t.k, .v = t.v, .scale = ops::kPowersOfTwo, .blocks = blocks, .out = t.out},
-            stream);
-      });
+  runtime::attend_by_heads(in.comm,
+                           {.q = self_.by_heads(made.q, in.batch),
+                            .k = self_.by_heads(made.k, in.batch),
+                            .v = self_.by_heads(made.v, in.batch),
+                            .out = self_.by_heads(u, in.batch)},
+                           stream, [&](const runtime::HeadTensors& t) {
+                             const ArenaScope lists(*stream.arena);
+                             const ops::BlockLists blocks = in.keys.for_heads(t.q, t.k, stream);
+                             if (choosing) part.next("attention", ProfileKind::attention);
+                             nn::attention_in_pieces({.q = t.q,
+                                                      .k = t.k,
+                                                      .v = t.v,
+                                                      .scale = ops::kPowersOfTwo,
+                                                      .blocks = blocks,
+                                                      .eight_bits = stream.precision.attention_int8,
+                                                      .out = t.out},
+                                                     stream);
+                           });
   runtime::checkpoint(stream);
   part.next("out", ProfileKind::linear);
   const Tensor y(made.q.data, u.dtype, u.shape(), u.device);  // q, k and v are done with

@@ -38,6 +38,7 @@ struct AttentionCase {
   // then none at all.
   int64_t listed = 0;
   bool uneven = false, one_list = false;  // one_list: the same for all of a batch
+  bool eight_bits = false;
 };
 
 inline int64_t key_blocks_of(const AttentionCase& s) { return BlockLists::blocks_of(s.lk); }
@@ -105,6 +106,7 @@ inline std::string name_of(const RangeCase& r) {
 inline std::string ranges_name(const AttentionCase& s) {
   std::string name;
   for (const RangeCase& r : s.more) name += name_of(r);
+  if (s.eight_bits) name += "-8bits";
   if (s.listed > 0)
     name += fmt::format("-listed{}{}{}", s.listed, s.uneven ? "uneven" : "", s.one_list ? "once" : "");
   return name;
@@ -148,7 +150,7 @@ inline AttentionArgs attention_case_args(CaseMemory& memory, const AttentionCase
   }
   if (s.finite) args.key_bias = memory.param({s.b, s.lk}, 2), args.finite_bias = true;
   if (s.bias) args.bias = memory.param({s.h, s.lq, s.lk});
-  args.accumulate = s.accumulate;
+  args.accumulate = s.accumulate, args.eight_bits = s.eight_bits;
   args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
                           : memory.output({s.b, s.lq, s.h, s.d});
   args.causal = s.causal, args.causal_offset = s.offset, args.causal_block = s.block;

@@ -118,6 +118,26 @@ inline void add_attention_hard_cases(std::vector<OpCase>& cases) {
                               .more = {{300, 0}, {130}, {900, 899}}});
 }
 
+// Where rounding to 8 bits is allowed: as usual, head dims below 128, ends of blocks; keys with a mean, and scores so large
+// that some or all rows are computed in bf16.
+inline void add_attention_eight_bit_cases(std::vector<OpCase>& cases) {
+  const auto add_case = [&](CaseKind kind, AttentionCase s) {
+    s.eight_bits = true;
+    cases.push_back(attention_op_case(kind, s));
+  };
+  add_case(CaseKind::tiny, {.b = 2, .lq = 150, .lk = 700, .h = 2, .d = 128, .lse = true, .powers = true});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 450, .h = 3, .d = 64, .lse = true});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 5, .lk = 1, .h = 1, .d = 128, .lse = true});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 257, .lk = 129, .h = 2, .d = 104});
+  add_case(CaseKind::tiny, {.b = 1, .lq = 600, .lk = 600, .h = 2, .d = 128, .fused = true, .lse = true});
+  for (const float offset : {1.5f, -1.5f})
+    add_case(CaseKind::tiny,
+             {.b = 1, .lq = 300, .lk = 450, .h = 2, .d = 128, .powers = true, .offset_q = offset});
+  for (const float sharp : {5.0f, 20.0f, 100.0f})
+    add_case(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 1500, .h = 2, .d = 128, .lse = true, .sharp = sharp});
+  add_case(CaseKind::odd, {.b = 1, .lq = 1000, .lk = 2000, .h = 3, .d = 128, .lse = true, .powers = true});
+}
+
 // Of whole videos, for GPUs.
 inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   const auto add_gpu = [&](AttentionCase s) {
@@ -135,6 +155,8 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
   add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
   add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true, .eight_bits = true});
+  add_gpu({.lq = 32760, .lk = 32760, .h = 40, .powers = true, .eight_bits = true});
   for (const int64_t listed : {30, 50, 70, 100})
     add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true, .listed = listed});
 }
@@ -190,6 +212,7 @@ inline std::vector<OpCase> attention_cases() {
       {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
   add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
   add_attention_hard_cases(cases);
+  add_attention_eight_bit_cases(cases);
   // A prompt's keys, one of them standing for many.
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 78, .h = 3, .d = 128, .finite = true});
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});

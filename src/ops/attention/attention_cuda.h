@@ -21,11 +21,14 @@ inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
   return why_not_listed(a);
 }
 
-// On the GPU: our own flash kernel for Hopper, cuDNN's, our own flash kernels for any GPU (for up to 80 keys,
+// On the GPU: our own flash kernels for Hopper (in 8 bits, where asked for), cuDNN's, our own flash kernels for any GPU (for up to 80 keys,
 // and for any), products with a softmax between, and one for every other case.
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_sm90(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_flash8(const AttentionArgs& args, const Stream& stream);
+std::optional<Refusal> attention_why_not_flash8_many_keys(const AttentionArgs& args, const Stream& stream);
+void attention_flash8(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_ranges_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_blocks_sm90(const AttentionArgs& args, const Stream& stream);

@@ -26,17 +26,44 @@ Real as_bf16(Real value) {
   return wide;
 }
 
-// t's rows as they are, or rounded to bf16 in scratch.
-Tensor rounded(const Tensor& t, bool round, Stream& stream) {
-  if (!round) return t;
+// What is rounded in the yardstick: nothing, or all to bf16, or to 8 bits as attention.h's eight_bits allows it: q and k
+// to integers with a scale a token, v and the weights to four significant bits (e4m3).
+enum class Round { nothing, bf16, eight_bits };
+
+float four_bits(float value) {
+  int exponent;
+  return std::ldexp(std::nearbyint(std::ldexp(std::frexp(value, &exponent), 4)), exponent - 4);
+}
+
+void round_row(const float* x, int64_t d, Round how, bool integers, float* y) {
+  float most = 0;
+  for (int64_t c = 0; c < d; ++c) most = std::max(most, std::abs(x[c]));
+  const float step = most > 0 ? most / 127 : 1;
+  for (int64_t c = 0; c < d; ++c)
+    y[c] = how == Round::bf16 ? as_bf16(x[c])
+           : integers         ? std::nearbyint(x[c] / step) * step
+                              : four_bits(x[c]);
+}
+
+// t's rows as they are, or rounded in scratch.
+Tensor rounded(const Tensor& t, Round how, bool integers, Stream& stream) {
+  if (how == Round::nothing) return t;
   const Tensor copy = stream.arena->f32({t.dim(0), t.dim(1), t.dim(2), t.dim(3)});
   if (stream.measuring()) return copy;
   for (int64_t b = 0; b < t.dim(0); ++b)
     for (int64_t l = 0; l < t.dim(1); ++l)
       for (int64_t h = 0; h < t.dim(2); ++h)
-        for (int64_t c = 0; c < t.dim(3); ++c)
-          at<float>(copy, b, l, h)[c] = as_bf16(at<float>(t, b, l, h)[c]);
+        round_row(at<float>(t, b, l, h), t.dim(3), how, integers, at<float>(copy, b, l, h));
   return copy;
+}
+
+// A weight of at most 1. In 8 bits the largest is 2^5, and e4m3 goes on below 2^-6 in steps of 2^-9.
+template <class Real>
+Real rounded_weight(Real weight, Round how) {
+  if (how == Round::nothing) return weight;
+  if (how == Round::bf16) return as_bf16(weight);
+  const auto scaled = static_cast<float>(weight) * 32;
+  return (scaled >= 0x1p-6f ? four_bits(scaled) : std::nearbyint(scaled * 512) / 512) / 32;
 }
 
 struct Keys {
@@ -60,15 +87,15 @@ void for_seen_keys(const AttentionArgs& a, const Keys& part, int64_t b, int64_t 
 }
 
 template <class Store, class Real>
-void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weights) {
+void define(const AttentionArgs& a, Stream& stream, Round round, Round round_weights) {
   ArenaScope scope(*stream.arena);
-  const Tensor queries = rounded(a.q, round, stream);
+  const Tensor queries = rounded(a.q, round, true, stream);
   const int64_t batch = a.q.dim(0), lq = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3);
   std::vector<Keys> parts;
   int64_t lk = 0;
   for (int i = 0; i < a.ranges(); ++i) {
     KeyRange r = a.range(i);
-    r.k = rounded(r.k, round, stream), r.v = rounded(r.v, round, stream);
+    r.k = rounded(r.k, round, true, stream), r.v = rounded(r.v, round, false, stream);
     parts.push_back({r, lk, stream.measuring() ? r.k.dim(1) : present_keys(r)});
     lk += r.k.dim(1);
   }
@@ -102,8 +129,8 @@ void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weigh
       for_seen_keys(a, part, b, h, i, [&](int64_t j, int64_t place) {
         const Store* v = at<Store>(part.range.v, b, j, h);
         const Real weight = std::exp(scores[place] - highest);
-        total += weight;
-        const Real used = round_weights ? as_bf16(weight) : weight;
+        const Real used = rounded_weight(weight, round_weights);
+        total += round_weights == Round::eight_bits ? used : weight;
         for (int64_t c = 0; c < d; ++c) sum[c] += used * Real(v[c]);
       });
     }
@@ -122,11 +149,13 @@ void define(const AttentionArgs& a, Stream& stream, bool round, bool round_weigh
 
 void attention_ref(const AttentionArgs& args, Stream& stream) {
   const bool bf16 = args.q.dtype == DType::f32 && cpu::usable(stream.precision.compute) == Compute::bf16;
-  with_store(args.q, [&]<class Store>() { define<Store, double>(args, stream, bf16, false); });
+  const Round round = bf16 ? Round::bf16 : Round::nothing;
+  with_store(args.q, [&]<class Store>() { define<Store, double>(args, stream, round, Round::nothing); });
 }
 void attention_working(const AttentionArgs& args, Stream& stream) {
   const bool bf16 = cpu::usable(stream.precision.compute) == Compute::bf16;
-  define<float, float>(args, stream, bf16, bf16);
+  const Round round = args.eight_bits ? Round::eight_bits : bf16 ? Round::bf16 : Round::nothing;
+  define<float, float>(args, stream, round, round);
 }
 
 }  // namespace tachy::ops

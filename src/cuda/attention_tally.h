@@ -1,0 +1,21 @@
+// How often attention in 8 bits had to fall back on bf16, counted on the GPU by the kernels themselves, so that a replayed
+// graph counts, too (ops/attention/flash8_sm90.cuh).
+#pragma once
+
+#include "cuda/gpu.h"
+
+namespace tachy::cuda {
+
+// In groups of 16 queries of a head, since the GPU was opened.
+struct AttentionTally {
+  uint64_t asked = 0;  // for 8 bits
+  uint64_t wide = 0;   // of them computed again in bf16
+};
+
+// Where the kernels count, on the device. Made by the first call, which an op makes when it is planned.
+AttentionTally* attention_tally(Gpu& gpu);
+
+// Waits for what is queued. Zeros where nothing counts.
+AttentionTally read_attention_tally(Gpu& gpu);
+
+}  // namespace tachy::cuda

@@ -1,0 +1,60 @@
+// The products of attention in 8 bits on Hopper's tensor cores, K contiguous in shared memory:
+//   wgmma_bytes    s [64, 128]  (+)= q [64, 32] · k [128, 32]ᵀ     int8, exact int32 sums
+//   wgmma_weights8 o [64, 136]  (+)= p [64, 32] · v [136, 32]ᵀ     e4m3, p in registers; sums that keep about 13 bits
+// A thread holds sums of the rows and columns that wgmma.cuh says. p's registers hold four weights each: row r columns
+// 4·quad to 4·quad + 3, row r + 8 the same columns, row r columns 4·quad + 16 …, row r + 8 those. Scores lie otherwise
+// (columns 2·quad, 2·quad + 1 of each 8), so v's keys are in an order that makes up for it (key_place).
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include "device/wgmma.cuh"
+#include "device/wgmma_lists.h"
+
+namespace tachy::device {
+
+inline constexpr int kWeightSums = 68;  // of 128 channels, and 8 columns of ones
+
+#define TACHY_WGMMA_R8(d, i)                                                                      \
+  "+r"((d)[(i)]), "+r"((d)[(i) + 1]), "+r"((d)[(i) + 2]), "+r"((d)[(i) + 3]), "+r"((d)[(i) + 4]), \
+      "+r"((d)[(i) + 5]), "+r"((d)[(i) + 6]), "+r"((d)[(i) + 7])
+
+__device__ __forceinline__ void wgmma_bytes(uint32_t (&d)[64], uint64_t a, uint64_t b, int accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" TACHY_WGMMA_S64 "}, %64, %65, p;\n}\n"
+      : TACHY_WGMMA_R8(d, 0), TACHY_WGMMA_R8(d, 8), TACHY_WGMMA_R8(d, 16), TACHY_WGMMA_R8(d, 24),
+        TACHY_WGMMA_R8(d, 32), TACHY_WGMMA_R8(d, 40), TACHY_WGMMA_R8(d, 48), TACHY_WGMMA_R8(d, 56)
+      : "l"(a), "l"(b), "r"(accumulate));
+}
+#undef TACHY_WGMMA_R8
+
+__device__ __forceinline__ void wgmma_weights8(float (&d)[kWeightSums], const uint32_t* p, uint64_t v,
+                                               int accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %73, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n136k32.f32.e4m3.e4m3 {" TACHY_WGMMA_S64
+      ",%64,%65,%66,%67}, {%68,%69,%70,%71}, %72, p, 1, 1;\n}\n"
+      : TACHY_WGMMA_F64(d), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
+      : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v), "r"(accumulate));
+}
+
+// Four values to e4m3, to nearest even; beyond ±448 that.
+__device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d) {
+  uint32_t out;
+  asm("{\n.reg .b16 lo, hi;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 lo, %2, %1;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 hi, %4, %3;\n"
+      "mov.b32 %0, {lo, hi};\n}\n"
+      : "=r"(out)
+      : "f"(a), "f"(b), "f"(c), "f"(d));
+  return out;
+}
+
+// Where v has a key among its 16: a thread's scores of keys 2·quad, 2·quad + 1, 2·quad + 8 and 2·quad + 9 are the four
+// weights of one register.
+__host__ __device__ constexpr int key_place(int key) {
+  return key / 16 * 16 + key % 8 / 2 * 4 + key / 8 % 2 * 2 + key % 2;
+}
+
+}  // namespace tachy::device

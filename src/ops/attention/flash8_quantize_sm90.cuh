@@ -1,0 +1,231 @@
+// What flash8_sm90.cuh reads, from q, k and v in bf16: three kernels, each of which reads its tensor once.
+//   sample8     of each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over all. A softmax
+//               does not change when all keys move by one vector, so a mean of some is as good as that of all.
+//   turn8       q and k: (k − mean), signs and a Hadamard transform of the 128 channels, which spreads a channel that
+//               stands out over all, then int8 with a scale a token (q) or 128 tokens (k)
+//   transpose8  v: e4m3 with a scale a channel, transposed, its keys at key_place
+// Channels beyond the head dim are zeros.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "device/wgmma_bytes.cuh"
+#include "ops/attention/flash8_sm90.cuh"
+
+namespace tachy::ops::flash {
+
+// One of q, k, v, [B, L, H, D] in bf16.
+struct Tokens8 {
+  const __nv_bfloat16* data;
+  int64_t batch, row, head;  // strides
+  int tokens, heads, d;
+  __device__ const __nv_bfloat16* of(int bh) const { return data + bh / heads * batch + bh % heads * head; }
+};
+
+constexpr int kSampled8 = 1024;
+// The largest |v| of the sample becomes 2^4 of e4m3's 448: room for what the sample has not seen. A value is beyond its
+// precision only below a 2^10th of the largest.
+constexpr float kTopOfSample = 16;
+
+// Grid: B·H blocks of 1,024 threads; a lane has four channels.
+__global__ void __launch_bounds__(1024)
+    sample8(Tokens8 k, Tokens8 v, __nv_bfloat16* k_means, float* v_scales, Head8* about) {
+  __shared__ float sums[32][128], tops[32][128];
+  const int bh = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32, channel = lane * 4;
+  const int apart = max(1, k.tokens / kSampled8), samples = (k.tokens + apart - 1) / apart;
+  float sum[4] = {}, top[4] = {};
+  if (channel < k.d) {
+#pragma unroll 8
+    for (int i = warp; i < samples; i += 32) {
+      const int64_t token = int64_t{i} * apart;
+      const auto four = [&](const Tokens8& t, auto&& take) {
+        const uint2 bits = *reinterpret_cast<const uint2*>(t.of(bh) + token * t.row + channel);
+        take(0, __uint_as_float(bits.x << 16)), take(1, __uint_as_float(bits.x & 0xffff0000u));
+        take(2, __uint_as_float(bits.y << 16)), take(3, __uint_as_float(bits.y & 0xffff0000u));
+      };
+      four(k, [&](int c, float x) { sum[c] += x; });
+      four(v, [&](int c, float x) { top[c] = fmaxf(top[c], fabsf(x)); });
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) sums[warp][channel + c] = sum[c], tops[warp][channel + c] = top[c];
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    float all = 0, most = 0;
+    for (int i = 0; i < 32; ++i) all += sums[i][threadIdx.x], most = fmaxf(most, tops[i][threadIdx.x]);
+    k_means[bh * 128 + threadIdx.x] = __float2bfloat16(all / static_cast<float>(samples));
+    v_scales[bh * 128 + threadIdx.x] = most > 1e-30f ? most / kTopOfSample : 1e-30f;
+  }
+  if (threadIdx.x == 0) about[bh] = {};
+}
+
+// A quad of lanes has a token, 32 channels each: those, times √128, turned. In f16: its 11 bits are more than int8 keeps, and
+// what does not fit becomes infinite, which is found behind it.
+__device__ __forceinline__ void turn_channels(__half2 (&v)[16], int quad) {
+  constexpr uint32_t kSigns[16] = {
+      0x00008000u, 0x80000000u, 0x00000000u, 0x80008000u, 0x80008000u, 0x00008000u, 0x80000000u, 0x80008000u,
+      0x00000000u, 0x00008000u, 0x80008000u, 0x80000000u, 0x80000000u, 0x00000000u, 0x00008000u, 0x00000000u};
+  const uint32_t all = quad == 3 ? 0x80008000u : 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    uint32_t& bits = reinterpret_cast<uint32_t&>(v[i]);
+    bits ^= kSigns[i] ^ all;
+    v[i] = __hfma2(v[i], __halves2half2(1, -1), __lowhigh2highlow(v[i]));
+  }
+#pragma unroll
+  for (int step = 1; step < 16; step *= 2)
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      if (!(i & step)) {
+        const __half2 a = v[i], b = v[i + step];
+        v[i] = __hadd2(a, b), v[i + step] = __hsub2(a, b);
+      }
+#pragma unroll
+  for (int step = 1; step < 4; step *= 2) {
+    const __half2 sign = __half2half2(quad & step ? -1 : 1);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) v[i] = __hfma2(sign, v[i], __shfl_xor_sync(~0u, v[i], step));
+  }
+}
+
+__device__ __forceinline__ float2 both(uint32_t bits) {
+  return make_float2(__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u));
+}
+
+// A token's 32 channels of this lane, `mean` taken off where there is one. Channels beyond the end are zeros.
+__device__ __forceinline__ void read_channels(const Tokens8& x, int bh, int token, int quad,
+                                              const uint4* mean, __half2 (&v)[16]) {
+  const auto* from = reinterpret_cast<const uint4*>(x.of(bh) + token * x.row + quad * 32);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    uint4 bits = {};
+    if (token < x.tokens && quad * 32 + i * 8 < x.d) bits = from[i];
+    const uint4 off = mean ? mean[i] : uint4{};
+    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w}, offs[4] = {off.x, off.y, off.z, off.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float2 value = both(words[j]), less = both(offs[j]);
+      v[i * 4 + j] =
+          mean ? __floats2half2_rn(value.x - less.x, value.y - less.y) : __floats2half2_rn(value.x, value.y);
+    }
+  }
+}
+
+// The bits, as f16, of the largest |v|; of NaN and infinity they are the largest of all.
+__device__ __forceinline__ uint32_t most_bits(const __half2 (&v)[16]) {
+  __half2 most = __habs2(v[0]);
+#pragma unroll
+  for (int i = 1; i < 16; ++i) most = __hmax2_nan(most, __habs2(v[i]));
+  const uint32_t bits = reinterpret_cast<const uint32_t&>(most);
+  return max(bits & 0x7fffu, bits >> 16 & 0x7fffu);
+}
+
+// v·inverse to integers, to nearest even: they come to lie in the lower bits of what is added to 1.5·2^10.
+__device__ __forceinline__ void put_bytes(const __half2 (&v)[16], __half inverse, int8_t* to) {
+  uint4 out[2];
+  auto* words = reinterpret_cast<uint32_t*>(out);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const __half2 by = __half2half2(inverse), magic = __half2half2(1536);
+    const __half2 a = __hfma2(v[2 * i], by, magic), b = __hfma2(v[2 * i + 1], by, magic);
+    words[i] =
+        __byte_perm(reinterpret_cast<const uint32_t&>(a), reinterpret_cast<const uint32_t&>(b), 0x6420);
+  }
+  reinterpret_cast<uint4*>(to)[0] = out[0], reinterpret_cast<uint4*>(to)[1] = out[1];
+}
+
+// Grid: (blocks of 128 tokens, B·H) of 512 threads, a quad a token. scales get `factor` times what an int8's step is.
+// kKey: 128 tokens together have one, and the mean is taken off. offsets, of q and not null, get what is missing from its
+// product with keys without their mean.
+template <bool kKey>
+__global__ void __launch_bounds__(512) turn8(Tokens8 x, const __nv_bfloat16* means, float factor, int8_t* to,
+                                             float* scales, float* offsets, Head8* about) {
+  const int bh = blockIdx.y, quad = threadIdx.x % 4, token = blockIdx.x * 128 + threadIdx.x / 4;
+  const int64_t row = int64_t{bh} * x.tokens + token;
+  const auto* mean = reinterpret_cast<const uint4*>(means + bh * 128 + quad * 32);
+  __half2 v[16];
+  read_channels(x, bh, token, quad, kKey ? mean : nullptr, v);
+  if (!kKey && offsets) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float2 a = __half22float2(v[i]), m = both(reinterpret_cast<const uint32_t*>(mean)[i]);
+      sum += a.x * m.x + a.y * m.y;
+    }
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    if (quad == 0 && token < x.tokens) offsets[row] = sum * factor * 128;
+  }
+  turn_channels(v, quad);
+  uint32_t most = most_bits(v);
+  most = max(most, __shfl_xor_sync(~0u, most, 1));
+  most = max(most, __shfl_xor_sync(~0u, most, 2));
+  if constexpr (kKey) {
+    __shared__ uint32_t of_warps[16];
+    most = __reduce_max_sync(~0u, most);
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = most;
+    __syncthreads();
+    most = __reduce_max_sync(~0u, of_warps[threadIdx.x % 16]);
+  }
+  constexpr uint32_t kInfinite = 0x7c00;
+  const float largest = most < kInfinite ? __half2float(__ushort_as_half(static_cast<uint16_t>(most))) : 1.0f;
+  // Of smaller values f16 cannot hold 127 / largest; what they add to a score is next to nothing.
+  const __half inverse = __float2half_rn(127 / fmaxf(largest, 0.0022f));
+  if (kKey ? threadIdx.x == 0 : quad == 0 && token < x.tokens) {
+    const float scale = factor / __half2float(inverse);
+    scales[kKey ? int64_t{bh} * gridDim.x + blockIdx.x : row] = scale;
+    if (most >= kInfinite) atomicOr(&about[bh].broken, 1u);
+    if constexpr (kKey) atomicMax(&about[bh].k_coarsest, __float_as_uint(scale));
+  }
+  if (token < x.tokens) put_bytes(v, inverse, to + row * 128 + quad * 32);
+}
+
+// Grid: (blocks of 128 tokens, B·H) of 256 threads. to [B·H, 128, padded], `padded` a multiple of 128. A thread has the
+// four keys of a word (key_place) and 8 channels.
+__global__ void __launch_bounds__(256)
+    transpose8(Tokens8 x, const float* scales, int64_t padded, uint8_t* to, Head8* about) {
+  constexpr int kStride = 33;
+  __shared__ uint32_t tile[128 * kStride];
+  __shared__ float inverse[128];
+  const int bh = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (threadIdx.x < 128) inverse[threadIdx.x] = 1 / scales[bh * 128 + threadIdx.x];
+  __syncthreads();
+  const __nv_bfloat16* all = x.of(bh);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int word = warp % 4 * 8 + lane / 4, piece = (i * 2 + warp / 4) * 4 + lane % 4;
+    const int first = blockIdx.x * 128 + word / 4 * 16 + word % 4 * 2;
+    const __nv_bfloat16* from = all + first * x.row + piece * 8;
+    uint4 bits[4] = {};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int token = first + j / 2 * 8 + j % 2;
+      if (token < x.tokens && piece * 8 < x.d)
+        bits[j] = *reinterpret_cast<const uint4*>(from + (j / 2 * 8 + j % 2) * x.row);
+    }
+    const auto* words = reinterpret_cast<const uint32_t*>(bits);
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      float value[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint32_t pair = words[j * 4 + c / 2];
+        value[j] = __uint_as_float(c % 2 ? pair & 0xffff0000u : pair << 16) * inverse[piece * 8 + c];
+      }
+      tile[(piece * 8 + c) * kStride + word] = device::pack_e4m3(value[0], value[1], value[2], value[3]);
+    }
+  }
+  __syncthreads();
+  uint32_t beyond = 0;  // bytes of 448 and NaN, 0x7e and 0x7f, have their highest bit set in it
+  uint8_t* rows = to + int64_t{bh} * 128 * padded + blockIdx.x * 128 + lane * 4;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    const int channel = i * 8 + warp;
+    const uint32_t bytes = tile[channel * kStride + lane];
+    beyond |= (bytes & 0x7f7f7f7fu) + 0x02020202u;
+    *reinterpret_cast<uint32_t*>(rows + channel * padded) = bytes;
+  }
+  if (__syncthreads_or(beyond & 0x80808080u) && threadIdx.x == 0) atomicOr(&about[bh].broken, 1u);
+}
+
+}  // namespace tachy::ops::flash
