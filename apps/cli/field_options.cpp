@@ -35,6 +35,7 @@ constexpr FieldOption kRequestOptions[] = {
     {"level", "--level", kRunningGroup},
     {"dtype", "--dtype,--precision", kRunningGroup},
     {"residual", "--residual", kRunningGroup},
+    {"attention", "--attention", kRunningGroup},
     {"step_cache", "--step-cache", kRunningGroup},
 };
 

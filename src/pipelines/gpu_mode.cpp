@@ -20,7 +20,8 @@ const std::vector<GpuLevel>& gpu_levels() {
   return list;
 }
 
-GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability, std::string_view wanted) {
+GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability, std::string_view wanted,
+                 std::string_view attention) {
   find_level(level);
   GpuMode mode;
   for (const GpuLevel& l : gpu_levels())
@@ -50,6 +51,13 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
     mode.residual = wanted == "f32" ? DType::f32 : mode.activation;
   }
   if (!graphs.empty()) mode.graphs = graphs == "on";
+  if (attention != "int8") return mode;
+  check(capability / 10 == 9, ErrorCode::unsupported,
+        "`attention`: int8 needs a Hopper GPU (compute capability 9.0), this one has {}.{}", capability / 10,
+        capability % 10);
+  require(mode.activation == DType::bf16, "`attention`: int8 needs activations in bf16, and `dtype` is {}",
+          dtype_name(mode.activation));
+  mode.attention_int8 = true;
   return mode;
 }
 

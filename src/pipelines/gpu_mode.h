@@ -8,7 +8,7 @@
 //   extreme     + the step cache
 //
 // Each can be switched alone: `dtype`, `step_cache`, `graphs` (TACHY_GRAPHS=off), `residual`
-// (TACHY_RESIDUAL=f32 or low).
+// (TACHY_RESIDUAL=f32 or low). No level turns on attention in 8 bits: `attention` does.
 #pragma once
 
 #include <string>
@@ -22,6 +22,7 @@ namespace tachy {
 struct GpuMode {
   DType activation = DType::bf16;  // of activations and of the products' operands
   DType residual = DType::f32;     // of the transformer's residual stream
+  bool attention_int8 = false;     // self-attention's products in 8 bits
   bool graphs = true;              // denoising steps are captured and replayed
   double step_cache = 0;
   bool operator==(const GpuMode&) const = default;
@@ -34,11 +35,11 @@ struct GpuLevel {
 };
 const std::vector<GpuLevel>& gpu_levels();  // the names of levels()
 
-// dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or "". Throws
-// invalid_argument, naming `level`, `dtype` or `residual`.
+// dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or ""; attention: auto or
+// int8. Throws invalid_argument or unsupported, naming `level`, `dtype`, `residual` or `attention`.
 // capability: the GPU's, if known. Before 8.0 there are no bf16
 // products: f16 is the default there, and bf16 unsupported.
 GpuMode gpu_mode(std::string_view level, std::string_view dtype = {}, int capability = 80,
-                 std::string_view residual = {});
+                 std::string_view residual = {}, std::string_view attention = "auto");
 
 }  // namespace tachy

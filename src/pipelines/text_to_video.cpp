@@ -25,7 +25,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
     return r;
   }
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
-                                request.residual.value_or(""));
+                                request.residual.value_or(""), request.attention);
   return resolve(model(), request, &mode);
 }
 
@@ -49,8 +49,9 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
     plan(nullptr);
     return out;
   }
-  const GpuMode mode = gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual);
-  out.precision = {.activation = mode.activation, .residual = mode.residual};
+  const GpuMode mode = gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual, r.attention);
+  out.precision = {
+      .activation = mode.activation, .residual = mode.residual, .attention_int8 = mode.attention_int8};
   out.graphs = mode.graphs && model_.options().graphs && !model_.upload_check();
   const SessionPool::Lease lease = sessions_.to_plan();
   plan(lease.session().shared_gpu());
