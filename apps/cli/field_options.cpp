@@ -37,6 +37,9 @@ constexpr FieldOption kRequestOptions[] = {
     {"residual", "--residual", kRunningGroup},
     {"attention", "--attention", kRunningGroup},
     {"step_cache", "--step-cache", kRunningGroup},
+    {"sparse_attention", "--sparse-attention,--sparse_attention", kRunningGroup},
+    {"sparse_chooser", "--sparse-chooser,--sparse_chooser", kRunningGroup},
+    {"sparse_dense_steps", "--sparse-dense-steps,--sparse_dense_steps", kRunningGroup},
 };
 
 // What else messages name: options of an engine, of a video's file, and of the commands that look inside.

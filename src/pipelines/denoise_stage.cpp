@@ -71,6 +71,10 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
   if (guidance_of_parts(r).at(static_cast<size_t>(expert)).size() == 2) clip.texts.push_back(shared.negative);
   if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
+  if (r.sparse_attention.value_or(0) > 0) {
+    clip.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
+    clip.dense_steps = *r.sparse_dense_steps;
+  }
   if (shared.condition.defined() && model.image_input == ImageInput::first_frame)
     return std::make_unique<FirstFrameDenoiser>(clip, shared.condition, stream);
   clip.channels = shared.condition;

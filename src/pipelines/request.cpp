@@ -120,6 +120,14 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
           "`residual`: expected f32, got '{}': a 16-bit residual stream needs `device` cuda", residual);
 }
 
+void resolve_sparse(VideoRequest& r) {
+  r.sparse_attention = r.sparse_attention.value_or(0);
+  if (*r.sparse_attention == 0) return;
+  if (!r.sparse_chooser) r.sparse_chooser = "top-k";
+  // The first steps settle where things are, and suffer most.
+  if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
+}
+
 }  // namespace
 
 Compute parse_compute(const std::string& dtype) {
@@ -153,6 +161,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   naming("`grid`", [&] { parse_grid(*r.grid); });
   check_images(model, r);
   resolve_level(r, gpu);
+  resolve_sparse(r);
 
   out.latent_channels = model.vae_config.z_dim;
   out.latent_frames = model.vae_config.latent_frames(*r.frames);

@@ -50,6 +50,9 @@ std::vector<RequestField> sampling_fields() {
   };
 }
 
+// Settings of runs without it are what they were before it was there.
+bool sparse(const R& r) { return r.sparse_attention.value_or(0) > 0; }
+
 std::vector<RequestField> arithmetic_fields() {
   return {
       {"level", "level", &R::level,
@@ -71,6 +74,17 @@ std::vector<RequestField> arithmetic_fields() {
       {"step_cache", "step_cache", &R::step_cache,
        "reuse the model's output while its predicted relative change is below this; 0: never",
        Range{.least = 0, .most = 1, .zero = "off"}},
+      {"sparse_attention", "sparse_attention", &R::sparse_attention,
+       "block-sparse self-attention: the share of all blocks of keys that a block of queries attends to, "
+       "such as 0.5; 0: off (default)",
+       Range{.least = 0, .most = 1, .zero = "off"}, sparse},
+      {"sparse_chooser", "sparse_chooser", &R::sparse_chooser,
+       "who picks these blocks: top-k (by their mean queries and keys; default) or sliding-tile (the nearest "
+       "in the video)",
+       Choices{"top-k", "sliding-tile"}, sparse},
+      {"sparse_dense_steps", "sparse_dense_steps", &R::sparse_dense_steps,
+       "so many first steps attend to all keys nevertheless (default: a quarter of the steps, rounded up)",
+       Range{0, 1000}, sparse},
   };
 }
 

@@ -26,7 +26,16 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
   }
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
                                 request.residual.value_or(""), request.attention);
-  return resolve(model(), request, &mode);
+  ResolvedRequest r = resolve(model(), request, &mode);
+  // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
+  const cuda::GpuInfo& info = gpu()->info();
+  check(*r.request.sparse_attention == 0 || (info.major == 9 && mode.activation != DType::f32),
+        ErrorCode::unsupported,
+        "`sparse_attention`: needs a Hopper GPU (H100, H200) and bf16 or f16; on {} (compute capability "
+        "{}.{}) in {} it "
+        "would be slower than attention to all keys, so leave it out",
+        info.name, info.major, info.minor, dtype_name(mode.activation));
+  return r;
 }
 
 Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {

@@ -128,6 +128,37 @@ TEST_F(OnGpu, TheStepCacheReusesSteps) {
   EXPECT_EQ(test::run(*pipeline, request).latents, all.latents) << "with neither it is level safe";
 }
 
+TEST_F(OnGpu, BlockSparseAttention) {
+  request.width = request.height = 128, request.frames = 33, request.steps = 8;  // 576 tokens, five blocks
+  request.sparse_attention = 0.4, request.sparse_dense_steps = 2;
+  const auto with = open(), without = open({.graphs = false});
+  if (with->gpu()->info().major != 9) {
+    const Error e = failure(*with);
+    EXPECT_EQ(e.code(), ErrorCode::unsupported);
+    EXPECT_THAT(e.message(), HasSubstr("Hopper"));
+    GTEST_SKIP() << "the kernel is Hopper's";
+  }
+  VideoRequest dense = request;
+  dense.sparse_attention = 0;
+  const auto all = test::run(*with, dense).latents;
+  for (const char* chooser : {"top-k", "sliding-tile"}) {
+    request.sparse_chooser = chooser;
+    const auto fresh = open();  // whose peak is of this run alone
+    const VideoPlan plan = fresh->plan(request);
+    std::string picks;
+    for (const StagePlan& stage : plan.stages)
+      for (const ops::OpPick& pick : stage.picks) picks += pick.impl + " ";
+    EXPECT_THAT(picks, HasSubstr("blocks_sm90"));
+    const auto once = test::run(*fresh, request).latents;
+    EXPECT_EQ(fresh->gpu()->peak_bytes(), plan.peak_bytes) << chooser;
+    EXPECT_NE(once, all);
+    EXPECT_EQ(test::run(*with, request).latents, once) << chooser << ": another run gives other bits";
+    EXPECT_EQ(test::run(*without, request).latents, once) << chooser << ": graphs change bits";
+  }
+  request.level = "none";
+  EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported) << "in float32 only a plain kernel takes lists";
+}
+
 TEST_F(OnGpu, AFullGpuIsAnErrorWithTheTable) {
   const auto pipeline = open();
   const VideoPlan plan = pipeline->plan(request);

@@ -43,7 +43,8 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;
   const auto& [prompt, negative_prompt, width, height, frames, fps, steps, guidance, guidance_2, shift,
                sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents, image,
-               last_image, image_embeds, image_fit, level, dtype, step_cache, residual] = r;
+               last_image, image_embeds, image_fit, level, dtype, step_cache, residual, sparse_attention,
+               sparse_chooser, sparse_dense_steps] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -69,7 +70,10 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &level,
                                          &dtype,
                                          &step_cache,
-                                         &residual};
+                                         &residual,
+                                         &sparse_attention,
+                                         &sparse_chooser,
+                                         &sparse_dense_steps};
   std::set<const void*> entries;
   const auto add = [&](const auto& table) {
     for (const auto& entry : table)
