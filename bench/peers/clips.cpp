@@ -1,8 +1,9 @@
 // Many prompts through one loaded model, for the judge and for warm timings:
-//   clips MODEL DEVICE DTYPE|default GRAPHS(0|1) PROMPTS.txt OUT.rgb [REPEATS]
+//   clips MODEL DEVICE DTYPE|default GRAPHS(0|1) PROMPTS.txt OUT.rgb [REPEATS [WIDTH HEIGHT FRAMES [SHARE CHOOSER DENSE_STEPS]]]
 // One prompt a line; clip i has seed i; its frames, uint8 [frames, height, width, 3], are appended to
 // OUT.rgb. Prints frames, height and width, then each clip's seconds from the request to the last frame. With
-// REPEATS the whole list runs that often, and only the last round's frames stay.
+// REPEATS the whole list runs that often, and only the last round's frames stay. WIDTH 0: the model's size. SHARE,
+// CHOOSER and DENSE_STEPS are generate's --sparse-attention and those beside it (bench/peers/sparse_quality.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -44,6 +45,13 @@ int main(int argc, char** argv) {
     const std::vector<std::string> prompts = lines_of(argv[5]);
     tachy::VideoRequest request;
     if (std::strcmp(argv[3], "default")) request.dtype = argv[3];
+    if (argc > 10 && std::atoi(argv[8]) > 0)
+      request.width = std::atoi(argv[8]), request.height = std::atoi(argv[9]),
+      request.frames = std::atoi(argv[10]);
+    if (argc > 13) {
+      request.sparse_attention = std::atof(argv[11]), request.sparse_chooser = argv[12];
+      if (std::atoi(argv[13]) >= 0) request.sparse_dense_steps = std::atoi(argv[13]);
+    }
     std::vector<double> seconds;
     for (int round = argc > 7 ? std::atoi(argv[7]) : 1; round > 0; --round) {
       std::FILE* out = std::fopen(argv[6], "wb");

@@ -124,7 +124,7 @@ void resolve_sparse(VideoRequest& r) {
   r.sparse_attention = r.sparse_attention.value_or(0);
   if (*r.sparse_attention == 0) return;
   if (!r.sparse_chooser) r.sparse_chooser = "top-k";
-  // The first steps settle where things are, and suffer most.
+  // The first steps settle where things are: published methods keep some of them dense.
   if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
 }
 
