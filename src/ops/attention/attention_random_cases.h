@@ -11,7 +11,7 @@ namespace tachy::ops {
 // Draws one case after another; the same seed gives the same cases.
 class RandomAttention {
  public:
-  explicit RandomAttention(uint64_t seed) : engine_(seed) {}
+  explicit RandomAttention(uint64_t seed) : engine_(seed), bits_(~seed) {}
 
   // Data of odd cases lies at any address, which Hopper's bulk copies do not take.
   OpCase next() {
@@ -28,9 +28,10 @@ class RandomAttention {
     if (chance(0.3))
       for (int64_t i = one_of(1, KeyRanges::kMost); i > 0; --i) s.more.push_back(range());
     if (!s.causal && s.more.empty() && s.length < 0) add_bias(s);
+    s.eight_bits = bits_() % 5 == 0;
     OpCase drawn = attention_op_case(chance(0.2) ? CaseKind::odd : CaseKind::tiny, s);
-    // Large scores are rounded coarsely, and of a few keys the yardstick may happen to round them well.
-    if (s.sharp != 1 || s.offset_q != 0)
+    // Large scores are rounded coarsely, 8 bits are coarse, and of a few keys the yardstick may happen to round them well.
+    if (s.sharp != 1 || s.offset_q != 0 || s.eight_bits)
       drawn.make = [make = drawn.make](CaseMemory& memory) {
         BoundOp bound = make(memory);
         bound.factor *= 4;
@@ -75,7 +76,7 @@ class RandomAttention {
       s.bias = true;
   }
 
-  std::mt19937_64 engine_;
+  std::mt19937_64 engine_, bits_;
 };
 
 inline std::vector<OpCase> random_attention_cases(uint64_t seed, int64_t count) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.h"
 #include "pipelines/level.h"
@@ -84,6 +85,23 @@ TEST(GpuMode, EachSwitchAlone) {
   setenv("TACHY_RESIDUAL", "f64", 1);
   EXPECT_EQ(code_of("safe"), ErrorCode::invalid_argument);
   unsetenv("TACHY_RESIDUAL");
+}
+
+TEST(GpuMode, AttentionInEightBitsNeedsHopperAndBf16) {
+  const auto code = [](const char* dtype, int capability) {
+    try {
+      EXPECT_TRUE(gpu_mode("safe", dtype, capability, "", "int8").attention_int8);
+    } catch (const Error& e) {
+      EXPECT_NE(e.message().find("`attention`"), std::string::npos) << e.message();
+      return std::optional(e.code());
+    }
+    return std::optional<ErrorCode>();
+  };
+  EXPECT_EQ(code("", 90), std::nullopt);
+  EXPECT_EQ(code("", 89), ErrorCode::unsupported);
+  EXPECT_EQ(code("", 100), ErrorCode::unsupported);
+  EXPECT_EQ(code("f16", 90), ErrorCode::invalid_argument);
+  for (const GpuLevel& level : gpu_levels()) EXPECT_FALSE(gpu_mode(level.name).attention_int8) << level.name;
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;
   const auto& [prompt, negative_prompt, width, height, frames, fps, steps, guidance, guidance_2, shift,
                sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents, image,
-               last_image, image_embeds, image_fit, level, dtype, step_cache, residual, sparse_attention,
-               sparse_chooser, sparse_dense_steps] = r;
+               last_image, image_embeds, image_fit, level, dtype, step_cache, residual, attention,
+               sparse_attention, sparse_chooser, sparse_dense_steps] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -67,6 +67,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &last_image,
                                          &image_embeds,
                                          &image_fit,
+                                         &attention,
                                          &level,
                                          &dtype,
                                          &step_cache,

@@ -31,7 +31,8 @@ TEST_P(SparseRun, MemoryAndCallsAreThePlans) {
       const size_t before = Buffer::live_bytes();
       Buffer::reset_peak();
       using Calls = std::map<std::string, int64_t>;
-      const auto calls_of = [](const std::string& stage, const std::vector<ops::OpPick>& picks, Calls& calls) {
+      const auto calls_of = [](const std::string& stage, const std::vector<ops::OpPick>& picks,
+                               Calls& calls) {
         for (const ops::OpPick& pick : picks) calls[stage + " " + pick.op + " " + pick.impl] += pick.calls;
       };
       Calls planned, ran;
@@ -58,7 +59,8 @@ TEST_P(SparseRun, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   const auto whole = test::run(pipeline, request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {  // before, at and after the last dense step
+  for (const size_t i :
+       {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {  // before, at and after the last dense step
     test::Result rest;
     VideoCallbacks last;
     last.latents = [&](std::span<const float> values, std::span<const int64_t>) {
@@ -85,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Choosers, SparseRun, testing::Values("top-k", "sliding-
 double furthest(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());
   double most = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
   return most;
 }
 
