@@ -27,33 +27,51 @@ Real as_bf16(Real value) {
 }
 
 // What is rounded in the yardstick: nothing, or all to bf16, or to 8 bits as attention.h's eight_bits allows it: q and k
-// to integers with a scale a token, v and the weights to four significant bits (e4m3).
+// to integers with a scale a token (q) or 128 tokens (k), v and the weights to four significant bits (e4m3).
 enum class Round { nothing, bf16, eight_bits };
 
 float four_bits(float value) {
   int exponent;
-  return std::ldexp(std::nearbyint(std::ldexp(std::frexp(value, &exponent), 4)), exponent - 4);
+  const float mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 4)), exponent - 4);
 }
 
-void round_row(const float* x, int64_t d, Round how, bool integers, float* y) {
+// Rows [first, last) of a head together have one scale.
+struct Rows {
+  int64_t b, h, first, last;
+};
+
+void round_to_integers(const Tensor& t, const Rows& rows, const Tensor& copy) {
   float most = 0;
-  for (int64_t c = 0; c < d; ++c) most = std::max(most, std::abs(x[c]));
+  for (int64_t l = rows.first; l < rows.last; ++l)
+    for (int64_t c = 0; c < t.dim(3); ++c)
+      most = std::max(most, std::abs(at<float>(t, rows.b, l, rows.h)[c]));
   const float step = most > 0 ? most / 127 : 1;
-  for (int64_t c = 0; c < d; ++c)
-    y[c] = how == Round::bf16 ? as_bf16(x[c])
-           : integers         ? std::nearbyint(x[c] / step) * step
-                              : four_bits(x[c]);
+  for (int64_t l = rows.first; l < rows.last; ++l)
+    for (int64_t c = 0; c < t.dim(3); ++c)
+      at<float>(copy, rows.b, l, rows.h)[c] =
+          std::nearbyint(at<float>(t, rows.b, l, rows.h)[c] / step) * step;
 }
 
-// t's rows as they are, or rounded in scratch.
-Tensor rounded(const Tensor& t, Round how, bool integers, Stream& stream) {
+// t's rows as they are, or rounded in scratch. In 8 bits: `together` rows to integers, 0: v's way.
+Tensor rounded(const Tensor& t, Round how, int64_t together, Stream& stream) {
   if (how == Round::nothing) return t;
   const Tensor copy = stream.arena->f32({t.dim(0), t.dim(1), t.dim(2), t.dim(3)});
   if (stream.measuring()) return copy;
+  const int64_t rows = std::max<int64_t>(1, together);
   for (int64_t b = 0; b < t.dim(0); ++b)
-    for (int64_t l = 0; l < t.dim(1); ++l)
-      for (int64_t h = 0; h < t.dim(2); ++h)
-        round_row(at<float>(t, b, l, h), t.dim(3), how, integers, at<float>(copy, b, l, h));
+    for (int64_t h = 0; h < t.dim(2); ++h)
+      for (int64_t l = 0; l < t.dim(1); l += rows) {
+        if (how == Round::eight_bits && together > 0) {
+          round_to_integers(t, {b, h, l, std::min(t.dim(1), l + rows)}, copy);
+          continue;
+        }
+        for (int64_t row = l; row < std::min(t.dim(1), l + rows); ++row)
+          for (int64_t c = 0; c < t.dim(3); ++c) {
+            const float value = at<float>(t, b, row, h)[c];
+            at<float>(copy, b, row, h)[c] = how == Round::bf16 ? as_bf16(value) : four_bits(value);
+          }
+      }
   return copy;
 }
 
@@ -89,13 +107,13 @@ void for_seen_keys(const AttentionArgs& a, const Keys& part, int64_t b, int64_t 
 template <class Store, class Real>
 void define(const AttentionArgs& a, Stream& stream, Round round, Round round_weights) {
   ArenaScope scope(*stream.arena);
-  const Tensor queries = rounded(a.q, round, true, stream);
+  const Tensor queries = rounded(a.q, round, 1, stream);
   const int64_t batch = a.q.dim(0), lq = a.q.dim(1), heads = a.q.dim(2), d = a.q.dim(3);
   std::vector<Keys> parts;
   int64_t lk = 0;
   for (int i = 0; i < a.ranges(); ++i) {
     KeyRange r = a.range(i);
-    r.k = rounded(r.k, round, true, stream), r.v = rounded(r.v, round, false, stream);
+    r.k = rounded(r.k, round, 128, stream), r.v = rounded(r.v, round, 0, stream);
     parts.push_back({r, lk, stream.measuring() ? r.k.dim(1) : present_keys(r)});
     lk += r.k.dim(1);
   }
