@@ -32,7 +32,7 @@ void run_tokenize(const StageRequest& request, StageIo& io) {
 }
 
 void run_sampler(const StageRequest& request, StageIo& io) {
-  VideoRequest r;
+  VideoRequest r{};
   r.sampler = request.sampler, r.grid = request.grid, r.steps = request.steps, r.shift = request.shift;
   check_fields(r);
   naming("`grid`", [&] { parse_grid(*r.grid); });

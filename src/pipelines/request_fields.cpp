@@ -68,8 +68,7 @@ std::vector<RequestField> arithmetic_fields() {
        "default of the levels from aggressive)"},
       {"attention", "attention", &R::attention,
        "what self-attention multiplies in: auto (default: the activations' dtype) or int8 (on a Hopper GPU: "
-       "a "
-       "fifth less time; both products in 8 bits, where they can hold the values)",
+       "a fifth faster; both products in 8 bits, where they can hold the values)",
        Choices{"auto", "int8"}, [](const R& r) { return r.attention != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "reuse the model's output while its predicted relative change is below this; 0: never",

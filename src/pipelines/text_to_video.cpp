@@ -32,8 +32,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
   check(*r.request.sparse_attention == 0 || (info.major == 9 && mode.activation != DType::f32),
         ErrorCode::unsupported,
         "`sparse_attention`: needs a Hopper GPU (H100, H200) and bf16 or f16; on {} (compute capability "
-        "{}.{}) in {} it "
-        "would be slower than attention to all keys, so leave it out",
+        "{}.{}) in {} it would be slower than attention to all keys, so leave it out",
         info.name, info.major, info.minor, dtype_name(mode.activation));
   return r;
 }

@@ -18,7 +18,8 @@ struct Precision {
   bool attention_int8 = false;
   bool operator==(const Precision&) const = default;
 
-  // Weights made for one serve the other: they depend neither on the residual stream nor on attention, nor on who multiplies.
+  // Weights made for one serve the other: they do not depend on the residual stream, on attention or on who
+  // multiplies.
   bool same_weights(const Precision& other) const {
     return activation == other.activation && compute == other.compute;
   }

@@ -14,7 +14,11 @@ using flash::Tile8;
 
 // What rounding costs is won back from about 1,200 keys on. TACHY_INT8_KEYS=all shows what it does to small videos.
 int64_t least_keys() {
-  static const int64_t least = env_string("TACHY_INT8_KEYS", "") == "all" ? 1 : 2048;
+  static const int64_t least = [] {
+    const std::string keys = env_string("TACHY_INT8_KEYS", "");
+    require(keys.empty() || keys == "all", "TACHY_INT8_KEYS: expected all, got '{}'", keys);
+    return keys == "all" ? 1 : 2048;
+  }();
   return least;
 }
 // The instance that attention_sm90.cu repairs with, too.

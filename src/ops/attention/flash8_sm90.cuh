@@ -1,12 +1,12 @@
 // Flash attention on Hopper with both products in 8 bits: out = softmax(q·kᵀ)·v, laid out as flash_sm90.cuh is (128
-// queries a block, clusters of two, a loading warp, two warpgroups in turns). flash8_quantize_sm90.cuh prepares what it
-// reads:
+// queries a block, clusters of two, a loading warp, two warpgroups), but that its warpgroups take no turns.
+// flash8_quantize_sm90.cuh prepares what it reads:
 //   q, k   int8, turned by a Hadamard transform; k without its mean. q has a scale a token, k one for 128 tokens; their
 //          product turns the integer q·k into the exponent of two
 //   v      e4m3 and transposed, with a scale a channel
 //
-// A step is 128 keys. Its weights are rounded to e4m3, 2^5 standing for the largest so far, which is followed whenever a
-// score is beyond 2^8.7 (e4m3 ends at 448 = 2^8.8): rarely. The weights' sum is a column of ones beside v, so it is the sum
+// A step is 128 keys. Its weights are rounded to e4m3, scaled so that the largest of the first step is 2^5. Where a weight
+// would be beyond 2^8.7 (e4m3 ends at 448 = 2^8.8), which is rare, its row is scaled anew. The weights' sum is a column of ones beside v, so it is the sum
 // of the rounded ones. The tensor cores keep about 13 bits of a sum in e4m3, so each step's goes to float32 totals.
 //
 // The last keys come first, so that only the first step of a unit can meet the end of the keys. Units of a last, incomplete
