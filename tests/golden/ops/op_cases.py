@@ -275,6 +275,22 @@ def quantize_cases(rng):
                "outputs": {"q": (codes(x, torch.ones(1, 1), dtype, top), 0)}}
 
 
+def gated_cases(rng):
+    m, c, rows = rng.randint(1, 9), rng.randint(1, 90), rng.randint(1, 4)
+    t = {"x": torch.randn(m, c), "u": torch.randn(m, c), "gate": torch.randn(rows, c),
+         "row": torch.randint(0, rows, (m,), dtype=torch.int32)}
+    names = {"x": "dx", "u": "du", "gate": "dgate"}
+
+    def gated(t):
+        if "gate" not in t:
+            return {"y": t["x"] + t["u"]}
+        return {"y": t["x"] + t["gate"][t["row"].long() if "row" in t else 0] * t["u"]}
+    for keep in (("x", "u"), ("x", "u", "gate"), tuple(t)):
+        for dtype in (torch.float64, torch.float32):
+            yield gradient_case("gated_residual_backward", {}, {k: t[k] for k in keep}, gated,
+                                {k: names[k] for k in keep if k in names}, renamed={"x": None}, dtype=dtype)
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -286,5 +302,5 @@ def all_cases(seed, largest=1000):
     rng = Sizes(seed)
     rng.limit = largest
     torch.manual_seed(seed)
-    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases):
+    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases):
         yield from group(rng)

@@ -9,6 +9,7 @@
 
 #include "ops/add_norm/add_norm.h"
 #include "ops/attention/attention_backward.h"
+#include "ops/gated_residual/gated_residual_backward.h"
 #include "ops/group_norm/group_norm.h"
 #include "ops/group_norm/group_norm_backward.h"
 #include "ops/layernorm_modulate/layernorm_modulate_backward.h"
@@ -100,6 +101,9 @@ TEST_F(OpContracts, ErrorsSayWhatWasExpected) {
                 ops::layernorm_modulate_backward({.x = x, .dy = x, .dx = y, .dscale = f32({1, 8})}, stream_);
               }),
               HasSubstr("need scale"));
+  EXPECT_THAT(
+      error_of([&] { ops::gated_residual_backward({.gate = x, .dy = x, .du = y, .dgate = y}, stream_); }),
+      HasSubstr("dgate needs gate and u, got no u"));
   EXPECT_THAT(error_of([&] {
                 ops::rmsnorm_backward({.x = make(DType::bf16, {2, 8}), .dy = x, .dx = y}, stream_);
               }),
@@ -118,6 +122,11 @@ TEST_F(OpContracts, ScratchIsWhatTheMeasureRunSaid) {
       {"group_norm_backward",
        [&](Stream& s) {
          ops::group_norm_backward({.x = x, .groups = 4, .dy = x, .dx = f32({2, 300, 24})}, s);
+       }},
+      {"gated_residual_backward",
+       [&](Stream& s) {
+         ops::gated_residual_backward(
+             {.u = flat, .gate = f32({3, 24}), .dy = flat, .du = f32({600, 24}), .dgate = f32({3, 24})}, s);
        }},
       {"quantize", [&](Stream& s) {
          ops::quantize({.x = flat, .scale = f32({1, 1}), .q = make(DType::f8_e4m3, {600, 24})}, s);
@@ -156,6 +165,15 @@ TEST_F(OpContracts, InPlaceEqualsOutOfPlace) {
   }
   same(f32({5, 37}), f32({5, 37}), [&](Tensor x, Tensor y) {
     ops::reparameterize({.mean = x, .logvar = u, .noise = u, .z = y}, stream_);
+  });
+  const Tensor gate = f32({1, 37}), first = f32({1, 37}), second = f32({1, 37});
+  same(f32({5, 37}), f32({5, 37}), [&](Tensor branch, Tensor du) {
+    const Tensor& dgate = du.data == branch.data ? second : first;
+    ops::gated_residual_backward({.u = branch, .gate = gate, .dy = u, .du = du, .dgate = dgate}, stream_);
+  });
+  for (int64_t i = 0; i < 37; ++i) EXPECT_EQ(first.as<float>()[i], second.as<float>()[i]) << i;
+  same(f32({5, 37}), f32({5, 37}), [&](Tensor dy, Tensor dx) {
+    ops::gated_residual_backward({.gate = gate, .dy = dy, .dx = dx, .du = f32({5, 37})}, stream_);
   });
 }
 

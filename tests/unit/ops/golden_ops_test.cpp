@@ -143,6 +143,7 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
                          "add_norm_backward",
                          "group_norm",
                          "group_norm_backward",
+                         "gated_residual_backward",
                          "reparameterize",
                          "reparameterize_backward",
                          "quantize",

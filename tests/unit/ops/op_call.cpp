@@ -7,6 +7,7 @@
 #include "ops/add_norm/add_norm_backward.h"
 #include "ops/attention/attention_backward.h"
 #include "ops/channel_norm/channel_norm_backward.h"
+#include "ops/gated_residual/gated_residual_backward.h"
 #include "ops/gemm/gemm.h"
 #include "ops/glu/glu.h"
 #include "ops/glu/glu_backward.h"
@@ -149,6 +150,17 @@ const std::map<std::string, Function>& functions() {
       {"dequantize", call_dequantize},
       {"layernorm_modulate_backward", call_layernorm_modulate_backward},
       {"gemm", call_gemm},
+      {"gated_residual_backward",
+       [](const Call& c, Stream& s) {
+         gated_residual_backward({.u = c.in("u"),
+                                  .gate = c.in("gate"),
+                                  .row = c.in("row"),
+                                  .dy = c.in("dy"),
+                                  .dx = c.like("dx", c.in("dy")),
+                                  .du = c.like("du", c.in("dy")),
+                                  .dgate = c.like_given("dgate", c.in("gate"))},
+                                 s);
+       }},
       {"activation",
        [](const Call& c, Stream& s) {
          activation({.x = c.in("x"), .kind = c.act(), .y = c.like("y", c.in("x"))}, s);
