@@ -4,6 +4,7 @@
 #   make test                all tests
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
+#   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
 #                            (tools/build_release; tools/check_package tries them)
@@ -15,7 +16,7 @@ JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package demo build test test-arm64 test-reference judge deps configure check-layers format check-format install clean
+.PHONY: package demo build test test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -45,6 +46,9 @@ test-arm64: build
 test-reference: build
 	@cmake --build $(BUILD) -j $(JOBS) --target op_call text_lines
 	@tests/reference/run $(BUILD)/tachyscope
+
+test-python: deps
+	@tests/python/run $(BUILD) $(CMAKE_FLAGS)
 
 judge: build
 	@tests/reference/run --judge $(BUILD)/tachyscope

@@ -35,6 +35,15 @@ def main():
         assert run(tool, {"apps/cli/a.cpp": text})[0] == 0, text
     for text in ("// --steps", "/* as \"--steps\" */", "for (; i; --i) f(\"`steps`\");", 'f("a--b -- c --4 ---");', 'f("`a`") - --b; "c"'):
         assert run(tool, {"src/base/a.cpp": text})[0] == 0, text
+
+    module = below | {"src/ops/c.h": "", "python/bind/a.h": "", "python/bind/a.cpp": '#include "bind/a.h"\n#include "ops/c.h"\n#include <nanobind/nanobind.h>\n'}
+    assert run(tool, module)[0] == 0, run(tool, module)
+    code, said = run(tool, module | {"src/nn/d.h": "", "python/bind/d.cpp": '#include "nn/d.h"\n'})
+    assert code == 1 and "python/bind/d.cpp: python may not include nn (nn/d.h)" in said, said
+    for text, why in (("#include <torch/library.h>", "a header of torch"), ("#include <Python.h>", "a header of Python"),
+                      ('#include "bind/a.h"', "tensor may not include python")):
+        code, said = run(tool, module | {"src/tensor/e.cpp": text + "\n"})
+        assert code == 1 and why in said, said
     print("check_layers_test: ok")
 
 

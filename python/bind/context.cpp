@@ -1,0 +1,166 @@
+#include "bind/context.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <ranges>
+#include <vector>
+
+#include "cuda/gpu.h"
+
+namespace tachy::python {
+namespace {
+
+struct Threads {
+  std::mutex mutex;
+  std::shared_ptr<ThreadPool> pool;
+  int wanted = 0;
+};
+Threads* g_threads = new Threads;  // never destroyed: calls may come until the process ends
+
+// The child of a fork has none of its parent's threads, and a mutex may be held by one of them for ever.
+void forget_threads() {
+  const int wanted = g_threads->wanted;
+  g_threads = new Threads;
+  g_threads->wanted = wanted;
+}
+
+std::shared_ptr<ThreadPool> the_pool() {
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, forget_threads);
+  const std::lock_guard lock(g_threads->mutex);
+  if (!g_threads->pool) {
+    const int wanted = g_threads->wanted;
+    g_threads->pool = std::make_shared<ThreadPool>(wanted ? wanted : available_processors());
+  }
+  return g_threads->pool;
+}
+
+// This thread's blocks, taken in order by each call. What a call leaves beyond this is given back.
+constexpr size_t kKeptBytes = size_t{16} << 20;
+thread_local std::deque<Buffer> t_blocks;
+
+constexpr size_t kTables = 64;  // of a thread on the CPU; the least recently used goes
+
+}  // namespace
+
+// On a GPU tables stay: a graph that somebody captured may read them at any time.
+class Queue {
+ public:
+  explicit Queue(std::unique_ptr<cuda::Gpu> gpu) : gpu(std::move(gpu)) {}
+  struct Table {
+    Buffer buffer;
+    uint64_t used = 0;
+  };
+  std::unique_ptr<cuda::Gpu> gpu;  // none: the CPU
+  std::mutex mutex;
+  std::map<std::string, Table> tables;
+  uint64_t clock = 0;
+
+  void* find(const std::string& words) {
+    const auto found = tables.find(words);
+    if (found == tables.end()) return nullptr;
+    found->second.used = ++clock;
+    return found->second.buffer.data();
+  }
+  void keep(const std::string& words, Buffer buffer) {
+    if (!gpu && tables.size() == kTables)
+      tables.erase(std::ranges::min_element(tables, {}, [](const auto& t) { return t.second.used; }));
+    tables[words] = {std::move(buffer), ++clock};
+  }
+};
+
+namespace {
+
+Queue& cpu_queue() {
+  thread_local Queue queue(nullptr);
+  return queue;
+}
+
+Queue& queue_of(const Place& place) {
+  static std::mutex mutex;
+  static auto* queues = new std::map<std::pair<int, void*>, std::unique_ptr<Queue>>;
+  const std::lock_guard lock(mutex);
+  auto& queue = (*queues)[{place.device.index, place.queue}];
+  if (!queue)
+    queue = std::make_unique<Queue>(cuda::open_gpu(place.device.index, cuda::OutsideQueue{place.queue}));
+  return *queue;
+}
+
+}  // namespace
+
+Context::Context(const Place& place) : pool_(the_pool()) {
+  stream_.arena = &none_;
+  stream_.pool = pool_.get();
+  if (place.device.type != DeviceType::cuda) return;
+  queue_ = &queue_of(place);
+  turn_ = std::unique_lock(queue_->mutex);
+  stream_.gpu = queue_->gpu.get();
+  if (place.memory) memory_ = place.memory(*stream_.gpu);
+  stream_.memory = memory_ ? memory_.get() : static_cast<DeviceMemory*>(stream_.gpu);
+}
+
+Context::~Context() {
+  size_t kept = 0;
+  for (const Buffer& block : t_blocks) kept += block.size();
+  while (!on_gpu() && kept > kKeptBytes) {
+    kept -= t_blocks.back().size();
+    t_blocks.pop_back();
+  }
+}
+
+Tensor Context::scratch(DType dtype, std::span<const int64_t> dims) {
+  size_t bytes = static_cast<size_t>(dtype_size(dtype));
+  for (const int64_t d : dims) bytes *= static_cast<size_t>(d);
+  if (on_gpu()) return held_.emplace_back(bytes, stream_.memory).tensor(dtype, dims);
+  if (taken_ == t_blocks.size()) t_blocks.emplace_back();
+  Buffer& block = t_blocks[taken_++];
+  if (block.size() < bytes || !block.data()) {
+    block = Buffer();
+    block = Buffer(bytes);
+  }
+  return {block.data(), dtype, dims};
+}
+
+void Context::compute(const std::function<void(Stream&)>& body) {
+  Arena counting;
+  Stream measure = stream_;
+  measure.arena = &counting;
+  body(measure);
+  if (counting.peak() == 0) return body(stream_);
+  Arena arena(counting.peak(), stream_.memory);
+  Stream computing = stream_;
+  computing.arena = &arena;
+  body(computing);
+}
+
+Tensor Context::table(const std::string& words, DType dtype, std::initializer_list<int64_t> dims,
+                      const std::function<void(const Tensor&)>& make) {
+  Queue& queue = on_gpu() ? *queue_ : cpu_queue();
+  if (void* data = queue.find(words)) return {data, dtype, dims, stream_.device()};
+  int64_t count = 1;
+  for (const int64_t d : dims) count *= d;
+  const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(dtype_size(dtype));
+  Buffer host(bytes);
+  make(host.tensor(dtype, dims));
+  if (on_gpu()) {
+    Buffer there(bytes, queue.gpu.get());
+    queue.gpu->upload(there.data(), host.data(), bytes);
+    host = std::move(there);
+  }
+  const Tensor table(host.data(), dtype, dims, stream_.device());
+  queue.keep(words, std::move(host));
+  return table;
+}
+
+void set_threads(int threads) {
+  require(threads >= 0 && threads <= 1024, "set_threads: expected 0 to 1024, got {}", threads);
+  const std::lock_guard lock(g_threads->mutex);
+  g_threads->wanted = threads;
+  g_threads->pool.reset();
+}
+
+int threads() { return the_pool()->threads(); }
+
+}  // namespace tachy::python

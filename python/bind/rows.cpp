@@ -1,0 +1,121 @@
+#include "bind/rows.h"
+
+#include <algorithm>
+
+#include "bind/convert.h"
+
+namespace tachy::python {
+namespace {
+
+constexpr int64_t kSlabValues = int64_t{1} << 18;
+
+// Rows [begin, end) of a tensor seen as [M, C], where they have no common stride: one row at a time would do, but dims
+// are cut so that convert walks what it can. Here a view of rank 2 is made for each run of rows along the last of the
+// leading dims.
+template <class Body>
+void for_row_runs(const Tensor& t, int64_t begin, int64_t end, Body&& body) {
+  const int inner = t.rank - 2;
+  const int64_t length = inner >= 0 ? t.dims[inner] : 1;
+  while (begin < end) {
+    const int64_t within = begin % length, count = std::min(end - begin, length - within);
+    int64_t offset = inner >= 0 ? within * t.strides[inner] : 0, rest = begin / length;
+    for (int i = inner - 1; i >= 0; --i) {
+      offset += rest % t.dims[i] * t.strides[i];
+      rest /= t.dims[i];
+    }
+    Tensor run = t;
+    run.rank = 2;
+    run.data = static_cast<char*>(t.data) + offset * dtype_size(t.dtype);
+    run.dims[0] = count, run.dims[1] = t.dims[t.rank - 1];
+    run.strides[0] = inner >= 0 ? t.strides[inner] : 0, run.strides[1] = t.strides[t.rank - 1];
+    body(run, count);
+    begin += count;
+  }
+}
+
+}  // namespace
+
+RowPass::RowPass(Context& context, DType dtype) : context_(context), work_(work_dtype(dtype, context)) {}
+
+size_t RowPass::add(const Tensor& t, bool read, bool write) {
+  Operand operand{t, {}, read, write};
+  if (t.dtype == work_ || context_.on_gpu()) operand.rows = as_rows(t);
+  direct_ = direct_ && operand.rows.defined();
+  operands_.push_back(operand);
+  return operands_.size() - 1;
+}
+
+void RowPass::run(const Body& body) {
+  std::vector<Tensor> seen;
+  if (direct_) {
+    for (const Operand& o : operands_) seen.push_back(o.rows);
+    return body(seen, 0);
+  }
+  if (!context_.on_gpu()) return run_slabs(body);
+  for (const Operand& o : operands_) {
+    const Tensor whole = o.rows.defined() ? Tensor() : context_.scratch(o.tensor.dtype, o.tensor.shape());
+    if (whole.defined() && o.read) convert(o.tensor, whole, context_);
+    seen.push_back(whole.defined() ? as_rows(whole) : o.rows);
+  }
+  body(seen, 0);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const Operand& o = operands_[i];
+    if (!o.write || o.rows.defined()) continue;
+    Tensor whole = o.tensor;  // the scratch, in the tensor's shape
+    convert(Tensor(seen[i].data, whole.dtype, whole.shape(), whole.device), o.tensor, context_);
+  }
+}
+
+void RowPass::run_slabs(const Body& body) {
+  const Tensor& first = operands_[0].tensor;
+  const int64_t columns = first.dims[first.rank - 1], rows = first.numel() / columns;
+  const int64_t step = std::min(rows, std::max<int64_t>(1, kSlabValues / columns));
+  std::vector<Tensor> slabs;
+  for (const Operand& o : operands_)
+    slabs.push_back(o.rows.defined() ? Tensor() : context_.scratch(work_, {step, columns}));
+  std::vector<Tensor> seen(operands_.size());
+  for (int64_t begin = 0; begin < rows; begin += step) {
+    const int64_t end = std::min(rows, begin + step);
+    const auto move = [&](size_t i, bool in) {
+      int64_t at = 0;
+      for_row_runs(operands_[i].tensor, begin, end, [&](const Tensor& run, int64_t count) {
+        const Tensor part = seen[i].slice(0, at, at + count);
+        in ? convert(run, part, context_) : convert(part, run, context_);
+        at += count;
+      });
+    };
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const Operand& o = operands_[i];
+      seen[i] = o.rows.defined() ? o.rows.slice(0, begin, end) : slabs[i].slice(0, 0, end - begin);
+      if (o.read && !o.rows.defined()) move(i, true);
+    }
+    body(seen, begin);
+    for (size_t i = 0; i < operands_.size(); ++i)
+      if (operands_[i].write && !operands_[i].rows.defined()) move(i, false);
+  }
+}
+
+void expect_value(const char* op, const char* name, const Tensor& t) {
+  const bool right = t.dtype == DType::f32 || t.dtype == DType::f16 || t.dtype == DType::bf16 ||
+                     (t.dtype == DType::f64 && t.device.type == DeviceType::cpu);
+  require(right, "{}: expected {} f32, f16 or bf16 (on the CPU also f64), got {}", op, name,
+          dtype_name(t.dtype));
+}
+
+void expect_beside(const char* op, const char* name, const Tensor& t, const char* first, const Tensor& x) {
+  require(same_shape(t, x), "{}: expected {} {} as {}, got {}", op, name, shape_string(x), first,
+          shape_string(t));
+  require(t.dtype == x.dtype, "{}: expected {} {} as {}, got {}", op, name, dtype_name(x.dtype), first,
+          dtype_name(t.dtype));
+}
+
+void expect_vector(const char* op, const char* name, const Tensor& t, int64_t channels, const Tensor& x) {
+  if (!t.defined()) return;
+  expect_value(op, name, t);
+  require(t.rank == 1 && t.dims[0] == channels, "{}: expected {} [{}], got {}", op, name, channels,
+          shape_string(t));
+  require((x.dtype == DType::f64) == (t.dtype == DType::f64), "{}: expected {} {} beside {}, got {}", op,
+          name, x.dtype == DType::f64 ? "f64" : "f32, f16 or bf16", dtype_name(x.dtype), dtype_name(t.dtype));
+}
+
+}  // namespace tachy::python

@@ -1,0 +1,75 @@
+"""How a function of `tachyscope.ops` finds what computes: one `Op` object for each op of the table in python/bind.
+
+A tensor of torch takes one of three ways, since what torch.compile and autograd need costs more than the kernel of a small
+tensor: while torch.compile looks, the public op (which has a fake function and gradients); where gradients are recorded,
+an autograd.Function over the private op; otherwise the private op alone. Everything else goes to `_core`.
+"""
+
+import sys
+
+from . import _core
+
+_Tensor = ()  # torch.Tensor once the ops are registered with torch; isinstance(x, ()) is False
+_is_grad_enabled = _is_compiling = None
+_all = []
+
+
+class Op:
+    """One op of the table, called with all arguments by place; `out` with the result's tensor behind them."""
+
+    def __init__(self, name):
+        self.name = name
+        self.core = getattr(_core, name)
+        self.public = self.private = self.into = self.function = None  # _torch.register fills these in
+        _all.append(self)
+
+    def __call__(self, *args):
+        if isinstance(args[0], _Tensor):
+            if _is_compiling():
+                return self.public(*args)
+            if _is_grad_enabled():
+                for arg in args:
+                    if isinstance(arg, _Tensor) and arg.requires_grad:
+                        return self.function.apply(*args)
+            return self.private(*args)
+        if _torch_came():
+            return self(*args)
+        return self.core(*args)
+
+    def out(self, out, *args):
+        """Writes the result into `out` and returns it. Gradients cannot flow through memory that is written over."""
+        if isinstance(args[0], _Tensor):
+            if _is_grad_enabled():
+                for arg in (*args, out):
+                    if isinstance(arg, _Tensor) and arg.requires_grad:
+                        raise ValueError(f"{self.name}: expected no tensor that requires grad beside out, got one; "
+                                         "leave out away, or call it under torch.no_grad()")
+            self.into(*args, out)
+            return out
+        if _torch_came():
+            return self.out(out, *args)
+        return self.core(*args, out)
+
+
+def _torch_came():
+    """Whether torch has been imported since the last look and the ops are now registered with it."""
+    if _Tensor != () or "torch" not in sys.modules:
+        return False
+    enable_torch()
+    return True
+
+
+def enable_torch():
+    """Registers the ops with torch. The first call with one of its tensors does this by itself; code that is compiled by
+    torch.compile before any such call (and before torch was imported when this package was) calls it first."""
+    global _Tensor, _is_grad_enabled, _is_compiling
+    if _Tensor != ():
+        return
+    import torch
+
+    from . import _torch
+
+    _torch.register(_all)
+    _is_grad_enabled = torch.is_grad_enabled
+    _is_compiling = torch.compiler.is_compiling
+    _Tensor = torch.Tensor

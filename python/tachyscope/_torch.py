@@ -1,0 +1,41 @@
+"""The ops in torch: loads libtachyscope_torch.so, which registers their kernels, and gives the public ones a fake function
+(shapes without values, for torch.compile) and gradients (`_gradients.py`)."""
+
+import ctypes
+import pathlib
+
+import torch
+
+from . import _fake, _gradients
+
+
+def _on_one_device(name, fake):
+    """The fake function, for tensors of one device only: what the kernels check, which never see tensors without values."""
+
+    def checked(*args):
+        for arg in args:
+            if isinstance(arg, torch.Tensor) and arg.device != args[0].device:
+                raise ValueError(f"{name}: expected all tensors on {args[0].device} as the first, got one on {arg.device}")
+        return fake(*args)
+
+    return checked
+
+
+def register(ops):
+    library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libtachyscope_torch.so"))
+    library.tachyscope_register_torch.restype = ctypes.c_char_p
+    why = library.tachyscope_register_torch()
+    if why is not None:
+        raise ImportError(why.decode())
+    for op in ops:
+        space = torch.ops.tachyscope
+        op.public = getattr(space, op.name).default
+        op.private = getattr(space, "_" + op.name).default
+        fake = _on_one_device(op.name, getattr(_fake, op.name))
+        for name in (op.name, "_" + op.name):
+            torch.library.register_fake("tachyscope::" + name, fake)
+        if hasattr(space, f"_{op.name}_out"):
+            op.into = getattr(space, f"_{op.name}_out").default
+            torch.library.register_fake(f"tachyscope::_{op.name}_out", lambda *args: None)
+    for op in ops:
+        _gradients.register(op)

@@ -1,0 +1,98 @@
+"""Gradients: against numerical ones in float64 (the definitions), against autograd of the composed call in float32 and
+bfloat16, and what has none says so."""
+
+import pytest
+import torch
+
+from op_cases import BY_NAME, CASES, restride
+
+WITH_GRADIENTS = [case for case in CASES if case.grads]
+EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.name)
+
+
+def leaves(case, dtype):
+    return {name: t.to(dtype).requires_grad_(name in case.grads) for name, t in case.draw().items()}
+
+
+def public_call(case, given):
+    """The op as torch.compile calls it."""
+    return getattr(torch.ops.tachyscope, case.op)(*case.raw(**given))
+
+
+@EVERY
+@pytest.mark.parametrize("way", ["function", "public op"])
+def test_gradcheck(case, way):
+    names = list(case.inputs)
+
+    def call(*tensors):
+        given = dict(zip(names, tensors))
+        return case.ours(**given) if way == "function" else public_call(case, given)
+
+    given = leaves(case, torch.float64)
+    assert torch.autograd.gradcheck(call, tuple(given.values()), eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True)
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_of_dtypes(case, dtype):
+    """As near to the gradients in float64 as torch's own in this dtype, times two."""
+    def run(call, given):
+        results = call(**given)
+        results = results if isinstance(results, tuple) else (results,)
+        generator = torch.Generator().manual_seed(7)
+        loss = sum((r * torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r.dtype)).sum() for r in results)
+        loss.backward()
+        return {name: given[name].grad for name in case.grads}
+
+    mine = run(case.ours, leaves(case, dtype))
+    theirs = run(case.theirs, leaves(case, dtype))
+    low = {name: t.detach().double().requires_grad_(name in case.grads) for name, t in leaves(case, dtype).items()}
+    exact = run(case.theirs, low)
+    for name in case.grads:
+        assert mine[name].dtype == dtype
+        error = (mine[name].double() - exact[name]).abs().max().item()
+        allowed = 2 * (theirs[name].double() - exact[name]).abs().max().item()
+        allowed += 4 * torch.finfo(dtype).eps * exact[name].abs().max().item()
+        assert error <= allowed, f"{name}: error {error:.3g}, allowed {allowed:.3g}"
+
+
+@EVERY
+def test_strided_gradients(case):
+    given = leaves(case, torch.float32)
+    plain = case.ours(**given)
+    plain = plain[0] if isinstance(plain, tuple) else plain
+    wanted = [given[name] for name in case.grads]
+    incoming = torch.randn_like(plain)
+    expected = torch.autograd.grad(plain, wanted, incoming)
+    strided = {name: restride(t.detach(), "transposed").requires_grad_(name in case.grads) for name, t in given.items()}
+    result = case.ours(**strided)
+    result = result[0] if isinstance(result, tuple) else result
+    got = torch.autograd.grad(result, [strided[name] for name in case.grads], restride(incoming, "transposed"))
+    for a, b in zip(got, expected):
+        torch.testing.assert_close(a, b)
+
+
+def test_only_one_input_requires_grad():
+    case = BY_NAME["rms_norm"]
+    given = {name: t.float() for name, t in case.draw().items()}
+    given["weight"].requires_grad_()
+    case.ours(**given).sum().backward()
+    assert given["weight"].grad is not None and given["x"].grad is None
+
+
+def test_second_derivative_is_refused():
+    case = BY_NAME["rms_norm"]
+    given = leaves(case, torch.float64)
+    (first,) = torch.autograd.grad(case.ours(**given).sum(), given["x"], create_graph=True)
+    with pytest.raises(NotImplementedError, match="rms_norm_backward: this op has no gradient"):
+        first.sum().backward()
+
+
+def test_out_refuses_gradients():
+    case = BY_NAME["rms_norm"]
+    given = leaves(case, torch.float32)
+    out = torch.empty_like(given["x"], requires_grad=False)
+    with pytest.raises(ValueError, match="expected no tensor that requires grad beside out"):
+        case.ours(**given, out=out)
+    with torch.no_grad():
+        case.ours(**given, out=out)

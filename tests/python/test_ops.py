@@ -1,0 +1,100 @@
+"""Each op against PyTorch's: values in three dtypes and odd strides, results that the caller gives, thread counts."""
+
+import pytest
+import torch
+
+import tachyscope
+from op_cases import CASES, STRIDES, restride
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def tuple_of(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def expect_close(case, ours, theirs, exact):
+    """At most twice the error of torch's own result in this dtype, and two units in the last place of the largest value."""
+    for mine, yours, right in zip(tuple_of(ours), tuple_of(theirs), tuple_of(exact), strict=True):
+        assert mine.dtype == yours.dtype and mine.shape == yours.shape
+        unit = torch.finfo(mine.dtype).eps * right.abs().max().item()
+        error = (mine.double() - right).abs().max().item()
+        allowed = 2 * (yours.double() - right).abs().max().item() + 2 * unit
+        assert error <= allowed, f"{case.name}: error {error:.3g}, allowed {allowed:.3g}"
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("how", STRIDES)
+def test_values(case, dtype, how):
+    given = {name: t.to(dtype) for name, t in case.draw().items()}
+    exact = case.theirs(**{name: t.double() for name, t in given.items()})
+    strided = {name: restride(t, how) for name, t in given.items()}
+    before = {name: t.clone() for name, t in strided.items()}
+    expect_close(case, case.ours(**strided), case.theirs(**given), exact)
+    for name, t in strided.items():
+        assert torch.equal(t, before[name]), f"{name} was changed"
+
+
+@EVERY
+def test_parameters_of_another_dtype(case):
+    """Values in bfloat16 beside parameters in float32: as with parameters that were rounded nowhere."""
+    given = {name: t.to(torch.bfloat16) if t.dim() > 1 or name == "x" else t.float() for name, t in case.draw().items()}
+    if all(t.dtype == torch.bfloat16 for t in given.values()) or "rounded twice" in case.name:
+        pytest.skip("no parameter, or one whose dtype decides the rounding")
+    exact = case.theirs(**{name: t.double() for name, t in given.items()})
+    for mine, right in zip(tuple_of(case.ours(**given)), tuple_of(exact), strict=True):
+        assert mine.dtype == torch.bfloat16
+        assert (mine.double() - right).abs().max() <= 2 ** -8 * right.abs().max()
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("how", STRIDES)
+def test_out(case, dtype, how):
+    given = {name: t.to(dtype) for name, t in case.draw().items()}
+    fresh = case.ours(**given)
+    if isinstance(fresh, tuple):
+        pytest.skip("several results: no out")
+    out = restride(torch.full_like(fresh, float("nan")), how)
+    assert case.ours(**given, out=out) is out
+    assert torch.equal(out, fresh)
+    if case.aliases:
+        assert torch.equal(case.ours(**given, out=given["x"]), fresh)
+
+
+@EVERY
+def test_threads(case):
+    """The same bits for any number of threads."""
+    given = {name: t.bfloat16() for name, t in case.draw().items()}
+    try:
+        results = []
+        for threads in (1, 3):
+            tachyscope.set_threads(threads)
+            assert tachyscope.threads() == threads
+            results.append(tuple_of(case.ours(**given)))
+        for one, three in zip(*results):
+            assert torch.equal(one, three)
+    finally:
+        tachyscope.set_threads(0)
+
+
+@EVERY
+def test_nothing(case):
+    """Tensors without values: results without values, or an error that says what is missing; never a crash."""
+    given = {name: t.float() for name, t in case.draw().items()}
+    for name, t in given.items():
+        if t.dim() > 1:
+            given[name] = t[:0]
+    if not any(t.numel() == 0 for t in given.values()):
+        pytest.skip("a vector")
+    for result in tuple_of(case.ours(**given)):
+        assert result.numel() == 0
+
+
+def test_nan_stays():
+    x = torch.randn(3, 40)
+    x[1, 7] = float("nan")
+    y = tachyscope.ops.rms_norm(x)
+    assert y[1].isnan().all() and not y[0].isnan().any() and not y[2].isnan().any()

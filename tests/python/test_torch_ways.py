@@ -1,0 +1,77 @@
+"""The ops inside torch: what its own checks of custom ops say, torch.compile without graph breaks, fake tensors."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from op_cases import BY_NAME, CASES
+
+EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@EVERY
+def test_opcheck(case):
+    given = {name: t.float().requires_grad_(name in case.grads) for name, t in case.draw().items()}
+    torch.library.opcheck(getattr(torch.ops.tachyscope, case.op).default, case.raw(**given))
+
+
+@EVERY
+def test_opcheck_private(case):
+    given = {name: t.float() for name, t in case.draw().items()}
+    arguments, checks = case.raw(**given), ("test_schema", "test_faketensor")
+    torch.library.opcheck(getattr(torch.ops.tachyscope, "_" + case.op).default, arguments, test_utils=checks)
+    result = case.ours(**given)
+    if not isinstance(result, tuple):
+        into = getattr(torch.ops.tachyscope, f"_{case.op}_out").default
+        torch.library.opcheck(into, (*arguments, torch.empty_like(result)), test_utils=checks)
+
+
+@EVERY
+def test_compile(case):
+    torch.compiler.reset()
+    given = {name: t.float() for name, t in case.draw().items()}
+    compiled = torch.compile(lambda **inputs: case.ours(**inputs), fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(**given), case.ours(**given), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.grads], ids=lambda case: case.name)
+def test_compile_with_gradients(case):
+    torch.compiler.reset()
+
+    def gradients(call):
+        given = {name: t.float().requires_grad_(name in case.grads) for name, t in case.draw().items()}
+        result = call(**given)
+        result = result[0] if isinstance(result, tuple) else result
+        result.square().sum().backward()
+        return [given[name].grad for name in case.grads]
+
+    compiled = torch.compile(lambda **inputs: case.ours(**inputs), fullgraph=True, backend="aot_eager")
+    for mine, eager in zip(gradients(compiled), gradients(case.ours)):
+        torch.testing.assert_close(mine, eager)
+
+
+def test_compile_by_inductor():
+    """Between products and activations of torch, which inductor makes kernels of."""
+    torch.compiler.reset()
+    case = BY_NAME["rms_norm"]
+    x, weight = (t.float() for t in case.draw().values())
+    matrix = torch.randn(x.shape[-1], x.shape[-1])
+
+    def block(x):
+        return torch.relu(case.ours(x @ matrix, weight)) + x
+
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(block, fullgraph=True)(x), block(x))
+
+
+@EVERY
+def test_fake_tensors(case):
+    """Shapes, strides and dtypes without values agree with the real ones."""
+    real = {name: t.bfloat16() for name, t in case.draw().items()}
+    expected = case.ours(**real)
+    with FakeTensorMode() as mode, torch.no_grad():
+        fake = case.ours(**{name: mode.from_tensor(t) for name, t in real.items()})
+    pairs = zip(fake, expected) if isinstance(expected, tuple) else [(fake, expected)]
+    for a, b in pairs:
+        assert (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)

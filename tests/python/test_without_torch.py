@@ -1,0 +1,88 @@
+"""The package without torch, on NumPy's arrays, in a process of its own; and `_core` on tensors of torch."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+
+from tachyscope import _core
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_numpy():
+    run("""
+        import sys
+        import numpy as np
+        import tachyscope
+        x = np.random.default_rng(0).standard_normal((3, 5, 17))
+        for dtype, bound in ((np.float32, 1e-6), (np.float16, 2e-3), (np.float64, 1e-7)):
+            a = x.astype(dtype)
+            wide = a.astype(np.float64)
+            expected = wide / np.sqrt((wide ** 2).mean(-1, keepdims=True) + 1e-6)
+            for given, right in ((a, expected), (a[:, ::2], expected[:, ::2]), (a[..., ::-1], expected[..., ::-1])):
+                y = tachyscope.ops.rms_norm(given)
+                assert type(y) is np.ndarray and y.dtype == dtype and abs(y - right).max() < bound
+            out = np.empty_like(a)
+            assert tachyscope.ops.rms_norm(a, out=out) is out and abs(out - expected).max() < bound
+            a.flags.writeable = False
+            tachyscope.ops.rms_norm(a)
+            try:
+                tachyscope.ops.rms_norm(a.copy(), out=a)
+                raise SystemExit("a read-only array was written")
+            except (ValueError, BufferError):
+                pass
+        assert "torch" not in sys.modules
+    """)
+
+
+def test_torch_imported_later():
+    run("""
+        import tachyscope
+        import torch
+        x = torch.randn(3, 8, requires_grad=True)
+        y = tachyscope.ops.rms_norm(x)
+        assert y.requires_grad
+    """)
+
+
+def test_fork():
+    """A process forked after the threads were started has threads of its own."""
+    run("""
+        import os
+        import numpy as np
+        import tachyscope
+        tachyscope.set_threads(2)
+        x = np.ones((4096, 512), np.float32)
+        y = tachyscope.ops.rms_norm(x)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (tachyscope.ops.rms_norm(x) == y).all() and tachyscope.threads() == 2 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    """)
+
+
+def test_core_and_torch_agree():
+    x = torch.randn(3, 5, 17).bfloat16()
+    through_exchange = _core.rms_norm(x, None, 1e-6, False)
+    assert type(through_exchange) is torch.Tensor
+    assert torch.equal(through_exchange, torch.ops.tachyscope._rms_norm(x, None, 1e-6, False))
+
+
+def test_signatures():
+    """The table says what the functions take."""
+    assert _core.signatures["rms_norm"] == "(Tensor x, Tensor? weight, float eps, bool round_twice) -> Tensor"
+    for name in _core.signatures:
+        with pytest.raises(TypeError, match=f"{name}.*arguments"):
+            getattr(_core, name)()
+    with pytest.raises(TypeError, match="expected x to be a tensor or an array"):
+        _core.rms_norm("x", None, 1e-6, False)
+    with pytest.raises(TypeError, match="expected eps to be a number, got str"):
+        _core.rms_norm(np.ones((2, 3), np.float32), None, "1e-6", False)
