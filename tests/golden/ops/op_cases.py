@@ -291,6 +291,26 @@ def gated_cases(rng):
                                 {k: names[k] for k in keep if k in names}, renamed={"x": None}, dtype=dtype)
 
 
+def lora_cases(rng):
+    m, k, out, rank, n = rng.randint(1, 9), rng.randint(1, 90), rng.randint(1, 60), rng.randint(1, 20), rng.randint(1, 4)
+    t = {"x": torch.randn(m, k), "a": torch.randn(n, rank, k), "b": torch.randn(n, out, rank), "scales": torch.randn(n),
+         "index": torch.randint(-1, n, (m,), dtype=torch.int32)}
+    names = {"x": "dx", "a": "da", "b": "db", "scales": "dscales"}
+
+    def adapted(t):
+        each = torch.einsum("mk,irk,ior->imo", t["x"], t["a"], t["b"]) * t["scales"][:, None, None]
+        if "index" not in t:
+            return {"y": each.sum(0) + t.get("y0", 0)}
+        i = t["index"].long()
+        return {"y": each[i.clamp_min(0), torch.arange(m)] * (i >= 0)[:, None] + t.get("y0", 0)}
+    for keep in (("x", "a", "b", "scales"), tuple(t)):
+        some = {key: t[key] for key in keep}
+        yield case("lora", {}, some, adapted)
+        yield case("lora", {}, dict(some, y0=torch.randn(m, out)), adapted)
+        for dtype in (torch.float64, torch.float32):
+            yield gradient_case("lora_backward", {}, some, adapted, names, dtype=dtype)
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -302,5 +322,5 @@ def all_cases(seed, largest=1000):
     rng = Sizes(seed)
     rng.limit = largest
     torch.manual_seed(seed)
-    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases):
+    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases):
         yield from group(rng)

@@ -1,5 +1,6 @@
 // What callers of group_norm, add_norm, reparameterize, quantize, causal attention and the backward ops rely
 // on besides the numbers: clear errors, measure runs, in-place use, NaN that is not lost.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,9 @@
 #include "ops/gated_residual/gated_residual_backward.h"
 #include "ops/group_norm/group_norm.h"
 #include "ops/group_norm/group_norm_backward.h"
+#include "ops/impl_table.h"
 #include "ops/layernorm_modulate/layernorm_modulate_backward.h"
+#include "ops/lora/lora.h"
 #include "ops/quantize/quantize.h"
 #include "ops/reparameterize/reparameterize.h"
 #include "ops/rmsnorm/rmsnorm_backward.h"
@@ -115,6 +118,45 @@ TEST_F(OpContracts, ErrorsSayWhatWasExpected) {
 }
 
 // What a measure run asks for is what the run takes; one step less fails.
+TEST_F(OpContracts, AdaptersSayWhatWasExpected) {
+  const Tensor x = f32({3, 8}), a = f32({2, 4, 8}), b = f32({2, 6, 4}), y = f32({3, 6}),
+               index = make(DType::i32, {3});
+  const auto error = [&](const ops::LoraArgs& args) { return error_of([&] { ops::lora(args, stream_); }); };
+  EXPECT_EQ(error({.x = x, .a = a, .b = b, .y = y}), "no error");
+  EXPECT_THAT(error({.x = x, .a = a, .b = f32({2, 6, 5}), .y = y}),
+              HasSubstr("lora: expected b [2, -1, 4], got [2, 6, 5]"));
+  EXPECT_THAT(error({.x = x, .a = f32({4, 8}), .b = b, .y = y}), HasSubstr("a [n, r, K], got [4, 8]"));
+  EXPECT_THAT(error({.x = x, .a = make(DType::i8, {2, 4, 8}), .b = b, .y = y}), HasSubstr("got i8"));
+  EXPECT_THAT(error({.x = x, .a = a, .b = make(DType::bf16, {2, 6, 4}), .y = y}), HasSubstr("b"));
+  EXPECT_THAT(error({.x = x, .a = a, .b = b, .scales = f32({3}), .y = y}), HasSubstr("scales [2]"));
+  for (const int32_t bad : {-2, 2}) {
+    index.as<int32_t>()[0] = 0, index.as<int32_t>()[1] = -1, index.as<int32_t>()[2] = bad;
+    EXPECT_THAT(error({.x = x, .a = a, .b = b, .index = index, .y = y}),
+                HasSubstr(fmt::format("expected index[2] in [-1, 2), got {}", bad)));
+  }
+}
+
+// A bad value in one adapter reaches the rows that use it, and a row of x its own row of y.
+TEST_F(OpContracts, AdaptersKeepToTheirRows) {
+  const Tensor x = f32({4, 8}), a = f32({2, 4, 8}), b = f32({2, 6, 4}), y = f32({4, 6}),
+               index = make(DType::i32, {4});
+  a.as<float>()[4 * 8 + 3] = NAN, b.as<float>()[6 * 4 + 5] = INFINITY;
+  const int32_t rows[] = {0, 1, -1, 0};
+  std::copy_n(rows, 4, index.as<int32_t>());
+  for (const char* impl : {"cpu", "ref"}) {
+    ops::set_forced_impl("lora", impl);
+    ops::lora({.x = x, .a = a, .b = b, .index = index, .y = y}, stream_);
+    ops::set_forced_impl("lora", nullptr);
+    for (int64_t i = 0; i < 24; ++i) {
+      const float v = y.as<float>()[i];
+      EXPECT_EQ(std::isnan(v), i / 6 == 1) << impl << i;
+      if (i / 6 == 2) {
+        EXPECT_EQ(v, 0) << impl << i;
+      }
+    }
+  }
+}
+
 TEST_F(OpContracts, ScratchIsWhatTheMeasureRunSaid) {
   const Tensor x = f32({2, 300, 24}), flat = f32({600, 24});
   const std::pair<const char*, std::function<void(Stream&)>> runs[] = {
@@ -127,6 +169,10 @@ TEST_F(OpContracts, ScratchIsWhatTheMeasureRunSaid) {
        [&](Stream& s) {
          ops::gated_residual_backward(
              {.u = flat, .gate = f32({3, 24}), .dy = flat, .du = f32({600, 24}), .dgate = f32({3, 24})}, s);
+       }},
+      {"lora",
+       [&](Stream& s) {
+         ops::lora({.x = flat, .a = f32({2, 4, 24}), .b = f32({2, 7, 4}), .y = f32({600, 7})}, s);
        }},
       {"quantize", [&](Stream& s) {
          ops::quantize({.x = flat, .scale = f32({1, 1}), .q = make(DType::f8_e4m3, {600, 24})}, s);

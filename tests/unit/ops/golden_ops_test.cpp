@@ -144,6 +144,8 @@ TEST(GoldenOps, EveryImplementationAgreesWithPyTorch) {
                          "group_norm",
                          "group_norm_backward",
                          "gated_residual_backward",
+                         "lora",
+                         "lora_backward",
                          "reparameterize",
                          "reparameterize_backward",
                          "quantize",

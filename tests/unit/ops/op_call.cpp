@@ -14,6 +14,8 @@
 #include "ops/group_norm/group_norm.h"
 #include "ops/group_norm/group_norm_backward.h"
 #include "ops/layernorm_modulate/layernorm_modulate_backward.h"
+#include "ops/lora/lora.h"
+#include "ops/lora/lora_backward.h"
 #include "ops/qk_norm_rope/qk_norm_rope_backward.h"
 #include "ops/quantize/quantize.h"
 #include "ops/reparameterize/reparameterize.h"
@@ -140,6 +142,26 @@ void call_gemm(const Call& c, Stream& s) {
        s);
 }
 
+// y0: what is there already.
+void call_lora(const Call& c, Stream& s) {
+  LoraArgs a{
+      .x = c.in("x"), .a = c.in("a"), .b = c.in("b"), .scales = c.in("scales"), .index = c.in("index")};
+  a.y = c.out("y", a.x.dtype, {a.x.dim(0), a.b.dim(1)});
+  const Tensor before = c.in("y0");
+  a.accumulate = before.defined();
+  if (a.accumulate) std::copy_n(before.as<float>(), before.numel(), a.y.as<float>());
+  lora(a, s);
+}
+
+void call_lora_backward(const Call& c, Stream& s) {
+  LoraBackwardArgs a{
+      .x = c.in("x"), .a = c.in("a"), .b = c.in("b"), .scales = c.in("scales"), .index = c.in("index")};
+  a.dy = c.in("dy");
+  a.dx = c.like("dx", a.x), a.da = c.like("da", a.a), a.db = c.like("db", a.b);
+  a.dscales = c.like_given("dscales", a.scales);
+  lora_backward(a, s);
+}
+
 using Function = void (*)(const Call&, Stream&);
 const std::map<std::string, Function>& functions() {
   static const std::map<std::string, Function> all = {
@@ -150,6 +172,8 @@ const std::map<std::string, Function>& functions() {
       {"dequantize", call_dequantize},
       {"layernorm_modulate_backward", call_layernorm_modulate_backward},
       {"gemm", call_gemm},
+      {"lora", call_lora},
+      {"lora_backward", call_lora_backward},
       {"gated_residual_backward",
        [](const Call& c, Stream& s) {
          gated_residual_backward({.u = c.in("u"),

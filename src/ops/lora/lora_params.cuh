@@ -1,0 +1,127 @@
+// What the kernels of lora share. Two launches: `down` makes low = scale · (x · Aᵀ) in float32, over shares of K
+// where there are few rows; `up` adds the shares in their order and makes y (+)= low · Bᵀ.
+//
+//   no index   low is [M, n·r], its columns are all adapters' one after another
+//   index      low is [M, r]: of a row's own adapter. A block computes for one adapter and leaves at once where
+//              none of its rows uses it; it stores those of its rows that do. So a value of one adapter never
+//              meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
+//
+// `down`'s columns are cut into chunks of 64 that never hold two adapters' columns where there is an index.
+#pragma once
+
+#include "cuda/row_norm.h"
+#include "ops/lora/lora_impl.h"
+
+namespace tachy::ops::lora_gpu {
+
+constexpr int kChunk = 64;
+
+struct Params {
+  const void *x, *a, *b;
+  void* y;
+  float* low;            // [splits, M, width]
+  const float* scales;   // optional
+  const int32_t* index;  // optional
+  int64_t rows, x_stride, y_stride, a_adapter, a_row, b_adapter, b_row;
+  int adapters, rank, width, in, out;
+  int chunks;         // of `down`, in all
+  int splits, depth;  // shares of K, and the length of one
+  int columns;        // of y that a block of `up` makes
+  int column_blocks;  // of `up`, along y
+  bool accumulate, streaming;
+
+  // The adapter of a column of low, and which of its rows of A.
+  __device__ int adapter_of(int column, int block_adapter) const {
+    return index ? block_adapter : column / rank;
+  }
+  __device__ int row_of(int column) const { return index ? column : column % rank; }
+};
+
+// A chunk of `down`: columns [begin, end) of low, and whose they are where there is an index.
+struct Chunk {
+  int adapter, begin, end;
+  __device__ Chunk(const Params& p, int chunk) {
+    const int per = (p.width + kChunk - 1) / kChunk;
+    adapter = p.index ? chunk / per : 0;
+    begin = (p.index ? chunk % per : chunk) * kChunk;
+    end = begin + kChunk < p.width ? begin + kChunk : p.width;
+  }
+};
+
+// What a row is to a block of one adapter (or of all): nothing, one of its rows, or one that it clears because no
+// adapter is named.
+enum class Role : int { none, own, clear };
+__device__ inline Role role_of(const Params& p, int64_t m, int adapter, bool clears) {
+  if (m >= p.rows) return Role::none;
+  if (!p.index) return Role::own;
+  const int named = p.index[m];
+  if (named == adapter) return Role::own;
+  return clears && adapter == 0 && (named < 0 || named >= p.adapters) ? Role::clear : Role::none;
+}
+
+// Values [column, column + 4) of a row of low, shares added in order; zeros behind its end.
+__device__ inline void load_low(const Params& p, int64_t m, int column, bool present, float (&v)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = 0;
+  if (!present || column >= p.width) return;
+  for (int s = 0; s < p.splits; ++s) {
+    const float* from = p.low + (s * p.rows + m) * p.width + column;
+    if (p.width % 4 == 0) {
+      const float4 four = *reinterpret_cast<const float4*>(from);
+      v[0] += four.x, v[1] += four.y, v[2] += four.z, v[3] += four.w;
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (column + i < p.width) v[i] += from[i];
+    }
+  }
+}
+
+// The launches' shapes follow from the call's shape and the GPU alone. `tile`: rows of a block, the same in both.
+inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile, int up_tile,
+                          int up_columns) {
+  Params p{};
+  p.x = a.x.data, p.a = a.a.data, p.b = a.b.data, p.y = a.y.data;
+  p.scales = cuda::data_of<float>(a.scales), p.index = cuda::data_of<int32_t>(a.index);
+  p.rows = a.x.dims[0], p.x_stride = a.x.strides[0], p.y_stride = a.y.strides[0];
+  p.a_adapter = a.a.strides[0], p.a_row = a.a.strides[1];
+  p.b_adapter = a.b.strides[0], p.b_row = a.b.strides[1];
+  p.adapters = static_cast<int>(a.a.dims[0]), p.rank = static_cast<int>(a.a.dims[1]);
+  p.in = static_cast<int>(a.x.dims[1]), p.out = static_cast<int>(a.b.dims[1]);
+  p.width = p.index ? p.rank : p.adapters * p.rank;
+  p.accumulate = a.accumulate;
+  p.streaming = cuda::streams(stream, p.rows * p.out * dtype_size(a.y.dtype));
+  const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 2;
+  p.chunks = (p.width + kChunk - 1) / kChunk * (p.index ? p.adapters : 1);
+  const int64_t blocks = (p.rows + down_tile - 1) / down_tile * p.chunks;
+  const int64_t splits = std::clamp<int64_t>(wanted / blocks, 1, std::clamp(p.in / 256, 1, 32));
+  p.depth = static_cast<int>((p.in + splits * 64 - 1) / (splits * 64) * 64);
+  p.splits = (p.in + p.depth - 1) / p.depth;
+  // A block of `up` keeps its rows' low where that is one chunk, and goes over several pieces of y's columns.
+  const int64_t pieces = (p.out + up_columns - 1) / up_columns;
+  const int64_t tiles = (p.rows + up_tile - 1) / up_tile * (p.index ? p.adapters : 1);
+  const int64_t each =
+      p.width > kChunk ? 1
+                       : std::clamp<int64_t>(tiles * pieces / (wanted * 4), 1, std::min<int64_t>(8, pieces));
+  p.columns = static_cast<int>(each * up_columns);
+  p.column_blocks = static_cast<int>((pieces + each - 1) / each);
+  return p;
+}
+
+// Scratch for low, and both launches: down(shape) and up(shape) queue a kernel each.
+template <class Launch>
+void run(Params& p, Stream& stream, int down_tile, int up_tile, Launch&& launch) {
+  const ArenaScope scope(*stream.arena);
+  p.low = static_cast<float*>(stream.arena->bytes(sizeof(float) * static_cast<size_t>(p.splits) *
+                                                  static_cast<size_t>(p.rows * p.width)));
+  if (stream.measuring()) return;
+  const auto grid_x = [](int64_t tiles, int64_t blocks) {
+    require(tiles * blocks < (int64_t{1} << 31), "lora: expected fewer rows, got {} blocks of them", tiles);
+    return static_cast<unsigned>(tiles * blocks);
+  };
+  launch(dim3(grid_x((p.rows + down_tile - 1) / down_tile, p.chunks), static_cast<unsigned>(p.splits)),
+         dim3(grid_x((p.rows + up_tile - 1) / up_tile, p.column_blocks),
+              static_cast<unsigned>(p.index ? p.adapters : 1)));
+}
+
+}  // namespace tachy::ops::lora_gpu
