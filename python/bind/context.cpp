@@ -41,7 +41,8 @@ std::shared_ptr<ThreadPool> the_pool() {
 constexpr size_t kKeptBytes = size_t{16} << 20;
 thread_local std::deque<Buffer> t_blocks;
 
-constexpr size_t kTables = 64;  // of a thread on the CPU; the least recently used goes
+constexpr size_t kTableBytes = size_t{64}
+                               << 20;  // of a thread on the CPU; beyond it the least recently used go
 
 }  // namespace
 
@@ -65,8 +66,13 @@ class Queue {
     return found->second.buffer.data();
   }
   void keep(const std::string& words, Buffer buffer) {
-    if (!gpu && tables.size() == kTables)
-      tables.erase(std::ranges::min_element(tables, {}, [](const auto& t) { return t.second.used; }));
+    size_t bytes = buffer.size();
+    for (const auto& [name, table] : tables) bytes += table.buffer.size();
+    while (!gpu && bytes > kTableBytes && !tables.empty()) {
+      const auto oldest = std::ranges::min_element(tables, {}, [](const auto& t) { return t.second.used; });
+      bytes -= oldest->second.buffer.size();
+      tables.erase(oldest);
+    }
     tables[words] = {std::move(buffer), ++clock};
   }
 };

@@ -3,7 +3,26 @@
 namespace tachy::python {
 
 std::span<const Op> op_table() {
-  static const Op table[] = {kRmsNorm, kRmsNormBackward};
+  static const Op table[] = {kRmsNorm,
+                             kRmsNormBackward,
+                             kLayerNorm,
+                             kLayerNormBackward,
+                             kAddNorm,
+                             kAddNormBackward,
+                             kGatedResidual,
+                             kGatedResidualBackward,
+                             kActivation,
+                             kActivationBackward,
+                             kGlu,
+                             kGluBackward,
+                             kRope,
+                             kRope1d,
+                             kRope3d,
+                             kGroupNorm,
+                             kGroupNormBackward,
+                             kAttention,
+                             kAttentionLse,
+                             kAttentionBackward};
   return table;
 }
 

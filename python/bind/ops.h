@@ -1,11 +1,21 @@
-// The ops of the table, each from the file of its name, and what their files share.
+// The ops of the table, each from the file of its subject, and what their files share.
 #pragma once
 
 #include "bind/gradients.h"
 #include "bind/op.h"
+#include "ops/activation_kind.h"
 
 namespace tachy::python {
 
-extern const Op kRmsNorm, kRmsNormBackward;
+extern const Op kRmsNorm, kRmsNormBackward;                                          // rms_norm.cpp
+extern const Op kLayerNorm, kLayerNormBackward;                                      // layer_norm.cpp
+extern const Op kAddNorm, kAddNormBackward, kGatedResidual, kGatedResidualBackward;  // add_norm.cpp
+extern const Op kActivation, kActivationBackward, kGlu, kGluBackward;                // activations.cpp
+extern const Op kRope, kRope1d, kRope3d;                                             // rope.cpp
+extern const Op kGroupNorm, kGroupNormBackward;                                      // group_norm.cpp
+extern const Op kAttention, kAttentionLse, kAttentionBackward;                       // attention.cpp
+
+// The activation of this number, or a throw; `first` is 0 where none is a choice, otherwise 1.
+ops::Activation activation_kind(const char* op, int64_t kind, int64_t first);
 
 }  // namespace tachy::python

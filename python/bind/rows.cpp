@@ -35,11 +35,13 @@ void for_row_runs(const Tensor& t, int64_t begin, int64_t end, Body&& body) {
 
 }  // namespace
 
-RowPass::RowPass(Context& context, DType dtype) : context_(context), work_(work_dtype(dtype, context)) {}
+RowPass::RowPass(Context& context, DType dtype, Layout layout)
+    : context_(context), work_(work_dtype(dtype, context)), layout_(layout) {}
 
 size_t RowPass::add(const Tensor& t, bool read, bool write) {
   Operand operand{t, {}, read, write};
   if (t.dtype == work_ || context_.on_gpu()) operand.rows = as_rows(t);
+  if (layout_ == Layout::contiguous && !t.contiguous()) operand.rows = Tensor();
   direct_ = direct_ && operand.rows.defined();
   operands_.push_back(operand);
   return operands_.size() - 1;

@@ -17,7 +17,9 @@ namespace tachy::python {
 
 class RowPass {
  public:
-  RowPass(Context& context, DType dtype);  // of the op's first operand
+  enum class Layout { rows, contiguous };  // what the op takes: any stride between rows, or none
+  RowPass(Context& context, DType dtype,
+          Layout layout = Layout::rows);  // the dtype of the op's first operand
 
   // The operands in any order; the body finds them at the index that is returned.
   size_t read(const Tensor& t) { return add(t, true, false); }
@@ -41,6 +43,7 @@ class RowPass {
 
   Context& context_;
   DType work_;
+  Layout layout_;
   std::vector<Operand> operands_;
   bool direct_ = true;
 };

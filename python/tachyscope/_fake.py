@@ -12,9 +12,91 @@ def _gradient(t, like):
     return like.new_empty((0,), dtype=torch.float32) if t is None else _like(t)
 
 
+def _channels(x):
+    """As x: contiguous, or its channels last where x has them so and in no other way."""
+    last = [0, *range(2, x.dim()), 1]
+    if x.is_contiguous() or not x.permute(last).is_contiguous():
+        return _like(x)
+    back = [0, x.dim() - 1, *range(1, x.dim() - 1)]
+    return x.new_empty([x.shape[i] for i in last]).permute(back)
+
+
 def rms_norm(x, weight, eps, round_twice):
     return _like(x)
 
 
 def rms_norm_backward(dy, x, weight, eps):
     return _like(x), _gradient(weight, x)
+
+
+def layer_norm(x, weight, bias, scale, shift, eps):
+    return _like(x)
+
+
+def layer_norm_backward(dy, x, weight, bias, scale, eps):
+    return _like(x), _gradient(weight, x), _gradient(bias, x), _gradient(scale, x), _gradient(scale, x)
+
+
+def add_norm(x, u, gate, weight, bias, scale, shift, kind, eps):
+    return _like(u), _like(x)
+
+
+def add_norm_backward(dy, dsum, sum, weight, bias, kind, eps):
+    return _like(sum), _gradient(weight, sum), _gradient(bias, sum)
+
+
+def gated_residual(x, u, gate):
+    return _like(x)
+
+
+def gated_residual_backward(dy, u, gate):
+    return _like(u), _gradient(gate, dy)
+
+
+def activation(x, kind):
+    return _like(x)
+
+
+def activation_backward(dy, x, kind):
+    return _like(x)
+
+
+def glu(gate, up, kind, round_twice):
+    return _like(gate)
+
+
+def glu_backward(dy, gate, up, kind):
+    return _like(gate), _like(gate)
+
+
+def rope(x, cos, sin, halves, back):
+    return _like(x)
+
+
+def rope_1d(x, theta, first, reverse_time, halves, back):
+    return _like(x)
+
+
+def rope_3d(x, frames, rows, columns, theta, reverse_time, halves, back):
+    return _like(x)
+
+
+def group_norm(x, groups, weight, bias, eps, act):
+    return _channels(x)
+
+
+def group_norm_backward(dy, x, groups, weight, bias, eps, act):
+    return _channels(x), _gradient(weight, x), _gradient(bias, x)
+
+
+def attention(q, k, v, mask, scale, causal, causal_offset):
+    return _like(q)
+
+
+def attention_lse(q, k, v, mask, scale, causal, causal_offset):
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return _like(q), q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=wide)
+
+
+def attention_backward(q, k, v, mask, scale, causal, causal_offset, dout, out, lse):
+    return _like(q), _like(k), _like(k)

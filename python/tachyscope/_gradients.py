@@ -1,14 +1,31 @@
 """The gradients of the ops: for each one what its backward pass keeps, and that pass. From the two are made the
-autograd.Function of eager code and the registration of the public op (torch.library.register_autograd)."""
+autograd.Function of eager code and the registration of the public op (torch.library.register_autograd).
+
+A parameter's gradient that the backward op was not asked for comes as a tensor without values; `_given` makes None of it."""
 
 import torch
 
 _rules = {}
+_ops = torch.ops.tachyscope
 
 
 def _rule(cls):
     _rules[cls.__name__] = cls
     return cls
+
+
+def _given(gradient, parameter):
+    return None if parameter is None else gradient
+
+
+def _refuse(ctx, index, name):
+    if ctx.needs_input_grad[index]:
+        raise NotImplementedError(f"{name} has no gradient here; it is taken as a constant")
+
+
+def _sum_to(gradient, like):
+    """The sum over the dims along which `like` was broadcast."""
+    return gradient.sum_to_size(like.shape).to(like.dtype)
 
 
 @_rule
@@ -21,8 +38,156 @@ class rms_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
-        dx, dweight = torch.ops.tachyscope.rms_norm_backward(dy, x, weight, ctx.eps)
-        return dx, dweight if weight is not None else None, None, None
+        dx, dweight = _ops.rms_norm_backward(dy, x, weight, ctx.eps)
+        return dx, _given(dweight, weight), None, None
+
+
+@_rule
+class layer_norm:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        x, weight, bias, scale, _, ctx.eps = inputs
+        ctx.save_for_backward(x, weight, bias, scale)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight, bias, scale = ctx.saved_tensors
+        dx, dweight, dbias, dscale, dshift = _ops.layer_norm_backward(dy, x, weight, bias, scale, ctx.eps)
+        return (dx, _given(dweight, weight), _given(dbias, bias), _given(dscale, scale), _given(dshift, scale), None)
+
+
+@_rule
+class add_norm:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        _, u, gate, weight, bias, scale, _, ctx.kind, ctx.eps = inputs
+        ctx.save_for_backward(u, gate, weight, bias, scale, output[1])
+
+    @staticmethod
+    def backward(ctx, dy, dsum):
+        """The modulation's and the gate's parts here, the norm's and the residual add's in the op."""
+        u, gate, weight, bias, scale, h = ctx.saved_tensors
+        dy = dy.to(h.dtype)
+        dscale = dshift = dgate = None
+        if scale is not None:
+            if ctx.kind == 0:
+                normed = _ops._rms_norm(h, weight, ctx.eps, False)
+                normed = normed if bias is None else normed + bias
+            else:
+                normed = _ops._layer_norm(h, weight, bias, None, None, ctx.eps)
+            dscale, dshift = _sum_to(dy * normed, scale), _sum_to(dy, scale)
+            dy = dy * (1 + scale).to(dy.dtype)
+        dh, dweight, dbias = _ops.add_norm_backward(dy, dsum, h, weight, bias, ctx.kind, ctx.eps)
+        if gate is None:
+            du = dh.to(u.dtype)
+        else:
+            du, dgate = _ops.gated_residual_backward(dh, u, gate)
+        return dh, du, dgate, _given(dweight, weight), _given(dbias, bias), dscale, dshift, None, None
+
+
+@_rule
+class gated_residual:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        _, u, gate = inputs
+        ctx.save_for_backward(u, gate)
+
+    @staticmethod
+    def backward(ctx, dy):
+        u, gate = ctx.saved_tensors
+        du, dgate = _ops.gated_residual_backward(dy, u, gate)
+        return dy, du, _given(dgate, gate)
+
+
+@_rule
+class activation:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        x, ctx.kind = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return _ops.activation_backward(dy, *ctx.saved_tensors, ctx.kind), None
+
+
+@_rule
+class glu:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        gate, up, ctx.kind, _ = inputs
+        ctx.save_for_backward(gate, up)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return *_ops.glu_backward(dy, *ctx.saved_tensors, ctx.kind), None, None
+
+
+@_rule
+class rope:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        _, cos, sin, ctx.halves, ctx.back = inputs
+        ctx.save_for_backward(cos, sin)
+
+    @staticmethod
+    def backward(ctx, dy):
+        _refuse(ctx, 1, "rope: cos")
+        _refuse(ctx, 2, "rope: sin")
+        return _ops.rope(dy, *ctx.saved_tensors, ctx.halves, not ctx.back), None, None, None, None
+
+
+@_rule
+class rope_1d:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        ctx.words, ctx.back = inputs[1:-1], inputs[-1]
+
+    @staticmethod
+    def backward(ctx, dy):
+        return _ops.rope_1d(dy, *ctx.words, not ctx.back), None, None, None, None, None
+
+
+@_rule
+class rope_3d:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        ctx.words, ctx.back = inputs[1:-1], inputs[-1]
+
+    @staticmethod
+    def backward(ctx, dy):
+        return _ops.rope_3d(dy, *ctx.words, not ctx.back), None, None, None, None, None, None, None
+
+
+@_rule
+class group_norm:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        x, ctx.groups, weight, bias, ctx.eps, ctx.act = inputs
+        ctx.save_for_backward(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight, bias = ctx.saved_tensors
+        dx, dweight, dbias = _ops.group_norm_backward(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act)
+        return dx, None, _given(dweight, weight), _given(dbias, bias), None, None
+
+
+@_rule
+class attention_lse:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        q, k, v, mask, ctx.scale, ctx.causal, ctx.causal_offset = inputs
+        out, lse = output
+        ctx.mark_non_differentiable(lse)
+        ctx.save_for_backward(q, k, v, mask, out, lse)
+
+    @staticmethod
+    def backward(ctx, dout, _):
+        _refuse(ctx, 3, "attention: mask")
+        q, k, v, mask, out, lse = ctx.saved_tensors
+        gradients = _ops.attention_backward(q, k, v, mask, ctx.scale, ctx.causal, ctx.causal_offset, dout, out, lse)
+        return *gradients, None, None, None, None
 
 
 def _nothing(name):

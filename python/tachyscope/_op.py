@@ -51,6 +51,13 @@ class Op:
         return self.core(*args, out)
 
 
+def records(*args):
+    """Whether a call with these arguments is one whose gradients torch records."""
+    if _Tensor == () and not _torch_came():
+        return False
+    return _is_grad_enabled() and any(isinstance(arg, _Tensor) and arg.requires_grad for arg in args)
+
+
 def _torch_came():
     """Whether torch has been imported since the last look and the ops are now registered with it."""
     if _Tensor != () or "torch" not in sys.modules:

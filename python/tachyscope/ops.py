@@ -3,25 +3,170 @@
 Of torch every function has gradients, composes with torch.compile(fullgraph=True) and runs on its current CUDA stream.
 Values are float32, float16 or bfloat16, on the CPU also float64 (slow definitions, for gradcheck); parameters may have
 another of the first three. On the CPU the kernels compute in float32: 16-bit values and strides that no kernel takes
-pass through scratch about 1 MiB at a time. Every wrong argument raises ValueError or TypeError with its name, what was
-expected and what came.
+pass through scratch about 1 MiB at a time (attention's operands as a whole). Results are contiguous and rounded once,
+unless a function says otherwise. Every wrong argument raises ValueError or TypeError with its name, what was expected and
+what came.
 
 `out=` takes the result's tensor: of the same shape and dtype, any strides, in memory of its own or (where a function says
-so) `x` itself. It works without gradients only.
+so) the first argument itself. It works without gradients only.
 """
 
+from . import _attention
 from ._op import Op
 
-_rms_norm = Op("rms_norm")
-_rms_norm_backward = Op("rms_norm_backward")
+_names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
+          "group_norm", "attention", "attention_lse"]
+_op = {name: Op(name) for name in _names}
+for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention"]:
+    Op(_name + "_backward")  # torch needs to know them; nobody calls them by name
+
+_rms_norm, _layer_norm, _add_norm, _gated_residual = (_op[name] for name in _names[:4])
+_activation, _glu, _rope, _rope_1d, _rope_3d, _group_norm = (_op[name] for name in _names[4:10])
+
+_NONE, _SILU, _GELU_TANH, _GELU_ERF, _MISH = range(5)
+_GELU = {"none": _GELU_ERF, "tanh": _GELU_TANH}
+_NORMS = {"rms": 0, "layer": 1}
+_ACTIVATIONS = {None: _NONE, "silu": _SILU, "mish": _MISH, "gelu": _GELU_ERF, "gelu_tanh": _GELU_TANH}
+
+
+def _choice(function, name, value, table):
+    if value not in table:
+        raise ValueError(f"{function}: expected {name} to be one of {', '.join(map(repr, table))}, got {value!r}")
+    return table[value]
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, round_twice=False, out=None):
     """x / sqrt(mean(x²) + eps) · weight over the last dim.
 
-    x [..., C], any strides; weight [C] or None. The result is contiguous, of x's dtype. `round_twice` rounds the normalised
-    values to x's dtype before they are multiplied by the weight, as diffusers' RMSNorm and transformers' LlamaRMSNorm
-    do (torch.nn.RMSNorm rounds once). `out` may be x."""
+    x [..., C], any strides; weight [C] or None. The result has x's dtype. `round_twice` rounds the normalised values to x's
+    dtype before they are multiplied by the weight, as diffusers' RMSNorm and transformers' LlamaRMSNorm do
+    (torch.nn.RMSNorm rounds once). `out` may be x."""
     if out is not None:
         return _rms_norm.out(out, x, weight, eps, round_twice)
     return _rms_norm(x, weight, eps, round_twice)
+
+
+def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
+    """(x − mean) / sqrt(var + eps) · weight + bias over the last dim. x [..., C]; weight, bias [C] or None. `out` may be x."""
+    if out is not None:
+        return _layer_norm.out(out, x, weight, bias, None, None, eps)
+    return _layer_norm(x, weight, bias, None, None, eps)
+
+
+def ada_layer_norm(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=None):
+    """layer_norm(x, weight, bias, eps) · (1 + scale) + shift in one pass, rounded once.
+
+    scale and shift have one shape, which broadcasts to x's [..., C] with its last dim: [B, 1, C] modulates each sample,
+    [B, L, C] each token. `out` may be x."""
+    if out is not None:
+        return _layer_norm.out(out, x, weight, bias, scale, shift, eps)
+    return _layer_norm(x, weight, bias, scale, shift, eps)
+
+
+def add_norm(x, u, weight=None, bias=None, *, norm="rms", gate=None, scale=None, shift=None, eps=1e-6):
+    """The residual add and the norm behind it in one pass: (y, h) with h = x + gate · u and
+    y = norm(h) · weight + bias, with scale and shift then y · (1 + scale) + shift.
+
+    x and u [..., C]; h has x's dtype (the residual stream's), y has u's. What is normalised is h as rounded to its dtype.
+    `norm` is "rms" or "layer"; weight and bias [C]; gate, scale and shift have one shape, as in `ada_layer_norm`."""
+    return _add_norm(x, u, gate, weight, bias, scale, shift, _choice("add_norm", "norm", norm, _NORMS), eps)
+
+
+def gated_residual(x, u, gate=None, *, out=None):
+    """x + gate · u. x and u [..., C]; gate broadcasts to them with its last dim, or None. The result has x's dtype. `out` may
+    be x."""
+    if out is not None:
+        return _gated_residual.out(out, x, u, gate)
+    return _gated_residual(x, u, gate)
+
+
+def gelu(x, approximate="none", *, out=None):
+    """GELU of each value: by the error function, or with approximate="tanh" by its usual approximation. `out` may be x."""
+    kind = _choice("gelu", "approximate", approximate, _GELU)
+    return _activation(x, kind) if out is None else _activation.out(out, x, kind)
+
+
+def silu(x, *, out=None):
+    """x · sigmoid(x) of each value. `out` may be x."""
+    return _activation(x, _SILU) if out is None else _activation.out(out, x, _SILU)
+
+
+def mish(x, *, out=None):
+    """x · tanh(log(1 + exp(x))) of each value. `out` may be x."""
+    return _activation(x, _MISH) if out is None else _activation.out(out, x, _MISH)
+
+
+def geglu(gate, up, approximate="none", *, round_twice=False, out=None):
+    """gelu(gate) · up. Both [..., C] of one dtype, any strides: halves of one product need no copies
+    (`up, gate = h.chunk(2, -1)` is diffusers' order). `round_twice` rounds gelu(gate) to that dtype first, as modules do that
+    compute it alone. `out` may be gate."""
+    kind = _choice("geglu", "approximate", approximate, _GELU)
+    return _glu(gate, up, kind, round_twice) if out is None else _glu.out(out, gate, up, kind, round_twice)
+
+
+def swiglu(gate, up, *, round_twice=False, out=None):
+    """silu(gate) · up, otherwise as `geglu`."""
+    return _glu(gate, up, _SILU, round_twice) if out is None else _glu.out(out, gate, up, _SILU, round_twice)
+
+
+def rope(x, cos, sin, *, halves=False, out=None):
+    """Rotary positions by tables: pairs (a, b) of each head become (a·cos − b·sin, a·sin + b·cos).
+
+    x [batch, tokens, heads, head dim]; cos and sin [tokens, head dim / 2], constants. Pairs are neighbours (Wan, LTX), with
+    `halves` channels p and p + head dim / 2 (LLaMA). Computed in float32, rounded once. `out` may be x."""
+    if out is not None:
+        return _rope.out(out, x, cos, sin, halves, False)
+    return _rope(x, cos, sin, halves, False)
+
+
+def rope_1d(x, theta=10000.0, *, first=0, reverse_time=False, halves=False, out=None):
+    """`rope` with token i at position first + i: angles position · theta^(−2p / head dim), whose tables are made in float64
+    and kept. `reverse_time` counts positions down. `out` may be x."""
+    if out is not None:
+        return _rope_1d.out(out, x, theta, first, reverse_time, halves, False)
+    return _rope_1d(x, theta, first, reverse_time, halves, False)
+
+
+def rope_3d(x, grid, theta=10000.0, *, reverse_time=False, halves=False, out=None):
+    """`rope` by frame, row and column of a video's tokens, as Wan does it.
+
+    x [batch, t · h · w, heads, head dim] with grid = (t, h, w); a head's pairs are split over the three axes.
+    `reverse_time` counts frames from the last one. `out` may be x."""
+    frames, rows, columns = grid
+    if out is not None:
+        return _rope_3d.out(out, x, frames, rows, columns, theta, reverse_time, halves, False)
+    return _rope_3d(x, frames, rows, columns, theta, reverse_time, halves, False)
+
+
+def group_norm(x, groups, weight=None, bias=None, eps=1e-5, *, activation=None, out=None):
+    """GroupNorm of x [samples, channels, ...] with an activation behind it: None, "silu", "mish", "gelu" or "gelu_tanh".
+
+    weight and bias [channels] or None. The kernels take channels last: torch.channels_last tensors are used as they
+    lie, others are turned on the way, a sample at a time. The result lies as x does. `out` may be x."""
+    act = _choice("group_norm", "activation", activation, _ACTIVATIONS)
+    if out is not None:
+        return _group_norm.out(out, x, groups, weight, bias, eps, act)
+    return _group_norm(x, groups, weight, bias, eps, act)
+
+
+def group_norm_silu(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
+    """silu(group_norm(x)) in one pass."""
+    return group_norm(x, groups, weight, bias, eps, activation="silu", out=out)
+
+
+def group_norm_mish(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
+    """mish(group_norm(x)) in one pass."""
+    return group_norm(x, groups, weight, bias, eps, activation="mish", out=out)
+
+
+def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, own_backward=False, out=None):
+    """softmax(q·kᵀ·scale + mask)·v, softmax in float32.
+
+    q [batch, queries, heads, head dim]; k and v [batch, keys, key heads, head dim], whose heads divide q's (query head h
+    reads h // (heads / key heads)). scale: head dim ** -0.5. mask: bool (True: seen) or added to the scores; it broadcasts to
+    [batch, heads, queries, keys] with its last dim. causal: query i sees keys up to i + causal_offset, which is
+    keys − queries where the queries are the last ones. A query that sees no key gives zeros.
+
+    Where gradients are recorded, torch's scaled_dot_product_attention computes both passes; with own_backward ours do,
+    which give the same bits in each run, and the mask is then a constant."""
+    return _attention.run(_op, q, k, v, mask, scale, causal, causal_offset, own_backward, out)

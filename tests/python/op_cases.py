@@ -9,7 +9,6 @@ import typing
 import torch
 import torch.nn.functional as F
 
-import tachyscope
 from tachyscope import ops
 
 
@@ -66,6 +65,67 @@ def rms_norm(name, x, weight, round_twice=False, grads=("x", "weight")):
                 lambda x, weight=None: (x, weight, 1e-5, round_twice), aliases=True)
 
 
+def layer_norm(name, x, weight=None, bias=None, scale=None):
+    def ours(x, weight=None, bias=None, scale=None, shift=None, out=None):
+        if scale is None:
+            return ops.layer_norm(x, weight, bias, 1e-5, out=out)
+        return ops.ada_layer_norm(x, scale, shift, weight, bias, 1e-5, out=out)
+
+    def theirs(x, weight=None, bias=None, scale=None, shift=None):
+        y = F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+        return y if scale is None else y * (1 + scale) + shift
+
+    return case(name, ours, theirs, "layer_norm",
+                lambda x, weight=None, bias=None, scale=None, shift=None: (x, weight, bias, scale, shift, 1e-5),
+                aliases=True, x=x, weight=weight, bias=bias, scale=scale, shift=scale)
+
+
+def add_norm(name, x, norm, weight=None, bias=None, gate=None, scale=None):
+    def ours(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
+        return ops.add_norm(x, u, weight, bias, norm=norm, gate=gate, scale=scale, shift=shift, eps=1e-5)
+
+    def theirs(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
+        h = x + (u if gate is None else gate * u)
+        if norm == "layer":
+            y = F.layer_norm(h, h.shape[-1:], weight, bias, 1e-5)
+        else:
+            y = F.rms_norm(h, h.shape[-1:], weight, 1e-5)
+            y = y if bias is None else y + bias
+        return (y if scale is None else y * (1 + scale) + shift), h
+
+    def raw(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
+        return x, u, gate, weight, bias, scale, shift, ["rms", "layer"].index(norm), 1e-5
+
+    return case(name, ours, theirs, "add_norm", raw, x=x, u=x, weight=weight, bias=bias, gate=gate, scale=scale,
+                shift=scale)
+
+
+def gated_residual(name, x, gate=None):
+    return case(name, lambda x, u, gate=None, out=None: ops.gated_residual(x, u, gate, out=out),
+                lambda x, u, gate=None: x + (u if gate is None else gate * u), "gated_residual",
+                lambda x, u, gate=None: (x, u, gate), aliases=True, x=x, u=x, gate=gate)
+
+
+def activation(name, ours, theirs, kind, x):
+    return case(name, ours, lambda x: theirs(x), "activation", lambda x: (x, kind), aliases=True, x=x)
+
+
+def glu(name, ours, act, kind, shape, round_twice=False):
+    def theirs(gate, up):
+        if round_twice or gate.dtype in (torch.float32, torch.float64):
+            return act(gate) * up
+        return (act(gate.float()) * up.float()).to(gate.dtype)
+
+    return case(name, lambda gate, up, out=None: ours(gate, up, round_twice=round_twice, out=out), theirs, "glu",
+                lambda gate, up: (gate, up, kind, round_twice), aliases=True, gate=shape, up=shape)
+
+
+def case(name, ours, theirs, op, raw, grads=None, aliases=False, **shapes):
+    """A case whose inputs are those that have a shape, all with gradients unless `grads` names some."""
+    inputs = {key: shape for key, shape in shapes.items() if shape is not None}
+    return Case(name, inputs, ours, theirs, tuple(inputs) if grads is None else grads, op, raw, aliases)
+
+
 CASES = [
     rms_norm("rms_norm", (3, 5, 77), (77,)),
     rms_norm("rms_norm without weight", (2, 130), None),
@@ -73,6 +133,26 @@ CASES = [
     rms_norm("rms_norm of a vector", (33,), (33,)),
     rms_norm("rms_norm rounded twice", (2, 3, 4, 40), (40,), round_twice=True),
     rms_norm("rms_norm of many rows", (3, 700, 257), (257,), grads=()),
+    layer_norm("layer_norm", (3, 5, 77), (77,), (77,)),
+    layer_norm("layer_norm without parameters", (2, 130)),
+    layer_norm("layer_norm without bias", (2, 2, 2, 9), (9,)),
+    layer_norm("ada_layer_norm of samples", (3, 5, 24), scale=(3, 1, 24)),
+    layer_norm("ada_layer_norm of tokens", (2, 5, 24), (24,), (24,), scale=(2, 5, 24)),
+    layer_norm("ada_layer_norm of all", (2, 5, 24), scale=(24,)),
+    layer_norm("ada_layer_norm of frames", (2, 3, 4, 24), scale=(2, 3, 1, 24)),
+    add_norm("add_norm, rms", (3, 5, 40), "rms", (40,)),
+    add_norm("add_norm, layer", (2, 7, 33), "layer", (33,), (33,)),
+    add_norm("add_norm, layer, gated and modulated", (2, 6, 32), "layer", gate=(2, 1, 32), scale=(2, 1, 32)),
+    add_norm("add_norm, rms, gated and modulated", (2, 6, 32), "rms", (32,), (32,), gate=(2, 6, 32), scale=(2, 6, 32)),
+    gated_residual("gated_residual", (3, 5, 40), (3, 1, 40)),
+    gated_residual("gated_residual without gate", (2, 33)),
+    gated_residual("gated_residual of tokens", (2, 4, 33), (2, 4, 33)),
+    activation("gelu", ops.gelu, F.gelu, 3, (3, 5, 77)),
+    activation("gelu by tanh", lambda x, out=None: ops.gelu(x, "tanh", out=out),
+               lambda x: F.gelu(x, approximate="tanh"), 2, (2, 130)),
+    activation("silu", ops.silu, F.silu, 1, (33,)),
+    activation("mish", ops.mish, F.mish, 4, (2, 3, 4, 5)),
+    glu("geglu", ops.geglu, F.gelu, 3, (3, 5, 77)),
+    glu("swiglu", ops.swiglu, F.silu, 1, (2, 130)),
+    glu("swiglu rounded twice", ops.swiglu, F.silu, 1, (2, 3, 40), round_twice=True),
 ]
-BY_NAME = {case.name: case for case in CASES}
-assert tachyscope.threads() >= 1

@@ -6,7 +6,7 @@ import torch
 
 from tachyscope import ops
 
-X, W = torch.randn(2, 3, 8), torch.randn(8)
+X, W, H = torch.randn(2, 3, 8), torch.randn(8), torch.randn(1, 6, 3, 8)
 BAD = [
     (lambda: ops.rms_norm(X.int()), ValueError, "rms_norm: expected x f32, f16 or bf16 .*, got i32"),
     (lambda: ops.rms_norm(X.to(torch.complex64)), ValueError, "rms_norm: expected x f32, f16, bf16 or f64, got"),
@@ -28,17 +28,49 @@ BAD = [
     (lambda: ops.rms_norm(X, out=X.bfloat16()), ValueError, "rms_norm: expected out f32, got bf16"),
     (lambda: ops.rms_norm(X, out=torch.empty(1, 1, 8).expand(2, 3, 8)), ValueError, "a place for each value, got stride 0"),
     (lambda: overlapping(), ValueError, "expected out in memory of its own or all of x itself, got some of x's"),
-    (lambda: ops.rms_norm(X, W, out=weight_as_out()), ValueError, r"expected out \[2, 3, 8\]"),
+    (lambda: ops.layer_norm(X, W, W[:2]), ValueError, r"layer_norm: expected bias \[8\], got \[2\]"),
+    (lambda: ops.ada_layer_norm(X, X, None), ValueError, r"expected scale and shift of one shape, got \[2, 3, 8\] and none"),
+    (lambda: ops.ada_layer_norm(X, X[:, :2], X[:, :2]), ValueError, r"expected scale \[2, 3, 8\] or .* 1 .*, got \[2, 2, 8\]"),
+    (lambda: ops.ada_layer_norm(X, W[:1], W[:1]), ValueError, r"layer_norm: expected scale .*, got \[1\]"),
+    (lambda: ops.add_norm(X, X[:1]), ValueError, r"add_norm: expected u \[2, 3, 8\] as x, got \[1, 3, 8\]"),
+    (lambda: ops.add_norm(X, X, norm="batch"), ValueError, "add_norm: expected norm to be one of 'rms', 'layer', got 'batch'"),
+    (lambda: ops.add_norm(X, X, gate=X, scale=W, shift=W), ValueError, "expected gate and scale of one shape"),
+    (lambda: ops.gated_residual(X, X.double()), ValueError, "gated_residual: expected u f32, f16 or bf16 beside f32, got f64"),
+    (lambda: ops.gelu(X, "sigmoid"), ValueError, "gelu: expected approximate to be one of 'none', 'tanh', got 'sigmoid'"),
+    (lambda: torch.ops.tachyscope.activation(X, 9), ValueError, "activation: expected kind 1 .*, got 9"),
+    (lambda: torch.ops.tachyscope.glu(X, X, -1, False), ValueError, "glu: expected kind 0 .*, got -1"),
+    (lambda: ops.swiglu(X, X.bfloat16()), ValueError, "glu: expected up f32 as gate, got bf16"),
+    (lambda: ops.swiglu(X, X[0]), ValueError, r"glu: expected up \[2, 3, 8\] as gate, got \[3, 8\]"),
+    (lambda: ops.rope_1d(X), ValueError, r"rope_1d: expected x \[batch, tokens, heads, even head dim\], got \[2, 3, 8\]"),
+    (lambda: ops.rope_1d(H[..., :7]), ValueError, "even head dim"),
+    (lambda: ops.rope_1d(H, -1.0), ValueError, "rope_1d: expected theta above 0, got -1"),
+    (lambda: ops.rope_1d(H, float("nan")), ValueError, "rope_1d: expected theta above 0, got nan"),
+    (lambda: ops.rope(H, W[:4], W[:4]), ValueError, r"rope: expected cos \[6, 4\], got \[4\]"),
+    (lambda: ops.rope(H, H[0, :, 0, :4], H[0, :, 0]), ValueError, r"rope: expected sin \[6, 4\], got \[6, 8\]"),
+    (lambda: ops.rope_3d(H, (2, 2, 2)), ValueError, "rope_3d: expected a grid of 6 tokens as x has, got 2 x 2 x 2"),
+    (lambda: ops.rope_3d(H, (2 ** 62, 2 ** 62, 2)), ValueError, "expected a grid of 6 tokens"),
+    (lambda: ops.rope_3d(H, (-1, -1, 6)), ValueError, "expected a grid of 6 tokens"),
+    (lambda: ops.group_norm(H, 4), ValueError, "group_norm: expected groups that divide 6 channels, got 4"),
+    (lambda: ops.group_norm(H, 0), ValueError, "group_norm: expected groups that divide 6 channels, got 0"),
+    (lambda: ops.group_norm(H, 2 ** 40), ValueError, "expected groups that divide 6 channels"),
+    (lambda: ops.group_norm(W, 1), ValueError, r"group_norm: expected x \[samples, channels, ...\], got \[8\]"),
+    (lambda: ops.group_norm(H, 2, activation="relu"), ValueError, "group_norm: expected activation to be one of None"),
+    (lambda: ops.attention(H, H, H[:, :5]), ValueError, r"attention: expected v \[1, 6, 3, 8\] as k, got \[1, 5, 3, 8\]"),
+    (lambda: ops.attention(H, H[:, :, :2], H[:, :, :2]), ValueError, "expected k with heads that divide q's 3, got 2"),
+    (lambda: ops.attention(H, H[:, :0], H[:, :0]), ValueError, r"attention: expected k \[1, at least 1, heads, 8\]"),
+    (lambda: ops.attention(H, H[:, :, :0], H[:, :, :0]), ValueError, r"attention: expected k \[1, at least 1"),
+    (lambda: ops.attention(H, H, H, X), ValueError, r"attention: expected mask \[1, 3, 6, 6\] or .*, got \[2, 3, 8\]"),
+    (lambda: ops.attention(H, H, H, causal_offset=1), ValueError, "attention: expected causal beside causal_offset 1"),
+    (lambda: ops.attention(H, H, H, causal=True, causal_offset=9), ValueError, r"expected causal_offset in \[-6, 6\], got 9"),
+    (lambda: ops.attention(X, X, X), ValueError, r"expected q \[batch, tokens, heads, head dim\], got \[2, 3, 8\]"),
+    (lambda: ops.attention(H, H, H, out=H), ValueError, "attention: expected out in memory of its own, got some of q's"),
+    (lambda: ops.attention([1], H, H), TypeError, "expected q to be a tensor or an array"),
 ]
 
 
 def overlapping():
     memory = torch.randn(20)
     return ops.rms_norm(memory[:16].view(2, 8), out=memory[4:].view(2, 8))
-
-
-def weight_as_out():
-    return W
 
 
 @pytest.mark.parametrize("call, error, words", BAD)

@@ -4,7 +4,8 @@ bfloat16, and what has none says so."""
 import pytest
 import torch
 
-from op_cases import BY_NAME, CASES, restride
+from head_cases import BY_NAME, CASES
+from op_cases import restride
 
 WITH_GRADIENTS = [case for case in CASES if case.grads]
 EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.name)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from op_cases import BY_NAME, CASES
+from head_cases import BY_NAME, CASES
 
 EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -21,7 +21,7 @@ def test_opcheck_private(case):
     arguments, checks = case.raw(**given), ("test_schema", "test_faketensor")
     torch.library.opcheck(getattr(torch.ops.tachyscope, "_" + case.op).default, arguments, test_utils=checks)
     result = case.ours(**given)
-    if not isinstance(result, tuple):
+    if not isinstance(result, tuple) and case.op != "attention_lse":
         into = getattr(torch.ops.tachyscope, f"_{case.op}_out").default
         torch.library.opcheck(into, (*arguments, torch.empty_like(result)), test_utils=checks)
 

@@ -43,6 +43,29 @@ def test_numpy():
     """)
 
 
+def test_other_ops_on_numpy():
+    run("""
+        import sys
+        import numpy as np
+        from tachyscope import ops
+        rng = np.random.default_rng(0)
+        x, u = rng.standard_normal((2, 2, 6, 12)).astype(np.float32)
+        y, h = ops.add_norm(x, u)
+        assert type(y) is np.ndarray and (h == x + u).all()
+        assert abs(y - ops.rms_norm(h)).max() < 1e-6
+        assert abs(ops.swiglu(x, u) - x / (1 + np.exp(-x)) * u).max() < 1e-6
+        heads = x.reshape(1, 12, 2, 6)
+        scores = np.einsum("bihd,bjhd->bhij", heads, heads) / np.sqrt(6)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        expected = np.einsum("bhij,bjhd->bihd", weights, heads)
+        assert abs(ops.attention(heads, heads, heads) - expected).max() < 1e-6
+        assert abs(np.linalg.norm(ops.rope_3d(heads, (3, 2, 2))) - np.linalg.norm(heads)) < 1e-4
+        assert ops.group_norm_silu(x.reshape(2, 6, 3, 4), 3).shape == (2, 6, 3, 4)
+        assert "torch" not in sys.modules
+    """)
+
+
 def test_torch_imported_later():
     run("""
         import tachyscope

@@ -1,0 +1,113 @@
+// GroupNorm with the activation behind it, forward and backward, of x [N, C, ...] as torch lays images and clips out.
+// The ops take channels last: such tensors (torch.channels_last and its like) are used as they lie, others are turned into
+// scratch and back a sample at a time. The result lies as x does.
+#include "bind/convert.h"
+#include "bind/ops.h"
+#include "bind/rows.h"
+#include "ops/group_norm/group_norm_impl.h"
+
+namespace tachy::python {
+namespace {
+
+// x with its channels last, in the same memory: [N, ..., C].
+Tensor channels_last(const Tensor& x) {
+  Tensor t = x;
+  for (int i = 1; i + 1 < x.rank; ++i) t.dims[i] = x.dims[i + 1], t.strides[i] = x.strides[i + 1];
+  t.dims[x.rank - 1] = x.dims[1], t.strides[x.rank - 1] = x.strides[1];
+  return t;
+}
+
+Tensor three_dims(const Tensor& last) { return last.view({last.dim(0), -1, last.dim(-1)}); }
+
+// As x: contiguous, or its channels last where x has them so and in no other way.
+Result like(const Tensor& x) {
+  const Tensor last = channels_last(x);
+  if (x.contiguous() || !last.contiguous()) return Result::contiguous(x.dtype, x.shape());
+  const Result order = Result::contiguous(x.dtype, last.shape());
+  Result r = order;
+  for (int i = 1; i + 1 < x.rank; ++i) r.dims[i + 1] = order.dims[i], r.strides[i + 1] = order.strides[i];
+  r.dims[1] = order.dims[x.rank - 1], r.strides[1] = 1;
+  return r;
+}
+
+void expect_norm(const char* op, const Tensor& x, const Value& groups, const Tensor& weight,
+                 const Tensor& bias, const Value& act) {
+  expect_value(op, "x", x);
+  require(x.rank >= 2, "{}: expected x [samples, channels, ...], got {}", op, shape_string(x));
+  require(groups.integer >= 1 && groups.integer <= x.dim(1) && x.dim(1) % groups.integer == 0,
+          "{}: expected groups that divide {} channels, got {}", op, x.dim(1), groups.integer);
+  expect_vector(op, "weight", weight, x.dim(1), x);
+  expect_vector(op, "bias", bias, x.dim(1), x);
+  activation_kind(op, act.integer, 0);
+}
+
+Results results(Inputs in) {
+  expect_norm("group_norm", in[0].tensor, in[1], in[2].tensor, in[3].tensor, in[5]);
+  return {like(in[0].tensor)};
+}
+
+void run(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Tensor x = channels_last(in[0].tensor), y = channels_last(out[0]);
+  ops::GroupNormArgs args{.groups = static_cast<int>(in[1].integer),
+                          .weight = parameter(in[2].tensor, x.dtype, context),
+                          .bias = parameter(in[3].tensor, x.dtype, context),
+                          .eps = static_cast<float>(in[4].number),
+                          .act = activation_kind("group_norm", in[5].integer, 0)};
+  const auto norm = [&] {
+    context.compute([&](Stream& stream) {
+      args.x.dtype == DType::f64 ? ops::group_norm_ref(args, stream) : ops::group_norm(args, stream);
+    });
+  };
+  const DType work = work_dtype(x.dtype, context);
+  if (x.dtype == work && x.contiguous() && y.contiguous()) {
+    args.x = three_dims(x), args.y = three_dims(y);
+    return norm();
+  }
+  Tensor sample = x;
+  sample.dims[0] = 1;
+  const Tensor slab = context.scratch(work, sample.shape());
+  for (int64_t n = 0; n < x.dim(0); ++n) {
+    convert(x.slice(0, n, n + 1), slab, context);
+    args.x = args.y = three_dims(slab);
+    norm();
+    convert(slab, y.slice(0, n, n + 1), context);
+  }
+}
+
+Results backward_results(Inputs in) {
+  const char* op = "group_norm_backward";
+  const Tensor &dy = in[0].tensor, &x = in[1].tensor;
+  expect_norm(op, x, in[2], in[3].tensor, in[4].tensor, in[6]);
+  expect_beside(op, "dy", dy, "x", x);
+  return {like(x), gradient_result(in[3].tensor), gradient_result(in[4].tensor)};
+}
+
+void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Tensor &dy = in[0].tensor, &x = in[1].tensor, &weight = in[3].tensor, &bias = in[4].tensor;
+  GradientPass pass(context, x.dtype);
+  const ops::GroupNormBackwardArgs args{.x = three_dims(pass.whole(channels_last(x))),
+                                        .groups = static_cast<int>(in[2].integer),
+                                        .weight = parameter(weight, x.dtype, context),
+                                        .bias = parameter(bias, x.dtype, context),
+                                        .eps = static_cast<float>(in[5].number),
+                                        .act = activation_kind("group_norm_backward", in[6].integer, 0),
+                                        .dy = three_dims(pass.whole(channels_last(dy))),
+                                        .dx = three_dims(pass.result(channels_last(out[0]))),
+                                        .dweight = pass.parameter_result(weight, out[1]),
+                                        .dbias = pass.parameter_result(bias, out[2])};
+  context.compute([&](Stream& stream) { ops::group_norm_backward(args, stream); });
+  pass.finish();
+}
+
+}  // namespace
+
+const Op kGroupNorm{"group_norm",
+                    "(Tensor x, int groups, Tensor? weight, Tensor? bias, float eps, int act) -> Tensor",
+                    results, run, true};
+const Op kGroupNormBackward{
+    "group_norm_backward",
+    "(Tensor dy, Tensor x, int groups, Tensor? weight, Tensor? bias, float eps, int act) -> "
+    "(Tensor, Tensor, Tensor)",
+    backward_results, run_backward};
+
+}  // namespace tachy::python

@@ -1,0 +1,117 @@
+// LayerNorm over the last dim with its affine map, a modulation or both, forward and backward:
+//   n = (x − mean) / sqrt(var + eps) [· weight] [+ bias];   y = n [· (1 + scale) + shift]
+// One pass, rounded once.
+#include "bind/convert.h"
+#include "bind/modulation.h"
+#include "bind/ops.h"
+#include "bind/rows.h"
+#include "ops/layernorm_modulate/layernorm_modulate_impl.h"
+
+namespace tachy::python {
+namespace {
+
+struct Forward {
+  const Tensor &x, &weight, &bias, &scale, &shift;
+  float eps;
+  explicit Forward(Inputs in)
+      : x(in[0].tensor),
+        weight(in[1].tensor),
+        bias(in[2].tensor),
+        scale(in[3].tensor),
+        shift(in[4].tensor),
+        eps(static_cast<float>(in[5].number)) {}
+};
+
+Results results(Inputs in) {
+  const char* op = "layer_norm";
+  const Forward a(in);
+  expect_value(op, "x", a.x);
+  expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
+  expect_vector(op, "bias", a.bias, a.x.dim(-1), a.x);
+  expect_modulation(op, "scale", a.scale, a.x);
+  expect_modulation(op, "shift", a.shift, a.x);
+  expect_pair(op, "scale", a.scale, "shift", a.shift);
+  return {Result::contiguous(a.x.dtype, a.x.shape())};
+}
+
+void run(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Forward a(in);
+  ops::LayerNormModulateArgs args{.weight = parameter(a.weight, a.x.dtype, context),
+                                  .bias = parameter(a.bias, a.x.dtype, context),
+                                  .scale = modulation_table(a.scale, a.x, context),
+                                  .shift = modulation_table(a.shift, a.x, context),
+                                  .eps = a.eps};
+  const Tensor rows = modulation_rows(a.scale, a.x, context);
+  RowPass pass(context, a.x.dtype);
+  pass.read(a.x);
+  pass.write(out[0]);
+  pass.run([&](std::span<const Tensor> t, int64_t first) {
+    args.x = t[0], args.y = t[1], args.row = part_of(rows, first, t[0].dim(0));
+    if (a.x.dtype == DType::f64)
+      ops::layernorm_modulate_ref(args, context.stream());
+    else
+      ops::layernorm_modulate(args, context.stream());
+  });
+}
+
+struct Backward {
+  const Tensor &dy, &x, &weight, &bias, &scale;
+  float eps;
+  explicit Backward(Inputs in)
+      : dy(in[0].tensor),
+        x(in[1].tensor),
+        weight(in[2].tensor),
+        bias(in[3].tensor),
+        scale(in[4].tensor),
+        eps(static_cast<float>(in[5].number)) {}
+};
+
+// dshift is as dscale.
+Results backward_results(Inputs in) {
+  const char* op = "layer_norm_backward";
+  const Backward a(in);
+  expect_value(op, "x", a.x);
+  expect_beside(op, "dy", a.dy, "x", a.x);
+  expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
+  expect_vector(op, "bias", a.bias, a.x.dim(-1), a.x);
+  expect_modulation(op, "scale", a.scale, a.x);
+  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.weight), gradient_result(a.bias),
+          gradient_result(a.scale), gradient_result(a.scale)};
+}
+
+void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Backward a(in);
+  GradientPass pass(context, a.x.dtype);
+  const auto table_result = [&](const Tensor& to) {
+    const Tensor made = pass.parameter_result(a.scale, to);
+    return made.defined() ? made.view({-1, a.x.dim(-1)}) : made;
+  };
+  const ops::LayerNormModulateBackwardArgs args{.x = pass.rows(a.x),
+                                                .weight = parameter(a.weight, a.x.dtype, context),
+                                                .bias = parameter(a.bias, a.x.dtype, context),
+                                                .scale = modulation_table(a.scale, a.x, context),
+                                                .row = modulation_rows(a.scale, a.x, context),
+                                                .dy = pass.rows(a.dy),
+                                                .eps = a.eps,
+                                                .dx = pass.result_rows(out[0]),
+                                                .dweight = pass.parameter_result(a.weight, out[1]),
+                                                .dbias = pass.parameter_result(a.bias, out[2]),
+                                                .dscale = table_result(out[3]),
+                                                .dshift = table_result(out[4])};
+  context.compute([&](Stream& stream) { ops::layernorm_modulate_backward(args, stream); });
+  pass.finish();
+}
+
+}  // namespace
+
+const Op kLayerNorm{
+    "layer_norm",
+    "(Tensor x, Tensor? weight, Tensor? bias, Tensor? scale, Tensor? shift, float eps) -> Tensor", results,
+    run, true};
+const Op kLayerNormBackward{
+    "layer_norm_backward",
+    "(Tensor dy, Tensor x, Tensor? weight, Tensor? bias, Tensor? scale, float eps) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    backward_results, run_backward};
+
+}  // namespace tachy::python

@@ -1,0 +1,114 @@
+"""Cases of the ops on heads and channels: rotary positions, attention, group norm (op_cases.py has those on rows)."""
+
+import torch
+import torch.nn.functional as F
+
+from op_cases import CASES as ROW_CASES
+from op_cases import case
+from tachyscope import ops
+
+
+def rotated(x, cos, sin, halves):
+    """Pairs turned by tables [tokens, head dim / 2], in float32 at least."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    cos, sin = (t.to(wide)[None, :, None] for t in (cos, sin))
+    a, b = x.to(wide).chunk(2, -1) if halves else (x.to(wide)[..., ::2], x.to(wide)[..., 1::2])
+    parts = (a * cos - b * sin, a * sin + b * cos)
+    return (torch.cat(parts, -1) if halves else torch.stack(parts, -1).flatten(-2)).to(x.dtype)
+
+
+def frequencies(dim, theta=10000.0):
+    return theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+def grid_angles(grid, dim, reverse):
+    frames, rows, columns = (torch.arange(n, dtype=torch.float64) for n in grid)
+    frames = frames.flip(0) if reverse else frames
+    side = 2 * (dim // 6)
+    axes = [torch.outer(positions, frequencies(d))
+            for positions, d in ((frames, dim - 2 * side), (rows, side), (columns, side))]
+    t, h, w = grid
+    return torch.cat([axes[0].view(t, 1, 1, -1).expand(t, h, w, -1), axes[1].view(1, h, 1, -1).expand(t, h, w, -1),
+                      axes[2].view(1, 1, w, -1).expand(t, h, w, -1)], -1).reshape(t * h * w, -1)
+
+
+def rope(name, x, halves):
+    def ours(x, cos, sin, out=None):
+        return ops.rope(x, cos, sin, halves=halves, out=out)
+
+    return case(name, ours, lambda x, cos, sin: rotated(x, cos, sin, halves), "rope",
+                lambda x, cos, sin: (x, cos, sin, halves, False), ("x",), aliases=True, x=x,
+                cos=(x[1], x[3] // 2), sin=(x[1], x[3] // 2))
+
+
+def rope_1d(name, x, first, reverse, halves):
+    positions = torch.arange(first, first + x[1], dtype=torch.float64)
+    angles = torch.outer(positions.flip(0) if reverse else positions, frequencies(x[3]))
+    return case(name, lambda x, out=None: ops.rope_1d(x, first=first, reverse_time=reverse, halves=halves, out=out),
+                lambda x: rotated(x, angles.cos(), angles.sin(), halves), "rope_1d",
+                lambda x: (x, 10000.0, first, reverse, halves, False), aliases=True, x=x)
+
+
+def rope_3d(name, grid, heads, dim, reverse):
+    t, h, w = grid
+    angles = grid_angles(grid, dim, reverse)
+    return case(name, lambda x, out=None: ops.rope_3d(x, grid, reverse_time=reverse, out=out),
+                lambda x: rotated(x, angles.cos(), angles.sin(), False), "rope_3d",
+                lambda x: (x, t, h, w, 10000.0, reverse, False, False), aliases=True, x=(2, t * h * w, heads, dim))
+
+
+def group_norm(name, x, groups, affine, act=None):
+    acts = {None: (lambda t: t, 0), "silu": (F.silu, 1), "mish": (F.mish, 4)}
+    apply, kind = acts[act]
+    channels = (x[1],) if affine else None
+    return case(name, lambda x, weight=None, bias=None, out=None: ops.group_norm(x, groups, weight, bias,
+                                                                                 activation=act, out=out),
+                lambda x, weight=None, bias=None: apply(F.group_norm(x, groups, weight, bias)), "group_norm",
+                lambda x, weight=None, bias=None: (x, groups, weight, bias, 1e-5, kind), aliases=True,
+                x=x, weight=channels, bias=channels)
+
+
+def attention(name, q, k, mask=None, causal=False, offset=0, own=False):
+    def ours(q, k, v, mask=None, **out):
+        return ops.attention(q, k, v, mask, causal=causal, causal_offset=offset, own_backward=own, **out)
+
+    def theirs(q, k, v, mask=None):
+        group = q.shape[2] // k.shape[2]
+        k, v = (t.repeat_interleave(group, 2) for t in (k, v))
+        scores = torch.einsum("bihd,bjhd->bhij", q, k) * q.shape[-1] ** -0.5
+        if mask is not None:
+            scores = scores + mask
+        if causal:
+            seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(offset)
+            scores = scores.masked_fill(~seen, float("-inf"))
+        return torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
+
+    def raw(q, k, v, mask=None):
+        return q, k, v, mask, q.shape[-1] ** -0.5, causal, offset
+
+    grads = ("q", "k", "v") if own else ()
+    return case(name, ours, theirs, "attention_lse" if own else "attention", raw, grads, q=q, k=k, v=k, mask=mask)
+
+
+HEAD_CASES = [
+    rope("rope", (2, 7, 3, 20), False),
+    rope("rope by halves", (2, 7, 3, 20), True),
+    rope_1d("rope_1d", (2, 9, 2, 16), 5, False, True),
+    rope_1d("rope_1d in reverse", (1, 9, 2, 16), 0, True, False),
+    rope_3d("rope_3d", (3, 2, 5), 2, 44, False),
+    rope_3d("rope_3d in reverse", (3, 2, 5), 1, 128, True),
+    group_norm("group_norm", (2, 12, 5, 7), 3, True),
+    group_norm("group_norm_silu", (2, 8, 3, 5, 4), 4, True, "silu"),
+    group_norm("group_norm_mish of vectors", (3, 20), 5, False, "mish"),
+    attention("attention", (2, 9, 3, 20), (2, 13, 3, 20)),
+    attention("attention, causal", (2, 9, 3, 20), (2, 9, 3, 20), causal=True),
+    attention("attention, groups of heads", (2, 5, 6, 16), (2, 11, 2, 16), causal=True, offset=6),
+    attention("attention, mask of keys", (2, 9, 2, 8), (2, 13, 2, 8), (2, 1, 1, 13)),
+    attention("attention, mask of all samples", (2, 9, 4, 8), (2, 13, 2, 8), (4, 9, 13)),
+    attention("attention, any mask", (2, 9, 4, 8), (2, 13, 2, 8), (2, 1, 9, 13)),
+    attention("attention, our backward", (2, 9, 3, 20), (2, 13, 3, 20), own=True),
+    attention("attention, our backward, masked", (2, 9, 2, 8), (2, 13, 2, 8), (2, 2, 9, 13), own=True),
+    attention("attention, our backward, causal", (1, 9, 2, 8), (1, 13, 2, 8), causal=True, offset=4, own=True),
+]
+CASES = ROW_CASES + HEAD_CASES
+BY_NAME = {case.name: case for case in CASES}

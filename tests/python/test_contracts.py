@@ -1,0 +1,126 @@
+"""What the functions promise beside their values: layouts, masks, mixed dtypes, roundings of the modules they stand for."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from diffusers.models.normalization import RMSNorm as DiffusersRMSNorm
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from tachyscope import ops
+
+
+@pytest.mark.parametrize("shape, layout", [((2, 8, 5, 7), torch.channels_last), ((2, 8, 3, 5, 7), torch.channels_last_3d)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_channels_last(shape, layout, dtype):
+    plain = torch.randn(shape, dtype=dtype)
+    x = plain.to(memory_format=layout)
+    y = ops.group_norm_silu(x, 4)
+    assert y.is_contiguous(memory_format=layout) and torch.equal(y, ops.group_norm_silu(plain, 4))
+    with FakeTensorMode() as mode:
+        assert ops.group_norm_silu(mode.from_tensor(x), 4).stride() == y.stride()
+    x.requires_grad_()
+    gradient = torch.autograd.grad(ops.group_norm_silu(x, 4).float().square().sum(), x)[0]
+    assert gradient.stride() == x.stride()
+
+
+def test_one_sample_of_one_pixel():
+    """Where both layouts are the same one."""
+    x = torch.randn(1, 8, 1, 1)
+    assert ops.group_norm(x, 2).is_contiguous()
+    torch.testing.assert_close(ops.group_norm(x, 2), F.group_norm(x, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_halves_of_one_product(dtype):
+    h = torch.randn(2, 5, 64, dtype=dtype)
+    up, gate = h.chunk(2, -1)
+    expected = ops.geglu(gate.contiguous(), up.contiguous())
+    assert torch.equal(ops.geglu(gate, up), expected)
+
+
+def test_residual_stream_in_float32():
+    """A float32 stream beside branches in bfloat16: the sum keeps float32, the norm's result goes on in bfloat16."""
+    x, u, gate = torch.randn(2, 5, 32), torch.randn(2, 5, 32).bfloat16(), torch.randn(2, 1, 32)
+    y, h = ops.add_norm(x, u, gate=gate, norm="layer", eps=1e-6)
+    assert (y.dtype, h.dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(h, x + gate * u.float())
+    torch.testing.assert_close(y, F.layer_norm(h, (32,), eps=1e-6).bfloat16())
+    torch.testing.assert_close(ops.gated_residual(x, u, gate), h)
+    leaves = [t.clone().requires_grad_() for t in (x, u, gate)]
+    ops.gated_residual(*leaves).square().sum().backward()
+    assert [t.grad.dtype for t in leaves] == [torch.float32, torch.bfloat16, torch.float32]
+    torch.testing.assert_close(leaves[0].grad, 2 * h)
+    torch.testing.assert_close(leaves[1].grad, (2 * h * gate).bfloat16())
+    mixed = [t.clone().requires_grad_() for t in (x, u, gate)]
+    y, h = ops.add_norm(mixed[0], mixed[1], gate=mixed[2])
+    (y.float().sum() + h.sum()).backward()
+    assert [t.grad.dtype for t in mixed] == [torch.float32, torch.bfloat16, torch.float32]
+
+
+@pytest.mark.parametrize("make", [lambda: DiffusersRMSNorm(512, 1e-6), lambda: LlamaRMSNorm(512, 1e-6)],
+                         ids=["diffusers", "llama"])
+def test_rounding_of_modules(make):
+    """round_twice gives the bits of modules that round twice but for values at the edge of a rounding; once does not."""
+    torch.manual_seed(0)
+    module = make().bfloat16().requires_grad_(False)
+    module.weight.copy_(torch.randn(512))
+    x = torch.randn(64, 512).bfloat16()
+    theirs = module(x)
+    changed = [(ops.rms_norm(x, module.weight, 1e-6, round_twice=twice) != theirs).float().mean() for twice in (False, True)]
+    assert changed[0] > 0.05 and changed[1] < 0.001, changed
+
+
+def test_masks_of_bools():
+    q, k = torch.randn(2, 5, 4, 16), torch.randn(2, 7, 4, 16)
+    seen = torch.rand(2, 1, 5, 7) < 0.6
+    seen[:, :, 2] = False  # a query that sees nothing
+    y = ops.attention(q, k, k, seen)
+    right = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), k.transpose(1, 2), seen).transpose(1, 2)
+    others = [0, 1, 3, 4]
+    torch.testing.assert_close(y[:, others], right[:, others])
+    assert (y[:, 2] == 0).all()
+    by_numpy = ops.attention(q.numpy(), k.numpy(), k.numpy(), seen.numpy())
+    assert np.array_equal(by_numpy, y.numpy())
+
+
+@pytest.mark.parametrize("causal, offset, masked", [(False, 0, False), (True, 0, False), (True, 3, False), (True, 3, True),
+                                                    (False, 0, True)])
+def test_gradients_of_attention_by_torch_and_ours(causal, offset, masked):
+    """Both give the gradients of the same function, groups of heads included, and ours the same bits twice."""
+    torch.manual_seed(0)
+    mask = torch.randn(2, 4, 5, 8) if masked else None
+
+    def gradients(own):
+        torch.manual_seed(1)
+        q, k, v = (torch.randn(2, n, h, 16).requires_grad_() for n, h in ((5, 4), (8, 2), (8, 2)))
+        y = ops.attention(q, k, v, mask, causal=causal, causal_offset=offset, own_backward=own)
+        return y.detach(), *torch.autograd.grad(y.square().sum(), (q, k, v))
+
+    ours, theirs = gradients(True), gradients(False)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
+    assert all(torch.equal(a, b) for a, b in zip(ours, gradients(True)))
+
+
+def test_constants_refuse_gradients():
+    x, table = torch.randn(1, 4, 1, 8, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="rope: cos has no gradient"):
+        ops.rope(x, table, table.detach()).sum().backward()
+    mask = torch.zeros(4, 4, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="attention: mask has no gradient"):
+        ops.attention(x, x, x, mask, own_backward=True).sum().backward()
+    ops.attention(x, x, x, mask).sum().backward()  # torch's has one
+    assert mask.grad is not None
+
+
+def test_tables_are_kept_apart():
+    """Tables of other positions, orders and grids than those of the call before."""
+    x = torch.randn(1, 12, 1, 12)
+    results = [ops.rope_1d(x), ops.rope_1d(x, first=1), ops.rope_1d(x, reverse_time=True), ops.rope_1d(x, 500.0),
+               ops.rope_1d(x, halves=True), ops.rope_3d(x, (3, 2, 2)), ops.rope_3d(x, (2, 3, 2)),
+               ops.rope_3d(x, (3, 2, 2), reverse_time=True), ops.rope_3d(x, (3, 2, 2), 500.0)]
+    for i, one in enumerate(results):
+        assert not any(torch.equal(one, other) for other in results[i + 1:])
+    assert torch.equal(results[0], ops.rope_1d(x)) and torch.equal(results[5], ops.rope_3d(x, (3, 2, 2)))
