@@ -24,6 +24,7 @@ import layouts  # noqa: E402
 import ops  # noqa: E402
 import properties  # noqa: E402
 import random_models as rm  # noqa: E402
+import sparse  # noqa: E402
 from precision import error, float64  # noqa: E402
 
 STAGE_BOUND, VAE_BOUND = 5e-6, 1e-5
@@ -173,6 +174,7 @@ def main():
             "generation": lambda: generation.compare_generation(ctx),
             "images": lambda: images.compare(ctx),
             "experts": lambda: experts.compare(ctx),
+            "sparse": lambda: sparse.compare(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),
         }
