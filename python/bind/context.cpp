@@ -10,6 +10,11 @@
 
 #include "cuda/gpu.h"
 
+// The pool has no OpenMP team start on a thread that calls it. Torch may share that runtime, and its own ops are to run as
+// before: a call leaves the setting as it found it.
+extern "C" int omp_get_max_threads();
+extern "C" void omp_set_num_threads(int);
+
 namespace tachy::python {
 namespace {
 
@@ -96,7 +101,7 @@ Queue& queue_of(const Place& place) {
 
 }  // namespace
 
-Context::Context(const Place& place) : pool_(the_pool()) {
+Context::Context(const Place& place) : pool_(the_pool()), team_(omp_get_max_threads()) {
   stream_.arena = &none_;
   stream_.pool = pool_.get();
   if (place.device.type != DeviceType::cuda) return;
@@ -108,6 +113,7 @@ Context::Context(const Place& place) : pool_(the_pool()) {
 }
 
 Context::~Context() {
+  omp_set_num_threads(team_);
   size_t kept = 0;
   for (const Buffer& block : t_blocks) kept += block.size();
   while (!on_gpu() && kept > kKeptBytes) {

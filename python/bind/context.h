@@ -59,6 +59,7 @@ class Context {
   std::unique_lock<std::mutex> turn_;
   Queue* queue_ = nullptr;
   std::unique_ptr<DeviceMemory> memory_;
+  int team_;  // of the caller's OpenMP, see context.cpp
   Arena none_{0};
   Stream stream_;
   std::vector<Buffer> held_;  // on a GPU

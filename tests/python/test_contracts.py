@@ -115,6 +115,18 @@ def test_constants_refuse_gradients():
     assert mask.grad is not None
 
 
+def test_threads_of_torch_stay():
+    """The pool pins OpenMP's team for its own work; torch's ops on the same thread keep theirs."""
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            ops.gelu(torch.randn(64, 4096))
+            assert torch.__config__.parallel_info().find(f"omp_get_max_threads() : {threads}") > 0
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_tables_are_kept_apart():
     """Tables of other positions, orders and grids than those of the call before."""
     x = torch.randn(1, 12, 1, 12)

@@ -1,0 +1,147 @@
+"""`tachyscope.optimize` and `tachyscope.restore`: our kernels in place of a model's norms, activations and gated products.
+
+A module keeps its class, its parameters and its place; it gets a forward of its own, which stands before that of its class. Where
+accelerate has put a hook in front (offloading), the forward behind the hook is the one that is exchanged."""
+
+import collections
+import dataclasses
+import re
+import sys
+import types
+
+import torch
+
+from . import _rules
+
+LEVELS = ("none", "safe", "aggressive", "extreme")
+_MARK = "_tachyscope_forward"
+_NAMES = re.compile(r"Norm|GELU|Gelu|GLU|SiLU|Silu|Mish")
+
+
+@dataclasses.dataclass
+class Report:
+    """What `optimize` did: (name, class, op) of each module that it replaced, (name, class, why) of each that it left."""
+
+    level: str
+    replaced: list = dataclasses.field(default_factory=list)
+    left: list = dataclasses.field(default_factory=list)
+
+    def counts(self):
+        """How many modules of each class were replaced."""
+        return dict(collections.Counter(kind for _, kind, _ in self.replaced))
+
+    def __str__(self):
+        lines = [f"tachyscope: {len(self.replaced)} modules replaced at level {self.level}, {len(self.left)} left"]
+        for title, entries in (("", self.replaced), ("left: ", self.left)):
+            for (kind, words), count in collections.Counter((k, w) for _, k, w in entries).items():
+                lines.append(f"  {title}{count} x {kind}: {words}")
+        return "\n".join(lines)
+
+
+def optimize(thing, level="safe", *, verbose=True):
+    """Puts our kernels in the place of what they stand for in a model of diffusers or transformers, any torch module, or a
+    pipeline (all its modules), and returns a `Report`, which it prints unless `verbose` is False.
+
+    level "none": as `restore`. "safe": values are rounded where the modules round them. "aggressive": fused ones
+    round once. "extreme": as aggressive so far. What was replaced before is replaced again at the new level."""
+    level = str(getattr(level, "value", level)).lower()
+    if level not in LEVELS:
+        raise ValueError(f"optimize: expected level to be one of {', '.join(LEVELS)}, got {level!r}")
+    report = Report(level)
+    modules = list(_modules(thing))
+    restore(thing)
+    if level != "none":
+        rules, codes = _known()
+        inside = set()  # activations that a replaced module does not call any more
+        for name, module in modules:
+            if id(module) not in inside:
+                inside |= _consider(name, module, rules, codes, level, report)
+    if verbose:
+        print(report)
+    return report
+
+
+def restore(thing):
+    """Gives every module that `optimize` replaced its own forward again; the same bits as before. Returns their number."""
+    count = 0
+    for _, module in _modules(thing):
+        ours = module.__dict__.pop(_MARK, None)
+        if ours is None:
+            continue
+        count += 1
+        if module.__dict__.get("_old_forward") is ours:  # behind a hook
+            module._old_forward = types.MethodType(type(module).forward, module)
+        elif module.__dict__.get("forward") is ours:
+            del module.forward
+    return count
+
+
+def _modules(thing):
+    """(name, module) of all modules in a module or a pipeline, once each."""
+    if isinstance(thing, torch.nn.Module):
+        yield from thing.named_modules()
+        return
+    components = getattr(thing, "components", None)
+    if not isinstance(components, dict):
+        raise TypeError(f"expected a torch module or a pipeline with components, got {type(thing).__name__}")
+    seen = set()
+    for part, component in components.items():
+        if not isinstance(component, torch.nn.Module):
+            continue
+        for name, module in component.named_modules(memo=seen):
+            yield f"{part}.{name}" if name else part, module
+
+
+def _known():
+    """The rules for what is imported; a model of a library that is not cannot be here."""
+    rules, codes = _rules.torch_rules(), {}
+    if "diffusers" in sys.modules:
+        rules |= _rules.diffusers_rules()
+    if "transformers" in sys.modules:
+        rules |= _rules.transformers_rules()
+        codes = _rules.transformers_codes()
+    return rules, codes
+
+
+def _rule_of(module, rules, codes):
+    for cls in type(module).__mro__:
+        if "forward" in cls.__dict__:
+            return rules.get(cls) or codes.get(_rules.code_of(module))
+    return None
+
+
+def _consider(name, module, rules, codes, level, report):
+    """Replaces the module if a rule fits. Returns the ids of modules inside that it stands for as well."""
+    kind = type(module).__name__
+    rule = _rule_of(module, rules, codes)
+    own = module.__dict__.get("_old_forward", module.__dict__.get("forward"))
+    why = None
+    if rule is None:
+        parts = next(module.children(), None) is not None
+        why = "its parts are looked at one by one" if parts else "no rule for what it computes"
+        if not _NAMES.search(kind):
+            return set()
+    elif own is not None and getattr(own, "__func__", None) is not type(module).forward:
+        why = "something else has replaced its forward"
+    else:
+        why = rule.check(module)
+    if why is not None:
+        report.left.append((name, kind, why))
+        return set()
+    _replace(module, rule, level)
+    report.replaced.append((name, kind, rule.op))
+    return {id(module.act_fn)} if rule.call is _rules._mlp else set()
+
+
+def _replace(module, rule, level):
+    twice = level == "safe"
+
+    def forward(self, *args, **kwargs):
+        return rule.call(self, twice, *args, **kwargs)
+
+    ours = types.MethodType(forward, module)  # which deepcopy binds to the copy
+    module.__dict__[_MARK] = ours
+    if "_hf_hook" in module.__dict__ and "_old_forward" in module.__dict__:
+        module._old_forward = ours
+    else:
+        module.forward = ours

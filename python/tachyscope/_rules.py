@@ -1,0 +1,221 @@
+"""Which modules of diffusers and transformers our kernels stand for, and how each is then computed.
+
+A rule belongs to a class by what its forward does, not by its name: a class of torch or diffusers itself (or one that
+inherits its forward), or, in transformers, where every model has its own copy of the same lines, a class whose forward has
+the same code as the one the rule was written for. Parameters are read when the module is called and nothing is kept of
+them, so the rules hold before and after offloading, with adapters and under hooks.
+
+A rule's `check` tells why this one module is to be left (or None). Its `call` computes; it takes the plain forward where the
+tensors of a call are such that the module itself would convert them (`_plain`).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from . import ops
+
+
+def _usual(x, *parameters):
+    """Whether our op gives what the module would: 16- or 32-bit floats of one dtype, and no autocast, which would choose."""
+    if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or not 1 <= x.dim() <= 6:
+        return False
+    if x.device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(x.device.type):
+        return False
+    return all(p is None or p.dtype == x.dtype for p in parameters)
+
+
+def _plain(module, *args, **kwargs):
+    return type(module).forward(module, *args, **kwargs)
+
+
+def _one_dim(module, shape):
+    return None if len(shape) == 1 else f"it normalises over {len(shape)} dims"
+
+
+# Norms. `twice`: level safe keeps a module's two roundings.
+
+
+def _torch_rms(module, twice, x):
+    if not _usual(x, module.weight):
+        return _plain(module, x)
+    return ops.rms_norm(x, module.weight, module.eps)
+
+
+def _torch_rms_check(module):
+    if module.eps is None:
+        return "its eps depends on the dtype"
+    return _one_dim(module, module.normalized_shape)
+
+
+def _diffusers_rms(module, twice, x):
+    if not _usual(x, module.weight):
+        return _plain(module, x)
+    return ops.rms_norm(x, module.weight, module.eps, round_twice=twice)
+
+
+def _diffusers_rms_check(module):
+    return "it has a bias" if module.bias is not None else _one_dim(module, module.dim)
+
+
+def _llama_rms(module, twice, x):
+    if not _usual(x, module.weight):
+        return _plain(module, x)
+    return ops.rms_norm(x, module.weight, module.variance_epsilon, round_twice=twice)
+
+
+def _gemma_rms(module, twice, x):
+    if not _usual(x):
+        return _plain(module, x)
+    return ops.rms_norm(x, 1.0 + module.weight.float(), module.eps)
+
+
+def _layer_norm(module, twice, x):
+    if not _usual(x, module.weight, module.bias):
+        return _plain(module, x)
+    return ops.layer_norm(x, module.weight, module.bias, module.eps)
+
+
+def _float_layer_norm(module, twice, x):
+    if not _usual(x):
+        return _plain(module, x)
+    return ops.layer_norm(x, module.weight, module.bias, module.eps)
+
+
+# Activations.
+
+
+def _activation(function, **options):
+    def call(module, twice, x):
+        return function(x, **options) if _usual(x) else _plain(module, x)
+
+    return call
+
+
+def _gelu(module, twice, x):
+    return ops.gelu(x, module.approximate) if _usual(x) else _plain(module, x)
+
+
+def _silu_check(module):
+    return "it works in place" if getattr(module, "inplace", False) else None
+
+
+def _gelu_activation_check(module):
+    return None if module.act is F.gelu else "it is asked to compute in Python"
+
+
+def _gelu_tanh_check(module):
+    return None if getattr(module.act, "func", None) is F.gelu else "it is asked to compute in Python"
+
+
+# Linear layers with an activation: the layer itself is called as ever.
+
+
+def _projected_gelu(module, twice, x):
+    h = module.proj(x)
+    return ops.gelu(h, module.approximate) if _usual(h) else module.gelu(h)
+
+
+def _projected_glu(function):
+    def call(module, twice, x, *args, **kwargs):
+        if args or kwargs:
+            return _plain(module, x, *args, **kwargs)
+        h = module.proj(x)
+        up, gate = h.chunk(2, dim=-1)
+        if not _usual(h):
+            return up * (F.gelu(gate) if function is ops.geglu else F.silu(gate))
+        return function(gate, up, round_twice=twice)
+
+    return call
+
+
+def _mlp(module, twice, x):
+    gate, up = module.gate_proj(x), module.up_proj(x)
+    if not _usual(gate, up):
+        return module.down_proj(module.act_fn(gate) * up)
+    return module.down_proj(_GATES[type(module.act_fn).__name__](gate, up, twice))
+
+
+_GATES = {
+    "SiLUActivation": lambda gate, up, twice: ops.swiglu(gate, up, round_twice=twice),
+    "SiLU": lambda gate, up, twice: ops.swiglu(gate, up, round_twice=twice),
+    "GELUActivation": lambda gate, up, twice: ops.geglu(gate, up, round_twice=twice),
+    "GELUTanh": lambda gate, up, twice: ops.geglu(gate, up, "tanh", round_twice=twice),
+}
+
+
+def _mlp_check(module):
+    name = type(module.act_fn).__name__
+    if name not in _GATES:
+        return f"its activation {name} has no kernel with a gate"
+    checks = {"GELUActivation": _gelu_activation_check, "GELUTanh": _gelu_tanh_check}
+    return checks.get(name, lambda act: None)(module.act_fn)
+
+
+class Rule:
+    """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`."""
+
+    def __init__(self, op, call, check=lambda module: None):
+        self.op, self.call, self.check = op, call, check
+
+
+def _code(forward):
+    """What a function does, without its name, its lines and its help."""
+    code = getattr(forward, "__wrapped__", forward).__code__
+    constants = tuple(c for c in code.co_consts if not isinstance(c, str))
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+def torch_rules():
+    """By the class whose forward a module runs."""
+    return {
+        nn.RMSNorm: Rule("rms_norm", _torch_rms, _torch_rms_check),
+        nn.LayerNorm: Rule("layer_norm", _layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
+        nn.GELU: Rule("gelu", _gelu),
+        nn.SiLU: Rule("silu", _activation(ops.silu), _silu_check),
+        nn.Mish: Rule("mish", _activation(ops.mish), _silu_check),
+    }
+
+
+def diffusers_rules():
+    from diffusers.models import activations, normalization
+
+    return {
+        normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
+        normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
+        activations.GELU: Rule("gelu", _projected_gelu),
+        activations.GEGLU: Rule("geglu", _projected_glu(ops.geglu)),
+        activations.SwiGLU: Rule("swiglu", _projected_glu(ops.swiglu)),
+        activations.FP32SiLU: Rule("silu", _activation(ops.silu)),
+    }
+
+
+def transformers_rules():
+    from transformers import activations
+
+    return {
+        activations.SiLUActivation: Rule("silu", _activation(ops.silu)),
+        activations.MishActivation: Rule("mish", _activation(ops.mish)),
+        activations.GELUActivation: Rule("gelu", _activation(ops.gelu), _gelu_activation_check),
+        activations.GELUTanh: Rule("gelu", _activation(ops.gelu, approximate="tanh"), _gelu_tanh_check),
+    }
+
+
+def transformers_codes():
+    """By what the forward does, for classes that every model of transformers has a copy of."""
+    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+    from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
+    from transformers.models.t5.modeling_t5 import T5LayerNorm
+
+    return {
+        _code(LlamaRMSNorm.forward): Rule("rms_norm", _llama_rms),
+        _code(T5LayerNorm.forward): Rule("rms_norm", _llama_rms),
+        _code(GemmaRMSNorm.forward): Rule("rms_norm", _gemma_rms),
+        _code(LlamaMLP.forward): Rule("swiglu or geglu", _mlp, _mlp_check),
+    }
+
+
+def code_of(module):
+    """As `_code`, of the forward that the module's class has; None where it is not a Python function."""
+    forward = type(module).forward
+    return _code(forward) if hasattr(getattr(forward, "__wrapped__", forward), "__code__") else None
