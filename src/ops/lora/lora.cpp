@@ -48,7 +48,7 @@ LoraShape lora_shape(const char* op, const Tensor& x, const Tensor& a, const Ten
   expect_shape(op, "b", b, {s.adapters, -1, s.rank});
   require(s.adapters >= 1 && s.adapters <= 65535, "{}: expected 1 to 65535 adapters, got {}", op, s.adapters);
   constexpr int64_t kMost = int64_t{1} << 30;
-  require(s.rank >= 1 && s.k >= 1 && s.adapters * s.rank <= kMost && s.k <= kMost && s.n <= kMost,
+  require(s.rank >= 1 && s.k >= 1 && s.n >= 1 && s.adapters * s.rank <= kMost && s.k <= kMost && s.n <= kMost,
           "{}: expected ranks and widths of 1 to 2^30, got a {} and b {}", op, shape_string(a),
           shape_string(b));
   return s;
@@ -72,7 +72,7 @@ std::span<const Impl<LoraArgs>> lora_table() { return kTable; }
 void lora(const LoraArgs& args, Stream& stream) {
   const LoraShape s = lora_shape("lora", args.x, args.a, args.b);
   check_args(args, s, stream);
-  if (s.m == 0 || s.n == 0) return;
+  if (s.m == 0) return;
   stream.count_flops(2.0 * static_cast<double>(s.m * s.rank * (args.index.defined() ? 1 : s.adapters)) *
                      static_cast<double>(s.k + s.n));
   pick<LoraArgs>("lora", kTable, args, stream).run(args, stream);

@@ -55,25 +55,44 @@ inline BoundOp make_lora_case(CaseMemory& memory, const LoraCase& c) {
   return define_parts(std::move(bound), std::move(parts));
 }
 
+// scales: their gradients alone. A few long sums whose terms cancel: float32's own may be right by luck, so on a GPU,
+// where outputs are judged one by one, they get a bound of their own.
 inline void add_lora_backward_cases(std::vector<OpCase>& cases) {
   const auto add = [&](CaseKind kind, int64_t m, int64_t k, int64_t n, int64_t rank, int64_t adapters,
-                       bool index) {
-    cases.push_back(
-        {"lora_backward", fmt::format("{}x{}x{}-r{}-n{}{}", m, k, n, rank, adapters, index ? "-index" : ""),
-         kind, 8.0 * m * (k + n), 8.0 * m * rank * (k + n) * (index ? 1 : adapters), [=](CaseMemory& memory) {
-           LoraBackwardArgs args{.x = memory.normal({m, k})};
-           args.a = memory.normal({adapters, rank, k}), args.b = memory.normal({adapters, n, rank});
-           args.scales = memory.param({adapters}), args.dy = memory.normal({m, n});
-           if (index) args.index = lora_index(memory, m, adapters, false);
-           args.dx = memory.output({m, k}), args.da = memory.output({adapters, rank, k});
-           args.db = memory.output({adapters, n, rank}), args.dscales = memory.output({adapters});
-           return bind_op("lora_backward", lora_backward, lora_backward_table(), lora_backward_working, args,
-                          {args.dx, args.da, args.db, args.dscales});
-         }});
+                       bool index, bool scales = false) {
+    const auto name = fmt::format("{}x{}x{}-r{}-n{}{}{}", m, k, n, rank, adapters, index ? "-index" : "",
+                                  scales ? "-scales" : "");
+    const double products = 2.0 * m * rank * (k + n) * (index ? 1 : adapters);
+    cases.push_back({"lora_backward", name, kind, 4.0 * m * (scales ? k + n : 3 * k + 2 * n),
+                     scales ? products : 2.5 * products, [=](CaseMemory& memory) {
+                       LoraBackwardArgs args{.x = memory.normal({m, k})};
+                       args.a = memory.normal({adapters, rank, k}, 1 / std::sqrt(static_cast<float>(k)));
+                       args.b = memory.normal({adapters, n, rank}, 1 / std::sqrt(static_cast<float>(rank)));
+                       args.scales = memory.param({adapters}), args.dy = memory.normal({m, n});
+                       if (index) args.index = lora_index(memory, m, adapters, false);
+                       std::vector<Tensor> outputs;
+                       if (scales) {
+                         outputs = {args.dscales = memory.output(DType::f32, {adapters})};
+                       } else {
+                         args.dx = memory.output({m, k}), args.da = memory.output({adapters, rank, k});
+                         args.db = memory.output({adapters, n, rank});
+                         outputs = {args.dx, args.da, args.db};
+                       }
+                       return bind_op("lora_backward", lora_backward, lora_backward_table(),
+                                      lora_backward_working, args, outputs);
+                     }});
+    cases.back().gpu = true;
+    cases.back().cpu = kind != CaseKind::video;
+    if (scales) cases.back().gpu_factor = 16;
   };
-  add(CaseKind::tiny, 3, 8, 5, 2, 1, false);
-  add(CaseKind::odd, 23, 37, 19, 5, 3, false);
-  add(CaseKind::odd, 23, 37, 19, 5, 3, true);
+  for (const bool scales : {false, true}) {
+    add(CaseKind::tiny, 3, 8, 5, 2, 1, false, scales);
+    add(CaseKind::odd, 23, 37, 19, 5, 3, false, scales);
+    add(CaseKind::odd, 23, 37, 19, 5, 3, true, scales);
+    add(CaseKind::tiny, 300, 72, 200, 16, 2, false, scales);
+    add(CaseKind::tiny, 400, 136, 64, 72, 3, true, scales);
+  }
+  add(CaseKind::video, 8192, 5120, 5120, 64, 1, false);
 }
 
 inline std::vector<LoraCase> lora_case_list() {

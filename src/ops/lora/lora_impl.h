@@ -15,8 +15,11 @@ void lora_sm80(const LoraArgs& args, Stream& stream);        // mma.sync: f16 an
 void lora_cuda_plain(const LoraArgs& args, Stream& stream);  // every call
 std::span<const Impl<LoraArgs>> lora_table();
 
-// The backward pass is its definition, which also takes float64 tensors.
+// The backward pass on the CPU is its definition, which also takes float64 tensors.
 void lora_backward_ref(const LoraBackwardArgs& args, Stream& stream);
+std::optional<Refusal> lora_backward_why_not_sm80(const LoraBackwardArgs& args, const Stream& stream);
+void lora_backward_sm80(const LoraBackwardArgs& args, Stream& stream);
+void lora_backward_plain(const LoraBackwardArgs& args, Stream& stream);
 void lora_backward_working(const LoraBackwardArgs& args, Stream& stream);
 std::span<const Impl<LoraBackwardArgs>> lora_backward_table();
 

@@ -7,6 +7,9 @@
 //              meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
 //
 // `down`'s columns are cut into chunks of 64 that never hold two adapters' columns where there is an index.
+//
+// The backward pass runs the same kernels: dx is what adapters with A = Bᵀ and B = Aᵀ make of dy, which are the same
+// tensors by other strides ("turned").
 #pragma once
 
 #include "cuda/row_norm.h"
@@ -19,10 +22,13 @@ constexpr int kChunk = 64;
 struct Params {
   const void *x, *a, *b;
   void* y;
-  float* low;            // [splits, M, width]
-  const float* scales;   // optional
-  const int32_t* index;  // optional
-  int64_t rows, x_stride, y_stride, a_adapter, a_row, b_adapter, b_row;
+  float* low;               // [splits, M, width]
+  const float* scales;      // optional; `down` multiplies by them
+  const float* low_scales;  // optional; whoever reads low does
+  const int32_t* index;     // optional
+  int64_t rows, x_stride, y_stride;
+  int64_t a_adapter, a_row, a_inner, b_adapter, b_row,
+      b_inner;  // of A [n, r, in] and B [n, out, r]; inner: usually 1
   int adapters, rank, width, in, out;
   int chunks;         // of `down`, in all
   int splits, depth;  // shares of K, and the length of one
@@ -76,6 +82,15 @@ __device__ inline void load_low(const Params& p, int64_t m, int column, bool pre
     }
   }
 }
+// The same, scaled; low is of adapter `block_adapter` where there is an index.
+__device__ inline void load_scaled_low(const Params& p, int64_t m, int column, bool present,
+                                       int block_adapter, float (&v)[4]) {
+  load_low(p, m, column, present, v);
+  if (!p.low_scales) return;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (column + i < p.width) v[i] *= p.low_scales[p.adapter_of(column + i, block_adapter)];
+}
 
 // The launches' shapes follow from the call's shape and the GPU alone. `tile`: rows of a block, the same in both.
 inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile, int up_tile,
@@ -84,8 +99,8 @@ inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile
   p.x = a.x.data, p.a = a.a.data, p.b = a.b.data, p.y = a.y.data;
   p.scales = cuda::data_of<float>(a.scales), p.index = cuda::data_of<int32_t>(a.index);
   p.rows = a.x.dims[0], p.x_stride = a.x.strides[0], p.y_stride = a.y.strides[0];
-  p.a_adapter = a.a.strides[0], p.a_row = a.a.strides[1];
-  p.b_adapter = a.b.strides[0], p.b_row = a.b.strides[1];
+  p.a_adapter = a.a.strides[0], p.a_row = a.a.strides[1], p.a_inner = a.a.strides[2];
+  p.b_adapter = a.b.strides[0], p.b_row = a.b.strides[1], p.b_inner = a.b.strides[2];
   p.adapters = static_cast<int>(a.a.dims[0]), p.rank = static_cast<int>(a.a.dims[1]);
   p.in = static_cast<int>(a.x.dims[1]), p.out = static_cast<int>(a.b.dims[1]);
   p.width = p.index ? p.rank : p.adapters * p.rank;
@@ -94,7 +109,8 @@ inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile
   const int64_t wanted = int64_t{stream.gpu->info().multiprocessors} * 2;
   p.chunks = (p.width + kChunk - 1) / kChunk * (p.index ? p.adapters : 1);
   const int64_t blocks = (p.rows + down_tile - 1) / down_tile * p.chunks;
-  const int64_t splits = std::clamp<int64_t>(wanted / blocks, 1, std::clamp(p.in / 256, 1, 32));
+  const int64_t splits =
+      std::clamp<int64_t>(wanted / std::max<int64_t>(1, blocks), 1, std::clamp(p.in / 256, 1, 32));
   p.depth = static_cast<int>((p.in + splits * 64 - 1) / (splits * 64) * 64);
   p.splits = (p.in + p.depth - 1) / p.depth;
   // A block of `up` keeps its rows' low where that is one chunk, and goes over several pieces of y's columns.
@@ -108,20 +124,20 @@ inline Params make_params(const LoraArgs& a, const Stream& stream, int down_tile
   return p;
 }
 
-// Scratch for low, and both launches: down(shape) and up(shape) queue a kernel each.
-template <class Launch>
-void run(Params& p, Stream& stream, int down_tile, int up_tile, Launch&& launch) {
-  const ArenaScope scope(*stream.arena);
-  p.low = static_cast<float*>(stream.arena->bytes(sizeof(float) * static_cast<size_t>(p.splits) *
-                                                  static_cast<size_t>(p.rows * p.width)));
-  if (stream.measuring()) return;
-  const auto grid_x = [](int64_t tiles, int64_t blocks) {
-    require(tiles * blocks < (int64_t{1} << 31), "lora: expected fewer rows, got {} blocks of them", tiles);
-    return static_cast<unsigned>(tiles * blocks);
-  };
-  launch(dim3(grid_x((p.rows + down_tile - 1) / down_tile, p.chunks), static_cast<unsigned>(p.splits)),
-         dim3(grid_x((p.rows + up_tile - 1) / up_tile, p.column_blocks),
-              static_cast<unsigned>(p.index ? p.adapters : 1)));
+inline float* take_low(const Params& p, Arena& arena) {
+  return static_cast<float*>(
+      arena.bytes(sizeof(float) * static_cast<size_t>(p.splits) * static_cast<size_t>(p.rows * p.width)));
+}
+inline unsigned grid_x(int64_t tiles, int64_t blocks) {
+  require(tiles * blocks < (int64_t{1} << 31), "lora: expected fewer rows, got {} blocks of them", tiles);
+  return static_cast<unsigned>(tiles * blocks);
+}
+inline dim3 down_grid(const Params& p, int tile) {
+  return dim3(grid_x((p.rows + tile - 1) / tile, p.chunks), static_cast<unsigned>(p.splits));
+}
+inline dim3 up_grid(const Params& p, int tile) {
+  return dim3(grid_x((p.rows + tile - 1) / tile, p.column_blocks),
+              static_cast<unsigned>(p.index ? p.adapters : 1));
 }
 
 }  // namespace tachy::ops::lora_gpu

@@ -16,6 +16,7 @@
 #include "ops/impl_table.h"
 #include "ops/layernorm_modulate/layernorm_modulate_backward.h"
 #include "ops/lora/lora.h"
+#include "ops/lora/lora_backward.h"
 #include "ops/quantize/quantize.h"
 #include "ops/reparameterize/reparameterize.h"
 #include "ops/rmsnorm/rmsnorm_backward.h"
@@ -134,6 +135,19 @@ TEST_F(OpContracts, AdaptersSayWhatWasExpected) {
     EXPECT_THAT(error({.x = x, .a = a, .b = b, .index = index, .y = y}),
                 HasSubstr(fmt::format("expected index[2] in [-1, 2), got {}", bad)));
   }
+}
+
+TEST_F(OpContracts, AdaptersWithoutRowsHaveGradientsOfZero) {
+  const Tensor none = f32({1, 8}).slice(0, 0, 0), dy = f32({1, 6}).slice(0, 0, 0), a = f32({2, 4, 8}),
+               b = f32({2, 6, 4}), da = f32({2, 4, 8}), db = f32({2, 6, 4}), dscales = f32({2});
+  ops::lora({.x = none, .a = a, .b = b, .y = dy}, stream_);
+  ops::lora_backward({.x = none, .a = a, .b = b, .dy = dy, .da = da, .db = db, .dscales = dscales}, stream_);
+  for (const Tensor* t : {&da, &db, &dscales})
+    for (int64_t i = 0; i < t->numel(); ++i) EXPECT_EQ(t->as<float>()[i], 0) << i;
+  EXPECT_THAT(error_of([&] {
+                ops::lora_backward({.x = f32({3, 8}), .a = a, .b = b, .dy = f32({2, 6})}, stream_);
+              }),
+              HasSubstr("dy [3, 6], got [2, 6]"));
 }
 
 // A bad value in one adapter reaches the rows that use it, and a row of x its own row of y.
