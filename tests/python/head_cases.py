@@ -93,6 +93,7 @@ def attention(name, q, k, mask=None, causal=False, offset=0, own=False):
 HEAD_CASES = [
     rope("rope", (2, 7, 3, 20), False),
     rope("rope by halves", (2, 7, 3, 20), True),
+    rope("rope of many rows", (2, 900, 3, 128), False),
     rope_1d("rope_1d", (2, 9, 2, 16), 5, False, True),
     rope_1d("rope_1d in reverse", (1, 9, 2, 16), 0, True, False),
     rope_3d("rope_3d", (3, 2, 5), 2, 44, False),

@@ -121,7 +121,10 @@ def glu(name, ours, act, kind, shape, round_twice=False):
 
 
 def case(name, ours, theirs, op, raw, grads=None, aliases=False, **shapes):
-    """A case whose inputs are those that have a shape, all with gradients unless `grads` names some."""
+    """A case whose inputs are those that have a shape, all with gradients unless `grads` names some or it is one of many rows,
+    more than pass through scratch at a time."""
+    if "many rows" in name:
+        grads = ()
     inputs = {key: shape for key, shape in shapes.items() if shape is not None}
     return Case(name, inputs, ours, theirs, tuple(inputs) if grads is None else grads, op, raw, aliases)
 
@@ -140,10 +143,14 @@ CASES = [
     layer_norm("ada_layer_norm of tokens", (2, 5, 24), (24,), (24,), scale=(2, 5, 24)),
     layer_norm("ada_layer_norm of all", (2, 5, 24), scale=(24,)),
     layer_norm("ada_layer_norm of frames", (2, 3, 4, 24), scale=(2, 3, 1, 24)),
+    layer_norm("ada_layer_norm of many rows", (3, 700, 257), (257,), scale=(3, 1, 257)),
+    layer_norm("ada_layer_norm of many rows of tokens", (2, 1100, 257), scale=(2, 1100, 257)),
     add_norm("add_norm, rms", (3, 5, 40), "rms", (40,)),
     add_norm("add_norm, layer", (2, 7, 33), "layer", (33,), (33,)),
     add_norm("add_norm, layer, gated and modulated", (2, 6, 32), "layer", gate=(2, 1, 32), scale=(2, 1, 32)),
     add_norm("add_norm, rms, gated and modulated", (2, 6, 32), "rms", (32,), (32,), gate=(2, 6, 32), scale=(2, 6, 32)),
+    add_norm("add_norm of many rows", (3, 700, 257), "layer", gate=(3, 1, 257), scale=(3, 1, 257)),
+    gated_residual("gated_residual of many rows", (700, 3, 257), (1, 3, 257)),
     gated_residual("gated_residual", (3, 5, 40), (3, 1, 40)),
     gated_residual("gated_residual without gate", (2, 33)),
     gated_residual("gated_residual of tokens", (2, 4, 33), (2, 4, 33)),
@@ -154,5 +161,7 @@ CASES = [
     activation("mish", ops.mish, F.mish, 4, (2, 3, 4, 5)),
     glu("geglu", ops.geglu, F.gelu, 3, (3, 5, 77)),
     glu("swiglu", ops.swiglu, F.silu, 1, (2, 130)),
+    activation("gelu of many rows", ops.gelu, F.gelu, 3, (3, 700, 257)),
+    glu("swiglu of many rows", ops.swiglu, F.silu, 1, (3, 700, 257)),
     glu("swiglu rounded twice", ops.swiglu, F.silu, 1, (2, 3, 40), round_twice=True),
 ]
