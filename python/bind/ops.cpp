@@ -22,7 +22,10 @@ std::span<const Op> op_table() {
                              kGroupNormBackward,
                              kAttention,
                              kAttentionLse,
-                             kAttentionBackward};
+                             kAttentionBackward,
+                             kLora,
+                             kReparameterize,
+                             kReparameterizeBackward};
   return table;
 }
 

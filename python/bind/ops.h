@@ -14,6 +14,8 @@ extern const Op kActivation, kActivationBackward, kGlu, kGluBackward;           
 extern const Op kRope, kRope1d, kRope3d;                                             // rope.cpp
 extern const Op kGroupNorm, kGroupNormBackward;                                      // group_norm.cpp
 extern const Op kAttention, kAttentionLse, kAttentionBackward;                       // attention.cpp
+extern const Op kLora;                                                               // lora.cpp
+extern const Op kReparameterize, kReparameterizeBackward;                            // reparameterize.cpp
 
 // The activation of this number, or a throw; `first` is 0 where none is a choice, otherwise 1.
 ops::Activation activation_kind(const char* op, int64_t kind, int64_t first);

@@ -100,3 +100,15 @@ def attention_lse(q, k, v, mask, scale, causal, causal_offset):
 
 def attention_backward(q, k, v, mask, scale, causal, causal_offset, dout, out, lse):
     return _like(q), _like(k), _like(k)
+
+
+def lora(x, a, b, scales, index):
+    return x.new_empty((*x.shape[:-1], b.shape[1]))
+
+
+def reparameterize(mean, logvar, noise):
+    return _like(mean)
+
+
+def reparameterize_backward(dz, logvar, noise):
+    return _like(logvar), _like(logvar)

@@ -190,6 +190,48 @@ class attention_lse:
         return *gradients, None, None, None, None
 
 
+@_rule
+class lora:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, dy):
+        """Products of torch, over rows [m] and adapters [n] with the weight that each adapter has in each row."""
+        x, a, b, scales, index = ctx.saved_tensors
+        rows, dy = x.flatten(0, -2), dy.flatten(0, -2)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        weights = rows.new_ones((1, a.shape[0]), dtype=wide) if scales is None else scales.to(wide)[None]
+        if index is not None:
+            used = (index.flatten()[:, None] == torch.arange(a.shape[0], device=x.device)).to(wide)
+            weights = weights * used
+        rows, dy, a_, b_ = (t.to(wide) for t in (rows, dy, a, b))
+        u, v = torch.einsum("mk,nrk->mnr", rows, a_), torch.einsum("mo,nor->mnr", dy, b_)
+        weighted = v * weights[..., None]
+        dx = torch.einsum("mnr,nrk->mk", weighted, a_).view(x.shape).to(x.dtype)
+        da = torch.einsum("mnr,mk->nrk", weighted, rows).to(a.dtype)
+        db = torch.einsum("mnr,mo->nor", u * weights[..., None], dy).to(b.dtype)
+        dscales = None
+        if scales is not None:
+            dscales = (u * v).sum(-1)
+            dscales = (dscales if index is None else dscales * used).sum(0).to(scales.dtype)
+        return dx, da, db, dscales, None
+
+
+@_rule
+class reparameterize:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        _, logvar, noise = inputs
+        ctx.save_for_backward(logvar, noise)
+
+    @staticmethod
+    def backward(ctx, dz):
+        _refuse(ctx, 2, "reparameterize: noise")
+        return *_ops.reparameterize_backward(dz, *ctx.saved_tensors), None
+
+
 def _nothing(name):
     """The rule of an op that has no gradient, such as a backward op: asking for it is an error and no wrong number."""
 

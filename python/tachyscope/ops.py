@@ -15,9 +15,10 @@ from . import _attention
 from ._op import Op
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
-          "group_norm", "attention", "attention_lse"]
+          "group_norm", "attention", "attention_lse", "lora", "reparameterize"]
 _op = {name: Op(name) for name in _names}
-for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention"]:
+for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
+              "reparameterize"]:
     Op(_name + "_backward")  # torch needs to know them; nobody calls them by name
 
 _rms_norm, _layer_norm, _add_norm, _gated_residual = (_op[name] for name in _names[:4])
@@ -33,6 +34,23 @@ def _choice(function, name, value, table):
     if value not in table:
         raise ValueError(f"{function}: expected {name} to be one of {', '.join(map(repr, table))}, got {value!r}")
     return table[value]
+
+
+def _shape(t):
+    return list(t.shape) if hasattr(t, "shape") else type(t).__name__
+
+
+def _one_scale(scale, x):
+    """A scale as the op takes them, [1] in float32 (float64 beside it)."""
+    if hasattr(scale, "reshape"):
+        return scale.reshape(1)
+    if type(x).__module__ == "numpy":
+        import numpy
+        return numpy.full(1, scale, "float64" if x.dtype == "float64" else "float32")
+    if not hasattr(x, "new_full"):
+        raise TypeError(f"lora: expected scale to be a tensor beside {type(x).__name__}, got {type(scale).__name__}")
+    import torch
+    return x.new_full((1,), scale, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, round_twice=False, out=None):
@@ -170,3 +188,37 @@ def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, 
     Where gradients are recorded, torch's scaled_dot_product_attention computes both passes; with own_backward ours do,
     which give the same bits in each run, and the mask is then a constant."""
     return _attention.run(_op, q, k, v, mask, scale, causal, causal_offset, own_backward, out)
+
+
+def lora(x, a, b, scale=1.0, *, out=None):
+    """The low-rank adapter of a linear layer: scale · (x·aᵀ)·bᵀ, to be added to what the layer gives.
+
+    x [..., in], a [rank, in], b [out, rank] of one dtype; a and b may be 16-bit beside float32 and the reverse. The product of
+    the two stays in float32 between them."""
+    if len(getattr(a, "shape", ())) != 2 or len(getattr(b, "shape", ())) != 2:
+        raise ValueError(f"lora: expected a [rank, in] and b [out, rank], got {_shape(a)} and {_shape(b)}")
+    return grouped_lora(x, a[None], b[None], _one_scale(scale, x), out=out)
+
+
+def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
+    """Several adapters at once: the sum over i of scales[i] · (x·a[i]ᵀ)·b[i]ᵀ, or of each row the one that `index` names.
+
+    x [..., in], a [n, rank, in], b [n, out, rank], scales [n] or None for ones. index has x's dims but the last, int32 or int64
+    (as int32), values from −1 (none) to n − 1; on a GPU any other value means none."""
+    kind = str(getattr(index, "dtype", ""))
+    if kind == "torch.int64":
+        index = index.int()
+    elif kind == "int64":
+        index = index.astype("int32")
+    if out is not None:
+        return _op["lora"].out(out, x, a, b, scales, index)
+    return _op["lora"](x, a, b, scales, index)
+
+
+def reparameterize(mean, logvar, noise, *, out=None):
+    """A draw from a VAE's posterior: mean + exp(clamp(logvar, −30, 20) / 2) · noise.
+
+    All of one shape [..., C] and dtype, any strides; noise is a constant, drawn by the caller. `out` may be mean."""
+    if out is not None:
+        return _op["reparameterize"].out(out, mean, logvar, noise)
+    return _op["reparameterize"](mean, logvar, noise)

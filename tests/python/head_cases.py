@@ -90,7 +90,44 @@ def attention(name, q, k, mask=None, causal=False, offset=0, own=False):
     return case(name, ours, theirs, "attention_lse" if own else "attention", raw, grads, q=q, k=k, v=k, mask=mask)
 
 
+def lora(name, x, n, rank, out, scales=True, rows=None):
+    """The sum of all adapters, or with `rows` each row its own."""
+    rows = None if rows is None else torch.tensor(rows)
+
+    def ours(x, a, b, scales=None, out=None):
+        return ops.grouped_lora(x, a, b, scales, None if rows is None else rows[: len(x)], out=out)
+
+    def theirs(x, a, b, scales=None):
+        wide = torch.promote_types(x.dtype, torch.float32)
+        x, a, b = (t.to(wide) for t in (x, a, b))
+        parts = torch.einsum("...k,nrk,nor->...no", x, a, b)
+        parts = parts if scales is None else parts * scales.to(wide)[:, None]
+        if rows is not None:
+            parts = parts * (rows[..., None] == torch.arange(n))[..., None]
+        return parts.sum(-2)
+
+    def in_dtype(**given):
+        return theirs(**given).to(given["x"].dtype)
+
+    raw = lambda x, a, b, scales=None: (x, a, b, scales, None if rows is None else rows.int())  # noqa: E731
+    return case(name, ours, in_dtype, "lora", raw, x=x, a=(n, rank, x[-1]), b=(n, out, rank),
+                scales=(n,) if scales else None)
+
+
+def reparameterize(name, shape):
+    def theirs(mean, logvar, noise):
+        return mean + torch.exp(logvar.clamp(-30, 20) / 2) * noise
+
+    return case(name, ops.reparameterize, lambda **given: theirs(**given), "reparameterize",
+                lambda mean, logvar, noise: (mean, logvar, noise), ("mean", "logvar"), aliases=True,
+                mean=shape, logvar=shape, noise=shape)
+
+
 HEAD_CASES = [
+    lora("lora, the sum of three", (3, 5, 24), 3, 4, 40),
+    lora("lora without scales", (7, 33), 1, 5, 17, scales=False),
+    lora("lora of each row's own", (2, 4, 24), 3, 4, 40, rows=[[0, 2, -1, 1], [1, 1, 0, -1]]),
+    reparameterize("reparameterize", (2, 4, 5, 7)),
     rope("rope", (2, 7, 3, 20), False),
     rope("rope by halves", (2, 7, 3, 20), True),
     rope("rope of many rows", (2, 900, 3, 128), False),

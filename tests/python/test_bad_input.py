@@ -64,6 +64,14 @@ BAD = [
     (lambda: ops.attention(H, H, H, causal=True, causal_offset=9), ValueError, r"expected causal_offset in \[-6, 6\], got 9"),
     (lambda: ops.attention(X, X, X), ValueError, r"expected q \[batch, tokens, heads, head dim\], got \[2, 3, 8\]"),
     (lambda: ops.attention(H, H, H, out=H), ValueError, "attention: expected out in memory of its own, got some of q's"),
+    (lambda: ops.lora(X, W, W), ValueError, r"lora: expected a \[rank, in\] and b \[out, rank\], got \[8\] and \[8\]"),
+    (lambda: ops.lora(X, X[0], X[0].T[:, :2]), ValueError, r"lora: expected b \[1, out, 3\], got \[1, 8, 2\]"),
+    (lambda: ops.lora(X, X[0, :, :7], X[0].T), ValueError, r"lora: expected a \[at least 1, rank, 8\], got \[1, 3, 7\]"),
+    (lambda: ops.grouped_lora(X, X, X.transpose(1, 2), W), ValueError, r"lora: expected scales \[2\], got \[8\]"),
+    (lambda: ops.grouped_lora(X, X, X.transpose(1, 2), index=W), ValueError, "lora: expected index i32, got f32"),
+    (lambda: ops.grouped_lora(X, X, X.transpose(1, 2), index=torch.tensor([0, 1])), ValueError, "expected index with x's dims"),
+    (lambda: ops.grouped_lora(X[0], X, X.transpose(1, 2), index=torch.tensor([0, 2, 1])), ValueError, "expected index"),
+    (lambda: ops.reparameterize(X, X, W), ValueError, r"reparameterize: expected noise \[2, 3, 8\] as mean, got \[8\]"),
     (lambda: ops.attention([1], H, H), TypeError, "expected q to be a tensor or an array"),
 ]
 

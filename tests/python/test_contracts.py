@@ -127,6 +127,18 @@ def test_threads_of_torch_stay():
         torch.set_num_threads(before)
 
 
+def test_one_adapter():
+    x, a, b = torch.randn(3, 5, 24).bfloat16(), torch.randn(4, 24), torch.randn(40, 4)
+    right = (x.double() @ a.double().T @ b.double().T * 0.5).bfloat16()
+    torch.testing.assert_close(ops.lora(x, a, b, 0.5), right, rtol=1e-2, atol=1e-2)
+    assert torch.equal(ops.lora(x, a, b, torch.tensor(0.5)), ops.lora(x, a, b, 0.5))
+    assert torch.equal(ops.lora(x, a, b), 2 * ops.lora(x, a, b, 0.5))
+    by_numpy = ops.lora(x.float().numpy(), a.numpy(), b.numpy(), 0.5)
+    assert np.array_equal(by_numpy, ops.lora(x.float(), a, b, 0.5).numpy())
+    each = ops.grouped_lora(x[0].float().numpy(), a.numpy()[None], b.numpy()[None], index=np.array([0, -1, 0, -1, -1]))
+    assert (each[[1, 3, 4]] == 0).all() and (each[[0, 2]] != 0).all()
+
+
 def test_tables_are_kept_apart():
     """Tables of other positions, orders and grids than those of the call before."""
     x = torch.randn(1, 12, 1, 12)

@@ -88,7 +88,7 @@ def test_nothing(case):
     dims = next(iter(given.values())).dim()
     if dims == 1:
         pytest.skip("a vector")
-    given = {name: t[:0] if t.dim() == dims else t for name, t in given.items()}
+    given = {name: t[:0] if t.dim() == dims and not (case.op == "lora" and name != "x") else t for name, t in given.items()}
     for result in tuple_of(case.ours(**given)):
         assert result.numel() == 0
 

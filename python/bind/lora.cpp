@@ -1,0 +1,80 @@
+// Low-rank adapters beside a linear layer: y = Σ_i scale_i · (x · A_iᵀ) · B_iᵀ, the sum of all or, with an index, each row's own.
+// x [..., K], a [n, r, K], b [n, N, r] give y [..., N]. On the CPU a and b may be 16-bit as they lie; on a GPU they have x's
+// dtype. Gradients are products of torch (_gradients.py): the op in src/ops has a definition of its backward pass only.
+#include <algorithm>
+
+#include "bind/convert.h"
+#include "bind/ops.h"
+#include "bind/rows.h"
+#include "ops/lora/lora_impl.h"
+
+namespace tachy::python {
+namespace {
+
+struct Call {
+  const Tensor &x, &a, &b, &scales, &index;
+  explicit Call(Inputs in)
+      : x(in[0].tensor), a(in[1].tensor), b(in[2].tensor), scales(in[3].tensor), index(in[4].tensor) {}
+  int64_t rows() const { return x.numel() / std::max<int64_t>(1, x.dim(-1)); }
+};
+
+Results results(Inputs in) {
+  const char* op = "lora";
+  const Call c(in);
+  expect_value(op, "x", c.x);
+  for (const auto& [name, t] : {std::pair("a", &c.a), std::pair("b", &c.b)}) {
+    expect_value(op, name, *t);
+    require(t->rank == 3, "{}: expected {} {}, got {}", op, name,
+            name[0] == 'a' ? "[n, rank, in]" : "[n, out, rank]", shape_string(*t));
+    require((t->dtype == DType::f64) == (c.x.dtype == DType::f64), "{}: expected {} {} beside {}, got {}", op,
+            name, c.x.dtype == DType::f64 ? "f64" : "f32, f16 or bf16", dtype_name(c.x.dtype),
+            dtype_name(t->dtype));
+  }
+  require(c.a.dim(2) == c.x.dim(-1) && c.a.dim(0) >= 1, "{}: expected a [at least 1, rank, {}], got {}", op,
+          c.x.dim(-1), shape_string(c.a));
+  require(c.b.dim(0) == c.a.dim(0) && c.b.dim(2) == c.a.dim(1), "{}: expected b [{}, out, {}], got {}", op,
+          c.a.dim(0), c.a.dim(1), shape_string(c.b));
+  require(c.b.dtype == c.a.dtype, "{}: expected b {} as a, got {}", op, dtype_name(c.a.dtype),
+          dtype_name(c.b.dtype));
+  expect_vector(op, "scales", c.scales, c.a.dim(0), c.x);
+  if (c.index.defined()) {
+    require(c.index.dtype == DType::i32, "{}: expected index i32, got {}", op, dtype_name(c.index.dtype));
+    require(c.index.rank == c.x.rank - 1 && std::equal(c.index.dims, c.index.dims + c.index.rank, c.x.dims),
+            "{}: expected index with x's dims {} but the last, got {}", op, shape_string(c.x),
+            shape_string(c.index));
+    require(c.index.contiguous(), "{}: expected index {} contiguous, got strides", op, shape_string(c.index));
+  }
+  std::vector<int64_t> dims(c.x.dims, c.x.dims + c.x.rank);
+  dims.back() = c.b.dim(1);
+  return {Result::contiguous(c.x.dtype, dims)};
+}
+
+// Adapters as the op takes them: their last dim contiguous, on a GPU of x's dtype.
+Tensor adapters(const Tensor& t, const Tensor& x, Context& context) {
+  const DType dtype = context.on_gpu() ? x.dtype : t.dtype;
+  return t.dtype == dtype && t.inner_contiguous() ? t : contiguous_as(t, dtype, context);
+}
+
+void run(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Call c(in);
+  GradientPass pass(context, c.x.dtype);  // whole operands, as a backward pass has them
+  Tensor index = c.index;
+  if (index.defined()) index = Tensor(index.data, index.dtype, {c.rows()}, index.device);
+  const ops::LoraArgs args{.x = pass.rows(c.x),
+                           .a = adapters(c.a, c.x, context),
+                           .b = adapters(c.b, c.x, context),
+                           .scales = parameter(c.scales, c.x.dtype, context),
+                           .index = index,
+                           .y = pass.result_rows(out[0])};
+  context.compute([&](Stream& stream) {
+    args.x.dtype == DType::f64 ? ops::lora_ref(args, stream) : ops::lora(args, stream);
+  });
+  pass.finish();
+}
+
+}  // namespace
+
+const Op kLora{"lora", "(Tensor x, Tensor a, Tensor b, Tensor? scales, Tensor? index) -> Tensor", results,
+               run};
+
+}  // namespace tachy::python
