@@ -8,6 +8,7 @@
 #include <ranges>
 #include <vector>
 
+#include "cuda/current_device.h"
 #include "cuda/gpu.h"
 
 // The pool has no OpenMP team start on a thread that calls it. Torch may share that runtime, and its own ops are to run as
@@ -94,8 +95,9 @@ Queue& queue_of(const Place& place) {
   static auto* queues = new std::map<std::pair<int, void*>, std::unique_ptr<Queue>>;
   const std::lock_guard lock(mutex);
   auto& queue = (*queues)[{place.device.index, place.queue}];
-  if (!queue)
-    queue = std::make_unique<Queue>(cuda::open_gpu(place.device.index, cuda::OutsideQueue{place.queue}));
+  if (queue) return *queue;
+  const cuda::CurrentDevice back(place.device.index);  // opening a GPU changes the caller's choice
+  queue = std::make_unique<Queue>(cuda::open_gpu(place.device.index, cuda::OutsideQueue{place.queue}));
   return *queue;
 }
 

@@ -52,7 +52,7 @@ def optimize(thing, level="safe", *, verbose=True):
     restore(thing)
     if level != "none":
         rules, codes = _known()
-        inside = set()  # activations that a replaced module does not call any more
+        inside = set()  # what a replaced module stands for as well
         for name, module in modules:
             if id(module) not in inside:
                 inside |= _consider(name, module, rules, codes, level, report)
@@ -130,7 +130,7 @@ def _consider(name, module, rules, codes, level, report):
         return set()
     _replace(module, rule, level)
     report.replaced.append((name, kind, rule.op))
-    return {id(module.act_fn)} if rule.call is _rules._mlp else set()
+    return {id(part) for part in rule.inside(module)}
 
 
 def _replace(module, rule, level):

@@ -9,6 +9,8 @@ A rule's `check` tells why this one module is to be left (or None). Its `call` c
 tensors of a call are such that the module itself would convert them (`_plain`).
 """
 
+import sys
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -153,10 +155,11 @@ def _mlp_check(module):
 
 
 class Rule:
-    """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`."""
+    """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`, and
+    `inside(module)`: the modules in it that are not called any more."""
 
-    def __init__(self, op, call, check=lambda module: None):
-        self.op, self.call, self.check = op, call, check
+    def __init__(self, op, call, check=lambda module: None, inside=lambda module: []):
+        self.op, self.call, self.check, self.inside = op, call, check, inside
 
 
 def _code(forward):
@@ -180,7 +183,11 @@ def torch_rules():
 def diffusers_rules():
     from diffusers.models import activations, normalization
 
-    return {
+    blocks = {}
+    if "diffusers.models.transformers.transformer_wan" in sys.modules:
+        from . import _wan
+        blocks = _wan.rules()
+    return blocks | {
         normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
         normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
         activations.GELU: Rule("gelu", _projected_gelu),
@@ -211,7 +218,7 @@ def transformers_codes():
         _code(LlamaRMSNorm.forward): Rule("rms_norm", _llama_rms),
         _code(T5LayerNorm.forward): Rule("rms_norm", _llama_rms),
         _code(GemmaRMSNorm.forward): Rule("rms_norm", _gemma_rms),
-        _code(LlamaMLP.forward): Rule("swiglu or geglu", _mlp, _mlp_check),
+        _code(LlamaMLP.forward): Rule("swiglu or geglu", _mlp, _mlp_check, lambda module: [module.act_fn]),
     }
 
 

@@ -1,0 +1,93 @@
+"""Whole blocks and attention of diffusers' Wan transformer.
+
+A block is adaptive LayerNorm, attention, the gated residual add with the norm behind it, attention over the text, the
+residual add with the adaptive norm behind it, feed-forward and the last gated residual add: three passes over the hidden
+states where its own code has about fifteen. Values are rounded where the block rounds them, since it computes these parts in
+float32. Linear layers and norms of queries and keys are called as modules, whatever adapters or hooks they have.
+
+Attention is replaced where the module has diffusers' own processor for it, no backend of the user's choice and no
+parallel config; where gradients are recorded, `ops.attention` is torch's."""
+
+import torch
+from diffusers.models import attention_dispatch
+from diffusers.models.transformers import transformer_wan
+
+from . import ops
+from ._rules import Rule, _plain, _usual
+
+
+def _affine(norm):
+    """Whether it is a norm whose parameters can be read here: no hook brings them first. Otherwise it is called."""
+    return isinstance(norm, transformer_wan.FP32LayerNorm) and "_hf_hook" not in norm.__dict__
+
+
+def _block_check(block):
+    norms = [block.norm1, block.norm3]
+    if not all(isinstance(n, transformer_wan.FP32LayerNorm) and n.weight is None and n.bias is None for n in norms):
+        return "its norms are others than diffusers makes"
+    return None
+
+
+def _block(block, twice, x, text, temb, rotary):
+    if not _usual(x) or temb.device != x.device:
+        return _plain(block, x, text, temb, rotary)
+    if temb.ndim == 4:  # a row of six for each token
+        parts = [t.squeeze(2) for t in (block.scale_shift_table.unsqueeze(0) + temb.float()).chunk(6, dim=2)]
+    else:
+        parts = (block.scale_shift_table + temb.float()).chunk(6, dim=1)
+    shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = parts
+
+    normed = ops.ada_layer_norm(x, scale, shift, eps=block.norm1.eps)
+    attended = block.attn1(normed, None, None, rotary)
+    if _affine(block.norm2):
+        norm = block.norm2
+        normed, x = ops.add_norm(x, attended, norm.weight, norm.bias, norm="layer", gate=gate, eps=norm.eps)
+    else:
+        x = ops.gated_residual(x, attended, gate)
+        normed = block.norm2(x)
+    attended = block.attn2(normed, text, None, None)
+    normed, x = ops.add_norm(x, attended, norm="layer", scale=ffn_scale, shift=ffn_shift, eps=block.norm3.eps)
+    return ops.gated_residual(x, block.ffn(normed), ffn_gate)
+
+
+def _attention_check(attention):
+    processor = attention.processor
+    if type(processor) is not transformer_wan.WanAttnProcessor:
+        return f"its processor is {type(processor).__name__}"
+    if attention_dispatch._AttentionBackendRegistry.get_active_backend()[0] != attention_dispatch.AttentionBackendName.NATIVE:
+        return "another attention backend was chosen for diffusers"
+    return None
+
+
+def _chosen(processor):
+    """Whether the user has chosen what computes since the module was replaced."""
+    return (type(processor) is not transformer_wan.WanAttnProcessor or processor._attention_backend is not None
+            or processor._parallel_config is not None)
+
+
+def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs):
+    if not _usual(x) or kwargs or _chosen(attention.processor):
+        return _plain(attention, x, text, mask, rotary, **kwargs)
+    image = None
+    if attention.add_k_proj is not None:  # tokens of an image before 512 of text, as diffusers counts them
+        count = text.shape[1] - 512
+        image, text = text[:, :count], text[:, count:]
+    q, k, v = transformer_wan._get_qkv_projections(attention, x, text)
+    q, k, v = (t.unflatten(2, (attention.heads, -1)) for t in (attention.norm_q(q), attention.norm_k(k), v))
+    if rotary is not None:
+        cos, sin = (table[0, :, 0, start::2].float().contiguous() for start, table in enumerate(rotary))
+        q, k = ops.rope(q, cos, sin), ops.rope(k, cos, sin)
+    result = ops.attention(q, k, v, mask)
+    if image is not None:
+        k, v = transformer_wan._get_added_kv_projections(attention, image)
+        k, v = (t.unflatten(2, (attention.heads, -1)) for t in (attention.norm_added_k(k), v))
+        result = result + ops.attention(q, k, v)
+    result = attention.to_out[0](result.flatten(2, 3))
+    return attention.to_out[1](result)
+
+
+def rules():
+    return {
+        transformer_wan.WanTransformerBlock: Rule("a whole block", _block, _block_check, lambda block: [block.norm1, block.norm3]),
+        transformer_wan.WanAttention: Rule("rope and attention", _attention, _attention_check),
+    }
