@@ -35,9 +35,9 @@ struct AttentionCase {
   int64_t length = -1, block = 1;  // of the first range, as in RangeCase
   std::vector<RangeCase> more = {};
   // Of 100 blocks of keys a block of queries has so many listed, 0: no lists. Uneven: one more or less, and now and
-  // then none at all.
+  // then none at all. Ragged: anything from none to all.
   int64_t listed = 0;
-  bool uneven = false, one_list = false;  // one_list: the same for all of a batch
+  bool uneven = false, ragged = false, one_list = false;  // one_list: the same for all of a batch
   bool eight_bits = false;
 };
 
@@ -46,6 +46,7 @@ inline int64_t key_blocks_of(const AttentionCase& s) { return BlockLists::blocks
 inline int64_t listed_of(const AttentionCase& s, int64_t i) {
   const int64_t count = (s.listed * key_blocks_of(s) + 50) / 100;
   if (s.uneven && i % 5 == 1) return 0;
+  if (s.ragged) return i % 7 == 3 ? 0 : i % 7 == 5 ? key_blocks_of(s) : i * 7919 % (key_blocks_of(s) + 1);
   return std::clamp<int64_t>(s.uneven ? count + i % 3 - 1 : count, 0, key_blocks_of(s));
 }
 
@@ -108,7 +109,8 @@ inline std::string ranges_name(const AttentionCase& s) {
   for (const RangeCase& r : s.more) name += name_of(r);
   if (s.eight_bits) name += "-8bits";
   if (s.listed > 0)
-    name += fmt::format("-listed{}{}{}", s.listed, s.uneven ? "uneven" : "", s.one_list ? "once" : "");
+    name += fmt::format("-listed{}{}{}{}", s.listed, s.uneven ? "uneven" : "", s.ragged ? "ragged" : "",
+                        s.one_list ? "once" : "");
   return name;
 }
 

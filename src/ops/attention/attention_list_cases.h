@@ -43,19 +43,30 @@ void add_attention_list_cases(Add&& add, AddF32&& add_f32) {
   add(CaseKind::odd,
       {.b = 2, .lq = 140, .lk = 333, .h = 2, .d = 20, .lse = true, .listed = 50, .uneven = true});
   add(CaseKind::odd, {.b = 1, .lq = 129, .lk = 600, .h = 1, .d = 300, .accumulate = true, .listed = 50});
+  // Lists of very different lengths: few units, none of which a GPU cuts along its list; a unit, and some, all of
+  // which it cuts; more units than it has multiprocessors, of which it cuts the last ones.
+  add(CaseKind::tiny,
+      {.b = 2, .lq = 300, .lk = 1700, .h = 3, .d = 24, .lse = true, .listed = 50, .ragged = true});
+  add(CaseKind::tiny, {.b = 1, .lq = 100, .lk = 4200, .h = 1, .d = 128, .lse = true, .listed = 100});
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 400, .lk = 4200, .h = 2, .d = 40, .lse = true, .listed = 50, .ragged = true});
+  add(CaseKind::real,
+      {.b = 1, .lq = 3500, .lk = 3000, .h = 5, .d = 64, .lse = true, .listed = 50, .ragged = true});
   add(CaseKind::real, {.b = 1, .lq = 4096, .lk = 4096, .h = 2, .d = 128, .listed = 30});
   // Where nothing is subtracted from the scores: as usual, and rows that are computed again.
   for (const float offset : {0.0f, 1.5f, -1.5f})
-    add_f32(CaseKind::tiny, {.b = 1,
-                             .lq = 600,
-                             .lk = 1500,
-                             .h = 2,
-                             .d = 128,
-                             .lse = true,
-                             .powers = true,
-                             .offset_q = offset,
-                             .listed = 50,
-                             .uneven = true});
+    for (const bool ragged : {false, true})
+      add_f32(CaseKind::tiny, {.b = 1,
+                               .lq = ragged ? 200 : 600,
+                               .lk = ragged ? 4200 : 1500,
+                               .h = ragged ? 1 : 2,
+                               .d = ragged ? 64 : 128,
+                               .lse = true,
+                               .powers = true,
+                               .offset_q = offset,
+                               .listed = 50,
+                               .uneven = !ragged,
+                               .ragged = ragged});
 }
 
 }  // namespace tachy::ops

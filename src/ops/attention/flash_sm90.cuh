@@ -27,13 +27,13 @@
 // flash90_merge puts together.
 //
 // With lists of key blocks a unit is one block of queries, which no other shares its keys with, so there are no
-// clusters; a step is a listed block. Units go to the blocks of threads in turn however long their lists are, and none
-// is cut. A unit's result follows from its list alone.
+// clusters; a step is a listed block. Units go to the blocks of threads that are free (flash_sm90_units.cuh).
 #pragma once
 
 #include "device/ring.cuh"
 #include "device/wgmma_attention.cuh"
 #include "ops/attention/flash_sm90_rows.cuh"
+#include "ops/attention/flash_sm90_units.cuh"
 
 namespace tachy::ops::flash {
 
@@ -56,12 +56,13 @@ __device__ inline void flash90_load_tile(uint32_t to, const CUtensorMap& map, ui
 
 template <class C>
 __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, uint32_t q, uint32_t k,
-                                    uint32_t v, Barriers90<C> b, uint32_t rank) {
+                                    uint32_t v, Barriers90<C> b, uint32_t rank,
+                                    [[maybe_unused]] Handed90<C>* handed) {
   device::RingPlace<C::kStages> k_ring, v_ring;
   device::RingPlace<C::kQStages> q_ring;
   const uint64_t stay = device::cache_policy<device::Keep::last>();
   WalkOf90<C> walk(p);
-  Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
+  [[maybe_unused]] Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
   const auto load_k = [&](int step, const Place90& place) {
     flash90_load_tile<C>(k, maps.k[walk.range(step)], b.k_full(k_ring.index), b.k_empty(k_ring.index), k_ring,
                          walk.key(step), place, rank, stay);
@@ -70,15 +71,28 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
     flash90_load_tile<C>(v, maps.v[walk.range(step)], b.v_full(v_ring.index), b.v_empty(v_ring.index), v_ring,
                          walk.key(step), place, rank, stay);
   };
-  for (Segment90 s; schedule.next(s);) {
-    if constexpr (C::kLists) walk.enter(s.unit, C{}), s.end = walk.steps();
-    if (C::kPartial && s.end == 0) continue;
-    const Place90 place(p, s.unit, rank, C{});
-    load_k(s.end - 1, place);
+  for (Segment90 s;;) {
+    if constexpr (C::kHandsOut) {
+      s = draw_ticket(p, walk);
+    } else {
+      if (!schedule.next(s)) break;
+      if constexpr (C::kLists) walk.enter(s.unit), s.end = walk.steps();
+      if (C::kPartial && s.end == 0) continue;
+    }
+    const bool empty = C::kHandsOut && s.begin == s.end;  // nothing to load, which the others must hear of
+    const Place90 place(p, empty ? 0 : s.unit, rank, C{});
+    if (!empty) load_k(s.end - 1, place);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const uint32_t full = b.q_full(q_ring.index, group);
       device::barrier_wait(b.q_empty(q_ring.index, group), q_ring.parity ^ 1);
+      if constexpr (C::kHandsOut) {
+        handed->put(q_ring.index, group, s);
+        if (empty) {
+          device::barrier_arrive(full);
+          continue;
+        }
+      }
       device::barrier_expect(full, C::kQBytes / 2);
 #pragma unroll
       for (int half = 0; half < C::kHalves; ++half)
@@ -86,6 +100,10 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
                          &maps.q, full, half * 64, place.row + group * 64, place.head, place.batch);
     }
     q_ring.next();
+    if constexpr (C::kHandsOut) {
+      if (s.unit < 0) break;
+      if (empty) continue;
+    }
     for (int step = s.end - 2; step >= s.begin; --step) load_k(step, place), load_v(step + 1, place);
     load_v(s.begin, place);
   }
@@ -131,7 +149,8 @@ __device__ __forceinline__ void flash90_sum_up(float (&o)[C::kDim / 2], uint32_t
 
 template <class C>
 __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_t k_at, uint32_t v_at,
-                                       Barriers90<C> b, uint32_t rank) {
+                                       Barriers90<C> b, uint32_t rank,
+                                       [[maybe_unused]] const Handed90<C>* handed) {
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0) - 1;  // known to be uniform
   const uint32_t lane = threadIdx.x & 31;
   device::RingPlace<C::kStages> k_ring, v_ring;
@@ -142,11 +161,26 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
   };
   if (group == 1) turn_give(0);
   WalkOf90<C> walk(p);
-  Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
-  for (Segment90 seg; schedule.next(seg);) {
-    if constexpr (C::kLists) walk.enter(seg.unit, C{}), seg.end = walk.steps();
-    if (C::kPartial && seg.end == 0) {
-      flash90_nothing<C>(p, seg, Place90(p, seg.unit, rank, C{}), rank, group);
+  [[maybe_unused]] Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
+  for (Segment90 seg;;) {
+    if constexpr (C::kHandsOut) {
+      device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
+      seg = handed->get(q_ring.index, group);
+      if (seg.unit < 0) break;
+      walk.enter_list(seg.unit);
+    } else {
+      if (!schedule.next(seg)) break;
+      if constexpr (C::kLists) walk.enter(seg.unit), seg.end = walk.steps();
+    }
+    if (C::kPartial && (C::kHandsOut ? seg.begin == seg.end : seg.end == 0)) {
+      // Of a piece without a step nobody asks for the share.
+      if (!C::kHandsOut || seg.share < 0)
+        flash90_nothing<C>(p, seg, Place90(p, seg.unit, rank, C{}), rank, group);
+      if constexpr (C::kHandsOut) {
+        __syncwarp();
+        if (lane == 0) device::barrier_arrive(b.q_empty(q_ring.index, group));
+        q_ring.next();
+      }
       continue;
     }
     float s[C::kKeys / 2], o[C::kDim / 2];
@@ -155,7 +189,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     const auto q = device::uniform(device::k_major(q_at + q_ring.index * C::kQBytes + group * (64 * 128)));
     [[maybe_unused]] int listed = 0;  // keys of a step, read early: memory is far away
     if constexpr (C::kLists) listed = walk.present(seg.end - 1);
-    device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
+    if constexpr (!C::kHandsOut) device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
     device::barrier_wait(b.k_full(k_ring.index), k_ring.parity);
     flash90_scores<C>(s, q, k_tile());
     device::wgmma_wait<0>();
@@ -248,6 +282,11 @@ __global__ void __launch_bounds__(384, 1)
     if (!flash90_repairs<C>(p)) return;
   extern __shared__ char shared[];
   __shared__ uint64_t barriers[Barriers90<C>::kCount];
+  Handed90<C>* handed = nullptr;
+  if constexpr (C::kHandsOut) {
+    __shared__ Handed90<C> places;
+    handed = &places;
+  }
   // The swizzle follows address bits: tiles begin at multiples of its period (the same in all blocks of a
   // cluster).
   uint32_t q = (device::shared_address(shared) + 1023) & ~1023u;
@@ -275,10 +314,10 @@ __global__ void __launch_bounds__(384, 1)
     __syncthreads();
   if (warp < 4) {
     device::give_registers<C::kLoaderRegisters>();
-    if (warp == 0 && threadIdx.x % 32 == 0) flash90_load<C>(p, maps, q, k, v, b, rank);
+    if (warp == 0 && threadIdx.x % 32 == 0) flash90_load<C>(p, maps, q, k, v, b, rank, handed);
   } else {
     device::take_registers<C::kRegisters>();
-    flash90_compute<C>(p, q, k, v, b, rank);
+    flash90_compute<C>(p, q, k, v, b, rank, handed);
   }
   // No block leaves while another may still arrive at its barriers or load into it.
   __syncwarp();

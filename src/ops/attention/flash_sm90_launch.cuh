@@ -74,7 +74,20 @@ int steps90(const Params90& p) {
   return steps;
 }
 
-// How the units of a call are shared out.
+// Into how many pieces units of a last round are cut, of listed blocks: what takes the least of a unit's time, where
+// a piece costs a hundredth of it for its start and end.
+inline int pieces_of(int units, int blocks) {
+  constexpr int kMost = 8;
+  const auto cost = [&](int pieces) {
+    return static_cast<double>((units * pieces + blocks - 1) / blocks) / pieces + 0.01 * pieces;
+  };
+  int best = 1;
+  for (int pieces = 2; pieces <= kMost; ++pieces)
+    if (cost(pieces) < cost(best)) best = pieces;
+  return best;
+}
+
+// How the units of a call are shared out: the number of clusters.
 template <class C>
 int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   p.units_per_head = (p.lq + C::kUnitRows - 1) / C::kUnitRows;
@@ -83,11 +96,33 @@ int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   const int units = static_cast<int>(all);
   const int clusters = stream.gpu->info().multiprocessors / C::kCluster;
   const double step_us = 4e-6 * C::kRows * C::kKeys * C::kDim / 5.3;  // 700 TFLOP/s
-  p.cut_units = 0;
-  if constexpr (!C::kLists)
-    if (worth_cutting(units, clusters, step_us * steps90<C>(p))) p.cut_units = units % clusters;
+  const int steps = C::kLists ? p.lists.capacity : steps90<C>(p);     // of a unit, at most
+  p.cut_units = worth_cutting(units, clusters, step_us * steps) ? units % clusters : 0;
   p.whole_units = units - p.cut_units;
-  return p.cut_units == 0 ? std::min(clusters, units) : clusters;
+  if constexpr (C::kLists) {
+    p.pieces = pieces_of(p.cut_units, clusters);
+    return std::min(clusters, p.whole_units + p.cut_units * p.pieces);
+  } else {
+    return p.cut_units == 0 ? std::min(clusters, units) : clusters;
+  }
+}
+
+// Room for what units become on the way: notes, shares of those that are cut, the order of those with lists.
+template <class C>
+void take_scratch(Params90& p, int clusters, Arena& arena) {
+  const int units = p.whole_units + p.cut_units;
+  if constexpr (!C::kTracks)
+    p.outgrown = static_cast<uint8_t*>(arena.bytes(static_cast<size_t>(units) * C::kNotes));
+  if (p.cut_units > 0) {
+    const int shares = C::kLists ? p.cut_units * p.pieces : 2 * clusters;
+    const size_t rows = static_cast<size_t>(shares) * C::kUnitRows;
+    p.shares = static_cast<float*>(arena.bytes(rows * C::kDim * sizeof(float)));
+    p.share_sums = static_cast<float2*>(arena.bytes(rows * sizeof(float2)));
+  }
+  if constexpr (C::kLists) {
+    p.order = static_cast<int32_t*>(arena.bytes(static_cast<size_t>(units) * sizeof(int32_t)));
+    p.ticket = static_cast<uint32_t*>(arena.bytes(sizeof(uint32_t)));
+  }
 }
 
 template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, Keys90 kOf = Keys90::whole>
@@ -95,25 +130,23 @@ void run90(const AttentionArgs& a, Stream& stream) {
   using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kOf>;
   Params90 p = params90(a);
   const int clusters = share_out<C>(a, stream, p), units = p.whole_units + p.cut_units;
+  const int repairing = std::min(stream.gpu->info().multiprocessors / kCluster, units);
   ArenaScope scope(*stream.arena);
-  if constexpr (!C::kTracks)
-    p.outgrown = static_cast<uint8_t*>(stream.arena->bytes(static_cast<size_t>(units) * C::kNotes));
-  if (p.cut_units > 0) {
-    const size_t rows = size_t{2} * static_cast<size_t>(clusters) * C::kUnitRows;
-    p.shares = static_cast<float*>(stream.arena->bytes(rows * C::kDim * sizeof(float)));
-    p.share_sums = static_cast<float2*>(stream.arena->bytes(rows * sizeof(float2)));
-  }
+  take_scratch<C>(p, clusters, *stream.arena);
   if (stream.measuring()) return;
+  if constexpr (C::kLists)
+    cuda::launch("attention (flash_sm90, order)", flash90_order<C>,
+                 {.grid = dim3(static_cast<unsigned>(units / p.units_per_head)), .block = dim3(256)}, stream,
+                 p);
   launch90<C>("attention (flash_sm90)", a, p, clusters, stream);
-  if constexpr (!C::kLists)
-    if (p.cut_units > 0)
-      cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
-                   {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
-                   stream, p, clusters);
+  if (p.cut_units > 0)
+    cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
+                 {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
+                 stream, p, clusters);
   if constexpr (!C::kTracks) {
     p.cut_units = 0, p.whole_units = units;
     launch90<Tile90<T, kDim, kKeys, kCluster, false, true, kOf>>("attention (flash_sm90, repair)", a, p,
-                                                                 std::min(clusters, units), stream);
+                                                                 repairing, stream);
   }
 }
 

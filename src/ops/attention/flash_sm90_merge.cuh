@@ -1,12 +1,12 @@
 // The end of flash_sm90.cuh's work: results of units that were cut along the keys.
 #pragma once
 
-#include "ops/attention/flash_sm90_work.cuh"
+#include "ops/attention/flash_sm90_units.cuh"
 
 namespace tachy::ops::flash {
 
-// Shares of cut units → out and lse; a warp a row, shares in the order of their keys. Grid: (rows of a unit /
-// 8, units).
+// Shares of cut units (pieces, of those with lists) → out and lse; a warp a row, shares in the order of their keys.
+// Grid: (rows of a unit / 8, units).
 template <class C>
 __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Params90 p, int clusters) {
   using T = typename C::T;
@@ -15,18 +15,26 @@ __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Par
   const int unit = p.whole_units + blockIdx.y;
   const Place90 place(p, unit, in_unit / C::kRows, C{});
   const int row = place.row + in_unit % C::kRows;
-  const int steps = Walk90<C>(p).steps();
-  if (steps == 0) return;  // written already
-  const int begin = blockIdx.y * steps, end = begin + steps;
+  WalkOf90<C> walk(p);
+  if constexpr (C::kLists) walk.enter(unit);
+  const int steps = walk.steps();
+  if (!C::kLists && steps == 0) return;  // written already
+  [[maybe_unused]] const int begin = blockIdx.y * steps, end = begin + steps;
   // The shares of clusters [first, …) touch this unit.
-  int first = 0;
-  while (Schedule90<C>::share_begin(p, steps, first + 1, clusters) <= begin) ++first;
+  [[maybe_unused]] int first = 0;
+  if constexpr (!C::kLists)
+    while (Schedule90<C>::share_begin(p, steps, first + 1, clusters) <= begin) ++first;
   const auto for_each_share = [&](auto&& body) {
-    for (int c = first; c < clusters; ++c) {
-      const int from = Schedule90<C>::share_begin(p, steps, c, clusters);
-      if (from >= end) break;
-      if (from == Schedule90<C>::share_begin(p, steps, c + 1, clusters)) continue;  // an empty one
-      body((int64_t{c} * 2 + (from < begin)) * (C::kCluster * C::kRows) + in_unit);
+    if constexpr (C::kLists) {
+      for (int i = 0; i < min(steps, p.pieces); ++i)  // of fewer steps than pieces the first have one each
+        body(int64_t{static_cast<int>(blockIdx.y) * p.pieces + i} * C::kRows + in_unit);
+    } else {
+      for (int c = first; c < clusters; ++c) {
+        const int from = Schedule90<C>::share_begin(p, steps, c, clusters);
+        if (from >= end) break;
+        if (from == Schedule90<C>::share_begin(p, steps, c + 1, clusters)) continue;  // an empty one
+        body((int64_t{c} * 2 + (from < begin)) * (C::kCluster * C::kRows) + in_unit);
+      }
     }
   };
   float most = -INFINITY;
@@ -42,7 +50,7 @@ __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Par
     for (int i = 0; i < kEach; ++i) o[i] += weight * p.shares[at * C::kDim + i * 32 + lane];
   });
   if constexpr (!C::kTracks) {
-    over = over || !(sum > C::kLeast);
+    over = over || (steps > 0 && !(sum > C::kLeast));
     over = __syncthreads_or(over && row < p.lq);
     if (threadIdx.x == 0) p.outgrown[int64_t{unit} * C::kNotes + blockIdx.x] = over;
   }
@@ -50,7 +58,7 @@ __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Par
   T* to = static_cast<T*>(p.out) + place.batch * p.out_batch + row * p.out_row + place.head * p.out_head;
 #pragma unroll
   for (int i = 0; i < kEach; ++i)
-    if (i * 32 + lane < p.d) to[i * 32 + lane] = static_cast<T>(o[i] / sum);
+    if (i * 32 + lane < p.d) to[i * 32 + lane] = static_cast<T>(steps > 0 ? o[i] / sum : 0.0f);
   if (p.lse && lane == 0)
     p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] =
         (most + log2f(sum)) * 0.69314718055994530942f;

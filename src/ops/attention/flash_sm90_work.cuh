@@ -30,7 +30,10 @@ struct Params90 {
   int whole_units;     // not cut
   int cut_units;       // behind them
   float scale_log2;
-  Lists lists;  // of key blocks
+  Lists lists;       // of key blocks; of these:
+  int pieces;        // of each cut unit
+  int32_t* order;    // the whole units as they are handed out
+  uint32_t* ticket;  // how many units and pieces have been
 };
 
 // kBare: scores are exponents of two as they come (scale·log2(e) is 1) and nothing is subtracted from them.
@@ -43,7 +46,8 @@ struct Tile90 {
   using T = T_;
   static constexpr bool kRepair = kRepair_, kBare = kBare_;
   static constexpr bool kRanges = kOf_ == Keys90::ranges, kLists = kOf_ == Keys90::lists;
-  static constexpr bool kPartial = kRanges || kLists;  // any step may meet an end, and there may be no step
+  static constexpr bool kPartial = kRanges || kLists;    // any step may meet an end, and there may be no step
+  static constexpr bool kHandsOut = kLists && !kRepair;  // units go to who is free (flash_sm90_units.cuh)
   static constexpr bool kTracks = kRepair || std::is_same_v<T, __half> || (kPartial && !kBare);
   static constexpr int kMaps = kRanges ? 1 + KeyRanges::kMost : 1;
   static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
@@ -119,11 +123,15 @@ class Walk90 {
 class ListWalk90 {
  public:
   __device__ explicit ListWalk90(const Params90& p) : p_(p) {}
-  template <class C>
-  __device__ void enter(int unit, C) {
+  __device__ void enter(int unit) {
     const int block = unit % p_.units_per_head, other = unit / p_.units_per_head;
     const int head = other % p_.heads, batch = other / p_.heads;
     list_ = p_.lists.list(batch, head, block), steps_ = p_.lists.count(batch, head, block);
+  }
+  // For those who were told how many steps there are, and do not ask.
+  __device__ void enter_list(int unit) {
+    const int other = unit / p_.units_per_head;
+    list_ = p_.lists.list(other / p_.heads, other % p_.heads, unit % p_.units_per_head);
   }
   __device__ int steps() const { return steps_; }
   __device__ int range(int) const { return 0; }
