@@ -4,6 +4,8 @@
 // "listed 30": block-sparse, of each block of queries so many of 100 blocks of keys, as many for each ("uneven": drawn one
 // by one); "chosen 30": choose_blocks makes the lists, in the time that is measured. Their TFLOP/s count what is
 // listed alone, and on the first shape they are compared with cuda_plain's result.
+// Further shapes: head dim 64, and causal masks ("causal" by flash_sm90.cuh, "causal, sm80"), whose TFLOP/s count the
+// pairs that are seen.
 // Queries carry scale·log2(e); "maximum": the largest score of a row's first step is subtracted all the same.
 #include <algorithm>
 #include <cmath>
@@ -25,8 +27,8 @@ using namespace tachy;
 using T = __nv_bfloat16;
 
 // x[l, h, c] of one tensor: normal numbers, q times scale·log2(e); k: plus 2·mean[h, c], every 37th channel times 4.
-__global__ void fill(T* p, int64_t tokens, int64_t step, int heads, uint32_t seed, bool is_k, float factor) {
-  const int64_t n = tokens * heads * 128;
+__global__ void fill(T* p, int64_t tokens, int64_t step, int width, uint32_t seed, bool is_k, float factor) {
+  const int64_t n = tokens * width;
   const auto normal = [](uint64_t x) {
     x *= 0x9e3779b97f4a7c15ull, x ^= x >> 30, x *= 0xbf58476d1ce4e5b9ull, x ^= x >> 27;
     x *= 0x94d049bb133111ebull, x ^= x >> 31;
@@ -36,7 +38,7 @@ __global__ void fill(T* p, int64_t tokens, int64_t step, int heads, uint32_t see
   for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < n;
        i += int64_t(gridDim.x) * blockDim.x) {
     float x = normal(i + 1 + (uint64_t(seed) << 40));
-    const int64_t row = i / (heads * 128), in_row = i % (heads * 128);
+    const int64_t row = i / width, in_row = i % width;
     if (is_k) {
       x += 2 * normal(in_row + 1 + (uint64_t(seed + 7) << 40));
       if (in_row % 128 % 37 == 0) x *= 4;
@@ -46,7 +48,8 @@ __global__ void fill(T* p, int64_t tokens, int64_t step, int heads, uint32_t see
 }
 
 struct Shape {
-  int heads, lq, lk;
+  int heads, lq, lk, d = 128;
+  bool causal = false;
 };
 
 struct Variant {
@@ -54,6 +57,7 @@ struct Variant {
   std::function<void(const ops::AttentionArgs&, Stream&)> run;
   int listed = 0;  // of 100 blocks; 0: no lists
   bool uneven = false, chosen = false;
+  bool causal = false, any_dim = false;  // of a causal shape; of any head dim
 };
 
 template <int kKeys, int kCluster, bool kBare = true>
@@ -136,7 +140,12 @@ std::vector<T> plain_result(const ops::AttentionArgs& a, Stream& s, cuda::Gpu& g
 
 int main(int argc, char** argv) {
   const std::vector<Variant> variants = {
-      {"cudnn", [](auto& a, auto& s) { by_table("cudnn", a, s); }},
+      {.name = "cudnn", .run = [](auto& a, auto& s) { by_table("cudnn", a, s); }, .any_dim = true},
+      {.name = "by table",
+       .run = [](auto& a, auto& s) { by_table("flash_sm90_any", a, s); },
+       .any_dim = true},
+      {.name = "causal, sm80", .run = [](auto& a, auto& s) { by_table("flash_sm80", a, s); }, .causal = true},
+      {.name = "causal", .run = [](auto& a, auto& s) { by_table("masks_sm90", a, s); }, .causal = true},
       {"192x2, maximum", tile<192, 2, false>},
       {"192x2", tile<192, 2>},
       {"192x1", tile<192, 1>},
@@ -157,8 +166,10 @@ int main(int argc, char** argv) {
   ThreadPool pool(1);
   const auto queue = static_cast<cudaStream_t>(gpu->stream());
   for (const Shape shape : {Shape{12, 32760, 32760}, Shape{40, 32760, 32760}, Shape{12, 4680, 32760},
-                            Shape{40, 32760, 512}, Shape{12, 32760, 512}, Shape{40, 75600, 75600}}) {
-    const int64_t width = shape.heads * int64_t{128};
+                            Shape{40, 32760, 512}, Shape{12, 32760, 512}, Shape{40, 75600, 75600},
+                            Shape{24, 32760, 32760, 64}, Shape{12, 32760, 32760, 128, true},
+                            Shape{32, 4096, 4096, 128, true}, Shape{32, 4096, 4096, 64, true}}) {
+    const int width = shape.heads * shape.d;
     const bool self = shape.lq == shape.lk;
     const auto make = [&](int64_t tokens, int64_t parts) {
       Buffer b(static_cast<size_t>(tokens * parts * width * 2), gpu.get());
@@ -168,29 +179,31 @@ int main(int argc, char** argv) {
            ob = make(shape.lq, 1);
     Tensor q, k, v;
     if (self) {
-      Tensor qkv = qb.tensor(DType::bf16, {1, shape.lq, 3, shape.heads, 128});
+      Tensor qkv = qb.tensor(DType::bf16, {1, shape.lq, 3, shape.heads, shape.d});
       q = qkv.select(2, 0), k = qkv.select(2, 1), v = qkv.select(2, 2);
     } else {
-      q = qb.tensor(DType::bf16, {1, shape.lq, shape.heads, 128});
-      Tensor kv = kvb.tensor(DType::bf16, {1, shape.lk, 2, shape.heads, 128});
+      q = qb.tensor(DType::bf16, {1, shape.lq, shape.heads, shape.d});
+      Tensor kv = kvb.tensor(DType::bf16, {1, shape.lk, 2, shape.heads, shape.d});
       k = kv.select(2, 0), v = kv.select(2, 1);
     }
-    Tensor out = ob.tensor(DType::bf16, {1, shape.lq, shape.heads, 128});
-    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(q.data), shape.lq, q.strides[1], shape.heads, 1, false,
-                                  1.44269504f / std::sqrt(128.0f));
-    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(k.data), shape.lk, k.strides[1], shape.heads, 2, true, 1);
-    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(v.data), shape.lk, v.strides[1], shape.heads, 3, false, 1);
+    Tensor out = ob.tensor(DType::bf16, {1, shape.lq, shape.heads, shape.d});
+    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(q.data), shape.lq, q.strides[1], width, 1, false,
+                                  1.44269504f / std::sqrt(static_cast<float>(shape.d)));
+    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(k.data), shape.lk, k.strides[1], width, 2, true, 1);
+    fill<<<1056, 256, 0, queue>>>(static_cast<T*>(v.data), shape.lk, v.strides[1], width, 3, false, 1);
     ops::AttentionArgs all{.q = q, .k = k, .v = v, .scale = 0.69314718f};
-    all.out = out;
-    const double all_flops = 4.0 * shape.heads * shape.lq * static_cast<double>(shape.lk) * 128;
+    all.out = out, all.causal = shape.causal;
+    const double seen = shape.causal ? (shape.lk + 1) / 2.0 : shape.lk;
+    const double all_flops = 4.0 * shape.heads * shape.lq * seen * shape.d;
     const size_t sampled = std::min<size_t>(static_cast<size_t>(out.bytes()), 64 << 20);
     std::vector<T> first, got(sampled / 2);
-    const bool first_shape = shape.heads == 12 && self;
+    const bool first_shape = shape.heads == 12 && self && !shape.causal;
     for (const Variant& variant : variants) {
       if (argc > 1 &&
           std::none_of(argv + 1, argv + argc, [&](char* n) { return !std::strcmp(n, variant.name); }))
         continue;
       if (variant.chosen && !self) continue;  // its own block is one of all
+      if (variant.causal != shape.causal || (shape.d != 128 && !variant.any_dim && !variant.causal)) continue;
       try {
         ops::AttentionArgs a = all;
         Listed listed;
@@ -224,12 +237,12 @@ int main(int argc, char** argv) {
           const double x = float(got[i]), y = float(want[i]);
           dot += x * y, aa += x * x, bb += y * y, diff += (x - y) * (x - y);
         }
-        std::printf("%2d x %5d x %5d  %-22s %9.1f us (min %9.1f) %6.1f TFLOP/s  off by %.2e of its norm\n",
-                    shape.heads, shape.lq, shape.lk, variant.name, us, times[0], flops / us * 1e-6,
-                    std::sqrt(diff / bb));
+        std::printf("%2d x %5d x %5d%s  %-22s %9.1f us (min %9.1f) %6.1f TFLOP/s  off by %.2e of its norm\n",
+                    shape.heads, shape.lq, shape.lk, shape.d == 64 ? " x 64" : "", variant.name, us, times[0],
+                    flops / us * 1e-6, std::sqrt(diff / bb));
       } catch (const std::exception& error) {
-        std::printf("%2d x %5d x %5d  %-22s %s\n", shape.heads, shape.lq, shape.lk, variant.name,
-                    error.what());
+        std::printf("%2d x %5d x %5d%s  %-22s %s\n", shape.heads, shape.lq, shape.lk,
+                    shape.d == 64 ? " x 64" : "", variant.name, error.what());
       }
       std::fflush(stdout);
     }

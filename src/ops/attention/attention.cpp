@@ -12,6 +12,7 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
       gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),
+      gpu_impl<attention_masks_sm90, attention_why_not_masks_sm90>("masks_sm90"),
       gpu_impl<attention_sm80, attention_why_not_sm80>("flash_sm80"),
       gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),

@@ -3,6 +3,7 @@
 
 #include "ops/attention/attention_backward_cases.h"
 #include "ops/attention/attention_list_cases.h"
+#include "ops/attention/attention_mask_cases.h"
 
 namespace tachy::ops {
 
@@ -155,6 +156,7 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
   add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
   add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
+  add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .fused = true, .eight_bits = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .powers = true, .eight_bits = true});
   for (const int64_t listed : {30, 50, 70, 100})
@@ -218,6 +220,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny, {.b = 1, .lq = 300, .lk = 121, .h = 3, .d = 128, .lse = true, .finite = true});
   add(CaseKind::tiny, {.b = 2, .lq = 140, .lk = 200, .h = 2, .d = 64, .finite = true});
   add_attention_range_cases(add);
+  add_attention_mask_cases(add);
   add_attention_list_cases(
       add, [&](CaseKind kind, const AttentionCase& s) { cases.push_back(attention_op_case(kind, s)); });
   add(CaseKind::real, {1, 4096, 4096, 2, 128});

@@ -31,6 +31,8 @@ std::optional<Refusal> attention_why_not_flash8_many_keys(const AttentionArgs& a
 void attention_flash8(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_ranges_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_ranges_sm90(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_masks_sm90(const AttentionArgs& args, const Stream& stream);
+void attention_masks_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_blocks_sm90(const AttentionArgs& args, const Stream& stream);
 void attention_blocks_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);

@@ -100,6 +100,7 @@ std::optional<Refusal> attention_why_not_flash8(const AttentionArgs& a, const St
   if (!a.eight_bits) return Refusal::settings("8 bits are not asked for");
   if (auto why = why_not_whole(a)) return why;
   if (a.q.dtype != DType::bf16) return Refusal::arguments("activations that are not bf16");
+  if (auto why = flash::why_not_masked(a)) return why;
   if (auto why = flash::why_not_sm90(a, stream)) return why;
   if (a.q.dims[0] * a.q.dims[2] > 65535) return Refusal::arguments("too many heads");
   return flash::why_not(a, stream, std::max(Tile8::kSharedBytes, Repair::kSharedBytes));

@@ -27,7 +27,7 @@ class RandomAttention {
     if (chance(0.3)) s.length = one_of(0, s.lk);
     if (chance(0.3))
       for (int64_t i = one_of(1, KeyRanges::kMost); i > 0; --i) s.more.push_back(range());
-    if (!s.causal && s.more.empty() && s.length < 0) add_bias(s);
+    if (s.more.empty() && s.length < 0) add_bias(s);
     s.eight_bits = bits_() % 5 == 0;
     OpCase drawn = attention_op_case(chance(0.2) ? CaseKind::odd : CaseKind::tiny, s);
     // Large scores are rounded coarsely, 8 bits are coarse, and of a few keys the yardstick may happen to round them well.

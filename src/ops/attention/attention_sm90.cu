@@ -30,6 +30,7 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& a, const Stream& stream) {
   if (auto why = why_not_whole(a)) return why;
+  if (auto why = flash::why_not_masked(a)) return why;
   if (auto why = flash::why_not_sm90(a, stream)) return why;
   return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
 }

@@ -27,26 +27,29 @@ __device__ __forceinline__ void begin_rows8(uint32_t (&s)[64], float (&e)[64], R
     if (i / 4 * 8 + column + i % 2 >= present) e[i] = 0;
 }
 
-// Whether a row of this warp has a score that e4m3 cannot hold; then its largest moves, and `shrinks` says by what factor
-// its totals do.
-__device__ __forceinline__ bool follow8(const uint32_t (&s)[64], Rows8& rows, float k_scale,
-                                        float (&shrinks)[2]) {
-  float most[2];
+// Whether a row of this warp has a weight that e4m3 cannot hold: 448 and NaN are 0x7e and 0x7f.
+__device__ __forceinline__ bool beyond8(const uint32_t (&w)[16]) {
+  uint32_t any = 0;
 #pragma unroll
-  for (int r = 0; r < 2; ++r)
-    most[r] =
-        fmaf(__uint_as_float(most_of(s, r) + kMagicBits) - kMagic, rows.q_scale[r] * k_scale, rows.minus[r]);
-  const bool rare = __any_sync(~0u, !(fmaxf(most[0], most[1]) <= kHighest8));
-  shrinks[0] = shrinks[1] = 1;
-  if (!rare) return false;
+  for (int i = 0; i < 16; ++i) any |= w[i] + 0x02020202u;
+  return __any_sync(~0u, any & 0x80808080u);
+}
+
+// Moves the largest of such rows: scales a step's weights, and the totals of those before.
+__device__ __forceinline__ void follow8(float (&e)[64], Rows8& rows, float (&total)[64]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    most[r] = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 1));
-    most[r] = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 2));
-    if (!(most[r] > kHighest8)) continue;
-    rows.minus[r] += kLargest8 - most[r], shrinks[r] = device::exp2_approx(kLargest8 - most[r]);
+    float most = 0;
+#pragma unroll
+    for (int i = 2 * r; i < 64; i += i % 2 ? 3 : 1) most = fmaxf(most, e[i]);
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+    const float moves = most > kHighest8 ? kLargest8 - log2f(most) : 0.0f;
+    const float factor = device::exp2_approx(moves);
+    rows.minus[r] += moves, rows.total[r] *= factor;
+#pragma unroll
+    for (int i = 2 * r; i < 64; i += i % 2 ? 3 : 1) e[i] *= factor, total[i] *= factor;
   }
-  return true;
 }
 
 // Whether a thread's rows are to be computed again.
@@ -151,30 +154,22 @@ __device__ inline void flash8_compute(const Params8& p, uint32_t q_at, uint32_t 
       device::wgmma_touch(s);
       flash90_release<C>(b.k_empty(k_ring.index), lane);
       k_ring.next();
-      float shrinks[2];
-      const bool rare = follow8(s, rows, k_scale, shrinks);
-      soften8<0, 32>(s, e, rows, k_scale);
-      // Two waits, so that they stay behind a branch on the exponentials (flash_sm90.cuh); half of these are left for the
+      soften8<0, kEarly8>(s, e, rows, k_scale);
+      // Two waits, so that they stay behind a branch on the first weights (flash_sm90.cuh); the others are left for the
       // additions to the totals to run beside.
-      if (rare) {
+      if (__any_sync(~0u, !(e[kEarly8 - 1] < INFINITY)))
         asm volatile("wgmma.wait_group.sync.aligned 0; // rare\n" ::: "memory");
-        device::wgmma_touch(o);
-#pragma unroll
-        for (int i = 0; i < device::kWeightSums; ++i) o[i] *= shrinks[i / 2 % 2];
-#pragma unroll
-        for (int i = 0; i < 64; ++i) total[i] *= shrinks[i / 2 % 2];
-        rows.total[0] *= shrinks[0], rows.total[1] *= shrinks[1];
-      } else {
+      else
         device::wgmma_wait<0>();
-        device::wgmma_touch(o);
-      }
-      soften8<32, 64>(s, e, rows, k_scale);
+      device::wgmma_touch(o);
+      device::wgmma_touch(w);
+      flash90_release<C>(b.v_empty(v_place(2)), lane);
+      soften8<kEarly8, 64>(s, e, rows, k_scale);
 #pragma unroll
       for (int i = 0; i < 64; ++i) total[i] += o[i];
       rows.total[0] += o[64], rows.total[1] += o[66];
-      device::wgmma_touch(w);
-      flash90_release<C>(b.v_empty(v_place(2)), lane);
       pack8(w, e);
+      if (beyond8(w)) follow8(e, rows, total), pack8(w, e);
     }
     if (lane == 0) device::barrier_arrive(b.q_empty(index % 2, group));
     device::barrier_wait(b.v_full(v_place(1)), k_ring.parity ^ (k_ring.index == 0));

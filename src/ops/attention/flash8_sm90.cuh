@@ -6,8 +6,9 @@
 //   v      e4m3 and transposed, with a scale a channel
 //
 // A step is 128 keys. Its weights are rounded to e4m3, scaled so that the largest of the first step is 2^5. Where a weight
-// would be beyond 2^8.7 (e4m3 ends at 448 = 2^8.8), which is rare, its row is scaled anew. The weights' sum is a column of ones beside v, so it is the sum
-// of the rounded ones. The tensor cores keep about 13 bits of a sum in e4m3, so each step's goes to float32 totals.
+// rounds to e4m3's end of 448, which is rare and found in the rounded ones, its row is scaled anew. The weights' sum is a
+// column of ones beside v, so it is the sum of the rounded ones. The tensor cores keep about 13 bits of a sum in e4m3, so
+// each step's goes to float32 totals.
 //
 // The last keys come first, so that only the first step of a unit can meet the end of the keys. Units of a last, incomplete
 // round are cut along the keys as flash_sm90.cuh's are, and merged by the same kernel.
@@ -42,7 +43,8 @@ struct Params8 {
 struct Tile8 {
   // As Schedule90 and flash90_merge know a tile: nothing is tracked as in f16, no ranges, no lists.
   using T = __nv_bfloat16;
-  static constexpr bool kRepair = false, kTracks = false, kRanges = false, kLists = false;
+  static constexpr bool kRepair = false, kTracks = false, kRanges = false, kBiases = false, kMasks = false,
+                        kLists = false;
   static constexpr int kDim = 128, kMaps = 1;
   static constexpr float kRoom = INFINITY, kLeast = 0;
 
@@ -64,8 +66,12 @@ inline constexpr float kCoarsest = 1e-3f;
 // An integer added to the bits of 1.5·2^23 is a float that much larger.
 inline constexpr float kMagic = 12582912.0f;
 inline constexpr uint32_t kMagicBits = 0x4b400000;
-inline constexpr float kLargest8 = 5,
-                       kHighest8 = 8.7f;  // exponents: where a largest weight is put, and may grow to
+inline constexpr float kLargest8 = 5;  // the exponent that a largest weight is moved to
+inline constexpr float kHighest8 =
+    416;  // a row that has a larger weight is moved: e4m3 ends at 448, and rounds 433 to it
+// Weights of a step that a thread makes before it waits for the products of the step before. Of 0, 8, 12, 20, 24, 32, 48
+// and 64 none was faster.
+inline constexpr int kEarly8 = 16;
 
 struct Barriers8 {
   uint32_t base;
@@ -156,16 +162,6 @@ struct Rows8 {
   float q_scale[2], minus[2];  // the exponent of a score is score·q_scale·k_scale + minus
   float total[2];              // of weights
 };
-
-// The largest score of a row's 32 in this thread.
-__device__ __forceinline__ int most_of(const uint32_t (&s)[64], int r) {
-  int m[2] = {static_cast<int>(s[2 * r]), static_cast<int>(s[2 * r + 1])};
-#pragma unroll
-  for (int g = 1; g < 16; ++g)
-    m[g % 2] =
-        __vimax3_s32(m[g % 2], static_cast<int>(s[4 * g + 2 * r]), static_cast<int>(s[4 * g + 2 * r + 1]));
-  return max(m[0], m[1]);
-}
 
 // Weights of a step's scores [kFrom, kTo).
 template <int kFrom = 0, int kTo = 64>

@@ -26,6 +26,8 @@
 // incomplete round are cut along the keys into equal shares, one a cluster, whose unnormalised results
 // flash90_merge puts together.
 //
+// With causal masks or key biases (kMasks) a unit has only the steps that it sees (flash_sm90_masks.cuh).
+//
 // With lists of key blocks a unit is one block of queries, which no other shares its keys with, so there are no
 // clusters; a step is a listed block. Units go to the blocks of threads that are free (flash_sm90_units.cuh).
 #pragma once
@@ -62,7 +64,8 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
   device::RingPlace<C::kQStages> q_ring;
   const uint64_t stay = device::cache_policy<device::Keep::last>();
   WalkOf90<C> walk(p);
-  [[maybe_unused]] Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
+  [[maybe_unused]] ScheduleOf90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster,
+                                            gridDim.x / C::kCluster);
   const auto load_k = [&](int step, const Place90& place) {
     flash90_load_tile<C>(k, maps.k[walk.range(step)], b.k_full(k_ring.index), b.k_empty(k_ring.index), k_ring,
                          walk.key(step), place, rank, stay);
@@ -76,7 +79,7 @@ __device__ inline void flash90_load(const Params90& p, const Maps90<C>& maps, ui
       s = draw_ticket(p, walk);
     } else {
       if (!schedule.next(s)) break;
-      if constexpr (C::kLists) walk.enter(s.unit), s.end = walk.steps();
+      if constexpr (C::kOwnSteps) walk.enter(s.unit), s.end = walk.steps();
       if (C::kPartial && s.end == 0) continue;
     }
     const bool empty = C::kHandsOut && s.begin == s.end;  // nothing to load, which the others must hear of
@@ -161,7 +164,8 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
   };
   if (group == 1) turn_give(0);
   WalkOf90<C> walk(p);
-  [[maybe_unused]] Schedule90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster, gridDim.x / C::kCluster);
+  [[maybe_unused]] ScheduleOf90<C> schedule(p, walk.steps(), blockIdx.x / C::kCluster,
+                                            gridDim.x / C::kCluster);
   for (Segment90 seg;;) {
     if constexpr (C::kHandsOut) {
       device::barrier_wait(b.q_full(q_ring.index, group), q_ring.parity);
@@ -170,7 +174,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       walk.enter_list(seg.unit);
     } else {
       if (!schedule.next(seg)) break;
-      if constexpr (C::kLists) walk.enter(seg.unit), seg.end = walk.steps();
+      if constexpr (C::kOwnSteps) walk.enter(seg.unit), seg.end = walk.steps();
     }
     if (C::kPartial && (C::kHandsOut ? seg.begin == seg.end : seg.end == 0)) {
       // Of a piece without a step nobody asks for the share.
@@ -186,6 +190,14 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     float s[C::kKeys / 2], o[C::kDim / 2];
     uint32_t weights[C::kKeys / 4];
     Rows90 rows{};
+    const auto mask = [&](float(&scores)[C::kKeys / 2], int step, [[maybe_unused]] int listed_keys) {
+      if constexpr (C::kMasks) {
+        const Place90 place(p, seg.unit, rank, C{});
+        mask_rows<C>(scores, walk, p, step, place.batch, place.row + group * 64);
+      } else if (const int keys = C::kLists ? listed_keys : walk.present(step); keys < C::kKeys) {
+        mask_end<C>(scores, keys);
+      }
+    };
     const auto q = device::uniform(device::k_major(q_at + q_ring.index * C::kQBytes + group * (64 * 128)));
     [[maybe_unused]] int listed = 0;  // keys of a step, read early: memory is far away
     if constexpr (C::kLists) listed = walk.present(seg.end - 1);
@@ -196,8 +208,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
     device::wgmma_touch(s);
     flash90_release<C>(b.k_empty(k_ring.index), lane);
     k_ring.next();
-    if (const int keys = C::kLists ? listed : walk.present(seg.end - 1); keys < C::kKeys)
-      mask_end<C>(s, keys);
+    mask(s, seg.end - 1, listed);
     if constexpr (!C::kBare) row_max(s, rows.most);
     exponentials<C>(s, rows, p.scale_log2);
     pack_weights<C>(weights, s);
@@ -217,8 +228,7 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
       device::wgmma_touch(s);
       flash90_release<C>(b.k_empty(k_ring.index), lane);
       k_ring.next();
-      if constexpr (C::kPartial)
-        if (const int keys = C::kLists ? listed : walk.present(step); keys < C::kKeys) mask_end<C>(s, keys);
+      if constexpr (C::kPartial) mask(s, step, listed);
       float factor[2] = {1, 1};
       bool rare = false;
       if constexpr (C::kTracks) {

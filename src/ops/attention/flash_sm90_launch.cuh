@@ -37,11 +37,16 @@ inline Params90 params90(const AttentionArgs& a) {
   p.lq = static_cast<int>(a.q.dims[1]), p.ranges = a.ranges();
   for (int i = 0; i < p.ranges; ++i) {
     const KeyRange r = a.range(i);
-    p.lengths[i] = {static_cast<int>(r.k.dims[1]), static_cast<const int32_t*>(r.length.data)};
-    p.lk += p.lengths[i].most;
+    Range90& to = p.ranges_of[i];
+    to = {.most = static_cast<int>(r.k.dims[1]), .there = static_cast<const int32_t*>(r.length.data)};
+    if (r.key_bias.defined())
+      to.bias = static_cast<const float*>(r.key_bias.data), to.bias_batch = r.key_bias.strides[0];
+    to.causal = r.causal, to.offset = static_cast<int>(r.causal_offset),
+    to.block = static_cast<int>(r.causal_block);
+    p.lk += to.most;
   }
   p.d = static_cast<int>(a.q.dims[3]), p.heads = static_cast<int>(a.q.dims[2]);
-  p.scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * 1.44269504088896340736f;
+  p.scale = a.scale, p.scale_log2 = a.scale == kPowersOfTwo ? 1 : a.scale * 1.44269504088896340736f;
   p.lists = lists_of(a);
   return p;
 }
@@ -70,7 +75,7 @@ void launch90(const char* name, const AttentionArgs& a, const Params90& p, int c
 template <class C>
 int steps90(const Params90& p) {
   int steps = 0;
-  for (int i = 0; i < p.ranges; ++i) steps += (p.lengths[i].most + C::kKeys - 1) / C::kKeys;
+  for (int i = 0; i < p.ranges; ++i) steps += (p.ranges_of[i].most + C::kKeys - 1) / C::kKeys;
   return steps;
 }
 
@@ -97,7 +102,7 @@ int share_out(const AttentionArgs& a, const Stream& stream, Params90& p) {
   const int clusters = stream.gpu->info().multiprocessors / C::kCluster;
   const double step_us = 4e-6 * C::kRows * C::kKeys * C::kDim / 5.3;  // 700 TFLOP/s
   const int steps = C::kLists ? p.lists.capacity : steps90<C>(p);     // of a unit, at most
-  p.cut_units = worth_cutting(units, clusters, step_us * steps) ? units % clusters : 0;
+  p.cut_units = !C::kMasks && worth_cutting(units, clusters, step_us * steps) ? units % clusters : 0;
   p.whole_units = units - p.cut_units;
   if constexpr (C::kLists) {
     p.pieces = pieces_of(p.cut_units, clusters);
@@ -129,6 +134,7 @@ template <class T, int kDim, int kKeys, int kCluster, bool kBare = false, Keys90
 void run90(const AttentionArgs& a, Stream& stream) {
   using C = Tile90<T, kDim, kKeys, kCluster, kBare, false, kOf>;
   Params90 p = params90(a);
+  if constexpr (C::kBiases) p.scale_log2 = 1.44269504088896340736f;  // the scale is in the scores by then
   const int clusters = share_out<C>(a, stream, p), units = p.whole_units + p.cut_units;
   const int repairing = std::min(stream.gpu->info().multiprocessors / kCluster, units);
   ArenaScope scope(*stream.arena);
@@ -139,10 +145,11 @@ void run90(const AttentionArgs& a, Stream& stream) {
                  {.grid = dim3(static_cast<unsigned>(units / p.units_per_head)), .block = dim3(256)}, stream,
                  p);
   launch90<C>("attention (flash_sm90)", a, p, clusters, stream);
-  if (p.cut_units > 0)
-    cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
-                 {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
-                 stream, p, clusters);
+  if constexpr (!C::kMasks)
+    if (p.cut_units > 0)
+      cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
+                   {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
+                   stream, p, clusters);
   if constexpr (!C::kTracks) {
     p.cut_units = 0, p.whole_units = units;
     launch90<Tile90<T, kDim, kKeys, kCluster, false, true, kOf>>("attention (flash_sm90, repair)", a, p,
@@ -165,6 +172,11 @@ inline std::optional<Refusal> why_not_sm90(const AttentionArgs& a, const Stream&
   if (!cuda::tensor_maps_available()) return Refusal::machine("the driver has no tensor maps");
   if (a.bias.defined()) return Refusal::arguments("a bias of each query and key");
   if (a.accumulate) return Refusal::arguments("an accumulating output");
+  return std::nullopt;
+}
+
+// Of kernels that look at neither masks nor biases.
+inline std::optional<Refusal> why_not_masked(const AttentionArgs& a) {
   for (int i = 0; i < a.ranges(); ++i) {
     if (a.range(i).key_bias.defined()) return Refusal::arguments("a key bias");
     if (a.range(i).causal) return Refusal::arguments("a causal mask");

@@ -4,7 +4,7 @@
 
 #include "device/cache_policy.cuh"
 #include "device/mma_sm80.cuh"
-#include "ops/attention/flash_sm90_work.cuh"
+#include "ops/attention/flash_sm90_masks.cuh"
 
 namespace tachy::ops::flash {
 
@@ -33,12 +33,17 @@ template <class C, int N>
 __device__ __forceinline__ void exponentials(float (&s)[N], Rows90& rows, float scale) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const float minus = -rows.most[r] * scale;
+    const float most =
+        C::kMasks && rows.most[r] == -INFINITY ? 0.0f : rows.most[r];  // no key of this row yet
+    const float minus = -most * scale;
     float sum0 = 0, sum1 = 0;
 #pragma unroll
     for (int i = 2 * r; i < N; i += 4) {
-      s[i] = device::exp2_approx(C::kBare ? s[i] : fmaf(s[i], scale, minus));
-      s[i + 1] = device::exp2_approx(C::kBare ? s[i + 1] : fmaf(s[i + 1], scale, minus));
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        float& x = s[i + k];
+        x = device::exp2_approx(C::kBare ? x : C::kBiases ? (x - most) * scale : fmaf(x, scale, minus));
+      }
       sum0 += s[i], sum1 += s[i + 1];
     }
     rows.sum[r] += sum0 + sum1;
@@ -118,8 +123,9 @@ __device__ inline void flash90_finish(const Params90& p, const Segment90& s, con
     }
     if (p.lse && quad == 0 && row < p.lq)
       p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] =
-          (most + __log2f(rows.sum[r])) * 0.69314718055994530942f;
-    const float inverse = 1.0f / rows.sum[r];
+          C::kBiases ? fmaf(__log2f(rows.sum[r]), 0.69314718055994530942f, rows.most[r])
+                     : (most + __log2f(rows.sum[r])) * 0.69314718055994530942f;
+    const float inverse = C::kMasks && rows.sum[r] == 0 ? 0.0f : 1.0f / rows.sum[r];
     T* to = static_cast<T*>(p.out) + place.batch * p.out_batch + row * p.out_row + place.head * p.out_head;
 #pragma unroll
     for (int g0 = 0; g0 < C::kDim / 8; g0 += 4) {

@@ -8,6 +8,17 @@
 
 namespace tachy::ops::flash {
 
+// One range of keys.
+struct Range90 {
+  int most;
+  const int32_t* there;  // or null: all of them
+  const float* bias;     // [B, most] or null; biases and masks are looked at by kernels for masks alone
+  int64_t bias_batch;
+  int offset, block;
+  bool causal;
+  __device__ __forceinline__ int present() const { return there ? max(0, min(most, *there)) : most; }
+};
+
 struct Params90 {
   void* out;
   int64_t out_batch, out_row, out_head;
@@ -20,16 +31,12 @@ struct Params90 {
   float* shares;
   float2* share_sums;
   int lq, lk, d, heads;
-  // Of several ranges of keys; lk is then all of them at most.
-  struct Length {
-    int most;
-    const int32_t* there;  // or null
-  } lengths[1 + KeyRanges::kMost];
+  Range90 ranges_of[1 + KeyRanges::kMost];  // lk: all their keys, at most
   int ranges;
   int units_per_head;  // units of one head of one sample
   int whole_units;     // not cut
   int cut_units;       // behind them
-  float scale_log2;
+  float scale, scale_log2;
   Lists lists;       // of key blocks; of these:
   int pieces;        // of each cut unit
   int32_t* order;    // the whole units as they are handed out
@@ -37,19 +44,23 @@ struct Params90 {
 };
 
 // kBare: scores are exponents of two as they come (scale·log2(e) is 1) and nothing is subtracted from them.
-// Of which keys: all of one range; of several ranges, or of one whose length lies on the device; or of listed blocks.
-enum class Keys90 { whole, ranges, lists };
+// Of which keys: all of one range; of several ranges, or of one whose length lies on the device; of those, with causal
+// masks, or with biases and masks; or of listed blocks.
+enum class Keys90 { whole, ranges, masks, biases, lists };
 
 template <class T_, int kDim_, int kKeys_, int kCluster_, bool kBare_ = false, bool kRepair_ = false,
           Keys90 kOf_ = Keys90::whole>
 struct Tile90 {
   using T = T_;
   static constexpr bool kRepair = kRepair_, kBare = kBare_;
-  static constexpr bool kRanges = kOf_ == Keys90::ranges, kLists = kOf_ == Keys90::lists;
-  static constexpr bool kPartial = kRanges || kLists;    // any step may meet an end, and there may be no step
+  static constexpr bool kRanges = kOf_ == Keys90::ranges, kBiases = kOf_ == Keys90::biases,
+                        kMasks = kBiases || kOf_ == Keys90::masks, kLists = kOf_ == Keys90::lists;
+  static constexpr bool kPartial =
+      kRanges || kMasks || kLists;                       // any step may meet an end, and there may be none
+  static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own
   static constexpr bool kHandsOut = kLists && !kRepair;  // units go to who is free (flash_sm90_units.cuh)
   static constexpr bool kTracks = kRepair || std::is_same_v<T, __half> || (kPartial && !kBare);
-  static constexpr int kMaps = kRanges ? 1 + KeyRanges::kMost : 1;
+  static constexpr int kMaps = kRanges || kMasks ? 1 + KeyRanges::kMost : 1;
   static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
   static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes a row
   static constexpr int kPart = kKeys / kCluster;
@@ -64,7 +75,8 @@ struct Tile90 {
   static constexpr int kLoaderRegisters = kKeys > 128 ? 24 : 40, kRegisters = kKeys > 128 ? 240 : 232;
   // A row whose weights add up to more, or (where nothing is subtracted) to less, is computed again.
   static constexpr float kRoom = kBare ? 0x1p100f : 0x1p60f, kLeast = kBare ? 0x1p-80f : 0.0f;
-  static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0 && !(kBare && kTracks));
+  static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0 && !(kBare && kTracks) &&
+                !(kBare && kMasks));
   // A step is a listed block, a unit the queries of one list.
   static_assert(!kLists || (kKeys == BlockLists::kTokens && kUnitRows == BlockLists::kTokens));
 };
@@ -82,8 +94,7 @@ class Walk90 {
 #pragma unroll
     for (int i = 0; i < C::kMaps; ++i) {
       if constexpr (C::kRanges) {
-        const auto& length = p.lengths[i];
-        keys_[i] = i >= p.ranges ? 0 : length.there ? max(0, min(length.most, *length.there)) : length.most;
+        keys_[i] = i < p.ranges ? p.ranges_of[i].present() : 0;
       } else {
         keys_[i] = p.lk;
       }
@@ -146,8 +157,6 @@ class ListWalk90 {
   const int32_t* list_ = nullptr;
   int steps_ = 0;
 };
-template <class C>
-using WalkOf90 = std::conditional_t<C::kLists, ListWalk90, Walk90<C>>;
 
 // What a cluster computes one after the other.
 struct Segment90 {

@@ -159,6 +159,32 @@ TEST_F(OnGpu, BlockSparseAttention) {
   EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported) << "in float32 only a plain kernel takes lists";
 }
 
+TEST_F(OnGpu, AttentionInEightBits) {
+  request.width = request.height = 256, request.frames = 33;  // 2,304 tokens: enough for 8 bits to pay
+  request.attention = "int8";
+  const auto with = open(), without = open({.graphs = false});
+  if (with->gpu()->info().major != 9) {
+    EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported);
+    GTEST_SKIP() << "the kernel is Hopper's";
+  }
+  std::string picks;
+  for (const StagePlan& stage : with->plan(request).stages)
+    for (const ops::OpPick& pick : stage.picks) picks += pick.impl + " ";
+  EXPECT_THAT(picks, HasSubstr("flash8_sm90"));
+  const auto eight = test::run(*with, request);
+  EXPECT_EQ(test::run(*with, request).latents, eight.latents) << "another run gives other bits";
+  EXPECT_EQ(test::run(*without, request).latents, eight.latents) << "graphs change bits";
+  request.attention = "auto";
+  const auto wide = test::run(*with, request);
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < wide.latents.size(); ++i) {
+    difference += std::pow(static_cast<double>(eight.latents[i]) - wide.latents[i], 2);
+    size += std::pow(static_cast<double>(wide.latents[i]), 2);
+  }
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(std::sqrt(difference / size), 0.1);
+}
+
 TEST_F(OnGpu, AFullGpuIsAnErrorWithTheTable) {
   const auto pipeline = open();
   const VideoPlan plan = pipeline->plan(request);

@@ -1,0 +1,60 @@
+// Cases of attention with causal masks and key biases that have several blocks of queries, each of which sees another
+// number of keys.
+#pragma once
+
+#include "ops/attention/attention_case.h"
+
+namespace tachy::ops {
+
+template <class Add>
+void add_attention_mask_cases(Add&& add) {
+  add(CaseKind::tiny,
+      {.b = 2, .lq = 700, .lk = 900, .h = 3, .d = 128, .causal = true, .lse = true, .offset = 200});
+  add(CaseKind::tiny, {.b = 1, .lq = 513, .lk = 513, .h = 2, .d = 64, .fused = true, .causal = true});
+  // Rows without a key, rows whose later keys have far larger scores, and keys that are masked besides.
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 600, .lk = 400, .h = 2, .d = 64, .causal = true, .lse = true, .offset = -300});
+  add(CaseKind::tiny, {.b = 1,
+                       .lq = 520,
+                       .lk = 800,
+                       .h = 1,
+                       .d = 128,
+                       .causal = true,
+                       .lse = true,
+                       .offset = 280,
+                       .sharp = 100});
+  add(CaseKind::tiny, {.b = 2,
+                       .lq = 300,
+                       .lk = 1100,
+                       .h = 1,
+                       .d = 64,
+                       .masked_every = 2,
+                       .causal = true,
+                       .lse = true,
+                       .offset = 500});
+  add(CaseKind::tiny,
+      {.b = 1, .lq = 260, .lk = 1500, .h = 2, .d = 128, .masked_every = 4, .lse = true, .sharp = 30});
+  // Blocks of 150 tokens behind a cache whose length only the device knows; biases in both ranges.
+  add(CaseKind::tiny, {.b = 2,
+                       .lq = 450,
+                       .lk = 600,
+                       .h = 2,
+                       .d = 128,
+                       .lse = true,
+                       .length = 310,
+                       .more = {{450, -1, true, true, 0, 150}}});
+  add(CaseKind::tiny, {.b = 1,
+                       .lq = 450,
+                       .lk = 450,
+                       .h = 1,
+                       .d = 64,
+                       .masked_every = 3,
+                       .causal = true,
+                       .lse = true,
+                       .powers = true,
+                       .length = 400,
+                       .block = 90,
+                       .more = {{300, 0, false, true}, {257, 200, false, true}}});
+}
+
+}  // namespace tachy::ops

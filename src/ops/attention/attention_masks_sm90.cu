@@ -1,0 +1,38 @@
+// Attention with causal masks or key biases, over one range of keys or several, whose lengths may lie on the device, by
+// flash_sm90.cuh: Hopper, bf16 and f16, head dims up to 64 and up to 128.
+#include "ops/attention/flash_params.cuh"
+#include "ops/attention/flash_sm90_launch.cuh"
+
+namespace tachy::ops {
+namespace {
+
+constexpr int kStepKeys = 128, kCluster = 2;
+
+template <class T, int kDim>
+void run_typed(const AttentionArgs& a, Stream& stream) {
+  using flash::Keys90;
+  bool biased = false;
+  for (int i = 0; i < a.ranges(); ++i) biased = biased || a.range(i).key_bias.defined();
+  biased ? flash::run90<T, kDim, kStepKeys, kCluster, false, Keys90::biases>(a, stream)
+         : flash::run90<T, kDim, kStepKeys, kCluster, false, Keys90::masks>(a, stream);
+}
+
+template <class T>
+void run_typed(const AttentionArgs& a, Stream& stream) {
+  a.q.dims[3] <= 64 ? run_typed<T, 64>(a, stream) : run_typed<T, 128>(a, stream);
+}
+
+}  // namespace
+
+std::optional<Refusal> attention_why_not_masks_sm90(const AttentionArgs& a, const Stream& stream) {
+  if (auto why = why_not_listed(a)) return why;
+  if (!flash::why_not_masked(a)) return Refusal::slower("no mask and no bias: other kernels look at neither");
+  if (auto why = flash::why_not_sm90(a, stream)) return why;
+  return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
+}
+
+void attention_masks_sm90(const AttentionArgs& a, Stream& stream) {
+  a.q.dtype == DType::bf16 ? run_typed<__nv_bfloat16>(a, stream) : run_typed<__half>(a, stream);
+}
+
+}  // namespace tachy::ops

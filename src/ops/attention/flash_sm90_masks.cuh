@@ -1,0 +1,133 @@
+// Causal masks and key biases for flash_sm90.cuh: which keys the queries of a unit see, and what a step does to their
+// scores.
+//
+// A unit walks through the keys that its last query sees, and no others; so units differ in length, and are dealt out so
+// that clusters come out about even (MaskSchedule90). None is cut.
+// A row may see no key of a step, or of any: what is subtracted from it is then -inf, which `exponentials` takes as 0.
+#pragma once
+
+#include "ops/attention/flash_sm90_work.cuh"
+
+namespace tachy::ops::flash {
+
+// Steps through the keys of each range that a unit sees; no step before the first unit.
+template <class C>
+class MaskWalk90 {
+ public:
+  __device__ explicit MaskWalk90(const Params90& p) : p_(p) {
+#pragma unroll
+    for (int i = 0; i < C::kMaps; ++i) keys_[i] = i < p.ranges ? p.ranges_of[i].present() : 0, ends_[i] = 0;
+  }
+  __device__ void enter(int unit) {
+    const int last = min(p_.lq, (unit % p_.units_per_head + 1) * C::kUnitRows) - 1;
+#pragma unroll
+    for (int i = 0; i < C::kMaps; ++i)
+      ends_[i] = (i > 0 ? ends_[i - 1] : 0) + (seen(i, last) + C::kKeys - 1) / C::kKeys;
+  }
+  __device__ int steps() const { return ends_[C::kMaps - 1]; }
+  __device__ int range(int step) const {
+    int r = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < C::kMaps; ++i) r += step >= ends_[i];
+    return r;
+  }
+  // Its first key in its range.
+  __device__ int key(int step) const {
+    int first = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < C::kMaps; ++i)
+      if (step >= ends_[i]) first = ends_[i];
+    return (step - first) * C::kKeys;
+  }
+  // How many keys of a range (always the first ones) a query sees.
+  __device__ int seen(int range, int row) const {
+    int keys = keys_[0];
+#pragma unroll
+    for (int i = 1; i < C::kMaps; ++i)
+      if (range == i) keys = keys_[i];
+    const Range90& r = p_.ranges_of[range];
+    return r.causal ? max(0, min(keys, causal_keys(row, r.offset, r.block))) : keys;
+  }
+
+ private:
+  const Params90& p_;
+  int keys_[C::kMaps], ends_[C::kMaps];
+};
+
+// Masks what a thread's two rows do not see, after the keys' biases. With biases scores are multiplied by the scale
+// here: a bias of -FLT_MAX, which is how many say that a key is masked, times log2(e) would be infinite.
+// `first`: the warpgroup's first row.
+template <class C>
+__device__ __forceinline__ void mask_rows(float (&s)[C::kKeys / 2], const MaskWalk90<C>& walk,
+                                          const Params90& p, int step, int batch, int first) {
+  const int range = walk.range(step), key = walk.key(step), column = (threadIdx.x & 3) * 2;
+  const Range90& r = p.ranges_of[range];
+  if constexpr (C::kBiases) {
+    const float* bias = r.bias ? r.bias + batch * r.bias_batch : nullptr;
+#pragma unroll
+    for (int g = 0; g < C::kKeys / 8; ++g)
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const float add = bias ? __ldg(bias + min(key + g * 8 + column + k, r.most - 1)) : 0.0f;
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          float& score = s[g * 4 + 2 * row + k];
+          score = fmaf(score, p.scale, add);
+        }
+      }
+  }
+  if (walk.seen(range, first) - key >= C::kKeys) return;  // and so do the rows behind it
+  const int row =
+      first + static_cast<int>(threadIdx.x / 32 & 3) * 16 + static_cast<int>(threadIdx.x & 31) / 4;
+  const int seen[2] = {walk.seen(range, row) - key, walk.seen(range, row + 8) - key};
+#pragma unroll
+  for (int g = 0; g < C::kKeys / 8; ++g)
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (g * 8 + column + k % 2 >= seen[k / 2]) s[g * 4 + k] = -INFINITY;
+}
+
+// Units of a causal head grow longer one by one: the first and the last are together as long as the second and the one
+// before the last. So where there are many, a cluster gets such pairs, of one head after the other. Few go out by
+// themselves, the longest of all heads first, every second round in the other direction.
+template <class C>
+class MaskSchedule90 {
+ public:
+  __device__ MaskSchedule90(const Params90& p, int, int cluster, int clusters)
+      : units_(p.units_per_head),
+        heads_(p.whole_units / p.units_per_head),
+        cluster_(cluster),
+        clusters_(clusters) {}
+  __device__ bool next(Segment90& s) {
+    const int unit = heads_ * units_ >= 4 * clusters_ ? next_of_pairs() : next_of_all();
+    s = {unit, 0, 0, -1};
+    return unit >= 0;
+  }
+
+ private:
+  __device__ int next_of_pairs() {
+    const int pairs = (units_ + 1) / 2;
+    for (;; ++turn_) {
+      const int pair = cluster_ + turn_ / 2 * clusters_, i = pair % pairs;
+      if (pair >= heads_ * pairs) return -1;
+      if (turn_ % 2 == 1 && 2 * i == units_ - 1) continue;  // the one in the middle has no other
+      const int block = turn_++ % 2 == 0 ? units_ - 1 - i : i;
+      return pair / pairs * units_ + block;
+    }
+  }
+  __device__ int next_of_all() {
+    const int i = turn_ * clusters_ + (turn_ % 2 == 0 ? cluster_ : clusters_ - 1 - cluster_);
+    if (i >= heads_ * units_) return -1;
+    ++turn_;
+    return i % heads_ * units_ + units_ - 1 - i / heads_;
+  }
+  int units_, heads_, cluster_, clusters_, turn_ = 0;
+};
+template <class C>
+using ScheduleOf90 = std::conditional_t<C::kMasks, MaskSchedule90<C>, Schedule90<C>>;
+
+template <class C>
+using WalkOf90 =
+    std::conditional_t<C::kLists, ListWalk90, std::conditional_t<C::kMasks, MaskWalk90<C>, Walk90<C>>>;
+
+}  // namespace tachy::ops::flash
