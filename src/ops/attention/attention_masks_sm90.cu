@@ -14,7 +14,7 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
   bool biased = false;
   for (int i = 0; i < a.ranges(); ++i) biased = biased || a.range(i).key_bias.defined();
   biased ? flash::run90<T, kDim, kStepKeys, kCluster, false, Keys90::biases>(a, stream)
-         : flash::run90<T, kDim, kStepKeys, kCluster, false, Keys90::masks>(a, stream);
+         : flash::run90_partial<T, kDim, kStepKeys, kCluster, Keys90::masks>(a, stream);
 }
 
 template <class T>

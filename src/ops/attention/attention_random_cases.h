@@ -29,12 +29,15 @@ class RandomAttention {
       for (int64_t i = one_of(1, KeyRanges::kMost); i > 0; --i) s.more.push_back(range());
     if (s.more.empty() && s.length < 0) add_bias(s);
     s.eight_bits = bits_() % 5 == 0;
+    if (s.eight_bits) s.lq = std::max<int64_t>(s.lq, 16), s.lk = s.fused ? s.lq : s.lk;
     OpCase drawn = attention_op_case(chance(0.2) ? CaseKind::odd : CaseKind::tiny, s);
     // Large scores are rounded coarsely, 8 bits are coarse, and of a few keys the yardstick may happen to round them well.
-    if (s.sharp != 1 || s.offset_q != 0 || s.eight_bits)
-      drawn.make = [make = drawn.make](CaseMemory& memory) {
+    // It may even be exact for a few log-sum-exps, and a GPU's logarithm is good to some ulp.
+    const bool coarse = s.sharp != 1 || s.offset_q != 0 || s.eight_bits, few = s.lse && s.b * s.lq * s.h < 64;
+    if (coarse || few)
+      drawn.make = [make = drawn.make, factor = coarse ? 4 : 2](CaseMemory& memory) {
         BoundOp bound = make(memory);
-        bound.factor *= 4;
+        bound.factor *= factor;
         return bound;
       };
     return drawn;

@@ -19,7 +19,7 @@
 // Rows whose weights add up to too much (kRoom) or too little (kLeast) are noted, and a second launch (kRepair)
 // computes their units again as f16 does.
 // The last keys come first, so that only the first step of a unit can meet the end of the keys; of several ranges
-// of keys (kRanges) the last step of each can, and of listed blocks (kLists) any.
+// of keys (kRanges) the last step of each can, and of listed blocks (kLists) any. With causal masks the first keys do.
 //
 // Work is units of kCluster·128 queries of a head; one head's units run at the same time and share its k and
 // v in the second-level cache. Whole rounds of units go to the clusters one by one. The units of a last,
@@ -277,7 +277,9 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
 // cluster.
 template <class C>
 __device__ inline bool flash90_repairs(const Params90& p) {
-  const int cluster = blockIdx.x / C::kCluster, clusters = gridDim.x / C::kCluster;
+  // Whose units are dealt out otherwise (MaskSchedule90): any cluster's.
+  const int cluster = C::kMasks ? 0 : blockIdx.x / C::kCluster,
+            clusters = C::kMasks ? 1 : gridDim.x / C::kCluster;
   bool any = false;
   for (int64_t unit = cluster + int64_t{threadIdx.x} * clusters; unit < p.whole_units;
        unit += 384 * int64_t{clusters})

@@ -157,8 +157,8 @@ void run90(const AttentionArgs& a, Stream& stream) {
   }
 }
 
-// Nothing is subtracted where scores are powers of two; elsewhere what is subtracted is tracked (one kernel less to
-// compile than what whole ranges get, and 10 % slower).
+// Nothing is subtracted where scores are powers of two; elsewhere, of ranges and lists, what is subtracted is tracked (one
+// kernel less to compile than what whole ranges get, and 10 % slower).
 template <class T, int kDim, int kKeys, int kCluster, Keys90 kOf>
 void run90_partial(const AttentionArgs& a, Stream& stream) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)

@@ -2,7 +2,8 @@
 // scores.
 //
 // A unit walks through the keys that its last query sees, and no others; so units differ in length, and are dealt out so
-// that clusters come out about even (MaskSchedule90). None is cut.
+// that clusters come out about even (MaskSchedule90). None is cut. It begins with the first keys, which a row sees if it
+// sees any: their largest score is what is subtracted from a row for good (flash_sm90.cuh), and most steps need no mask.
 // A row may see no key of a step, or of any: what is subtracted from it is then -inf, which `exponentials` takes as 0.
 #pragma once
 
@@ -10,34 +11,48 @@
 
 namespace tachy::ops::flash {
 
-// Steps through the keys of each range that a unit sees; no step before the first unit.
+// Steps through the keys of each range that a unit sees; no step before the first unit. Steps are walked through from the
+// last to the first, so here the last is that of the first keys.
 template <class C>
 class MaskWalk90 {
  public:
   __device__ explicit MaskWalk90(const Params90& p) : p_(p) {
 #pragma unroll
-    for (int i = 0; i < C::kMaps; ++i) keys_[i] = i < p.ranges ? p.ranges_of[i].present() : 0, ends_[i] = 0;
+    for (int i = 0; i < C::kMaps; ++i)
+      keys_[i] = i < p.ranges ? p.ranges_of[i].present() : 0, ends_[i] = clear_[i] = 0;
   }
   __device__ void enter(int unit) {
-    const int last = min(p_.lq, (unit % p_.units_per_head + 1) * C::kUnitRows) - 1;
+    const int first = unit % p_.units_per_head * C::kUnitRows, last = min(p_.lq, first + C::kUnitRows) - 1;
 #pragma unroll
-    for (int i = 0; i < C::kMaps; ++i)
+    for (int i = 0; i < C::kMaps; ++i) {
       ends_[i] = (i > 0 ? ends_[i - 1] : 0) + (seen(i, last) + C::kKeys - 1) / C::kKeys;
+      clear_[i] = seen(i, first);
+    }
   }
   __device__ int steps() const { return ends_[C::kMaps - 1]; }
   __device__ int range(int step) const {
+    const int place = steps() - 1 - step;
     int r = 0;
 #pragma unroll
-    for (int i = 0; i + 1 < C::kMaps; ++i) r += step >= ends_[i];
+    for (int i = 0; i + 1 < C::kMaps; ++i) r += place >= ends_[i];
     return r;
   }
   // Its first key in its range.
   __device__ int key(int step) const {
+    const int place = steps() - 1 - step;
     int first = 0;
 #pragma unroll
     for (int i = 0; i + 1 < C::kMaps; ++i)
-      if (step >= ends_[i]) first = ends_[i];
-    return (step - first) * C::kKeys;
+      if (place >= ends_[i]) first = ends_[i];
+    return (place - first) * C::kKeys;
+  }
+  // Whether all rows of the unit see all keys of a step.
+  __device__ bool clear(int range, int key) const {
+    int keys = clear_[0];
+#pragma unroll
+    for (int i = 1; i < C::kMaps; ++i)
+      if (range == i) keys = clear_[i];
+    return key + C::kKeys <= keys;
   }
   // How many keys of a range (always the first ones) a query sees.
   __device__ int seen(int range, int row) const {
@@ -51,7 +66,7 @@ class MaskWalk90 {
 
  private:
   const Params90& p_;
-  int keys_[C::kMaps], ends_[C::kMaps];
+  int keys_[C::kMaps], ends_[C::kMaps], clear_[C::kMaps];
 };
 
 // Masks what a thread's two rows do not see, after the keys' biases. With biases scores are multiplied by the scale
@@ -76,7 +91,7 @@ __device__ __forceinline__ void mask_rows(float (&s)[C::kKeys / 2], const MaskWa
         }
       }
   }
-  if (walk.seen(range, first) - key >= C::kKeys) return;  // and so do the rows behind it
+  if (walk.clear(range, key)) return;
   const int row =
       first + static_cast<int>(threadIdx.x / 32 & 3) * 16 + static_cast<int>(threadIdx.x & 31) / 4;
   const int seen[2] = {walk.seen(range, row) - key, walk.seen(range, row + 8) - key};
@@ -94,12 +109,16 @@ template <class C>
 class MaskSchedule90 {
  public:
   __device__ MaskSchedule90(const Params90& p, int, int cluster, int clusters)
-      : units_(p.units_per_head),
+      : p_(p),
+        units_(p.units_per_head),
         heads_(p.whole_units / p.units_per_head),
         cluster_(cluster),
         clusters_(clusters) {}
   __device__ bool next(Segment90& s) {
-    const int unit = heads_ * units_ >= 4 * clusters_ ? next_of_pairs() : next_of_all();
+    int unit;
+    do {
+      unit = heads_ * units_ >= 4 * clusters_ ? next_of_pairs() : next_of_all();
+    } while (C::kRepair && unit >= 0 && !outgrown<C>(p_, unit));
     s = {unit, 0, 0, -1};
     return unit >= 0;
   }
@@ -121,6 +140,7 @@ class MaskSchedule90 {
     ++turn_;
     return i % heads_ * units_ + units_ - 1 - i / heads_;
   }
+  const Params90& p_;
   int units_, heads_, cluster_, clusters_, turn_ = 0;
 };
 template <class C>

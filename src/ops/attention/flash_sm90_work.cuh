@@ -59,7 +59,8 @@ struct Tile90 {
       kRanges || kMasks || kLists;                       // any step may meet an end, and there may be none
   static constexpr bool kOwnSteps = kMasks || kLists;    // each unit has its own
   static constexpr bool kHandsOut = kLists && !kRepair;  // units go to who is free (flash_sm90_units.cuh)
-  static constexpr bool kTracks = kRepair || std::is_same_v<T, __half> || (kPartial && !kBare);
+  static constexpr bool kTracks =
+      kRepair || std::is_same_v<T, __half> || ((kRanges || kLists || kBiases) && !kBare);
   static constexpr int kMaps = kRanges || kMasks ? 1 + KeyRanges::kMost : 1;
   static constexpr int kDim = kDim_, kKeys = kKeys_, kCluster = kCluster_, kStages = 2, kRows = 128;
   static constexpr int kHalves = kDim / 64;  // boxes of 64 columns, 128 bytes a row
@@ -76,7 +77,7 @@ struct Tile90 {
   // A row whose weights add up to more, or (where nothing is subtracted) to less, is computed again.
   static constexpr float kRoom = kBare ? 0x1p100f : 0x1p60f, kLeast = kBare ? 0x1p-80f : 0.0f;
   static_assert(kPart % 8 == 0 && kKeys % 16 == 0 && kDim % 64 == 0 && !(kBare && kTracks) &&
-                !(kBare && kMasks));
+                !(kBare && kBiases));
   // A step is a listed block, a unit the queries of one list.
   static_assert(!kLists || (kKeys == BlockLists::kTokens && kUnitRows == BlockLists::kTokens));
 };
