@@ -34,6 +34,16 @@ void add_attention_mask_cases(Add&& add) {
                        .offset = 500});
   add(CaseKind::tiny,
       {.b = 1, .lq = 260, .lk = 1500, .h = 2, .d = 128, .masked_every = 4, .lse = true, .sharp = 30});
+  // Rows that see no key of the first range, and some of the second.
+  add(CaseKind::tiny, {.b = 1,
+                       .lq = 300,
+                       .lk = 150,
+                       .h = 2,
+                       .d = 64,
+                       .causal = true,
+                       .lse = true,
+                       .offset = -200,
+                       .more = {{140, 100, false, false}}});
   // Blocks of 150 tokens behind a cache whose length only the device knows; biases in both ranges.
   add(CaseKind::tiny, {.b = 2,
                        .lq = 450,

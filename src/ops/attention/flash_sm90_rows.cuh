@@ -111,7 +111,9 @@ __device__ inline void flash90_finish(const Params90& p, const Segment90& s, con
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int in_block = group * 64 + warp * 16 + r * 8 + lane / 4, row = place.row + in_block;
-    const float most = rows.most[r] * p.scale_log2;
+    // What was subtracted: nothing of a row that saw no key of its first step.
+    const float subtracted = C::kMasks && rows.most[r] == -INFINITY ? 0.0f : rows.most[r];
+    const float most = subtracted * p.scale_log2;
     if (s.share >= 0) {
       const int64_t at = (int64_t{s.share} * C::kCluster + rank) * C::kRows + in_block;
       if (quad == 0) p.share_sums[at] = make_float2(most, rows.sum[r]);
@@ -123,7 +125,7 @@ __device__ inline void flash90_finish(const Params90& p, const Segment90& s, con
     }
     if (p.lse && quad == 0 && row < p.lq)
       p.lse[place.batch * p.lse_batch + place.head * p.lse_head + row] =
-          C::kBiases ? fmaf(__log2f(rows.sum[r]), 0.69314718055994530942f, rows.most[r])
+          C::kBiases ? fmaf(__log2f(rows.sum[r]), 0.69314718055994530942f, subtracted)
                      : (most + __log2f(rows.sum[r])) * 0.69314718055994530942f;
     const float inverse = C::kMasks && rows.sum[r] == 0 ? 0.0f : 1.0f / rows.sum[r];
     T* to = static_cast<T*>(p.out) + place.batch * p.out_batch + row * p.out_row + place.head * p.out_head;
