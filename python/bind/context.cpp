@@ -52,42 +52,61 @@ constexpr size_t kTableBytes = size_t{64}
 
 }  // namespace
 
-// On a GPU tables stay: a graph that somebody captured may read them at any time.
+// A Gpu and its queue.
 class Queue {
  public:
   explicit Queue(std::unique_ptr<cuda::Gpu> gpu) : gpu(std::move(gpu)) {}
-  struct Table {
-    Buffer buffer;
-    uint64_t used = 0;
-  };
-  std::unique_ptr<cuda::Gpu> gpu;  // none: the CPU
+  std::unique_ptr<cuda::Gpu> gpu;
   std::mutex mutex;
-  std::map<std::string, Table> tables;
-  uint64_t clock = 0;
-
-  void* find(const std::string& words) {
-    const auto found = tables.find(words);
-    if (found == tables.end()) return nullptr;
-    found->second.used = ++clock;
-    return found->second.buffer.data();
-  }
-  void keep(const std::string& words, Buffer buffer) {
-    size_t bytes = buffer.size();
-    for (const auto& [name, table] : tables) bytes += table.buffer.size();
-    while (!gpu && bytes > kTableBytes && !tables.empty()) {
-      const auto oldest = std::ranges::min_element(tables, {}, [](const auto& t) { return t.second.used; });
-      bytes -= oldest->second.buffer.size();
-      tables.erase(oldest);
-    }
-    tables[words] = {std::move(buffer), ++clock};
-  }
 };
 
 namespace {
 
-Queue& cpu_queue() {
-  thread_local Queue queue(nullptr);
-  return queue;
+// Tables of a thread on the CPU, or of a GPU, where they stay: a graph that somebody captured may read them at any time.
+class Tables {
+ public:
+  void* find(const std::string& words) {
+    const auto found = tables_.find(words);
+    if (found == tables_.end()) return nullptr;
+    found->second.used = ++clock_;
+    return found->second.buffer.data();
+  }
+  void keep(const std::string& words, Buffer buffer) { tables_[words] = {std::move(buffer), ++clock_}; }
+  // Lets the least recently used go until as many bytes are left.
+  void shrink(size_t most) {
+    size_t bytes = 0;
+    for (const auto& [name, table] : tables_) bytes += table.buffer.size();
+    while (bytes > most && !tables_.empty()) {
+      const auto oldest = std::ranges::min_element(tables_, {}, [](const auto& t) { return t.second.used; });
+      bytes -= oldest->second.buffer.size();
+      tables_.erase(oldest);
+    }
+  }
+
+ private:
+  struct Table {
+    Buffer buffer;
+    uint64_t used = 0;
+  };
+  std::map<std::string, Table> tables_;
+  uint64_t clock_ = 0;
+};
+
+// A GPU's own queue, which nobody captures, and its tables.
+struct Home {
+  explicit Home(int index) : gpu(cuda::open_gpu(index)) {}
+  std::unique_ptr<cuda::Gpu> gpu;
+  std::mutex mutex;
+  Tables tables;
+};
+
+Home& home_of(int index) {
+  static std::mutex mutex;
+  static auto* homes = new std::map<int, std::unique_ptr<Home>>;
+  const std::lock_guard lock(mutex);
+  auto& home = (*homes)[index];
+  if (!home) home = std::make_unique<Home>(index);
+  return *home;
 }
 
 Queue& queue_of(const Place& place) {
@@ -107,6 +126,7 @@ Context::Context(const Place& place) : pool_(the_pool()), team_(omp_get_max_thre
   stream_.arena = &none_;
   stream_.pool = pool_.get();
   if (place.device.type != DeviceType::cuda) return;
+  leave_.emplace();
   queue_ = &queue_of(place);
   turn_ = std::unique_lock(queue_->mutex);
   stream_.gpu = queue_->gpu.get();
@@ -151,20 +171,26 @@ void Context::compute(const std::function<void(Stream&)>& body) {
 
 Tensor Context::table(const std::string& words, DType dtype, std::initializer_list<int64_t> dims,
                       const std::function<void(const Tensor&)>& make) {
-  Queue& queue = on_gpu() ? *queue_ : cpu_queue();
-  if (void* data = queue.find(words)) return {data, dtype, dims, stream_.device()};
+  thread_local Tables of_thread;
+  Home* home = on_gpu() ? &home_of(stream_.gpu->info().index) : nullptr;
+  const auto turn = home ? std::unique_lock(home->mutex) : std::unique_lock<std::mutex>();
+  Tables& tables = home ? home->tables : of_thread;
+  if (void* data = tables.find(words)) return {data, dtype, dims, stream_.device()};
   int64_t count = 1;
   for (const int64_t d : dims) count *= d;
   const size_t bytes = static_cast<size_t>(count) * static_cast<size_t>(dtype_size(dtype));
-  Buffer host(bytes);
-  make(host.tensor(dtype, dims));
-  if (on_gpu()) {
-    Buffer there(bytes, queue.gpu.get());
-    queue.gpu->upload(there.data(), host.data(), bytes);
-    host = std::move(there);
+  Buffer made(bytes);
+  make(made.tensor(dtype, dims));
+  if (home) {
+    Buffer there(bytes, home->gpu.get());
+    home->gpu->upload(there.data(), made.data(), bytes);
+    home->gpu->synchronize();  // other queues read it
+    made = std::move(there);
+  } else {
+    tables.shrink(kTableBytes - std::min(kTableBytes, bytes));
   }
-  const Tensor table(host.data(), dtype, dims, stream_.device());
-  queue.keep(words, std::move(host));
+  const Tensor table(made.data(), dtype, dims, stream_.device());
+  tables.keep(words, std::move(made));
   return table;
 }
 

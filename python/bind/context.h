@@ -6,15 +6,18 @@
 // GPU: the caller's own queue (PyTorch's current stream, say) is adopted, so that nobody waits for anybody. There is one
 //      Gpu for each queue, for a Gpu serves one queue, and its board (group norm) must not be shared by two. A Gpu is used
 //      by one call at a time and never closed, since its queue belongs to somebody else. Scratch comes from the caller's
-//      allocator, in the order of the queue, so that a call can be captured in a graph.
+//      allocator, in the order of the queue, so that a call can be captured in a graph; even the first one on a queue, for
+//      tables are uploaded on a queue of the device's own.
 #pragma once
 
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "cuda/capture_leave.h"
 #include "tensor/stream.h"
 
 namespace tachy::python {
@@ -27,7 +30,7 @@ struct Place {
   std::unique_ptr<DeviceMemory> (*memory)(cuda::Gpu& gpu) = nullptr;
 };
 
-class Queue;  // of a GPU, with what is kept for it
+class Queue;  // of a GPU
 
 class Context {
  public:
@@ -49,13 +52,13 @@ class Context {
   // others run with stream(), whose arena is empty.
   void compute(const std::function<void(Stream&)>& body);
 
-  // A table that `make` fills on the host, kept beside the queue for later calls with the same words: made by the
-  // first call, which must not be one that is captured.
+  // A table that `make` fills on the host, kept for later calls on the same device with the same words.
   Tensor table(const std::string& words, DType dtype, std::initializer_list<int64_t> dims,
                const std::function<void(const Tensor&)>& make);
 
  private:
   std::shared_ptr<ThreadPool> pool_;
+  std::optional<cuda::CaptureLeave> leave_;  // on a GPU: a first call opens and allocates
   std::unique_lock<std::mutex> turn_;
   Queue* queue_ = nullptr;
   std::unique_ptr<DeviceMemory> memory_;

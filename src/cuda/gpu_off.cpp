@@ -1,5 +1,6 @@
 // The GPU of a build without CUDA: there is none.
 #include "base/error.h"
+#include "cuda/capture_leave.h"
 #include "cuda/current_device.h"
 #include "cuda/event_profiler.h"
 #include "cuda/gpu.h"
@@ -23,6 +24,7 @@ int gpu_count(std::string* why) {
 std::unique_ptr<Gpu> open_gpu(int, std::optional<OutsideQueue>) { fail(ErrorCode::unsupported, "{}", kWhy); }
 
 int CurrentDevice::enter(int) noexcept { return kSame; }
+int CaptureLeave::exchange(int) noexcept { return 0; }
 void CurrentDevice::leave(int) noexcept {}
 
 std::unique_ptr<Graph> capture(Gpu&, const std::function<void()>&) {

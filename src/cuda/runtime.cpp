@@ -1,6 +1,7 @@
 // Errors of CUDA's calls as ours, and the GPU that a thread's calls go to.
 #include "cuda/runtime.h"
 
+#include "cuda/capture_leave.h"
 #include "cuda/current_device.h"
 
 namespace tachy::cuda {
@@ -12,6 +13,11 @@ void check_cuda(cudaError_t status, const char* what) {
   cudaGetDevice(&index);
   fail(status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device,
        "cuda:{}: {}: {} ({})", index, what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+int CaptureLeave::exchange(int mode) noexcept {
+  auto with = static_cast<cudaStreamCaptureMode>(mode);
+  return cudaThreadExchangeStreamCaptureMode(&with) == cudaSuccess ? static_cast<int>(with) : kRelaxed;
 }
 
 int CurrentDevice::enter(int index) noexcept {

@@ -1,0 +1,25 @@
+// While somebody captures work on a queue (PyTorch, say), CUDA forbids every thread to allocate or to wait, since such a call
+// might wait for what is only being recorded. Who knows that his calls do not (a Gpu that is opened, a board that is made)
+// holds one of these.
+#pragma once
+
+#include "cuda/built.h"
+
+namespace tachy::cuda {
+
+class CaptureLeave {
+ public:
+  CaptureLeave() : before_(kBuilt ? exchange(kRelaxed) : 0) {}
+  ~CaptureLeave() {
+    if (kBuilt) exchange(before_);
+  }
+  CaptureLeave(const CaptureLeave&) = delete;
+  CaptureLeave& operator=(const CaptureLeave&) = delete;
+
+ private:
+  static constexpr int kRelaxed = 2;  // cudaStreamCaptureModeRelaxed
+  static int exchange(int mode) noexcept;
+  int before_;  // this thread's mode
+};
+
+}  // namespace tachy::cuda
