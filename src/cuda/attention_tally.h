@@ -9,7 +9,7 @@ namespace tachy::cuda {
 // In groups of 16 queries of a head, since the GPU was opened.
 struct AttentionTally {
   uint64_t asked = 0;  // for 8 bits
-  uint64_t wide = 0;   // of them computed again in bf16; one that is cut along the keys counts for each share
+  uint64_t wide = 0;   // of them computed again in bf16: whole units of 256 queries
 };
 
 // Where the kernels count, on the device. Made by the first call, which an op makes when it is planned.

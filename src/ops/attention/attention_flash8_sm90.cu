@@ -125,7 +125,6 @@ void attention_flash8(const AttentionArgs& a, Stream& stream) {
   cuda::AttentionTally* tally = cuda::attention_tally(*stream.gpu);
   if (stream.measuring()) return;
   p.asked = reinterpret_cast<unsigned long long*>(&tally->asked);
-  p.wide = reinterpret_cast<unsigned long long*>(&tally->wide);
   p.q_scales = s.q_scales, p.q_offsets = s.q_offsets, p.k_scales = s.k_scales, p.v_scales = s.v_scales;
   p.about = s.about;
   quantize(a, s, p, stream);
@@ -143,6 +142,7 @@ void attention_flash8(const AttentionArgs& a, Stream& stream) {
         {.grid = dim3(Tile8::kUnitRows / 8, static_cast<unsigned>(p.to.cut_units)), .block = dim3(256)},
         stream, p.to, clusters);
   p.to.cut_units = 0, p.to.whole_units = units;
+  p.to.again = reinterpret_cast<unsigned long long*>(&tally->wide);
   flash::launch90<Repair>("attention (flash8_sm90, in bf16)", a, p.to, std::min(clusters, units), stream);
 }
 

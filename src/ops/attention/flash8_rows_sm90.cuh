@@ -69,7 +69,6 @@ __device__ inline void flash8_finish(const Params8& p, const Segment90& s, uint3
   const int bh = s.unit / to.units_per_head;
   const Place90 place(to, s.unit, rank, C{});
   const bool bad = __any_sync(~0u, bad_rows8(p.about[bh], rows));
-  if (bad && lane == 0) atomicAdd(p.wide, 1ull);
   if (s.share < 0 && lane == 0)
     *reinterpret_cast<uint16_t*>(to.outgrown + int64_t{s.unit} * C::kNotes +
                                  (rank * 8 + group * 4 + warp) * 2) = bad;

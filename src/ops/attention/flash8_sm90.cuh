@@ -30,13 +30,13 @@ struct Head8 {
 };
 
 struct Params8 {
-  Params90 to;                       // where results, notes and shares go, and how the units are shared out
-  const float* q_scales;             // [B·H, Lq], of exponents of two
-  const float* q_offsets;            // [B·H, Lq], with lse: what k's mean adds to a row's exponents
-  const float* k_scales;             // [B·H, steps]
-  const float* v_scales;             // [B·H, 128]
-  const Head8* about;                // [B·H]
-  unsigned long long *asked, *wide;  // groups of 16 queries: all, and noted ones (cuda/attention_tally.h)
+  Params90 to;                // where results, notes and shares go, and how the units are shared out
+  const float* q_scales;      // [B·H, Lq], of exponents of two
+  const float* q_offsets;     // [B·H, Lq], with lse: what k's mean adds to a row's exponents
+  const float* k_scales;      // [B·H, steps]
+  const float* v_scales;      // [B·H, 128]
+  const Head8* about;         // [B·H]
+  unsigned long long* asked;  // groups of 16 queries (cuda/attention_tally.h)
   int steps;
 };
 

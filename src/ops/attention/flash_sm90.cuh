@@ -277,13 +277,16 @@ __device__ inline void flash90_compute(const Params90& p, uint32_t q_at, uint32_
 // cluster.
 template <class C>
 __device__ inline bool flash90_repairs(const Params90& p) {
-  // Whose units are dealt out otherwise (MaskSchedule90): any cluster's.
+  // Where units are dealt out otherwise (MaskSchedule90): any cluster's.
   const int cluster = C::kMasks ? 0 : blockIdx.x / C::kCluster,
             clusters = C::kMasks ? 1 : gridDim.x / C::kCluster;
   bool any = false;
   for (int64_t unit = cluster + int64_t{threadIdx.x} * clusters; unit < p.whole_units;
-       unit += 384 * int64_t{clusters})
-    any = any || outgrown<C>(p, static_cast<int>(unit));
+       unit += 384 * int64_t{clusters}) {
+    if (!outgrown<C>(p, static_cast<int>(unit))) continue;
+    any = true;  // every unit is looked at by one thread of each block of its cluster
+    if (p.again && blockIdx.x % C::kCluster == 0) atomicAdd(p.again, C::kUnitRows / 16ull);
+  }
   return __syncthreads_or(any);
 }
 

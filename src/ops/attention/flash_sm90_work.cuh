@@ -26,6 +26,7 @@ struct Params90 {
   int64_t lse_batch, lse_head;
   // [unit][kNotes]: not 0 where rows outgrew what was subtracted; null where that is tracked.
   uint8_t* outgrown;
+  unsigned long long* again;  // or null: counts groups of 16 queries whose units are computed again
   // Of each share (two a cluster) and row of a unit: D unnormalised sums; the subtracted maximum of
   // scores·scale·log2(e) and the sum of the weights.
   float* shares;
