@@ -105,6 +105,7 @@ Home& home_of(int index) {
   static auto* homes = new std::map<int, std::unique_ptr<Home>>;
   const std::lock_guard lock(mutex);
   auto& home = (*homes)[index];
+  const cuda::CurrentDevice back(index);  // opening a GPU changes the caller's choice
   if (!home) home = std::make_unique<Home>(index);
   return *home;
 }
