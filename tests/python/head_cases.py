@@ -11,7 +11,7 @@ from tachyscope import ops
 def rotated(x, cos, sin, halves):
     """Pairs turned by tables [tokens, head dim / 2], in float32 at least."""
     wide = torch.promote_types(x.dtype, torch.float32)
-    cos, sin = (t.to(wide)[None, :, None] for t in (cos, sin))
+    cos, sin = (t.to(x.device, wide)[None, :, None] for t in (cos, sin))
     a, b = x.to(wide).chunk(2, -1) if halves else (x.to(wide)[..., ::2], x.to(wide)[..., 1::2])
     parts = (a * cos - b * sin, a * sin + b * cos)
     return (torch.cat(parts, -1) if halves else torch.stack(parts, -1).flatten(-2)).to(x.dtype)

@@ -24,9 +24,10 @@ class Case:
     aliases: bool = False  # out may be x
 
     def draw(self, seed=0):
-        generator = torch.Generator().manual_seed(seed)
-        return {name: torch.randn(shape, generator=generator, dtype=torch.float64)
-                for name, shape in self.inputs.items()}
+        generator = torch.Generator("cpu").manual_seed(seed)
+        drawn = {name: torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
+                 for name, shape in self.inputs.items()}
+        return {name: t.to(torch.get_default_device()) for name, t in drawn.items()}
 
 
 def restride(t, how):

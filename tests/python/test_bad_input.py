@@ -6,6 +6,8 @@ import torch
 
 from tachyscope import ops
 
+pytestmark = pytest.mark.cpu
+
 X, W, H = torch.randn(2, 3, 8), torch.randn(8), torch.randn(1, 6, 3, 8)
 BAD = [
     (lambda: ops.rms_norm(X.int()), ValueError, "rms_norm: expected x f32, f16 or bf16 .*, got i32"),

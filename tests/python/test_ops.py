@@ -1,5 +1,7 @@
 """Each op against PyTorch's: values in three dtypes and odd strides, results that the caller gives, thread counts."""
 
+import concurrent.futures
+
 import pytest
 import torch
 
@@ -65,6 +67,7 @@ def test_out(case, dtype, how):
         assert torch.equal(case.ours(**given, out=given[next(iter(given))]), fresh)
 
 
+@pytest.mark.cpu
 @EVERY
 def test_threads(case):
     """The same bits for any number of threads."""
@@ -91,6 +94,43 @@ def test_nothing(case):
     given = {name: t[:0] if t.dim() == dims and not (case.op == "lora" and name != "x") else t for name, t in given.items()}
     for result in tuple_of(case.ours(**given)):
         assert result.numel() == 0
+
+
+def test_calls_from_several_threads():
+    """Threads of Python at once, as a server has them: the same bits as alone."""
+    given = [{name: t.bfloat16() for name, t in case.draw().items()} for case in CASES]
+    alone = [tuple_of(case.ours(**inputs)) for case, inputs in zip(CASES, given)]
+
+    def all_of_them(_):
+        with torch.device(torch.get_default_device()), torch.no_grad():
+            return [tuple_of(case.ours(**inputs)) for case, inputs in zip(CASES, given)]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for results in pool.map(all_of_them, range(8)):
+            assert all(torch.equal(a, b) for r, s in zip(results, alone) for a, b in zip(r, s))
+
+
+@pytest.mark.cpu
+def test_nothing_is_left_behind():
+    """Neither a call nor one that fails keeps memory."""
+    x, weight = torch.randn(4, 64), torch.randn(64)
+
+    def calls(count):
+        for _ in range(count):
+            tachyscope.ops.rms_norm(x, weight)
+            tachyscope.ops.add_norm(x, x, weight)
+            tachyscope.ops.rms_norm(x.numpy())
+            with pytest.raises(ValueError):
+                tachyscope.ops.rms_norm(x, weight[:3])
+
+    def kib():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4
+
+    calls(500)
+    before = kib()
+    calls(3000)
+    assert kib() - before < 1024
 
 
 def test_nan_stays():

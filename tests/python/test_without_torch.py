@@ -10,6 +10,8 @@ import torch
 
 from tachyscope import _core
 
+pytestmark = pytest.mark.cpu
+
 
 def run(code):
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)

@@ -1,0 +1,21 @@
+"""Where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (of a package built with CUDA). Tests that
+are about the CPU or NumPy are skipped there."""
+
+import os
+
+import pytest
+import torch
+
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if DEVICE != "cpu" and item.get_closest_marker("cpu"):
+            item.add_marker(pytest.mark.skip(reason="of the CPU or NumPy"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "cpu: about the CPU, float64 or NumPy; skipped with TEST_DEVICE=cuda")
