@@ -114,7 +114,8 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
   require(!mode.reference || wanted == Compute::f32, "`dtype`: level none runs definitions, in f32");
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
-  require(r.attention == "auto", "`attention`: {} needs `device` cuda, and a Hopper GPU there", r.attention);
+  require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
+          r.attention == "int8" ? ", and a Hopper GPU there" : "");
   const std::string residual = r.residual.value_or("f32");
   require(residual == "f32",
           "`residual`: expected f32, got '{}': a 16-bit residual stream needs `device` cuda", residual);

@@ -57,7 +57,7 @@ struct VideoRequest {
       dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it
   std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
   std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or dtype's
-  std::string attention = "auto";       // what self-attention multiplies in: as the rest, or int8 (Hopper)
+  std::string attention = "auto";       // what self-attention multiplies in: auto, bf16 or int8 (Hopper)
   // Block-sparse self-attention: the share of all blocks of keys that a block of queries attends to; 0: off.
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // of these blocks: top-k or sliding-tile

@@ -67,9 +67,10 @@ std::vector<RequestField> arithmetic_fields() {
        "on a GPU: the transformer's residual stream in f32 (as the original; default) or bf16 (as diffusers; "
        "default of the levels from aggressive)"},
       {"attention", "attention", &R::attention,
-       "what self-attention multiplies in: auto (default: the activations' dtype) or int8 (on a Hopper GPU: "
-       "a fifth faster; both products in 8 bits, where they can hold the values)",
-       Choices{"auto", "int8"}, [](const R& r) { return r.attention != "auto"; }},
+       "what self-attention multiplies in: auto (default: as the level says, so far the activations' dtype), "
+       "bf16 (whatever the level says) or int8 (on a Hopper GPU: a fifth faster; both products in 8 bits, "
+       "where they can hold the values)",
+       Choices{"auto", "bf16", "int8"}, [](const R& r) { return r.attention != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "reuse the model's output while its predicted relative change is below this; 0: never",
        Range{.least = 0, .most = 1, .zero = "off"}},

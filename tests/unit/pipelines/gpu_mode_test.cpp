@@ -104,5 +104,16 @@ TEST(GpuMode, AttentionInEightBitsNeedsHopperAndBf16) {
   for (const GpuLevel& level : gpu_levels()) EXPECT_FALSE(gpu_mode(level.name).attention_int8) << level.name;
 }
 
+TEST(GpuMode, AttentionInBf16IsThatOfTheActivations) {
+  EXPECT_FALSE(gpu_mode("aggressive", "", 90, "", "bf16").attention_int8);
+  for (const char* dtype : {"f16", "f32"}) try {
+      gpu_mode("safe", dtype, 90, "", "bf16");
+      ADD_FAILURE() << dtype;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(e.message().find("`attention`"), std::string::npos) << e.message();
+    }
+}
+
 }  // namespace
 }  // namespace tachy
