@@ -146,7 +146,11 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     auto* const stream = static_cast<cudaStream_t>(queue.stream);
 #if CUDART_VERSION >= 12080
     int of = info_.index;
-    check_cuda(cudaStreamGetDevice(stream, &of), "the queue that was given");
+    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    // Where somebody records work on it, nothing more is asked of it.
+    if (cudaStreamIsCapturing(stream, &capturing) != cudaSuccess) cudaGetLastError();
+    if (capturing == cudaStreamCaptureStatusNone)
+      check_cuda(cudaStreamGetDevice(stream, &of), "the queue that was given");
     require(of == info_.index, "expected a queue of cuda:{}, got one of cuda:{}", info_.index, of);
 #endif
     stream_ = stream;
