@@ -1,7 +1,8 @@
 """Where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (of a package built with CUDA). Tests that
-are about the CPU or NumPy are skipped there."""
+are about the CPU or NumPy are skipped there. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too."""
 
 import os
+import sys
 
 import pytest
 import torch
@@ -19,3 +20,12 @@ def pytest_collection_modifyitems(items):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "cpu: about the CPU, float64 or NumPy; skipped with TEST_DEVICE=cuda")
+    folder = config.getoption("--comfyui")
+    if folder:
+        sys.path.insert(0, folder)
+        from comfy.cli_args import args
+        args.cpu = DEVICE == "cpu"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--comfyui", metavar="FOLDER", help="a checkout of ComfyUI for test_comfyui.py")
