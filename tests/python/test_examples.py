@@ -1,0 +1,99 @@
+"""The scripts of examples/python with --tiny: they run, replace what they say, and the results stay what they were."""
+
+import json
+import pathlib
+import runpy
+import sys
+
+import pytest
+import torch
+
+import tachyscope
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
+pytestmark = pytest.mark.cpu
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Runs a script as a program would, in this process, and gives its record and what it printed."""
+    threads = torch.get_num_threads(), tachyscope.threads()
+    torch.set_num_threads(1)
+    tachyscope.set_threads(1)
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def call(name, *arguments):
+        record = tmp_path / "record.json"
+        monkeypatch.setattr(sys, "argv", [name, "--tiny", "--device", "cpu", "--json", str(record), *arguments])
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        return json.loads(record.read_text()), capsys.readouterr().out
+
+    yield call
+    torch.set_num_threads(threads[0])
+    tachyscope.set_threads(threads[1])
+    sys.modules.pop("common", None)
+
+
+def check_video(facts, runs):
+    assert facts["dtype"] == "float32" and facts["device_name"]
+    assert len(facts["runs"]) == runs and all(r["iterations_per_second"] > 0 for r in facts["runs"])
+
+
+@pytest.mark.parametrize("way, replaced", [([], 18), (["--by-hand"], 4)])
+def test_ltx(run, way, replaced):
+    facts, text = run("ltx_kernel_injection_example", *way)
+    check_video(facts, 2)
+    assert facts["replaced"] == replaced and facts["restored"] is True
+    assert 0 < facts["difference"] < 1e-5, "other kernels, the same latents"
+    assert "plain: " in text and "with kernels: " in text
+
+
+@pytest.mark.parametrize("way, replaced", [([], 7), (["--by-hand"], 5)])
+def test_transformers(run, way, replaced):
+    facts, _ = run("transformers_injection_example", *way)
+    assert facts["replaced"] == replaced and facts["same_tokens"] is True
+    assert 0 < facts["difference"] < 1e-5
+    assert all(r["prefill_seconds"] > 0 and r["tokens_per_second"] > 0 for r in facts["runs"])
+
+
+def test_benchmark(run):
+    facts, text = run("benchmark_example")
+    check_video(facts, 2)
+    assert [r["replaced"] for r in facts["runs"]] == [0, 18]
+    assert 0 < facts["difference"] < 1e-5 and "the pace with kernels" in text
+    assert run("benchmark_example", "--no-optimized-kernels")[0]["runs"][0]["replaced"] == 0
+
+
+def test_benchmark_compiled(run):
+    """Kernels and torch.compile together."""
+    facts, text = run("benchmark_example", "--use-optimized-kernels", "--compile", "--compile-backend", "aot_eager",
+                      "--family", "wan")
+    check_video(facts, 1)
+    assert facts["runs"][0]["replaced"] == 22 and "with kernels and compiled: " in text
+
+
+def test_rmsnorm(run):
+    facts, _ = run("benchmark_rmsnorm")
+    assert len(facts["runs"]) == 2
+    for record in facts["runs"]:
+        assert set(record["seconds"]) == {"composed", "torch", "tachyscope"}
+        assert record["error"]["tachyscope"] < 1e-6
+
+
+@pytest.mark.parametrize("suffix", ["npy", "gif"])
+def test_generate_video(run, tmp_path, suffix):
+    path = tmp_path / f"video.{suffix}"
+    facts, text = run("generate_video", "--compare" if suffix == "npy" else "--no-optimized-kernels", "--output", str(path))
+    check_video(facts, 2 if suffix == "npy" else 1)
+    assert path.stat().st_size > 0 and "9 frames of 32x32" in text
+    if suffix == "npy":
+        import numpy
+        assert numpy.load(path).shape == (9, 32, 32, 3) and 0 <= facts["difference"] < 1e-4 and facts["replaced"] > 22
+
+
+def test_defaults(monkeypatch):
+    """The sizes that people know from other scripts of this kind."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    common = runpy.run_path(str(FOLDER / "common.py"))
+    args = common["options"]("").parse_args([])
+    assert (args.num_frames, args.height, args.width, args.steps, args.warmup_iterations) == (161, 512, 768, 50, 2)
