@@ -44,21 +44,33 @@ def optimize(thing, level="safe", *, verbose=True):
 
     level "none": as `restore`. "safe": values are rounded where the modules round them. "aggressive": fused ones
     round once. "extreme": as aggressive so far. What was replaced before is replaced again at the new level."""
+    report = run(thing, level)
+    if verbose:
+        print(report)
+    return report
+
+
+def run(thing, level, wanted=lambda op: True, anew=True):
+    """`optimize` for the rules whose op is wanted. Without `anew` what was replaced before stays as it is."""
     level = str(getattr(level, "value", level)).lower()
     if level not in LEVELS:
         raise ValueError(f"optimize: expected level to be one of {', '.join(LEVELS)}, got {level!r}")
     report = Report(level)
     modules = list(_modules(thing))
-    restore(thing)
+    if anew:
+        restore(thing)
     if level != "none":
-        rules, codes = _known()
+        rules, codes = (_asked(known, wanted) for known in _known())
         inside = set()  # what a replaced module stands for as well
         for name, module in modules:
             if id(module) not in inside:
                 inside |= _consider(name, module, rules, codes, level, report)
-    if verbose:
-        print(report)
     return report
+
+
+def replaced(module):
+    """Whether the module runs a forward of ours."""
+    return _MARK in getattr(module, "__dict__", {})
 
 
 def restore(thing):
@@ -101,6 +113,12 @@ def _known():
         rules |= _rules.transformers_rules()
         codes = _rules.transformers_codes()
     return rules, codes
+
+
+def _asked(rules, wanted):
+    """The rules, of which those that are not wanted leave every module."""
+    return {key: rule if wanted(rule.op) else _rules.Rule(rule.op, rule.call, lambda module: "it was not asked for")
+            for key, rule in rules.items()}
 
 
 def _rule_of(module, rules, codes):
