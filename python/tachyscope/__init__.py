@@ -8,20 +8,24 @@ ops registered with it (`torch.ops.tachyscope`), which have gradients and work u
 
     report = tachyscope.optimize(pipe)   # a model or pipeline of diffusers or transformers
     tachyscope.restore(pipe)
+    step = tachyscope.graph(model, *inputs)   # one CUDA graph, replayed with other inputs
+    cache = tachyscope.ring_kv_cache(layers, window, frame_tokens, heads, head_dim)
 """
+
+import importlib
 
 from . import ops
 from ._core import set_threads, threads
 from ._op import enable_torch
 
-__all__ = ["enable_torch", "ops", "optimize", "restore", "set_threads", "threads"]
+_WITH_TORCH = {"optimize": "_optimize", "restore": "_optimize", "graph": "_graph", "ring_kv_cache": "_ring"}
+__all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH]
 
 
 def __getattr__(name):
-    """`optimize` and `restore` need torch, which this package does not import by itself."""
-    if name in ("optimize", "restore"):
+    """What needs torch, which this package does not import by itself."""
+    if name in _WITH_TORCH:
         enable_torch()
-        from . import _optimize
-
-        return getattr(_optimize, name)
+        module = importlib.import_module("." + _WITH_TORCH[name], __name__)
+        return getattr(module, name)
     raise AttributeError(f"module 'tachyscope' has no attribute {name!r}")
