@@ -3,6 +3,7 @@
 import json
 import pathlib
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -97,3 +98,13 @@ def test_defaults(monkeypatch):
     common = runpy.run_path(str(FOLDER / "common.py"))
     args = common["options"]("").parse_args([])
     assert (args.num_frames, args.height, args.width, args.steps, args.warmup_iterations) == (161, 512, 768, 50, 2)
+
+
+def test_huggingface_kernels(tmp_path):
+    """In a process of its own, where the kernel's copy of the package is the only one."""
+    pytest.importorskip("kernels")
+    record = tmp_path / "record.json"
+    subprocess.run([sys.executable, FOLDER / "huggingface_kernels_example.py", "--tiny", "--json", record], check=True)
+    facts = json.loads(record.read_text())
+    assert facts["replaced"] == 5 and facts["error"] < 1e-6
+    assert 0 < facts["difference"] < 1e-5, "other kernels, the same logits"
