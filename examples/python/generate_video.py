@@ -6,6 +6,7 @@
 .mp4 needs what diffusers' export_to_video needs (imageio-ffmpeg or OpenCV); .gif needs Pillow; .npy needs nothing.
 """
 
+import importlib.util
 import pathlib
 import time
 
@@ -29,6 +30,8 @@ def arguments():
     args = common.parse(parser)
     if args.output.suffix not in (".mp4", ".gif", ".npy"):
         parser.error(f"--output: expected .mp4, .gif or .npy, got {args.output}")
+    if args.output.suffix == ".mp4" and not any(importlib.util.find_spec(name) for name in ("imageio_ffmpeg", "cv2")):
+        parser.error("--output: .mp4 needs imageio-ffmpeg with imageio, or OpenCV; .gif and .npy do not")
     if args.compare and not args.kernels:
         parser.error("--compare needs the kernels")
     return args
