@@ -68,7 +68,7 @@ std::vector<RequestField> arithmetic_fields() {
        "default of the levels from aggressive)"},
       {"attention", "attention", &R::attention,
        "what self-attention multiplies in: auto (default: as the level says, so far the activations' dtype), "
-       "bf16 (whatever the level says) or int8 (on a Hopper GPU: a fifth faster; both products in 8 bits, "
+       "bf16 (whatever the level says) or int8 (on a Hopper GPU: a quarter faster; both products in 8 bits, "
        "where they can hold the values)",
        Choices{"auto", "bf16", "int8"}, [](const R& r) { return r.attention != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,

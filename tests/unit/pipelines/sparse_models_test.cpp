@@ -35,14 +35,6 @@ int64_t calls_of(const std::vector<ops::OpPick>& picks, const std::string& op) {
   return calls;
 }
 
-double furthest(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double most = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
-  return most;
-}
-
 class SparseModels : public testing::TestWithParam<std::string> {};
 
 // All blocks listed: what is left is the tokens' order, which changes rounding alone. Were the picture's channels, its
@@ -54,8 +46,8 @@ TEST_P(SparseModels, OfEverythingIsDense) {
   const auto all = test::run(m.model, m.request).latents;
   m.request.sparse_attention = 0;
   const auto dense = test::run(m.model, m.request).latents;
-  EXPECT_LT(furthest(all, dense), 2e-4);
-  EXPECT_GT(furthest(some, dense), 1e-3) << "keys are left out";
+  EXPECT_LT(test::furthest(all, dense), 2e-4);
+  EXPECT_GT(test::furthest(some, dense), 1e-3) << "keys are left out";
 }
 
 TEST_P(SparseModels, PlanIsExactAndTheDenseStepsAreTheRuns) {
@@ -133,8 +125,8 @@ TEST(SparseExperts, BothLeaveKeysOut) {
   ASSERT_GT(change, 0);
   ASSERT_LT(change, 6);
   const auto second = latents(0.4, change), both = latents(0.4, 0);
-  EXPECT_GT(furthest(second, usual), 1e-4) << "the second one";
-  EXPECT_GT(furthest(both, second), 1e-4) << "and the first one, too";
+  EXPECT_GT(test::furthest(second, usual), 1e-4) << "the second one";
+  EXPECT_GT(test::furthest(both, second), 1e-4) << "and the first one, too";
 }
 
 }  // namespace

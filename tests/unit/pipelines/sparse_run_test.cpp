@@ -84,23 +84,15 @@ TEST_P(SparseRun, RepeatsItselfAndLeavesKeysOut) {
 INSTANTIATE_TEST_SUITE_P(Choosers, SparseRun, testing::Values("top-k", "sliding-tile"),
                          [](const auto& info) { return info.param == "top-k" ? "TopK" : "SlidingTile"; });
 
-double furthest(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double most = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
-  return most;
-}
-
 // All blocks, or all steps dense: what is left is the tokens' order, which changes rounding alone.
 TEST(SparseRequest, OfEverythingIsDense) {
   VideoRequest request = sparse_request();
   request.sparse_attention = 0;
   const auto dense = test::run(test::model_path(), request).latents;
   request.sparse_attention = 1;
-  EXPECT_LT(furthest(test::run(test::model_path(), request).latents, dense), 2e-4);
+  EXPECT_LT(test::furthest(test::run(test::model_path(), request).latents, dense), 2e-4);
   request.sparse_attention = 0.4, request.sparse_dense_steps = 6;
-  EXPECT_LT(furthest(test::run(test::model_path(), request).latents, dense), 2e-4);
+  EXPECT_LT(test::furthest(test::run(test::model_path(), request).latents, dense), 2e-4);
 }
 
 TEST(SparseRequest, CountsItsWork) {

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +67,14 @@ inline Result run(const std::string& model, const VideoRequest& request, TextToV
   if (options.threads == 0) options.threads = 2;
   TextToVideo pipeline(ModelBundle::open(model), options);
   return run(pipeline, request);
+}
+
+// The largest difference of two runs' latents.
+inline double furthest(const std::vector<float>& a, const std::vector<float>& b) {
+  require(a.size() == b.size(), "latents of two sizes: {} and {}", a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+  return most;
 }
 
 // A folder that goes away with its owner.
