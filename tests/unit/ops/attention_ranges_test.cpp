@@ -59,7 +59,7 @@ class AttentionRanges : public AttentionFixture {
     run(one, "ref");
     for (const char* impl : {"ref", "cpu"}) {
       run(args, impl);
-      expect_near(args, one, 2e-6, impl);
+      expect_near(args, one, impl);
     }
   }
 };
