@@ -147,7 +147,7 @@ def _consider(name, module, rules, codes, level, report):
         report.left.append((name, kind, why))
         return set()
     _replace(module, rule, level)
-    report.replaced.append((name, kind, rule.op))
+    report.replaced.append((name, kind, rule.op + (rule.safe if level == "safe" else "")))
     return {id(part) for part in rule.inside(module)}
 
 

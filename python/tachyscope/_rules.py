@@ -9,6 +9,7 @@ A rule's `check` tells why this one module is to be left (or None). Its `call` c
 tensors of a call are such that the module itself would convert them (`_plain`).
 """
 
+import importlib
 import sys
 
 import torch
@@ -84,6 +85,13 @@ def _float_layer_norm(module, twice, x):
     return ops.layer_norm(x, module.weight, module.bias, module.eps)
 
 
+def _group_norm(module, twice, x):
+    if not _usual(x, module.weight, module.bias) or x.dim() < 2:
+        return _plain(module, x)
+    y = ops.group_norm(x, module.num_groups, module.weight, module.bias, module.eps)
+    return y if x.dim() > 3 else y.contiguous()  # the module keeps channels last of images and clips alone
+
+
 # Activations.
 
 
@@ -156,10 +164,10 @@ def _mlp_check(module):
 
 class Rule:
     """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`, and
-    `inside(module)`: the modules in it that are not called any more."""
+    `inside(module)`: the modules in it that are not called any more. `safe` is what the report adds at level safe."""
 
-    def __init__(self, op, call, check=lambda module: None, inside=lambda module: []):
-        self.op, self.call, self.check, self.inside = op, call, check, inside
+    def __init__(self, op, call, check=lambda module: None, inside=lambda module: [], safe=""):
+        self.op, self.call, self.check, self.inside, self.safe = op, call, check, inside, safe
 
 
 def _code(forward):
@@ -174,19 +182,27 @@ def torch_rules():
     return {
         nn.RMSNorm: Rule("rms_norm", _torch_rms, _torch_rms_check),
         nn.LayerNorm: Rule("layer_norm", _layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
+        nn.GroupNorm: Rule("group_norm", _group_norm),
         nn.GELU: Rule("gelu", _gelu),
         nn.SiLU: Rule("silu", _activation(ops.silu), _silu_check),
         nn.Mish: Rule("mish", _activation(ops.mish), _silu_check),
     }
 
 
+# What has rules for blocks and attention of a module of diffusers, once that module is imported.
+_BLOCKS = {
+    "diffusers.models.transformers.transformer_wan": "._wan",
+    "diffusers.models.resnet": "._resnet",
+}
+
+
 def diffusers_rules():
     from diffusers.models import activations, normalization
 
     blocks = {}
-    if "diffusers.models.transformers.transformer_wan" in sys.modules:
-        from . import _wan
-        blocks = _wan.rules()
+    for theirs, ours in _BLOCKS.items():
+        if theirs in sys.modules:
+            blocks |= importlib.import_module(ours, __package__).rules()
     return blocks | {
         normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
         normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),

@@ -66,6 +66,13 @@ def dit():
     return model, dict(hidden_states=torch.randn(1, 4, 8, 8), timestep=torch.tensor([3]), class_labels=torch.tensor([1]))
 
 
+def vae():
+    from diffusers import AutoencoderKL
+    model = AutoencoderKL(block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4, latent_channels=4, sample_size=8,
+                          down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2)
+    return model, dict(sample=torch.randn(1, 3, 8, 8))
+
+
 def language_model(name, config="Config", **options):
     def make():
         import transformers
@@ -80,6 +87,7 @@ def language_model(name, config="Config", **options):
 
 MODELS = {
     "Wan": wan, "LTX-Video": ltx, "FLUX": flux, "SD3": sd3, "SDXL": sdxl, "PixArt": pixart, "DiT": dit,
+    "VAE": vae,
     "LLaMA": language_model("Llama"), "Mistral": language_model("Mistral"), "Qwen2": language_model("Qwen2"),
     "Qwen3": language_model("Qwen3"), "Falcon": language_model("Falcon", ffn_hidden_size=48), "Gemma": language_model("Gemma"),
     "Gemma2": language_model("Gemma2"), "Gemma3": language_model("Gemma3", "TextConfig"),

@@ -9,7 +9,8 @@ import torch
 from .. import enable_torch
 from ._block import fused_blocks_wanted
 
-_NORMS = ("rms_norm", "layer_norm")
+_NORMS = ("rms_norm", "layer_norm", "ada_layer_norm", "group_norm", "group_norm_silu")
+_ATTENTION = ("rope and attention", "attention")
 _last = None  # (weak reference to the transformer, its report, the config) of the last optimize_transformer
 
 
@@ -50,7 +51,7 @@ class OptimizationConfig:
         if op == "a whole block":
             asked = self.enable_fused_block if self.enable_fused_block is not None else fused_blocks_wanted()
             return asked is not False
-        if op == "rope and attention":
+        if op in _ATTENTION:
             return self.enable_fused_attention
         return self.enable_fused_norms if op in _NORMS else self.enable_fused_activations
 

@@ -1,0 +1,102 @@
+"""GroupNorm with the SiLU behind it in diffusers' residual blocks of images, and the tails of AutoencoderKL's two halves.
+
+The block rounds what GroupNorm gives before SiLU reads it. In float32 one pass for both is as exact, in 16 bits it rounds
+once and is left to levels above safe, where the two run one after the other. Convolutions and linear layers are called as
+modules, and norms too where a hook brings their parameters. The results lie as the inputs do (channels last or not)."""
+
+import sys
+
+import torch
+from diffusers.models import resnet
+from torch import nn
+
+from . import ops
+from ._rules import Rule, _plain, _usual
+
+_SAFE = " where it is float32"
+
+
+def fuses(twice, x):
+    """Whether values that a module rounds several times may be rounded once: above level safe, and in float32, where all of
+    it is within the rounding of one pass."""
+    return not twice or x.dtype == torch.float32
+
+
+def unhooked(module):
+    """Whether nothing stands before or behind the module's forward, so that it may be computed without being called."""
+    return not (module._forward_pre_hooks or module._forward_hooks or "_hf_hook" in module.__dict__)
+
+
+def _norm_silu(norm, act, x, twice):
+    fits = type(norm) is nn.GroupNorm and type(act) is nn.SiLU and unhooked(norm) and unhooked(act)
+    if fits and fuses(twice, x) and _usual(x, norm.weight, norm.bias):
+        return ops.group_norm_silu(x, norm.num_groups, norm.weight, norm.bias, norm.eps)
+    return act(norm(x))
+
+
+def _residual_check(block):
+    if block.upsample is not None or block.downsample is not None:
+        return "it changes the size of the image"
+    if block.time_embedding_norm == "scale_shift":
+        return "the time modulates what its norm gives"
+    if type(block.nonlinearity) is not nn.SiLU:
+        return f"its activation is {type(block.nonlinearity).__name__}"
+    return None
+
+
+def _residual(block, twice, input_tensor, temb, *args, **kwargs):
+    if args or kwargs or not _usual(input_tensor):
+        return _plain(block, input_tensor, temb, *args, **kwargs)
+    h = block.conv1(_norm_silu(block.norm1, block.nonlinearity, input_tensor, twice))
+    if block.time_emb_proj is not None:
+        temb = temb if block.skip_time_act else block.nonlinearity(temb)
+        temb = block.time_emb_proj(temb)[:, :, None, None]
+    if temb is not None and block.time_embedding_norm == "default":
+        h = h + temb
+    h = block.conv2(block.dropout(_norm_silu(block.norm2, block.nonlinearity, h, twice)))
+    if block.conv_shortcut is not None:
+        # A training step of DistributedDataParallel wants contiguous operands, as the block itself sees to.
+        input_tensor = block.conv_shortcut(input_tensor.contiguous() if block.training else input_tensor)
+    h = input_tensor + h
+    return h if block.output_scale_factor == 1 else h / block.output_scale_factor
+
+
+def _half_check(half):
+    fits = type(half.conv_norm_out) is nn.GroupNorm and type(half.conv_act) is nn.SiLU
+    return None if fits else "it does not end in GroupNorm and SiLU"
+
+
+def _checkpoints(half):
+    return torch.is_grad_enabled() and half.gradient_checkpointing
+
+
+def _tail(half, x, twice):
+    return half.conv_out(_norm_silu(half.conv_norm_out, half.conv_act, x, twice))
+
+
+def _encoder(half, twice, sample):
+    if not _usual(sample) or _checkpoints(half):
+        return _plain(half, sample)
+    x = half.conv_in(sample)
+    for block in half.down_blocks:
+        x = block(x)
+    return _tail(half, half.mid_block(x), twice)
+
+
+def _decoder(half, twice, sample, latent_embeds=None):
+    if not _usual(sample) or _checkpoints(half) or latent_embeds is not None:
+        return _plain(half, sample, latent_embeds)
+    x = half.mid_block(half.conv_in(sample), latent_embeds)
+    for block in half.up_blocks:
+        x = block(x, latent_embeds)
+    return _tail(half, x, twice)
+
+
+def rules():
+    op = "group_norm_silu"
+    found = {resnet.ResnetBlock2D: Rule(op, _residual, _residual_check, safe=_SAFE)}
+    vae = sys.modules.get("diffusers.models.autoencoders.vae")
+    if vae is not None:
+        found |= {vae.Encoder: Rule(op, _encoder, _half_check, safe=_SAFE),
+                  vae.Decoder: Rule(op, _decoder, _half_check, safe=_SAFE)}
+    return found
