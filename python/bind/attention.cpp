@@ -4,7 +4,8 @@
 //
 // The op in src/ops takes as many heads of keys as of queries and one bias for all of a batch. So there is one call of it
 // for each query head of a group (whose strides skip the others; nothing is copied), and one for each sample where the mask
-// differs from sample to sample and from query to query.
+// differs from sample to sample and from query to query. Where there is one query, as when a language model writes, the heads
+// of a group are instead taken for so many queries of one head, and its keys are read once.
 #include <algorithm>
 
 #include "bind/convert.h"
@@ -92,14 +93,21 @@ Tensor heads(const Tensor& t, int axis, int64_t first, int64_t step) {
   part.strides[axis] *= step;
   return part;
 }
+// The heads of each group as queries of one head: [.., queries = 1, heads] as [.., group, heads / group].
+Tensor folded(Tensor t, int query_axis, int head_axis, int64_t group) {
+  if (!t.defined()) return t;
+  t.dims[query_axis] = group, t.strides[query_axis] = t.strides[head_axis];
+  t.dims[head_axis] /= group, t.strides[head_axis] *= group;
+  return t;
+}
 Tensor samples(const Tensor& t, int64_t begin, int64_t end) {
   return t.defined() ? t.slice(0, begin, end) : t;
 }
 
 // The calls of the op that make up the problem: call(begin, end, first head, the args but for their tensors).
 template <class Call>
-void for_calls(const Problem& p, const Mask& mask, Call&& call) {
-  const int64_t step = mask.sample_by_sample() ? 1 : p.q.dim(0), group = p.group();
+void for_calls(const Problem& p, const Mask& mask, int64_t group, Call&& call) {
+  const int64_t step = mask.sample_by_sample() ? 1 : p.q.dim(0);
   for (int64_t begin = 0; begin < p.q.dim(0); begin += step) {
     for (int64_t j = 0; j < group; ++j) {
       ops::AttentionArgs args;
@@ -122,16 +130,28 @@ Tensor operand(const Tensor& t, Context& context) {
 }
 
 void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& context) {
-  const Mask mask(p, context);
-  const Tensor q = operand(p.q, context), k = operand(p.k, context), v = operand(p.v, context);
+  Mask mask(p, context);
+  Tensor q = operand(p.q, context), k = operand(p.k, context), v = operand(p.v, context);
   const bool there = out.dtype == q.dtype && out.inner_contiguous();
   const Tensor result = there ? out : context.scratch(q.dtype, out.shape());
+  Tensor to = result, sums = lse;
+  int64_t group = p.group();
+  const int64_t seen = p.causal ? std::min(p.k.dim(1), p.causal_offset + 1) : p.k.dim(1);  // by a first query
+  const bool fold = group > 1 && p.q.dim(1) == 1 && seen > 0;
+  if (fold) {
+    q = folded(q, 1, 2, group), to = folded(to, 1, 2, group), sums = folded(sums, 2, 1, group);
+    mask.all = folded(mask.all, 2, 1, group);
+    if (mask.all.defined()) mask.all = mask.all.slice(3, 0, seen);
+    k = k.slice(1, 0, seen), v = v.slice(1, 0, seen);
+    group = 1;
+  }
   context.compute([&](Stream& stream) {
-    for_calls(p, mask, [&](int64_t begin, int64_t end, int64_t j, ops::AttentionArgs& args) {
-      args.q = samples(heads(q, 2, j, p.group()), begin, end);
+    for_calls(p, mask, group, [&](int64_t begin, int64_t end, int64_t j, ops::AttentionArgs& args) {
+      if (fold) args.causal = false, args.causal_offset = 0;
+      args.q = samples(heads(q, 2, j, group), begin, end);
       args.k = samples(k, begin, end), args.v = samples(v, begin, end);
-      args.out = samples(heads(result, 2, j, p.group()), begin, end);
-      args.lse = samples(heads(lse, 1, j, p.group()), begin, end);
+      args.out = samples(heads(to, 2, j, group), begin, end);
+      args.lse = samples(heads(sums, 1, j, group), begin, end);
       q.dtype == DType::f64 ? ops::attention_ref(args, stream) : ops::attention(args, stream);
     });
   });
@@ -182,7 +202,7 @@ void run_backward(Inputs in, std::span<const Tensor> made, Context& context) {
                out = pass.whole(in[8].tensor), lse = contiguous_as(in[9].tensor, in[9].tensor.dtype, context);
   const Tensor dq = pass.result(made[0]), dk = pass.result(made[1]), dv = pass.result(made[2]);
   context.compute([&](Stream& stream) {
-    for_calls(p, mask, [&](int64_t begin, int64_t end, int64_t, ops::AttentionArgs& args) {
+    for_calls(p, mask, 1, [&](int64_t begin, int64_t end, int64_t, ops::AttentionArgs& args) {
       const auto part = [&](const Tensor& t) { return samples(t, begin, end); };
       args.q = part(q), args.k = part(k), args.v = part(v), args.out = part(out), args.lse = part(lse);
       ops::attention_backward(

@@ -5,6 +5,8 @@ namespace tachy::python {
 std::span<const Op> op_table() {
   static const Op table[] = {kRmsNorm,
                              kRmsNormBackward,
+                             kRmsModulate,
+                             kRmsModulateBackward,
                              kLayerNorm,
                              kLayerNormBackward,
                              kAddNorm,

@@ -7,7 +7,7 @@
 
 namespace tachy::python {
 
-extern const Op kRmsNorm, kRmsNormBackward;                                          // rms_norm.cpp
+extern const Op kRmsNorm, kRmsNormBackward, kRmsModulate, kRmsModulateBackward;      // rms_norm.cpp
 extern const Op kLayerNorm, kLayerNormBackward;                                      // layer_norm.cpp
 extern const Op kAddNorm, kAddNormBackward, kGatedResidual, kGatedResidualBackward;  // add_norm.cpp
 extern const Op kActivation, kActivationBackward, kGlu, kGluBackward;                // activations.cpp

@@ -1,7 +1,9 @@
 // RMSNorm over the last dim, forward and backward.
 //   rms_norm: y = x / sqrt(mean(x²) + eps) · weight; with round_twice x / sqrt(…) is rounded to x's dtype before it is
 //   multiplied, as diffusers' and transformers' modules do, which compute the two in kernels of their own.
+//   rms_modulate: the same once rounded and then · (1 + scale) + shift.
 #include "bind/convert.h"
+#include "bind/modulation.h"
 #include "bind/ops.h"
 #include "bind/rows.h"
 #include "ops/elementwise/elementwise.h"
@@ -76,8 +78,96 @@ void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   pass.finish();
 }
 
+struct Modulated {
+  const Tensor &x, &scale, &shift, &weight;
+  float eps;
+  explicit Modulated(Inputs in)
+      : x(in[0].tensor),
+        scale(in[1].tensor),
+        shift(in[2].tensor),
+        weight(in[3].tensor),
+        eps(static_cast<float>(in[4].number)) {}
+};
+
+Results modulated_results(Inputs in) {
+  const char* op = "rms_modulate";
+  const Modulated a(in);
+  expect_value(op, "x", a.x);
+  expect_modulation(op, "scale", a.scale, a.x);
+  expect_modulation(op, "shift", a.shift, a.x);
+  expect_pair(op, "scale", a.scale, "shift", a.shift);
+  expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
+  return {Result::contiguous(a.x.dtype, a.x.shape())};
+}
+
+void run_modulated(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Modulated a(in);
+  ops::RmsNormArgs args{.weight = parameter(a.weight, a.x.dtype, context),
+                        .scale = modulation_table(a.scale, a.x, context),
+                        .shift = modulation_table(a.shift, a.x, context),
+                        .eps = a.eps};
+  const Tensor rows = modulation_rows(a.scale, a.x, context);
+  RowPass pass(context, a.x.dtype);
+  pass.read(a.x);
+  pass.write(out[0]);
+  pass.run([&](std::span<const Tensor> t, int64_t first) {
+    args.x = t[0], args.y = t[1], args.row = part_of(rows, first, t[0].dim(0));
+    norm(args, context.stream());
+  });
+}
+
+struct ModulatedBackward {
+  const Tensor &dy, &x, &scale, &weight;
+  float eps;
+  explicit ModulatedBackward(Inputs in)
+      : dy(in[0].tensor),
+        x(in[1].tensor),
+        scale(in[2].tensor),
+        weight(in[3].tensor),
+        eps(static_cast<float>(in[4].number)) {}
+};
+
+// dshift is as dscale.
+Results modulated_backward_results(Inputs in) {
+  const char* op = "rms_modulate_backward";
+  const ModulatedBackward a(in);
+  expect_value(op, "x", a.x);
+  expect_beside(op, "dy", a.dy, "x", a.x);
+  expect_modulation(op, "scale", a.scale, a.x);
+  expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
+  return {Result::contiguous(a.x.dtype, a.x.shape()), gradient_result(a.scale), gradient_result(a.scale),
+          gradient_result(a.weight)};
+}
+
+void run_modulated_backward(Inputs in, std::span<const Tensor> out, Context& context) {
+  const ModulatedBackward a(in);
+  GradientPass pass(context, a.x.dtype);
+  const auto table_result = [&](const Tensor& to) {
+    return pass.parameter_result(a.scale, to).view({-1, a.x.dim(-1)});
+  };
+  const ops::RmsNormBackwardArgs args{.x = pass.rows(a.x),
+                                      .weight = parameter(a.weight, a.x.dtype, context),
+                                      .scale = modulation_table(a.scale, a.x, context),
+                                      .row = modulation_rows(a.scale, a.x, context),
+                                      .dy = pass.rows(a.dy),
+                                      .eps = a.eps,
+                                      .dx = pass.result_rows(out[0]),
+                                      .dweight = pass.parameter_result(a.weight, out[3]),
+                                      .dscale = table_result(out[1]),
+                                      .dshift = table_result(out[2])};
+  context.compute([&](Stream& stream) { ops::rmsnorm_backward(args, stream); });
+  pass.finish();
+}
+
 }  // namespace
 
+const Op kRmsModulate{"rms_modulate",
+                      "(Tensor x, Tensor scale, Tensor shift, Tensor? weight, float eps) -> Tensor",
+                      modulated_results, run_modulated, true};
+const Op kRmsModulateBackward{"rms_modulate_backward",
+                              "(Tensor dy, Tensor x, Tensor scale, Tensor? weight, float eps) -> "
+                              "(Tensor, Tensor, Tensor, Tensor)",
+                              modulated_backward_results, run_modulated_backward};
 const Op kRmsNorm{"rms_norm", "(Tensor x, Tensor? weight, float eps, bool round_twice) -> Tensor", results,
                   run, true};
 const Op kRmsNormBackward{"rms_norm_backward",

@@ -29,6 +29,14 @@ def rms_norm_backward(dy, x, weight, eps):
     return _like(x), _gradient(weight, x)
 
 
+def rms_modulate(x, scale, shift, weight, eps):
+    return _like(x)
+
+
+def rms_modulate_backward(dy, x, scale, weight, eps):
+    return _like(x), _like(scale), _like(scale), _gradient(weight, x)
+
+
 def layer_norm(x, weight, bias, scale, shift, eps):
     return _like(x)
 

@@ -43,6 +43,20 @@ class rms_norm:
 
 
 @_rule
+class rms_modulate:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        x, scale, _, weight, ctx.eps = inputs
+        ctx.save_for_backward(x, scale, weight)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, scale, weight = ctx.saved_tensors
+        dx, dscale, dshift, dweight = _ops.rms_modulate_backward(dy, x, scale, weight, ctx.eps)
+        return dx, dscale, dshift, _given(dweight, weight), None
+
+
+@_rule
 class layer_norm:
     @staticmethod
     def keep(ctx, inputs, output):

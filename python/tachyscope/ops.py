@@ -15,10 +15,10 @@ from . import _attention
 from ._op import Op
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
-          "group_norm", "attention", "attention_lse", "lora", "reparameterize"]
+          "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
-              "reparameterize"]:
+              "reparameterize", "rms_modulate"]:
     Op(_name + "_backward")  # torch needs to know them; nobody calls them by name
 
 _rms_norm, _layer_norm, _add_norm, _gated_residual = (_op[name] for name in _names[:4])
@@ -64,6 +64,13 @@ def rms_norm(x, weight=None, eps=1e-6, *, round_twice=False, out=None):
     return _rms_norm(x, weight, eps, round_twice)
 
 
+def rms_modulate(x, scale, shift, weight=None, eps=1e-6, *, out=None):
+    """rms_norm(x, weight, eps) · (1 + scale) + shift in one pass, rounded once; otherwise as `ada_layer_norm`."""
+    if out is not None:
+        return _op["rms_modulate"].out(out, x, scale, shift, weight, eps)
+    return _op["rms_modulate"](x, scale, shift, weight, eps)
+
+
 def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
     """(x − mean) / sqrt(var + eps) · weight + bias over the last dim. x [..., C]; weight, bias [C] or None. `out` may be x."""
     if out is not None:
@@ -79,6 +86,11 @@ def ada_layer_norm(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=Non
     if out is not None:
         return _layer_norm.out(out, x, weight, bias, scale, shift, eps)
     return _layer_norm(x, weight, bias, scale, shift, eps)
+
+
+def layernorm_modulate(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out=None):
+    """Another name of `ada_layer_norm`."""
+    return ada_layer_norm(x, scale, shift, weight, bias, eps, out=out)
 
 
 def add_norm(x, u, weight=None, bias=None, *, norm="rms", gate=None, scale=None, shift=None, eps=1e-6):

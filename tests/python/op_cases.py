@@ -81,6 +81,17 @@ def layer_norm(name, x, weight=None, bias=None, scale=None):
                 aliases=True, x=x, weight=weight, bias=bias, scale=scale, shift=scale)
 
 
+def rms_modulate(name, x, scale, weight=None):
+    def ours(x, scale, shift, weight=None, out=None):
+        return ops.rms_modulate(x, scale, shift, weight, 1e-5, out=out)
+
+    def theirs(x, scale, shift, weight=None):
+        return F.rms_norm(x, x.shape[-1:], weight, 1e-5) * (1 + scale) + shift
+
+    return case(name, ours, theirs, "rms_modulate", lambda x, scale, shift, weight=None: (x, scale, shift, weight, 1e-5),
+                aliases=True, x=x, scale=scale, shift=scale, weight=weight)
+
+
 def add_norm(name, x, norm, weight=None, bias=None, gate=None, scale=None):
     def ours(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
         return ops.add_norm(x, u, weight, bias, norm=norm, gate=gate, scale=scale, shift=shift, eps=1e-5)
@@ -146,6 +157,9 @@ CASES = [
     layer_norm("ada_layer_norm of frames", (2, 3, 4, 24), scale=(2, 3, 1, 24)),
     layer_norm("ada_layer_norm of many rows", (3, 700, 257), (257,), scale=(3, 1, 257)),
     layer_norm("ada_layer_norm of many rows of tokens", (2, 1100, 257), scale=(2, 1100, 257)),
+    rms_modulate("rms_modulate of samples", (3, 5, 24), (3, 1, 24), (24,)),
+    rms_modulate("rms_modulate of tokens", (2, 5, 24), (2, 5, 24)),
+    rms_modulate("rms_modulate of many rows", (3, 700, 257), (3, 1, 257), (257,)),
     add_norm("add_norm, rms", (3, 5, 40), "rms", (40,)),
     add_norm("add_norm, layer", (2, 7, 33), "layer", (33,), (33,)),
     add_norm("add_norm, layer, gated and modulated", (2, 6, 32), "layer", gate=(2, 1, 32), scale=(2, 1, 32)),

@@ -113,6 +113,20 @@ def test_gradients_of_attention_by_torch_and_ours(causal, offset, masked):
     assert all(torch.equal(a, b) for a, b in zip(ours, gradients(True)))
 
 
+@pytest.mark.parametrize("causal, offset", [(False, 0), (True, 4), (True, -1)])
+def test_one_query_of_groups(causal, offset):
+    """The heads of a group taken for queries of one head: the same result and log-sum-exp as with a head of keys for each."""
+    q, k, v = torch.randn(2, 1, 6, 16), torch.randn(2, 9, 2, 16), torch.randn(2, 9, 2, 16)
+    wide_k, wide_v = (t.repeat_interleave(3, 2) for t in (k, v))
+    ops.attention(q, k, v)  # registers the ops
+    call = torch.ops.tachyscope.attention_lse
+    for mask in (None, torch.randn(2, 1, 1, 9), torch.randn(2, 6, 1, 9)):
+        got, want = (call(q, *keys, mask, 0.25, causal, offset) for keys in ((k, v), (wide_k, wide_v)))
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(a, b)
+        assert (got[0] == 0).all() == (offset == -1)
+
+
 def test_constants_refuse_gradients():
     x, table = torch.randn(1, 4, 1, 8, requires_grad=True), torch.randn(4, 4, requires_grad=True)
     with pytest.raises(NotImplementedError, match="rope: cos has no gradient"):

@@ -1,4 +1,5 @@
-// RMSNorm over the last dim: y = x / sqrt(mean(x²) + eps) · weight. Statistics in float32.
+// RMSNorm over the last dim, and a modulation that differs from token to token:
+//   y = x / sqrt(mean(x²) + eps) [· weight] [· (1 + scale[row]) + shift[row]].   Statistics in float32.
 #pragma once
 
 #include "tensor/stream.h"
@@ -8,6 +9,9 @@ namespace tachy::ops {
 struct RmsNormArgs {
   Tensor x;       // [M, C] f32, rows may be strided
   Tensor weight;  // optional [C] f32
+  Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
+  Tensor shift;   // optional [R, C] f32, rows may be strided
+  Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0
   float eps = 1e-6f;
   Tensor y;  // [M, C] f32, rows may be strided, may alias x
 };

@@ -1,5 +1,7 @@
-// Backward of y = n · weight, n = x·r, r = 1/sqrt(mean(x²) + eps):  with g = dy · weight
-//   dx = r·(g − n·mean(g·n)),  dweight = Σ over rows of dy · n
+// Backward of y = n · weight · (1 + scale[row]) + shift[row], n = x·r, r = 1/sqrt(mean(x²) + eps).  With
+// s = dy · (1 + scale[row]) and g = s · weight
+//   dx = r·(g − n·mean(g·n)),  dweight = Σ s·n over all rows,
+//   dscale[r] = Σ dy · n · weight,  dshift[r] = Σ dy  over the rows that use r
 #pragma once
 
 #include "tensor/stream.h"
@@ -9,10 +11,14 @@ namespace tachy::ops {
 struct RmsNormBackwardArgs {
   Tensor x;       // [M, C] f32 or f64 (on a GPU f32, f16 or bf16), rows may be strided
   Tensor weight;  // optional [C], all of one dtype (parameters and their gradients f32 on a GPU)
+  Tensor scale;   // optional [R, C], rows may be strided
+  Tensor row;     // optional [M] i32; absent: row 0
   Tensor dy;      // [M, C], rows may be strided
   float eps = 1e-6f;
   Tensor dx;       // [M, C], rows may be strided
   Tensor dweight;  // optional [C]
+  Tensor dscale;   // optional [R, C], rows may be strided; needs scale
+  Tensor dshift;   // optional [R, C], rows may be strided; needs scale
 };
 
 void rmsnorm_backward(const RmsNormBackwardArgs& args, Stream& stream);
