@@ -213,7 +213,11 @@ class lora:
     @staticmethod
     def backward(ctx, dy):
         """Products of torch, over rows [m] and adapters [n] with the weight that each adapter has in each row."""
-        x, a, b, scales, index = ctx.saved_tensors
+        with torch.autocast(dy.device.type, enabled=False):
+            return lora.gradients(dy, *ctx.saved_tensors)
+
+    @staticmethod
+    def gradients(dy, x, a, b, scales, index):
         rows, dy = x.flatten(0, -2), dy.flatten(0, -2)
         wide = torch.promote_types(x.dtype, torch.float32)
         weights = rows.new_ones((1, a.shape[0]), dtype=wide) if scales is None else scales.to(wide)[None]

@@ -10,7 +10,7 @@ import sys
 from . import _core
 
 _Tensor = ()  # torch.Tensor once the ops are registered with torch; isinstance(x, ()) is False
-_is_grad_enabled = _is_compiling = None
+_is_grad_enabled = _is_compiling = _any_autocast = _cast = None
 _all = []
 
 
@@ -26,7 +26,9 @@ class Op:
     def __call__(self, *args):
         if isinstance(args[0], _Tensor):
             if _is_compiling():
-                return self.public(*args)
+                return self.public(*_cast(self.name, args))
+            if _any_autocast():
+                args = _cast(self.name, args)
             if _is_grad_enabled():
                 for arg in args:
                     if isinstance(arg, _Tensor) and arg.requires_grad:
@@ -69,14 +71,16 @@ def _torch_came():
 def enable_torch():
     """Registers the ops with torch. The first call with one of its tensors does this by itself; code that is compiled by
     torch.compile before any such call (and before torch was imported when this package was) calls it first."""
-    global _Tensor, _is_grad_enabled, _is_compiling
+    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast
     if _Tensor != ():
         return
     import torch
 
-    from . import _torch
+    from . import _autocast, _torch
 
     _torch.register(_all)
     _is_grad_enabled = torch.is_grad_enabled
     _is_compiling = torch.compiler.is_compiling
+    _any_autocast = torch._C._is_any_autocast_enabled
+    _cast = _autocast.cast
     _Tensor = torch.Tensor
