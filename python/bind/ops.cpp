@@ -17,6 +17,8 @@ std::span<const Op> op_table() {
                              kActivationBackward,
                              kGlu,
                              kGluBackward,
+                             kQkNormRope,
+                             kQkNormRopeBackward,
                              kRope,
                              kRope1d,
                              kRope3d,

@@ -11,6 +11,7 @@ extern const Op kRmsNorm, kRmsNormBackward, kRmsModulate, kRmsModulateBackward; 
 extern const Op kLayerNorm, kLayerNormBackward;                                      // layer_norm.cpp
 extern const Op kAddNorm, kAddNormBackward, kGatedResidual, kGatedResidualBackward;  // add_norm.cpp
 extern const Op kActivation, kActivationBackward, kGlu, kGluBackward;                // activations.cpp
+extern const Op kQkNormRope, kQkNormRopeBackward;                                    // qk_norm_rope.cpp
 extern const Op kRope, kRope1d, kRope3d;                                             // rope.cpp
 extern const Op kGroupNorm, kGroupNormBackward;                                      // group_norm.cpp
 extern const Op kAttention, kAttentionLse, kAttentionBackward;                       // attention.cpp

@@ -77,6 +77,15 @@ def glu_backward(dy, gate, up, kind):
     return _like(gate), _like(gate)
 
 
+def qk_norm_rope(q, k, q_weight, k_weight, cos, sin, heads, eps):
+    shape = (*q.shape[:2], heads, q.shape[2] // heads)
+    return q.new_empty(shape), q.new_empty(shape)
+
+
+def qk_norm_rope_backward(dq, dk, q, k, q_weight, k_weight, cos, sin, heads, eps):
+    return _like(q), _like(q), _gradient(q_weight, q), _gradient(k_weight, q)
+
+
 def rope(x, cos, sin, halves, back):
     return _like(x)
 

@@ -138,6 +138,22 @@ class glu:
 
 
 @_rule
+class qk_norm_rope:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        *tensors, ctx.heads, ctx.eps = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, dq, dk):
+        _refuse(ctx, 4, "qk_norm_rope: cos")
+        _refuse(ctx, 5, "qk_norm_rope: sin")
+        _, _, q_weight, k_weight, _, _ = ctx.saved_tensors
+        dq, dk, dq_weight, dk_weight = _ops.qk_norm_rope_backward(dq, dk, *ctx.saved_tensors, ctx.heads, ctx.eps)
+        return dq, dk, _given(dq_weight, q_weight), _given(dk_weight, k_weight), None, None, None, None
+
+
+@_rule
 class rope:
     @staticmethod
     def keep(ctx, inputs, output):

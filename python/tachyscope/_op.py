@@ -53,6 +53,11 @@ class Op:
         return self.core(*args, out)
 
 
+def is_torch(x):
+    """Whether it is a tensor of torch."""
+    return isinstance(x, _Tensor) or (_torch_came() and isinstance(x, _Tensor))
+
+
 def records(*args):
     """Whether a call with these arguments is one whose gradients torch records."""
     if _Tensor == () and not _torch_came():

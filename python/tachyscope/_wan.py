@@ -3,7 +3,8 @@
 A block is adaptive LayerNorm, attention, the gated residual add with the norm behind it, attention over the text, the
 residual add with the adaptive norm behind it, feed-forward and the last gated residual add: three passes over the hidden
 states where its own code has about fifteen. Values are rounded where the block rounds them, since it computes these parts in
-float32. Linear layers and norms of queries and keys are called as modules, whatever adapters or hooks they have.
+float32. Linear layers are called as modules, whatever adapters or hooks they have, and so are norms of queries and keys at
+level safe; at the others these are one pass with the rotary positions.
 
 Attention is replaced where the module has diffusers' own processor for it, no backend of the user's choice and no
 parallel config; where gradients are recorded, `ops.attention` is torch's."""
@@ -65,6 +66,20 @@ def _chosen(processor):
             or processor._parallel_config is not None)
 
 
+def _bare(norm):
+    return isinstance(norm, torch.nn.RMSNorm) and norm.eps is not None and "_hf_hook" not in norm.__dict__
+
+
+def _with_positions(attention, q, k, rotary, twice):
+    """Normalised and turned, as [batch, tokens, heads, head dim]: in one pass that rounds once where the level allows."""
+    cos, sin = (table[0, :, 0, start::2].float().contiguous() for start, table in enumerate(rotary))
+    norms = attention.norm_q, attention.norm_k
+    if not twice and all(map(_bare, norms)) and norms[0].eps == norms[1].eps and q.shape == k.shape:
+        return ops.qk_norm_rope(q, k, norms[0].weight, norms[1].weight, cos, sin, attention.heads, norms[0].eps)
+    q, k = (norm(t).unflatten(2, (attention.heads, -1)) for norm, t in zip(norms, (q, k)))
+    return ops.rope(q, cos, sin), ops.rope(k, cos, sin)
+
+
 def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs):
     if not _usual(x) or kwargs or _chosen(attention.processor):
         return _plain(attention, x, text, mask, rotary, **kwargs)
@@ -73,10 +88,11 @@ def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs)
         count = text.shape[1] - 512
         image, text = text[:, :count], text[:, count:]
     q, k, v = transformer_wan._get_qkv_projections(attention, x, text)
-    q, k, v = (t.unflatten(2, (attention.heads, -1)) for t in (attention.norm_q(q), attention.norm_k(k), v))
-    if rotary is not None:
-        cos, sin = (table[0, :, 0, start::2].float().contiguous() for start, table in enumerate(rotary))
-        q, k = ops.rope(q, cos, sin), ops.rope(k, cos, sin)
+    v = v.unflatten(2, (attention.heads, -1))
+    if rotary is None:
+        q, k = (t.unflatten(2, (attention.heads, -1)) for t in (attention.norm_q(q), attention.norm_k(k)))
+    else:
+        q, k = _with_positions(attention, q, k, rotary, twice)
     result = ops.attention(q, k, v, mask)
     if image is not None:
         k, v = transformer_wan._get_added_kv_projections(attention, image)

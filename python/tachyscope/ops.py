@@ -11,14 +11,14 @@ what came.
 so) the first argument itself. It works without gradients only.
 """
 
-from . import _attention
+from . import _attention, _mlp
 from ._op import Op
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
-          "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate"]
+          "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
-              "reparameterize", "rms_modulate"]:
+              "reparameterize", "rms_modulate", "qk_norm_rope"]:
     Op(_name + "_backward")  # torch needs to know them; nobody calls them by name
 
 _rms_norm, _layer_norm, _add_norm, _gated_residual = (_op[name] for name in _names[:4])
@@ -166,6 +166,37 @@ def rope_3d(x, grid, theta=10000.0, *, reverse_time=False, halves=False, out=Non
     if out is not None:
         return _rope_3d.out(out, x, frames, rows, columns, theta, reverse_time, halves, False)
     return _rope_3d(x, frames, rows, columns, theta, reverse_time, halves, False)
+
+
+def qk_norm_rope(q, k, q_weight, k_weight, cos, sin, heads, eps=1e-6):
+    """Queries and keys of a self-attention in one pass: RMSNorm over all channels, then `rope` of each head's neighbours.
+
+    q and k [batch, tokens, channels], which may be parts of one projection; q_weight and k_weight [channels] or None; cos and
+    sin [tokens, head dim / 2], constants. Gives q and k as [batch, tokens, heads, head dim], rounded once."""
+    return _op["qk_norm_rope"](q, k, q_weight, k_weight, cos, sin, heads, eps)
+
+
+def qkv_rope(qkv, cos, sin, heads):
+    """A joined projection apart, with positions: q, k and v as [batch, tokens, heads, head dim], q and k turned by `rope`, v
+    a view.
+
+    qkv [batch, tokens, 3 · heads · head dim]; cos and sin [tokens, head dim / 2], for neighbouring pairs. Models that
+    normalise q and k between the two call `qk_norm_rope`."""
+    shape = _shape(qkv)
+    if not isinstance(shape, list) or len(shape) != 3 or heads < 1 or shape[2] % (3 * heads):
+        raise ValueError(f"qkv_rope: expected qkv [batch, tokens, 3 · {heads} · head dim], got {shape}")
+    parts = qkv.reshape(shape[0], shape[1], 3, heads, shape[2] // (3 * heads))
+    q, k, v = (parts[:, :, i] for i in range(3))
+    return rope(q, cos, sin), rope(k, cos, sin), v
+
+
+def mlp(x, weight, bias, weight2, bias2, approximate="none"):
+    """The feed-forward part of a transformer: gelu(x·weightᵀ + bias)·weight2ᵀ + bias2.
+
+    x [..., in], weight [hidden, in], weight2 [out, hidden], bias [hidden] and bias2 [out] or None, of one dtype. The products
+    are those of the framework (torch's linear layers or NumPy's); GELU is ours and, where no gradients are recorded, in place.
+    On a CUDA device with approximate="tanh" it is in the product itself and rounded once with it."""
+    return _mlp.run(gelu, x, weight, bias, weight2, bias2, approximate)
 
 
 def group_norm(x, groups, weight=None, bias=None, eps=1e-5, *, activation=None, out=None):

@@ -41,6 +41,22 @@ def rope(name, x, halves):
                 cos=(x[1], x[3] // 2), sin=(x[1], x[3] // 2))
 
 
+def qk_norm_rope(name, x, heads, weights=True):
+    def raw(q, k, cos, sin, q_weight=None, k_weight=None):
+        return q, k, q_weight, k_weight, cos, sin, heads, 1e-5
+
+    def ours(**given):
+        return ops.qk_norm_rope(*raw(**given))
+
+    def theirs(q, k, cos, sin, q_weight=None, k_weight=None):
+        return tuple(rotated(F.rms_norm(t, t.shape[-1:], w, 1e-5).unflatten(-1, (heads, -1)), cos, sin, False)
+                     for t, w in ((q, q_weight), (k, k_weight)))
+
+    table, weight = (x[1], x[2] // heads // 2), (x[2],) if weights else None
+    return case(name, ours, theirs, "qk_norm_rope", raw, ("q", "k", "q_weight", "k_weight") if weights else ("q", "k"),
+                q=x, k=x, cos=table, sin=table, q_weight=weight, k_weight=weight)
+
+
 def rope_1d(name, x, first, reverse, halves):
     positions = torch.arange(first, first + x[1], dtype=torch.float64)
     angles = torch.outer(positions.flip(0) if reverse else positions, frequencies(x[3]))
@@ -131,6 +147,9 @@ HEAD_CASES = [
     rope("rope", (2, 7, 3, 20), False),
     rope("rope by halves", (2, 7, 3, 20), True),
     rope("rope of many rows", (2, 900, 3, 128), False),
+    qk_norm_rope("qk_norm_rope", (2, 7, 40), 2),
+    qk_norm_rope("qk_norm_rope without weights", (3, 5, 36), 3, weights=False),
+    qk_norm_rope("qk_norm_rope of many rows", (2, 900, 384), 3),
     rope_1d("rope_1d", (2, 9, 2, 16), 5, False, True),
     rope_1d("rope_1d in reverse", (1, 9, 2, 16), 0, True, False),
     rope_3d("rope_3d", (3, 2, 5), 2, 44, False),

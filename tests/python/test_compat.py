@@ -101,7 +101,7 @@ def test_fused_ops(dtype):
     near(q, rotated(parts[0], angles.cos(), angles.sin(), False), dtype)
     near(k, rotated(parts[1], angles.cos(), angles.sin(), False), dtype)
     assert torch.equal(v, parts[2])
-    with pytest.raises(ValueError, match="fused_qkv_rope: expected qkv"):
+    with pytest.raises(ValueError, match="qkv_rope: expected qkv"):
         wan.fused_qkv_rope(qkv, angles.cos(), angles.sin(), 7)
 
 

@@ -93,6 +93,27 @@ def test_bfloat16(name, level):
     assert error(ours) <= 1.25 * error(theirs), (error(ours), error(theirs))
 
 
+def test_wan_norms_and_positions_in_one_pass():
+    """At level aggressive, with the weights that the norms have now, and not where a hook brings them."""
+    model, inputs = small_models.make("Wan")
+    before = small_models.run(model, inputs)
+    tachyscope.optimize(model, "aggressive", verbose=False)
+    seen = []
+    one_pass = tachyscope.ops.qk_norm_rope
+    tachyscope.ops.qk_norm_rope = lambda *args: seen.append(1) or one_pass(*args)
+    try:
+        torch.testing.assert_close(small_models.run(model, inputs), before, rtol=1e-5, atol=1e-5)
+        assert len(seen) == 2
+        with torch.no_grad():
+            model.blocks[0].attn1.norm_q.weight.mul_(3)
+        after = small_models.run(model, inputs)
+        tachyscope.optimize(model, "safe", verbose=False)
+        torch.testing.assert_close(small_models.run(model, inputs), after, rtol=1e-5, atol=1e-5)
+        assert len(seen) == 4 and not torch.allclose(after, before, rtol=1e-3)
+    finally:
+        tachyscope.ops.qk_norm_rope = one_pass
+
+
 def test_greedy_tokens():
     model, _ = small_models.make("LLaMA")
     prompt = torch.arange(3, 12)[None]

@@ -39,10 +39,7 @@ class FusedSwiGLUFunction(torch.autograd.Function):
 def fused_qkv_rope(qkv, cos, sin, num_heads):
     """Splits a joined projection and turns q and k. qkv [batch, tokens, 3 · heads · head_dim]; cos and sin [tokens,
     head_dim / 2], for neighbouring pairs. Returns q, k and v, each [batch, tokens, heads, head_dim]; v is a view of qkv."""
-    if qkv.dim() != 3 or num_heads < 1 or qkv.shape[2] % (3 * num_heads):
-        raise ValueError(f"fused_qkv_rope: expected qkv [batch, tokens, 3 · {num_heads} · head dim], got {list(qkv.shape)}")
-    q, k, v = qkv.unflatten(2, (3, num_heads, -1)).unbind(2)
-    return ops.rope(q, cos, sin), ops.rope(k, cos, sin), v
+    return ops.qkv_rope(qkv, cos, sin, num_heads)
 
 
 def _layernorm_modulation(x, weight, scale, shift):

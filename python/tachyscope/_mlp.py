@@ -1,0 +1,38 @@
+"""`ops.mlp`: two linear layers of the framework with our GELU between them."""
+
+from . import _op as way
+
+
+def run(gelu, x, weight, bias, weight2, bias2, approximate):
+    for name, matrix in (("weight", weight), ("weight2", weight2)):
+        if len(getattr(matrix, "shape", ())) != 2:
+            raise ValueError(f"mlp: expected {name} [out, in], got {_shape(matrix)}")
+    if not hasattr(x, "shape") or not len(x.shape) or x.shape[-1] != weight.shape[1]:
+        raise ValueError(f"mlp: expected x [..., {weight.shape[1]}] beside weight {list(weight.shape)}, got {_shape(x)}")
+    if weight2.shape[1] != weight.shape[0]:
+        raise ValueError(f"mlp: expected weight2 [out, {weight.shape[0]}] behind weight, got {list(weight2.shape)}")
+    for name, vector, size in (("bias", bias, weight.shape[0]), ("bias2", bias2, weight2.shape[0])):
+        if vector is not None and _shape(vector) != [size]:
+            raise ValueError(f"mlp: expected {name} [{size}], got {_shape(vector)}")
+    if not way.is_torch(x):
+        return _linear(gelu(_linear(x, weight, bias), approximate), weight2, bias2)
+    import torch
+    from torch.nn.functional import linear
+
+    plain = not way.records(x, weight, bias, weight2, bias2) and not torch.compiler.is_compiling()
+    if plain and x.is_cuda and approximate == "tanh" and bias is not None and not torch.is_autocast_enabled("cuda"):
+        rows = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
+        hidden = rows.view(*x.shape[:-1], -1)
+    else:
+        hidden = linear(x, weight, bias)
+        hidden = gelu(hidden, approximate, out=hidden if plain else None)
+    return linear(hidden, weight2, bias2)
+
+
+def _linear(x, weight, bias):
+    y = x @ weight.T
+    return y if bias is None else y + bias
+
+
+def _shape(t):
+    return list(t.shape) if hasattr(t, "shape") else type(t).__name__
