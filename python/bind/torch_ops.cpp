@@ -1,5 +1,5 @@
-// libtachyscope_torch.so: the ops of the table registered with torch, in namespace `tachyscope`, for tensors on the CPU
-// and on CUDA devices. Each is there three times, with one boxed function behind all: `NAME` (public: tachyscope/_torch.py
+// libtachyscope_torch.so: the ops of the table registered with torch, in a namespace of torch that Python names
+// (tachyscope/_ops.py), for tensors on the CPU and on CUDA devices. Each is there three times, with one boxed function behind all: `NAME` (public: tachyscope/_torch.py
 // gives it a fake function and gradients, torch.compile sees it), `_NAME` (private: what eager code without gradients
 // calls) and, with a single result, `_NAME_out`, which writes where the caller says.
 //
@@ -180,16 +180,16 @@ std::string out_schema(const Op& op) {
   return signature.substr(0, signature.rfind(')', signature.find("->"))) + ", Tensor(a!) out) -> ()";
 }
 
-void register_all() {
+void register_all(const char* space) {
   const auto& f = torch_abi::functions();
   const auto done = [](int32_t failed) {
     check(failed == 0, ErrorCode::internal, "torch refused the ops of tachyscope");
   };
   torch_abi::Library names = nullptr;  // torch's, for as long as the process lives
-  done(f.library_init_fragment("tachyscope", __FILE__, __LINE__, &names));
+  done(f.library_init_fragment(space, __FILE__, __LINE__, &names));
   torch_abi::Library devices[2] = {};
-  done(f.library_init_impl("tachyscope", "CPU", __FILE__, __LINE__, &devices[0]));
-  done(f.library_init_impl("tachyscope", "CUDA", __FILE__, __LINE__, &devices[1]));
+  done(f.library_init_impl(space, "CPU", __FILE__, __LINE__, &devices[0]));
+  done(f.library_init_impl(space, "CUDA", __FILE__, __LINE__, &devices[1]));
   const auto ops = op_table();
   check(ops.size() <= kMostOps, ErrorCode::internal, "torch: {} ops, kMostOps is {}", ops.size(), kMostOps);
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -209,12 +209,15 @@ void register_all() {
 }  // namespace
 }  // namespace tachy::python
 
-// Registers the ops with the torch of this process, once. Returns null, or why it could not.
-extern "C" __attribute__((visibility("default"))) const char* tachyscope_register_torch() {
+// What Python calls by ctypes. The texts are why it failed, or null.
+#define TACHYSCOPE_C extern "C" __attribute__((visibility("default")))
+
+// Registers the ops with the torch of this process in the namespace, once.
+TACHYSCOPE_C const char* tachyscope_register_torch(const char* space) {
   static std::string why;
-  static const bool registered = [] {
+  static const bool registered = [space] {
     try {
-      tachy::python::register_all();
+      tachy::python::register_all(space);
       return true;
     } catch (const std::exception& e) {
       why = e.what();
@@ -223,3 +226,17 @@ extern "C" __attribute__((visibility("default"))) const char* tachyscope_registe
   }();
   return registered ? nullptr : why.c_str();
 }
+
+// For a package that has no _core, which is a kernel laid out for the Hugging Face hub.
+TACHYSCOPE_C const char* tachyscope_set_threads(int threads) {
+  static thread_local std::string why;
+  try {
+    tachy::python::set_threads(threads);
+    return nullptr;
+  } catch (const std::exception& e) {
+    why = e.what();
+    return why.c_str();
+  }
+}
+
+TACHYSCOPE_C int tachyscope_threads() { return tachy::python::threads(); }

@@ -5,8 +5,10 @@ A parameter's gradient that the backward op was not asked for comes as a tensor 
 
 import torch
 
+from ._ops import add_op_namespace_prefix
+from ._ops import ops as _ops
+
 _rules = {}
-_ops = torch.ops.tachyscope
 
 
 def _rule(cls):
@@ -277,7 +279,7 @@ def _nothing(name):
 
 def register(op):
     rule = _rules.get(op.name) or _nothing(op.name)
-    torch.library.register_autograd("tachyscope::" + op.name, rule.backward, setup_context=rule.keep)
+    torch.library.register_autograd(add_op_namespace_prefix(op.name), rule.backward, setup_context=rule.keep)
     private = op.private
     op.function = type(op.name, (torch.autograd.Function,), {
         "forward": staticmethod(lambda *args: private(*args)),

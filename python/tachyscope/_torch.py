@@ -7,6 +7,8 @@ import pathlib
 import torch
 
 from . import _fake, _gradients
+from ._ops import add_op_namespace_prefix
+from ._ops import ops as space
 
 
 def _on_one_device(name, fake):
@@ -24,18 +26,17 @@ def _on_one_device(name, fake):
 def register(ops):
     library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libtachyscope_torch.so"))
     library.tachyscope_register_torch.restype = ctypes.c_char_p
-    why = library.tachyscope_register_torch()
+    why = library.tachyscope_register_torch(space.name.encode())
     if why is not None:
         raise ImportError(why.decode())
     for op in ops:
-        space = torch.ops.tachyscope
         op.public = getattr(space, op.name).default
         op.private = getattr(space, "_" + op.name).default
         fake = _on_one_device(op.name, getattr(_fake, op.name))
         for name in (op.name, "_" + op.name):
-            torch.library.register_fake("tachyscope::" + name, fake)
+            torch.library.register_fake(add_op_namespace_prefix(name), fake)
         if hasattr(space, f"_{op.name}_out"):
             op.into = getattr(space, f"_{op.name}_out").default
-            torch.library.register_fake(f"tachyscope::_{op.name}_out", lambda *args: None)
+            torch.library.register_fake(add_op_namespace_prefix(f"_{op.name}_out"), lambda *args: None)
     for op in ops:
         _gradients.register(op)
