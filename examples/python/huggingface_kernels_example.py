@@ -1,19 +1,16 @@
-"""The package as a kernel for Hugging Face's `kernels` (0.17): laid out in a folder, loaded by get_local_kernel, and put into a
-LLaMA by kernelize.
+"""The package as a kernel for Hugging Face's `kernels` (0.17): laid out in a folder by tools/make_hub_kernel, loaded by
+get_local_kernel, and put into a LLaMA by kernelize.
 
     pip install kernels==0.17.2
     python huggingface_kernels_example.py --tiny        # a small random LLaMA on a CPU
     python huggingface_kernels_example.py --model FOLDER --device cpu
 
-The kernel's copy of the package registers its operations with torch, as the package itself does, so a process uses one of the
-two: this one does not import tachyscope.
+A kernel registers its operations with torch under a name of its own, so the package could be imported beside it.
 """
 
-import importlib.util
-import json
 import pathlib
-import platform
-import shutil
+import subprocess
+import sys
 import tempfile
 import time
 
@@ -21,38 +18,7 @@ import torch
 
 import common
 
-LAYERS = '''
-"""Layers for `kernelize`: pure modules, whose forward reads the weights of the module that it is put into."""
-
-import torch
-
-from .. import ops
-
-
-class LlamaRMSNorm(torch.nn.Module):
-    can_torch_compile = True
-    has_backward = True
-
-    def forward(self, hidden_states):
-        return ops.rms_norm(hidden_states, self.weight, self.variance_epsilon, round_twice=True)
-'''
-
-
-def lay_out(folder):
-    """A kernel for this machine's CPU: build/<variant> with the package, its layers and what `kernels` wants to know of it."""
-    spec = importlib.util.find_spec("tachyscope")
-    if spec is None:
-        raise SystemExit("the package tachyscope is not installed: pip install .")
-    variant = folder / "build" / f"torch-stable-abi210-cpu-{platform.machine()}-linux"
-    shutil.copytree(pathlib.Path(spec.origin).parent, variant, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(variant / "__init__.py", "a") as file:
-        file.write("\nfrom . import layers\n")
-    (variant / "layers").mkdir()
-    (variant / "layers" / "__init__.py").write_text(LAYERS.lstrip())
-    facts = {"name": "tachyscope", "id": "_tachyscope_cpu", "version": 1, "license": "Apache-2.0", "python-depends": [],
-             "backend": {"type": "cpu"}}
-    (variant / "metadata.json").write_text(json.dumps(facts))
-    return folder
+MAKE_HUB_KERNEL = pathlib.Path(__file__).resolve().parents[2] / "tools/make_hub_kernel"
 
 
 def load_model(args):
@@ -82,13 +48,11 @@ def measure(name, model, tokens, args, records):
 
 
 class Layer:
-    """Where kernelize finds the layer. `kernels` has LocalLayerRepository for this, which asks for the GPU's variant wherever
+    """Where kernelize finds a layer. `kernels` has LocalLayerRepository for this, which asks for the GPU's variant wherever
     torch was built with CUDA."""
 
-    layer_name = "LlamaRMSNorm"
-
-    def __init__(self, kernel):
-        self.kernel = kernel
+    def __init__(self, kernel, layer_name):
+        self.kernel, self.layer_name = kernel, layer_name
 
     def load(self):
         return getattr(self.kernel.layers, self.layer_name)
@@ -102,7 +66,7 @@ def put_in(model, kernel):
 
     if not hasattr(LlamaRMSNorm, "kernel_layer_name"):
         replace_kernel_forward_from_hub(LlamaRMSNorm, "RMSNorm")
-    with use_kernel_mapping({"RMSNorm": {"cpu": Layer(kernel)}}, inherit_mapping=False):
+    with use_kernel_mapping({"RMSNorm": {"cpu": Layer(kernel, "LlamaRMSNorm")}}, inherit_mapping=False):
         kernelize(model, mode=Mode.INFERENCE, device="cpu")
     return [name for name, module in model.named_modules() if isinstance(module, LlamaRMSNorm) and "forward" in module.__dict__]
 
@@ -119,11 +83,11 @@ def main():
     from kernels import get_local_kernel
 
     with tempfile.TemporaryDirectory() as name:
-        folder = lay_out(pathlib.Path(name))
-        kernel = get_local_kernel(folder, backend="cpu")
+        subprocess.run([sys.executable, MAKE_HUB_KERNEL, name], check=True)
+        kernel = get_local_kernel(pathlib.Path(name), backend="cpu")
         x, weight = torch.randn(4, 64), torch.randn(64)
         error = common.difference(torch.nn.functional.rms_norm(x.double(), (64,), weight.double(), 1e-6),
-                                  kernel.ops.rms_norm(x, weight, 1e-6))
+                                  kernel.rms_norm(x, weight, 1e-6))
         print(f"{kernel.__name__} loaded; its rms_norm differs from torch's in float64 by {error:.1e}")
 
         model, records = load_model(args), []

@@ -101,7 +101,7 @@ def test_defaults(monkeypatch):
 
 
 def test_huggingface_kernels(tmp_path):
-    """In a process of its own, where the kernel's copy of the package is the only one."""
+    """In a process of its own, since the class of transformers stays marked for kernelize."""
     pytest.importorskip("kernels")
     record = tmp_path / "record.json"
     subprocess.run([sys.executable, FOLDER / "huggingface_kernels_example.py", "--tiny", "--json", record], check=True)

@@ -1,0 +1,55 @@
+"""Kernels of video transformers as a kernel of the Hugging Face hub: the functions of the package, and `layers` for kernelize."""
+
+from . import layers
+from ._core import set_threads, threads
+from ._op import enable_torch
+from .ops import (
+    ada_layer_norm,
+    add_norm,
+    attention,
+    gated_residual,
+    geglu,
+    gelu,
+    group_norm,
+    group_norm_mish,
+    group_norm_silu,
+    grouped_lora,
+    layer_norm,
+    lora,
+    mish,
+    reparameterize,
+    rms_norm,
+    rope,
+    rope_1d,
+    rope_3d,
+    silu,
+    swiglu,
+)
+
+enable_torch()
+
+__all__ = [
+    "ada_layer_norm",
+    "add_norm",
+    "attention",
+    "gated_residual",
+    "geglu",
+    "gelu",
+    "group_norm",
+    "group_norm_mish",
+    "group_norm_silu",
+    "grouped_lora",
+    "layer_norm",
+    "layers",
+    "lora",
+    "mish",
+    "reparameterize",
+    "rms_norm",
+    "rope",
+    "rope_1d",
+    "rope_3d",
+    "set_threads",
+    "silu",
+    "swiglu",
+    "threads",
+]
