@@ -64,6 +64,13 @@ def test_kernels_reads_it(variant):
     assert Digest.hash_variant(DigestAlgorithm.SHA256, variant).files == facts["digest"]["files"]
 
 
+def test_functions(kernel):
+    """Everything that `tachyscope.ops` has is said in the kernel's __all__, where kernel-builder's card looks."""
+    functions = {name for name, f in vars(tachyscope.ops).items() if inspect.isfunction(f) and not name.startswith("_")}
+    assert set(kernel.__all__) == functions | {"layers", "set_threads", "threads"}
+    assert all(hasattr(kernel, name) for name in kernel.__all__)
+
+
 def test_python(variant):
     """Python 3.9 understands it, and it imports nothing but the standard library, torch and itself."""
     for path in variant.rglob("*.py"):

@@ -3,28 +3,7 @@
 from . import layers
 from ._core import set_threads, threads
 from ._op import enable_torch
-from .ops import (
-    ada_layer_norm,
-    add_norm,
-    attention,
-    gated_residual,
-    geglu,
-    gelu,
-    group_norm,
-    group_norm_mish,
-    group_norm_silu,
-    grouped_lora,
-    layer_norm,
-    lora,
-    mish,
-    reparameterize,
-    rms_norm,
-    rope,
-    rope_1d,
-    rope_3d,
-    silu,
-    swiglu,
-)
+from .ops import *
 
 enable_torch()
 
@@ -40,10 +19,15 @@ __all__ = [
     "group_norm_silu",
     "grouped_lora",
     "layer_norm",
+    "layernorm_modulate",
     "layers",
     "lora",
     "mish",
+    "mlp",
+    "qk_norm_rope",
+    "qkv_rope",
     "reparameterize",
+    "rms_modulate",
     "rms_norm",
     "rope",
     "rope_1d",
