@@ -1,6 +1,6 @@
 // Attention: softmax(q·kᵀ·scale + mask)·v for q [B, Lq, H, D] and k, v [B, Lk, Hk, D], where Hk divides H: query head h reads
 // head h / (H / Hk). The mask is added to the scores and broadcasts to [B, H, Lq, Lk]; -inf hides a key. With `causal` query i
-// sees keys up to i + causal_offset. A query without a key gives zeros.
+// sees keys up to i + causal_offset, with a window only the last so many of these places. A query without a key gives zeros.
 //
 // The op in src/ops takes as many heads of keys as of queries and one bias for all of a batch. So there is one call of it
 // for each query head of a group (whose strides skip the others; nothing is copied), and one for each sample where the mask
@@ -21,14 +21,16 @@ struct Problem {
   double scale;
   bool causal;
   int64_t causal_offset;
-  explicit Problem(Inputs in)
+  int64_t window = 0;
+  explicit Problem(Inputs in, bool windowed = false)
       : q(in[0].tensor),
         k(in[1].tensor),
         v(in[2].tensor),
         mask(in[3].tensor),
         scale(in[4].number),
         causal(in[5].integer),
-        causal_offset(in[6].integer) {}
+        causal_offset(in[6].integer),
+        window(windowed ? in[7].integer : 0) {}
   int64_t group() const { return q.dim(2) / k.dim(2); }
 };
 
@@ -48,6 +50,8 @@ void expect_problem(const char* op, const Problem& p) {
   require(same_shape(p.v, p.k), "{}: expected v {} as k, got {}", op, shape_string(p.k), shape_string(p.v));
   require(p.causal || p.causal_offset == 0, "{}: expected causal beside causal_offset {}", op,
           p.causal_offset);
+  require(p.window >= 0 && (p.causal || p.window == 0), "{}: expected window at least 0, with causal, got {}",
+          op, p.window);
   require(p.causal_offset >= -p.q.dim(1) && p.causal_offset <= p.k.dim(1),
           "{}: expected causal_offset in [{}, {}], got {}", op, -p.q.dim(1), p.k.dim(1), p.causal_offset);
   if (!p.mask.defined()) return;
@@ -114,6 +118,7 @@ void for_calls(const Problem& p, const Mask& mask, int64_t group, Call&& call) {
       args.scale = static_cast<float>(p.scale);
       args.causal = p.causal;
       args.causal_offset = p.causal_offset;
+      args.window = p.window;
       if (mask.all.defined() && mask.of_keys)
         args.key_bias = samples(mask.all, begin, begin + step).select(1, 0).select(1, 0);
       else if (mask.all.defined())
@@ -137,17 +142,18 @@ void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& co
   Tensor to = result, sums = lse;
   int64_t group = p.group();
   const int64_t seen = p.causal ? std::min(p.k.dim(1), p.causal_offset + 1) : p.k.dim(1);  // by a first query
-  const bool fold = group > 1 && p.q.dim(1) == 1 && seen > 0;
+  const int64_t unseen = p.window == 0 ? 0 : std::max<int64_t>(0, p.causal_offset + 1 - p.window);
+  const bool fold = group > 1 && p.q.dim(1) == 1 && unseen < seen;
   if (fold) {
     q = folded(q, 1, 2, group), to = folded(to, 1, 2, group), sums = folded(sums, 2, 1, group);
     mask.all = folded(mask.all, 2, 1, group);
-    if (mask.all.defined()) mask.all = mask.all.slice(3, 0, seen);
-    k = k.slice(1, 0, seen), v = v.slice(1, 0, seen);
+    if (mask.all.defined()) mask.all = mask.all.slice(3, unseen, seen);
+    k = k.slice(1, unseen, seen), v = v.slice(1, unseen, seen);
     group = 1;
   }
   context.compute([&](Stream& stream) {
     for_calls(p, mask, group, [&](int64_t begin, int64_t end, int64_t j, ops::AttentionArgs& args) {
-      if (fold) args.causal = false, args.causal_offset = 0;
+      if (fold) args.causal = false, args.causal_offset = args.window = 0;
       args.q = samples(heads(q, 2, j, group), begin, end);
       args.k = samples(k, begin, end), args.v = samples(v, begin, end);
       args.out = samples(heads(to, 2, j, group), begin, end);
@@ -159,13 +165,13 @@ void compute(const Problem& p, const Tensor& out, const Tensor& lse, Context& co
 }
 
 Results results(Inputs in) {
-  const Problem p(in);
+  const Problem p(in, true);
   expect_problem("attention", p);
   return {Result::contiguous(p.q.dtype, p.q.shape())};
 }
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
-  compute(Problem(in), out[0], {}, context);
+  compute(Problem(in, true), out[0], {}, context);
 }
 
 Results lse_results(Inputs in) {
@@ -216,7 +222,8 @@ void run_backward(Inputs in, std::span<const Tensor> made, Context& context) {
 
 const Op kAttention{
     "attention",
-    "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int causal_offset) -> Tensor",
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int causal_offset, int window) "
+    "-> Tensor",
     results, run};
 const Op kAttentionLse{"attention_lse",
                        "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int "

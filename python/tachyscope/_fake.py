@@ -106,7 +106,7 @@ def group_norm_backward(dy, x, groups, weight, bias, eps, act):
     return _channels(x), _gradient(weight, x), _gradient(bias, x)
 
 
-def attention(q, k, v, mask, scale, causal, causal_offset):
+def attention(q, k, v, mask, scale, causal, causal_offset, window):
     return _like(q)
 
 

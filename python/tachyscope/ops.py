@@ -220,17 +220,19 @@ def group_norm_mish(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
     return group_norm(x, groups, weight, bias, eps, activation="mish", out=out)
 
 
-def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, own_backward=False, out=None):
+def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, out=None):
     """softmax(q·kᵀ·scale + mask)·v, softmax in float32.
 
     q [batch, queries, heads, head dim]; k and v [batch, keys, key heads, head dim], whose heads divide q's (query head h
     reads h // (heads / key heads)). scale: head dim ** -0.5. mask: bool (True: seen) or added to the scores; it broadcasts to
     [batch, heads, queries, keys] with its last dim. causal: query i sees keys up to i + causal_offset, which is
-    keys − queries where the queries are the last ones. A query that sees no key gives zeros.
+    keys − queries where the queries are the last ones. window: of n, only the last n of the keys that causal shows (a sliding
+    window); of (left, right), keys from i + causal_offset − left to i + causal_offset + right, where None has no end and causal
+    allows no key to the right. A query that sees no key gives zeros.
 
     Where gradients are recorded, torch's scaled_dot_product_attention computes both passes; with own_backward ours do,
     which give the same bits in each run, and the mask is then a constant."""
-    return _attention.run(_op, q, k, v, mask, scale, causal, causal_offset, own_backward, out)
+    return _attention.run(_op, q, k, v, mask, scale, _attention.Seen(causal, causal_offset, window, q, k), own_backward, out)
 
 
 def lora(x, a, b, scale=1.0, *, out=None):

@@ -84,9 +84,10 @@ def group_norm(name, x, groups, affine, act=None):
                 x=x, weight=channels, bias=channels)
 
 
-def attention(name, q, k, mask=None, causal=False, offset=0, own=False):
+def attention(name, q, k, mask=None, causal=False, offset=0, own=False, window=None):
     def ours(q, k, v, mask=None, **out):
-        return ops.attention(q, k, v, mask, causal=causal, causal_offset=offset, own_backward=own, **out)
+        return ops.attention(q, k, v, mask, causal=causal, causal_offset=offset, window=window, own_backward=own,
+                             **out)
 
     def theirs(q, k, v, mask=None):
         group = q.shape[2] // k.shape[2]
@@ -96,11 +97,12 @@ def attention(name, q, k, mask=None, causal=False, offset=0, own=False):
             scores = scores + mask
         if causal:
             seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(offset)
+            seen = seen.triu(offset - window + 1) if window else seen
             scores = scores.masked_fill(~seen, float("-inf"))
         return torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
 
     def raw(q, k, v, mask=None):
-        return q, k, v, mask, q.shape[-1] ** -0.5, causal, offset
+        return q, k, v, mask, q.shape[-1] ** -0.5, causal, offset, *([] if own else [window or 0])
 
     grads = ("q", "k", "v") if own else ()
     return case(name, ours, theirs, "attention_lse" if own else "attention", raw, grads, q=q, k=k, v=k, mask=mask)
@@ -163,6 +165,8 @@ HEAD_CASES = [
     attention("attention, one query of groups", (2, 1, 6, 16), (2, 11, 2, 16), causal=True, offset=6),
     attention("attention, one query of groups, masks", (2, 1, 6, 16), (2, 11, 2, 16), (2, 6, 1, 11)),
     attention("attention, one query of groups, mask of keys", (3, 1, 4, 8), (3, 70, 2, 8), (3, 1, 1, 70)),
+    attention("attention, window", (2, 9, 3, 20), (2, 13, 3, 20), causal=True, offset=4, window=3),
+    attention("attention, window, one query of groups", (2, 1, 6, 16), (2, 11, 2, 16), causal=True, offset=8, window=5),
     attention("attention, mask of keys", (2, 9, 2, 8), (2, 13, 2, 8), (2, 1, 1, 13)),
     attention("attention, mask of all samples", (2, 9, 4, 8), (2, 13, 2, 8), (4, 9, 13)),
     attention("attention, any mask", (2, 9, 4, 8), (2, 13, 2, 8), (2, 1, 9, 13)),

@@ -113,6 +113,33 @@ def test_gradients_of_attention_by_torch_and_ours(causal, offset, masked):
     assert all(torch.equal(a, b) for a, b in zip(ours, gradients(True)))
 
 
+@pytest.mark.parametrize("grad", [False, True], ids=["", "grad"])
+@pytest.mark.parametrize("causal, offset, window, seen", [
+    (True, 0, 3, lambda i, j: i - 3 < j <= i), (True, 4, (2, 5), lambda i, j: i + 2 <= j <= i + 4),
+    (False, 0, (2, 1), lambda i, j: i - 2 <= j <= i + 1), (False, 2, (0, 0), lambda i, j: j == i + 2),
+    (False, 0, (None, 3), lambda i, j: j <= i + 3), (False, 1, (4, None), lambda i, j: j >= i + 1 - 4),
+    (False, 0, (None, None), lambda i, j: True), (True, 0, 1000, lambda i, j: j <= i)])
+def test_windows(causal, offset, window, seen, grad):
+    q, k, v = torch.randn(1, 7, 4, 16, requires_grad=grad), torch.randn(1, 9, 2, 16), torch.randn(1, 9, 2, 16)
+    mask = torch.tensor([[seen(i, j) for j in range(9)] for i in range(7)])
+    if grad and not mask.any(-1).all():
+        pytest.skip("torch gives NaN to a query without keys")
+    got = ops.attention(q, k, v, causal=causal, causal_offset=offset, window=window)
+    want = ops.attention(q, k, v, mask)
+    torch.testing.assert_close(got, want)
+    if grad:
+        torch.testing.assert_close(*(torch.autograd.grad(t.square().sum(), q) for t in (got, want)))
+
+
+@pytest.mark.parametrize("window", [0, -3, (1,), (1, -2), (1.5, 2), "all", (3, 2, 1)])
+def test_what_is_no_window(window):
+    x = torch.randn(1, 4, 1, 8)
+    with pytest.raises(ValueError, match="attention: expected window"):
+        ops.attention(x, x, x, causal=True, window=window)
+    with pytest.raises(ValueError, match="attention: expected window"):
+        ops.attention(x, x, x, window=2)
+
+
 @pytest.mark.parametrize("causal, offset", [(False, 0), (True, 4), (True, -1)])
 def test_one_query_of_groups(causal, offset):
     """The heads of a group taken for queries of one head: the same result and log-sum-exp as with a head of keys for each."""

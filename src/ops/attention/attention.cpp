@@ -72,6 +72,8 @@ void check_range(const char* op, const KeyRange& r, const AttentionArgs& a, DTyp
   if (r.key_bias.defined()) expect_real(op, "key_bias", r.key_bias, {b, lk}, wide);
   require(r.causal || r.causal_offset == 0, "{}: causal_offset {} needs causal", op, r.causal_offset);
   require(r.causal || r.causal_block == 1, "{}: causal_block {} needs causal", op, r.causal_block);
+  require(r.window >= 0 && (r.window == 0 || (r.causal && r.causal_block == 1)),
+          "{}: expected window 0, or at least 1 with causal and causal_block 1, got {}", op, r.window);
   require(r.causal_offset >= -lq && r.causal_offset <= lk, "{}: expected causal_offset in [{}, {}], got {}",
           op, -lq, lk, r.causal_offset);
   require(r.causal_block >= 1 && r.causal_block <= lk, "{}: expected causal_block in [1, {}], got {}", op, lk,
@@ -83,7 +85,8 @@ double pairs_of(const KeyRange& r, int64_t queries) {
   const int64_t keys = r.k.dim(1);
   if (!r.causal) return static_cast<double>(queries) * static_cast<double>(keys);
   double pairs = 0;
-  for (int64_t i = 0; i < queries; ++i) pairs += static_cast<double>(visible_keys(r, i, keys));
+  for (int64_t i = 0; i < queries; ++i)
+    pairs += static_cast<double>(std::max<int64_t>(0, visible_keys(r, i, keys) - first_key(r, i)));
   return pairs;
 }
 

@@ -27,6 +27,9 @@ struct KeyRange {
   bool causal = false;  // query i sees keys j with j / causal_block <= (i + causal_offset) / causal_block
   int64_t causal_offset = 0;  // Lk − Lq when the queries are the last ones of the keys (a KV cache)
   int64_t causal_block = 1;   // whole blocks of keys become visible at a time (a chunk of frames)
+  // With causal, causal_block 1: of the keys that a query sees so, the last `window` places only, j > i + causal_offset −
+  // window; 0: all. A window on both sides is one whose causal_offset is the more.
+  int64_t window = 0;
 };
 
 // The ranges after the first one: as many as a cache's parts and a chunk of its own need.
@@ -67,7 +70,7 @@ struct AttentionArgs {
   Tensor bias;          // optional [H, Lq, Lk] f32, added to the scores (T5's relative positions): one range
   float scale = 1;      // usually 1/sqrt(D)
   bool causal = false;  // and these of the first range
-  int64_t causal_offset = 0, causal_block = 1;
+  int64_t causal_offset = 0, causal_block = 1, window = 0;
   KeyRanges more = {};  // further ranges
   BlockLists blocks =
       {};  // optional: only these keys; of one range, all of it there, without masks and biases
@@ -81,7 +84,7 @@ struct AttentionArgs {
   int ranges() const { return 1 + more.size(); }
   KeyRange range(int i) const {
     if (i > 0) return more[i - 1];
-    return {k, v, length, key_bias, finite_bias, causal, causal_offset, causal_block};
+    return {k, v, length, key_bias, finite_bias, causal, causal_offset, causal_block, window};
   }
   // One range whose length the host knows.
   bool whole() const { return more.empty() && !length.defined(); }

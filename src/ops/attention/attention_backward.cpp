@@ -18,8 +18,8 @@ void attention_backward(const AttentionBackwardArgs& a, Stream& stream) {
   const auto [dtype, wide] = gradient_dtypes(op, "q", f.q, stream);
   check_attention(op, f, dtype, wide);
   require(!f.accumulate, "{}: expected a forward pass that did not accumulate", op);
-  require(f.whole() && f.causal_block == 1,
-          "{}: expected one range of keys, all of them there, and no causal blocks", op);
+  require(f.whole() && f.causal_block == 1 && f.window == 0,
+          "{}: expected one range of keys, all of them there, no causal blocks and no window", op);
   require(!f.blocks.defined(), "{}: expected no lists of key blocks", op);
   require(f.lse.defined(), "{}: expected the forward pass's lse, got none", op);
   const int64_t b = f.q.dim(0), lq = f.q.dim(1), h = f.q.dim(2), d = f.q.dim(3), lk = f.k.dim(1);

@@ -12,7 +12,7 @@ namespace tachy::ops {
 
 struct AttentionBackwardArgs {
   // As it ran, in f32 or f64, on a GPU as there; out and lse hold what it wrote. Not accumulated, one range of keys
-  // without a length, causal_block 1.
+  // without a length, causal_block 1, no window.
   AttentionArgs forward;
   Tensor dout;  // [B, Lq, H, D], inner dim contiguous, as all here
   Tensor dq;    // [B, Lq, H, D]

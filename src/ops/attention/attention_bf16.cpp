@@ -116,7 +116,7 @@ void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b,
     const auto& [range, present, key, whole] = blocks[block];
     // The most that any row of the tile sees of it.
     const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
-    if (keys <= 0) continue;
+    if (keys <= 0 || first_key(*range, first) >= key + keys) continue;
     const int64_t filled = round_up(keys, kWidth);
     const char *k = packed + static_cast<int64_t>(block) * l.block_bytes, *v = k + l.key_block * l.padded * 2;
     const void* from = q;
@@ -137,13 +137,16 @@ void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b,
                               ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
                               : nullptr;
       uint16_t* weights = p + i * l.p_stride;
-      const int64_t visible =
-          std::clamp<int64_t>(visible_keys(*range, first + std::min(i, count - 1), present) - key, 0, keys);
-      std::memset(weights + visible, 0, static_cast<size_t>(filled - visible) * 2);
-      if (visible == 0) continue;
+      const int64_t query = first + std::min(i, count - 1);  // rows behind the last do as it does
+      const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
+      const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
+      std::memset(weights, 0, static_cast<size_t>(from) * 2);
+      std::memset(weights + end, 0, static_cast<size_t>(filled - end) * 2);
+      if (from == end) continue;
       float rescale;
       const float sum =
-          soften_row(s + i * l.s_stride, visible, a.scale, key_bias, bias, weights, &highest[i], &rescale);
+          soften_row(s + i * l.s_stride + from, end - from, a.scale, key_bias ? key_bias + from : nullptr,
+                     bias ? bias + from : nullptr, weights + from, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
       if (rescale == 1.0f || step == 0) continue;
       scale_row(o + i * l.o_stride, l.padded, rescale);

@@ -17,7 +17,7 @@ struct RangeCase {
   int64_t lk;
   int64_t length = -1;  // how many of them are there, on the device; -1: all
   bool causal = false, biased = false;
-  int64_t offset = 0, block = 1;
+  int64_t offset = 0, block = 1, window = 0;
 };
 
 struct AttentionCase {
@@ -27,12 +27,12 @@ struct AttentionCase {
   bool causal = false, lse = false;
   int64_t offset = 0;  // causal_offset
   Compute compute = Compute::f32;
-  bool finite = false;             // a key bias, none of it a mask
-  float sharp = 1;                 // scores are so many times as large as usual
-  bool sampled = false;            // the definition answers some queries
-  bool powers = false;             // of two: the scale is in q
-  float offset_q = 0;              // added to q's values, and 1 to k's: scores far from 0
-  int64_t length = -1, block = 1;  // of the first range, as in RangeCase
+  bool finite = false;                         // a key bias, none of it a mask
+  float sharp = 1;                             // scores are so many times as large as usual
+  bool sampled = false;                        // the definition answers some queries
+  bool powers = false;                         // of two: the scale is in q
+  float offset_q = 0;                          // added to q's values, and 1 to k's: scores far from 0
+  int64_t length = -1, block = 1, window = 0;  // of the first range, as in RangeCase
   std::vector<RangeCase> more = {};
   // Of 100 blocks of keys a block of queries has so many listed, 0: no lists. Uneven: one more or less, and now and
   // then none at all. Ragged: anything from none to all.
@@ -87,6 +87,7 @@ inline KeyRange range_of(CaseMemory& memory, const AttentionCase& s, const Range
   range.length = length_of(memory, r.length);
   if (r.biased) range.key_bias = memory.param({s.b, r.lk}, 2), range.finite_bias = true;
   range.causal = r.causal, range.causal_offset = r.offset, range.causal_block = r.block;
+  range.window = r.window;
   return range;
 }
 
@@ -99,9 +100,9 @@ inline KeyRanges more_ranges(CaseMemory& memory, const AttentionCase& s) {
 }
 
 inline std::string name_of(const RangeCase& r) {
-  return fmt::format("+{}{}{}{}", r.lk, r.length >= 0 ? fmt::format("of{}", r.length) : "",
+  return fmt::format("+{}{}{}{}{}", r.lk, r.length >= 0 ? fmt::format("of{}", r.length) : "",
                      r.causal ? fmt::format("causal{}by{}", r.offset, r.block) : "",
-                     r.biased ? "biased" : "");
+                     r.window > 0 ? fmt::format("window{}", r.window) : "", r.biased ? "biased" : "");
 }
 
 inline std::string ranges_name(const AttentionCase& s) {
@@ -123,7 +124,8 @@ inline std::string attention_case_name(const AttentionCase& s) {
          (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "") + (s.powers ? "-powers" : "") +
          (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "") +
          (s.length >= 0 ? fmt::format("-of{}", s.length) : "") +
-         (s.block > 1 ? fmt::format("-by{}", s.block) : "") + ranges_name(s);
+         (s.block > 1 ? fmt::format("-by{}", s.block) : "") +
+         (s.window > 0 ? fmt::format("-window{}", s.window) : "") + ranges_name(s);
 }
 
 // Tensors of a case, with their values.
@@ -156,6 +158,7 @@ inline AttentionArgs attention_case_args(CaseMemory& memory, const AttentionCase
   args.out = s.accumulate ? memory.inout(memory.normal({s.b, s.lq, s.h, s.d}))
                           : memory.output({s.b, s.lq, s.h, s.d});
   args.causal = s.causal, args.causal_offset = s.offset, args.causal_block = s.block;
+  args.window = s.window;
   args.length = length_of(memory, s.length), args.more = more_ranges(memory, s);
   args.blocks = lists_of(memory, s);
   if (s.lse) args.lse = memory.output(DType::f32, {s.b, s.h, s.lq});

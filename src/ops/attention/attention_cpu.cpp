@@ -6,7 +6,7 @@
 //   at the end out = O / l.
 // Heads are packed in groups of about 32 MB, so memory is bounded however many keys there are. Tiles do not
 // depend on the number of threads, nor does any sum. A causal tile stops at its last visible key and weighs
-// the keys after a row's own last one with zero. With lists of key blocks (BlockLists) a block of keys is one of
+// the keys after a row's own last one, and before a window's first, with zero. With lists of key blocks (BlockLists) a block of keys is one of
 // theirs, a tile is half a block of queries, and walks its list.
 #include <algorithm>
 #include <cmath>
@@ -158,7 +158,7 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
     const auto& [range, present, key, whole] = blocks[block];
     // The most that any row of the tile sees of it.
     const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
-    if (keys <= 0) continue;
+    if (keys <= 0 || first_key(*range, first) >= key + keys) continue;
     const float* k = packed + static_cast<int64_t>(block) * (l.block_k + l.block_v);
     simd::multiply_panels<false>(q, l.depth_stride, rows, k, l.depth, (keys + l.width - 1) / l.width,
                                  l.width * l.depth, s, l.score_stride);
@@ -168,15 +168,15 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
                               ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
                               : nullptr;
       float* score = s + i * l.score_stride;
-      const int64_t visible =
-          std::min(keys, visible_keys(*range, first + std::min(i, count - 1), present) - key);
-      if (visible < keys) {
-        const int64_t from = std::max<int64_t>(0, visible);
-        std::memset(score + from, 0, static_cast<size_t>(keys - from) * 4);
-        if (visible <= 0) continue;
-      }
+      const int64_t query = first + std::min(i, count - 1);  // rows behind the last do as it does
+      const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
+      const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
+      if (end < keys) std::memset(score + end, 0, static_cast<size_t>(keys - end) * 4);
+      if (from > 0) std::memset(score, 0, static_cast<size_t>(from) * 4);
+      if (from == end) continue;
       float rescale;
-      const float sum = soften_row(score, visible, a.scale, key_bias, bias, &highest[i], &rescale);
+      const float sum = soften_row(score + from, end - from, a.scale, key_bias ? key_bias + from : nullptr,
+                                   bias ? bias + from : nullptr, &highest[i], &rescale);
       total[i] = total[i] * rescale + sum;
       if (rescale == 1.0f || step == 0) continue;
       scale_row(o + i * l.depth_stride, l.padded_depth, rescale);

@@ -12,7 +12,11 @@
 
 namespace tachy::ops {
 
-// How many keys of a range (always the first ones) query i may see, `keys` of them being there.
+// The keys of a range that query i may see are [first_key, visible_keys), `keys` of them being there; none where the
+// first is not below the other.
+inline int64_t first_key(const KeyRange& r, int64_t i) {
+  return r.window == 0 ? 0 : std::max<int64_t>(0, i + r.causal_offset - r.window + 1);
+}
 inline int64_t visible_keys(const KeyRange& r, int64_t i, int64_t keys) {
   if (!r.causal) return keys;
   const int64_t last = i + r.causal_offset;

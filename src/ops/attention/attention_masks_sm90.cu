@@ -27,6 +27,8 @@ void run_typed(const AttentionArgs& a, Stream& stream) {
 std::optional<Refusal> attention_why_not_masks_sm90(const AttentionArgs& a, const Stream& stream) {
   if (auto why = why_not_listed(a)) return why;
   if (!flash::why_not_masked(a)) return Refusal::slower("no mask and no bias: other kernels look at neither");
+  for (int i = 0; i < a.ranges(); ++i)
+    if (a.range(i).window != 0) return Refusal::arguments("a window");
   if (auto why = flash::why_not_sm90(a, stream)) return why;
   return flash::why_not(a, stream, flash::Tile90<__nv_bfloat16, 128, kStepKeys, kCluster>::kSharedBytes);
 }

@@ -49,12 +49,13 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
     const auto seen_by = [&](int i) {
       return r.causal ? min(lk, flash::causal_keys(i, r.offset, r.block)) : lk;
     };
+    const auto seen_from = [&](int i) { return flash::window_start(i, r.offset, r.window); };
     const int end = seen_by(min(first + kTile, p.lq) - 1);
     // A block of a list is kTilesEach tiles of keys, the last of which may lie behind the end.
     constexpr int kListed = BlockLists::kTokens, kTilesEach = kListed / kTile;
     const int32_t* list = p.lists.indices ? p.lists.list(b, head, first / kListed) : nullptr;
     const int tiles = list ? p.lists.count(b, head, first / kListed) * kTilesEach : (end + kTile - 1) / kTile;
-    for (int tile = 0; tile < tiles; ++tile) {
+    for (int tile = list ? 0 : seen_from(first) / kTile; tile < tiles; ++tile) {
       const int key =
           list ? p.lists.block(list, tile / kTilesEach) * kListed + tile % kTilesEach * kTile : tile * kTile;
       if (key >= end) continue;
@@ -85,14 +86,14 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
       }
 #pragma unroll
       for (int m = 0; m < 4; ++m) {
-        const int i = first + 4 * ty + m, seen = seen_by(i);
+        const int i = first + 4 * ty + m, seen = seen_by(i), from = seen_from(i);
         float high = top[m];
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
           const int j = key + 4 * tx + n;
           float& v = s[m][n];
           v *= p.scale;
-          if (j >= seen) {
+          if (j >= seen || j < from) {
             v = -INFINITY;
           } else {
             if (r.key_bias) v += r.key_bias[b * r.key_bias_batch + j];

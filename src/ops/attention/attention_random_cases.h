@@ -24,6 +24,7 @@ class RandomAttention {
       s.causal = true, s.block = chance(0.5) ? 1 : one_of(1, std::min<int64_t>(s.lk, 70));
       s.offset = chance(0.5) ? s.lk - s.lq : one_of(-std::min<int64_t>(s.lq, 5), s.lk);
     }
+    if (s.causal && s.block == 1 && bits_() % 3 == 0) s.window = static_cast<int64_t>(bits_() % 300) + 1;
     if (chance(0.3)) s.length = one_of(0, s.lk);
     if (chance(0.3))
       for (int64_t i = one_of(1, KeyRanges::kMost); i > 0; --i) s.more.push_back(range());

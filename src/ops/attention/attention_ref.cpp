@@ -93,7 +93,7 @@ struct Keys {
 template <class Body>
 void for_seen_keys(const AttentionArgs& a, const Keys& part, int64_t b, int64_t h, int64_t i, Body&& body) {
   if (!a.blocks.defined()) {
-    for (int64_t j = 0, seen = visible_keys(part.range, i, part.count); j < seen; ++j)
+    for (int64_t j = first_key(part.range, i), seen = visible_keys(part.range, i, part.count); j < seen; ++j)
       body(j, part.first + j);
     return;
   }

@@ -65,6 +65,7 @@ char* at(const Tensor& t, int64_t b, int64_t row, int64_t head) {
 
 std::optional<Refusal> attention_why_not_softmax_gemm(const AttentionArgs& a, const Stream& stream) {
   if (auto no = why_not_whole(a)) return no;
+  if (a.window != 0) return Refusal::arguments("a window");
   if (a.causal_block != 1) return Refusal::arguments("a causal mask of whole blocks");
   std::string why;
   CublasLt* lt = CublasLt::of(*stream.gpu, why);

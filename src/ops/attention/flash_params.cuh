@@ -18,7 +18,8 @@ inline Params params_of(const AttentionArgs& a) {
            strides_of(a.q), strides_of(a.k), strides_of(a.v), strides_of(a.out)};
   p.lq = static_cast<int>(a.q.dims[1]), p.lk = static_cast<int>(a.k.dims[1]);
   p.d = static_cast<int>(a.q.dims[3]), p.offset = static_cast<int>(a.causal_offset),
-  p.block = static_cast<int>(a.causal_block);
+  p.block = static_cast<int>(a.causal_block),
+  p.window = static_cast<int>(std::min<int64_t>(a.window, 1 << 30));
   p.scale = a.scale, p.causal = a.causal, p.accumulate = a.accumulate;
   if (a.key_bias.defined())
     p.key_bias = static_cast<const float*>(a.key_bias.data), p.key_bias_batch = a.key_bias.strides[0];

@@ -26,7 +26,7 @@ struct Params {
   const float* bias = nullptr;      // [H, Lq, Lk] or null
   float* lse = nullptr;             // [B, H, Lq] or null
   int64_t key_bias_batch = 0, bias_head = 0, bias_row = 0, lse_batch = 0, lse_head = 0;
-  int lq = 0, lk = 0, d = 0, offset = 0, block = 1;
+  int lq = 0, lk = 0, d = 0, offset = 0, block = 1, window = 0;
   float scale = 1;
   bool causal = false, accumulate = false;
 };
@@ -45,6 +45,9 @@ constexpr size_t shared_bytes() {
 
 // Under a causal mask: how many keys query i sees, of any number.
 __device__ __forceinline__ int seen_by(const Params& p, int i) { return causal_keys(i, p.offset, p.block); }
+__device__ __forceinline__ int seen_from(const Params& p, int i) {
+  return window_start(i, p.offset, p.window);
+}
 
 // A bias in powers of two. A mask of finfo.min would overflow to -inf; it stays the lowest number instead, so
 // that a row of nothing else gets uniform weights as the definition has it.
@@ -143,12 +146,14 @@ struct Warp {
     const int column = key + 2 * (lane & 3);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const int seen = p.causal ? min(p.lk, seen_by(p, first_row + (lane >> 2) + 8 * r)) : p.lk;
+      const int row = first_row + (lane >> 2) + 8 * r, from = seen_from(p, row);
+      const int seen = p.causal ? min(p.lk, seen_by(p, row)) : p.lk;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int c = 0; c < 2; ++c)
-          if (column + 8 * n + c >= seen) s[r >> 1][n][(r & 1) * 2 + c] = -INFINITY;
+          if (column + 8 * n + c >= seen || column + 8 * n + c < from)
+            s[r >> 1][n][(r & 1) * 2 + c] = -INFINITY;
     }
   }
 
@@ -175,7 +180,9 @@ struct Warp {
     row_products<T, kDim, kTiles>(s, q_address, k_address);
     const float to_log2 = kBiased ? 1.0f : p.scale * kLog2e;
     if constexpr (kBiased) add_biases(s, p, head, key, key_bias);
-    if (key + kSub > p.lk || (p.causal && key + kSub > seen_by(p, first_row))) mask(s, p, key);
+    if (key + kSub > p.lk ||
+        (p.causal && (key + kSub > seen_by(p, first_row) || key < seen_from(p, first_row + 31))))
+      mask(s, p, key);
 
     float highest[4];
     bool grows = false;
@@ -306,7 +313,7 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   const T* k = static_cast<const T*>(p.k) + batch * p.ks.batch + head * p.ks.head;
   const T* v = static_cast<const T*>(p.v) + batch * p.vs.batch + head * p.vs.head;
   const int keys = p.causal ? max(0, min(p.lk, seen_by(p, min(first + kRows, p.lq) - 1))) : p.lk;
-  const int blocks = (keys + kStageKeys - 1) / kStageKeys;
+  const int begin = seen_from(p, first) / kStageKeys, blocks = (keys + kStageKeys - 1) / kStageKeys;
   // Key biases are read one stage before they are stored, which is one before they are used.
   const auto read_bias = [&](int block) {
     const int key = block * kStageKeys + static_cast<int>(threadIdx.x);
@@ -317,13 +324,13 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
     if (threadIdx.x < kStageKeys) at.key_bias[(block & 1) * kStageKeys + threadIdx.x] = bias;
   };
   float next_bias = 0;
-  if constexpr (kBias != Bias::none) store_bias(0, read_bias(0)), next_bias = read_bias(1);
+  if constexpr (kBias != Bias::none) store_bias(begin, read_bias(begin)), next_bias = read_bias(begin + 1);
   const auto load_stage = [&](int block) {
     const uint32_t to = (block & 1) * kStageBytes;
     load_rows<T, kDim, kStageKeys, kThreads>(at.k + to, k, p.ks.row, block * kStageKeys, p.lk, p.d);
     load_rows<T, kDim, kStageKeys, kThreads>(at.v + to, v, p.vs.row, block * kStageKeys, p.lk, p.d);
   };
-  if (blocks > 0) load_stage(0);
+  if (begin < blocks) load_stage(begin);
   device::commit_copies();
 
   // Rows and chunks that ldmatrix wants of this lane: of Q and V rows lane % 16 and the right half's chunk
@@ -334,7 +341,7 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
   const uint32_t b_offset = row_b * kDim * 2 + ((half_b ^ (row_b & 7)) << 4);
   const uint32_t q_address = at.q + (threadIdx.x / 32) * 32 * kDim * 2 + a_offset;
 
-  for (int block = 0; block < blocks; ++block) {
+  for (int block = begin; block < blocks; ++block) {
     device::wait_copies<0>();
     __syncthreads();
     if (block + 1 < blocks) load_stage(block + 1);
@@ -345,12 +352,13 @@ __device__ __forceinline__ void take_keys(Warp<T, kDim, kWarps, kStageKeys, kBia
     for (int sub = 0; sub < kStageKeys / kSub; ++sub) {
       const int key = block * kStageKeys + sub * kSub;
       if (key >= p.lk || (p.causal && key >= seen_by(p, work.first_row + 31))) break;
+      if (key + kSub <= seen_from(p, work.first_row)) continue;
       work.keys(p, head, key, q_address, at.k + from + sub * kSub * kDim * 2 + b_offset,
                 at.v + from + sub * kSub * kDim * 2 + a_offset,
                 at.key_bias + (block & 1) * kStageKeys + sub * kSub);
     }
   }
-  if (blocks == 0) {
+  if (begin >= blocks) {
     device::wait_copies<0>();
     __syncthreads();  // the query tile is about to be overwritten
   }
@@ -392,7 +400,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks)
     const Keys& keys = list.ranges[i];
     p.k = keys.k, p.v = keys.v, p.ks = keys.ks, p.vs = keys.vs, p.lk = keys.present();
     p.key_bias = keys.key_bias, p.key_bias_batch = keys.key_bias_batch;
-    p.causal = keys.causal, p.offset = keys.offset, p.block = keys.block;
+    p.causal = keys.causal, p.offset = keys.offset, p.block = keys.block, p.window = keys.window;
     take_keys(work, p, batch, head, first, at);
     __syncthreads();  // the stages are about to be overwritten
   }

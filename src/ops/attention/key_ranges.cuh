@@ -1,6 +1,7 @@
 // Ranges of keys and lists of their blocks as kernels take them: attention.h's KeyRange and BlockLists without tensors.
 #pragma once
 
+#include <algorithm>
 #include <climits>
 
 #include "device/numeric.cuh"
@@ -19,7 +20,7 @@ struct Keys {
   const float* key_bias = nullptr;  // [B, Lk] or null
   int64_t key_bias_batch = 0;
   const int32_t* length = nullptr;  // or null: all of lk
-  int lk = 0, offset = 0, block = 1;
+  int lk = 0, offset = 0, block = 1, window = 0;
   bool causal = false;
 
   __device__ __forceinline__ int present() const {
@@ -34,6 +35,11 @@ __device__ __forceinline__ int causal_keys(int i, int offset, int block) {
   return last < 0 ? 0 : static_cast<int>(min(int64_t{last / block + 1} * block, int64_t{INT_MAX}));
 }
 
+// The first key that query i sees under a causal mask with a window; 0 without.
+__device__ __forceinline__ int window_start(int i, int offset, int window) {
+  return window == 0 ? 0 : max(0, i + offset - window + 1);
+}
+
 inline Keys keys_of(const KeyRange& r) {
   Keys keys{.k = r.k.data, .v = r.v.data, .ks = strides_of(r.k), .vs = strides_of(r.v)};
   if (r.key_bias.defined())
@@ -41,6 +47,7 @@ inline Keys keys_of(const KeyRange& r) {
   if (r.length.defined()) keys.length = static_cast<const int32_t*>(r.length.data);
   keys.lk = static_cast<int>(r.k.dims[1]), keys.causal = r.causal;
   keys.offset = static_cast<int>(r.causal_offset), keys.block = static_cast<int>(r.causal_block);
+  keys.window = static_cast<int>(std::min<int64_t>(r.window, 1 << 30));
   return keys;
 }
 

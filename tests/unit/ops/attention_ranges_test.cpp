@@ -39,9 +39,10 @@ class AttentionRanges : public AttentionFixture {
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t q = 0; q < queries; ++q)
           for (int64_t j = 0; j < count; ++j) {
-            const bool seen =
-                j < there && (!r.causal || (q + r.causal_offset >= 0 &&
-                                            j / r.causal_block <= (q + r.causal_offset) / r.causal_block));
+            const bool seen = j < there &&
+                              (!r.causal || (q + r.causal_offset >= 0 &&
+                                             j / r.causal_block <= (q + r.causal_offset) / r.causal_block)) &&
+                              (r.window == 0 || j > q + r.causal_offset - r.window);
             at(one.bias, h, q)[first + j] = seen ? 0 : kNever;
           }
       first += count;
@@ -86,6 +87,22 @@ TEST_F(AttentionRanges, CausalMasksOfWholeBlocks) {
                  .causal_block = block});
 }
 
+TEST_F(AttentionRanges, Windows) {
+  for (const auto& [offset, window] :
+       {std::pair(0, 1), std::pair(0, 40), std::pair(160, 200), std::pair(-30, 7), std::pair(290, 1000)})
+    expect_same(
+        {.q = random({1, 130, 2, 12}),
+         .k = random({1, 290, 2, 12}),
+         .v = random({1, 290, 2, 12}),
+         .length = length(270),
+         .scale = 0.3f,
+         .causal = true,
+         .causal_offset = offset,
+         .window = window,
+         .more = {
+             {.k = random({1, 140, 2, 12}), .v = random({1, 140, 2, 12}), .causal = true, .window = 9}}});
+}
+
 TEST_F(AttentionRanges, AsManyAsThereMayBe) {
   const auto range = [&](int64_t keys) {
     return ops::KeyRange{.k = random({1, keys, 1, 40}), .v = random({1, keys, 1, 40})};
@@ -112,6 +129,9 @@ TEST_F(AttentionRanges, RefusesWhatDoesNotFit) {
   EXPECT_EQ(code_of({.length = length(7)}), ErrorCode::invalid_argument) << "beyond the keys";
   EXPECT_EQ(code_of({.length = length(-1)}), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of({.causal_block = 2}), ErrorCode::invalid_argument) << "without causal";
+  EXPECT_EQ(code_of({.window = 3}), ErrorCode::invalid_argument) << "without causal";
+  EXPECT_EQ(code_of({.causal = true, .causal_block = 2, .window = 3}), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of({.causal = true, .window = -1}), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of({.causal = true, .causal_block = 7}), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of({.bias = random({1, 4, 6}), .more = {{.k = k, .v = k}}}), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of({.more = {{.k = random({1, 6, 1, 4}), .v = k}}}), ErrorCode::invalid_argument);
