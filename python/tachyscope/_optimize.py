@@ -1,4 +1,4 @@
-"""`tachyscope.optimize` and `tachyscope.restore`: our kernels in place of a model's norms, activations and gated products.
+"""`tachyscope.optimize` and `tachyscope.restore`: our kernels in place of a model's norms, activations, attention and blocks.
 
 A module keeps its class, its parameters and its place; it gets a forward of its own, which stands before that of its class. Where
 accelerate has put a hook in front (offloading), the forward behind the hook is the one that is exchanged."""
@@ -75,7 +75,7 @@ def replaced(module):
 
 def restore(thing):
     """Gives every module that `optimize` replaced its own forward again; the same bits as before. Returns their number."""
-    count = 0
+    count, attention = 0, sys.modules.get(f"{__package__}._transformers_attention")
     for _, module in _modules(thing):
         ours = module.__dict__.pop(_MARK, None)
         if ours is None:
@@ -85,6 +85,8 @@ def restore(thing):
             module._old_forward = types.MethodType(type(module).forward, module)
         elif module.__dict__.get("forward") is ours:
             del module.forward
+        if attention is not None:
+            attention.end(module)
     return count
 
 
@@ -110,8 +112,9 @@ def _known():
     if "diffusers" in sys.modules:
         rules |= _rules.diffusers_rules()
     if "transformers" in sys.modules:
-        rules |= _rules.transformers_rules()
-        codes = _rules.transformers_codes()
+        from . import _transformers
+        rules |= _transformers.rules()
+        codes = _transformers.codes()
     return rules, codes
 
 
@@ -147,15 +150,16 @@ def _consider(name, module, rules, codes, level, report):
         report.left.append((name, kind, why))
         return set()
     _replace(module, rule, level)
-    report.replaced.append((name, kind, rule.op + (rule.safe if level == "safe" else "")))
+    report.replaced.append((name, kind, rule.words(module) + (rule.safe if level == "safe" else "")))
     return {id(part) for part in rule.inside(module)}
 
 
 def _replace(module, rule, level):
     twice = level == "safe"
+    call = rule.begin(module)
 
     def forward(self, *args, **kwargs):
-        return rule.call(self, twice, *args, **kwargs)
+        return call(self, twice, *args, **kwargs)
 
     ours = types.MethodType(forward, module)  # which deepcopy binds to the copy
     module.__dict__[_MARK] = ours

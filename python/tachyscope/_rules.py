@@ -2,8 +2,8 @@
 
 A rule belongs to a class by what its forward does, not by its name: a class of torch or diffusers itself (or one that
 inherits its forward), or, in transformers, where every model has its own copy of the same lines, a class whose forward has
-the same code as the one the rule was written for. Parameters are read when the module is called and nothing is kept of
-them, so the rules hold before and after offloading, with adapters and under hooks.
+the same code as the one the rule was written for (`_transformers.py`). Parameters are read when the module is called and
+nothing is kept of them, so the rules hold before and after offloading, with adapters and under hooks.
 
 A rule's `check` tells why this one module is to be left (or None). Its `call` computes; it takes the plain forward where the
 tensors of a call are such that the module itself would convert them (`_plain`).
@@ -61,18 +61,6 @@ def _diffusers_rms_check(module):
     return "it has a bias" if module.bias is not None else _one_dim(module, module.dim)
 
 
-def _llama_rms(module, twice, x):
-    if not _usual(x, module.weight):
-        return _plain(module, x)
-    return ops.rms_norm(x, module.weight, module.variance_epsilon, round_twice=twice)
-
-
-def _gemma_rms(module, twice, x):
-    if not _usual(x):
-        return _plain(module, x)
-    return ops.rms_norm(x, 1.0 + module.weight.float(), module.eps)
-
-
 def _layer_norm(module, twice, x):
     if not _usual(x, module.weight, module.bias):
         return _plain(module, x)
@@ -110,14 +98,6 @@ def _silu_check(module):
     return "it works in place" if getattr(module, "inplace", False) else None
 
 
-def _gelu_activation_check(module):
-    return None if module.act is F.gelu else "it is asked to compute in Python"
-
-
-def _gelu_tanh_check(module):
-    return None if getattr(module.act, "func", None) is F.gelu else "it is asked to compute in Python"
-
-
 # Linear layers with an activation: the layer itself is called as ever.
 
 
@@ -139,35 +119,20 @@ def _projected_glu(function):
     return call
 
 
-def _mlp(module, twice, x):
-    gate, up = module.gate_proj(x), module.up_proj(x)
-    if not _usual(gate, up):
-        return module.down_proj(module.act_fn(gate) * up)
-    return module.down_proj(_GATES[type(module.act_fn).__name__](gate, up, twice))
-
-
-_GATES = {
-    "SiLUActivation": lambda gate, up, twice: ops.swiglu(gate, up, round_twice=twice),
-    "SiLU": lambda gate, up, twice: ops.swiglu(gate, up, round_twice=twice),
-    "GELUActivation": lambda gate, up, twice: ops.geglu(gate, up, round_twice=twice),
-    "GELUTanh": lambda gate, up, twice: ops.geglu(gate, up, "tanh", round_twice=twice),
-}
-
-
-def _mlp_check(module):
-    name = type(module.act_fn).__name__
-    if name not in _GATES:
-        return f"its activation {name} has no kernel with a gate"
-    checks = {"GELUActivation": _gelu_activation_check, "GELUTanh": _gelu_tanh_check}
-    return checks.get(name, lambda act: None)(module.act_fn)
-
-
 class Rule:
     """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`, and
     `inside(module)`: the modules in it that are not called any more. `safe` is what the report adds at level safe."""
 
     def __init__(self, op, call, check=lambda module: None, inside=lambda module: [], safe=""):
         self.op, self.call, self.check, self.inside, self.safe = op, call, check, inside, safe
+
+    def begin(self, module):
+        """What computes this one module; it is about to be replaced."""
+        return self.call
+
+    def words(self, module):
+        """What the report says of it."""
+        return self.op
 
 
 def _code(forward):
@@ -210,31 +175,6 @@ def diffusers_rules():
         activations.GEGLU: Rule("geglu", _projected_glu(ops.geglu)),
         activations.SwiGLU: Rule("swiglu", _projected_glu(ops.swiglu)),
         activations.FP32SiLU: Rule("silu", _activation(ops.silu)),
-    }
-
-
-def transformers_rules():
-    from transformers import activations
-
-    return {
-        activations.SiLUActivation: Rule("silu", _activation(ops.silu)),
-        activations.MishActivation: Rule("mish", _activation(ops.mish)),
-        activations.GELUActivation: Rule("gelu", _activation(ops.gelu), _gelu_activation_check),
-        activations.GELUTanh: Rule("gelu", _activation(ops.gelu, approximate="tanh"), _gelu_tanh_check),
-    }
-
-
-def transformers_codes():
-    """By what the forward does, for classes that every model of transformers has a copy of."""
-    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
-    from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
-    from transformers.models.t5.modeling_t5 import T5LayerNorm
-
-    return {
-        _code(LlamaRMSNorm.forward): Rule("rms_norm", _llama_rms),
-        _code(T5LayerNorm.forward): Rule("rms_norm", _llama_rms),
-        _code(GemmaRMSNorm.forward): Rule("rms_norm", _gemma_rms),
-        _code(LlamaMLP.forward): Rule("swiglu or geglu", _mlp, _mlp_check, lambda module: [module.act_fn]),
     }
 
 

@@ -169,5 +169,5 @@ def test_injected_kernels():
     model, inputs = small_models.make("LLaMA")
     before = small_models.run(model, inputs)
     counts = wan.inject_optimized_kernels(model)
-    assert counts == {"LlamaRMSNorm": 5, "LlamaMLP": 2}
+    assert counts == {"LlamaDecoderLayer": 2, "LlamaAttention": 2, "LlamaRMSNorm": 5, "LlamaMLP": 2}
     assert (small_models.run(model, inputs) - before).abs().max() <= 2e-6 * before.abs().max()

@@ -49,7 +49,7 @@ def test_ltx(run, way, replaced):
     assert "plain: " in text and "with kernels: " in text
 
 
-@pytest.mark.parametrize("way, replaced", [([], 7), (["--by-hand"], 5)])
+@pytest.mark.parametrize("way, replaced", [([], 11), (["--by-hand"], 5)])
 def test_transformers(run, way, replaced):
     facts, _ = run("transformers_injection_example", *way)
     assert facts["replaced"] == replaced and facts["same_tokens"] is True

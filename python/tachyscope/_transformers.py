@@ -1,0 +1,183 @@
+"""Modules of transformers: norms, activations, gated products and whole decoder layers.
+
+Every model of transformers has its own copy of the same few classes, so a class is known by the code of its forward: one that
+has the code of LLaMA's MLP is computed as that. A decoder layer calls its parts as modules, whatever adapters or hooks they
+have, but for the residual add and the norm behind it, which are one pass where that norm runs our forward and nothing
+stands before it. The layer's second residual add stays an add of its own, since the norm behind it is the next layer's.
+
+Attention is in `_transformers_attention.py`."""
+
+import functools
+import importlib
+
+import torch
+import torch.nn.functional as F
+
+from . import ops
+from ._optimize import replaced
+from ._rules import Rule, _activation, _code, _plain, _usual, code_of
+
+
+def _llama_rms(module, twice, hidden_states):
+    if not _usual(hidden_states, module.weight):
+        return _plain(module, hidden_states)
+    return ops.rms_norm(hidden_states, module.weight, module.variance_epsilon, round_twice=twice)
+
+
+def _gemma_rms(module, twice, x):
+    if not _usual(x):
+        return _plain(module, x)
+    return ops.rms_norm(x, 1.0 + module.weight.float(), module.eps)
+
+
+# The same behind a residual add: (the norm's result, the sum), or None where the norm is to be called.
+
+
+def _llama_sum(norm, twice, x, u):
+    if not _usual(x, u, norm.weight):
+        return None
+    if twice and x.dtype != torch.float32:  # rounded before it is multiplied, as the module does
+        normed, h = ops.add_norm(x, u, eps=norm.variance_epsilon)
+        return norm.weight * normed, h
+    return ops.add_norm(x, u, norm.weight, eps=norm.variance_epsilon)
+
+
+def _gemma_sum(norm, twice, x, u):
+    return ops.add_norm(x, u, 1.0 + norm.weight.float(), eps=norm.eps) if _usual(x, u) else None
+
+
+def _alone(norm):
+    """Whether the norm runs our forward and nothing else runs with it, such as a hook that brings its weights."""
+    return replaced(norm) and "_hf_hook" not in norm.__dict__ and not norm._forward_hooks and not norm._forward_pre_hooks
+
+
+# Decoder layers.
+
+
+class _Layer(Rule):
+    """A layer whose residual add behind the attention comes before the norm of the name `second`; `call(layer, both, twice,
+    hidden_states, kwargs)` computes it, where both(x, u) is that norm of x + u, and x + u."""
+
+    def __init__(self, second, call):
+        super().__init__("add_norm", call, self._check)
+        self.second = second
+
+    def _check(self, layer):
+        norm = getattr(layer, self.second, None)
+        return None if code_of(norm) in _sums() else f"its norm is {type(norm).__name__}, which no kernel joins with the add"
+
+    def begin(self, layer):
+        second, call = self.second, self.call
+        kind = type(getattr(layer, second))
+        fused = _sums()[code_of(getattr(layer, second))]
+
+        def run(layer, twice, hidden_states, *args, **kwargs):
+            checkpointing = getattr(layer, "gradient_checkpointing", False) and layer.training
+            if args or checkpointing or not _usual(hidden_states):
+                return _plain(layer, hidden_states, *args, **kwargs)
+
+            def both(x, u):
+                norm = getattr(layer, second)
+                result = fused(norm, twice, x, u) if type(norm) is kind and _alone(norm) else None
+                if result is None:
+                    h = x + u
+                    result = norm(h), h
+                return result
+
+            return call(layer, both, hidden_states, {"position_embeddings": None, "attention_mask": None} | kwargs)
+
+        return run
+
+
+def _llama_layer(layer, both, x, kwargs):
+    attended, _ = layer.self_attn(hidden_states=layer.input_layernorm(x), **kwargs)
+    normed, h = both(x, attended)
+    return h + layer.mlp(normed)
+
+
+def _gemma_layer(layer, both, x, kwargs):
+    """Of Gemma 2 and 3, whose branches are normalised at their ends as well."""
+    attended, _ = layer.self_attn(hidden_states=layer.input_layernorm(x), **kwargs)
+    normed, h = both(x, layer.post_attention_layernorm(attended))
+    return h + layer.post_feedforward_layernorm(layer.mlp(normed))
+
+
+# Linear layers with an activation.
+
+
+def _mlp(module, twice, x):
+    gate, up = module.gate_proj(x), module.up_proj(x)
+    if not _usual(gate, up):
+        return module.down_proj(module.act_fn(gate) * up)
+    return module.down_proj(_GATES[type(module.act_fn).__name__](gate, up, twice))
+
+
+_GATES = {
+    "SiLUActivation": lambda gate, up, twice: ops.swiglu(gate, up, round_twice=twice),
+    "SiLU": lambda gate, up, twice: ops.swiglu(gate, up, round_twice=twice),
+    "GELUActivation": lambda gate, up, twice: ops.geglu(gate, up, round_twice=twice),
+    "GELUTanh": lambda gate, up, twice: ops.geglu(gate, up, "tanh", round_twice=twice),
+}
+
+
+def _mlp_check(module):
+    name = type(module.act_fn).__name__
+    if name not in _GATES:
+        return f"its activation {name} has no kernel with a gate"
+    checks = {"GELUActivation": _gelu_activation_check, "GELUTanh": _gelu_tanh_check}
+    return checks.get(name, lambda act: None)(module.act_fn)
+
+
+def _gelu_activation_check(module):
+    return None if module.act is F.gelu else "it is asked to compute in Python"
+
+
+def _gelu_tanh_check(module):
+    return None if getattr(module.act, "func", None) is F.gelu else "it is asked to compute in Python"
+
+
+def rules():
+    """By the class whose forward a module runs."""
+    from transformers import activations
+
+    return {
+        activations.SiLUActivation: Rule("silu", _activation(ops.silu)),
+        activations.MishActivation: Rule("mish", _activation(ops.mish)),
+        activations.GELUActivation: Rule("gelu", _activation(ops.gelu), _gelu_activation_check),
+        activations.GELUTanh: Rule("gelu", _activation(ops.gelu, approximate="tanh"), _gelu_tanh_check),
+    }
+
+
+def forwards(entries):
+    """{code of the forward of each class that this transformers has: value}, of (model, class, value)."""
+    found = {}
+    for model, name, value in entries:
+        try:
+            cls = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name)
+        except (ImportError, AttributeError):
+            continue
+        found[_code(cls.forward)] = value
+    return found
+
+
+@functools.cache
+def _sums():
+    return forwards([("llama", "LlamaRMSNorm", _llama_sum), ("gemma", "GemmaRMSNorm", _gemma_sum)])
+
+
+@functools.cache
+def codes():
+    """By what the forward does, for classes that every model of transformers has a copy of."""
+    known = forwards([
+        ("llama", "LlamaRMSNorm", Rule("rms_norm", _llama_rms)),
+        ("t5", "T5LayerNorm", Rule("rms_norm", _llama_rms)),
+        ("gemma", "GemmaRMSNorm", Rule("rms_norm", _gemma_rms)),
+        ("llama", "LlamaMLP", Rule("swiglu or geglu", _mlp, _mlp_check, lambda module: [module.act_fn])),
+        ("llama", "LlamaDecoderLayer", _Layer("post_attention_layernorm", _llama_layer)),
+        ("gemma2", "Gemma2DecoderLayer", _Layer("pre_feedforward_layernorm", _gemma_layer)),
+    ])
+    try:
+        from . import _transformers_attention
+    except ImportError:  # a transformers before its interface of attention
+        return known
+    return known | _transformers_attention.codes()
