@@ -1,6 +1,7 @@
 // GroupNorm with the activation behind it, forward and backward, of x [N, C, ...] as torch lays images and clips out.
 // The ops take channels last: such tensors (torch.channels_last and its like) are used as they lie, others are turned into
 // scratch and back a sample at a time. The result lies as x does.
+#include "bind/channels.h"
 #include "bind/convert.h"
 #include "bind/ops.h"
 #include "bind/rows.h"
@@ -8,27 +9,6 @@
 
 namespace tachy::python {
 namespace {
-
-// x with its channels last, in the same memory: [N, ..., C].
-Tensor channels_last(const Tensor& x) {
-  Tensor t = x;
-  for (int i = 1; i + 1 < x.rank; ++i) t.dims[i] = x.dims[i + 1], t.strides[i] = x.strides[i + 1];
-  t.dims[x.rank - 1] = x.dims[1], t.strides[x.rank - 1] = x.strides[1];
-  return t;
-}
-
-Tensor three_dims(const Tensor& last) { return last.view({last.dim(0), -1, last.dim(-1)}); }
-
-// As x: contiguous, or its channels last where x has them so and in no other way.
-Result like(const Tensor& x) {
-  const Tensor last = channels_last(x);
-  if (x.contiguous() || !last.contiguous()) return Result::contiguous(x.dtype, x.shape());
-  const Result order = Result::contiguous(x.dtype, last.shape());
-  Result r = order;
-  for (int i = 1; i + 1 < x.rank; ++i) r.dims[i + 1] = order.dims[i], r.strides[i + 1] = order.strides[i];
-  r.dims[1] = order.dims[x.rank - 1], r.strides[1] = 1;
-  return r;
-}
 
 void expect_norm(const char* op, const Tensor& x, const Value& groups, const Tensor& weight,
                  const Tensor& bias, const Value& act) {
@@ -43,7 +23,7 @@ void expect_norm(const char* op, const Tensor& x, const Value& groups, const Ten
 
 Results results(Inputs in) {
   expect_norm("group_norm", in[0].tensor, in[1], in[2].tensor, in[3].tensor, in[5]);
-  return {like(in[0].tensor)};
+  return {like_channels(in[0].tensor)};
 }
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
@@ -79,7 +59,7 @@ Results backward_results(Inputs in) {
   const Tensor &dy = in[0].tensor, &x = in[1].tensor;
   expect_norm(op, x, in[2], in[3].tensor, in[4].tensor, in[6]);
   expect_beside(op, "dy", dy, "x", x);
-  return {like(x), gradient_result(in[3].tensor), gradient_result(in[4].tensor)};
+  return {like_channels(x), gradient_result(in[3].tensor), gradient_result(in[4].tensor)};
 }
 
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {

@@ -22,6 +22,8 @@ std::span<const Op> op_table() {
                              kRope,
                              kRope1d,
                              kRope3d,
+                             kChannelNorm,
+                             kChannelNormBackward,
                              kGroupNorm,
                              kGroupNormBackward,
                              kAttention,

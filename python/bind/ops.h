@@ -13,6 +13,7 @@ extern const Op kAddNorm, kAddNormBackward, kGatedResidual, kGatedResidualBackwa
 extern const Op kActivation, kActivationBackward, kGlu, kGluBackward;                // activations.cpp
 extern const Op kQkNormRope, kQkNormRopeBackward;                                    // qk_norm_rope.cpp
 extern const Op kRope, kRope1d, kRope3d;                                             // rope.cpp
+extern const Op kChannelNorm, kChannelNormBackward;                                  // channel_norm.cpp
 extern const Op kGroupNorm, kGroupNormBackward;                                      // group_norm.cpp
 extern const Op kAttention, kAttentionLse, kAttentionBackward;                       // attention.cpp
 extern const Op kLora;                                                               // lora.cpp

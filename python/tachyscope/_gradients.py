@@ -192,6 +192,18 @@ class rope_3d:
 
 
 @_rule
+class channel_norm:
+    @staticmethod
+    def keep(ctx, inputs, output):
+        x, gamma, ctx.silu = inputs
+        ctx.save_for_backward(x, gamma)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return *_ops.channel_norm_backward(dy, *ctx.saved_tensors, ctx.silu), None
+
+
+@_rule
 class group_norm:
     @staticmethod
     def keep(ctx, inputs, output):

@@ -15,10 +15,10 @@ from . import _attention, _mlp
 from ._op import Op
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
-          "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope"]
+          "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]
 _op = {name: Op(name) for name in _names}
 for _name in ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "group_norm", "attention",
-              "reparameterize", "rms_modulate", "qk_norm_rope"]:
+              "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]:
     Op(_name + "_backward")  # torch needs to know them; nobody calls them by name
 
 _rms_norm, _layer_norm, _add_norm, _gated_residual = (_op[name] for name in _names[:4])
@@ -218,6 +218,14 @@ def group_norm_silu(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
 def group_norm_mish(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
     """mish(group_norm(x)) in one pass."""
     return group_norm(x, groups, weight, bias, eps, activation="mish", out=out)
+
+
+def channel_norm(x, gamma, *, silu=False, out=None):
+    """The norm of Wan's video VAE, of each position over its channels: x · gamma · sqrt(C) / max(|x|, 1e-12), with SiLU behind
+    it if asked for. x [samples, C, ...], gamma [C]; layouts as in `group_norm`; rounded once. `out` may be x."""
+    if out is not None:
+        return _op["channel_norm"].out(out, x, gamma, silu)
+    return _op["channel_norm"](x, gamma, silu)
 
 
 def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, window=None, own_backward=False, out=None):

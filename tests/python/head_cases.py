@@ -84,6 +84,15 @@ def group_norm(name, x, groups, affine, act=None):
                 x=x, weight=channels, bias=channels)
 
 
+def channel_norm(name, x, silu):
+    def theirs(x, gamma):
+        y = F.normalize(x, dim=1, eps=1e-12) * x.shape[1] ** 0.5 * gamma.view(-1, *[1] * (x.dim() - 2))
+        return F.silu(y) if silu else y
+
+    return case(name, lambda x, gamma, out=None: ops.channel_norm(x, gamma, silu=silu, out=out), theirs, "channel_norm",
+                lambda x, gamma: (x, gamma, silu), aliases=True, x=x, gamma=(x[1],))
+
+
 def attention(name, q, k, mask=None, causal=False, offset=0, own=False, window=None):
     def ours(q, k, v, mask=None, **out):
         return ops.attention(q, k, v, mask, causal=causal, causal_offset=offset, window=window, own_backward=own,
@@ -159,6 +168,8 @@ HEAD_CASES = [
     group_norm("group_norm", (2, 12, 5, 7), 3, True),
     group_norm("group_norm_silu", (2, 8, 3, 5, 4), 4, True, "silu"),
     group_norm("group_norm_mish of vectors", (3, 20), 5, False, "mish"),
+    channel_norm("channel_norm", (2, 12, 5, 7), False),
+    channel_norm("channel_norm of clips, silu", (2, 8, 3, 5, 4), True),
     attention("attention", (2, 9, 3, 20), (2, 13, 3, 20)),
     attention("attention, causal", (2, 9, 3, 20), (2, 9, 3, 20), causal=True),
     attention("attention, groups of heads", (2, 5, 6, 16), (2, 11, 2, 16), causal=True, offset=6),

@@ -1,0 +1,77 @@
+// The video VAE's norm with SiLU behind it or not, forward and backward: each position of x [N, C, ...] over its channels,
+//   n = x · gamma·√C / max(‖x‖₂, 1e-12);  y = silu(n) or n.
+// Rounded once. Layouts are as in group_norm.cpp.
+#include "bind/channels.h"
+#include "bind/convert.h"
+#include "bind/ops.h"
+#include "bind/rows.h"
+#include "ops/channel_norm/channel_norm_impl.h"
+
+namespace tachy::python {
+namespace {
+
+void expect_norm(const char* op, const Tensor& x, const Tensor& gamma) {
+  expect_value(op, "x", x);
+  require(x.rank >= 2, "{}: expected x [samples, channels, ...], got {}", op, shape_string(x));
+  expect_vector(op, "gamma", gamma, x.dim(1), x);
+}
+
+Tensor rows(const Tensor& last) { return last.view({-1, last.dim(-1)}); }
+
+Results results(Inputs in) {
+  expect_norm("channel_norm", in[0].tensor, in[1].tensor);
+  return {like_channels(in[0].tensor)};
+}
+
+void run(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Tensor x = channels_last(in[0].tensor), y = channels_last(out[0]);
+  ops::ChannelNormArgs args{.gamma = parameter(in[1].tensor, x.dtype, context), .silu = in[2].integer != 0};
+  const auto norm = [&] {
+    Stream& stream = context.stream();
+    args.x.dtype == DType::f64 ? ops::channel_norm_ref(args, stream) : ops::channel_norm(args, stream);
+  };
+  const DType work = work_dtype(x.dtype, context);
+  if (x.dtype == work && x.contiguous() && y.contiguous()) {
+    args.x = rows(x), args.y = rows(y);
+    return norm();
+  }
+  Tensor sample = x;
+  sample.dims[0] = 1;
+  const Tensor slab = context.scratch(work, sample.shape());
+  for (int64_t n = 0; n < x.dim(0); ++n) {
+    convert(x.slice(0, n, n + 1), slab, context);
+    args.x = args.y = rows(slab);
+    norm();
+    convert(slab, y.slice(0, n, n + 1), context);
+  }
+}
+
+Results backward_results(Inputs in) {
+  const char* op = "channel_norm_backward";
+  const Tensor &dy = in[0].tensor, &x = in[1].tensor, &gamma = in[2].tensor;
+  expect_norm(op, x, gamma);
+  expect_beside(op, "dy", dy, "x", x);
+  return {like_channels(x), gradient_result(gamma)};
+}
+
+void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
+  const Tensor &dy = in[0].tensor, &x = in[1].tensor, &gamma = in[2].tensor;
+  GradientPass pass(context, x.dtype);
+  const ops::ChannelNormBackwardArgs args{.x = rows(pass.whole(channels_last(x))),
+                                          .gamma = parameter(gamma, x.dtype, context),
+                                          .silu = in[3].integer != 0,
+                                          .dy = rows(pass.whole(channels_last(dy))),
+                                          .dx = rows(pass.result(channels_last(out[0]))),
+                                          .dgamma = pass.parameter_result(gamma, out[1])};
+  context.compute([&](Stream& stream) { ops::channel_norm_backward(args, stream); });
+  pass.finish();
+}
+
+}  // namespace
+
+const Op kChannelNorm{"channel_norm", "(Tensor x, Tensor gamma, bool silu) -> Tensor", results, run, true};
+const Op kChannelNormBackward{"channel_norm_backward",
+                              "(Tensor dy, Tensor x, Tensor gamma, bool silu) -> (Tensor, Tensor)",
+                              backward_results, run_backward};
+
+}  // namespace tachy::python

@@ -1,0 +1,29 @@
+// What the norms of images and clips share: x [N, C, ...] as torch lays it out, of which the ops take channels last.
+#pragma once
+
+#include "bind/op.h"
+
+namespace tachy::python {
+
+// x with its channels last, in the same memory: [N, ..., C].
+inline Tensor channels_last(const Tensor& x) {
+  Tensor t = x;
+  for (int i = 1; i + 1 < x.rank; ++i) t.dims[i] = x.dims[i + 1], t.strides[i] = x.strides[i + 1];
+  t.dims[x.rank - 1] = x.dims[1], t.strides[x.rank - 1] = x.strides[1];
+  return t;
+}
+
+inline Tensor three_dims(const Tensor& last) { return last.view({last.dim(0), -1, last.dim(-1)}); }
+
+// As x: contiguous, or its channels last where x has them so and in no other way.
+inline Result like_channels(const Tensor& x) {
+  const Tensor last = channels_last(x);
+  if (x.contiguous() || !last.contiguous()) return Result::contiguous(x.dtype, x.shape());
+  const Result order = Result::contiguous(x.dtype, last.shape());
+  Result r = order;
+  for (int i = 1; i + 1 < x.rank; ++i) r.dims[i + 1] = order.dims[i], r.strides[i + 1] = order.strides[i];
+  r.dims[1] = order.dims[x.rank - 1], r.strides[1] = 1;
+  return r;
+}
+
+}  // namespace tachy::python
