@@ -10,6 +10,7 @@ ops registered with it (`torch.ops.tachyscope`), which have gradients and work u
     tachyscope.restore(pipe)
     step = tachyscope.graph(model, *inputs)   # one CUDA graph, replayed with other inputs
     cache = tachyscope.ring_kv_cache(layers, window, frame_tokens, heads, head_dim)
+    vae = tachyscope.vae.create_wan2_1_vae(z_channels=16)   # a module to train
 """
 
 import importlib
@@ -19,7 +20,8 @@ from ._core import set_threads, threads
 from ._op import enable_torch
 
 _WITH_TORCH = {"optimize": "_optimize", "restore": "_optimize", "graph": "_graph", "ring_kv_cache": "_ring"}
-__all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH]
+_MODULES = ["vae"]
+__all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_MODULES]
 
 
 def __getattr__(name):
@@ -28,4 +30,6 @@ def __getattr__(name):
         enable_torch()
         module = importlib.import_module("." + _WITH_TORCH[name], __name__)
         return getattr(module, name)
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tachyscope' has no attribute {name!r}")

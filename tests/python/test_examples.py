@@ -81,6 +81,20 @@ def test_rmsnorm(run):
         assert record["error"]["tachyscope"] < 1e-6
 
 
+@pytest.mark.parametrize("more", [[], ["--use-amp", "--compile", "--compile-backend", "aot_eager"]], ids=["", "mixed, compiled"])
+def test_train_vae(run, more, tmp_path):
+    torch.compiler.reset()
+    facts, text = run("train_vae_example", *more, "--output", str(tmp_path / "vae.pt"))
+    check_video(facts, 2)
+    theirs, ours = (r["losses"] for r in facts["runs"])
+    assert len(theirs) == 6 and facts["difference"] == pytest.approx(max(abs(a - b) for a, b in zip(theirs, ours)) / max(theirs))
+    assert abs(theirs[0] - ours[0]) < (1e-2 if more else 1e-5), "one step's loss"
+    assert facts["difference"] < 2e-2, "Adam makes whole steps of the smallest gradients, so roundings grow"
+    assert "the loss curves are" in text
+    weights = torch.load(tmp_path / "vae.pt", weights_only=True)
+    tachyscope.vae.create_wan2_1_vae(16, base=4).load_state_dict(weights)
+
+
 @pytest.mark.parametrize("suffix", ["npy", "gif"])
 def test_generate_video(run, tmp_path, suffix):
     path = tmp_path / f"video.{suffix}"

@@ -6,10 +6,9 @@
 Everything here calls `tachyscope.ops` or `tachyscope.optimize`, on the CPU as well as on a GPU. An option that cannot be
 honoured is an error that names it. The functions `validate_…` compare with plain PyTorch and return whether all agreed,
 `benchmark_…` return microseconds of both; they make their tensors on torch's default device.
-
-There is no create_wan2_1_vae and no create_wan2_2_vae yet.
 """
 
+from ..vae import create_wan2_1_vae, create_wan2_2_vae
 from ._block import FusedWanBlock, benchmark_fused_block, patch_model_with_fused_blocks, validate_fused_block
 from ._check import validate_kernel
 from ._fused import (FusedSwiGLUFunction, benchmark_fused_ops, fused_layernorm_modulation, fused_qkv_rope, fused_swiglu,
@@ -26,7 +25,7 @@ from ._settings import (OptimizationConfig, OptimizationLevel, get_active_optimi
 __all__ = [
     "BufferType", "CUDAGraphMemoryPool", "FusedSwiGLUFunction", "FusedWanBlock", "OptimizationConfig", "OptimizationLevel",
     "benchmark_fused_block", "benchmark_fused_ops", "benchmark_lora_kernels", "benchmark_rope_implementation",
-    "create_pool_for_wan_model", "fused_layernorm_modulation", "fused_qkv_rope", "fused_swiglu", "gelu_fast",
+    "create_pool_for_wan_model", "create_wan2_1_vae", "create_wan2_2_vae", "fused_layernorm_modulation", "fused_qkv_rope", "fused_swiglu", "gelu_fast",
     "get_active_optimizations", "get_optimization_summary", "grouped_lora_forward_optimized", "inject_optimized_kernels",
     "optimize_transformer", "patch_model_with_fused_blocks", "quick_setup_auto", "quick_setup_for_a100",
     "quick_setup_for_l4", "rmsnorm", "rope_apply", "rope_apply_real", "rope_apply_real_3d", "rope_apply_triton",
