@@ -11,6 +11,7 @@ __all__ = [
     "ada_layer_norm",
     "add_norm",
     "attention",
+    "channel_norm",
     "gated_residual",
     "geglu",
     "gelu",
