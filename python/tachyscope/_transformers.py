@@ -46,6 +46,10 @@ def _gemma_sum(norm, twice, x, u):
     return ops.add_norm(x, u, 1.0 + norm.weight.float(), eps=norm.eps) if _usual(x, u) else None
 
 
+def _layer_sum(norm, twice, x, u):
+    return ops.add_norm(x, u, norm.weight, norm.bias, norm="layer", eps=norm.eps) if _usual(x, u, norm.weight, norm.bias) else None
+
+
 def _alone(norm):
     """Whether the norm runs our forward and nothing else runs with it, such as a hook that brings its weights."""
     return replaced(norm) and "_hf_hook" not in norm.__dict__ and not norm._forward_hooks and not norm._forward_pre_hooks
@@ -64,6 +68,8 @@ class _Layer(Rule):
 
     def _check(self, layer):
         norm = getattr(layer, self.second, None)
+        if norm is None:
+            return "no norm stands behind the residual add"
         return None if code_of(norm) in _sums() else f"its norm is {type(norm).__name__}, which no kernel joins with the add"
 
     def begin(self, layer):
@@ -100,6 +106,14 @@ def _gemma_layer(layer, both, x, kwargs):
     attended, _ = layer.self_attn(hidden_states=layer.input_layernorm(x), **kwargs)
     normed, h = both(x, layer.post_attention_layernorm(attended))
     return h + layer.post_feedforward_layernorm(layer.mlp(normed))
+
+
+def _falcon_layer(layer, both, x, kwargs):
+    """Of Falcon, where its branches come one after the other. The dropouts are those that it asks its config for."""
+    dropout, config = functools.partial(F.dropout, training=layer.training), layer.config
+    attended, weights = layer.self_attention(layer.input_layernorm(x), **kwargs)
+    normed, h = both(x, dropout(attended, config.attention_dropout))
+    return h + dropout(layer.mlp(normed), config.hidden_dropout), weights
 
 
 # Linear layers with an activation.
@@ -162,7 +176,8 @@ def forwards(entries):
 
 @functools.cache
 def _sums():
-    return forwards([("llama", "LlamaRMSNorm", _llama_sum), ("gemma", "GemmaRMSNorm", _gemma_sum)])
+    known = forwards([("llama", "LlamaRMSNorm", _llama_sum), ("gemma", "GemmaRMSNorm", _gemma_sum)])
+    return known | {_code(torch.nn.LayerNorm.forward): _layer_sum}
 
 
 @functools.cache
@@ -175,6 +190,7 @@ def codes():
         ("llama", "LlamaMLP", Rule("swiglu or geglu", _mlp, _mlp_check, lambda module: [module.act_fn])),
         ("llama", "LlamaDecoderLayer", _Layer("post_attention_layernorm", _llama_layer)),
         ("gemma2", "Gemma2DecoderLayer", _Layer("pre_feedforward_layernorm", _gemma_layer)),
+        ("falcon", "FalconDecoderLayer", _Layer("post_attention_layernorm", _falcon_layer)),
     ])
     try:
         from . import _transformers_attention

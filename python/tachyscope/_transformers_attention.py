@@ -58,8 +58,8 @@ def _once(mask):
 
 
 def _by_transformers(module, query, key, value, mask, softcap=None, **kwargs):
-    if mask is not None and mask.dtype != torch.bool:
-        mask = mask.to(query.dtype)
+    if mask is not None and mask.dtype != torch.bool:  # nothing is infinite in what their functions add
+        mask = mask.clamp(min=torch.finfo(query.dtype).min).to(query.dtype)
     if softcap is None:
         return sdpa_attention_forward(module, query, key, value, mask, **kwargs)
     return _names(module)["eager_attention_forward"](module, query, key, value, mask, softcap=softcap, **kwargs)

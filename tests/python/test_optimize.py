@@ -30,7 +30,7 @@ EXPECTED = {
     "Mistral": ({"MistralDecoderLayer": 2, "MistralAttention": 2, "MistralMLP": 2, "MistralRMSNorm": 5}, set()),
     "Qwen2": ({"Qwen2DecoderLayer": 2, "Qwen2Attention": 2, "Qwen2MLP": 2, "Qwen2RMSNorm": 5}, set()),
     "Qwen3": ({"Qwen3DecoderLayer": 2, "Qwen3Attention": 2, "Qwen3MLP": 2, "Qwen3RMSNorm": 9}, set()),
-    "Falcon": ({"FalconAttention": 2, "LayerNorm": 3, "GELUActivation": 2}, set()),
+    "Falcon": ({"FalconAttention": 2, "LayerNorm": 3, "GELUActivation": 2}, {"FalconDecoderLayer"}),
     "Gemma": ({"GemmaDecoderLayer": 2, "GemmaAttention": 2, "GemmaMLP": 2, "GemmaRMSNorm": 5}, set()),
     "Gemma2": ({"Gemma2DecoderLayer": 2, "Gemma2Attention": 2, "Gemma2MLP": 2, "Gemma2RMSNorm": 9}, set()),
     "Gemma3": ({"Gemma3DecoderLayer": 2, "Gemma3Attention": 2, "Gemma3MLP": 2, "Gemma3RMSNorm": 13}, set()),

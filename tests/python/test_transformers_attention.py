@@ -10,8 +10,6 @@ import tachyscope
 from test_optimize import CountedCalls
 from test_transformers import generate, logits, make, prompts
 
-transformers = pytest.importorskip("transformers")
-
 
 def functions():
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -169,49 +167,3 @@ def test_capped_scores():
     with CountedCalls() as calls:
         assert torch.equal(logits(model, ids, mask), before)
     assert not calls.ops
-
-
-def test_encoders_keep_theirs():
-    """BERT: norms and activations alone."""
-    config = transformers.BertConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                                     intermediate_size=48)
-    torch.manual_seed(0)
-    model = transformers.BertModel(config).eval()
-    ids, mask = prompts()
-    with torch.no_grad():
-        before = model(ids, attention_mask=mask).last_hidden_state
-        report = tachyscope.optimize(model, verbose=False)
-        with CountedCalls() as calls:
-            after = model(ids, attention_mask=mask).last_hidden_state
-    assert report.counts() == {"LayerNorm": 5, "GELUActivation": 2} and set(calls.ops) == {"layer_norm", "activation"}
-    assert model.config._attn_implementation == "sdpa"
-    torch.testing.assert_close(after, before)
-
-
-def test_parts_of_a_model_with_pictures():
-    """The language model's config has ours, the picture encoder's and the whole's stay."""
-    text = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                num_key_value_heads=2, head_dim=8, sliding_window=4)
-    vision = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=8)
-    torch.manual_seed(0)
-    config = transformers.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4)
-    model = transformers.Gemma3ForConditionalGeneration(config).eval()
-    before = generate(model)
-    tachyscope.optimize(model, verbose=False)
-    chosen = [c._attn_implementation for c in (model.config, model.config.text_config, model.config.vision_config)]
-    assert chosen == ["sdpa", "tachyscope", "sdpa"]
-    with CountedCalls() as calls:
-        assert torch.equal(generate(model), before)
-    assert calls.ops["attention"] == 2 * 14
-    tachyscope.restore(model)
-    assert model.config.text_config._attn_implementation == "sdpa"
-
-
-def test_other_rotary_positions_are_left():
-    """Helium's attention has LLaMA's code, but turns neighbours."""
-    config = transformers.HeliumConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1, head_dim=8,
-                                       num_attention_heads=4, num_key_value_heads=2)
-    model = transformers.HeliumForCausalLM(config).eval()
-    report = tachyscope.optimize(model, verbose=False)
-    assert ("model.layers.0.self_attn", "HeliumAttention", "its rotary positions are not LLaMA's") in report.left
-    assert model.config._attn_implementation == "sdpa"

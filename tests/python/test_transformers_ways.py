@@ -10,7 +10,7 @@ from test_optimize import CountedCalls
 from test_transformers import expect_near, generate, logits, make, prompts
 
 
-@pytest.mark.parametrize("name", ["LLaMA", "Gemma3", "Falcon"])
+@pytest.mark.parametrize("name", ["LLaMA", "Gemma3", "Falcon", "Falcon, older"])
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_training_step(name, checkpointing):
     model = make(name).train()
