@@ -9,6 +9,7 @@
 #include "bind/ops.h"
 #include "bind/rows.h"
 #include "ops/add_norm/add_norm_impl.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/gated_residual/gated_residual_backward.h"
 #include "ops/gated_residual/gated_residual_impl.h"
 
@@ -32,6 +33,7 @@ struct Forward {
   const Tensor &x, &u, &gate, &weight, &bias, &scale, &shift;
   int64_t kind;
   float eps;
+  bool round_twice;
   explicit Forward(Inputs in)
       : x(in[0].tensor),
         u(in[1].tensor),
@@ -41,7 +43,8 @@ struct Forward {
         scale(in[5].tensor),
         shift(in[6].tensor),
         kind(in[7].integer),
-        eps(static_cast<float>(in[8].number)) {}
+        eps(static_cast<float>(in[8].number)),
+        round_twice(in[9].integer) {}
 };
 
 Results results(Inputs in) {
@@ -56,20 +59,25 @@ Results results(Inputs in) {
   expect_modulation(op, "shift", a.shift, a.x);
   expect_pair(op, "scale", a.scale, "shift", a.shift);
   if (a.gate.defined() && a.scale.defined()) expect_pair(op, "gate", a.gate, "scale", a.scale);
+  require(!a.round_twice || (a.kind == 0 && a.weight.defined() && !a.bias.defined() && !a.scale.defined()),
+          "{}: expected round_twice with norm \"rms\" and a weight alone", op);
   return {Result::contiguous(a.u.dtype, a.x.shape()), Result::contiguous(a.x.dtype, a.x.shape())};
 }
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Forward a(in);
+  const Affine affine(a.weight, a.bias, a.x, a.u, context);
   ops::AddNormArgs args{.gate = modulation_table(a.gate, a.x, context),
                         .kind = norm_kind("add_norm", a.kind),
-                        .weight = parameter(a.weight, a.x.dtype, context),
-                        .bias = parameter(a.bias, a.x.dtype, context),
+                        .weight = affine.weight,
+                        .bias = affine.bias,
                         .scale = modulation_table(a.scale, a.x, context),
                         .shift = modulation_table(a.shift, a.x, context),
                         .eps = a.eps};
   const Tensor rows = modulation_rows(a.gate.defined() ? a.gate : a.scale, a.x, context);
   // On the CPU h is a float32 number until it is rounded; the norm then reads it beside a branch of zeros.
+  const bool twice = a.round_twice && dtype_size(a.u.dtype) == 2;
+  args.round_twice = twice;
   const bool round = work_dtype(a.x.dtype, context) != a.x.dtype;
   Tensor zeros;
   if (round) {
@@ -91,7 +99,11 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     ops::AddNormArgs norm = args;
     norm.x = t[3], norm.u = zeros, norm.u.dims[0] = t[3].dim(0);
     norm.gate = norm.sum = Tensor();
+    if (twice) norm.weight = Tensor(), norm.round_twice = false;
     ops::add_norm(norm, stream);
+    if (!twice) return;
+    round_through(t[2], a.u.dtype, context);
+    ops::copy({.x = t[2], .scale = args.weight, .channel_axis = 1, .y = t[2]}, stream);
   });
 }
 
@@ -191,7 +203,7 @@ void run_residual_backward(Inputs in, std::span<const Tensor> out, Context& cont
 const Op kAddNorm{
     "add_norm",
     "(Tensor x, Tensor u, Tensor? gate, Tensor? weight, Tensor? bias, Tensor? scale, Tensor? shift, "
-    "int kind, float eps) -> (Tensor, Tensor)",
+    "int kind, float eps, bool round_twice) -> (Tensor, Tensor)",
     results, run};
 const Op kAddNormBackward{
     "add_norm_backward",

@@ -27,6 +27,17 @@ inline Tensor parameter(const Tensor& t, DType value, Context& context) {
   return t.defined() ? contiguous_as(t, parameter_dtype(value), context) : t;
 }
 
+// The weight and bias of a norm as the kernels over rows read them: as they lie where they are contiguous and of the dtype
+// that x and y share, on a GPU; otherwise as `parameter`.
+struct Affine {
+  Tensor weight, bias;
+  Affine(const Tensor& w, const Tensor& b, const Tensor& x, const Tensor& y, Context& context) {
+    const auto own = [&](const Tensor& t) { return !t.defined() || (t.dtype == x.dtype && t.contiguous()); };
+    const bool direct = context.on_gpu() && x.dtype == y.dtype && own(w) && own(b);
+    weight = direct ? w : parameter(w, x.dtype, context), bias = direct ? b : parameter(b, x.dtype, context);
+  }
+};
+
 // The tensor as [M, C] with one stride between rows and none within; not defined where its strides do not allow it.
 Tensor as_rows(const Tensor& t);
 

@@ -36,8 +36,9 @@ Results results(Inputs in) {
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Forward a(in);
-  ops::LayerNormModulateArgs args{.weight = parameter(a.weight, a.x.dtype, context),
-                                  .bias = parameter(a.bias, a.x.dtype, context),
+  const Affine affine(a.weight, a.bias, a.x, out[0], context);
+  ops::LayerNormModulateArgs args{.weight = affine.weight,
+                                  .bias = affine.bias,
                                   .scale = modulation_table(a.scale, a.x, context),
                                   .shift = modulation_table(a.shift, a.x, context),
                                   .eps = a.eps};

@@ -37,14 +37,21 @@ void norm(const ops::RmsNormArgs& args, Stream& stream) {
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Forward a(in);
   const bool twice = a.round_twice && a.weight.defined() && dtype_size(a.x.dtype) == 2;
-  const Tensor weight = parameter(a.weight, a.x.dtype, context);
+  const bool apart =
+      twice && !context.on_gpu();  // on a CPU a pass of its own, over rows that are still in cache
+  const Tensor weight = Affine(a.weight, {}, a.x, out[0], context).weight;
   RowPass pass(context, a.x.dtype);
   pass.read(a.x);
   pass.write(out[0]);
   pass.run([&](std::span<const Tensor> t, int64_t) {
-    norm({.x = t[0], .weight = twice ? Tensor() : weight, .eps = a.eps, .y = t[1]}, context.stream());
-    if (!twice) return;
-    if (!context.on_gpu()) round_through(t[1], a.x.dtype, context);
+    norm({.x = t[0],
+          .weight = apart ? Tensor() : weight,
+          .eps = a.eps,
+          .round_twice = twice && !apart,
+          .y = t[1]},
+         context.stream());
+    if (!apart) return;
+    round_through(t[1], a.x.dtype, context);
     ops::copy({.x = t[1], .scale = weight, .channel_axis = 1, .y = t[1]}, context.stream());
   });
 }

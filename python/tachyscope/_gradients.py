@@ -76,7 +76,7 @@ class layer_norm:
 class add_norm:
     @staticmethod
     def keep(ctx, inputs, output):
-        _, u, gate, weight, bias, scale, _, ctx.kind, ctx.eps = inputs
+        _, u, gate, weight, bias, scale, _, ctx.kind, ctx.eps, _ = inputs
         ctx.save_for_backward(u, gate, weight, bias, scale, output[1])
 
     @staticmethod
@@ -98,7 +98,7 @@ class add_norm:
             du = dh.to(u.dtype)
         else:
             du, dgate = _ops.gated_residual_backward(dh, u, gate)
-        return dh, du, dgate, _given(dweight, weight), _given(dbias, bias), dscale, dshift, None, None
+        return dh, du, dgate, _given(dweight, weight), _given(dbias, bias), dscale, dshift, None, None, None
 
 
 @_rule

@@ -93,13 +93,16 @@ def layernorm_modulate(x, scale, shift, weight=None, bias=None, eps=1e-6, *, out
     return ada_layer_norm(x, scale, shift, weight, bias, eps, out=out)
 
 
-def add_norm(x, u, weight=None, bias=None, *, norm="rms", gate=None, scale=None, shift=None, eps=1e-6):
+def add_norm(x, u, weight=None, bias=None, *, norm="rms", gate=None, scale=None, shift=None, eps=1e-6,
+             round_twice=False):
     """The residual add and the norm behind it in one pass: (y, h) with h = x + gate · u and
     y = norm(h) · weight + bias, with scale and shift then y · (1 + scale) + shift.
 
     x and u [..., C]; h has x's dtype (the residual stream's), y has u's. What is normalised is h as rounded to its dtype.
-    `norm` is "rms" or "layer"; weight and bias [C]; gate, scale and shift have one shape, as in `ada_layer_norm`."""
-    return _add_norm(x, u, gate, weight, bias, scale, shift, _choice("add_norm", "norm", norm, _NORMS), eps)
+    `norm` is "rms" or "layer"; weight and bias [C]; gate, scale and shift have one shape, as in `ada_layer_norm`. `round_twice` as in
+    `rms_norm`, for an RMSNorm with a weight alone."""
+    kind = _choice("add_norm", "norm", norm, _NORMS)
+    return _add_norm(x, u, gate, weight, bias, scale, shift, kind, eps, round_twice)
 
 
 def gated_residual(x, u, gate=None, *, out=None):

@@ -26,30 +26,33 @@ namespace tachy::device {
 
 enum class RowNorm { rms, layer, channel };
 
-template <class X, class U, class Y>
+// W: of weight and bias, float or, where a model's own are read as they lie, X.
+template <class X, class U, class Y, class W = float>
 struct RowNormParams {
   // What a plain norm needs comes first: a short launch waits for each line of constants it touches.
   const X* x;
   int64_t x_stride, rows;
   int c, log2_width;     // 2^log2_width threads share a row
   float eps, inverse_c;  // inverse_c: 1 / c
-  const float* weight;   // optional
+  const W* weight;       // optional
   Y* y;
   int64_t y_stride;
   bool streaming;  // sum and y are too large for the cache
 
-  const float* bias;  // optional
-  const U* u;         // with Add
-  X* sum;             // optional
+  const W* bias;  // optional
+  const U* u;     // with Add
+  X* sum;         // optional
   int64_t u_stride, sum_stride;
   const float *gate, *scale, *shift;  // optional; scale and shift together
   int64_t gate_stride, scale_stride, shift_stride;
   const int32_t* row;  // optional
+  bool round_twice;    // n is rounded to Y before the weight; with a weight and nothing behind it
 };
 
 // The parameters a kernel is made for: all of them, each where its pointer is not null; or exactly those of
-// the models' blocks: a weight (RMSNorm, channel norm); scale and shift (LayerNorm).
-enum class Parts { any, usual };
+// the models' blocks: a weight (RMSNorm, channel norm); scale and shift (LayerNorm). Twice: a weight, behind a
+// rounding (RMSNorm as modules compute it whose norm and weight are two operations).
+enum class Parts { any, usual, twice };
 
 // LayerNorm walks three times over its values; over 16-bit ones with an exact division and root. Those are
 // calls, and across a call the compiler keeps values as they lie in memory. Without, it keeps them widened:
@@ -73,11 +76,12 @@ template <RowNorm kKind, bool Add, class X, class Y>
 inline constexpr bool kFewRegisters = kKind == RowNorm::rms && !Add && sizeof(X) == 2 && sizeof(Y) == 2;
 
 // Chunks packs of N values each thread; blockDim.x / width groups a block.
-template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y>
+template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y,
+          class W>
 __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
-    row_norm_kernel(const RowNormParams<X, U, Y> p) {
+    row_norm_kernel(const RowNormParams<X, U, Y, W> p) {
   wait_for_previous_kernel();
-  constexpr bool kUsual = kParts == Parts::usual, kLayer = kKind == RowNorm::layer;
+  constexpr bool kUsual = kParts != Parts::any, kLayer = kKind == RowNorm::layer;
   constexpr bool kWidenAgain = kFewRegisters<kKind, Add, X, Y>;
   constexpr bool kEarly = kUsual && Chunks <= (kLayer ? 2 : 4) && !Add;
   __shared__ float scratch[2 * 16];
@@ -111,8 +115,12 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       if (!has(j)) continue;
-      load_shared_row<N>((kLayer ? scales : p.weight) + at(j), early[j]);
-      if constexpr (kLayer) load_shared_row<N>(shifts + at(j), early_shift[j]);
+      if constexpr (kLayer) {
+        load_shared_row<N>(scales + at(j), early[j]);
+        load_shared_row<N>(shifts + at(j), early_shift[j]);
+      } else {
+        load_shared_row<N>(p.weight + at(j), early[j]);
+      }
     }
 
   if constexpr (Add) {
@@ -174,7 +182,10 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
     } else if constexpr (kUsual) {
       if constexpr (!kEarly) load_shared_row<N>(p.weight + at(j), a);
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] *= kEarly ? early[j][i] : a[i];
+      for (int i = 0; i < N; ++i) {
+        if constexpr (kParts == Parts::twice) v[i] = rounded<Y>(v[i]);
+        v[i] *= kEarly ? early[j][i] : a[i];
+      }
     } else {
       if (p.weight) {
         load_shared_row<N>(p.weight + at(j), a);
@@ -200,8 +211,8 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
 }
 
 // Any C, strides and alignment: a block a row, value by value, the row read again for each walk.
-template <RowNorm kKind, bool Add, Act kAct, class X, class U, class Y>
-__global__ void __launch_bounds__(256) row_norm_any_kernel(const RowNormParams<X, U, Y> p) {
+template <RowNorm kKind, bool Add, Act kAct, class X, class U, class Y, class W>
+__global__ void __launch_bounds__(256) row_norm_any_kernel(const RowNormParams<X, U, Y, W> p) {
   __shared__ float scratch[33];
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const int64_t part = p.row ? p.row[row] : 0;
@@ -230,7 +241,9 @@ __global__ void __launch_bounds__(256) row_norm_any_kernel(const RowNormParams<X
     }
     const float factor = norm_factor<kKind, X>(block_sum(squares, scratch), p.c, p.inverse_c, p.eps);
     for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
-      float v = (value(j) - mean) * factor * (p.weight ? p.weight[j] : 1.0f) + (p.bias ? p.bias[j] : 0.0f);
+      float v = (value(j) - mean) * factor;
+      if (p.round_twice) v = rounded<Y>(v);
+      v = v * (p.weight ? as_float(p.weight[j]) : 1.0f) + (p.bias ? as_float(p.bias[j]) : 0.0f);
       if (p.scale) v = fmaf(v, 1.0f + p.scale[part * p.scale_stride + j], p.shift[part * p.shift_stride + j]);
       p.y[row * p.y_stride + j] = from_float<Y>(activate<sizeof(Y) == 2>(v, kAct));
     }

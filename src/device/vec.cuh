@@ -166,4 +166,29 @@ __device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {
   }
 }
 
+// The same of 16-bit ones.
+template <int N, class T>
+__device__ __forceinline__ void load_shared_row(const T* p, float (&v)[N]) {
+  if constexpr (N * sizeof(T) % 4 == 0) {
+    Pack<T, N> pack;
+    constexpr int kWords = N * sizeof(T) / 4;
+    if constexpr (kWords % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < kWords; i += 4) {
+        const uint4 four = __ldg(reinterpret_cast<const uint4*>(p) + i / 4);
+        pack.words[i] = four.x, pack.words[i + 1] = four.y, pack.words[i + 2] = four.z;
+        pack.words[i + 3] = four.w;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) pack.words[i] = __ldg(reinterpret_cast<const uint32_t*>(p) + i);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = pack.get(i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = as_float(p[i]);
+  }
+}
+
 }  // namespace tachy::device

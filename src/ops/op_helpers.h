@@ -45,6 +45,15 @@ inline void expect_f32(const char* op, const char* name, const Tensor& t,
           t.stride(-1));
 }
 
+// A parameter of a norm: f32, or on a GPU of the dtype that x and y share.
+inline void expect_parameter(const char* op, const char* name, const Tensor& t, int64_t size, const Tensor& x,
+                             const Tensor& y, const Stream& stream) {
+  if (!stream.gpu || t.dtype == DType::f32 || x.dtype != y.dtype) return expect_f32(op, name, t, {size});
+  expect_shape(op, name, t, {size});
+  expect_dtype(op, name, t, x.dtype);
+  require(t.inner_contiguous(), "{}: expected {} contiguous, got stride {}", op, name, t.stride(-1));
+}
+
 // A tensor of another GPU than the stream's would be read through its address as if it lay here.
 inline void expect_here(const char* op, const char* name, const Tensor& t, const Stream& stream) {
   if (!stream.gpu || t.device.type != DeviceType::cuda) return;

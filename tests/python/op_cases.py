@@ -92,13 +92,17 @@ def rms_modulate(name, x, scale, weight=None):
                 aliases=True, x=x, scale=scale, shift=scale, weight=weight)
 
 
-def add_norm(name, x, norm, weight=None, bias=None, gate=None, scale=None):
+def add_norm(name, x, norm, weight=None, bias=None, gate=None, scale=None, twice=False):
     def ours(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
-        return ops.add_norm(x, u, weight, bias, norm=norm, gate=gate, scale=scale, shift=shift, eps=1e-5)
+        return ops.add_norm(x, u, weight, bias, norm=norm, gate=gate, scale=scale, shift=shift, eps=1e-5,
+                            round_twice=twice)
 
     def theirs(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
         h = x + (u if gate is None else gate * u)
-        if norm == "layer":
+        if twice:
+            wide = h.to(torch.promote_types(h.dtype, torch.float32))
+            y = (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(h.dtype) * weight
+        elif norm == "layer":
             y = F.layer_norm(h, h.shape[-1:], weight, bias, 1e-5)
         else:
             y = F.rms_norm(h, h.shape[-1:], weight, 1e-5)
@@ -106,7 +110,7 @@ def add_norm(name, x, norm, weight=None, bias=None, gate=None, scale=None):
         return (y if scale is None else y * (1 + scale) + shift), h
 
     def raw(x, u, weight=None, bias=None, gate=None, scale=None, shift=None):
-        return x, u, gate, weight, bias, scale, shift, ["rms", "layer"].index(norm), 1e-5
+        return x, u, gate, weight, bias, scale, shift, ["rms", "layer"].index(norm), 1e-5, twice
 
     return case(name, ours, theirs, "add_norm", raw, x=x, u=x, weight=weight, bias=bias, gate=gate, scale=scale,
                 shift=scale)
@@ -161,6 +165,7 @@ CASES = [
     rms_modulate("rms_modulate of tokens", (2, 5, 24), (2, 5, 24)),
     rms_modulate("rms_modulate of many rows", (3, 700, 257), (3, 1, 257), (257,)),
     add_norm("add_norm, rms", (3, 5, 40), "rms", (40,)),
+    add_norm("add_norm, rms, rounded twice", (3, 5, 40), "rms", (40,), twice=True),
     add_norm("add_norm, layer", (2, 7, 33), "layer", (33,), (33,)),
     add_norm("add_norm, layer, gated and modulated", (2, 6, 32), "layer", gate=(2, 1, 32), scale=(2, 1, 32)),
     add_norm("add_norm, rms, gated and modulated", (2, 6, 32), "rms", (32,), (32,), gate=(2, 6, 32), scale=(2, 6, 32)),

@@ -26,8 +26,12 @@ void add_norm(const AddNormArgs& a, Stream& stream) {
     expect_f32(op, "shift", a.shift, {a.scale.dim(0), c});
     expect_rows(op, a.row, m, a.scale.dim(0), stream);
   }
-  if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
-  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {c});
+  if (a.weight.defined()) expect_parameter(op, "weight", a.weight, c, a.x, a.u, stream);
+  if (a.bias.defined()) expect_parameter(op, "bias", a.bias, c, a.x, a.u, stream);
+  if (a.weight.defined() && a.bias.defined()) expect_same_dtype(op, "bias", a.bias, a.weight);
+  require(!a.round_twice ||
+              (a.kind == NormKind::rms && a.weight.defined() && !a.bias.defined() && !a.scale.defined()),
+          "{}: round_twice needs RMSNorm with a weight, without bias and modulation", op);
   if (a.sum.defined()) {
     expect_float(op, "sum", a.sum, {m, c}, stream);
     require(a.sum.data != a.y.data || a.y.numel() == 0 || stream.measuring(),

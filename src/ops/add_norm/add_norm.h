@@ -17,13 +17,14 @@ struct AddNormArgs {
   Tensor gate;  // optional [R, C] f32, rows may be strided
   Tensor row;   // optional [M] i32: the row of gate, scale and shift for each token; absent: row 0
   NormKind kind = NormKind::rms;
-  Tensor weight;  // optional [C] f32
-  Tensor bias;    // optional [C] f32
+  Tensor weight;  // optional [C] f32; on a GPU also of a dtype that x and u share,
+  Tensor bias;    // optional [C]      and both of one
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
   float eps = 1e-6f;
-  Tensor sum;  // optional [M, C] f32, rows may be strided, may alias x or u
-  Tensor y;    // [M, C] f32, rows may be strided, may alias x or u, not sum
+  bool round_twice = false;  // RMSNorm: also before the weight, to y's dtype; without bias and modulation
+  Tensor sum;                // optional [M, C] f32, rows may be strided, may alias x or u
+  Tensor y;                  // [M, C] f32, rows may be strided, may alias x or u, not sum
 };
 
 void add_norm(const AddNormArgs& args, Stream& stream);

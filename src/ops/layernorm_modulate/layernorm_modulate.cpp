@@ -17,8 +17,6 @@ void layernorm_modulate(const LayerNormModulateArgs& a, Stream& stream) {
   const char* op = "layernorm_modulate";
   expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
-  if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
-  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {c});
   require(a.scale.defined() == a.shift.defined(), "{}: expected scale and shift together, got only one", op);
   if (a.scale.defined()) {
     expect_f32(op, "scale", a.scale, {-1, c});
@@ -26,6 +24,9 @@ void layernorm_modulate(const LayerNormModulateArgs& a, Stream& stream) {
     expect_rows(op, a.row, m, a.scale.dim(0), stream);
   }
   expect_float(op, "y", a.y, {m, c}, stream);
+  if (a.weight.defined()) expect_parameter(op, "weight", a.weight, c, a.x, a.y, stream);
+  if (a.bias.defined()) expect_parameter(op, "bias", a.bias, c, a.x, a.y, stream);
+  if (a.weight.defined() && a.bias.defined()) expect_same_dtype(op, "bias", a.bias, a.weight);
   const auto& impl = pick<LayerNormModulateArgs>(op, layernorm_modulate_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -44,17 +44,18 @@ inline void add_layernorm_modulate_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> layernorm_modulate_cases() {
   std::vector<OpCase> cases;
-  // rows: how many rows of scale and shift (0: none); offset: mean of x, to provoke cancellation.
+  // own: weight and bias are of the activations' dtype; rows: how many rows of scale and shift (0: none); offset: mean of x, to provoke cancellation.
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool affine, int64_t rows, int64_t pad,
-                       float offset, bool wide = false) {
-    const auto name = fmt::format("{}x{}{}{}{}{}{}", m, c, affine ? "-affine" : "",
+                       float offset, bool wide = false, bool own = false) {
+    const auto name = fmt::format("{}x{}{}{}{}{}{}{}", m, c, affine ? "-affine" : "",
                                   rows ? fmt::format("-rows{}", rows) : "", pad ? "-strided" : "",
-                                  offset != 0 ? "-offset" : "", wide ? "-wide" : "");
+                                  offset != 0 ? "-offset" : "", wide ? "-wide" : "", own ? "-own" : "");
     cases.push_back({"layernorm_modulate", name, kind, 8.0 * m * c, 8.0 * m * c, [=](CaseMemory& memory) {
                        const Tensor x = wide ? memory.param({m, c + pad}, 1, offset)
                                              : memory.normal({m, c + pad}, 1, offset);
                        LayerNormModulateArgs args{.x = x.slice(1, 0, c)};
-                       if (affine) args.weight = memory.param({c}), args.bias = memory.param({c});
+                       if (affine && own) args.weight = memory.normal({c}), args.bias = memory.normal({c});
+                       if (affine && !own) args.weight = memory.param({c}), args.bias = memory.param({c});
                        if (rows) {
                          args.scale = memory.param({rows, c + pad}).slice(1, pad, c + pad);
                          args.shift = memory.param({rows, c + pad}).slice(1, pad, c + pad);
@@ -75,6 +76,9 @@ inline std::vector<OpCase> layernorm_modulate_cases() {
   for (const int64_t c : {384, 1536, 2048, 3072, 5120, 6144})
     add(CaseKind::tiny, 7, c, false, 3, 0, 0, c == 1536);
   add(CaseKind::tiny, 3, 5120, true, 0, 0, 100, true);
+  for (const int64_t c : {96, 1536, 5120})
+    add(CaseKind::tiny, 5, c, true, c == 1536 ? 2 : 0, 0, 0, false, true);
+  add(CaseKind::odd, 5, 77, true, 3, 2, 0, false, true);
   add(CaseKind::video, 32760, 1536, false, 1, 0, 0);
   add(CaseKind::video, 32760, 5120, false, 1, 0, 0);
   add(CaseKind::video, 32760, 5120, false, 1, 0, 0, true);

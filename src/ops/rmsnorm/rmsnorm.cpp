@@ -15,14 +15,16 @@ void rmsnorm(const RmsNormArgs& a, Stream& stream) {
   const char* op = "rmsnorm";
   expect_float(op, "x", a.x, {-1, -1}, stream);
   const int64_t m = a.x.dim(0), c = a.x.dim(1);
-  if (a.weight.defined()) expect_f32(op, "weight", a.weight, {c});
   require(a.scale.defined() == a.shift.defined(), "{}: expected scale and shift together, got only one", op);
   if (a.scale.defined()) {
     expect_f32(op, "scale", a.scale, {-1, c});
     expect_f32(op, "shift", a.shift, {a.scale.dim(0), c});
     expect_rows(op, a.row, m, a.scale.dim(0), stream);
   }
+  require(!a.round_twice || (a.weight.defined() && !a.scale.defined()),
+          "{}: round_twice needs a weight and no modulation", op);
   expect_float(op, "y", a.y, {m, c}, stream);
+  if (a.weight.defined()) expect_parameter(op, "weight", a.weight, c, a.x, a.y, stream);
   const auto& impl = pick<RmsNormArgs>(op, rmsnorm_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -8,12 +8,13 @@ namespace tachy::ops {
 
 struct RmsNormArgs {
   Tensor x;       // [M, C] f32, rows may be strided
-  Tensor weight;  // optional [C] f32
+  Tensor weight;  // optional [C] f32; on a GPU also of a dtype that x and y share
   Tensor scale;   // optional [R, C] f32, rows may be strided; given together with shift
   Tensor shift;   // optional [R, C] f32, rows may be strided
   Tensor row;     // optional [M] i32: the row of scale and shift for each token; absent: row 0
   float eps = 1e-6f;
-  Tensor y;  // [M, C] f32, rows may be strided, may alias x
+  bool round_twice = false;  // also before the weight, to y's dtype; with a weight, without a modulation
+  Tensor y;                  // [M, C] f32, rows may be strided, may alias x
 };
 
 void rmsnorm(const RmsNormArgs& args, Stream& stream);

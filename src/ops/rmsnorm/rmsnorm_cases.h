@@ -44,15 +44,18 @@ inline void add_rmsnorm_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> rmsnorm_cases() {
   std::vector<OpCase> cases;
-  // wide: x is f32 on the GPU, too; rows: how many rows of scale and shift (0: none).
+  // wide: x is f32 on the GPU, too; rows: how many rows of scale and shift (0: none); own: the weight
+  // is of the activations' dtype; twice: rounded before it as well.
   const auto add = [&](CaseKind kind, int64_t m, int64_t c, bool weight, int64_t pad, bool wide = false,
-                       int64_t rows = 0) {
-    const auto name = fmt::format("{}x{}{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",
-                                  wide ? "-wide" : "", rows ? fmt::format("-rows{}", rows) : "");
+                       int64_t rows = 0, bool own = false, bool twice = false) {
+    const auto name = fmt::format("{}x{}{}{}{}{}{}{}", m, c, weight ? "" : "-plain", pad ? "-strided" : "",
+                                  wide ? "-wide" : "", rows ? fmt::format("-rows{}", rows) : "",
+                                  own ? "-own" : "", twice ? "-twice" : "");
     cases.push_back({"rmsnorm", name, kind, 8.0 * m * c, 4.0 * m * c, [=](CaseMemory& memory) {
                        const Tensor x = wide ? memory.param({m, c + pad}) : memory.normal({m, c + pad});
                        RmsNormArgs args{.x = x.slice(1, 0, c)};
-                       if (weight) args.weight = memory.param({c});
+                       if (weight) args.weight = own ? memory.normal({c}) : memory.param({c});
+                       args.round_twice = twice;
                        if (rows) {
                          args.scale = memory.param({rows, c + pad}).slice(1, pad, c + pad);
                          args.shift = memory.param({rows, c + pad}).slice(1, pad, c + pad);
@@ -76,6 +79,14 @@ inline std::vector<OpCase> rmsnorm_cases() {
   add(CaseKind::tiny, 9, 160, true, 8, false, 3);
   add(CaseKind::tiny, 7, 2048, false, 0, true, 1);
   add(CaseKind::odd, 19, 1001, true, 3, false, 4);
+  for (const bool twice : {false, true}) {
+    for (const int64_t c : {96, 1536, 5120, 13824, 40960})
+      add(CaseKind::tiny, 5, c, true, 0, false, 0, true, twice);
+    add(CaseKind::odd, 7, 333, true, 3, false, 0, true, twice);
+    add(CaseKind::tiny, 3, 2048, true, 8, false, 0, false, twice);
+    add(CaseKind::real, 4096, 2048, true, 0, false, 0, true, twice);
+  }
+  add(CaseKind::tiny, 9, 1536, true, 0, false, 2, true);
   for (const int64_t rows : {1, 2, 4}) add(CaseKind::real, rows * 1024, 2048, true, 0);
   for (const int64_t rows : {2, 4}) add(CaseKind::real, rows * 4096, 3072, true, 0);
   add(CaseKind::video, 32760, 1536, true, 0);
