@@ -14,7 +14,7 @@ import torch
 from . import _rules
 
 LEVELS = ("none", "safe", "aggressive", "extreme")
-_MARK = "_tachyscope_forward"
+_MARK = _rules.MARK
 _NAMES = re.compile(r"Norm|GELU|Gelu|GLU|SiLU|Silu|Mish")
 
 

@@ -11,20 +11,8 @@ from diffusers.models import resnet
 from torch import nn
 
 from . import ops
+from ._adaptive import IN_FLOAT32, fuses, unhooked
 from ._rules import Rule, _plain, _usual
-
-_SAFE = " where it is float32"
-
-
-def fuses(twice, x):
-    """Whether values that a module rounds several times may be rounded once: above level safe, and in float32, where all of
-    it is within the rounding of one pass."""
-    return not twice or x.dtype == torch.float32
-
-
-def unhooked(module):
-    """Whether nothing stands before or behind the module's forward, so that it may be computed without being called."""
-    return not (module._forward_pre_hooks or module._forward_hooks or "_hf_hook" in module.__dict__)
 
 
 def _norm_silu(norm, act, x, twice):
@@ -94,9 +82,9 @@ def _decoder(half, twice, sample, latent_embeds=None):
 
 def rules():
     op = "group_norm_silu"
-    found = {resnet.ResnetBlock2D: Rule(op, _residual, _residual_check, safe=_SAFE)}
+    found = {resnet.ResnetBlock2D: Rule(op, _residual, _residual_check, safe=IN_FLOAT32)}
     vae = sys.modules.get("diffusers.models.autoencoders.vae")
     if vae is not None:
-        found |= {vae.Encoder: Rule(op, _encoder, _half_check, safe=_SAFE),
-                  vae.Decoder: Rule(op, _decoder, _half_check, safe=_SAFE)}
+        found |= {vae.Encoder: Rule(op, _encoder, _half_check, safe=IN_FLOAT32),
+                  vae.Decoder: Rule(op, _decoder, _half_check, safe=IN_FLOAT32)}
     return found

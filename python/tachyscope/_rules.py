@@ -18,6 +18,7 @@ from torch import nn
 
 from . import ops
 
+MARK = "_tachyscope_forward"  # where a module keeps the forward that we gave it
 
 def _usual(x, *parameters):
     """Whether our op gives what the module would: 16- or 32-bit floats of one dtype, and no autocast, which would choose."""
@@ -154,20 +155,19 @@ def torch_rules():
     }
 
 
-# What has rules for blocks and attention of a module of diffusers, once that module is imported.
-_BLOCKS = {
-    "diffusers.models.transformers.transformer_wan": "._wan",
-    "diffusers.models.resnet": "._resnet",
-}
+# Modules of diffusers.models, and which file of ours has the rules for their blocks and attention once they are imported.
+_BLOCKS = (("normalization", "_adaptive"), ("attention_processor", "_processors"), ("attention", "_sd3"), ("attention", "_unet"),
+           ("resnet", "_resnet"), ("transformers.transformer_flux", "_flux"), ("transformers.transformer_ltx", "_ltx"),
+           ("transformers.transformer_wan", "_wan"))
 
 
 def diffusers_rules():
     from diffusers.models import activations, normalization
 
     blocks = {}
-    for theirs, ours in _BLOCKS.items():
-        if theirs in sys.modules:
-            blocks |= importlib.import_module(ours, __package__).rules()
+    for theirs, ours in _BLOCKS:
+        if "diffusers.models." + theirs in sys.modules:
+            blocks |= importlib.import_module("." + ours, __package__).rules()
     return blocks | {
         normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
         normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),

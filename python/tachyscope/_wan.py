@@ -10,10 +10,10 @@ Attention is replaced where the module has diffusers' own processor for it, no b
 parallel config; where gradients are recorded, `ops.attention` is torch's."""
 
 import torch
-from diffusers.models import attention_dispatch
 from diffusers.models.transformers import transformer_wan
 
 from . import ops
+from ._processors import chosen, dispatched_check
 from ._rules import Rule, _plain, _usual
 
 
@@ -51,21 +51,6 @@ def _block(block, twice, x, text, temb, rotary):
     return ops.gated_residual(x, block.ffn(normed), ffn_gate)
 
 
-def _attention_check(attention):
-    processor = attention.processor
-    if type(processor) is not transformer_wan.WanAttnProcessor:
-        return f"its processor is {type(processor).__name__}"
-    if attention_dispatch._AttentionBackendRegistry.get_active_backend()[0] != attention_dispatch.AttentionBackendName.NATIVE:
-        return "another attention backend was chosen for diffusers"
-    return None
-
-
-def _chosen(processor):
-    """Whether the user has chosen what computes since the module was replaced."""
-    return (type(processor) is not transformer_wan.WanAttnProcessor or processor._attention_backend is not None
-            or processor._parallel_config is not None)
-
-
 def _bare(norm):
     return isinstance(norm, torch.nn.RMSNorm) and norm.eps is not None and "_hf_hook" not in norm.__dict__
 
@@ -81,7 +66,7 @@ def _with_positions(attention, q, k, rotary, twice):
 
 
 def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs):
-    if not _usual(x) or kwargs or _chosen(attention.processor):
+    if not _usual(x) or kwargs or chosen(attention.processor, transformer_wan.WanAttnProcessor):
         return _plain(attention, x, text, mask, rotary, **kwargs)
     image = None
     if attention.add_k_proj is not None:  # tokens of an image before 512 of text, as diffusers counts them
@@ -105,5 +90,6 @@ def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs)
 def rules():
     return {
         transformer_wan.WanTransformerBlock: Rule("a whole block", _block, _block_check, lambda block: [block.norm1, block.norm3]),
-        transformer_wan.WanAttention: Rule("rope and attention", _attention, _attention_check),
+        transformer_wan.WanAttention: Rule("rope and attention", _attention,
+                                           dispatched_check(transformer_wan.WanAttnProcessor)),
     }

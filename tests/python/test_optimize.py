@@ -17,15 +17,24 @@ import tachyscope
 EXPECTED = {
     "Wan": ({"WanTransformerBlock": 2, "WanAttention": 4, "SiLU": 2, "GELU": 3, "FP32LayerNorm": 3,
              "RMSNorm": 8}, set()),
-    "LTX-Video": ({"SiLU": 2, "GELU": 3, "RMSNorm": 12, "LayerNorm": 1}, {"AdaLayerNormSingle"}),
-    "FLUX": ({"SiLU": 6, "LayerNorm": 6, "RMSNorm": 6, "GELU": 3},
-             {"AdaLayerNormZero", "AdaLayerNormZeroSingle", "AdaLayerNormContinuous"}),
-    "SD3": ({"SiLU": 7, "LayerNorm": 8, "RMSNorm": 8, "GELU": 3}, {"AdaLayerNormZero", "AdaLayerNormContinuous"}),
-    "SDXL": ({"SiLU": 11, "LayerNorm": 24, "GEGLU": 8, "GroupNorm": 21, "ResnetBlock2D": 8}, set(),
-             {"activation": 11, "glu": 8, "layer_norm": 24, "group_norm": 21}),
-    "PixArt": ({"LayerNorm": 3, "GELU": 2, "SiLU": 2}, {"AdaLayerNormSingle"}),
-    "DiT": ({"SiLU": 2, "LayerNorm": 3, "GELU": 1}, {"AdaLayerNormZero"}),
-    "VAE": ({"GroupNorm": 24, "SiLU": 12, "ResnetBlock2D": 10, "Encoder": 1, "Decoder": 1}, set(), {"group_norm": 24}),
+    "LTX-Video": ({"LTXVideoTransformerBlock": 2, "LTXAttention": 4, "SiLU": 2, "GELU": 3, "RMSNorm": 8, "LayerNorm": 1},
+                  {"AdaLayerNormSingle"},
+                  {"rms_norm": 10, "layer_norm": 1, "add_norm": 2, "gated_residual": 4, "rope": 4, "attention": 4, "activation": 5}),
+    "FLUX": ({"FluxTransformerBlock": 1, "FluxSingleTransformerBlock": 1, "FluxAttention": 2, "AdaLayerNormZero": 2,
+              "AdaLayerNormZeroSingle": 1, "AdaLayerNormContinuous": 1, "SiLU": 6, "RMSNorm": 6, "GELU": 3}, set(),
+             {"rms_norm": 6, "layer_norm": 4, "add_norm": 2, "gated_residual": 3, "rope": 4, "attention": 2, "activation": 9}),
+    "SD3": ({"JointTransformerBlock": 2, "Attention": 2, "AdaLayerNormZero": 3, "AdaLayerNormContinuous": 2, "SiLU": 7,
+             "RMSNorm": 8, "GELU": 3}, set(),
+            {"rms_norm": 8, "layer_norm": 5, "add_norm": 3, "gated_residual": 3, "attention": 2, "activation": 10}),
+    "SDXL": ({"BasicTransformerBlock": 8, "Attention": 16, "SiLU": 11, "LayerNorm": 24, "GEGLU": 8, "GroupNorm": 21,
+              "ResnetBlock2D": 8}, set(),
+             {"layer_norm": 8, "add_norm": 16, "gated_residual": 8, "attention": 16, "glu": 8, "group_norm": 21, "activation": 11}),
+    "PixArt": ({"BasicTransformerBlock": 1, "Attention": 2, "LayerNorm": 1, "GELU": 2, "SiLU": 2}, {"AdaLayerNormSingle"},
+               {"layer_norm": 2, "add_norm": 1, "gated_residual": 2, "attention": 2, "activation": 4}),
+    "DiT": ({"BasicTransformerBlock": 1, "Attention": 1, "AdaLayerNormZero": 1, "SiLU": 2, "LayerNorm": 1, "GELU": 1}, set(),
+            {"layer_norm": 2, "add_norm": 1, "gated_residual": 1, "attention": 1, "activation": 4}),
+    "VAE": ({"GroupNorm": 24, "SiLU": 12, "ResnetBlock2D": 10, "Encoder": 1, "Decoder": 1, "Attention": 2}, set(),
+            {"group_norm": 24, "attention": 2}),
     "LLaMA": ({"LlamaDecoderLayer": 2, "LlamaAttention": 2, "LlamaMLP": 2, "LlamaRMSNorm": 5}, set()),
     "Mistral": ({"MistralDecoderLayer": 2, "MistralAttention": 2, "MistralMLP": 2, "MistralRMSNorm": 5}, set()),
     "Qwen2": ({"Qwen2DecoderLayer": 2, "Qwen2Attention": 2, "Qwen2MLP": 2, "Qwen2RMSNorm": 5}, set()),
@@ -120,133 +129,6 @@ def test_greedy_tokens():
     before = model.generate(prompt, max_new_tokens=12, do_sample=False)
     tachyscope.optimize(model, verbose=False)
     assert torch.equal(model.generate(prompt, max_new_tokens=12, do_sample=False), before)
-
-
-def test_training_step():
-    """Gradients of all parameters, as before to float32's rounding."""
-    model, inputs = small_models.make("Wan")
-
-    def gradients():
-        model.zero_grad()
-        model(**inputs).sample.square().mean().backward()
-        return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-
-    before = gradients()
-    tachyscope.optimize(model, verbose=False)
-    after = gradients()
-    assert after.keys() == before.keys()
-    for name in before:
-        torch.testing.assert_close(after[name], before[name], rtol=1e-4, atol=1e-6, msg=lambda text: f"{name}: {text}")
-
-
-@pytest.mark.parametrize("name", ["Wan", "LLaMA"])
-def test_compile(name):
-    torch.compiler.reset()
-    model, inputs = small_models.make(name)
-    before = small_models.run(model, inputs)
-    tachyscope.optimize(model, verbose=False)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(small_models.run(compiled, inputs), before)
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_offloading(when):
-    """Weights that accelerate keeps elsewhere and brings for each call, whichever came first; removed hooks leave ours."""
-    from accelerate.hooks import AlignDevicesHook, add_hook_to_module, remove_hook_from_submodules
-
-    model, inputs = small_models.make("Wan")
-    before = small_models.run(model, inputs)
-
-    def offload():
-        for module in model.modules():
-            if any(True for _ in module.parameters(recurse=False)):
-                add_hook_to_module(module, AlignDevicesHook(execution_device=torch.get_default_device(), offload=True))
-
-    if when == "before":
-        offload()
-    report = tachyscope.optimize(model, verbose=False)
-    if when == "after":
-        offload()
-    assert report.counts() == EXPECTED["Wan"][0]
-    assert model.blocks[0].norm2.weight.device.type == "meta"
-    optimized = small_models.run(model, inputs)
-    torch.testing.assert_close(optimized, before)
-    count = sum(EXPECTED["Wan"][0].values())
-    assert tachyscope.restore(model) == count
-    assert torch.equal(small_models.run(model, inputs), before)
-    tachyscope.optimize(model, verbose=False)
-    remove_hook_from_submodules(model)
-    torch.testing.assert_close(small_models.run(model, inputs), optimized)
-    assert tachyscope.restore(model) == count
-    assert torch.equal(small_models.run(model, inputs), before)
-
-
-def wan_variant(**options):
-    from diffusers import WanTransformer3DModel
-
-    torch.manual_seed(0)
-    sizes = dict(patch_size=(1, 2, 2), num_attention_heads=2, attention_head_dim=12, in_channels=4, out_channels=4, text_dim=16,
-                 freq_dim=16, ffn_dim=32, num_layers=2)
-    return WanTransformer3DModel(**sizes | options).eval()
-
-
-@pytest.mark.parametrize("variant", ["no norm before the text", "an image", "timesteps of tokens", "fused projections"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_wan_variants(variant, dtype):
-    image = variant == "an image"
-    model = wan_variant(cross_attn_norm=variant != "no norm before the text", **(
-        {"image_dim": 20, "added_kv_proj_dim": 24} if image else {})).to(dtype)
-    inputs = dict(hidden_states=torch.randn(2, 4, 2, 6, 6), timestep=torch.tensor([3, 500]),
-                  encoder_hidden_states=torch.randn(2, 512 if image else 5, 16))
-    if image:
-        inputs["encoder_hidden_states_image"] = torch.randn(2, 7, 20)
-    if variant == "timesteps of tokens":
-        inputs["timestep"] = torch.randint(0, 1000, (2, 18))
-    if variant == "fused projections":
-        model.fuse_qkv_projections()
-    inputs = {k: t.to(dtype) if t.is_floating_point() else t for k, t in inputs.items()}
-    before = small_models.run(model, inputs)
-    report = tachyscope.optimize(model, verbose=False)
-    assert report.counts()["WanTransformerBlock"] == 2 and report.counts()["WanAttention"] == 4
-    after = small_models.run(model, inputs)
-    error = (after.float() - before.float()).abs().max()
-    assert error <= (2e-6 if dtype == torch.float32 else 3e-2) * before.abs().max()
-    assert not torch.equal(after, before)
-    tachyscope.restore(model)
-    assert torch.equal(small_models.run(model, inputs), before)
-
-
-def test_the_users_choice_of_attention_counts():
-    """A processor or backend of the user's, before or after: its own code runs."""
-    from diffusers.models.transformers.transformer_wan import WanAttnProcessor
-
-    class Mine(WanAttnProcessor):
-        calls = 0
-
-        def __call__(self, *args, **kwargs):
-            Mine.calls += 1
-            return super().__call__(*args, **kwargs)
-
-    model, inputs = small_models.make("Wan")
-    model.blocks[0].attn1.set_processor(Mine())
-    report = tachyscope.optimize(model, verbose=False)
-    assert ("blocks.0.attn1", "WanAttention", "its processor is Mine") in report.left
-    model.blocks[1].attn1.set_processor(Mine())
-    small_models.run(model, inputs)
-    assert Mine.calls == 2
-
-
-def test_copy_has_its_own_weights():
-    model, inputs = small_models.make("LLaMA")
-    tachyscope.optimize(model, verbose=False)
-    before = small_models.run(model, inputs)
-    twin = copy.deepcopy(model)
-    assert torch.equal(small_models.run(twin, inputs), before)
-    with torch.no_grad():
-        twin.model.norm.weight.zero_()
-    assert (small_models.run(twin, inputs) == 0).all()
-    assert torch.equal(small_models.run(model, inputs), before)
-    assert tachyscope.restore(twin) == 11 and torch.equal(small_models.run(model, inputs), before)
 
 
 class QuickGELU(nn.Module):

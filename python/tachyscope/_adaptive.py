@@ -1,0 +1,149 @@
+"""Norms modulated by the time, gated residual adds, and diffusers' modules of adaptive norms.
+
+A block rounds a norm, its product with 1 + scale and the sum with shift one by one, and gate · u before it is added. In
+float32 one pass for all is as exact; in 16 bits it rounds once and is left to levels above safe. At safe the add and the norm
+behind it are still one pass, since that rounds where the block does, and the modulation is torch's."""
+
+import torch
+from diffusers.models import normalization
+from torch import nn
+
+from . import ops
+from ._rules import MARK, Rule, _plain, _usual
+
+# What the report adds at level safe.
+IN_FLOAT32 = " where it is float32"
+GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"
+
+
+def fuses(twice, x):
+    """Whether values that a module rounds several times may be rounded once."""
+    return not twice or x.dtype == torch.float32
+
+
+def unhooked(module):
+    """Whether the module may be computed without being called: it has no hooks, and no forward of somebody else's."""
+    own = module.__dict__.get("forward")
+    if own is not None and own is not module.__dict__.get(MARK):
+        return False
+    return not (module._forward_pre_hooks or module._forward_hooks or "_hf_hook" in module.__dict__)
+
+
+def idle(*norms):
+    """Those of the norms that are never called here: they have no parameters, so no hook has to bring them."""
+    return [norm for norm in norms if next(norm.parameters(), None) is None]
+
+
+def _kind(norm, x, twice):
+    """"layer" or "rms" where our ops give the norm's values by its parameters, None where the norm is to be called."""
+    if not unhooked(norm):
+        return None
+    if type(norm) is nn.LayerNorm:
+        return "layer" if len(norm.normalized_shape) == 1 and _usual(x, norm.weight, norm.bias) else None
+    if type(norm) is normalization.FP32LayerNorm:
+        return "layer" if len(norm.normalized_shape) == 1 else None
+    if type(norm) is normalization.RMSNorm and norm.bias is None and len(norm.dim) == 1:
+        return "rms" if _usual(x, norm.weight) and (norm.weight is None or fuses(twice, x)) else None
+    return None
+
+
+def modulated(x, norm, scale, shift, twice):
+    """norm(x) · (1 + scale) + shift. One pass for LayerNorm; behind an RMSNorm torch modulates."""
+    kind = _kind(norm, x, twice)
+    if kind == "layer" and fuses(twice, x) and x.dtype == scale.dtype == shift.dtype:
+        return ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
+    if kind == "layer":
+        y = ops.layer_norm(x, norm.weight, norm.bias, norm.eps)
+    else:
+        y = norm(x) if kind is None else ops.rms_norm(x, norm.weight, norm.eps)
+    return y * (1 + scale) + shift
+
+
+def gated(x, u, gate, twice):
+    """x + gate · u."""
+    if x.dtype == u.dtype and (gate is None or (fuses(twice, x) and gate.dtype == x.dtype)):
+        return ops.gated_residual(x, u, gate)
+    return x + (u if gate is None else gate * u)
+
+
+def added_norm(x, u, norm, twice, gate=None, scale=None, shift=None):
+    """(norm(h) · (1 + scale) + shift, h) with h = x + gate · u; the norm alone where there is no scale."""
+    alike = all(t is None or t.dtype == x.dtype for t in (u, gate, scale, shift))
+    kind = _kind(norm, x, twice) if alike else None
+    if kind is None:
+        h = gated(x, u, gate, twice)
+        y = norm(h)
+    elif fuses(twice, x):
+        return ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, gate=gate, scale=scale, shift=shift, eps=norm.eps)
+    else:
+        u = u if gate is None else gate * u
+        y, h = ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, eps=norm.eps)
+    return (y if scale is None else y * (1 + scale) + shift), h
+
+
+def _norm_check(module):
+    if type(module.norm) not in (nn.LayerNorm, normalization.FP32LayerNorm):
+        return f"its norm is {type(module.norm).__name__}"
+    return None if len(module.norm.normalized_shape) == 1 else "it normalises over several dims"
+
+
+# The modules of adaptive norms: an embedding through SiLU and a linear layer, both called, whose parts modulate the norm.
+
+
+def _zero(module, twice, x, timestep=None, class_labels=None, hidden_dtype=None, emb=None):
+    if not _usual(x):
+        return _plain(module, x, timestep, class_labels, hidden_dtype, emb)
+    if module.emb is not None:
+        emb = module.emb(timestep, class_labels, hidden_dtype=hidden_dtype)
+    shift, scale, *others = module.linear(module.silu(emb)).chunk(6, dim=1)
+    return modulated(x, module.norm, scale[:, None], shift[:, None], twice), *others
+
+
+def _zero_single(module, twice, x, emb=None):
+    if not _usual(x):
+        return _plain(module, x, emb)
+    shift, scale, gate = module.linear(module.silu(emb)).chunk(3, dim=1)
+    return modulated(x, module.norm, scale[:, None], shift[:, None], twice), gate
+
+
+def _zero_two(module, twice, hidden_states, emb=None):
+    if not _usual(hidden_states):
+        return _plain(module, hidden_states, emb)
+    shift, scale, gate, *ffn, shift2, scale2, gate2 = module.linear(module.silu(emb)).chunk(9, dim=1)
+    first, second = (modulated(hidden_states, module.norm, a[:, None], b[:, None], twice)
+                     for a, b in ((scale, shift), (scale2, shift2)))
+    return first, gate, *ffn, second, gate2
+
+
+def _continuous(module, twice, x, conditioning_embedding):
+    if not _usual(x):
+        return _plain(module, x, conditioning_embedding)
+    scale, shift = module.linear(module.silu(conditioning_embedding).to(x.dtype)).chunk(2, dim=1)
+    return modulated(x, module.norm, scale[:, None], shift[:, None], twice)
+
+
+def _of_time(module, twice, x, timestep=None, temb=None):
+    if not _usual(x):
+        return _plain(module, x, timestep, temb)
+    temb = module.linear(module.silu(temb if module.emb is None else module.emb(timestep)))
+    if module.chunk_dim == 1:
+        shift, scale = (t[:, None] for t in temb.chunk(2, dim=1))
+    else:
+        scale, shift = temb.chunk(2, dim=0)
+    return modulated(x, module.norm, scale, shift, twice)
+
+
+def _text_and_video(module, twice, hidden_states, encoder_hidden_states, temb):
+    if not _usual(hidden_states, encoder_hidden_states):
+        return _plain(module, hidden_states, encoder_hidden_states, temb)
+    parts = [t[:, None] for t in module.linear(module.silu(temb)).chunk(6, dim=1)]
+    (shift, scale, gate), (text_shift, text_scale, text_gate) = parts[:3], parts[3:]
+    return (modulated(hidden_states, module.norm, scale, shift, twice),
+            modulated(encoder_hidden_states, module.norm, text_scale, text_shift, twice), gate, text_gate)
+
+
+def rules():
+    calls = {"AdaLayerNormZero": _zero, "AdaLayerNormZeroSingle": _zero_single, "SD35AdaLayerNormZeroX": _zero_two,
+             "AdaLayerNormContinuous": _continuous, "AdaLayerNorm": _of_time, "CogVideoXLayerNormZero": _text_and_video}
+    return {getattr(normalization, name): Rule("ada_layer_norm", call, _norm_check, lambda module: idle(module.norm), IN_FLOAT32)
+            for name, call in calls.items()}

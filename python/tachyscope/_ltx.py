@@ -1,0 +1,63 @@
+"""Whole blocks and attention of diffusers' LTX-Video transformer.
+
+A block is a modulated RMSNorm, attention, the gated residual add, attention over the text, the residual add with the next
+modulated RMSNorm, feed-forward and the last gated residual add. Positions turn pairs of neighbours over the width of all heads
+together, with tables of their own for each sample: for `ops.rope` a head as wide as that."""
+
+from diffusers.models.transformers import transformer_ltx
+
+from . import ops
+from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle, modulated
+from ._processors import chosen, dispatched_check, fits_mask, mask_of_heads, projected_out
+from ._rules import Rule, _plain, _usual
+
+
+def _block(block, twice, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, encoder_attention_mask=None):
+    x, table = hidden_states, block.scale_shift_table
+    if not _usual(x, temb, table) or temb.device != x.device:
+        return _plain(block, x, encoder_hidden_states, temb, image_rotary_emb, encoder_attention_mask)
+    values = table + temb.unflatten(-1, (table.shape[0], -1))  # [batch, one or all tokens, 6, channels]
+    shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = values.unbind(dim=2)
+    normed = modulated(x, block.norm1, scale, shift, twice)
+    attended = block.attn1(hidden_states=normed, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb)
+    x = gated(x, attended, gate, twice)
+    attended = block.attn2(x, encoder_hidden_states=encoder_hidden_states, image_rotary_emb=None,
+                           attention_mask=encoder_attention_mask)
+    normed, x = added_norm(x, attended, block.norm2, twice, scale=ffn_scale, shift=ffn_shift)
+    return gated(x, block.ff(normed), ffn_gate, twice)
+
+
+def _turned(x, cos, sin):
+    """x [batch, tokens, channels], its pairs of neighbours turned by tables [batch or 1, tokens, channels / 2]."""
+    if cos.shape[0] == 1:
+        return ops.rope(x.unsqueeze(2), cos[0], sin[0]).squeeze(2)
+    flat = x.reshape(1, -1, 1, x.shape[-1])
+    return ops.rope(flat, cos.flatten(0, 1), sin.flatten(0, 1)).view(x.shape)
+
+
+def _fits_tables(rotary, x):
+    return rotary is None or all(t.dim() == 3 and t.shape[0] in (1, x.shape[0]) and t.shape[1] == x.shape[1] for t in rotary)
+
+
+def _attention(attention, twice, hidden_states, encoder_hidden_states=None, attention_mask=None, image_rotary_emb=None, **kwargs):
+    x, text, mask, rotary = hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb
+    fits = _usual(x) and fits_mask(mask, x) and _fits_tables(rotary, x)
+    if not fits or kwargs or chosen(attention.processor, transformer_ltx.LTXVideoAttnProcessor):
+        return _plain(attention, x, text, mask, rotary, **kwargs)
+    text = x if text is None else text
+    mask = mask_of_heads(attention, mask, x.shape[0], text.shape[1])
+    q, k, v = attention.norm_q(attention.to_q(x)), attention.norm_k(attention.to_k(text)), attention.to_v(text)
+    if rotary is not None:
+        cos, sin = (table[..., ::2].float().contiguous() for table in rotary)
+        q, k = _turned(q, cos, sin), _turned(k, cos, sin)
+    q, k, v = (t.unflatten(2, (attention.heads, -1)) for t in (q, k, v))
+    return projected_out(attention, ops.attention(q, k, v, mask))
+
+
+def rules():
+    return {
+        transformer_ltx.LTXVideoTransformerBlock: Rule("a whole block", _block, inside=lambda b: idle(b.norm1, b.norm2),
+                                                       safe=GATES_IN_FLOAT32),
+        transformer_ltx.LTXAttention: Rule("rope and attention", _attention,
+                                           dispatched_check(transformer_ltx.LTXVideoAttnProcessor)),
+    }

@@ -1,0 +1,45 @@
+"""Whole blocks of diffusers' SD3 transformer (JointTransformerBlock, with a second attention in SD3.5), as FLUX's double ones:
+for text and image adaptive norm, joint attention, gated residual add with the modulated norm behind it, feed-forward, gated
+residual add. The last block's text ends at attention."""
+
+from diffusers.models import attention
+
+from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle
+from ._rules import Rule, _plain, _usual
+
+
+def _half(x, attended, gate, norm, ffn, parts, twice):
+    """What follows attention, of the image or of the text. `parts`: shift, scale and the last gate."""
+    shift, scale, ffn_gate = parts
+    normed, x = added_norm(x, attended, norm, twice, gate, scale, shift)
+    return gated(x, ffn(normed), ffn_gate, twice)
+
+
+def _block(block, twice, hidden_states, encoder_hidden_states, temb, joint_attention_kwargs=None):
+    x, text, kwargs = hidden_states, encoder_hidden_states, joint_attention_kwargs or {}
+    if not _usual(x, text) or block._chunk_size is not None:
+        return _plain(block, x, text, temb, joint_attention_kwargs)
+    normed, *rest = block.norm1(x, emb=temb)
+    again = rest.pop(-2) if block.use_dual_attention else None
+    gate, *parts = (t[:, None] for t in rest)
+    if block.context_pre_only:
+        normed_text = block.norm1_context(text, temb)
+    else:
+        normed_text, *rest = block.norm1_context(text, emb=temb)
+        text_gate, *text_parts = (t[:, None] for t in rest)
+    attended, attended_text = block.attn(hidden_states=normed, encoder_hidden_states=normed_text, **kwargs)
+    if again is not None:
+        x = gated(x, attended, gate, twice)
+        attended, gate = block.attn2(hidden_states=again, **kwargs), parts.pop()
+    x = _half(x, attended, gate, block.norm2, block.ff, parts, twice)
+    if block.context_pre_only:
+        return None, x
+    return _half(text, attended_text, text_gate, block.norm2_context, block.ff_context, text_parts, twice), x
+
+
+def _inside(block):
+    return idle(*(norm for norm in (block.norm2, block.norm2_context) if norm is not None))
+
+
+def rules():
+    return {attention.JointTransformerBlock: Rule("a whole block", _block, inside=_inside, safe=GATES_IN_FLOAT32)}
