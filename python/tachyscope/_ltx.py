@@ -2,12 +2,14 @@
 
 A block is a modulated RMSNorm, attention, the gated residual add, attention over the text, the residual add with the next
 modulated RMSNorm, feed-forward and the last gated residual add. Positions turn pairs of neighbours over the width of all heads
-together, with tables of their own for each sample: for `ops.rope` a head as wide as that."""
+together, with tables of their own for each sample: for the ops one head as wide as that. Norms of queries and keys are one
+pass with them where that may round once, otherwise they are called as modules."""
 
 from diffusers.models.transformers import transformer_ltx
+from torch import nn
 
 from . import ops
-from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle, modulated
+from ._adaptive import GATES_IN_FLOAT32, added_norm, fuses, gated, idle, modulated, unhooked
 from ._processors import chosen, dispatched_check, fits_mask, mask_of_heads, projected_out
 from ._rules import Rule, _plain, _usual
 
@@ -27,12 +29,25 @@ def _block(block, twice, hidden_states, encoder_hidden_states, temb, image_rotar
     return gated(x, block.ff(normed), ffn_gate, twice)
 
 
-def _turned(x, cos, sin):
-    """x [batch, tokens, channels], its pairs of neighbours turned by tables [batch or 1, tokens, channels / 2]."""
-    if cos.shape[0] == 1:
-        return ops.rope(x.unsqueeze(2), cos[0], sin[0]).squeeze(2)
-    flat = x.reshape(1, -1, 1, x.shape[-1])
-    return ops.rope(flat, cos.flatten(0, 1), sin.flatten(0, 1)).view(x.shape)
+def _one_pass(attention, q, k, twice):
+    """Whether norms of queries and keys may be one pass with the positions, which rounds once."""
+    norms = attention.norm_q, attention.norm_k
+    return (fuses(twice, q) and all(type(norm) is nn.RMSNorm and norm.eps is not None and unhooked(norm) for norm in norms)
+            and norms[0].eps == norms[1].eps and q.shape == k.shape and _usual(q, k, norms[0].weight, norms[1].weight))
+
+
+def _turned(attention, q, k, rotary, twice):
+    """Queries and keys [batch, tokens, channels], normalised, their pairs of neighbours turned by tables [batch or 1, tokens,
+    channels], where neighbours have one value. Samples with tables of their own are taken as one long sample."""
+    shape = q.shape
+    cos, sin = (table[..., ::2].float().flatten(0, 1) for table in rotary)
+    if cos.shape[0] != shape[1]:
+        q, k = (t.reshape(1, -1, shape[2]) for t in (q, k))
+    if _one_pass(attention, q, k, twice):
+        q, k = ops.qk_norm_rope(q, k, attention.norm_q.weight, attention.norm_k.weight, cos, sin, 1, attention.norm_q.eps)
+    else:
+        q, k = (ops.rope(norm(t).unsqueeze(2), cos, sin) for norm, t in ((attention.norm_q, q), (attention.norm_k, k)))
+    return q.view(shape), k.view(shape)
 
 
 def _fits_tables(rotary, x):
@@ -46,10 +61,11 @@ def _attention(attention, twice, hidden_states, encoder_hidden_states=None, atte
         return _plain(attention, x, text, mask, rotary, **kwargs)
     text = x if text is None else text
     mask = mask_of_heads(attention, mask, x.shape[0], text.shape[1])
-    q, k, v = attention.norm_q(attention.to_q(x)), attention.norm_k(attention.to_k(text)), attention.to_v(text)
-    if rotary is not None:
-        cos, sin = (table[..., ::2].float().contiguous() for table in rotary)
-        q, k = _turned(q, cos, sin), _turned(k, cos, sin)
+    q, k, v = attention.to_q(x), attention.to_k(text), attention.to_v(text)
+    if rotary is None:
+        q, k = attention.norm_q(q), attention.norm_k(k)
+    else:
+        q, k = _turned(attention, q, k, rotary, twice)
     q, k, v = (t.unflatten(2, (attention.heads, -1)) for t in (q, k, v))
     return projected_out(attention, ops.attention(q, k, v, mask))
 

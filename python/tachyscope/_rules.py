@@ -20,6 +20,7 @@ from . import ops
 
 MARK = "_tachyscope_forward"  # where a module keeps the forward that we gave it
 
+
 def _usual(x, *parameters):
     """Whether our op gives what the module would: 16- or 32-bit floats of one dtype, and no autocast, which would choose."""
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or not 1 <= x.dim() <= 6:
