@@ -85,15 +85,22 @@ def _group_norm(module, twice, x):
 # Activations.
 
 
+def _lying(function, x, **options):
+    """The function of each value, which lies as x does where x is an image with its channels last."""
+    if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+        return function(x.movedim(1, -1), **options).movedim(-1, 1)
+    return function(x, **options)
+
+
 def _activation(function, **options):
     def call(module, twice, x):
-        return function(x, **options) if _usual(x) else _plain(module, x)
+        return _lying(function, x, **options) if _usual(x) else _plain(module, x)
 
     return call
 
 
 def _gelu(module, twice, x):
-    return ops.gelu(x, module.approximate) if _usual(x) else _plain(module, x)
+    return _lying(ops.gelu, x, approximate=module.approximate) if _usual(x) else _plain(module, x)
 
 
 def _silu_check(module):

@@ -27,8 +27,19 @@ def test_group_norm_lies_as_torchs(layout, affine):
     assert tachyscope.optimize(norm, verbose=False).counts() == {"GroupNorm": 1}
     result = norm(x)
     torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
-    if x.device.type == "cpu":  # on a GPU torch's own result is contiguous whatever x is
+    if x.device.type == "cpu":  # on a GPU torch has rules of its own
         assert result.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("activation", [nn.SiLU(), nn.GELU(), nn.Mish()], ids=lambda module: type(module).__name__)
+@pytest.mark.parametrize("layout", ["contiguous", "channels last", "rows"])
+def test_activations_lie_as_torchs(activation, layout):
+    module, x = copy.deepcopy(activation), LAYOUTS[layout].to(torch.get_default_device())
+    expected = module(x)
+    assert len(tachyscope.optimize(module, verbose=False).replaced) == 1
+    result = module(x)
+    torch.testing.assert_close(result, expected)
+    assert result.stride() == expected.stride()
 
 
 def residual_block(**options):
@@ -52,7 +63,7 @@ def test_residual_block(layout, level, dtype):
         expected = block(x, temb)
         tachyscope.optimize(block, level, verbose=False)
         result = block(x, temb)
-    on_cpu = x.device.type == "cpu"  # on a GPU torch's GroupNorm gives contiguous results and other last bits
+    on_cpu = x.device.type == "cpu"  # on a GPU torch has layouts and last bits of its own
     assert result.dtype == dtype and (result.stride() == expected.stride() or not on_cpu)
     other = (result != expected).float().mean()
     if dtype == torch.float32:
@@ -82,6 +93,35 @@ def test_a_hook_on_the_norm_is_called():
     tachyscope.optimize(block, verbose=False)
     block(x, temb)
     assert len(seen) == 1 and seen[0].min() < -0.5, "SiLU gives nothing below -0.28, so this is the norm's own result"
+
+
+def ltx_vae():
+    from diffusers import AutoencoderKLLTXVideo
+
+    once = (1, 1, 1, 1, 1)
+    return AutoencoderKLLTXVideo(
+        latent_channels=8, block_out_channels=(8,) * 4, decoder_block_out_channels=(8,) * 4, layers_per_block=once,
+        decoder_layers_per_block=once, spatio_temporal_scaling=(True, True, False, False), patch_size=1,
+        decoder_spatio_temporal_scaling=(True, True, False, False), decoder_inject_noise=(False,) * 5, upsample_factor=(1,) * 4)
+
+
+def wan_vae():
+    from diffusers import AutoencoderKLWan
+
+    return AutoencoderKLWan(base_dim=3, z_dim=4, dim_mult=[1, 1, 1, 1], num_res_blocks=1, temperal_downsample=[False, True, True])
+
+
+@pytest.mark.parametrize("make, counts", [(ltx_vae, {"SiLU": 12, "RMSNorm": 22}), (wan_vae, {"SiLU": 18})],
+                         ids=["LTX-Video", "Wan"])
+def test_vaes_of_video(make, counts):
+    torch.manual_seed(0)
+    model, inputs = make().eval(), dict(sample=torch.randn(1, 3, 9, 16, 16))
+    before = small_models.run(model, inputs)
+    assert tachyscope.optimize(model, verbose=False).counts() == counts
+    after = small_models.run(model, inputs)
+    assert after.stride() == before.stride() and (after - before).abs().max() <= 5e-6 * before.abs().max()
+    tachyscope.restore(model)
+    assert torch.equal(small_models.run(model, inputs), before)
 
 
 def test_vae_by_parts():
