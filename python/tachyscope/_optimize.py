@@ -1,7 +1,7 @@
 """`tachyscope.optimize` and `tachyscope.restore`: our kernels in place of a model's norms, activations, attention and blocks.
 
 A module keeps its class, its parameters and its place; it gets a forward of its own, which stands before that of its class. Where
-accelerate has put a hook in front (offloading), the forward behind the hook is the one that is exchanged."""
+accelerate or diffusers have put hooks in front (offloading), the forward behind the hooks is the one that is exchanged."""
 
 import collections
 import dataclasses
@@ -81,13 +81,26 @@ def restore(thing):
         if ours is None:
             continue
         count += 1
-        if module.__dict__.get("_old_forward") is ours:  # behind a hook
-            module._old_forward = types.MethodType(type(module).forward, module)
-        elif module.__dict__.get("forward") is ours:
-            del module.forward
+        holder, name = _place(module)
+        if holder.__dict__.get(name) is ours:
+            if name == "forward" and holder is module:
+                del module.forward
+            else:  # behind a hook
+                setattr(holder, name, types.MethodType(type(module).forward, module))
         if attention is not None:
             attention.end(module)
     return count
+
+
+def _place(module):
+    """The object and the name of its attribute that hold the module's forward behind all hooks, accelerate's or diffusers'."""
+    own = module.__dict__
+    if "_hf_hook" in own and "_old_forward" in own:
+        return module, "_old_forward"
+    hooks = own["_diffusers_hook"]._fn_refs if "_diffusers_hook" in own else []
+    if hooks:
+        return hooks[0], "forward" if hooks[0].original_forward is None else "original_forward"
+    return module, "forward"
 
 
 def _modules(thing):
@@ -135,7 +148,8 @@ def _consider(name, module, rules, codes, level, report):
     """Replaces the module if a rule fits. Returns the ids of modules inside that it stands for as well."""
     kind = type(module).__name__
     rule = _rule_of(module, rules, codes)
-    own = module.__dict__.get("_old_forward", module.__dict__.get("forward"))
+    holder, place = _place(module)
+    own = holder.__dict__.get(place)
     why = None
     if rule is None:
         parts = next(module.children(), None) is not None
@@ -163,7 +177,5 @@ def _replace(module, rule, level):
 
     ours = types.MethodType(forward, module)  # which deepcopy binds to the copy
     module.__dict__[_MARK] = ours
-    if "_hf_hook" in module.__dict__ and "_old_forward" in module.__dict__:
-        module._old_forward = ours
-    else:
-        module.forward = ours
+    holder, name = _place(module)
+    setattr(holder, name, ours)

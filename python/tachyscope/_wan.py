@@ -13,13 +13,14 @@ import torch
 from diffusers.models.transformers import transformer_wan
 
 from . import ops
+from ._adaptive import unhooked
 from ._processors import chosen, dispatched_check
 from ._rules import Rule, _plain, _usual
 
 
 def _affine(norm):
     """Whether it is a norm whose parameters can be read here: no hook brings them first. Otherwise it is called."""
-    return isinstance(norm, transformer_wan.FP32LayerNorm) and "_hf_hook" not in norm.__dict__
+    return isinstance(norm, transformer_wan.FP32LayerNorm) and unhooked(norm)
 
 
 def _block_check(block):
@@ -52,7 +53,7 @@ def _block(block, twice, x, text, temb, rotary):
 
 
 def _bare(norm):
-    return isinstance(norm, torch.nn.RMSNorm) and norm.eps is not None and "_hf_hook" not in norm.__dict__
+    return isinstance(norm, torch.nn.RMSNorm) and norm.eps is not None and unhooked(norm)
 
 
 def _with_positions(attention, q, k, rotary, twice):

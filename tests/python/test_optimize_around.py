@@ -11,6 +11,7 @@ import small_models
 import tachyscope
 from test_optimize import EXPECTED, CountedCalls
 
+CLASSES = {"Wan": "WanAttention", "LTX-Video": "LTXAttention", "FLUX": "FluxAttention", "SD3": "Attention", "SDXL": "Attention"}
 DIFFUSERS = ["Wan", "LTX-Video", "FLUX", "SD3", "SDXL", "PixArt", "DiT", "VAE"]
 
 
@@ -71,6 +72,44 @@ def test_offloading(name, when):
     tachyscope.optimize(model, verbose=False)
     remove_hook_from_submodules(model)
     torch.testing.assert_close(small_models.run(model, inputs), optimized)
+    assert tachyscope.restore(model) == count
+    assert torch.equal(small_models.run(model, inputs), before)
+
+
+@pytest.mark.parametrize("name", ["Wan", "LTX-Video", "FLUX", "SDXL"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_hooks_of_diffusers(name, when):
+    """Offloading in groups, whichever came first; norms that it brings are called, and everything can be undone."""
+    from diffusers.hooks import apply_group_offloading
+    from diffusers.hooks.hooks import HookRegistry
+
+    model, inputs = small_models.make(name)
+    before, device = small_models.run(model, inputs), next(model.parameters()).device
+
+    def offload():
+        apply_group_offloading(model, onload_device=device, offload_device=torch.device("cpu"), offload_type="leaf_level")
+
+    if when == "before":
+        offload()
+    report = tachyscope.optimize(model, verbose=False)
+    assert report.counts() == EXPECTED[name][0]
+    if when == "after":
+        offload()
+    with CountedCalls() as calls:
+        optimized = small_models.run(model, inputs)
+    assert calls.ops["attention"] == sum(type(m).__name__ == CLASSES[name] for m in model.modules())
+    if name in ("Wan", "SDXL"):  # norms whose parameters a hook brings are not read from outside
+        assert calls.ops["add_norm"] == {"Wan": 2, "SDXL": 0}[name]
+    torch.testing.assert_close(optimized, before)
+    count = sum(EXPECTED[name][0].values())
+    assert tachyscope.restore(model) == count
+    with CountedCalls() as calls:
+        assert torch.equal(small_models.run(model, inputs), before)
+    assert not calls.ops
+    tachyscope.optimize(model, verbose=False)
+    for hook in {key for m in model.modules() if hasattr(m, "_diffusers_hook") for key in m._diffusers_hook.hooks}:
+        HookRegistry.check_if_exists_or_initialize(model).remove_hook(hook, recurse=True)
+    torch.testing.assert_close(small_models.run(model, inputs), before)
     assert tachyscope.restore(model) == count
     assert torch.equal(small_models.run(model, inputs), before)
 
@@ -145,9 +184,6 @@ def test_lora(name, when):
     theirs = small_models.run(model, inputs)
     assert (theirs - plain).abs().max() > 1e-2 * plain.abs().max()
     assert (ours - theirs).abs().max() <= 3e-6 * theirs.abs().max()
-
-
-CLASSES = {"Wan": "WanAttention", "LTX-Video": "LTXAttention", "FLUX": "FluxAttention", "SD3": "Attention", "SDXL": "Attention"}
 
 
 @pytest.mark.parametrize("name", CLASSES)
