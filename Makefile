@@ -8,6 +8,7 @@
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
 #                            (tools/build_release; tools/check_package tries them)
+#   make wheel [PYTHON=python3.12]   a wheel in dist/ with the program, its model and its libraries (tools/check_wheel tries it)
 #   make format, check-format, check-layers (C, C++ and CUDA sources)
 PROMPT ?= a red circle moves right over hills at day
 BUILD ?= build
@@ -16,7 +17,7 @@ JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package demo build test test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo build test test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -66,8 +67,13 @@ package: deps
 	@tools/build_release $(PACKAGE_BUILD) $(JOBS) $(CMAKE_FLAGS)
 	@tools/package $(PACKAGE_BUILD) out
 
+PYTHON ?= python3
+wheel: deps
+	@tools/install_deps python3-venv python3-dev
+	@tools/make_wheel --python $(PYTHON) $(CMAKE_FLAGS)
+
 install: build
 	@cmake --install $(BUILD)
 
 clean:
-	rm -rf $(BUILD) out
+	rm -rf $(BUILD) build-wheel dist out
