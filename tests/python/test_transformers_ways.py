@@ -30,6 +30,23 @@ def test_training_step(name, checkpointing):
         assert (after[key] - theirs).abs().max() <= 1e-4 * theirs.abs().max() + 1e-7, key
 
 
+@pytest.mark.parametrize("name", ["LLaMA", "Gemma3", "Falcon"])
+def test_autocast(name):
+    """Their own code runs in it, from under our name, with our mask: the same bits."""
+    model = make(name)
+    ids, mask = prompts()
+
+    def inside():
+        with torch.autocast(ids.device.type, torch.bfloat16):
+            return logits(model, ids, mask)[mask.bool()]
+
+    before = inside()
+    tachyscope.optimize(model, verbose=False)
+    with CountedCalls() as calls:
+        assert torch.equal(inside(), before)
+    assert not calls.ops
+
+
 def graphs_of(seen):
     """A backend that keeps the names of our ops in each graph."""
     from torch._dynamo.backends.debugging import aot_eager
