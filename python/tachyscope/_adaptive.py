@@ -34,7 +34,7 @@ def idle(*norms):
     return [norm for norm in norms if next(norm.parameters(), None) is None]
 
 
-def _kind(norm, x, twice):
+def _kind(norm, x):
     """"layer" or "rms" where our ops give the norm's values by its parameters, None where the norm is to be called."""
     if not unhooked(norm):
         return None
@@ -43,19 +43,19 @@ def _kind(norm, x, twice):
     if type(norm) is normalization.FP32LayerNorm:
         return "layer" if len(norm.normalized_shape) == 1 else None
     if type(norm) is normalization.RMSNorm and norm.bias is None and len(norm.dim) == 1:
-        return "rms" if _usual(x, norm.weight) and (norm.weight is None or fuses(twice, x)) else None
+        return "rms" if _usual(x, norm.weight) else None
     return None
 
 
 def modulated(x, norm, scale, shift, twice):
     """norm(x) · (1 + scale) + shift. One pass for LayerNorm; behind an RMSNorm torch modulates."""
-    kind = _kind(norm, x, twice)
+    kind = _kind(norm, x)
     if kind == "layer" and fuses(twice, x) and x.dtype == scale.dtype == shift.dtype:
         return ops.ada_layer_norm(x, scale, shift, norm.weight, norm.bias, norm.eps)
     if kind == "layer":
         y = ops.layer_norm(x, norm.weight, norm.bias, norm.eps)
     else:
-        y = norm(x) if kind is None else ops.rms_norm(x, norm.weight, norm.eps)
+        y = norm(x) if kind is None else ops.rms_norm(x, norm.weight, norm.eps, round_twice=twice)
     return y * (1 + scale) + shift
 
 
@@ -69,7 +69,7 @@ def gated(x, u, gate, twice):
 def added_norm(x, u, norm, twice, gate=None, scale=None, shift=None):
     """(norm(h) · (1 + scale) + shift, h) with h = x + gate · u; the norm alone where there is no scale."""
     alike = all(t is None or t.dtype == x.dtype for t in (u, gate, scale, shift))
-    kind = _kind(norm, x, twice) if alike else None
+    kind = _kind(norm, x) if alike else None
     if kind is None:
         h = gated(x, u, gate, twice)
         y = norm(h)
@@ -77,7 +77,8 @@ def added_norm(x, u, norm, twice, gate=None, scale=None, shift=None):
         return ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, gate=gate, scale=scale, shift=shift, eps=norm.eps)
     else:
         u = u if gate is None else gate * u
-        y, h = ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, eps=norm.eps)
+        weighted = kind == "rms" and norm.weight is not None  # diffusers' RMSNorm rounds before its weight, too
+        y, h = ops.add_norm(x, u, norm.weight, norm.bias, norm=kind, eps=norm.eps, round_twice=weighted)
     return (y if scale is None else y * (1 + scale) + shift), h
 
 
