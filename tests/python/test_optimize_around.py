@@ -226,7 +226,8 @@ def test_a_backend_of_the_user(name):
 
     with attention_backend("_native_math"):
         left = tachyscope.optimize(model, verbose=False).left
-        assert [why for _, kind, why in left if kind == CLASSES[name]] == ["another attention backend was chosen for diffusers"] * count
+        words = [why for _, kind, why in left if kind == CLASSES[name]]
+        assert words == ["another attention backend was chosen for diffusers"] * count
     assert attentions() == 0
     tachyscope.optimize(model, verbose=False)
     assert attentions() == count

@@ -12,8 +12,8 @@ from test_optimize import CountedCalls
 
 def ltx(**options):
     from diffusers import LTXVideoTransformer3DModel
-    sizes = dict(in_channels=4, out_channels=4, num_attention_heads=2, attention_head_dim=10, cross_attention_dim=20, num_layers=2,
-                 caption_channels=16)  # 20 channels: the first pair of positions is padding
+    sizes = dict(in_channels=4, out_channels=4, num_attention_heads=2, attention_head_dim=10, cross_attention_dim=20,
+                 num_layers=2, caption_channels=16)  # 20 channels: the first pair of positions is padding
     mask = torch.tensor([[1.0, 1, 1, 0, 0], [1, 1, 1, 1, 0]])
     return LTXVideoTransformer3DModel(**sizes | options), dict(
         hidden_states=torch.randn(2, 12, 4), encoder_hidden_states=torch.randn(2, 5, 16), timestep=torch.tensor([3, 500]),
@@ -44,7 +44,8 @@ def flux_fused():
 def sd3(**options):
     from diffusers import SD3Transformer2DModel
     sizes = dict(sample_size=8, patch_size=2, in_channels=4, num_layers=3, attention_head_dim=8, num_attention_heads=4,
-                 caption_projection_dim=32, joint_attention_dim=32, pooled_projection_dim=64, out_channels=4, pos_embed_max_size=8)
+                 caption_projection_dim=32, joint_attention_dim=32, pooled_projection_dim=64, out_channels=4,
+                 pos_embed_max_size=8)
     return SD3Transformer2DModel(**sizes | options), dict(
         hidden_states=torch.randn(2, 4, 8, 8), encoder_hidden_states=torch.randn(2, 5, 32), pooled_projections=torch.randn(2, 64),
         timestep=torch.tensor([3, 500]))
