@@ -18,6 +18,8 @@
 //   block of 128 threads, width 32:   warp 0: row 0   warp 1: row 1  …     width 128: warps 0-3: row 0
 #pragma once
 
+#include <type_traits>
+
 #include "device/overlap.cuh"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
@@ -110,17 +112,16 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
 
   const int64_t part = p.row && live ? p.row[row] : 0;
   const float *scales = p.scale + part * p.scale_stride, *shifts = p.shift + part * p.shift_stride;
-  float early[kEarly ? Chunks : 1][N], early_shift[kEarly && kLayer ? Chunks : 1][N];  // weight, or scale
+  SharedRow<std::conditional_t<kLayer, float, W>, N> early[kEarly ? Chunks : 1];  // weight, or scale
+  SharedRow<float, N> early_shift[kEarly && kLayer ? Chunks : 1];
   if constexpr (kEarly)
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       if (!has(j)) continue;
-      if constexpr (kLayer) {
-        load_shared_row<N>(scales + at(j), early[j]);
-        load_shared_row<N>(shifts + at(j), early_shift[j]);
-      } else {
-        load_shared_row<N>(p.weight + at(j), early[j]);
-      }
+      if constexpr (kLayer)
+        early[j].load(scales + at(j)), early_shift[j].load(shifts + at(j));
+      else
+        early[j].load(p.weight + at(j));
     }
 
   if constexpr (Add) {
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
     if constexpr (kUsual && kLayer) {
       if constexpr (kEarly) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) a[i] = early[j][i], b[i] = early_shift[j][i];
+        for (int i = 0; i < N; ++i) a[i] = early[j].get(i), b[i] = early_shift[j].get(i);
       } else {
         load_shared_row<N>(scales + at(j), a);
         load_shared_row<N>(shifts + at(j), b);
@@ -180,22 +181,24 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] = fmaf(v[i], 1.0f + a[i], b[i]);
     } else if constexpr (kUsual) {
-      if constexpr (!kEarly) load_shared_row<N>(p.weight + at(j), a);
+      SharedRow<W, N> weight;
+      if constexpr (!kEarly) weight.load(p.weight + at(j));
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         if constexpr (kParts == Parts::twice) v[i] = rounded<Y>(v[i]);
-        v[i] *= kEarly ? early[j][i] : a[i];
+        v[i] *= kEarly ? early[j].get(i) : weight.get(i);
       }
     } else {
+      SharedRow<W, N> affine;
       if (p.weight) {
-        load_shared_row<N>(p.weight + at(j), a);
+        affine.load(p.weight + at(j));
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] *= a[i];
+        for (int i = 0; i < N; ++i) v[i] *= affine.get(i);
       }
       if (p.bias) {
-        load_shared_row<N>(p.bias + at(j), b);
+        affine.load(p.bias + at(j));
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] += b[i];
+        for (int i = 0; i < N; ++i) v[i] += affine.get(i);
       }
       if (p.scale) {
         load_shared_row<N>(scales + at(j), a);

@@ -166,12 +166,12 @@ __device__ __forceinline__ void load_shared_row(const float* p, float (&v)[N]) {
   }
 }
 
-// The same of 16-bit ones.
-template <int N, class T>
-__device__ __forceinline__ void load_shared_row(const T* p, float (&v)[N]) {
-  if constexpr (N * sizeof(T) % 4 == 0) {
-    Pack<T, N> pack;
-    constexpr int kWords = N * sizeof(T) / 4;
+// The same, as they lie until they are used: 16-bit ones take half the registers.
+template <class W, int N>
+struct SharedRow {
+  Pack<W, N> pack;
+  __device__ __forceinline__ void load(const W* p) {
+    constexpr int kWords = sizeof(pack.words) / 4;
     if constexpr (kWords % 4 == 0) {
 #pragma unroll
       for (int i = 0; i < kWords; i += 4) {
@@ -183,12 +183,14 @@ __device__ __forceinline__ void load_shared_row(const T* p, float (&v)[N]) {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) pack.words[i] = __ldg(reinterpret_cast<const uint32_t*>(p) + i);
     }
-#pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = pack.get(i);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = as_float(p[i]);
   }
-}
+  __device__ __forceinline__ float get(int i) const { return pack.get(i); }
+};
+template <int N>
+struct SharedRow<float, N> {
+  float values[N];
+  __device__ __forceinline__ void load(const float* p) { load_shared_row<N>(p, values); }
+  __device__ __forceinline__ float get(int i) const { return values[i]; }
+};
 
 }  // namespace tachy::device
