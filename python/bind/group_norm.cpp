@@ -1,6 +1,6 @@
 // GroupNorm with the activation behind it, forward and backward, of x [N, C, ...] as torch lays images and clips out.
-// The ops take channels last: such tensors (torch.channels_last and its like) are used as they lie, others are turned into
-// scratch and back a sample at a time. The result lies as x does.
+// Contiguous tensors and those with their channels last (torch.channels_last and its like) are used as they lie, others
+// are turned into scratch and back a sample at a time. The result lies as x does.
 #include "bind/channels.h"
 #include "bind/convert.h"
 #include "bind/ops.h"
@@ -39,6 +39,17 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     });
   };
   const DType work = work_dtype(x.dtype, context);
+  const Tensor& first = in[0].tensor;
+  if (first.contiguous() && !x.contiguous() && first.numel() > 0) {  // a group's values are neighbours
+    const auto planes = [](const Tensor& t) { return t.view({t.dim(0), t.dim(1), -1}); };
+    const Tensor wide = contiguous_as(first, work, context);
+    const bool there = out[0].dtype == work && out[0].contiguous();
+    const Tensor made = there ? out[0] : first.dtype != work ? wide : context.scratch(work, first.shape());
+    args.channels_first = true, args.x = planes(wide), args.y = planes(made);
+    norm();
+    if (!there) convert(made, out[0], context);
+    return;
+  }
   if (x.dtype == work && x.contiguous() && y.contiguous()) {
     args.x = three_dims(x), args.y = three_dims(y);
     return norm();

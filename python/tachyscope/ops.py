@@ -205,8 +205,8 @@ def mlp(x, weight, bias, weight2, bias2, approximate="none"):
 def group_norm(x, groups, weight=None, bias=None, eps=1e-5, *, activation=None, out=None):
     """GroupNorm of x [samples, channels, ...] with an activation behind it: None, "silu", "mish", "gelu" or "gelu_tanh".
 
-    weight and bias [channels] or None. The kernels take channels last: torch.channels_last tensors are used as they
-    lie, others are turned on the way, a sample at a time. The result lies as x does. `out` may be x."""
+    weight and bias [channels] or None. Contiguous tensors and torch.channels_last ones are used as they lie, others are turned
+    on the way, a sample at a time. The result lies as x does. `out` may be x."""
     act = _choice("group_norm", "activation", activation, _ACTIVATIONS)
     if out is not None:
         return _group_norm.out(out, x, groups, weight, bias, eps, act)
@@ -225,7 +225,8 @@ def group_norm_mish(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
 
 def channel_norm(x, gamma, *, silu=False, out=None):
     """The norm of Wan's video VAE, of each position over its channels: x · gamma · sqrt(C) / max(|x|, 1e-12), with SiLU behind
-    it if asked for. x [samples, C, ...], gamma [C]; layouts as in `group_norm`; rounded once. `out` may be x."""
+    it if asked for. x [samples, C, ...], gamma [C]. torch.channels_last tensors are used as they lie, others are turned on the way, a
+    sample at a time; rounded once. `out` may be x."""
     if out is not None:
         return _op["channel_norm"].out(out, x, gamma, silu)
     return _op["channel_norm"](x, gamma, silu)

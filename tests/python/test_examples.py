@@ -81,6 +81,14 @@ def test_rmsnorm(run):
         assert record["error"]["tachyscope"] < 1e-6
 
 
+def test_ops(run):
+    facts, text = run("benchmark_ops")
+    names = [record["name"] for record in facts["runs"]]
+    assert len(names) == 19 and all(record["agrees"] for record in facts["runs"]) and "DIFFERS" not in text
+    assert all(min(record["seconds"].values()) > 0 for record in facts["runs"])
+    assert [r["name"] for r in run("benchmark_ops", "--op", "lora")[0]["runs"]] == ["lora of one", "lora of four"]
+
+
 @pytest.mark.parametrize("more", [[], ["--use-amp", "--compile", "--compile-backend", "aot_eager"]], ids=["", "mixed, compiled"])
 def test_train_vae(run, more, tmp_path):
     torch.compiler.reset()

@@ -1,4 +1,4 @@
-// GroupNorm of channels-last activations with the activation behind it:
+// GroupNorm with the activation behind it, of channels-last or channels-first activations:
 //   n = (x − mean) / sqrt(var + eps) · weight + bias,  y = act(n)
 // with mean and variance (biased) over the P positions and the C/G neighbouring channels of a group, of each
 // sample alone. A sample is what shares statistics: an image, or a clip whose frames are normalised together.
@@ -10,13 +10,14 @@
 namespace tachy::ops {
 
 struct GroupNormArgs {
-  Tensor x;  // [N, P, C] f32, contiguous
+  Tensor x;  // [N, P, C] f32, contiguous; with channels_first [N, C, P]
   int groups = 32;
   Tensor weight;  // optional [C] f32
   Tensor bias;    // optional [C] f32
   float eps = 1e-5f;
   Activation act = Activation::none;  // silu and mish are the usual ones
-  Tensor y;                           // [N, P, C] f32, contiguous, may alias x
+  bool channels_first = false;
+  Tensor y;  // as x, may alias it
 };
 
 void group_norm(const GroupNormArgs& args, Stream& stream);

@@ -11,7 +11,8 @@ struct GroupNormCase {
   int groups;
   Activation act = Activation::none;
   bool affine = true;
-  float offset = 0;  // mean of x, to provoke cancellation
+  float offset = 0;    // mean of x, to provoke cancellation
+  bool first = false;  // channels first
 };
 
 inline void add_group_norm_backward_cases(std::vector<OpCase>& cases) {
@@ -41,14 +42,16 @@ inline std::vector<OpCase> group_norm_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, GroupNormCase s) {
     const auto name =
-        fmt::format("{}x{}x{}-groups{}-act{}{}{}", s.n, s.p, s.c, s.groups, static_cast<int>(s.act),
-                    s.affine ? "-affine" : "", s.offset != 0 ? "-offset" : "");
+        fmt::format("{}x{}x{}-groups{}-act{}{}{}{}", s.n, s.p, s.c, s.groups, static_cast<int>(s.act),
+                    s.affine ? "-affine" : "", s.offset != 0 ? "-offset" : "", s.first ? "-first" : "");
     const double values = 1.0 * s.n * s.p * s.c;
     cases.push_back({"group_norm", name, kind, 12 * values, 8 * values, [=](CaseMemory& memory) {
-                       GroupNormArgs args{.x = memory.normal({s.n, s.p, s.c}, 1, s.offset),
+                       const int64_t a = s.first ? s.c : s.p, b = s.first ? s.p : s.c;
+                       GroupNormArgs args{.x = memory.normal({s.n, a, b}, 1, s.offset),
                                           .groups = s.groups,
                                           .act = s.act,
-                                          .y = memory.output({s.n, s.p, s.c})};
+                                          .channels_first = s.first,
+                                          .y = memory.output({s.n, a, b})};
                        if (s.affine) args.weight = memory.param({s.c}), args.bias = memory.param({s.c});
                        return bind_op("group_norm", group_norm, group_norm_table(), group_norm_working, args,
                                       {args.y});
@@ -68,6 +71,16 @@ inline std::vector<OpCase> group_norm_cases() {
   add(CaseKind::odd, {2, 3, 512, 32, Activation::silu});
   // More blocks than cuda_resident reads at once; its ring takes real sizes, which bench/gpu_all checks, too.
   add(CaseKind::tiny, {1, 9001, 64, 8, Activation::silu});
+  add(CaseKind::tiny, {1, 1, 1, 1, Activation::none, true, 0, true});
+  add(CaseKind::odd, {3, 37, 77, 7, Activation::mish, true, 0, true});
+  add(CaseKind::odd,
+      {2, 5001, 26, 13, Activation::silu, false, 100, true});  // several tiles, the last one short
+  add(CaseKind::tiny, {2, 1024, 320, 32, Activation::silu, true, 0, true});
+  add(CaseKind::tiny, {1, 40000, 16, 2, Activation::none, true, 100, true});
+  add(CaseKind::tiny, {5, 64, 1280, 32, Activation::gelu_erf, true, 0, true});
+  add(CaseKind::real, {2, 128 * 128, 320, 32, Activation::silu, true, 0, true});
+  add(CaseKind::real, {2, 32 * 32, 1280, 32, Activation::silu, true, 0, true});
+  add(CaseKind::real, {1, 512 * 512, 128, 32, Activation::silu, true, 0, true});
   add(CaseKind::real, {2, 256 * 256, 256, 32, Activation::silu});
   add(CaseKind::real, {2, 256 * 256, 256, 32, Activation::mish});
   add(CaseKind::real, {1, 5 * 240 * 416, 96, 32, Activation::silu});

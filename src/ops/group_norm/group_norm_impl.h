@@ -11,7 +11,9 @@ void group_norm_ref(const GroupNormArgs& args,
                     Stream& stream);  // the definition: plain loops, float64 inside
 void group_norm_working(const GroupNormArgs& args,
                         Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
-void group_norm_cpu(const GroupNormArgs& args, Stream& stream);  // Highway
+void group_norm_cpu(const GroupNormArgs& args, Stream& stream);         // Highway, channels last
+void group_norm_planes_cpu(const GroupNormArgs& args, Stream& stream);  // the same, channels first
+std::optional<Refusal> group_norm_why_not_planes_cpu(const GroupNormArgs& args, const Stream& stream);
 std::span<const Impl<GroupNormArgs>> group_norm_table();
 
 // The backward pass on the CPU is its definition, which also takes float64 tensors.
