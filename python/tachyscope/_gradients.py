@@ -5,6 +5,7 @@ A parameter's gradient that the backward op was not asked for comes as a tensor 
 
 import torch
 
+from . import _gradients_cpu
 from ._ops import add_op_namespace_prefix
 from ._ops import ops as _ops
 
@@ -30,6 +31,13 @@ def _sum_to(gradient, like):
     return gradient.sum_to_size(like.shape).to(like.dtype)
 
 
+def _pass(name, dy):
+    """The backward pass for gradients like `dy`: the op, or on the CPU, where ours are definitions, torch's operations."""
+    if dy.device.type == "cpu" and dy.dtype != torch.float64:
+        return _gradients_cpu.passes(name)
+    return getattr(_ops, name)
+
+
 @_rule
 class rms_norm:
     @staticmethod
@@ -40,7 +48,7 @@ class rms_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
-        dx, dweight = _ops.rms_norm_backward(dy, x, weight, ctx.eps)
+        dx, dweight = _pass("rms_norm_backward", dy)(dy, x, weight, ctx.eps)
         return dx, _given(dweight, weight), None, None
 
 
@@ -54,7 +62,7 @@ class rms_modulate:
     @staticmethod
     def backward(ctx, dy):
         x, scale, weight = ctx.saved_tensors
-        dx, dscale, dshift, dweight = _ops.rms_modulate_backward(dy, x, scale, weight, ctx.eps)
+        dx, dscale, dshift, dweight = _pass("rms_modulate_backward", dy)(dy, x, scale, weight, ctx.eps)
         return dx, dscale, dshift, _given(dweight, weight), None
 
 
@@ -68,7 +76,7 @@ class layer_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight, bias, scale = ctx.saved_tensors
-        dx, dweight, dbias, dscale, dshift = _ops.layer_norm_backward(dy, x, weight, bias, scale, ctx.eps)
+        dx, dweight, dbias, dscale, dshift = _pass("layer_norm_backward", dy)(dy, x, weight, bias, scale, ctx.eps)
         return (dx, _given(dweight, weight), _given(dbias, bias), _given(dscale, scale), _given(dshift, scale), None)
 
 
@@ -93,11 +101,11 @@ class add_norm:
                 normed = _ops._layer_norm(h, weight, bias, None, None, ctx.eps)
             dscale, dshift = _sum_to(dy * normed, scale), _sum_to(dy, scale)
             dy = dy * (1 + scale).to(dy.dtype)
-        dh, dweight, dbias = _ops.add_norm_backward(dy, dsum, h, weight, bias, ctx.kind, ctx.eps)
+        dh, dweight, dbias = _pass("add_norm_backward", dy)(dy, dsum, h, weight, bias, ctx.kind, ctx.eps)
         if gate is None:
             du = dh.to(u.dtype)
         else:
-            du, dgate = _ops.gated_residual_backward(dh, u, gate)
+            du, dgate = _pass("gated_residual_backward", dh)(dh, u, gate)
         return dh, du, dgate, _given(dweight, weight), _given(dbias, bias), dscale, dshift, None, None, None
 
 
@@ -111,7 +119,7 @@ class gated_residual:
     @staticmethod
     def backward(ctx, dy):
         u, gate = ctx.saved_tensors
-        du, dgate = _ops.gated_residual_backward(dy, u, gate)
+        du, dgate = _pass("gated_residual_backward", dy)(dy, u, gate)
         return dy, du, _given(dgate, gate)
 
 
@@ -124,7 +132,7 @@ class activation:
 
     @staticmethod
     def backward(ctx, dy):
-        return _ops.activation_backward(dy, *ctx.saved_tensors, ctx.kind), None
+        return _pass("activation_backward", dy)(dy, *ctx.saved_tensors, ctx.kind), None
 
 
 @_rule
@@ -136,7 +144,7 @@ class glu:
 
     @staticmethod
     def backward(ctx, dy):
-        return *_ops.glu_backward(dy, *ctx.saved_tensors, ctx.kind), None, None
+        return *_pass("glu_backward", dy)(dy, *ctx.saved_tensors, ctx.kind), None, None
 
 
 @_rule
@@ -151,7 +159,7 @@ class qk_norm_rope:
         _refuse(ctx, 4, "qk_norm_rope: cos")
         _refuse(ctx, 5, "qk_norm_rope: sin")
         _, _, q_weight, k_weight, _, _ = ctx.saved_tensors
-        dq, dk, dq_weight, dk_weight = _ops.qk_norm_rope_backward(dq, dk, *ctx.saved_tensors, ctx.heads, ctx.eps)
+        dq, dk, dq_weight, dk_weight = _pass("qk_norm_rope_backward", dq)(dq, dk, *ctx.saved_tensors, ctx.heads, ctx.eps)
         return dq, dk, _given(dq_weight, q_weight), _given(dk_weight, k_weight), None, None, None, None
 
 
@@ -200,7 +208,7 @@ class channel_norm:
 
     @staticmethod
     def backward(ctx, dy):
-        return *_ops.channel_norm_backward(dy, *ctx.saved_tensors, ctx.silu), None
+        return *_pass("channel_norm_backward", dy)(dy, *ctx.saved_tensors, ctx.silu), None
 
 
 @_rule
@@ -213,7 +221,7 @@ class group_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight, bias = ctx.saved_tensors
-        dx, dweight, dbias = _ops.group_norm_backward(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act)
+        dx, dweight, dbias = _pass("group_norm_backward", dy)(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act)
         return dx, None, _given(dweight, weight), _given(dbias, bias), None, None
 
 
@@ -277,7 +285,7 @@ class reparameterize:
     @staticmethod
     def backward(ctx, dz):
         _refuse(ctx, 2, "reparameterize: noise")
-        return *_ops.reparameterize_backward(dz, *ctx.saved_tensors), None
+        return *_pass("reparameterize_backward", dz)(dz, *ctx.saved_tensors), None
 
 
 def _nothing(name):

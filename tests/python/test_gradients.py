@@ -6,9 +6,17 @@ import torch
 
 from head_cases import BY_NAME, CASES
 from op_cases import restride
+from tachyscope import _gradients
 
 WITH_GRADIENTS = [case for case in CASES if case.grads]
 EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.name)
+
+
+@pytest.fixture(params=["as usual", "the ops"])
+def way_back(request, monkeypatch):
+    """Whose backward pass: on the CPU the usual one is made of torch's operations, and the ops are definitions."""
+    if request.param == "the ops":
+        monkeypatch.setattr(_gradients, "_pass", lambda name, dy: getattr(torch.ops.tachyscope, name))
 
 
 def leaves(case, dtype):
@@ -36,7 +44,7 @@ def test_gradcheck(case, way):
 
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_gradients_of_dtypes(case, dtype):
+def test_gradients_of_dtypes(case, dtype, way_back):
     """As near to the gradients in float64 as torch's own in this dtype, times two."""
     def run(call, given):
         results = call(**given)
@@ -60,7 +68,7 @@ def test_gradients_of_dtypes(case, dtype):
 
 
 @EVERY
-def test_strided_gradients(case):
+def test_strided_gradients(case, way_back):
     given = leaves(case, torch.float32)
     plain = case.ours(**given)
     plain = plain[0] if isinstance(plain, tuple) else plain
@@ -83,7 +91,7 @@ def test_only_one_input_requires_grad():
     assert given["weight"].grad is not None and given["x"].grad is None
 
 
-def test_second_derivative_is_refused():
+def test_second_derivative_is_refused(way_back):
     case = BY_NAME["rms_norm"]
     given = leaves(case, torch.float32)
     (first,) = torch.autograd.grad(case.ours(**given).sum(), given["x"], create_graph=True)
