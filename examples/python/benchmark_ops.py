@@ -62,7 +62,7 @@ def cases(tokens, heads, dim, hidden):
         "mlp": (ops.mlp, lambda x, a, b, d, e: F.linear(F.gelu(F.linear(x, a, b)), d, e),
                 [row, (hidden, c), (hidden,), (c, hidden), (c,)], 0),
         "group_norm_silu": (lambda x, w, b: ops.group_norm_silu(x, 32, w, b), lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)),
-                            [(1, 320, 64, tokens // 64)] + [(320,)] * 2, 0),
+                            [(1, 320, 64, max(1, tokens // 64))] + [(320,)] * 2, 0),
         "attention, torch": (ops.attention, scores, [split] * 3, 0),
         "attention, causal, torch": (lambda q, k, v: ops.attention(q, k, v, causal=True),
                                      lambda q, k, v: scores(q, k, v, is_causal=True), [split] * 3, 0),

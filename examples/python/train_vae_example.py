@@ -58,7 +58,7 @@ def train(name, vae, args, records):
         ends.append(time.perf_counter())
         if step % 20 == 0 or step + 1 == args.steps:
             print(f"{name}: step {step + 1} of {args.steps}, loss {losses[-1].item():.4f}", flush=True)
-    first = min(5, args.steps // 2)
+    first = min(5, (args.steps - 1) // 2)
     seconds = (ends[-1] - ends[first]) / (args.steps - 1 - first)
     print(f"{name}: {seconds * 1000:.1f} ms a step, {1 / seconds:.3f} it/s")
     records.append({"name": name, "seconds_per_step": seconds, "iterations_per_second": 1 / seconds,

@@ -93,7 +93,14 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     args.x = t[0], args.u = t[1], args.y = t[2], args.sum = t[3];
     args.row = part_of(rows, first, t[0].dim(0));
     if (a.x.dtype == DType::f64) return ops::add_norm_ref(args, stream);
-    if (!round) return ops::add_norm(args, stream);
+    if (!round && (!twice || context.on_gpu())) return ops::add_norm(args, stream);
+    if (!round) {  // a float32 stream beside a 16-bit branch
+      ops::AddNormArgs plain = args;
+      plain.weight = Tensor(), plain.round_twice = false;
+      ops::add_norm(plain, stream);
+      round_through(t[2], a.u.dtype, context);
+      return ops::copy({.x = t[2], .scale = args.weight, .channel_axis = 1, .y = t[2]}, stream);
+    }
     ops::gated_residual({.x = t[0], .u = t[1], .gate = args.gate, .row = args.row, .y = t[3]}, stream);
     round_through(t[3], a.x.dtype, context);
     ops::AddNormArgs norm = args;

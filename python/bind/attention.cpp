@@ -22,6 +22,7 @@ struct Problem {
   bool causal;
   int64_t causal_offset;
   int64_t window = 0;
+  bool open = false;  // causal_offset may lie beyond the last key
   explicit Problem(Inputs in, bool windowed = false)
       : q(in[0].tensor),
         k(in[1].tensor),
@@ -30,7 +31,14 @@ struct Problem {
         scale(in[4].number),
         causal(in[5].integer),
         causal_offset(in[6].integer),
-        window(windowed ? in[7].integer : 0) {}
+        window(windowed ? in[7].integer : 0),
+        open(windowed) {}
+  // An end beyond all keys (a window without one is given so) brought to the last, the window's beginning where it was.
+  void end_at_last_key() {
+    const int64_t beyond = std::max<int64_t>(0, causal_offset - k.dim(1));
+    causal_offset -= beyond;
+    if (window > 0) window = std::max<int64_t>(1, window - beyond);
+  }
   int64_t group() const { return q.dim(2) / k.dim(2); }
 };
 
@@ -52,7 +60,7 @@ void expect_problem(const char* op, const Problem& p) {
           p.causal_offset);
   require(p.window >= 0 && (p.causal || p.window == 0), "{}: expected window at least 0, with causal, got {}",
           op, p.window);
-  require(p.causal_offset >= -p.q.dim(1) && p.causal_offset <= p.k.dim(1),
+  require(p.causal_offset >= -p.q.dim(1) && (p.open || p.causal_offset <= p.k.dim(1)),
           "{}: expected causal_offset in [{}, {}], got {}", op, -p.q.dim(1), p.k.dim(1), p.causal_offset);
   if (!p.mask.defined()) return;
   expect_value(op, "mask", p.mask);
@@ -171,7 +179,9 @@ Results results(Inputs in) {
 }
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
-  compute(Problem(in, true), out[0], {}, context);
+  Problem p(in, true);
+  p.end_at_last_key();
+  compute(p, out[0], {}, context);
 }
 
 Results lse_results(Inputs in) {

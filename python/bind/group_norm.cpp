@@ -42,12 +42,20 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Tensor& first = in[0].tensor;
   if (first.contiguous() && !x.contiguous() && first.numel() > 0) {  // a group's values are neighbours
     const auto planes = [](const Tensor& t) { return t.view({t.dim(0), t.dim(1), -1}); };
-    const Tensor wide = contiguous_as(first, work, context);
-    const bool there = out[0].dtype == work && out[0].contiguous();
-    const Tensor made = there ? out[0] : first.dtype != work ? wide : context.scratch(work, first.shape());
-    args.channels_first = true, args.x = planes(wide), args.y = planes(made);
-    norm();
-    if (!there) convert(made, out[0], context);
+    args.channels_first = true;
+    if (first.dtype == work && out[0].contiguous()) {
+      args.x = planes(first), args.y = planes(out[0]);
+      return norm();
+    }
+    Tensor one = first;
+    one.dims[0] = 1;
+    const Tensor slab = context.scratch(work, one.shape());
+    args.x = args.y = planes(slab);
+    for (int64_t n = 0; n < first.dim(0); ++n) {
+      convert(first.slice(0, n, n + 1), slab, context);
+      norm();
+      convert(slab, out[0].slice(0, n, n + 1), context);
+    }
     return;
   }
   if (x.dtype == work && x.contiguous() && y.contiguous()) {

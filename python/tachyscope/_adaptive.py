@@ -9,7 +9,7 @@ from diffusers.models import normalization
 from torch import nn
 
 from . import ops
-from ._rules import MARK, Rule, _plain, _usual
+from ._rules import Rule, _plain, _usual, unhooked
 
 # What the report adds at level safe.
 IN_FLOAT32 = " where it is float32"
@@ -19,14 +19,6 @@ GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"
 def fuses(twice, x):
     """Whether values that a module rounds several times may be rounded once."""
     return not twice or x.dtype == torch.float32
-
-
-def unhooked(module):
-    """Whether the module may be computed without being called: it has no hooks, and no forward of somebody else's."""
-    own = module.__dict__.get("forward")
-    if own is not None and own is not module.__dict__.get(MARK):
-        return False
-    return not (module._forward_pre_hooks or module._forward_hooks or "_hf_hook" in module.__dict__)
 
 
 def idle(*norms):

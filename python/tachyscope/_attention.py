@@ -1,9 +1,13 @@
 """`ops.attention`: what is decided in Python. Windows on both sides become causal ones, masks of bools added ones, and calls
 whose gradients are recorded go to torch's scaled_dot_product_attention, unless our backward pass was asked for."""
 
+import operator
 import sys
 
 from . import _op as way
+
+
+_NO_END = 1 << 40  # more keys than there are; what reads it keeps to those there
 
 
 class Seen:
@@ -11,32 +15,44 @@ class Seen:
 
     def __init__(self, causal, offset, window, q, k):
         self.causal, self.offset, self.window = causal, offset, 0
+        if not (hasattr(q, "shape") and hasattr(k, "shape")):
+            return  # no tensors: the op says so
+        for name, t in (("q", q), ("k", k)):
+            if len(t.shape) != 4:
+                raise ValueError(f"attention: expected {name} [batch, tokens, heads, head dim], got {_shape(t)}")
+        queries, keys = q.shape[1], k.shape[1]
+        if offset and not causal and window is None:
+            raise ValueError(f"attention: expected causal beside causal_offset {offset}, or a window")
+        if not -queries <= offset <= keys:
+            raise ValueError(f"attention: expected causal_offset in [{-queries}, {keys}], got {offset}")
         if window is None:
             return
-        if isinstance(window, int):
-            if not causal:
-                raise ValueError(f"attention: expected window (left, right) without causal, got {window}")
-            window = (window - 1, 0)
-        left, right = self._sides(window)
-        queries, keys = q.shape[1], k.shape[1]
-        right = 0 if causal else keys if right is None else right  # so many keys reach the last one from anywhere
-        self.causal, self.offset = True, max(-queries, min(offset + right, keys))
-        if left is not None:
-            self.window = max(0, left + self.offset - offset) + 1
+        left, right = self._sides(window, causal)
+        right = 0 if causal else _NO_END if right is None else right
+        self.causal, self.offset = True, offset + right
+        self.window = 0 if left is None else left + right + 1
 
     @staticmethod
-    def _sides(window):
-        whole = isinstance(window, (tuple, list)) and len(window) == 2
-        if not whole or not all(side is None or (isinstance(side, int) and side >= 0) for side in window):
-            raise ValueError(f"attention: expected window an int from 1 on, or (left, right) of ints from 0 on or None, got {window!r}")
-        return window
+    def _sides(window, causal):
+        try:
+            if causal and not isinstance(window, (tuple, list)):
+                sides = (operator.index(window) - 1, 0)
+            else:
+                sides = tuple(None if side is None else operator.index(side) for side in window)
+        except TypeError:
+            sides = ()
+        if len(sides) != 2 or any(side is not None and not 0 <= side < _NO_END for side in sides):
+            one = "an int from 1 on, or " if causal else "without causal "
+            raise ValueError(f"attention: expected window {one}(left, right) of ints from 0 on or None, got {window!r}")
+        return sides
 
     def mask(self, q, k):
         """As bools [queries, keys], of torch."""
         import torch
 
-        seen = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool, device=q.device).tril(self.offset)
-        return seen.triu(self.offset - self.window + 1) if self.window else seen
+        last = torch.arange(q.shape[1], device=q.device)[:, None] + self.offset
+        key = torch.arange(k.shape[1], device=q.device)
+        return (key <= last) & (key > last - self.window) if self.window else key <= last
 
 
 def run(ops, q, k, v, mask, scale, seen, own_backward, out):
@@ -49,12 +65,25 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
     if not way.records(q, k, v, mask):
         return ops["attention"](*args)
     if not own_backward:
+        _expect_heads(q, k, v)
         return _by_torch(q, k, v, mask, scale, seen)
     if seen.window:
         raise ValueError("attention: expected no window beside own_backward, which has none; torch's backward pass has")
     if k.shape[2] and q.shape[2] > k.shape[2]:  # the sum over a group's heads is torch's
         k, v = (t.repeat_interleave(q.shape[2] // k.shape[2], dim=2) for t in (k, v))
     return ops["attention_lse"](q, k, v, *args[3:7])[0]
+
+
+def _shape(t):
+    return list(t.shape) if hasattr(t, "shape") else type(t).__name__
+
+
+def _expect_heads(q, k, v):
+    """What the op checks itself, where torch computes."""
+    if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]) or not k.shape[2] or q.shape[2] % k.shape[2]:
+        raise ValueError(f"attention: expected k of q's batch and head dim with heads that divide q's {_shape(q)}, got {_shape(k)}")
+    if _shape(v) != _shape(k):
+        raise ValueError(f"attention: expected v {_shape(k)} as k, got {_shape(v)}")
 
 
 def _added(mask, q):

@@ -22,7 +22,7 @@ def _cast(args, count, dtype):
 def cast(name, args):
     """The arguments of the op as they are in the region of torch.autocast that is active for their device, if one is."""
     kind = args[0].device.type
-    if not torch.is_autocast_enabled(kind):
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
         return args
     if name in _NARROW:
         return _cast(args, _NARROW[name], torch.get_autocast_dtype(kind))

@@ -22,7 +22,7 @@ def run(gelu, x, weight, bias, weight2, bias2, approximate):
     plain = not way.records(x, weight, bias, weight2, bias2) and not torch.compiler.is_compiling()
     if plain and x.is_cuda and approximate == "tanh" and bias is not None and not torch.is_autocast_enabled("cuda"):
         rows = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
-        hidden = rows.view(*x.shape[:-1], -1)
+        hidden = rows.view(*x.shape[:-1], weight.shape[0])
     else:
         hidden = linear(x, weight, bias)
         hidden = gelu(hidden, approximate, out=hidden if plain else None)

@@ -10,7 +10,7 @@ import sys
 from . import _core
 
 _Tensor = ()  # torch.Tensor once the ops are registered with torch; isinstance(x, ()) is False
-_is_grad_enabled = _is_compiling = _any_autocast = _cast = None
+_is_grad_enabled = _is_compiling = _any_autocast = _cast = _forward_ad = None
 _all = []
 
 
@@ -29,6 +29,8 @@ class Op:
                 return self.public(*_cast(self.name, args))
             if _any_autocast():
                 args = _cast(self.name, args)
+            if _forward_ad._current_level >= 0:
+                _refuse_tangents(self.name, args)
             if _is_grad_enabled():
                 for arg in args:
                     if isinstance(arg, _Tensor) and arg.requires_grad:
@@ -51,6 +53,13 @@ class Op:
         if _torch_came():
             return self.out(out, *args)
         return self.core(*args, out)
+
+
+def _refuse_tangents(name, args):
+    """Without a rule for them, torch would drop the tangents of forward-mode derivatives and say nothing."""
+    for arg in args:
+        if isinstance(arg, _Tensor) and _forward_ad.unpack_dual(arg).tangent is not None:
+            raise NotImplementedError(f"{name}: there are no forward-mode derivatives (torch.func.jvp, forward_ad) here")
 
 
 def is_torch(x):
@@ -76,7 +85,7 @@ def _torch_came():
 def enable_torch():
     """Registers the ops with torch. The first call with one of its tensors does this by itself; code that is compiled by
     torch.compile before any such call (and before torch was imported when this package was) calls it first."""
-    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast
+    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast, _forward_ad
     if _Tensor != ():
         return
     import torch
@@ -88,4 +97,5 @@ def enable_torch():
     _is_compiling = torch.compiler.is_compiling
     _any_autocast = torch._C._is_any_autocast_enabled
     _cast = _autocast.cast
+    _forward_ad = torch.autograd.forward_ad
     _Tensor = torch.Tensor

@@ -8,8 +8,7 @@ import torch
 from diffusers.models import attention_dispatch, attention_processor
 
 from . import ops
-from ._adaptive import unhooked
-from ._rules import Rule, _plain, _usual
+from ._rules import Rule, _plain, _usual, unhooked
 
 _OWN = (attention_processor.AttnProcessor2_0, attention_processor.JointAttnProcessor2_0)
 

@@ -11,8 +11,8 @@ from diffusers.models import resnet
 from torch import nn
 
 from . import ops
-from ._adaptive import IN_FLOAT32, fuses, unhooked
-from ._rules import Rule, _plain, _usual
+from ._adaptive import IN_FLOAT32, fuses
+from ._rules import Rule, _plain, _usual, unhooked
 
 
 def _norm_silu(norm, act, x, twice):

@@ -15,6 +15,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 
 from . import ops
 
@@ -27,7 +28,18 @@ def _usual(x, *parameters):
         return False
     if x.device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(x.device.type):
         return False
+    if forward_ad._current_level >= 0:  # our ops have no forward-mode derivatives
+        return False
     return all(p is None or p.dtype == x.dtype for p in parameters)
+
+
+def unhooked(module):
+    """Whether the module may be computed without being called: it has no hooks of any kind, and no forward of somebody else's."""
+    own = module.__dict__.get("forward")
+    if own is not None and own is not module.__dict__.get(MARK):
+        return False
+    hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
+    return not any(hooks) and "_hf_hook" not in module.__dict__
 
 
 def _plain(module, *args, **kwargs):

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from . import ops
 from ._optimize import replaced
-from ._rules import Rule, _activation, _code, _plain, _usual, code_of
+from ._rules import Rule, _activation, _code, _plain, _usual, code_of, unhooked
 
 
 def _llama_rms(module, twice, hidden_states):
@@ -52,7 +52,7 @@ def _layer_sum(norm, twice, x, u):
 
 def _alone(norm):
     """Whether the norm runs our forward and nothing else runs with it, such as a hook that brings its weights."""
-    return replaced(norm) and "_hf_hook" not in norm.__dict__ and not norm._forward_hooks and not norm._forward_pre_hooks
+    return replaced(norm) and unhooked(norm)
 
 
 # Decoder layers.

@@ -59,7 +59,7 @@ def _once(mask):
 
 def _by_transformers(module, query, key, value, mask, softcap=None, **kwargs):
     if mask is not None and mask.dtype != torch.bool:  # nothing is infinite in what their functions add
-        mask = mask.clamp(min=torch.finfo(query.dtype).min).to(query.dtype)
+        mask = mask.to(query.dtype).clamp(min=torch.finfo(query.dtype).min)
     if softcap is None:
         return sdpa_attention_forward(module, query, key, value, mask, **kwargs)
     return _names(module)["eager_attention_forward"](module, query, key, value, mask, softcap=softcap, **kwargs)

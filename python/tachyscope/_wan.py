@@ -13,14 +13,13 @@ import torch
 from diffusers.models.transformers import transformer_wan
 
 from . import ops
-from ._adaptive import unhooked
 from ._processors import chosen, dispatched_check
-from ._rules import Rule, _plain, _usual
+from ._rules import Rule, _plain, _usual, unhooked
 
 
 def _affine(norm):
     """Whether it is a norm whose parameters can be read here: no hook brings them first. Otherwise it is called."""
-    return isinstance(norm, transformer_wan.FP32LayerNorm) and unhooked(norm)
+    return type(norm) is transformer_wan.FP32LayerNorm and unhooked(norm)
 
 
 def _block_check(block):
@@ -53,7 +52,7 @@ def _block(block, twice, x, text, temb, rotary):
 
 
 def _bare(norm):
-    return isinstance(norm, torch.nn.RMSNorm) and norm.eps is not None and unhooked(norm)
+    return type(norm) is torch.nn.RMSNorm and norm.eps is not None and unhooked(norm)
 
 
 def _with_positions(attention, q, k, rotary, twice):

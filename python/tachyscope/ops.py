@@ -3,7 +3,8 @@
 Of torch every function has gradients, composes with torch.compile(fullgraph=True) and runs on its current CUDA stream.
 Values are float32, float16 or bfloat16, on the CPU also float64 (slow definitions, for gradcheck); parameters may have
 another of the first three. On the CPU the kernels compute in float32: 16-bit values and strides that no kernel takes
-pass through scratch about 1 MiB at a time (attention's operands as a whole). Results are contiguous and rounded once,
+pass through scratch about 1 MiB at a time (attention's operands as a whole, those of group_norm and channel_norm a sample at a
+time). Results are contiguous and rounded once,
 unless a function says otherwise. Every wrong argument raises ValueError or TypeError with its name, what was expected and
 what came.
 
@@ -198,7 +199,8 @@ def mlp(x, weight, bias, weight2, bias2, approximate="none"):
 
     x [..., in], weight [hidden, in], weight2 [out, hidden], bias [hidden] and bias2 [out] or None, of one dtype. The products
     are those of the framework (torch's linear layers or NumPy's); GELU is ours and, where no gradients are recorded, in place.
-    On a CUDA device with approximate="tanh" it is in the product itself and rounded once with it."""
+    On a CUDA device with approximate="tanh" and a bias it is part of the product then, and rounded once with it (not under
+    torch.compile and autocast)."""
     return _mlp.run(gelu, x, weight, bias, weight2, bias2, approximate)
 
 

@@ -125,6 +125,23 @@ def test_wan_norms_and_positions_in_one_pass():
         tachyscope.ops.qk_norm_rope = one_pass
 
 
+def test_wan_norms_of_another_kind_are_called():
+    class Doubled(torch.nn.RMSNorm):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model, inputs = small_models.make("Wan")
+    for block in model.blocks:
+        for name in ("norm_q", "norm_k"):
+            norm = getattr(block.attn1, name)
+            other = Doubled(norm.normalized_shape, norm.eps)
+            other.load_state_dict(norm.state_dict())
+            setattr(block.attn1, name, other)
+    before = small_models.run(model, inputs)
+    tachyscope.optimize(model, "aggressive", verbose=False)
+    torch.testing.assert_close(small_models.run(model, inputs), before, rtol=1e-5, atol=1e-5)
+
+
 def test_greedy_tokens():
     model, _ = small_models.make("LLaMA")
     prompt = torch.arange(3, 12)[None]

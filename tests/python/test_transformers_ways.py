@@ -151,3 +151,46 @@ def test_copies():
     tachyscope.restore(twin)
     assert (twin.config._attn_implementation, model.config._attn_implementation) == ("sdpa", "tachyscope")
     assert torch.equal(generate(twin), tokens) and torch.equal(generate(model), tokens)
+
+
+@pytest.mark.parametrize("what", ["a forward hook", "a backward hook", "a forward of its own", "a hook of diffusers"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_is_on_a_norm_counts(what, when):
+    """Where a norm in the middle of a layer has more to do than to compute, it is called."""
+    model, calls = make("LLaMA"), []
+    norm = model.model.layers[0].post_attention_layernorm
+
+    def put_on():
+        if what == "a forward hook":
+            norm.register_forward_hook(lambda module, inputs, output: calls.append(1))
+        elif what == "a backward hook":
+            norm.register_full_backward_hook(lambda module, inputs, outputs: calls.append(1))
+        elif what == "a forward of its own":
+            norm.forward = lambda x: calls.append(1) or x * 0
+        else:
+            from diffusers.hooks import HookRegistry, ModelHook
+
+            class Counting(ModelHook):
+                def pre_forward(self, module, *args, **kwargs):
+                    calls.append(1)
+                    return args, kwargs
+
+            HookRegistry.check_if_exists_or_initialize(norm).register_hook(Counting(), "counting")
+
+    if when == "before":
+        put_on()
+    tachyscope.optimize(model, verbose=False)
+    if when == "after":
+        put_on()
+    ids, mask = prompts()
+    model(ids, attention_mask=mask, use_cache=False).logits.sum().backward()
+    assert len(calls) == 1
+
+
+def test_float64_with_padding():
+    """Their own code, from under our name, with our mask."""
+    model = make("LLaMA").double()
+    ids, mask = prompts()
+    before = logits(model, ids, mask)
+    tachyscope.optimize(model, verbose=False)
+    torch.testing.assert_close(logits(model, ids, mask)[mask.bool()], before[mask.bool()], rtol=1e-6, atol=1e-6)

@@ -147,10 +147,20 @@ def test_what_is_no_clip(shape):
         vae.encode(torch.zeros(shape))
 
 
+def test_meta():
+    vae = package.create_wan2_1_vae(base=8).to("meta")
+    with torch.device("meta"):
+        assert vae(torch.empty(1, 3, 5, 32, 32)).shape == (1, 3, 5, 32, 32)
+
+
 def test_refusals():
     vae, _ = pair("2.1")
     with pytest.raises(ValueError, match="expected z"):
         vae.decode(torch.zeros(1, 5, 2, 4, 4))
+    with pytest.raises(ValueError, match="expected z"):
+        vae.decode(torch.zeros(1, 4, 0, 4, 4))
+    with pytest.raises(ValueError, match="4 multipliers"):
+        package.WanVAE(4, 8, multipliers=(1, 1, 1))
     with pytest.raises(NotImplementedError, match="fp8"):
         package.create_wan2_1_vae(base=8, use_fp8=True)
 

@@ -9,6 +9,8 @@
 They run over whole clips, which trains faster than the walk in chunks and takes memory with the length; for decoding long
 videos the engine's own VAE streams. Latents are the network's: pipelines of Wan subtract a mean of each channel and divide."""
 
+import contextlib
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -29,6 +31,8 @@ class WanVAE(nn.Module):
     def __init__(self, z_channels, base=96, decoder_base=None, multipliers=(1, 2, 4, 4), blocks=2, *, patch=1, residual=False,
                  kernels=True):
         super().__init__()
+        if len(multipliers) != len(_TIME) + 1:
+            raise ValueError(f"WanVAE: expected {len(_TIME) + 1} multipliers, one a block, got {len(multipliers)}")
         self.z_channels, self.patch, self.memory_format = z_channels, patch, torch.contiguous_format
         self._kernels = Kernels()
         self._kernels.on = kernels
@@ -90,10 +94,10 @@ class WanVAE(nn.Module):
         return reconstruction, 0.5 * (mean.square() + logvar.exp() - 1 - logvar).mean()
 
     def _amp(self, x, use_amp):
-        return torch.autocast(x.device.type, torch.bfloat16, enabled=use_amp)
+        return torch.autocast(x.device.type, torch.bfloat16) if use_amp else contextlib.nullcontext()
 
     def _expect(self, x, name, channels):
-        if not isinstance(x, torch.Tensor) or x.dim() not in (4, 5) or x.shape[1] != channels:
+        if not isinstance(x, torch.Tensor) or x.dim() not in (4, 5) or x.shape[1] != channels or not x.numel():
             got = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
             raise ValueError(f"WanVAE: expected {name} [batch, {channels}, frames, height, width] or without frames, got {got}")
 
@@ -102,7 +106,7 @@ class WanVAE(nn.Module):
         x = x if x.dim() == 5 else x.unsqueeze(2)
         _, _, frames, height, width = x.shape
         unit = 8 * self.patch
-        if frames % 4 != 1 or height % unit or width % unit or not x.numel():
+        if frames % 4 != 1 or height % unit or width % unit:
             raise ValueError(f"WanVAE: expected 1 + 4k frames whose sides {unit} divides, got {frames} of {height} x {width}")
         return x
 

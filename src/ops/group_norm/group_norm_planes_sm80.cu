@@ -1,8 +1,8 @@
 // GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P neighbouring values. Two kernels:
-//   partial   each piece of a run gives the sums of x − s and (x − s)², s being the run's first value, so that a large mean
-//             costs no digits
-//   apply     a block adds up the pieces of its run, in float64 and in order, and writes its own, from its end to its
-//             beginning: what was read last is still in the second-level cache
+//   partial   each piece of a run gives the sums of x − s and (x − s)², s being about the mean of its first values, so that
+//             a large mean costs no digits
+//   apply     a block merges the pieces of its run, in float64 and in order (Chan, Golub and LeVeque's rule), and writes
+//             its own, from its end to its beginning: what was read last is still in the second-level cache
 // Two reads and one write of x: the floor where x does not fit into the cache.
 #include "cuda/row_norm.h"
 #include "device/reduce.cuh"
@@ -21,7 +21,7 @@ struct Planes {
   const T* x;
   T* y;
   const float *weight, *bias;
-  float2* partial;     // [runs, pieces]
+  float4* partial;     // [runs, pieces]: s, Σ(x − s), Σ(x − s)²
   int64_t run, piece;  // values of a run and of a piece of it
   int64_t positions;   // of a channel
   int groups, width;   // width: channels of a group
@@ -35,7 +35,16 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes_partial_kernel(con
   __shared__ float scratch[33];
   const T* x = p.x + blockIdx.x * p.run;
   const int64_t begin = blockIdx.y * p.piece, end = begin + p.piece < p.run ? begin + p.piece : p.run;
-  const float shift = as_float(x[0]);
+  // The mean of the first values of a piece stands for that of all.
+  float near = 0;
+  const int64_t first = begin + threadIdx.x * N;
+  const int64_t known = end - begin < kThreads * N ? end - begin : kThreads * N;
+  if (first < end) {
+    const auto v = load<T, N>(x + first);
+#pragma unroll
+    for (int j = 0; j < N; ++j) near += v.get(j);
+  }
+  const float shift = block_sum(near, scratch) / static_cast<float>(known);
   float sum = 0, squares = 0;
   for (int64_t i = begin + threadIdx.x * N; i < end; i += kAhead * kThreads * N) {
     Pack<T, N> v[kAhead];
@@ -55,7 +64,8 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes_partial_kernel(con
   sum = block_sum(sum, scratch);
   squares = block_sum(squares, scratch);
   if (threadIdx.x == 0)
-    p.partial[static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y] = make_float2(sum, squares);
+    p.partial[static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y] =
+        make_float4(shift, sum, squares, 0);
 }
 
 template <class T, int N, Act kAct>
@@ -65,14 +75,18 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes_apply_kernel(const
   const T* x = p.x + run * p.run;
   T* y = p.y + run * p.run;
   if (threadIdx.x == 0) {
-    double sum = 0, squares = 0;
+    double count = 0, mean = 0, squares = 0;
     for (int i = 0; i < gridDim.y; ++i) {
-      const float2 part = p.partial[run * gridDim.y + i];
-      sum += part.x, squares += part.y;
+      const float4 part = p.partial[run * gridDim.y + i];
+      const int64_t left = p.run - i * p.piece;
+      const double n = static_cast<double>(left < p.piece ? left : p.piece), sum = part.y;
+      const double away = part.x + sum / n - mean;
+      squares += part.z - sum * sum / n + away * away * count * n / (count + n);
+      mean += away * n / (count + n);
+      count += n;
     }
-    const double values = static_cast<double>(p.run), mean = sum / values;
-    const double variance = squares / values - mean * mean;
-    stats[0] = static_cast<float>(as_float(x[0]) + mean);
+    const double variance = squares / count;
+    stats[0] = static_cast<float>(mean);
     stats[1] =
         static_cast<float>(1.0 / sqrt((variance > 0 || variance != variance ? variance : 0.0) + p.eps));
   }
@@ -104,6 +118,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes_apply_kernel(const
 
 template <class T, int N>
 void run_planes(const GroupNormArgs& a, Stream& stream) {
+  if (a.x.numel() == 0) return;
   const int64_t channels = a.x.dims[1], runs = a.x.dims[0] * a.groups;
   Planes<T> p{.x = static_cast<const T*>(a.x.data),
               .y = static_cast<T*>(a.y.data),
@@ -119,8 +134,8 @@ void run_planes(const GroupNormArgs& a, Stream& stream) {
   p.piece = ((p.run + pieces - 1) / pieces + kUnit - 1) / kUnit * kUnit;
   const int64_t there = std::max<int64_t>(1, (p.run + p.piece - 1) / p.piece);
   const ArenaScope scope(*stream.arena);
-  p.partial = static_cast<float2*>(stream.arena->bytes(sizeof(float2) * static_cast<size_t>(runs * there)));
-  if (stream.measuring() || a.x.numel() == 0) return;
+  p.partial = static_cast<float4*>(stream.arena->bytes(sizeof(float4) * static_cast<size_t>(runs * there)));
+  if (stream.measuring()) return;
   const cuda::LaunchShape shape{dim3(static_cast<unsigned>(runs), static_cast<unsigned>(there)),
                                 dim3(kThreads)};
   cuda::launch("group_norm (planes)", group_norm_planes_partial_kernel<T, N>, shape, stream, p);
