@@ -81,6 +81,22 @@ def test_rmsnorm(run):
         assert record["error"]["tachyscope"] < 1e-6
 
 
+def test_attention(run):
+    facts, text = run("benchmark_attention", "--causal")
+    assert [record["tokens"] for record in facts["runs"]] == [16, 32]
+    for record in facts["runs"]:
+        assert all(record["seconds"].values()) and max(record["error"].values()) < 1e-6
+    assert "x eager" in text
+
+
+def test_vae(run):
+    facts, _ = run("benchmark_vae")
+    assert len(facts["runs"]) == 6
+    for record in facts["runs"]:
+        assert all(record["seconds"].values())
+        assert max(record["apart"]) < (5e-2 if "mixed" in record["name"] else 1e-5), record
+
+
 def test_ops(run):
     facts, text = run("benchmark_ops")
     names = [record["name"] for record in facts["runs"]]

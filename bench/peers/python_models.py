@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""`tachyscope.optimize` in models of diffusers and transformers, at their sizes with random weights, beside the models as they are and
+beside torch.compile: the time of one forward pass, all variants in turns in one run.
+
+    PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--parts] [--tiny] [--json FILE]
+
+wan    Wan 2.1 1.3B, 81x480x832, batch 1          ltx    LTX-Video 2B, 49 frames of 512x768, batch 2 (guidance)
+llama  LLaMA 3 8B: 4,096 tokens at once, and one token behind 4,096 (each variant with its own cache, 32 tokens a round)
+The compiled variants compile a model's repeated blocks (diffusers' compile_repeated_blocks); their first call is not counted.
+"""
+import argparse
+import copy
+import json
+import time
+
+import torch
+
+import tachyscope
+
+VARIANTS = ["eager", "safe", "aggressive", "compiled", "aggressive, compiled"]
+PARTS = {  # of Wan at level aggressive, each alone; the ops are those that the report names
+    "norms alone": lambda op: op in ("rms_norm", "layer_norm"),
+    "activations alone": lambda op: op in ("gelu", "silu"),
+    "attention alone": lambda op: "attention" in op,
+    "blocks alone": lambda op: "block" in op,
+}
+
+
+def wan(tiny):
+    from diffusers import WanTransformer3DModel
+
+    sizes = dict(num_attention_heads=12, attention_head_dim=128, ffn_dim=8960, num_layers=30, cross_attn_norm=True)
+    frames, height, width = 21, 60, 104
+    if tiny:
+        sizes |= dict(num_attention_heads=2, attention_head_dim=12, ffn_dim=32, num_layers=2, text_dim=16)
+        frames, height, width = 2, 6, 6
+    model = WanTransformer3DModel(**sizes)
+    text = model.config.text_dim
+    return model, lambda dtype: dict(hidden_states=torch.randn(1, 16, frames, height, width, dtype=dtype),
+                                     timestep=torch.tensor([500]), encoder_hidden_states=torch.randn(1, 512, text, dtype=dtype))
+
+
+def ltx(tiny):
+    from diffusers import LTXVideoTransformer3DModel
+
+    sizes, grid = {}, dict(num_frames=7, height=16, width=24)
+    if tiny:
+        sizes = dict(in_channels=8, out_channels=8, num_attention_heads=2, attention_head_dim=12, cross_attention_dim=24,
+                     num_layers=2, caption_channels=16)
+        grid = dict(num_frames=2, height=2, width=3)
+    model = LTXVideoTransformer3DModel(**sizes)
+    tokens, config = grid["num_frames"] * grid["height"] * grid["width"], model.config
+    return model, lambda dtype: dict(hidden_states=torch.randn(2, tokens, config.in_channels, dtype=dtype),
+                                     encoder_hidden_states=torch.randn(2, 128, config.caption_channels, dtype=dtype),
+                                     timestep=torch.tensor([500, 500]), encoder_attention_mask=torch.ones(2, 128), **grid)
+
+
+def llama(tiny):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = dict(vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
+                 num_key_value_heads=8, max_position_embeddings=8192, rope_theta=500000.0)
+    if tiny:
+        sizes |= dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+                      num_key_value_heads=2)
+    tokens = 64 if tiny else 4096
+    return LlamaForCausalLM(LlamaConfig(**sizes)), lambda dtype: dict(input_ids=torch.arange(tokens)[None] % sizes["vocab_size"])
+
+
+def variant(model, name):
+    """A copy of the model, treated so."""
+    model = copy.deepcopy(model)
+    if name in PARTS:
+        from tachyscope import _optimize
+
+        _optimize.run(model, "aggressive", PARTS[name])
+        return model
+    level = "aggressive" if "aggressive" in name else "safe" if name == "safe" else None
+    if level:
+        report = tachyscope.optimize(model, level, verbose=False)
+        print(f"{name}: {len(report.replaced)} modules replaced, {len(report.left)} left", flush=True)
+    if "compiled" in name:
+        model.compile_repeated_blocks(fullgraph=True)
+    return model
+
+
+def milliseconds(call, device):
+    if device == "cuda":
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end)
+    begin = time.perf_counter()
+    call()
+    return (time.perf_counter() - begin) * 1000
+
+
+def in_turns(calls, options):
+    """name -> the median of the rounds."""
+    for call in calls.values():
+        for _ in range(2):
+            call()
+    times = {name: [] for name in calls}
+    for _ in range(options.rounds):
+        for name, call in calls.items():
+            times[name].append(milliseconds(call, options.device))
+    return {name: sorted(t)[len(t) // 2] for name, t in times.items()}
+
+
+def decoding(model, tokens, count=32):
+    """One token after the other behind `tokens`; the cache is cut back before each round, so that all rounds are alike."""
+    with torch.no_grad():
+        cache = model(tokens, use_cache=True).past_key_values
+    behind = tokens.shape[1]
+
+    def call():
+        if cache.get_seq_length() > behind:
+            cache.crop(behind - cache.get_seq_length())  # so many are taken away
+        token = tokens[:, -1:]
+        for _ in range(count):
+            token = model(token, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)
+
+    return call
+
+
+def distance(one, other):
+    return ((one.float() - other.float()).norm() / other.float().norm()).item()
+
+
+@torch.no_grad()
+def measure(name, options, records):
+    torch.manual_seed(0)
+    dtype = torch.float32 if options.tiny else torch.bfloat16
+    make = {"wan": wan, "ltx": ltx, "llama": llama}[name]
+    torch.set_default_dtype(dtype)
+    with torch.device(options.device):
+        model, inputs = make(options.tiny)
+        model, given = model.eval(), inputs(dtype)
+    torch.set_default_dtype(torch.float32)
+    names = VARIANTS[:3] if name == "llama" or options.no_compile else VARIANTS
+    if options.parts and name == "wan":
+        names = ["eager", *PARTS, *names[1:]]
+    models = {v: variant(model, v) for v in names}
+
+    def first_of(v):
+        result = models[v](**given, **({"use_cache": False} if name == "llama" else {"return_dict": False}))
+        return result.logits if name == "llama" else result[0]
+
+    tables = {"forward": {v: lambda v=v: first_of(v) for v in names}}
+    if name == "llama":
+        tables["32 tokens"] = {v: decoding(models[v], given["input_ids"]) for v in names}
+    theirs = first_of("eager")
+    for what, calls in tables.items():
+        times = in_turns(calls, options)
+        print(f"\n{name}, {what}, {str(dtype)[6:]}: ms, times as fast as eager, distance of the result from eager's")
+        for v, ms in times.items():
+            apart = distance(first_of(v), theirs)
+            print(f"{v:24}{ms:10.2f}{times['eager'] / ms:8.3f}x{apart:12.1e}", flush=True)
+            records.append({"model": name, "what": what, "variant": v, "ms": ms, "ratio": times["eager"] / ms, "apart": apart})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].replace("\n", " "))
+    parser.add_argument("--model", nargs="+", default=["wan", "ltx", "llama"], choices=["wan", "ltx", "llama"])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cuda", "cpu"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--parts", action="store_true", help="for Wan also norms, activations, attention and blocks, each alone")
+    parser.add_argument("--tiny", action="store_true", help="models of a few parameters, to try the script")
+    parser.add_argument("--json", help="write the figures to this file as well")
+    options = parser.parse_args()
+    machine = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    print(f"{machine}, torch {torch.__version__}")
+    records = []
+    for name in options.model:
+        measure(name, options, records)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"machine": machine, "torch": torch.__version__, "times": records}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
