@@ -5,7 +5,7 @@ A parameter's gradient that the backward op was not asked for comes as a tensor 
 
 import torch
 
-from . import _gradients_cpu
+from . import _gradients_torch
 from ._ops import add_op_namespace_prefix
 from ._ops import ops as _ops
 
@@ -31,10 +31,12 @@ def _sum_to(gradient, like):
     return gradient.sum_to_size(like.shape).to(like.dtype)
 
 
-def _pass(name, dy):
-    """The backward pass for gradients like `dy`: the op, or on the CPU, where ours are definitions, torch's operations."""
-    if dy.device.type == "cpu" and dy.dtype != torch.float64:
-        return _gradients_cpu.passes(name)
+def _pass(name, dy, x=None):
+    """The backward pass for gradients like `dy`: the op, or torch's operations on the CPU, where ours are definitions, and
+    where `x` is given and has its channels first, since ours take them last."""
+    first = x is not None and x.dim() > 2 and x.is_contiguous() and x.numel() > x.shape[0] * x.shape[1]
+    if dy.dtype != torch.float64 and (dy.device.type == "cpu" or first):
+        return _gradients_torch.passes(name)
     return getattr(_ops, name)
 
 
@@ -208,7 +210,7 @@ class channel_norm:
 
     @staticmethod
     def backward(ctx, dy):
-        return *_pass("channel_norm_backward", dy)(dy, *ctx.saved_tensors, ctx.silu), None
+        return *_pass("channel_norm_backward", dy, ctx.saved_tensors[0])(dy, *ctx.saved_tensors, ctx.silu), None
 
 
 @_rule
@@ -221,7 +223,7 @@ class group_norm:
     @staticmethod
     def backward(ctx, dy):
         x, weight, bias = ctx.saved_tensors
-        dx, dweight, dbias = _pass("group_norm_backward", dy)(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act)
+        dx, dweight, dbias = _pass("group_norm_backward", dy, x)(dy, x, ctx.groups, weight, bias, ctx.eps, ctx.act)
         return dx, None, _given(dweight, weight), _given(dbias, bias), None, None
 
 

@@ -16,7 +16,7 @@ EVERY = pytest.mark.parametrize("case", WITH_GRADIENTS, ids=lambda case: case.na
 def way_back(request, monkeypatch):
     """Whose backward pass: on the CPU the usual one is made of torch's operations, and the ops are definitions."""
     if request.param == "the ops":
-        monkeypatch.setattr(_gradients, "_pass", lambda name, dy: getattr(torch.ops.tachyscope, name))
+        monkeypatch.setattr(_gradients, "_pass", lambda name, dy, x=None: getattr(torch.ops.tachyscope, name))
 
 
 def leaves(case, dtype):
@@ -107,3 +107,14 @@ def test_out_refuses_gradients():
         case.ours(**given, out=out)
     with torch.no_grad():
         case.ours(**given, out=out)
+
+
+@pytest.mark.parametrize("op", ["group_norm", "channel_norm"])
+def test_no_samples(op):
+    from tachyscope import ops
+
+    x = torch.zeros(0, 8, 3, 5, requires_grad=True)
+    weight = torch.ones(8, requires_grad=True)
+    y = ops.group_norm(x, 2, weight) if op == "group_norm" else ops.channel_norm(x, weight)
+    y.sum().backward()
+    assert x.grad.shape == x.shape and (weight.grad == 0).all()
