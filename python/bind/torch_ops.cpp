@@ -156,13 +156,17 @@ const Signature& signature_at(size_t index) {
   return (*all)[index];
 }
 
-// What torch makes of exceptions: invalid_argument a ValueError, any other a RuntimeError.
+// Of this thread's last wrong argument: by it Python makes a ValueError where torch (after 2.11) does not.
+thread_local std::string last_refusal;
 template <size_t kIndex, bool kOut>
 void boxed(Slot* stack, uint64_t, uint64_t) {
   try {
     compute(op_table()[kIndex], signature_at(kIndex), stack, kOut);
   } catch (const Error& e) {
-    if (e.code() == ErrorCode::invalid_argument) throw std::invalid_argument(e.what());
+    if (e.code() == ErrorCode::invalid_argument) {
+      last_refusal = e.what();
+      throw std::invalid_argument(e.what());
+    }
     throw std::runtime_error(e.what());
   }
 }
@@ -211,6 +215,8 @@ void register_all(const char* space) {
 
 // What Python calls by ctypes. The texts are why it failed, or null.
 #define TACHYSCOPE_C extern "C" __attribute__((visibility("default")))
+
+TACHYSCOPE_C const char* tachyscope_last_refusal() { return tachy::python::last_refusal.c_str(); }
 
 // Registers the ops with the torch of this process in the namespace, once.
 TACHYSCOPE_C const char* tachyscope_register_torch(const char* space) {

@@ -120,7 +120,9 @@ def channel_norm_backward(dy, x, gamma, silu):
 
 def group_norm_backward(dy, x, groups, weight, bias, eps, act):
     n, c = x.shape[:2]
-    positions = x[0, 0].numel() if n * c else 0
+    if not x.numel():
+        return torch.zeros_like(x), *(None if t is None else torch.zeros_like(t) for t in (weight, bias))
+    positions = x.numel() // (n * c)
     wide, dy = x.float().contiguous(), dy.float()
     y, mean, rstd = torch.ops.aten.native_group_norm(wide, _wide(weight), _wide(bias), n, c, positions, groups, eps)
     s = dy if act == 0 else _activation(dy, y, act)

@@ -10,7 +10,7 @@ import sys
 from . import _core
 
 _Tensor = ()  # torch.Tensor once the ops are registered with torch; isinstance(x, ()) is False
-_is_grad_enabled = _is_compiling = _any_autocast = _cast = _forward_ad = None
+_is_grad_enabled = _is_compiling = _any_autocast = _cast = _forward_ad = _last_refusal = None
 _all = []
 
 
@@ -31,11 +31,14 @@ class Op:
                 args = _cast(self.name, args)
             if _forward_ad._current_level >= 0:
                 _refuse_tangents(self.name, args)
-            if _is_grad_enabled():
-                for arg in args:
-                    if isinstance(arg, _Tensor) and arg.requires_grad:
-                        return self.function.apply(*args)
-            return self.private(*args)
+            try:
+                if _is_grad_enabled():
+                    for arg in args:
+                        if isinstance(arg, _Tensor) and arg.requires_grad:
+                            return self.function.apply(*args)
+                return self.private(*args)
+            except RuntimeError as error:
+                _raise(error)
         if _torch_came():
             return self(*args)
         return self.core(*args)
@@ -48,11 +51,21 @@ class Op:
                     if isinstance(arg, _Tensor) and arg.requires_grad:
                         raise ValueError(f"{self.name}: expected no tensor that requires grad beside out, got one; "
                                          "leave out away, or call it under torch.no_grad()")
-            self.into(*args, out)
+            try:
+                self.into(*args, out)
+            except RuntimeError as error:
+                _raise(error)
             return out
         if _torch_came():
             return self.out(out, *args)
         return self.core(*args, out)
+
+
+def _raise(error):
+    """Raises what an op threw: wrong arguments as the ValueError that newer versions of torch do not make of them."""
+    if type(error) is RuntimeError and str(error) == _last_refusal():
+        raise ValueError(str(error)) from None
+    raise error
 
 
 def _refuse_tangents(name, args):
@@ -85,14 +98,14 @@ def _torch_came():
 def enable_torch():
     """Registers the ops with torch. The first call with one of its tensors does this by itself; code that is compiled by
     torch.compile before any such call (and before torch was imported when this package was) calls it first."""
-    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast, _forward_ad
+    global _Tensor, _is_grad_enabled, _is_compiling, _any_autocast, _cast, _forward_ad, _last_refusal
     if _Tensor != ():
         return
     import torch
 
     from . import _autocast, _torch
 
-    _torch.register(_all)
+    _last_refusal = _torch.register(_all)
     _is_grad_enabled = torch.is_grad_enabled
     _is_compiling = torch.compiler.is_compiling
     _any_autocast = torch._C._is_any_autocast_enabled

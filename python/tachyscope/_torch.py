@@ -24,6 +24,7 @@ def _on_one_device(name, fake):
 
 
 def register(ops):
+    """Registers all, and returns a function that tells the text of this thread's last error of a wrong argument."""
     library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libtachyscope_torch.so"))
     library.tachyscope_register_torch.restype = ctypes.c_char_p
     why = library.tachyscope_register_torch(space.name.encode())
@@ -40,3 +41,5 @@ def register(ops):
             torch.library.register_fake(add_op_namespace_prefix(f"_{op.name}_out"), lambda *args: None)
     for op in ops:
         _gradients.register(op)
+    library.tachyscope_last_refusal.restype = ctypes.c_char_p
+    return lambda: library.tachyscope_last_refusal().decode()

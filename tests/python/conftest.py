@@ -5,11 +5,15 @@ import os
 import sys
 
 import pytest
+import tachyscope
 import torch
 
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)
+
+
+tachyscope.enable_torch()  # for tests that name torch.ops.tachyscope before any call
 
 
 def pytest_collection_modifyitems(items):
