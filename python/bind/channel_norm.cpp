@@ -26,24 +26,12 @@ Results results(Inputs in) {
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
   const Tensor x = channels_last(in[0].tensor), y = channels_last(out[0]);
   ops::ChannelNormArgs args{.gamma = parameter(in[1].tensor, x.dtype, context), .silu = in[2].integer != 0};
-  const auto norm = [&] {
+  const bool direct = x.dtype == work_dtype(x.dtype, context) && x.contiguous() && y.contiguous();
+  sample_by_sample(x, y, direct, context, [&](const Tensor& from, const Tensor& to) {
     Stream& stream = context.stream();
+    args.x = rows(from), args.y = rows(to);
     args.x.dtype == DType::f64 ? ops::channel_norm_ref(args, stream) : ops::channel_norm(args, stream);
-  };
-  const DType work = work_dtype(x.dtype, context);
-  if (x.dtype == work && x.contiguous() && y.contiguous()) {
-    args.x = rows(x), args.y = rows(y);
-    return norm();
-  }
-  Tensor sample = x;
-  sample.dims[0] = 1;
-  const Tensor slab = context.scratch(work, sample.shape());
-  for (int64_t n = 0; n < x.dim(0); ++n) {
-    convert(x.slice(0, n, n + 1), slab, context);
-    args.x = args.y = rows(slab);
-    norm();
-    convert(slab, y.slice(0, n, n + 1), context);
-  }
+  });
 }
 
 Results backward_results(Inputs in) {

@@ -1,6 +1,7 @@
 // What the norms of images and clips share: x [N, C, ...] as torch lays it out, of which the ops take channels last.
 #pragma once
 
+#include "bind/convert.h"
 #include "bind/op.h"
 
 namespace tachy::python {
@@ -24,6 +25,21 @@ inline Result like_channels(const Tensor& x) {
   for (int i = 1; i + 1 < x.rank; ++i) r.dims[i + 1] = order.dims[i], r.strides[i + 1] = order.strides[i];
   r.dims[1] = order.dims[x.rank - 1], r.strides[1] = 1;
   return r;
+}
+
+// body(x, y): on the tensors where `direct` says that the op takes them as they lie, otherwise a sample at a time, on scratch
+// of the dtype that is computed in, which holds it before and the result after.
+template <class Body>
+void sample_by_sample(const Tensor& x, const Tensor& y, bool direct, Context& context, Body&& body) {
+  if (direct) return body(x, y);
+  Tensor sample = x;
+  sample.dims[0] = 1;
+  const Tensor slab = context.scratch(work_dtype(x.dtype, context), sample.shape());
+  for (int64_t n = 0; n < x.dim(0); ++n) {
+    convert(x.slice(0, n, n + 1), slab, context);
+    body(slab, slab);
+    convert(slab, y.slice(0, n, n + 1), context);
+  }
 }
 
 }  // namespace tachy::python

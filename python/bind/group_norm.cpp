@@ -33,44 +33,23 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
                           .bias = parameter(in[3].tensor, x.dtype, context),
                           .eps = static_cast<float>(in[4].number),
                           .act = activation_kind("group_norm", in[5].integer, 0)};
-  const auto norm = [&] {
+  const DType work = work_dtype(x.dtype, context);
+  const auto norm = [&](const Tensor& from, const Tensor& to) {
+    args.x = from, args.y = to;
     context.compute([&](Stream& stream) {
-      args.x.dtype == DType::f64 ? ops::group_norm_ref(args, stream) : ops::group_norm(args, stream);
+      from.dtype == DType::f64 ? ops::group_norm_ref(args, stream) : ops::group_norm(args, stream);
     });
   };
-  const DType work = work_dtype(x.dtype, context);
   const Tensor& first = in[0].tensor;
-  if (first.contiguous() && !x.contiguous() && first.numel() > 0) {  // a group's values are neighbours
+  args.channels_first =
+      first.contiguous() && !x.contiguous() && first.numel() > 0;  // a group's values are neighbours
+  if (args.channels_first) {
     const auto planes = [](const Tensor& t) { return t.view({t.dim(0), t.dim(1), -1}); };
-    args.channels_first = true;
-    if (first.dtype == work && out[0].contiguous()) {
-      args.x = planes(first), args.y = planes(out[0]);
-      return norm();
-    }
-    Tensor one = first;
-    one.dims[0] = 1;
-    const Tensor slab = context.scratch(work, one.shape());
-    args.x = args.y = planes(slab);
-    for (int64_t n = 0; n < first.dim(0); ++n) {
-      convert(first.slice(0, n, n + 1), slab, context);
-      norm();
-      convert(slab, out[0].slice(0, n, n + 1), context);
-    }
-    return;
+    return sample_by_sample(first, out[0], first.dtype == work && out[0].contiguous(), context,
+                            [&](const Tensor& from, const Tensor& to) { norm(planes(from), planes(to)); });
   }
-  if (x.dtype == work && x.contiguous() && y.contiguous()) {
-    args.x = three_dims(x), args.y = three_dims(y);
-    return norm();
-  }
-  Tensor sample = x;
-  sample.dims[0] = 1;
-  const Tensor slab = context.scratch(work, sample.shape());
-  for (int64_t n = 0; n < x.dim(0); ++n) {
-    convert(x.slice(0, n, n + 1), slab, context);
-    args.x = args.y = three_dims(slab);
-    norm();
-    convert(slab, y.slice(0, n, n + 1), context);
-  }
+  sample_by_sample(x, y, x.dtype == work && x.contiguous() && y.contiguous(), context,
+                   [&](const Tensor& from, const Tensor& to) { norm(three_dims(from), three_dims(to)); });
 }
 
 Results backward_results(Inputs in) {
