@@ -9,7 +9,6 @@
 #include "bind/ops.h"
 #include "bind/rows.h"
 #include "ops/add_norm/add_norm_impl.h"
-#include "ops/elementwise/elementwise.h"
 #include "ops/gated_residual/gated_residual_backward.h"
 #include "ops/gated_residual/gated_residual_impl.h"
 
@@ -98,8 +97,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
       ops::AddNormArgs plain = args;
       plain.weight = Tensor(), plain.round_twice = false;
       ops::add_norm(plain, stream);
-      round_through(t[2], a.u.dtype, context);
-      return ops::copy({.x = t[2], .scale = args.weight, .channel_axis = 1, .y = t[2]}, stream);
+      return round_and_weigh(t[2], a.u.dtype, args.weight, context);
     }
     ops::gated_residual({.x = t[0], .u = t[1], .gate = args.gate, .row = args.row, .y = t[3]}, stream);
     round_through(t[3], a.x.dtype, context);
@@ -108,9 +106,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
     norm.gate = norm.sum = Tensor();
     if (twice) norm.weight = Tensor(), norm.round_twice = false;
     ops::add_norm(norm, stream);
-    if (!twice) return;
-    round_through(t[2], a.u.dtype, context);
-    ops::copy({.x = t[2], .scale = args.weight, .channel_axis = 1, .y = t[2]}, stream);
+    if (twice) round_and_weigh(t[2], a.u.dtype, args.weight, context);
   });
 }
 

@@ -144,4 +144,9 @@ void round_through(const Tensor& t, DType dtype, Context& context) {
       });
 }
 
+void round_and_weigh(const Tensor& t, DType dtype, const Tensor& weight, Context& context) {
+  round_through(t, dtype, context);
+  ops::copy({.x = t, .scale = weight, .channel_axis = 1, .y = t}, context.stream());
+}
+
 }  // namespace tachy::python

@@ -44,5 +44,7 @@ Tensor as_rows(const Tensor& t);
 // Values rounded to `dtype` and back, in place: where a module stores an intermediate result that we keep in f32. The
 // tensor is [M, C] f32 on the CPU.
 void round_through(const Tensor& t, DType dtype, Context& context);
+// The same, and each row times `weight` behind it: the end of a norm whose module rounds before its weight.
+void round_and_weigh(const Tensor& t, DType dtype, const Tensor& weight, Context& context);
 
 }  // namespace tachy::python

@@ -6,7 +6,6 @@
 #include "bind/modulation.h"
 #include "bind/ops.h"
 #include "bind/rows.h"
-#include "ops/elementwise/elementwise.h"
 #include "ops/rmsnorm/rmsnorm_impl.h"
 
 namespace tachy::python {
@@ -50,9 +49,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
           .round_twice = twice && !apart,
           .y = t[1]},
          context.stream());
-    if (!apart) return;
-    round_through(t[1], a.x.dtype, context);
-    ops::copy({.x = t[1], .scale = weight, .channel_axis = 1, .y = t[1]}, context.stream());
+    if (apart) round_and_weigh(t[1], a.x.dtype, weight, context);
   });
 }
 

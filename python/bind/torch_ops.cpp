@@ -1,7 +1,8 @@
 // libtachyscope_torch.so: the ops of the table registered with torch, in a namespace of torch that Python names
-// (tachyscope/_ops.py), for tensors on the CPU and on CUDA devices. Each is there three times, with one boxed function behind all: `NAME` (public: tachyscope/_torch.py
-// gives it a fake function and gradients, torch.compile sees it), `_NAME` (private: what eager code without gradients
-// calls) and, with a single result, `_NAME_out`, which writes where the caller says.
+// (tachyscope/_ops.py), for tensors on the CPU and on CUDA devices. Each is there three times, with one boxed function
+// behind all: `NAME` (public: tachyscope/_torch.py gives it a fake function and gradients, torch.compile sees it),
+// `_NAME` (private: what eager code without gradients calls) and, with a single result, `_NAME_out`, which writes where
+// the caller says.
 //
 // A boxed function is a plain pointer that is handed nothing but the arguments: so there is one for each place in the
 // table, made of a template.

@@ -19,7 +19,7 @@ class Seen:
             return  # no tensors: the op says so
         for name, t in (("q", q), ("k", k)):
             if len(t.shape) != 4:
-                raise ValueError(f"attention: expected {name} [batch, tokens, heads, head dim], got {_shape(t)}")
+                raise ValueError(f"attention: expected {name} [batch, tokens, heads, head dim], got {way.shape_of(t)}")
         queries, keys = q.shape[1], k.shape[1]
         if offset and not causal and window is None:
             raise ValueError(f"attention: expected causal beside causal_offset {offset}, or a window")
@@ -74,16 +74,12 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
     return ops["attention_lse"](q, k, v, *args[3:7])[0]
 
 
-def _shape(t):
-    return list(t.shape) if hasattr(t, "shape") else type(t).__name__
-
-
 def _expect_heads(q, k, v):
     """What the op checks itself, where torch computes."""
     if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]) or not k.shape[2] or q.shape[2] % k.shape[2]:
-        raise ValueError(f"attention: expected k of q's batch and head dim with heads that divide q's {_shape(q)}, got {_shape(k)}")
-    if _shape(v) != _shape(k):
-        raise ValueError(f"attention: expected v {_shape(k)} as k, got {_shape(v)}")
+        raise ValueError(f"attention: expected k of q's batch and head dim with heads that divide q's {way.shape_of(q)}, got {way.shape_of(k)}")
+    if way.shape_of(v) != way.shape_of(k):
+        raise ValueError(f"attention: expected v {way.shape_of(k)} as k, got {way.shape_of(v)}")
 
 
 def _added(mask, q):

@@ -1,6 +1,6 @@
 """Backward passes in float32 by torch's operations: on the CPU, where our own are definitions, in plain loops, which are for
-float64 and for comparison, and of norms over channels that lie first, which ours would turn and turn back. Each function has the name, the arguments and the results of the op that it stands for,
-except that what was not asked for comes as None.
+float64 and for comparison, and of norms over channels that lie first, which ours would turn and turn back. Each function has
+the name, the arguments and the results of the op that it stands for, except that what was not asked for comes as None.
 
 They are not meant to be differentiated again, like the ops: asking for it is an error."""
 

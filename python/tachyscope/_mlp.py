@@ -6,14 +6,14 @@ from . import _op as way
 def run(gelu, x, weight, bias, weight2, bias2, approximate):
     for name, matrix in (("weight", weight), ("weight2", weight2)):
         if len(getattr(matrix, "shape", ())) != 2:
-            raise ValueError(f"mlp: expected {name} [out, in], got {_shape(matrix)}")
+            raise ValueError(f"mlp: expected {name} [out, in], got {way.shape_of(matrix)}")
     if not hasattr(x, "shape") or not len(x.shape) or x.shape[-1] != weight.shape[1]:
-        raise ValueError(f"mlp: expected x [..., {weight.shape[1]}] beside weight {list(weight.shape)}, got {_shape(x)}")
+        raise ValueError(f"mlp: expected x [..., {weight.shape[1]}] beside weight {list(weight.shape)}, got {way.shape_of(x)}")
     if weight2.shape[1] != weight.shape[0]:
         raise ValueError(f"mlp: expected weight2 [out, {weight.shape[0]}] behind weight, got {list(weight2.shape)}")
     for name, vector, size in (("bias", bias, weight.shape[0]), ("bias2", bias2, weight2.shape[0])):
-        if vector is not None and _shape(vector) != [size]:
-            raise ValueError(f"mlp: expected {name} [{size}], got {_shape(vector)}")
+        if vector is not None and way.shape_of(vector) != [size]:
+            raise ValueError(f"mlp: expected {name} [{size}], got {way.shape_of(vector)}")
     if not way.is_torch(x):
         return _linear(gelu(_linear(x, weight, bias), approximate), weight2, bias2)
     import torch
@@ -32,7 +32,3 @@ def run(gelu, x, weight, bias, weight2, bias2, approximate):
 def _linear(x, weight, bias):
     y = x @ weight.T
     return y if bias is None else y + bias
-
-
-def _shape(t):
-    return list(t.shape) if hasattr(t, "shape") else type(t).__name__

@@ -75,6 +75,11 @@ def _refuse_tangents(name, args):
             raise NotImplementedError(f"{name}: there are no forward-mode derivatives (torch.func.jvp, forward_ad) here")
 
 
+def shape_of(t):
+    """A tensor's shape for the text of an error, or what it is instead."""
+    return list(t.shape) if hasattr(t, "shape") else type(t).__name__
+
+
 def is_torch(x):
     """Whether it is a tensor of torch."""
     return isinstance(x, _Tensor) or (_torch_came() and isinstance(x, _Tensor))

@@ -14,6 +14,7 @@ so) the first argument itself. It works without gradients only.
 
 from . import _attention, _mlp
 from ._op import Op
+from ._op import shape_of as _shape
 
 _names = ["rms_norm", "layer_norm", "add_norm", "gated_residual", "activation", "glu", "rope", "rope_1d", "rope_3d",
           "group_norm", "attention", "attention_lse", "lora", "reparameterize", "rms_modulate", "qk_norm_rope", "channel_norm"]
@@ -35,10 +36,6 @@ def _choice(function, name, value, table):
     if value not in table:
         raise ValueError(f"{function}: expected {name} to be one of {', '.join(map(repr, table))}, got {value!r}")
     return table[value]
-
-
-def _shape(t):
-    return list(t.shape) if hasattr(t, "shape") else type(t).__name__
 
 
 def _one_scale(scale, x):

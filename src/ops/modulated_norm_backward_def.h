@@ -8,6 +8,19 @@
 
 namespace tachy::ops {
 
+// Throws unless scale, row, dscale and dshift of a norm's backward args fit together and beside its x.
+template <class Args>
+void expect_modulation_gradients(const char* op, const Args& a, DType param, const Stream& stream) {
+  const int64_t m = a.x.dim(0), c = a.x.dim(1);
+  require(a.scale.defined() || !(a.dscale.defined() || a.dshift.defined()),
+          "{}: dscale and dshift need scale, got none", op);
+  if (!a.scale.defined()) return;
+  expect_real(op, "scale", a.scale, {-1, c}, param);
+  expect_rows(op, a.row, m, a.scale.dim(0), stream);
+  if (a.dscale.defined()) expect_real(op, "dscale", a.dscale, {a.scale.dim(0), c}, param);
+  if (a.dshift.defined()) expect_real(op, "dshift", a.dshift, {a.scale.dim(0), c}, param);
+}
+
 struct ModulatedNormBackward {
   Tensor x, weight, bias, scale, row, dy;
   float eps = 0;

@@ -1,5 +1,5 @@
 #include "ops/layernorm_modulate/layernorm_modulate_impl.h"
-#include "ops/op_helpers.h"
+#include "ops/modulated_norm_backward_def.h"
 
 namespace tachy::ops {
 
@@ -20,14 +20,7 @@ void layernorm_modulate_backward(const LayerNormModulateBackwardArgs& a, Stream&
       {"weight", &a.weight}, {"bias", &a.bias}, {"dweight", &a.dweight}, {"dbias", &a.dbias}};
   for (const auto& [name, t] : vectors)
     if (t->defined()) expect_real(op, name, *t, {c}, param);
-  require(a.scale.defined() || !(a.dscale.defined() || a.dshift.defined()),
-          "{}: dscale and dshift need scale, got none", op);
-  if (a.scale.defined()) {
-    expect_real(op, "scale", a.scale, {-1, c}, param);
-    expect_rows(op, a.row, m, a.scale.dim(0), stream);
-    if (a.dscale.defined()) expect_real(op, "dscale", a.dscale, {a.scale.dim(0), c}, param);
-    if (a.dshift.defined()) expect_real(op, "dshift", a.dshift, {a.scale.dim(0), c}, param);
-  }
+  expect_modulation_gradients(op, a, param, stream);
   pick<LayerNormModulateBackwardArgs>(op, layernorm_modulate_backward_table(), a, stream).run(a, stream);
 }
 

@@ -1,4 +1,4 @@
-#include "ops/op_helpers.h"
+#include "ops/modulated_norm_backward_def.h"
 #include "ops/rmsnorm/rmsnorm_impl.h"
 
 namespace tachy::ops {
@@ -18,14 +18,7 @@ void rmsnorm_backward(const RmsNormBackwardArgs& a, Stream& stream) {
   expect_real(op, "dy", a.dy, {m, c}, dtype);
   expect_real(op, "dx", a.dx, {m, c}, dtype);
   if (a.dweight.defined()) expect_real(op, "dweight", a.dweight, {c}, param);
-  require(a.scale.defined() || !(a.dscale.defined() || a.dshift.defined()),
-          "{}: dscale and dshift need scale, got none", op);
-  if (a.scale.defined()) {
-    expect_real(op, "scale", a.scale, {-1, c}, param);
-    expect_rows(op, a.row, m, a.scale.dim(0), stream);
-    if (a.dscale.defined()) expect_real(op, "dscale", a.dscale, {a.scale.dim(0), c}, param);
-    if (a.dshift.defined()) expect_real(op, "dshift", a.dshift, {a.scale.dim(0), c}, param);
-  }
+  expect_modulation_gradients(op, a, param, stream);
   pick<RmsNormBackwardArgs>(op, rmsnorm_backward_table(), a, stream).run(a, stream);
 }
 
