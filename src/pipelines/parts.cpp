@@ -85,10 +85,16 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
   nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false, .streamed = streamed},
                        stream);
   LoadedText out;
+  uint64_t copied = 0;
   out.model = load_component(
       model.text_encoder, "text encoder", {"encoder.embed_tokens."},
-      [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, model.text, store); });
-  out.bytes = store.bytes(), out.blocks = block_plan(store, streamed);
+      [&](const Scope& scope) {
+        auto made = std::make_unique<Umt5Encoder>(scope, model.text, store);
+        copied = scope.copied_bytes();
+        return made;
+      },
+      stream.measuring());
+  out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
   out.memory = store.keep();
   return out;
 }
@@ -114,10 +120,16 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
       {.plan_only = stream.measuring(), .pack_weights = pack, .streamed = streamed, .progress = progress},
       stream);
   LoadedDit out;
-  out.model = load_component(weights, ModelBundle::transformer_name(expert), {}, [&](const Scope& scope) {
-    return std::make_unique<WanDit>(scope, model.dit, store);
-  });
-  out.bytes = store.bytes(), out.blocks = block_plan(store, streamed);
+  uint64_t copied = 0;
+  out.model = load_component(
+      weights, ModelBundle::transformer_name(expert), {},
+      [&](const Scope& scope) {
+        auto made = std::make_unique<WanDit>(scope, model.dit, store);
+        copied = scope.copied_bytes();
+        return made;
+      },
+      stream.measuring());
+  out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
   out.memory = store.keep();
   return out;
 }

@@ -60,6 +60,7 @@ std::string listed(const std::vector<std::string>& names, size_t limit) {
 struct Scope::Tracker {
   std::shared_ptr<TensorSource> source;
   Missing mode;
+  bool plan_only = false;
   std::mutex mutex;
   std::vector<bool> used;
   std::vector<std::string> missing;
@@ -81,12 +82,38 @@ struct Scope::Tracker {
     return Tensor(zeros.back().data(), DType::f32, dims);
   }
 
+  size_t index_of(const TensorSource::Entry& entry) const {
+    return static_cast<size_t>(&entry - source->entries().data());
+  }
+
+  void mark_used(const TensorSource::Entry& entry) {
+    std::lock_guard lock(mutex);
+    used[index_of(entry)] = true;
+  }
+
+  // With the lock held.
+  Tensor made(const TensorSource::Entry& entry) {
+    const auto bytes = checked_bytes(entry.dims, entry.dtype);
+    check(bytes.has_value(), ErrorCode::corrupt, "{}: tensor {}: its shape is too large",
+          source->file_of(entry), in_quotes(entry.name_in_file));
+    const auto copy = copies.find(index_of(entry));
+    if (copy != copies.end()) return copy->second.tensor(entry.dtype, entry.dims);
+    copied += align_up(*bytes);
+    if (plan_only) return Tensor(zeros.emplace_back(*bytes).data(), entry.dtype, entry.dims);
+    const Tensor out =
+        copies.emplace(index_of(entry), Buffer(*bytes)).first->second.tensor(entry.dtype, entry.dims);
+    decode_all(*entry.derived, out);
+    log_topic("load", "{} was made of {}: {} bytes", entry.name, entry.derived->encoding(), *bytes);
+    return out;
+  }
+
   Tensor view(const TensorSource::Entry& entry) {
     const auto align = static_cast<uintptr_t>(dtype_size(entry.dtype));
     void* data = const_cast<void*>(entry.data);
     std::lock_guard lock(mutex);
-    const auto index = static_cast<size_t>(&entry - source->entries().data());
+    const size_t index = index_of(entry);
     used[index] = true;
+    if (entry.derived) return made(entry);
     if (reinterpret_cast<uintptr_t>(data) % align != 0 && entry.bytes > 0) {
       Buffer& copy = copies[index];
       if (!copy.data()) {
@@ -101,12 +128,13 @@ struct Scope::Tracker {
   }
 };
 
-Scope::Scope(std::shared_ptr<TensorSource> source, std::string prefix, Missing missing)
+Scope::Scope(std::shared_ptr<TensorSource> source, std::string prefix, Missing missing, bool plan_only)
     : tracker_(std::make_shared<Tracker>()), prefix_(std::move(prefix)) {
   require(source != nullptr, "Scope: expected a source");
   if (!prefix_.empty() && prefix_.back() != '.') prefix_ += '.';
   tracker_->used.resize(source->entries().size());
   tracker_->mode = missing;
+  tracker_->plan_only = plan_only;
   tracker_->source = std::move(source);
 }
 
@@ -126,23 +154,35 @@ const TensorSource::Entry* Scope::entry(std::string_view name) const {
 }
 bool Scope::has(std::string_view name) const { return entry(name) != nullptr; }
 
+const TensorSource::Entry& Scope::checked(const TensorSource::Entry& entry,
+                                          std::span<const int64_t> dims) const {
+  const auto shown = [&] {
+    return entry.name == entry.name_in_file
+               ? in_quotes(entry.name)
+               : fmt::format("{} ({} in the file)", in_quotes(entry.name), in_quotes(entry.name_in_file));
+  };
+  if (!shape_matches(dims, entry.dims)) {
+    fail(ErrorCode::corrupt, "{}: tensor {}: expected shape {}, got {}", source().file_of(entry), shown(),
+         shape_string(dims), shape_string(entry.dims));
+  }
+  if (!entry.unusable.empty()) {
+    fail(ErrorCode::unsupported, "{}: tensor {}: {}", source().file_of(entry), shown(), entry.unusable);
+  }
+  return entry;
+}
+
 Tensor Scope::tensor(std::string_view name, std::span<const int64_t> dims) const {
   const auto* found = entry(name);
   if (!found) return tracker_->absent(prefix_ + std::string(name), dims);
-  const auto shown = [&] {
-    return found->name == found->name_in_file
-               ? in_quotes(found->name)
-               : fmt::format("{} ({} in the file)", in_quotes(found->name), in_quotes(found->name_in_file));
-  };
-  if (!shape_matches(dims, found->dims)) {
-    fail(ErrorCode::corrupt, "{}: tensor {}: expected shape {}, got {}", tracker_->source->file_of(*found),
-         shown(), shape_string(dims), shape_string(found->dims));
-  }
-  if (!found->unusable.empty()) {
-    fail(ErrorCode::unsupported, "{}: tensor {}: {}", tracker_->source->file_of(*found), shown(),
-         found->unusable);
-  }
-  return tracker_->view(*found);
+  return tracker_->view(checked(*found, dims));
+}
+
+std::shared_ptr<const DerivedTensor> Scope::derived(std::string_view name,
+                                                    std::span<const int64_t> dims) const {
+  const auto* found = entry(name);
+  if (!found || !found->derived) return nullptr;
+  tracker_->mark_used(checked(*found, dims));
+  return found->derived;
 }
 
 std::optional<Tensor> Scope::optional(std::string_view name, std::initializer_list<int64_t> dims) const {

@@ -28,20 +28,27 @@ class Scope {
   // all names (collect; what load_component uses).
   enum class Missing { immediate, collect };
 
+  // plan_only: tensors that would have to be made (TensorSource::Entry::derived) are counted and read as
+  // zeros.
   explicit Scope(std::shared_ptr<TensorSource> source, std::string prefix = "",
-                 Missing missing = Missing::immediate);
+                 Missing missing = Missing::immediate, bool plan_only = false);
 
   Scope sub(std::string_view name) const;  // "blocks" then 0 is "blocks.0."; names join with '.'
   Scope sub(int64_t index) const { return sub(std::to_string(index)); }
 
   // A contiguous CPU view in the file's dtype, aligned for it. -1 in dims matches any extent. Throws corrupt
-  // for a wrong shape (tensor, expected, found, file) and not_found for a missing tensor.
+  // for a wrong shape (tensor, expected, found, file) and not_found for a missing tensor. One that is derived
+  // is made once and kept.
   Tensor tensor(std::string_view name, std::initializer_list<int64_t> dims) const {
     return tensor(name, std::span<const int64_t>(dims.begin(), dims.size()));
   }
   Tensor tensor(std::string_view name, std::span<const int64_t> dims) const;
   // The same, but nothing when the tensor is absent; which ones may be absent is the config's to say.
   std::optional<Tensor> optional(std::string_view name, std::initializer_list<int64_t> dims) const;
+
+  // What tensor() would make, for those who keep it in a form of their own; null where it lies in the file as
+  // it is, or is missing. Throws for a wrong shape. Counts as read.
+  std::shared_ptr<const DerivedTensor> derived(std::string_view name, std::span<const int64_t> dims) const;
 
   bool has(std::string_view name) const;                          // does not count as read
   const TensorSource::Entry* entry(std::string_view name) const;  // shape and dtype; does not count as read
@@ -57,11 +64,13 @@ class Scope {
 
   std::shared_ptr<const void> keep() const { return tracker_; }  // owns the mappings and the aligned copies
   uint64_t mapped_bytes() const;
-  uint64_t copied_bytes() const;  // aligned copies of tensors that lie unaligned in their file
+  // Of tensors that lie unaligned in their file, or were made.
+  uint64_t copied_bytes() const;
 
  private:
   struct Tracker;
   Scope(std::shared_ptr<Tracker> tracker, std::string prefix);
+  const TensorSource::Entry& checked(const TensorSource::Entry& entry, std::span<const int64_t> dims) const;
 
   std::shared_ptr<Tracker> tracker_;
   std::string prefix_;
@@ -70,8 +79,8 @@ class Scope {
 // auto dit = load_component(source, "transformer", {}, [&](const Scope& s) { return WanDit(s, config); });
 template <class Make>
 auto load_component(std::shared_ptr<TensorSource> source, std::string_view component,
-                    const std::vector<std::string>& ignorable_prefixes, Make&& make) {
-  const Scope root(std::move(source), "", Scope::Missing::collect);
+                    const std::vector<std::string>& ignorable_prefixes, Make&& make, bool plan_only = false) {
+  const Scope root(std::move(source), "", Scope::Missing::collect, plan_only);
   auto made = make(root);
   root.finish(component, ignorable_prefixes);
   return made;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tensor/dtype.h"
+#include "weights/derived_tensor.h"
 #include "weights/mapped_file.h"
 
 namespace tachy {
@@ -29,6 +30,9 @@ class TensorSource {
     uint64_t bytes = 0;
     uint32_t file = 0;     // index into files()
     std::string unusable;  // why this tensor cannot be read (non-contiguous …); empty when it can
+    // Set where the values must be made first: `data` is then null, `bytes` what lies in the file, `dtype`
+    // what the values are kept in by whoever keeps them all.
+    std::shared_ptr<const DerivedTensor> derived = {};
   };
 
   // Sorts by name. Throws corrupt when two entries share a name.

@@ -116,5 +116,50 @@ TEST(Scope, KeepOwnsTheMapping) {
   EXPECT_EQ(t.as<float>()[0], ramp(0));
 }
 
+// Row r holds 1000r, 1000r + 1 …
+class Counting final : public DerivedTensor {
+ public:
+  std::string_view encoding() const override { return "counting"; }
+  void decode(int64_t first, const Tensor& rows) const override {
+    for (int64_t r = 0; r < rows.dim(0); ++r)
+      for (int64_t c = 0; c < rows.dim(1); ++c)
+        rows.as<float>()[r * rows.dim(1) + c] = static_cast<float>(1000 * (first + r) + c);
+    ++*decoded;
+  }
+  std::shared_ptr<int> decoded = std::make_shared<int>(0);
+};
+
+TEST(Scope, MakesDerivedTensorsOnceAndCountsThem) {
+  const auto counting = std::make_shared<Counting>();
+  const auto source = [&](DType dtype) {
+    return std::make_shared<TensorSource>(
+        std::vector<TensorSource::Entry>{
+            {.name = "w", .name_in_file = "w", .dtype = dtype, .dims = {3, 2, 40}, .derived = counting}},
+        std::vector<std::shared_ptr<const MappedFile>>{});
+  };
+  const Scope exact(source(DType::f32));
+  const Tensor w = exact.tensor("w", {3, 2, 40});
+  EXPECT_EQ(w.as<float>()[2 * 80 + 41], 2041.f);
+  const int decoded = *counting->decoded;
+  EXPECT_EQ(exact.tensor("w", {3, 2, 40}).data, w.data);
+  EXPECT_EQ(*counting->decoded, decoded);
+  EXPECT_EQ(exact.copied_bytes(), 1024u);  // 960 bytes, aligned
+
+  const Scope rounded(source(DType::bf16));
+  const Tensor low = rounded.tensor("w", {3, -1, 40});
+  EXPECT_EQ(low.dtype, DType::bf16);
+  EXPECT_EQ(to_float(low.as<bf16_t>()[2 * 80 + 41]), 2040.f);  // eight bits
+  const std::vector<int64_t> dims = {3, 2, 40};
+  EXPECT_EQ(rounded.derived("w", dims), counting);
+  EXPECT_EQ(rounded.derived("v", dims), nullptr);
+  expect_error(ErrorCode::corrupt, "expected shape [3, 80]", [&] { rounded.tensor("w", {3, 80}); });
+
+  const int before = *counting->decoded;
+  const Scope planned(source(DType::f32), "", Scope::Missing::collect, true);
+  EXPECT_EQ(planned.tensor("w", {3, 2, 40}).as<float>()[200], 0.f);
+  EXPECT_EQ(planned.copied_bytes(), 1024u);
+  EXPECT_EQ(*counting->decoded, before);
+}
+
 }  // namespace
 }  // namespace tachy::test
