@@ -35,6 +35,17 @@ Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& sto
   return out;
 }
 
+// The layer's weight as a matrix, whatever dims it has in the file.
+WeightPart read_weight(const Scope& scope, std::initializer_list<int64_t> dims) {
+  const std::span<const int64_t> all(dims.begin(), dims.size());
+  const int64_t out = all.front();
+  auto derived = scope.derived("weight", all);
+  if (!derived) return {scope.tensor("weight", all).view({out, -1})};
+  int64_t in = 1;
+  for (int64_t d : all.subspan(1)) in *= d;
+  return {Tensor(nullptr, scope.entry("weight")->dtype, {out, in}), std::move(derived)};
+}
+
 }  // namespace
 
 Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight,
@@ -54,7 +65,7 @@ Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight
 }
 
 Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias) {
-  const Tensor weight = scope.tensor("weight", {out, in});
+  const WeightPart weight = read_weight(scope, {out, in});
   std::vector<Tensor> bias;
   if (has_bias) bias.push_back(scope.tensor("bias", {out}));
   *this = Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), bias, store);
@@ -62,24 +73,27 @@ Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, b
 
 Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims) {
   const int64_t out = *dims.begin();
-  const Tensor weight = scope.tensor("weight", dims).view({out, -1}), bias = scope.tensor("bias", {out});
+  const WeightPart weight = read_weight(scope, dims);
+  const Tensor bias = scope.tensor("bias", {out});
   return Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), {&bias, 1}, store);
 }
 
 Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,
                       bool has_bias) {
   std::vector<Part> parts;
-  std::vector<Tensor> weights, biases;
+  std::vector<WeightPart> weights;
+  std::vector<Tensor> biases;
   for (const Scope& scope : scopes) {
     parts.push_back({layer_name(scope), static_cast<int64_t>(parts.size()) * out_each, out_each});
-    weights.push_back(scope.tensor("weight", {out_each, in}));
+    weights.push_back(read_weight(scope, {out_each, in}));
     if (has_bias) biases.push_back(scope.tensor("bias", {out_each}));
   }
   return Linear(std::move(parts), make_weight(weights, store), biases, store);
 }
 
 Linear Linear::from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store) {
-  return Linear({{layer_name(scope), 0, weight.dim(0)}}, make_dense_weight({&weight, 1}, store), {&bias, 1},
+  const WeightPart part{weight};
+  return Linear({{layer_name(scope), 0, weight.dim(0)}}, make_dense_weight({&part, 1}, store), {&bias, 1},
                 store);
 }
 

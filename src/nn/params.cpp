@@ -18,6 +18,9 @@ namespace {
 // A file's tensor is converted on the host in pieces of this many values, then uploaded.
 constexpr int64_t kPieceValues = int64_t{4} << 20;
 
+// Values that a thread makes of a derived tensor at a time.
+constexpr int64_t kDecodeValues = int64_t{1} << 18;
+
 // On a device, the tensors of blocks are sent together, about so many bytes at a time.
 constexpr size_t kSendBytes = size_t{768} << 20;
 
@@ -94,33 +97,51 @@ void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool) {
   }
 }
 
-void ParamStore::fill(const Tensor& to, const Tensor& source) {
-  check(to.numel() == source.numel() && to.contiguous() && source.contiguous(), ErrorCode::internal,
-        "params: {} into {}", shape_string(source), shape_string(to));
+void decode_weight(const WeightPart& weight, int64_t first, const Tensor& to, ThreadPool& pool) {
+  const int64_t width = weight.tensor.numel() / std::max<int64_t>(weight.tensor.dim(0), 1);
+  const int64_t count = to.numel(),
+                step = std::max<int64_t>(kDecodeValues / std::max<int64_t>(width, 1), 1) * width;
+  if (count == 0) return;
+  pool.run((count + step - 1) / step, [&](int64_t tile, int) {
+    const int64_t begin = tile * step;
+    stress_pause();
+    decode_values(*weight.derived, width, first * width + begin,
+                  flat(to, begin, std::min(step, count - begin)));
+  });
+}
+
+void ParamStore::fill(const Tensor& to, const WeightPart& source) {
+  check(to.numel() == source.tensor.numel() && to.contiguous() && source.tensor.contiguous(),
+        ErrorCode::internal, "params: {} into {}", shape_string(source.tensor), shape_string(to));
   if (options_.plan_only) return;
   stream_.throw_if_cancelled();
   ThreadPool& pool = *stream_.pool;
   StreamingMemory* memory = StreamingMemory::of(stream_.memory);
   check(memory || !stream_.memory, ErrorCode::internal, "params: a device that takes no weights");
   void* const image = host_of(to);
-  if (memory && memory->uploaded) memory->uploaded({to, source, image});
-  if (image) return convert_weight(source, Tensor(image, to.dtype, to.shape()), pool);
-  if (!memory) return convert_weight(source, to, pool);
+  if (memory && memory->uploaded && !source.derived) memory->uploaded({to, source.tensor, image});
+  const auto on_host = [&](const Tensor& out) {
+    if (source.derived) return decode_weight(source, 0, out, pool);
+    convert_weight(source.tensor, out, pool);
+  };
+  if (image) return on_host(Tensor(image, to.dtype, to.shape()));
+  if (!memory) return on_host(to);
   if (defer(to, source)) return;
   memory->upload_pieces(to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source));
 }
 
-StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const Tensor& source) {
+StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const WeightPart& source) {
   return [this, to, source](void* piece, size_t begin, size_t bytes) {
     stream_.throw_if_cancelled();  // a slow disk gives a piece in a while, and there may be many
     const auto size = static_cast<size_t>(dtype_size(to.dtype));
-    const auto n = static_cast<int64_t>(bytes / size);
-    convert_weight(flat(source, static_cast<int64_t>(begin / size), n), Tensor(piece, to.dtype, {n}),
-                   *stream_.pool);
+    const auto n = static_cast<int64_t>(bytes / size), first = static_cast<int64_t>(begin / size);
+    const Tensor out(piece, to.dtype, {n});
+    if (!source.derived) return convert_weight(flat(source.tensor, first, n), out, *stream_.pool);
+    decode_values(*source.derived, source.tensor.numel() / source.tensor.dim(0), first, out);
   };
 }
 
-bool ParamStore::defer(const Tensor& to, const Tensor& source) {
+bool ParamStore::defer(const Tensor& to, const WeightPart& source) {
   if (!in_block_) return false;
   deferred_.push_back({to, source});
   deferred_bytes_ += static_cast<size_t>(to.bytes());
@@ -147,13 +168,22 @@ Tensor ParamStore::uploaded(const void* host, DType dtype, std::initializer_list
   return out;
 }
 
-Tensor ParamStore::packed(std::span<const Tensor> parts) {
+Tensor ParamStore::packed(std::span<const WeightPart> parts) {
   int64_t rows = 0;
-  for (const Tensor& part : parts) rows += part.dim(0);
+  std::vector<Tensor> tensors;
+  std::vector<std::unique_ptr<uint8_t[]>> decoded;  // only until they are packed
+  for (const WeightPart& part : parts) {
+    tensors.push_back(part.tensor);
+    rows += part.tensor.dim(0);
+    if (!part.derived || options_.plan_only) continue;
+    decoded.push_back(std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(part.tensor.bytes())));
+    tensors.back() = Tensor(decoded.back().get(), part.tensor.dtype, part.tensor.shape());
+    decode_weight(part, 0, tensors.back(), *stream_.pool);
+  }
   const Tensor out =
-      allocate(DType::u8, {ops::packed_gemm_bytes(rows, parts.front().dim(1), stream_.precision.compute)});
+      allocate(DType::u8, {ops::packed_gemm_bytes(rows, tensors.front().dim(1), stream_.precision.compute)});
   void* host = host_of(out);
-  ops::pack_gemm_weight(parts, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
+  ops::pack_gemm_weight(tensors, host ? Tensor(host, DType::u8, out.shape()) : out, stream_);
   return out;
 }
 

@@ -15,8 +15,18 @@
 #include "runtime/block_stream.h"
 #include "tensor/buffer_shelf.h"
 #include "tensor/stream.h"
+#include "weights/derived_tensor.h"
 
 namespace tachy::nn {
+
+// A weight as a file gives it: its values, or what makes them.
+struct WeightPart {
+  Tensor tensor;  // [out, in]; derived: only its shape, and the dtype that its values are kept in
+  std::shared_ptr<const DerivedTensor> derived = {};
+};
+
+// Rows [first, first + to.dim(0)) of a weight that is derived into host memory `to` of any float dtype.
+void decode_weight(const WeightPart& weight, int64_t first, const Tensor& to, ThreadPool& pool);
 
 // A contiguous tensor of a file into host memory `to` of any float dtype; callable from any thread.
 void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool);
@@ -50,14 +60,16 @@ class ParamStore {
   Tensor allocate(DType dtype, std::initializer_list<int64_t> dims) {
     return allocate(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
-  Tensor widened(const Tensor& source);          // float32 copy of a small tensor of the file, same shape
-  Tensor packed(std::span<const Tensor> parts);  // GEMM weights [N_i, K], one below another, packed as one
+  Tensor widened(const Tensor& source);  // float32 copy of a small tensor of the file, same shape
+  Tensor packed(
+      std::span<const WeightPart> parts);  // GEMM weights [N_i, K], one below another, packed as one
   Tensor uploaded(const void* host, DType dtype,
                   std::initializer_list<int64_t> dims);  // a table made on the host
 
   // A tensor of the file (any float dtype) into `to`,
   // converted on the way; `to` lies where the stream computes.
-  void fill(const Tensor& to, const Tensor& source);
+  void fill(const Tensor& to, const Tensor& source) { fill(to, WeightPart{source}); }
+  void fill(const Tensor& to, const WeightPart& source);
 
   // The store of what the host computes beside a GPU: its weights stay where they lie in the file, and its
   // bytes are not counted. On the CPU, this store itself.
@@ -92,8 +104,8 @@ class ParamStore {
 
  private:
   void end_block();
-  StreamingMemory::MakePiece pieces_of(const Tensor& to, const Tensor& source);
-  bool defer(const Tensor& to, const Tensor& source);
+  StreamingMemory::MakePiece pieces_of(const Tensor& to, const WeightPart& source);
+  bool defer(const Tensor& to, const WeightPart& source);
   void send_deferred();
   void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
 
@@ -108,7 +120,8 @@ class ParamStore {
   size_t used_ = 0;                          // of that block
   // The tensors of blocks wait here until there are enough of them to keep all threads reading.
   struct Deferred {
-    Tensor to, source;
+    Tensor to;
+    WeightPart source;
   };
   std::vector<Deferred> deferred_;
   size_t deferred_bytes_ = 0;

@@ -6,14 +6,15 @@ namespace {
 
 class DenseWeight final : public WeightForm {
  public:
-  DenseWeight(std::span<const Tensor> parts, ParamStore& store) {
+  DenseWeight(std::span<const WeightPart> parts, ParamStore& store) {
     int64_t rows = 0;
-    for (const Tensor& part : parts) rows += part.dim(0);
-    weight_ = store.allocate(store.stream().precision.activation, {rows, parts.front().dim(1)});
+    for (const WeightPart& part : parts) rows += part.tensor.dim(0);
+    weight_ = store.allocate(store.stream().precision.activation, {rows, parts.front().tensor.dim(1)});
     int64_t first = 0;
-    for (const Tensor& part : parts) {
-      store.fill(weight_.slice(0, first, first + part.dim(0)), part);
-      first += part.dim(0);
+    for (const WeightPart& part : parts) {
+      const int64_t end = first + part.tensor.dim(0);
+      store.fill(weight_.slice(0, first, end), part);
+      first = end;
     }
   }
   const char* name() const override { return "dense"; }
@@ -30,7 +31,7 @@ class DenseWeight final : public WeightForm {
 
 }  // namespace
 
-WeightPtr make_dense_weight(std::span<const Tensor> parts, ParamStore& store) {
+WeightPtr make_dense_weight(std::span<const WeightPart> parts, ParamStore& store) {
   return std::make_unique<DenseWeight>(parts, store);
 }
 

@@ -4,14 +4,31 @@
 
 namespace tachy::nn {
 
-WeightPtr make_weight(std::span<const Tensor> parts, ParamStore& store) {
+ops::GemmArgs WeightForm::columns_of(const ops::GemmArgs& args, int64_t first, int64_t end) {
+  ops::GemmArgs own = args;
+  for (Tensor ops::GemmArgs::*t : {&ops::GemmArgs::bias, &ops::GemmArgs::multiply, &ops::GemmArgs::gate,
+                                   &ops::GemmArgs::residual, &ops::GemmArgs::y}) {
+    const Tensor& all = args.*t;
+    if (all.defined()) own.*t = all.slice(all.rank - 1, first, end);
+  }
+  return own;
+}
+
+WeightPtr make_unpacked_weight(const WeightPart& weight) {
+  return weight.derived ? make_derived_weight(weight) : make_mapped_weight(weight.tensor);
+}
+
+WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store) {
   if (store.on_gpu()) return make_dense_weight(parts, store);
-  const auto like_first = [&](const Tensor& part) { return part.dtype == parts.front().dtype; };
+  const auto like_first = [&](const WeightPart& part) {
+    return part.tensor.dtype == parts.front().tensor.dtype;
+  };
   if (store.pack_weights() && std::all_of(parts.begin(), parts.end(), like_first))
     return make_packed_weight(parts, store);
   std::vector<WeightPtr> forms;
-  for (const Tensor& part : parts)
-    forms.push_back(store.pack_weights() ? make_packed_weight({&part, 1}, store) : make_mapped_weight(part));
+  for (const WeightPart& part : parts)
+    forms.push_back(store.pack_weights() ? make_packed_weight({&part, 1}, store)
+                                         : make_unpacked_weight(part));
   return forms.size() == 1 ? std::move(forms.front()) : make_stacked_weight(std::move(forms));
 }
 

@@ -5,9 +5,9 @@
 //   mapped   where it lies in the file, in the file's dtype: no memory of its own
 //   packed   a copy in the order in which the CPU's products read it
 //   dense    a copy in the activations' dtype, where the stream computes: what a GPU's products read
+//   derived  as what its values are made of (blocks of GGUF, 8-bit values with scales, an adapter merged into
+//            it): a product makes slabs of it as it needs them
 //   stacked  any of the others, a product a part
-//
-// A form with scales (fp8, int8, blocks of GGUF) keeps them beside its values and calls its own product.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,7 @@
 
 #include "nn/params.h"
 #include "ops/gemm/gemm.h"
+#include "weights/scope.h"
 
 namespace tachy::nn {
 
@@ -26,15 +27,23 @@ class WeightForm {
   virtual int64_t in() const = 0;
   // All of `args` but the weight is given: x [M, in] → y [M, out].
   virtual void product(ops::GemmArgs args, Stream& stream) const = 0;
+
+ protected:
+  // A product's arguments for columns [first, end) of y alone.
+  static ops::GemmArgs columns_of(const ops::GemmArgs& args, int64_t first, int64_t end);
 };
 using WeightPtr = std::unique_ptr<const WeightForm>;
 
-// `parts`: tensors of the file, [out, in] each, all with the same `in`.
-WeightPtr make_weight(std::span<const Tensor> parts, ParamStore& store);
+// `parts`: [out, in] each, all with the same `in`.
+WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store);
 
 WeightPtr make_mapped_weight(const Tensor& weight);
-WeightPtr make_packed_weight(std::span<const Tensor> parts, ParamStore& store);  // of one dtype
-WeightPtr make_dense_weight(std::span<const Tensor> parts, ParamStore& store);
+WeightPtr make_derived_weight(const WeightPart& weight);
+WeightPtr make_packed_weight(std::span<const WeightPart> parts, ParamStore& store);  // of one dtype
+WeightPtr make_dense_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_stacked_weight(std::vector<WeightPtr> parts);
+
+// Where it lies in the file, or as what makes it.
+WeightPtr make_unpacked_weight(const WeightPart& weight);
 
 }  // namespace tachy::nn

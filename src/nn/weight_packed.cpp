@@ -9,41 +9,42 @@ namespace {
 
 class PackedWeight final : public WeightForm {
  public:
-  PackedWeight(std::span<const Tensor> parts, ParamStore& store) : packed_(store.packed(parts)) {
-    if (parts.size() == 1) {
-      weight_ = parts.front();
+  PackedWeight(std::span<const WeightPart> parts, ParamStore& store) : packed_(store.packed(parts)) {
+    if (parts.size() == 1 && !parts.front().derived) {
+      weight_ = parts.front().tensor;
       return;
     }
     int64_t rows = 0;
-    std::vector<WeightPtr> mapped;
-    for (const Tensor& part : parts) {
-      rows += part.dim(0);
-      mapped.push_back(make_mapped_weight(part));
+    std::vector<WeightPtr> unpacked;
+    for (const WeightPart& part : parts) {
+      rows += part.tensor.dim(0);
+      unpacked.push_back(make_unpacked_weight(part));
     }
-    weight_ = Tensor(nullptr, parts.front().dtype, {rows, parts.front().dim(1)});
-    mapped_ = make_stacked_weight(std::move(mapped));
+    weight_ = Tensor(nullptr, parts.front().tensor.dtype, {rows, parts.front().tensor.dim(1)});
+    unpacked_ = make_stacked_weight(std::move(unpacked));
   }
   const char* name() const override { return "packed"; }
   int64_t out() const override { return weight_.dim(0); }
   int64_t in() const override { return weight_.dim(1); }
   void product(ops::GemmArgs args, Stream& stream) const override {
     args.weight = weight_, args.packed = packed_;
-    if (mapped_ && !ops::gemm_reads_packed(args, stream)) {
+    if (unpacked_ && !ops::gemm_reads_packed(args, stream)) {
       args.weight = args.packed = Tensor();
-      return mapped_->product(args, stream);
+      return unpacked_->product(args, stream);
     }
     ops::gemm(args, stream);
   }
 
  private:
   Tensor packed_;
-  Tensor weight_;     // of several parts: only its shape and dtype
-  WeightPtr mapped_;  // of several parts: them in the file, for the definition, which reads nothing else
+  Tensor weight_;  // of several parts, or one that is derived: only its shape and dtype
+  WeightPtr
+      unpacked_;  // of those: them as they are in the file, for the definition, which reads nothing else
 };
 
 }  // namespace
 
-WeightPtr make_packed_weight(std::span<const Tensor> parts, ParamStore& store) {
+WeightPtr make_packed_weight(std::span<const WeightPart> parts, ParamStore& store) {
   return std::make_unique<PackedWeight>(parts, store);
 }
 

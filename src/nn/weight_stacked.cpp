@@ -17,13 +17,7 @@ class StackedWeight final : public WeightForm {
   void product(ops::GemmArgs args, Stream& stream) const override {
     int64_t first = 0;
     for (const WeightPtr& part : parts_) {
-      const auto columns = [&, end = first + part->out()](const Tensor& t) {
-        return t.defined() ? t.slice(t.rank - 1, first, end) : t;
-      };
-      ops::GemmArgs own = args;
-      for (Tensor ops::GemmArgs::*t : {&ops::GemmArgs::bias, &ops::GemmArgs::multiply, &ops::GemmArgs::gate,
-                                       &ops::GemmArgs::residual, &ops::GemmArgs::y})
-        own.*t = columns(args.*t);
+      const ops::GemmArgs own = columns_of(args, first, first + part->out());
       part->product(own, stream);
       first += part->out();
     }

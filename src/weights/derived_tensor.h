@@ -20,9 +20,8 @@ class DerivedTensor {
   virtual void decode(int64_t first, const Tensor& rows) const = 0;
 };
 
-// All of `from` into `to`, contiguous on the host, float32, bfloat16 or float16 (rounded once to nearest).
-void decode_all(const DerivedTensor& from, const Tensor& to);
-// The rows from `first` on, as many as `to` has.
-void decode_rows(const DerivedTensor& from, int64_t first, const Tensor& to);
+// Values [begin, begin + to.numel()) of `from`, whose rows have `width` values each, into `to`: contiguous on
+// the host, float32, bfloat16 or float16, rounded once to nearest.
+void decode_values(const DerivedTensor& from, int64_t width, int64_t begin, const Tensor& to);
 
 }  // namespace tachy

@@ -76,6 +76,46 @@ TEST(Linear, JoinedLayersThatArePackedRunTheirDefinition) {
   for (size_t i = 0; i < fast.y.size(); ++i) EXPECT_NEAR(fast.y[i], packed.y[i], 1e-5);
 }
 
+TEST(Linear, WeightsThatAreMadeGiveTheBitsOfTheSameWeightsInAFile) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const int64_t rows : {1, 7, 300}) {
+      RandomFile file;
+      for (const char* name : {"a.to_q", "a.to_k", "a.to_v"}) file.add_linear(name, kIn, 100, dtype);
+      const RandomFile made = file.derived();
+      const Made mapped = run_joined(file, rows, 100, false), derived = run_joined(made, rows, 100, false),
+                 packed = run_joined(file, rows, 100, true), repacked = run_joined(made, rows, 100, true),
+                 plain = run_joined(file, rows, 100, true, true),
+                 remade = run_joined(made, rows, 100, true, true);
+      EXPECT_EQ(derived.form, "derived");
+      EXPECT_EQ(repacked.form, "packed");
+      EXPECT_EQ(derived.bytes, mapped.bytes);
+      EXPECT_EQ(repacked.bytes, packed.bytes);
+      EXPECT_EQ(derived.y, mapped.y) << rows << " rows of " << dtype_name(dtype);
+      EXPECT_EQ(repacked.y, packed.y) << rows << " rows of " << dtype_name(dtype);
+      EXPECT_EQ(remade.y, plain.y) << rows << " rows of " << dtype_name(dtype);
+    }
+}
+
+// More values than one slab holds.
+TEST(Linear, SlabsOfAMadeWeightGiveTheBitsOfOneProduct) {
+  constexpr int64_t kWide = 3000, kOut = 3001;
+  RandomFile file;
+  file.add_linear("a", kWide, kOut, DType::bf16);
+  const RandomFile made = file.derived();
+  const auto run = [&](const RandomFile& from) {
+    HostRun host;
+    ParamStore store({.pack_weights = false}, host.stream);
+    const Linear linear(from.scope().sub("a"), store, kWide, kOut);
+    const auto x = HostRun::rows(5, kWide), residual = HostRun::rows(5, kOut, 2);
+    std::vector<float> y(static_cast<size_t>(5 * kOut), NAN);
+    linear(Tensor(const_cast<float*>(x.data()), DType::f32, {5, kWide}),
+           Tensor(y.data(), DType::f32, {5, kOut}), host.stream,
+           {.residual = Tensor(const_cast<float*>(residual.data()), DType::f32, {5, kOut})});
+    return y;
+  };
+  EXPECT_EQ(run(made), run(file));
+}
+
 // A file may keep some layers in another dtype: they are packed one by one, since float32 products of few and
 // many rows treat values of 16 bits in their own way.
 TEST(Linear, PartsOfTwoDTypesStayApartWithTheSameBits) {

@@ -7,9 +7,27 @@
 #include <vector>
 
 #include "nn/params.h"
+#include "weights/derived_tensor.h"
 #include "weights/scope.h"
 
 namespace tachy::test {
+
+// Hands out what an entry of a file holds, row by row.
+class StoredValues final : public DerivedTensor {
+ public:
+  explicit StoredValues(const TensorSource::Entry& entry) : entry_(entry) {}
+  std::string_view encoding() const override { return "stored"; }
+  void decode(int64_t first, const Tensor& rows) const override {
+    const int64_t begin = first * rows.dim(1);
+    for (int64_t i = 0; i < rows.numel(); ++i)
+      rows.as<float>()[i] = entry_.dtype == DType::bf16
+                                ? to_float(static_cast<const bf16_t*>(entry_.data)[begin + i])
+                                : static_cast<const float*>(entry_.data)[begin + i];
+  }
+
+ private:
+  TensorSource::Entry entry_;
+};
 
 struct RandomFile {
   std::vector<TensorSource::Entry> entries;
@@ -39,6 +57,17 @@ struct RandomFile {
   void add_linear(const std::string& name, int64_t in, int64_t out, DType dtype = DType::f32) {
     add(name + ".weight", {out, in}, dtype);
     add(name + ".bias", {out});
+  }
+  // The same file, whose weights must be made first.
+  RandomFile derived() const {
+    RandomFile out;
+    out.entries = entries;
+    for (TensorSource::Entry& entry : out.entries) {
+      if (!entry.name.ends_with(".weight")) continue;
+      entry.derived = std::make_shared<StoredValues>(entry);
+      entry.data = nullptr;
+    }
+    return out;
   }
   Scope scope() const {
     return Scope(std::make_shared<TensorSource>(entries, std::vector<std::shared_ptr<const MappedFile>>{}));
