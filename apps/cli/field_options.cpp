@@ -42,6 +42,13 @@ constexpr FieldOption kRequestOptions[] = {
     {"sparse_dense_steps", "--sparse-dense-steps,--sparse_dense_steps", kRunningGroup},
 };
 
+constexpr FieldOption kModelPartOptions[] = {
+    {"text_encoder", "--text-encoder,--text_encoder,--t5xxl"},
+    {"vae", "--vae"},
+    {"tokenizer", "--tokenizer"},
+    {"transformer_2", "--transformer-2,--transformer_2"},
+};
+
 // What else messages name: options of an engine, of a video's file, and of the commands that look inside.
 constexpr FieldOption kOtherOptions[] = {
     {"model", "--model"},
@@ -75,8 +82,11 @@ std::string_view long_name(std::string_view names) {
 
 std::span<const FieldOption> request_options() { return kRequestOptions; }
 
+std::span<const FieldOption> model_part_options() { return kModelPartOptions; }
+
 std::string_view option_of(std::string_view field) {
-  for (const auto& options : {request_options(), std::span<const FieldOption>(kOtherOptions)})
+  for (const auto& options :
+       {request_options(), model_part_options(), std::span<const FieldOption>(kOtherOptions)})
     for (const FieldOption& option : options)
       if (option.field == field) return long_name(option.names);
   return "";

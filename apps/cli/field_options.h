@@ -13,12 +13,15 @@ struct FieldOption {
   const char* group = nullptr;  // of `generate --help`
 };
 
-inline constexpr const char kPromptGroup[] = "Options", kImageGroup[] = "Image to video",
-                            kVideoGroup[] = "Video", kSamplingGroup[] = "Sampling",
-                            kRunningGroup[] = "Running";
+inline constexpr const char kPromptGroup[] = "Options", kPartsGroup[] = "Parts of the model",
+                            kImageGroup[] = "Image to video", kVideoGroup[] = "Video",
+                            kSamplingGroup[] = "Sampling", kRunningGroup[] = "Running";
 
 // Every request field and input, in the order of `generate --help`.
 std::span<const FieldOption> request_options();
+
+// Engine fields that name parts of a model (api/fields.h).
+std::span<const FieldOption> model_part_options();
 
 // Of --device of every command, which leaves it to the machine where nothing is said.
 inline constexpr const char* kDeviceHelp =

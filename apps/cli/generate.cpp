@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "api/fields.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "commands.h"
@@ -37,6 +38,8 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   const bool again = o.engine.device.empty() && !jobs.front().settings.device.empty();  // of --from
   EngineOptions options = o.engine;
   options.keep_loaded = jobs.size() > 1;
+  for (const auto& [part, path] : jobs.front().settings.parts)
+    options.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
   options.device =
       again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.engine.device);
   options.graphs = !o.no_graph;
@@ -83,6 +86,9 @@ Command add_generate(CommandLine& line) {
       "  tachyscope generate \"a red circle moves right\"\n"
       "  tachyscope generate \"a cat on a skateboard\" --model Wan2.1-T2V-1.3B-Diffusers --size 832x480 "
       "--seed 7 -o cat.mp4\n"
+      "  tachyscope generate \"a cat\" --model wan2.1_t2v_1.3B_bf16.safetensors --vae "
+      "wan_2.1_vae.safetensors\n"
+      "    --text-encoder umt5_xxl_fp8_e4m3fn_scaled.safetensors\n"
       "  tachyscope generate --from cat.json -o again.mp4        (the same frames, bit for bit)\n"
       "  tachyscope generate \"a cat\" --model Wan2.1-T2V-14B --plan  (memory and time, then stop)\n"
       "  tachyscope generate \"she smiles\" --image photo.jpg --model Wan2.2-TI2V-5B-Diffusers --size "

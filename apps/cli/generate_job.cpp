@@ -5,7 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "api/fields.h"
 #include "base/error.h"
+#include "field_options.h"
 #include "state_file.h"
 
 namespace tachy::cli {
@@ -48,7 +50,13 @@ fs::path settings_path(const fs::path& output) {
 std::vector<Job> make_jobs(const GenerateOptions& o) {
   RunSettings base;
   if (!o.from.empty()) base = read_settings(o.from);
-  if (!o.model.empty()) base.model = o.model;
+  // The parts of an earlier run's model are not those of another one.
+  if (!o.model.empty()) base.model = o.model, base.parts.clear();
+  for (const FieldOption& part : model_part_options()) {
+    const EngineField& field = *find_field(engine_fields(), part.field);
+    const std::string& path = o.engine.*std::get<std::string EngineOptions::*>(field.member);
+    if (!path.empty()) base.parts[field.name] = path;
+  }
   for (const auto& [name, path] : o.inputs)
     if (!path.empty()) base.inputs[name] = {path, ""};
   o.apply(base.request);

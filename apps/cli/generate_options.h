@@ -35,6 +35,8 @@ struct GenerateOptions {
 };
 
 void register_options(CommandOptions& app, GenerateOptions& options);
+// Those that name parts of a model: of `generate` and `info`.
+void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group);
 
 // A check of an option's text: "" or what is wrong.
 std::string check_seed(const std::string& text);

@@ -6,7 +6,9 @@
 
 #include "api/tachyscope.h"
 #include "base/env.h"
+#include "base/field.h"
 #include "commands.h"
+#include "field_options.h"
 #include "gauge_options.h"
 #include "generate_options.h"
 
@@ -17,6 +19,7 @@ using nlohmann::json;
 
 struct InfoOptions {
   std::string model, device;
+  EngineOptions engine;
   std::optional<int> width, height, frames;
   bool json = false;
 };
@@ -29,35 +32,36 @@ json options_json(const std::vector<std::pair<std::string, std::string>>& option
 
 int run_info(const InfoOptions& o) {
   const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
-  const ModelInfo info = naming("`model`", [&] { return describe_model(model); });
+  const ModelInfo info = naming("`model`", [&] { return describe_model(model, part_paths(o.engine)); });
   std::optional<VideoPlan> plan;
   VideoRequest request;
-  try {
-    Engine engine(model, {.device = choose_device(o.device)});
-    request = engine.example_request();
-    if (o.width) request.width = o.width;
-    if (o.height) request.height = o.height;
-    if (o.frames) request.frames = o.frames;
-    plan = engine.plan(request);
-  } catch (const Error& e) {
-    // Models that generate does not take are described all the same.
-    if (e.code() != ErrorCode::unsupported || e.message().starts_with("`device`")) throw;
-  }
+  if (info.missing.empty()) try {
+      EngineOptions options = o.engine;
+      options.device = choose_device(o.device);
+      Engine engine(model, options);
+      request = engine.example_request();
+      if (o.width) request.width = o.width;
+      if (o.height) request.height = o.height;
+      if (o.frames) request.frames = o.frames;
+      plan = engine.plan(request);
+    } catch (const Error& e) {
+      // Models that generate does not take are described all the same.
+      if (e.code() != ErrorCode::unsupported || e.message().starts_with("`device`")) throw;
+    }
   if (o.json) {
     json components = json::array();
     for (const ComponentInfo& c : info.components)
       components.push_back({{"name", c.name},
                             {"file", c.file},
+                            {"container", c.container},
                             {"parameters", c.parameters},
                             {"bytes", c.bytes},
                             {"tensors", c.tensors},
                             {"dtypes", c.dtypes},
                             {"options", options_json(c.options)}});
-    json out = {{"path", info.path},
-                {"kind", info.kind},
-                {"layout", info.layout},
-                {"components", components},
-                {"defaults", options_json(info.defaults)}};
+    json out = {{"path", info.path},       {"kind", info.kind},
+                {"layout", info.layout},   {"components", components},
+                {"missing", info.missing}, {"defaults", options_json(info.defaults)}};
     if (plan) out["peak_bytes"] = plan->peak_bytes, out["seconds"] = plan->seconds;
     fmt::print("{}\n", out.dump(2));
     return 0;
@@ -66,10 +70,12 @@ int run_info(const InfoOptions& o) {
   for (const ComponentInfo& c : info.components) {
     fmt::print("\n{}: {:.1f} M parameters, {}, {}\n", c.name, static_cast<double>(c.parameters) / 1e6,
                human_bytes(c.bytes), fmt::join(c.dtypes, ", "));
-    fmt::print("  {}\n", c.file);
+    fmt::print("  {} ({})\n", c.file, c.container);
     for (const auto& [key, value] : c.options) fmt::print("  {:<16}{}\n", key, value);
   }
-  fmt::print("\ndefaults\n");
+  if (!info.missing.empty()) fmt::print("\nmissing\n");
+  for (const std::string& text : info.missing) fmt::print("  {}\n", spelled(text));
+  if (!info.defaults.empty()) fmt::print("\ndefaults\n");
   for (const auto& [key, value] : info.defaults) fmt::print("  {:<16}{}\n", key, value);
   if (plan)
     fmt::print("\nat {}x{}, {} frames: peak {} {}, about {} on this machine\n", *request.width,
@@ -99,9 +105,11 @@ std::vector<int64_t> parse_shape(const std::string& text) {
 
 Command add_info(CommandLine& line) {
   CommandOptions sub =
-      line.add_command("info", "what a model folder holds, and the memory it needs at a size");
+      line.add_command("info", "what a model's folder or file holds, and the memory it needs at a size");
   auto o = std::make_shared<InfoOptions>();
-  sub.add_option("model,-m,--model", o->model, "model folder (default: the one that ships)");
+  sub.add_option("model,-m,--model", o->model,
+                 "model folder, or a file of one part (default: the model that ships)");
+  register_model_parts(sub, o->engine, kPartsGroup);
   sub.add_option("-W,--width", o->width, "width in pixels");
   sub.add_option("-H,--height", o->height, "height in pixels");
   sub.add_option("-f,--frames,--num-frames", o->frames, "number of frames, 4n + 1");

@@ -124,13 +124,24 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
 
 }  // namespace
 
+void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group) {
+  for (const FieldOption& option : model_part_options()) {
+    const EngineField& field = *find_field(engine_fields(), option.field);
+    app.add_option(option.names, engine.*std::get<std::string EngineOptions::*>(field.member),
+                   spelled(field.help))
+        ->group(group);
+  }
+}
+
 void register_options(CommandOptions& app, GenerateOptions& o) {
   register_fields(app, o, kPromptGroup);
-  app.add_option("-m,--model,--ckpt_dir,--model-path", o.model,
-                 "model folder, diffusers or original Wan layout (default: the one that ships)");
+  app.add_option("-m,--model,--ckpt_dir,--model-path,--diffusion-model", o.model,
+                 "model folder, diffusers or original Wan layout, or the file of a transformer (default: the "
+                 "model that ships)");
   app.add_option("-o,--output,--save_file,--output-path", o.output,
                  "out.mp4, .webm, .gif, .png (one frame), name_%04d.png or folder/ (default: made from the "
                  "prompt, .mp4)");
+  register_model_parts(app, o.engine, kPartsGroup);
   register_fields(app, o, kImageGroup);
   app.add_option("--size", o.size, "WIDTHxHEIGHT in pixels")->group(kVideoGroup);
   register_fields(app, o, kVideoGroup);

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -14,6 +15,12 @@ namespace tachy::cli {
 namespace {
 
 using nlohmann::json;
+
+// The engine's fields that say where parts of the model lie.
+constexpr const char* kModelParts[] = {"text_encoder", "vae", "tokenizer", "transformer_2"};
+bool is_model_part(std::string_view key) {
+  return std::find(std::begin(kModelParts), std::end(kModelParts), key) != std::end(kModelParts);
+}
 
 // The value of a key as T; the file may hold anything.
 template <class T>
@@ -86,6 +93,7 @@ json to_json(const RunSettings& s) {
         field.member);
   }
   if (!s.model.empty()) j["model"] = s.model;
+  for (const auto& [field, path] : s.parts) j[field] = path;
   if (!s.device.empty()) j["device"] = s.device;
   for (const auto& [name, file] : s.inputs) {
     j[name] = file.path;
@@ -121,7 +129,8 @@ std::string difference(const json& earlier, const json& now) {
   std::string out;
   for (const auto& item : all.items()) {
     const std::string& key = item.key();
-    const bool place = key == "model" || key == "device" || all.contains(key + "_sha256");
+    const bool place =
+        key == "model" || key == "device" || is_model_part(key) || all.contains(key + "_sha256");
     if (place || (earlier.contains(key) && now.contains(key) && earlier[key] == now[key])) continue;
     out += (out.empty() ? "" : ", ") + (key == "tachyscope" ? "version" : key) + " " + text(earlier, key) +
            ", here " + text(now, key);
@@ -147,6 +156,11 @@ RunSettings read_settings(const std::string& path) {
     for (const RequestField& field : request_fields())
       std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
     take(j, "model", s.model);
+    for (const char* part : kModelParts) {
+      std::string path;
+      take(j, part, path);
+      if (!path.empty()) s.parts[part] = path;
+    }
     take(j, "device", s.device);
     check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
           "--from: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);

@@ -17,9 +17,10 @@ struct InputFile {
 
 struct RunSettings {
   VideoRequest request;
-  std::string model;                        // folder, or "" for the one that ships
-  std::string device;                       // where it runs: "cpu" or "cuda"; "": not known
-  std::map<std::string, InputFile> inputs;  // by the names of request_inputs()
+  std::string model;                         // folder or file, or "" for the one that ships
+  std::map<std::string, std::string> parts;  // named by themselves, by the engine's fields: "vae" …
+  std::string device;                        // where it runs: "cpu" or "cuda"; "": not known
+  std::map<std::string, InputFile> inputs;   // by the names of request_inputs()
 };
 
 // Reads the files into the request. Throws when one is not

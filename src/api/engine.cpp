@@ -55,7 +55,7 @@ Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
           "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "
           "`device` cuda");
   const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
-  state_ = std::make_unique<State>(ModelBundle::open(model, access), pipeline);
+  state_ = std::make_unique<State>(ModelBundle::open(model, access, part_paths(options)), pipeline);
 }
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
@@ -117,6 +117,10 @@ uint64_t parse_bytes(const std::string& text) {
     if (error == std::errc() && unit == name && value > 0 && value * factor >= 1 && value * factor < 0x1p60)
       return static_cast<uint64_t>(value * factor);
   fail(ErrorCode::invalid_argument, "expected a size such as 8GiB, 12G or 7500MiB, got '{}'", text);
+}
+
+PartPaths part_paths(const EngineOptions& options) {
+  return {options.transformer_2, options.text_encoder, options.vae, options.tokenizer};
 }
 
 std::string version() { return TACHY_VERSION; }

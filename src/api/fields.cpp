@@ -29,6 +29,19 @@ const std::vector<EngineField>& engine_fields() {
       {"verify_upload", &E::verify_upload,
        "on a GPU: compare the weights there with their files, after loading and after the last step: for "
        "memory that may be failing; costs seconds and the graphs, changes no frame"},
+      {"text_encoder", &E::text_encoder,
+       "the text encoder, in place of the model's or for a model that is one file: a umT5 file "
+       "(umt5_xxl_fp16.safetensors), a component's folder, or a model's folder (default: the model's own; of "
+       "a "
+       "file in ComfyUI's folders the only one there that fits)"},
+      {"vae", &E::vae,
+       "the VAE, likewise: a file (wan_2.1_vae.safetensors), a component's folder, or a model's folder"},
+      {"tokenizer", &E::tokenizer,
+       "tokenizer.json, spiece.model or a folder that has one (default: what the text encoder's file "
+       "carries, "
+       "or what lies beside it)"},
+      {"transformer_2", &E::transformer_2,
+       "the low-noise expert of Wan 2.2 A14B, whose high-noise one is the model"},
   };
   return all;
 }

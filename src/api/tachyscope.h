@@ -23,6 +23,7 @@
 #include "inspect/info.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
+#include "pipelines/find_parts.h"
 #include "pipelines/request.h"
 
 namespace tachy {
@@ -42,6 +43,10 @@ struct EngineOptions {
                            // loaded for them again; empty: none
   bool verify_upload =
       false;  // on a GPU: weights there are compared with the files, after loading and at the end
+  // Parts of the model that lie elsewhere: a file, a component's folder, or a model's folder whose part it is.
+  // They take the place of the model's own, and belong to a model that is one file; "": the model's own, or
+  // what lies in ComfyUI's folders beside its file.
+  std::string transformer_2, text_encoder, vae, tokenizer;
 };
 
 // What a wish for a device comes to on this machine: "cpu" or "cuda:N". "auto" is the first GPU that this
@@ -70,6 +75,7 @@ class PreparedRequest {
 
 class Engine {
  public:
+  // model: a folder, or the file of a transformer.
   explicit Engine(const std::filesystem::path& model, const EngineOptions& options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
@@ -105,6 +111,9 @@ class Engine {
 };
 
 std::string version();  // "0.1.0"
+
+// Options that name the parts of a model.
+PartPaths part_paths(const EngineOptions& options);
 
 // The model that ships with the project: $TACHY_MODEL_DIR/sprites, or beside the executable. Throws
 // not_found, naming the places looked at.

@@ -4,20 +4,34 @@
 #include <map>
 
 #include "base/error.h"
+#include "models/wan/infer_config.h"
 #include "pipelines/model_bundle.h"
+#include "pipelines/model_defaults.h"
+#include "weights/rename.h"
 
 namespace tachy {
 namespace {
 
+// By the first bytes, as open_weights tells them apart.
+std::string container_of(const TensorSource& source) {
+  if (source.files().empty()) return "";
+  const auto bytes = source.files().front()->bytes();
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 9));
+  return head.starts_with("GGUF") ? "GGUF" : head.starts_with("PK") ? "PyTorch" : "safetensors";
+}
+
 ComponentInfo describe(const char* name, const TensorSource& source) {
-  ComponentInfo out{.name = name, .file = source.files_text(), .bytes = source.mapped_bytes()};
+  ComponentInfo out{.name = name,
+                    .file = source.files_text(),
+                    .container = container_of(source),
+                    .bytes = source.mapped_bytes()};
   std::map<std::string, int64_t> dtypes;
   for (const auto& entry : source.entries()) {
     uint64_t count = 1;
     for (int64_t d : entry.dims) count *= static_cast<uint64_t>(d);
     out.parameters += count;
     ++out.tensors;
-    ++dtypes[std::string(dtype_name(entry.dtype))];
+    ++dtypes[std::string(entry.derived ? entry.derived->encoding() : dtype_name(entry.dtype))];
   }
   std::vector<std::pair<int64_t, std::string>> ordered;
   for (const auto& [dtype, count] : dtypes) ordered.emplace_back(-count, dtype);
@@ -27,33 +41,79 @@ ComponentInfo describe(const char* name, const TensorSource& source) {
   return out;
 }
 
+ComponentInfo describe_text(const TensorSource& source, const Umt5Config& c) {
+  ComponentInfo text = describe("text encoder", source);
+  text.options = {{"layers", fmt::format("{}", c.num_layers)},
+                  {"width", fmt::format("{}", c.d_model)},
+                  {"heads", fmt::format("{} of {}", c.num_heads, c.d_kv)},
+                  {"feed-forward", fmt::format("{}", c.d_ff)},
+                  {"vocabulary", fmt::format("{}", c.vocab_size)}};
+  if (carried_tokenizer(source)) text.options.push_back({"tokenizer", "carried"});
+  return text;
+}
+
+ComponentInfo describe_transformer(const TensorSource& source, const WanConfig& c) {
+  ComponentInfo dit = describe("transformer", source);
+  dit.options = {{"layers", fmt::format("{}", c.num_layers)},
+                 {"width", fmt::format("{}", c.dim())},
+                 {"heads", fmt::format("{} of {}", c.num_heads, c.head_dim)},
+                 {"feed-forward", fmt::format("{}", c.ffn_dim)},
+                 {"channels", fmt::format("{} in, {} out", c.in_channels, c.out_channels)},
+                 {"patch", fmt::format("{}x{}x{}", c.patch_t, c.patch_h, c.patch_w)},
+                 {"text width", fmt::format("{}", c.text_dim)},
+                 {"image branch", c.image_branch() ? "yes" : "no"}};
+  return dit;
+}
+
+ComponentInfo describe_vae(const TensorSource& source, const VaeConfig& c) {
+  ComponentInfo vae = describe("vae", source);
+  vae.options = {
+      {"base width", fmt::format("{}", c.base_dim)},
+      {"latent channels", fmt::format("{}", c.z_dim)},
+      {"stride", fmt::format("{}x{}x{}", c.temporal_stride(), c.spatial_stride(), c.spatial_stride())}};
+  return vae;
+}
+
+// A file that makes no video by itself.
+ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::string> missing) {
+  ModelInfo info{.path = path.string(),
+                 .layout = layout_name(ModelFiles::Layout::single),
+                 .missing = std::move(missing)};
+  const auto weights = open_weights(path);
+  if (is_umt5_encoder(*umt5_source(weights).source)) {
+    const TextEncoderFiles text = open_text_encoder(path);
+    info.missing = {"a transformer: this is a text encoder, which `text_encoder` takes"};
+    info.kind = "text encoder", info.components = {describe_text(*text.source, text.config)};
+  } else if (is_wan_vae(*vae_source(weights).source)) {
+    const VaeFiles vae = open_vae(path);
+    info.missing = {"a transformer: this is a VAE, which `vae` takes"};
+    info.kind = "VAE", info.components = {describe_vae(*vae.source, vae.config)};
+  } else {
+    ModelBundle m;
+    const TransformerFiles dit = open_transformer(path);
+    m.dit = dit.config, m.image_input = detect_image_input(m.files, m.dit);
+    info.kind = model_kind(m), info.components = {describe_transformer(*dit.source, dit.config)};
+  }
+  return info;
+}
+
+// What the file cannot do without and does not find; nothing for a folder.
+std::vector<std::string> what_is_missing(const std::filesystem::path& path, const PartPaths& parts) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  if (!is_wan_transformer(*dit_source(open_weights(path)).source)) return {"a transformer"};
+  return missing_parts(path, parts);
+}
+
 }  // namespace
 
-ModelInfo describe_model(const std::filesystem::path& path) {
-  const ModelBundle m = ModelBundle::open(path);
-  ModelInfo info{.path = path.string(),
-                 .kind = m.kind,
-                 .layout = m.files.layout == ModelFiles::Layout::diffusers ? "diffusers" : "original"};
-
-  ComponentInfo text = describe("text encoder", *m.text_encoder);
-  text.options = {{"layers", fmt::format("{}", m.text.num_layers)},
-                  {"width", fmt::format("{}", m.text.d_model)},
-                  {"heads", fmt::format("{} of {}", m.text.num_heads, m.text.d_kv)},
-                  {"feed-forward", fmt::format("{}", m.text.d_ff)},
-                  {"vocabulary", fmt::format("{}", m.text.vocab_size)}};
-  ComponentInfo dit = describe("transformer", *m.transformer);
-  dit.options = {{"layers", fmt::format("{}", m.dit.num_layers)},
-                 {"width", fmt::format("{}", m.dit.dim())},
-                 {"heads", fmt::format("{} of {}", m.dit.num_heads, m.dit.head_dim)},
-                 {"feed-forward", fmt::format("{}", m.dit.ffn_dim)},
-                 {"channels", fmt::format("{} in, {} out", m.dit.in_channels, m.dit.out_channels)},
-                 {"patch", fmt::format("{}x{}x{}", m.dit.patch_t, m.dit.patch_h, m.dit.patch_w)},
-                 {"image branch", m.dit.image_branch() ? "yes" : "no"}};
-  ComponentInfo vae = describe("vae", *m.vae);
-  vae.options = {{"base width", fmt::format("{}", m.vae_config.base_dim)},
-                 {"latent channels", fmt::format("{}", m.vae_config.z_dim)},
-                 {"stride", fmt::format("{}x{}x{}", m.vae_config.temporal_stride(),
-                                        m.vae_config.spatial_stride(), m.vae_config.spatial_stride())}};
+ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& parts) {
+  if (auto missing = what_is_missing(path, parts); !missing.empty())
+    return describe_file(path, std::move(missing));
+  const ModelBundle m = ModelBundle::open(path, FileAccess::map, parts);
+  ModelInfo info{.path = path.string(), .kind = m.kind, .layout = layout_name(m.files.layout)};
+  ComponentInfo text = describe_text(*m.text_encoder, m.text),
+                dit = describe_transformer(*m.transformer, m.dit), vae = describe_vae(*m.vae, m.vae_config);
   info.components = {text, dit, vae};
   if (m.transformer_2) {
     dit.options.push_back({"expert", fmt::format("high noise: timesteps from {:g} on", 1000 * m.boundary)});

@@ -1,4 +1,4 @@
-// What a model folder holds, without loading it: kind, layout, dims, dtypes, sizes, defaults.
+// What a model folder or a single file holds, without loading it: kind, layout, dims, dtypes, sizes, defaults.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "pipelines/find_parts.h"
+
 namespace tachy {
 
 struct ComponentInfo {
-  std::string name;  // "transformer"
-  std::string file;  // where its weights lie
+  std::string name;       // "transformer"
+  std::string file;       // where its weights lie
+  std::string container;  // "safetensors", "GGUF", "PyTorch"
   uint64_t parameters = 0;
   uint64_t bytes = 0;  // on disk
   int64_t tensors = 0;
-  std::vector<std::string> dtypes;                           // most frequent first, "bf16 (812 tensors)"
+  std::vector<std::string> dtypes;  // most frequent first, "bf16 (812 tensors)", "f8_e4m3 with scales (9 …"
   std::vector<std::pair<std::string, std::string>> options;  // dims as name and value
 };
 
@@ -22,8 +25,10 @@ struct ModelInfo {
   std::string path, kind, layout;
   std::vector<ComponentInfo> components;
   std::vector<std::pair<std::string, std::string>> defaults;  // of generate's options
+  std::vector<std::string> missing;  // of a single file: what it needs to make a video; why it is not there
 };
 
-ModelInfo describe_model(const std::filesystem::path& path);
+// A single file may be a transformer, with or without its other parts, a text encoder or a VAE.
+ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& parts = {});
 
 }  // namespace tachy

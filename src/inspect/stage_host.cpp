@@ -16,13 +16,22 @@
 
 namespace tachy {
 
+namespace {
+
+// Of a tokenizer's file or folder, a model's folder, or a text encoder's file that carries one.
+std::unique_ptr<Tokenizer> tokenizer_at(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  if (fs::is_regular_file(path) && path.extension() != ".json" && path.extension() != ".model")
+    return read_carried_tokenizer(*open_text_encoder(path).source);
+  const bool model = fs::is_directory(path) && !is_component_folder(path) &&
+                     (fs::exists(path / "model_index.json") || fs::exists(path / "config.json"));
+  return Tokenizer::open(model ? open_model(path).tokenizer : path);
+}
+
+}  // namespace
+
 void run_tokenize(const StageRequest& request, StageIo& io) {
-  const auto path = is_component_folder(request.model) || !std::filesystem::is_directory(request.model) ||
-                            !(std::filesystem::exists(request.model / "model_index.json") ||
-                              std::filesystem::exists(request.model / "config.json"))
-                        ? request.model
-                        : open_model(request.model).tokenizer;
-  const auto tokenizer = Tokenizer::open(path);
+  const auto tokenizer = tokenizer_at(request.model);
   const std::string prompt = naming("`prompt`", [&] { return clean_prompt(request.prompt); });
   const TokenIds tokens = encode_padded(*tokenizer, prompt, request.max_text_tokens);
   const auto length = static_cast<int64_t>(tokens.ids.size());

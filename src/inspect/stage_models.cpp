@@ -105,7 +105,7 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
   run_planned(request, [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
     const auto model = load_component(
-        files.source, "text encoder", {"encoder.embed_tokens."},
+        files.source, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
         [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, files.config, store); });
     const Result result(out, store);
     model->forward(ids, mask, result.tensor(), stream);

@@ -45,6 +45,17 @@ void add_file(Sha256& hash, const std::filesystem::path& path) {
   }
 }
 
+// Its files, or the tensor that carries it: of a large file only samples count otherwise.
+void add_tokenizer(Sha256& hash, const ModelBundle& m) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(m.files.tokenizer, ignored)) return add_file(hash, m.files.tokenizer);
+  for (const char* name : {"tokenizer.json", "spiece.model"})
+    if (!m.files.tokenizer.empty()) add_file(hash, m.files.tokenizer / name);
+  const TensorSource::Entry* entry = m.files.tokenizer.empty() ? carried_tokenizer(*m.text_encoder) : nullptr;
+  if (entry && entry->data)
+    hash.add(std::span(static_cast<const uint8_t*>(entry->data), static_cast<size_t>(entry->bytes)));
+}
+
 }  // namespace
 
 std::string fingerprint(const ModelBundle& m) {
@@ -52,7 +63,7 @@ std::string fingerprint(const ModelBundle& m) {
   for (const ComponentFiles* part : {&m.files.transformer, &m.files.text_encoder, &m.files.vae})
     add_json(hash, part->config);
   add_json(hash, m.files.scheduler);
-  for (const char* name : {"tokenizer.json", "spiece.model"}) add_file(hash, m.files.tokenizer / name);
+  add_tokenizer(hash, m);
   for (const TensorSource* source : {m.transformer.get(), m.text_encoder.get(), m.vae.get()})
     add_weights(hash, *source);
   if (m.transformer_2) {

@@ -5,66 +5,87 @@
 #include "base/log.h"
 #include "pipelines/model_defaults.h"
 #include "weights/json_file.h"
-#include "weights/rename.h"
 
 namespace tachy {
 namespace {
 
-WanConfig transformer_config(const ComponentFiles& files, const TensorSource& source) {
-  check(files.config != nullptr, ErrorCode::not_found, "transformer: no config.json beside {}",
-        source.files_text());
-  WanConfig config = WanConfig::from_json(*files.config);
-  // 2.2's image-to-video experts say model_type i2v like
-  // 2.1's, but have no CLIP branch: only the tensors tell.
-  if (config.sinusoid == Sinusoid::original && !source.has("condition_embedder.image_embedder.norm1.weight"))
-    config.image_dim = config.pos_embed_seq_len = 0;
-  return config;
+namespace fs = std::filesystem;
+
+// Where a part was named by itself, errors about it say so.
+ComponentFiles named_part(const char* field, const fs::path& path,
+                          ComponentFiles (*part_at)(const fs::path&)) {
+  ComponentFiles files = naming(field, [&] { return part_at(path); });
+  check(files.present(), ErrorCode::not_found, "{}: {} has no such part", field, path.string());
+  return files;
 }
 
-// The original layout has no config for its text encoder: the dims are read off the tensors.
-Umt5Config text_config(const ComponentFiles& files, const TensorSource& source) {
-  if (files.config) return Umt5Config::from_json(*files.config);
-  Umt5Config c;
-  const auto dims = [&](const std::string& name) -> const std::vector<int64_t>& {
-    const TensorSource::Entry* entry = source.find(name);
-    check(entry && entry->dims.size() == 2, ErrorCode::not_found, "text encoder: no matrix '{}' in {}", name,
-          source.files_text());
-    return entry->dims;
-  };
-  const std::string layer = "encoder.block.0.layer.";
-  c.vocab_size = dims("shared.weight")[0], c.d_model = dims("shared.weight")[1];
-  c.num_buckets = dims(layer + "0.SelfAttention.relative_attention_bias.weight")[0];
-  c.num_heads = dims(layer + "0.SelfAttention.relative_attention_bias.weight")[1];
-  c.d_kv = dims(layer + "0.SelfAttention.q.weight")[0] / c.num_heads;
-  c.d_ff = dims(layer + "1.DenseReluDense.wi_0.weight")[0];
-  c.num_layers = 0;
-  while (source.has(fmt::format("encoder.block.{}.layer.0.layer_norm.weight", c.num_layers))) ++c.num_layers;
-  return c;
+template <class Body>
+auto naming_alone(const char* field, const ComponentFiles& files, Body&& body) {
+  return files.alone ? naming(field, body) : body();
 }
 
-VaeConfig autoencoder_config(const ComponentFiles& files, const TensorSource& source) {
-  if (files.config) return VaeConfig::from_json(*files.config);
-  const TensorSource::Entry* input = source.find("decoder.conv_in.weight");
-  check(input && input->dims.size() == 5, ErrorCode::not_found, "vae: no 'decoder.conv_in.weight' in {}",
-        source.files_text());
-  VaeConfig c = input->dims[1] == 48 ? VaeConfig::wan22() : VaeConfig::wan21();
-  if (!c.is_residual) c.base_dim = c.decoder_base_dim = input->dims[0] / c.dim_mult.back();
-  return c;
+ModelFiles model_files(const fs::path& path, const PartPaths& parts) {
+  std::error_code ignored;
+  ModelFiles files;
+  if (fs::is_regular_file(path, ignored))
+    files = {.layout = ModelFiles::Layout::single, .root = path, .transformer = transformer_at(path)};
+  else
+    files = open_model(path);
+  if (!parts.transformer_2.empty()) {
+    files.transformer_2 = named_part("`transformer_2`", parts.transformer_2, transformer_at);
+    const auto says = [](const fs::path& file, const char* noise) {
+      return file.filename().string().find(noise) != std::string::npos;
+    };
+    require(
+        !says(path, "low_noise") || !says(parts.transformer_2, "high_noise"),
+        "`transformer_2`: {} is the high-noise expert by its name: it is the model, and the low-noise one "
+        "its second transformer",
+        parts.transformer_2.string());
+  }
+  if (!parts.text_encoder.empty())
+    files.text_encoder = named_part("`text_encoder`", parts.text_encoder, text_encoder_at);
+  if (!parts.vae.empty()) files.vae = named_part("`vae`", parts.vae, vae_at);
+  return files;
+}
+
+// Whose tokenizer: the one that was named, that of a text encoder that was named, the folder's.
+void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
+  fs::path& tokenizer = m.files.tokenizer;
+  if (!parts.tokenizer.empty()) {
+    std::error_code ignored;
+    check(fs::exists(parts.tokenizer, ignored), ErrorCode::not_found,
+          "`tokenizer`: {}: no such file or folder", parts.tokenizer.string());
+    tokenizer = parts.tokenizer;
+    return;
+  }
+  if (!tokenizer.empty() && parts.text_encoder.empty()) return;
+  if (carried_tokenizer(*m.text_encoder)) {
+    tokenizer.clear();
+    return;
+  }
+  if (const fs::path beside = tokenizer_beside(m.files.text_encoder.weights); !beside.empty())
+    tokenizer = beside;
+  check(!tokenizer.empty(), ErrorCode::not_found,
+        "`tokenizer`: {} carries none: name tokenizer.json, spiece.model or a folder that has one",
+        m.text_encoder->files_text());
 }
 
 // Opens the low-noise expert, if there is one.
 void open_second_expert(ModelBundle& m, FileAccess access) {
   const ComponentFiles& files = m.files.transformer_2;
   if (!files.present()) return;
-  m.transformer_2 = dit_source(open_weights(files.weights, access)).source;
-  check(transformer_config(files, *m.transformer_2) == m.dit, ErrorCode::unsupported,
+  const TransformerFiles low =
+      naming_alone("`transformer_2`", files, [&] { return read_transformer(files, access); });
+  m.transformer_2 = low.source;
+  WanConfig same = low.config;
+  if (files.alone) same.sinusoid = m.dit.sinusoid;
+  check(same == m.dit, ErrorCode::unsupported,
         "{}: its two transformers differ in their options; they must be alike but for their weights",
         m.files.root.string());
-  if (m.files.layout == ModelFiles::Layout::original) {  // wan/configs of the original repository
+  const bool diffusers = m.files.layout == ModelFiles::Layout::diffusers;
+  m.boundary = diffusers ? json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1) : -1;
+  if (m.boundary < 0 && (!diffusers || files.alone))  // wan/configs of the original repository
     m.boundary = m.image_input == ImageInput::channels ? 0.9 : 0.875;
-    return;
-  }
-  m.boundary = json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1);
   check(m.boundary >= 0, ErrorCode::not_found,
         "{}: model_index.json lists transformer_2 but no boundary_ratio (0.875 in Wan2.2-T2V-A14B, 0.9 in "
         "I2V-A14B)",
@@ -73,30 +94,36 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
 
 }  // namespace
 
-ModelBundle ModelBundle::open(const std::filesystem::path& path, FileAccess access) {
+ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const PartPaths& parts) {
   ModelBundle m;
-  m.files = open_model(path);
-  m.transformer = dit_source(open_weights(m.files.transformer.weights, access)).source;
-  m.dit = transformer_config(m.files.transformer, *m.transformer);
-  m.text_encoder = umt5_source(open_weights(m.files.text_encoder.weights, access)).source;
-  m.text = text_config(m.files.text_encoder, *m.text_encoder);
-  m.vae = vae_source(open_weights(m.files.vae.weights, access)).source;
-  m.vae_config = autoencoder_config(m.files.vae, *m.vae);
+  m.files = model_files(path, parts);
+  const bool single = m.files.layout == ModelFiles::Layout::single;
+  TransformerFiles transformer = read_transformer(m.files.transformer, access);
+  m.transformer = transformer.source, m.dit = transformer.config;
+  m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
+  if (!m.files.text_encoder.present()) m.files.text_encoder = find_text_encoder(path, m.dit);
+  if (!m.files.vae.present()) m.files.vae = find_vae(path, m.dit);
+  TextEncoderFiles text = naming_alone("`text_encoder`", m.files.text_encoder,
+                                       [&] { return read_text_encoder(m.files.text_encoder, access); });
+  m.text_encoder = text.source, m.text = text.config;
+  VaeFiles vae = naming_alone("`vae`", m.files.vae, [&] { return read_vae(m.files.vae, access); });
+  m.vae = vae.source, m.vae_config = vae.config;
+  choose_tokenizer(m, parts);
   m.image_input = detect_image_input(m.files, m.dit);
   open_second_expert(m, access);
   m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
   log_topic(
-      "load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind,
-      m.files.layout == ModelFiles::Layout::diffusers ? "diffusers" : "original",
+      "load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind, layout_name(m.files.layout),
       human_bytes(m.mapped_transformer_bytes() + m.text_encoder->mapped_bytes() + m.vae->mapped_bytes()));
   check(m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,
-        "{}: the transformer expects text of {} channels, the text encoder makes {}", path.string(),
-        m.dit.text_dim, m.text.d_model);
+        "{}{}: the transformer expects text of {} channels, the text encoder makes {}",
+        parts.text_encoder.empty() ? "" : "`text_encoder`: ", m.text_encoder->files_text(), m.dit.text_dim,
+        m.text.d_model);
   check(m.dit.out_channels == m.vae_config.z_dim, ErrorCode::corrupt,
-        "{}: the transformer makes latents of {} channels, the VAE reads {}", path.string(),
-        m.dit.out_channels, m.vae_config.z_dim);
+        "{}{}: the transformer makes latents of {} channels, the VAE reads {}",
+        parts.vae.empty() ? "" : "`vae`: ", m.vae->files_text(), m.dit.out_channels, m.vae_config.z_dim);
   return m;
 }
 
@@ -111,32 +138,6 @@ uint64_t ModelBundle::read_bytes() const {
 
 int64_t ModelBundle::size_multiple() const {
   return vae_config.spatial_stride() * std::max(dit.patch_h, dit.patch_w);
-}
-
-TransformerFiles open_transformer(const std::filesystem::path& path) {
-  const ComponentFiles files =
-      is_component_folder(path) ? open_component(path) : open_model(path).transformer;
-  TransformerFiles out;
-  out.source = dit_source(open_weights(files.weights)).source;
-  out.config = transformer_config(files, *out.source);
-  return out;
-}
-
-TextEncoderFiles open_text_encoder(const std::filesystem::path& path) {
-  const ComponentFiles files =
-      is_component_folder(path) ? open_component(path) : open_model(path).text_encoder;
-  TextEncoderFiles out;
-  out.source = umt5_source(open_weights(files.weights)).source;
-  out.config = text_config(files, *out.source);
-  return out;
-}
-
-VaeFiles open_vae(const std::filesystem::path& path) {
-  const ComponentFiles files = is_component_folder(path) ? open_component(path) : open_model(path).vae;
-  VaeFiles out;
-  out.source = vae_source(open_weights(files.weights)).source;
-  out.config = autoencoder_config(files, *out.source);
-  return out;
 }
 
 }  // namespace tachy

@@ -1,14 +1,12 @@
-// A model folder opened for a pipeline: its files, the config of each part and the defaults a user may leave
-// out. Nothing large is read here; component sources are mapped when asked for.
+// A model opened for a pipeline, a folder or a file: its parts, the config of each and the defaults a user may
+// leave out. Nothing large is read here; component sources are mapped when asked for.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <string>
 
-#include "models/umt5/umt5_config.h"
-#include "models/wan/wan_config.h"
-#include "models/wan_vae/vae_config.h"
+#include "pipelines/find_parts.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/level.h"
 #include "pipelines/request.h"
@@ -16,6 +14,8 @@
 #include "weights/tensor_source.h"
 
 namespace tachy {
+
+class Tokenizer;
 
 // How a model takes a picture: as the first latent frame, kept while the others are denoised (2.2 TI2V), or
 // as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video, first-last-frame).
@@ -36,8 +36,12 @@ struct ModelBundle {
   std::string kind;                    // "text-to-video", "image-to-video", "text-and-image-to-video", …
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty
 
-  static ModelBundle open(const std::filesystem::path& path, FileAccess access = FileAccess::map);
+  // path: a model's folder, or a transformer's file. parts: what takes the place of the model's own.
+  static ModelBundle open(const std::filesystem::path& path, FileAccess access = FileAccess::map,
+                          const PartPaths& parts = {});
 
+  // Whether the original repository's defaults count: its layout, or a single file with its names.
+  bool original = false;
   int experts() const { return transformer_2 ? 2 : 1; }
   const std::shared_ptr<TensorSource>& transformer_of(int part) const {
     return part == 0 ? transformer : transformer_2;
@@ -49,25 +53,12 @@ struct ModelBundle {
   int64_t size_multiple() const;  // pixel sizes must be multiples of this
 };
 
+// From a file or folder, or what the text encoder's file carries.
+std::unique_ptr<Tokenizer> open_tokenizer(const ModelBundle& model);
+std::unique_ptr<Tokenizer> read_carried_tokenizer(const TensorSource& text_encoder);
+
 // Differs when a part's options, weights or tokenizer differ; the folder's name and place play no part.
 std::string fingerprint(const ModelBundle& model);
-
-// Opens one component; a whole model folder gives its part. Used by the single-stage runner.
-struct TransformerFiles {
-  std::shared_ptr<TensorSource> source;
-  WanConfig config;
-};
-TransformerFiles open_transformer(const std::filesystem::path& path);
-struct TextEncoderFiles {
-  std::shared_ptr<TensorSource> source;
-  Umt5Config config;
-};
-TextEncoderFiles open_text_encoder(const std::filesystem::path& path);
-struct VaeFiles {
-  std::shared_ptr<TensorSource> source;
-  VaeConfig config;
-};
-VaeFiles open_vae(const std::filesystem::path& path);
 
 // Fills the request from the model's defaults and checks it.
 // Errors name the option, its value and what would work.

@@ -45,7 +45,7 @@ std::vector<float> preview_factors(const ModelBundle& m) {
 
 VideoRequest default_request(const ModelBundle& m) {
   VideoRequest d;
-  const bool original = m.files.layout == ModelFiles::Layout::original;
+  const bool original = m.original;
   if (m.files.generation_config) {
     const nlohmann::json& j = *m.files.generation_config;
     if (j.contains("height")) d.height = static_cast<int>(json_int(j, "height", 1, 1 << 14));

@@ -10,7 +10,8 @@ namespace tachy {
 
 ImageInput detect_image_input(const ModelFiles& files, const WanConfig& config);
 std::string model_kind(const ModelBundle& model);
-std::vector<float> preview_factors(const ModelBundle& model);  // of the model's generation_config.json, or none
+std::vector<float> preview_factors(
+    const ModelBundle& model);  // of the model's generation_config.json, or none
 // Every optional of a request filled in.
 VideoRequest default_request(const ModelBundle& model);
 

@@ -87,7 +87,7 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
   LoadedText out;
   uint64_t copied = 0;
   out.model = load_component(
-      model.text_encoder, "text encoder", {"encoder.embed_tokens."},
+      model.text_encoder, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
       [&](const Scope& scope) {
         auto made = std::make_unique<Umt5Encoder>(scope, model.text, store);
         copied = scope.copied_bytes();

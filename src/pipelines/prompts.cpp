@@ -18,7 +18,7 @@ PromptReader::PromptReader(const ModelBundle& model, const std::string& cache_fo
 
 std::shared_ptr<const Tokenizer> PromptReader::tokenizer() {
   const std::lock_guard lock(mutex_);
-  if (!tokenizer_) tokenizer_ = Tokenizer::open(model_.files.tokenizer);
+  if (!tokenizer_) tokenizer_ = open_tokenizer(model_);
   return tokenizer_;
 }
 

@@ -149,8 +149,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   fill_fields(r, model.defaults);
   // The original repository's rule for its 2.1 image-to-video models at their small size.
   const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
-  if (!given.shift && small && model.files.layout == ModelFiles::Layout::original &&
-      model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
+  if (!given.shift && small && model.original && model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
     r.shift = 3.0;
 
   check_fields(r);

@@ -20,7 +20,7 @@ namespace tachy {
 
 // SHA-256 over the text encoder's options, the size and time of last change of each of its files, the names,
 // dtypes and shapes of all tensors, and of each tensor the first, the middle and the last 4 KiB (all of it up
-// to 12 KiB). Some milliseconds for 11 GB. What it does not see: other bytes changed within a tensor by
+// to 12 KiB); of one that is made when it is read, its encoding and its first, middle and last row. Some milliseconds for 11 GB. What it does not see: other bytes changed within a tensor by
 // something that also restores the file's time.
 std::string encoder_fingerprint(const ModelBundle& model);
 

@@ -109,6 +109,12 @@ ModelFiles open_original(const fs::path& root) {
 
 }  // namespace
 
+const char* layout_name(ModelFiles::Layout layout) {
+  return layout == ModelFiles::Layout::diffusers  ? "diffusers"
+         : layout == ModelFiles::Layout::original ? "original"
+                                                  : "single file";
+}
+
 bool is_component_folder(const fs::path& folder) {
   if (is_file(folder / "model_index.json") || !is_file(folder / "config.json") ||
       find_weights(folder).empty())
@@ -131,7 +137,7 @@ ComponentFiles open_component(const fs::path& folder) {
 
 ModelFiles open_model(const fs::path& root) {
   std::error_code ignored;
-  check(fs::exists(root, ignored), ErrorCode::not_found, "{}: no such folder", root.string());
+  check(fs::exists(root, ignored), ErrorCode::not_found, "{}: no such folder or file", root.string());
   require(is_folder(root), "{}: expected a model folder, got a file", root.string());
   if (is_file(root / "model_index.json")) return open_diffusers(root);
   if (is_folder(root / "high_noise_model")) return open_original(root);

@@ -16,23 +16,28 @@ namespace tachy {
 struct ComponentFiles {
   std::filesystem::path weights;  // a folder or a file; empty when the component is absent
   std::shared_ptr<const nlohmann::json> config;
+  bool alone = false;  // a file that was named by itself: its tensors tell what no config says
   bool present() const { return !weights.empty(); }
 };
 
 struct ModelFiles {
-  enum class Layout { diffusers, original };
+  enum class Layout { diffusers, original, single };  // single: the transformer is a file by itself
   Layout layout = Layout::diffusers;
   std::filesystem::path root;
   ComponentFiles transformer;    // A14B: the high-noise expert
   ComponentFiles transformer_2;  // A14B: the low-noise expert
   ComponentFiles text_encoder;
   ComponentFiles vae;
-  ComponentFiles image_encoder;                       // 2.1 image-to-video (CLIP)
-  std::filesystem::path tokenizer;                    // a folder with tokenizer.json and/or spiece.model
-  std::shared_ptr<const nlohmann::json> model_index;  // diffusers only
-  std::shared_ptr<const nlohmann::json> scheduler;    // scheduler_config.json; null when absent
+  ComponentFiles image_encoder;  // 2.1 image-to-video (CLIP)
+  // A folder with tokenizer.json and/or spiece.model, or one of them; empty where the text encoder's file
+  // carries it.
+  std::filesystem::path tokenizer;
+  std::shared_ptr<const nlohmann::json> model_index;        // diffusers only
+  std::shared_ptr<const nlohmann::json> scheduler;          // scheduler_config.json; null when absent
   std::shared_ptr<const nlohmann::json> generation_config;  // the project's own defaults; null when absent
 };
+
+const char* layout_name(ModelFiles::Layout layout);  // "diffusers", "original" or "single file"
 
 // Throws not_found, naming the component and every name that was looked for.
 ModelFiles open_model(const std::filesystem::path& path);

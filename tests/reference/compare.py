@@ -24,6 +24,7 @@ import layouts  # noqa: E402
 import ops  # noqa: E402
 import properties  # noqa: E402
 import random_models as rm  # noqa: E402
+import single_files  # noqa: E402
 import sparse  # noqa: E402
 from precision import error, float64  # noqa: E402
 
@@ -176,6 +177,7 @@ def main():
             "experts": lambda: experts.compare(ctx),
             "sparse": lambda: sparse.compare(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
+            "single-files": lambda: single_files.compare(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),
         }
         for name, group in groups.items():

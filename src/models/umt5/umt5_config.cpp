@@ -4,6 +4,44 @@
 #include "weights/json_file.h"
 
 namespace tachy {
+namespace {
+
+constexpr const char* kAttention = "encoder.block.{}.layer.0.SelfAttention.{}.weight";
+
+const std::vector<int64_t>& matrix(const TensorSource& source, const std::string& name) {
+  const TensorSource::Entry* entry = source.find(name);
+  check(entry && entry->dims.size() == 2, ErrorCode::not_found, "text encoder: no matrix '{}' in {}", name,
+        source.files_text());
+  return entry->dims;
+}
+
+}  // namespace
+
+bool is_umt5_encoder(const TensorSource& source) {
+  const auto has_bias = [&](int layer) {
+    return source.has(fmt::format(kAttention, layer, "relative_attention_bias"));
+  };
+  return source.has("shared.weight") && has_bias(0) &&
+         (has_bias(1) || !source.has(fmt::format(kAttention, 1, "q")));
+}
+
+Umt5Config Umt5Config::from_tensors(const TensorSource& source) {
+  Umt5Config c;
+  const auto& words = matrix(source, "shared.weight");
+  const auto& bias = matrix(source, fmt::format(kAttention, 0, "relative_attention_bias"));
+  c.vocab_size = words[0], c.d_model = words[1];
+  c.num_buckets = bias[0], c.num_heads = bias[1];
+  check(c.vocab_size > 0 && c.d_model > 0 && c.num_buckets > 0 && c.num_heads > 0, ErrorCode::corrupt,
+        "text encoder: {}: an embedding or position bias without values", source.files_text());
+  c.d_kv = matrix(source, fmt::format(kAttention, 0, "q"))[0] / c.num_heads;
+  c.d_ff = matrix(source, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight")[0];
+  c.num_layers = 0;
+  while (source.has(fmt::format("encoder.block.{}.layer.0.layer_norm.weight", c.num_layers))) ++c.num_layers;
+  check(is_umt5_encoder(source), ErrorCode::unsupported,
+        "text encoder: {}: it is a T5 encoder, whose blocks share one position bias; Wan needs umT5",
+        source.files_text());
+  return c;
+}
 
 Umt5Config Umt5Config::from_json(const nlohmann::json& j) {
   Umt5Config c;

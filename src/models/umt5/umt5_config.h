@@ -1,9 +1,11 @@
 // Options of a umT5 encoder, from the config.json that Hugging Face's UMT5EncoderModel writes; the original
-// Wan layout has no such file and always means umT5-xxl.
+// Wan layout and single files have no such file: there the tensors tell.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+
+#include "weights/tensor_source.h"
 
 namespace tachy {
 
@@ -19,6 +21,11 @@ struct Umt5Config {
   float eps = 1e-6f;
 
   static Umt5Config from_json(const nlohmann::json& config);
+  // Read off the shapes, under Hugging Face's names. Throws not_found for what is no umT5 encoder.
+  static Umt5Config from_tensors(const TensorSource& source);
 };
+
+// A T5 encoder whose blocks have position biases of their own, as umT5's do and T5's do not.
+bool is_umt5_encoder(const TensorSource& source);
 
 }  // namespace tachy

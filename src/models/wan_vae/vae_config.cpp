@@ -50,6 +50,26 @@ std::vector<float> read_floats(const nlohmann::json& j, const char* key) {
 
 }  // namespace
 
+bool is_wan_vae(const TensorSource& source) {
+  const TensorSource::Entry* input = source.find("decoder.conv_in.weight");
+  return input && input->dims.size() == 5 && source.has("decoder.mid_block.resnets.0.conv1.weight");
+}
+
+VaeConfig VaeConfig::from_tensors(const TensorSource& source) {
+  const TensorSource::Entry* input = source.find("decoder.conv_in.weight");
+  check(input && input->dims.size() == 5, ErrorCode::not_found, "vae: no 'decoder.conv_in.weight' in {}",
+        source.files_text());
+  VaeConfig c = input->dims[1] == 48 ? wan22() : wan21();
+  if (!c.is_residual) c.base_dim = c.decoder_base_dim = input->dims[0] / c.dim_mult.back();
+  check(
+      input->dims[1] == c.z_dim && c.base_dim > 0, ErrorCode::unsupported,
+      "vae: {}: it decodes latents of {} channels to {}; without a config.json those of Wan 2.1 (16) and 2.2 "
+      "(48) are known",
+      source.files_text(), input->dims[1], input->dims[0]);
+  c.validate();
+  return c;
+}
+
 VaeConfig VaeConfig::wan21() {
   VaeConfig c;
   c.latents_mean.assign(std::begin(kMean21), std::end(kMean21));

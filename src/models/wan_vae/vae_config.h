@@ -1,5 +1,5 @@
 // Options of a Wan VAE (diffusers' AutoencoderKLWan), from its config.json; the original layout has no such
-// file and means wan21() or wan22().
+// file and means wan21() or wan22(), of the width that the tensors have.
 //
 // A latent frame is temporal_stride() pixel frames (the first one:
 // a single frame), a latent pixel is spatial_stride()² pixels.
@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
+
+#include "weights/tensor_source.h"
 
 namespace tachy {
 
@@ -24,6 +26,8 @@ struct VaeConfig {
   int64_t patch_size = 1;
 
   static VaeConfig from_json(const nlohmann::json& config);
+  // wan21() or wan22(), under diffusers' names. Throws not_found for what is no such VAE.
+  static VaeConfig from_tensors(const TensorSource& source);
   static VaeConfig wan21();
   static VaeConfig wan22();
 
@@ -37,5 +41,7 @@ struct VaeConfig {
   int64_t latent_frames(int64_t frames) const;  // 1 + ⌊(frames − 1)/4⌋ for 4; a remainder is not encoded
   int64_t pixel_frames(int64_t latents) const;  // 1 + 4(latents − 1)
 };
+
+bool is_wan_vae(const TensorSource& source);
 
 }  // namespace tachy

@@ -182,7 +182,34 @@ def model_names():
         write_names("umt5_xxl.txt", UMT5EncoderModel(config))
 
 
+def wan_shapes():
+    """wan_shapes.json: what the published transformers are made of. Of their blocks, which are alike, the first one."""
+    from diffusers import WanTransformer3DModel
+
+    image = dict(in_channels=36, image_dim=1280, added_kv_proj_dim=5120)
+    configs = {
+        "2.1 T2V-1.3B": dict(num_attention_heads=12, ffn_dim=8960, num_layers=30),
+        "2.1 T2V-14B": {},
+        "2.1 I2V-14B": image,
+        "2.1 FLF2V-14B": image | dict(pos_embed_seq_len=514),
+        "2.2 TI2V-5B": dict(num_attention_heads=24, ffn_dim=14336, num_layers=30, in_channels=48, out_channels=48),
+        "2.2 I2V-A14B": dict(in_channels=36),
+        "no norm before cross-attention": dict(num_attention_heads=2, ffn_dim=64, num_layers=2, cross_attn_norm=False,
+                                               text_dim=32, freq_dim=16, patch_size=(2, 1, 4)),
+    }
+    out = {}
+    for name, config in configs.items():
+        with torch.device("meta"):
+            model = WanTransformer3DModel(**config)
+        kept = {k: list(v.shape) for k, v in sorted(model.state_dict().items()) if not k.startswith("blocks.") or k.startswith("blocks.0.")}
+        full = {k: v for k, v in model.config.items() if not k.startswith("_")}
+        out[name] = {"config": full, "tensors": kept}
+    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in out.items())
+    (HERE / "wan_shapes.json").write_text("{" + lines + "}\n")
+
+
 if __name__ == "__main__":
+    wan_shapes()
     safetensors_files()
     torch_files()
     model_names()

@@ -1,0 +1,161 @@
+#include "models/wan/infer_config.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "weights/quote.h"
+
+namespace tachy {
+namespace {
+
+constexpr int64_t kPublishedHead = 128;
+constexpr const char* kEmbedder = "condition_embedder.";
+
+// Tensors that only relatives of Wan's transformer have, which feed it with more than text and pictures.
+struct Relative {
+  std::string_view begins, name;
+};
+constexpr Relative kRelatives[] = {
+    {"vace_", "a VACE model"},
+    {"motion_encoder.", "Wan-Animate"},
+    {"face_adapter.", "Wan-Animate"},
+    {"face_encoder.", "Wan-Animate"},
+    {"pose_patch_embedding.", "Wan-Animate"},
+    {"casual_audio_encoder.", "Wan-S2V"},
+    {"audio_injector.", "Wan-S2V"},
+    {"audio_proj.", "a model that follows speech"},
+    {"control_adapter.", "a Fun model with camera control"},
+    {"ref_conv.", "a Fun model with control"},
+    {"time_embedding_r.", "a MeanFlow model"},
+};
+
+const std::vector<int64_t>& dims_of(const TensorSource& source, const std::string& name, size_t rank) {
+  const TensorSource::Entry* entry = source.find(name);
+  check(entry != nullptr, ErrorCode::not_found, "transformer: no tensor '{}' in {}", name,
+        source.files_text());
+  check(entry->dims.size() == rank, ErrorCode::corrupt, "{}: tensor {}: expected {} dimensions, got {}",
+        source.file_of(*entry), in_quotes(entry->name_in_file), rank, entry->dims.size());
+  return entry->dims;
+}
+
+int64_t in_range(const TensorSource& source, const char* option, int64_t value, int64_t least, int64_t most) {
+  check(value >= least && value <= most, ErrorCode::corrupt,
+        "{}: its tensors say that {} is {}, expected {} to {}", source.files_text(), option, value, least,
+        most);
+  return value;
+}
+
+// Blocks are numbered from 0 without a gap.
+int64_t count_blocks(const TensorSource& source) {
+  int64_t count = 0, last = -1;
+  while (source.has(fmt::format("blocks.{}.attn1.to_q.weight", count))) ++count;
+  for (const auto& entry : source.entries()) {
+    if (!entry.name.starts_with("blocks.")) continue;
+    int64_t index = -1;
+    const char* end = entry.name.data() + entry.name.size();
+    std::from_chars(entry.name.data() + 7, end, index);
+    last = std::max(last, index);
+  }
+  check(last < count, ErrorCode::corrupt,
+        "{}: block {} of the transformer has no attn1.to_q.weight, but block {} is there",
+        source.files_text(), count, last);
+  return in_range(source, "num_layers", count, 1, 4096);
+}
+
+void refuse_relatives(const TensorSource& source) {
+  for (const auto& entry : source.entries())
+    for (const auto& [begins, name] : kRelatives)
+      check(!entry.name.starts_with(begins), ErrorCode::unsupported,
+            "{}: it is {} (tensor {}), which is not supported; text-to-video and image-to-video models are",
+            source.files_text(), name, in_quotes(entry.name_in_file));
+}
+
+// All but the heads; head_dim is then 0 and num_heads the width.
+WanConfig without_heads(const TensorSource& s) {
+  check(is_wan_transformer(s), ErrorCode::not_found,
+        "{}: expected a Wan transformer, found no tensors 'patch_embedding.weight' and "
+        "'blocks.0.attn1.to_q.weight' (originally 'blocks.0.self_attn.q.weight') in it",
+        s.files_text());
+  refuse_relatives(s);
+  WanConfig c;
+  const auto& patch = dims_of(s, "patch_embedding.weight", 5);
+  c.num_heads = in_range(s, "the width", patch[0], 2, 1 << 20), c.head_dim = 0;
+  c.in_channels = in_range(s, "in_channels", patch[1], 1, 4096);
+  c.patch_t = in_range(s, "patch_size", patch[2], 1, 16);
+  c.patch_h = in_range(s, "patch_size", patch[3], 1, 16);
+  c.patch_w = in_range(s, "patch_size", patch[4], 1, 16);
+  const int64_t rows = dims_of(s, "proj_out.weight", 2)[0], area = c.patch_t * c.patch_h * c.patch_w;
+  check(rows % area == 0, ErrorCode::corrupt, "{}: proj_out has {} rows, expected a multiple of {}",
+        s.files_text(), rows, area);
+  c.out_channels = in_range(s, "out_channels", rows / area, 1, 4096);
+  const std::string condition = kEmbedder;
+  c.text_dim =
+      in_range(s, "text_dim", dims_of(s, condition + "text_embedder.linear_1.weight", 2)[1], 1, 1 << 16);
+  c.freq_dim =
+      in_range(s, "freq_dim", dims_of(s, condition + "time_embedder.linear_1.weight", 2)[1], 2, 1 << 16);
+  check(c.freq_dim % 2 == 0, ErrorCode::unsupported, "{}: freq_dim {} must be even", s.files_text(),
+        c.freq_dim);
+  c.num_layers = count_blocks(s);
+  c.ffn_dim = in_range(s, "ffn_dim", dims_of(s, "blocks.0.ffn.net.0.proj.weight", 2)[0], 1, 1 << 18);
+  c.cross_attn_norm = s.has("blocks.0.norm2.weight");
+  if (s.has(condition + "image_embedder.norm1.weight"))
+    c.image_dim =
+        in_range(s, "image_dim", dims_of(s, condition + "image_embedder.norm1.weight", 1)[0], 1, 1 << 16);
+  if (s.has(condition + "image_embedder.pos_embed"))
+    c.pos_embed_seq_len = in_range(s, "pos_embed_seq_len",
+                                   dims_of(s, condition + "image_embedder.pos_embed", 3)[1], 1, 1 << 16);
+  return c;
+}
+
+// q and k are normalised over the whole width in all of Wan's models; per head is another model.
+void check_qk_norm(const TensorSource& s, int64_t width) {
+  const int64_t norm = dims_of(s, "blocks.0.attn1.norm_q.weight", 1)[0];
+  check(norm == width, ErrorCode::unsupported,
+        "{}: blocks.0.attn1.norm_q has {} values, expected {} (one norm over all heads)", s.files_text(),
+        norm, width);
+}
+
+}  // namespace
+
+bool is_wan_transformer(const TensorSource& source) {
+  return source.has("patch_embedding.weight") && source.has("blocks.0.attn1.to_q.weight");
+}
+
+WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid) {
+  WanConfig c = without_heads(source);
+  const int64_t width = c.num_heads;
+  check_qk_norm(source, width);
+  check(
+      width % kPublishedHead == 0, ErrorCode::unsupported,
+      "{}: the number of heads cannot be told from the tensors (a width of {} is no multiple of {}, which "
+      "Wan's heads have): put the model's config.json beside the file, under the file's name with the ending "
+      ".json, or into its header's metadata as \"config\"",
+      source.files_text(), width, kPublishedHead);
+  c.num_heads = width / kPublishedHead, c.head_dim = kPublishedHead;
+  c.sinusoid = sinusoid;
+  return c;
+}
+
+void check_wan_config(const WanConfig& config, const TensorSource& source) {
+  const WanConfig found = without_heads(source);
+  check_qk_norm(source, found.num_heads);
+  const auto same = [&](const char* option, int64_t said, int64_t is) {
+    check(said == is, ErrorCode::corrupt, "{}: its config says {} {}, its tensors {}", source.files_text(),
+          option, said, is);
+  };
+  same("width (heads times their size)", config.dim(), found.num_heads);
+  same("in_channels", config.in_channels, found.in_channels);
+  same("out_channels", config.out_channels, found.out_channels);
+  same("patch_size", config.patch_t, found.patch_t);
+  same("patch_size", config.patch_h, found.patch_h);
+  same("patch_size", config.patch_w, found.patch_w);
+  same("text_dim", config.text_dim, found.text_dim);
+  same("freq_dim", config.freq_dim, found.freq_dim);
+  same("ffn_dim", config.ffn_dim, found.ffn_dim);
+  same("num_layers", config.num_layers, found.num_layers);
+  same("cross_attn_norm", config.cross_attn_norm, found.cross_attn_norm);
+  same("image_dim", config.image_dim, found.image_dim);
+  same("pos_embed_seq_len", config.pos_embed_seq_len, found.pos_embed_seq_len);
+}
+
+}  // namespace tachy

@@ -1,0 +1,27 @@
+// The options of a Wan video transformer read off its tensors, for files that come without a config.json:
+// ComfyUI's single files, GGUF.
+//
+//   patch_embedding.weight [d, in, pt, ph, pw]           width, in_channels, patch
+//   proj_out.weight        [pt·ph·pw·out, d]             out_channels
+//   text_embedder.linear_1 [d, text], time_embedder.linear_1 [d, freq], image_embedder.norm1 [image]
+//   blocks.N.…                                           layers, ffn_dim, whether norm2 has parameters
+//
+// Three things no shape tells: the number of heads (all published models have heads of 128 channels), the norms'
+// epsilon and the length of the rope tables (equal in all of them).
+#pragma once
+
+#include "models/wan/wan_config.h"
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+bool is_wan_transformer(const TensorSource& source);  // under diffusers' names
+
+// Throws not_found for what is no Wan transformer, unsupported for its relatives that take other inputs (VACE,
+// Animate …) and where the width leaves the heads open.
+WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid);
+
+// Throws corrupt, naming the option and both values, where `config` contradicts the tensors.
+void check_wan_config(const WanConfig& config, const TensorSource& source);
+
+}  // namespace tachy

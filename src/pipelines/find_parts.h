@@ -1,0 +1,35 @@
+// The other parts of a model whose transformer is one file: as they were named, or as they lie in ComfyUI's
+// folders, where the transformer is in …/diffusion_models or …/unet, text encoders in …/text_encoders or …/clip
+// and VAEs in …/vae beside it. A part is taken from there if it is the only one that fits.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "pipelines/part_files.h"
+
+namespace tachy {
+
+// Parts that are named by themselves: a file, a component's folder, or a model's folder whose part it is (the
+// tokenizer: its file, or a folder that holds it). Empty: the model's own.
+struct PartPaths {
+  std::filesystem::path transformer_2, text_encoder, vae, tokenizer;
+  bool operator==(const PartPaths&) const = default;
+};
+
+// A umT5 whose embeddings are as wide as the transformer expects them, and a VAE of its latents. Throw not_found
+// where there is none and invalid_argument where there are several, naming the field and the candidates.
+ComponentFiles find_text_encoder(const std::filesystem::path& transformer, const WanConfig& config);
+ComponentFiles find_vae(const std::filesystem::path& transformer, const WanConfig& config);
+
+// What a model in one file lacks: the messages of those errors and of what was named but cannot be opened.
+std::vector<std::string> missing_parts(const std::filesystem::path& transformer, const PartPaths& parts);
+
+// A folder or file with a tokenizer that belongs to a text encoder there, or empty.
+std::filesystem::path tokenizer_beside(const std::filesystem::path& text_encoder);
+
+// The tensor in which ComfyUI's text encoders carry their spiece.model; null where there is none.
+const TensorSource::Entry* carried_tokenizer(const TensorSource& text_encoder);
+
+}  // namespace tachy

@@ -1,0 +1,118 @@
+#include "pipelines/part_files.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "models/wan/infer_config.h"
+#include "weights/json_file.h"
+#include "weights/rename.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = std::shared_ptr<const nlohmann::json>;
+
+// A key that a part's config always has, and no other part's.
+constexpr const char* kTransformerKey = "ffn_dim";
+constexpr const char* kTextEncoderKey = "d_kv";
+constexpr const char* kVaeKey = "z_dim";
+
+Json config_beside(const fs::path& file, const char* key) {
+  fs::path own = file;
+  own.replace_extension(".json");
+  std::error_code ignored;
+  for (const fs::path& path : {own, file.parent_path() / "config.json"}) {
+    if (path == file || !fs::is_regular_file(path, ignored)) continue;
+    auto json = std::make_shared<const nlohmann::json>(read_json(path));
+    if (json->contains(key)) return json;
+  }
+  return nullptr;
+}
+
+Json config_in_header(const TensorSource& source, const char* key) {
+  const auto text = source.metadata().find("config");
+  if (text == source.metadata().end()) return nullptr;
+  auto json = std::make_shared<const nlohmann::json>(
+      parse_json(text->second, source.files_text() + ": its metadata 'config'"));
+  return json->contains(key) ? json : nullptr;
+}
+
+Json config_of(const ComponentFiles& files, const TensorSource& source, const char* key) {
+  return files.config || !files.alone ? files.config : config_in_header(source, key);
+}
+
+ComponentFiles part_at(const fs::path& path, ComponentFiles ModelFiles::*part, const char* key) {
+  std::error_code ignored;
+  check(fs::exists(path, ignored), ErrorCode::not_found, "{}: no such file or folder", path.string());
+  if (is_component_folder(path)) return open_component(path);
+  if (fs::is_directory(path, ignored)) return open_model(path).*part;
+  return {.weights = path, .config = config_beside(path, key), .alone = true};
+}
+
+WanConfig transformer_config(const ComponentFiles& files, const NamedSource& named) {
+  const TensorSource& source = *named.source;
+  const Json json = config_of(files, source, kTransformerKey);
+  const Sinusoid by_names = named.original ? Sinusoid::original : Sinusoid::diffusers;
+  if (!json && files.alone) return infer_wan_config(source, by_names);
+  check(json != nullptr, ErrorCode::not_found, "transformer: no config.json beside {}", source.files_text());
+  WanConfig config = WanConfig::from_json(*json);
+  // 2.2's image-to-video experts say model_type i2v like
+  // 2.1's, but have no CLIP branch: only the tensors tell.
+  if (config.sinusoid == Sinusoid::original && !source.has("condition_embedder.image_embedder.norm1.weight"))
+    config.image_dim = config.pos_embed_seq_len = 0;
+  if (!files.alone) return config;
+  check_wan_config(config, source);
+  config.sinusoid = by_names;
+  return config;
+}
+
+// A file of another part is told to go where it belongs.
+void check_is_transformer(const std::shared_ptr<TensorSource>& source) {
+  const char* other = is_umt5_encoder(*umt5_source(source).source) ? "text encoder"
+                      : is_wan_vae(*vae_source(source).source)     ? "VAE"
+                                                                   : nullptr;
+  check(!other, ErrorCode::invalid_argument, "{}: expected a transformer, this is a {}: it goes to `{}`",
+        source->files_text(), other ? other : "", other && *other == 'V' ? "vae" : "text_encoder");
+}
+
+}  // namespace
+
+TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access) {
+  const auto weights = open_weights(files.weights, access);
+  const NamedSource named = dit_source(weights);
+  if (files.alone && !is_wan_transformer(*named.source)) check_is_transformer(weights);
+  return {.source = named.source, .config = transformer_config(files, named), .original = named.original};
+}
+
+TextEncoderFiles read_text_encoder(const ComponentFiles& files, FileAccess access) {
+  TextEncoderFiles out{.source = umt5_source(open_weights(files.weights, access)).source, .config = {}};
+  const Json json = config_of(files, *out.source, kTextEncoderKey);
+  out.config = json ? Umt5Config::from_json(*json) : Umt5Config::from_tensors(*out.source);
+  return out;
+}
+
+VaeFiles read_vae(const ComponentFiles& files, FileAccess access) {
+  VaeFiles out{.source = vae_source(open_weights(files.weights, access)).source, .config = {}};
+  const Json json = config_of(files, *out.source, kVaeKey);
+  out.config = json ? VaeConfig::from_json(*json) : VaeConfig::from_tensors(*out.source);
+  if (!json && files.alone && !out.config.is_residual && out.config.base_dim != VaeConfig::wan21().base_dim)
+    warn("`vae`: {} has no config, so that its latents are taken to have the mean and deviation of Wan 2.1's",
+         out.source->files_text());
+  return out;
+}
+
+ComponentFiles transformer_at(const fs::path& path) {
+  return part_at(path, &ModelFiles::transformer, kTransformerKey);
+}
+ComponentFiles text_encoder_at(const fs::path& path) {
+  return part_at(path, &ModelFiles::text_encoder, kTextEncoderKey);
+}
+ComponentFiles vae_at(const fs::path& path) { return part_at(path, &ModelFiles::vae, kVaeKey); }
+
+TransformerFiles open_transformer(const fs::path& path) { return read_transformer(transformer_at(path)); }
+TextEncoderFiles open_text_encoder(const fs::path& path) { return read_text_encoder(text_encoder_at(path)); }
+VaeFiles open_vae(const fs::path& path) { return read_vae(vae_at(path)); }
+
+}  // namespace tachy

@@ -1,0 +1,46 @@
+// One part of a model, opened: its tensors under the names that models read, and its config. A part is a
+// component's folder, a file by itself, or the part of a whole model's folder.
+//
+// A file by itself has its config, in this order: beside it, under its own name with the ending .json or as
+// config.json; in its header's metadata, as "config"; in the shapes of its tensors.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "models/umt5/umt5_config.h"
+#include "models/wan/wan_config.h"
+#include "models/wan_vae/vae_config.h"
+#include "weights/model_layout.h"
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+struct TransformerFiles {
+  std::shared_ptr<TensorSource> source;
+  WanConfig config;
+  bool original = false;  // the file has the original repository's names
+};
+TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access = FileAccess::map);
+TransformerFiles open_transformer(const std::filesystem::path& path);
+
+struct TextEncoderFiles {
+  std::shared_ptr<TensorSource> source;
+  Umt5Config config;
+};
+TextEncoderFiles read_text_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
+TextEncoderFiles open_text_encoder(const std::filesystem::path& path);
+
+struct VaeFiles {
+  std::shared_ptr<TensorSource> source;
+  VaeConfig config;
+};
+VaeFiles read_vae(const ComponentFiles& files, FileAccess access = FileAccess::map);
+VaeFiles open_vae(const std::filesystem::path& path);
+
+// Where a part lies that was named by itself.
+ComponentFiles transformer_at(const std::filesystem::path& path);
+ComponentFiles text_encoder_at(const std::filesystem::path& path);
+ComponentFiles vae_at(const std::filesystem::path& path);
+
+}  // namespace tachy

@@ -1,0 +1,96 @@
+"""Files as ComfyUI has them, made of the model that ships: one file a part, original names under model.diffusion_model.,
+spiece.model inside the text encoder's file, fp8 with scales. The frames must be those of the folder, and of a folder
+whose weights torch has dequantised, byte by byte."""
+
+import json
+import shutil
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import layouts
+
+_RUN = ["-p", "a red circle moves right", "--size", "64x32", "-f", "5", "--steps", "2", "--seed", "3", "--guidance", "3",
+        "--shift", "3", "--sampler", "unipc", "-q"]
+_PREFIX = "model.diffusion_model."
+
+
+def dit_names(tensors):
+    return {_PREFIX + layouts._rename(k, layouts._DIT): v for k, v in tensors.items()}
+
+
+def vae_names(tensors):
+    return {layouts._vae_name(k, 3): v for k, v in tensors.items()}
+
+
+def carried_tokenizer(model):
+    return torch.frombuffer(bytearray((model / "tokenizer/spiece.model").read_bytes()), dtype=torch.uint8)
+
+
+def scaled(tensors, keep):
+    """fp8_scaled of every matrix but those `keep` names: the file's tensors, and what they mean in bfloat16."""
+    stored, meant = {}, {}
+    for name, w in tensors.items():
+        if w.ndim != 2 or not name.endswith(".weight") or keep(name):
+            stored[name] = meant[name] = w
+            continue
+        scale = w.float().abs().max() / 448
+        q = (w.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+        stored[name], stored[name[:-len("weight")] + "scale_weight"] = q, scale.reshape(1)
+        stored[name[:-len("weight")] + "scale_input"] = torch.ones(1)
+        meant[name] = (q.float() * scale).to(torch.bfloat16)
+    stored["scaled_fp8"] = torch.zeros(2, dtype=torch.float8_e4m3fn)
+    return stored, meant
+
+
+def compare(ctx):
+    model = ctx.repo / "models/sprites"
+    if not (model / "model_index.json").exists():
+        print("left out: the shipped model is not here")
+        return
+    dit, t5, vae = (load_file(next((model / part).glob("*.safetensors"))) for part in ("transformer", "text_encoder", "vae"))
+    comfy = ctx.folder / "comfy/models"
+    for folder in ("diffusion_models", "text_encoders", "vae"):
+        (comfy / folder).mkdir(parents=True)
+    # Width and heads follow from the shapes; the VAE's statistics are its own and come in the header.
+    files = {"dit": comfy / "diffusion_models/sprites.safetensors", "t5": comfy / "text_encoders/umt5_sprites.safetensors",
+             "vae": comfy / "vae/sprites_vae.safetensors"}
+    save_file(dit_names(dit), files["dit"])
+    save_file(t5 | {"spiece_model": carried_tokenizer(model)}, files["t5"])
+    save_file(vae_names(vae), files["vae"], {"config": (model / "vae/config.json").read_text()})
+
+    def frames(name, *args):
+        out = ctx.folder / name
+        ctx.run("generate", *_RUN, *args, "-o", f"{out}/")
+        return [p.read_bytes() for p in sorted(out.glob("*.png"))]
+
+    def same(what, a, b):
+        ctx.report(what, 0.0 if a and len(a) == 5 and [len(x) for x in a] and pixels(a) == pixels(b) else 1.0, 0.5)
+
+    # Single files with original names have the original repository's defaults, whose arithmetic the folder is asked for.
+    as_original = ["--sinusoid", "original", "--grid", "original", "-n", "blurred"]
+    folder = frames("folder", "-m", model, *as_original)
+    same("single files that are named: the folder's frames",
+         frames("named", "-m", files["dit"], "--vae", files["vae"], "--text-encoder", files["t5"], *as_original), folder)
+    same("single files found in ComfyUI's folders", frames("found", "--diffusion-model", files["dit"], *as_original), folder)
+    told = json.loads(ctx.run("info", files["dit"], "--json"))
+    config = json.loads((model / "transformer/config.json").read_text())
+    want = {"layers": str(config["num_layers"]), "heads": f"{config['num_attention_heads']} of {config['attention_head_dim']}",
+            "feed-forward": str(config["ffn_dim"]), "text width": str(config["text_dim"])}
+    found = next(c for c in told["components"] if c["name"] == "transformer")["options"]
+    ctx.report("info infers the transformer's config", 0.0 if want.items() <= found.items() and not told["missing"] else 1.0, 0.5)
+    # The parts of the folder replaced one at a time.
+    same("a folder with another file for its VAE", frames("vae", "-m", model, "--vae", files["vae"], *as_original), folder)
+    again = ctx.folder / "again"
+    settings = ctx.folder / "named/settings.json"
+    ctx.run("generate", "--from", settings, "-o", f"{again}/", "-q")
+    same("--from opens the same files again", [p.read_bytes() for p in sorted(again.glob("*.png"))], folder)
+
+
+def pixels(frames):
+    """The pictures without the settings that each carries."""
+    import io
+
+    from PIL import Image
+
+    return [Image.open(io.BytesIO(f)).convert("RGB").tobytes() for f in frames]

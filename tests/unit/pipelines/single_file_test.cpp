@@ -1,0 +1,180 @@
+// Models whose parts are files by themselves, made of the tiny model: named one by one, and found in ComfyUI's
+// folders.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "text/tokenizer.h"
+#include "tiny_model.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string refusal(const std::function<void()>& body, ErrorCode code) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.message();
+    return e.message();
+  }
+  return "(no error)";
+}
+
+// ComfyUI's folders with the tiny model in them: its heads are not Wan's, so each part has its config beside it.
+struct Comfy {
+  explicit Comfy(const std::string& from = test::model_path()) {
+    put(from, "transformer", transformer);
+    put(from, "text_encoder", text_encoder);
+    put(from, "vae", vae);
+    fs::copy_file(from + "/tokenizer/tokenizer.json", scratch.path / "tokenizer.json");
+  }
+  void put(const fs::path& from, const std::string& part, const fs::path& to) const {
+    fs::create_directories(to.parent_path());
+    fs::copy_file(find_weights(from / part), to);
+    fs::copy_file(from / part / "config.json", fs::path(to).replace_extension(".json"));
+  }
+  ModelBundle open(PartPaths parts = {}) const {
+    if (parts.tokenizer.empty()) parts.tokenizer = scratch.path / "tokenizer.json";
+    return ModelBundle::open(transformer, FileAccess::map, parts);
+  }
+
+  test::ScratchFolder scratch;
+  fs::path transformer = scratch.path / "models/unet/wan/t2v.safetensors";
+  fs::path text_encoder = scratch.path / "models/text_encoders/umt5_tiny.safetensors";
+  fs::path vae = scratch.path / "models/vae/vae.safetensors";
+};
+
+test::Result result_of(ModelBundle model) {
+  TextToVideo pipeline(std::move(model), {.threads = 2});
+  VideoRequest request = test::short_request();
+  request.shift = 3, request.guidance = 4, request.negative_prompt = "";
+  return test::run(pipeline, request);
+}
+
+TEST(SingleFile, FramesAreThoseOfTheFolder) {
+  const Comfy comfy;
+  const std::vector<uint8_t> want = result_of(ModelBundle::open(test::model_path())).rgb;
+  ASSERT_FALSE(want.empty());
+  EXPECT_EQ(result_of(comfy.open()).rgb, want) << "found in ComfyUI's folders";
+
+  const fs::path elsewhere = comfy.scratch.path / "t2v.safetensors";
+  comfy.put(test::model_path(), "transformer", elsewhere);
+  const PartPaths files{
+      .text_encoder = comfy.text_encoder, .vae = comfy.vae, .tokenizer = comfy.scratch.path};
+  EXPECT_EQ(result_of(ModelBundle::open(elsewhere, FileAccess::read, files)).rgb, want) << "named";
+  const PartPaths folders{.text_encoder = test::model_path(), .vae = test::model_path() + "/vae"};
+  EXPECT_EQ(result_of(ModelBundle::open(elsewhere, FileAccess::map, folders)).rgb, want) << "of a folder";
+  EXPECT_EQ(result_of(ModelBundle::open(test::model_path(), FileAccess::map, {.vae = comfy.vae})).rgb, want)
+      << "beside a folder";
+}
+
+TEST(SingleFile, DefaultsFollowTheNamesOfTheTensors) {
+  const Comfy comfy;
+  EXPECT_EQ(*comfy.open().defaults.grid, "diffusers");
+  fs::copy_file(test::model_path(true) + "/diffusion_pytorch_model.safetensors", comfy.transformer,
+                fs::copy_options::overwrite_existing);
+  const ModelBundle original = comfy.open(), folder = ModelBundle::open(test::model_path(true));
+  EXPECT_EQ(*original.defaults.grid, "original");
+  EXPECT_EQ(original.dit.sinusoid, Sinusoid::original);
+  for (const auto member : {&VideoRequest::steps, &VideoRequest::frames, &VideoRequest::height})
+    EXPECT_EQ(original.defaults.*member, folder.defaults.*member);
+  EXPECT_EQ(original.defaults.shift, folder.defaults.shift);
+  EXPECT_EQ(original.defaults.negative_prompt, folder.defaults.negative_prompt);
+}
+
+TEST(SingleFile, TwoExpertsAreTwoFiles) {
+  const Comfy comfy;
+  const fs::path low = comfy.scratch.path / "low.safetensors";
+  comfy.put(test::model_path(), "transformer", low);
+  const ModelBundle two = comfy.open({.transformer_2 = low});
+  EXPECT_EQ(two.experts(), 2);
+  EXPECT_EQ(two.boundary, 0.875);
+  EXPECT_EQ(*two.defaults.guidance_2, 3.0);
+  const fs::path high = comfy.scratch.path / "x_high_noise.safetensors",
+                 swapped = comfy.scratch.path / "x_low_noise.safetensors";
+  for (const auto& path : {high, swapped}) comfy.put(test::model_path(), "transformer", path);
+  EXPECT_THAT(refusal([&] { ModelBundle::open(swapped, FileAccess::map, {.transformer_2 = high}); },
+                      ErrorCode::invalid_argument),
+              HasSubstr("`transformer_2`"));
+}
+
+TEST(SingleFile, SaysWhatIsMissingOrAmbiguous) {
+  const Comfy comfy;
+  const fs::path second = comfy.vae.parent_path() / "more/second.safetensors";
+  comfy.put(test::model_path(), "vae", second);
+  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::invalid_argument),
+              AllOf(HasSubstr("`vae`"), HasSubstr(comfy.vae.string()), HasSubstr(second.string())));
+  EXPECT_NO_THROW(comfy.open({.vae = second}));
+  std::ofstream(second) << "not weights at all";
+  EXPECT_NO_THROW(comfy.open()) << "a file that is broken fits nothing";
+  fs::remove(comfy.vae);
+  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::not_found),
+              AllOf(HasSubstr("`vae`"), HasSubstr(second.string())));
+  EXPECT_THAT(refusal([&] { comfy.open({.vae = second}); }, ErrorCode::corrupt), HasSubstr("`vae`"));
+  EXPECT_THAT(refusal([&] { comfy.open({.vae = comfy.text_encoder}); }, ErrorCode::not_found),
+              HasSubstr("`vae`"));
+  EXPECT_THAT(refusal([&] { ModelBundle::open(comfy.text_encoder); }, ErrorCode::invalid_argument),
+              HasSubstr("text encoder"));
+
+  const std::vector<std::string> missing = missing_parts(comfy.transformer, {});
+  ASSERT_EQ(missing.size(), 2u);
+  EXPECT_THAT(missing[0], HasSubstr("`tokenizer`"));
+  EXPECT_THAT(missing[1], HasSubstr("`vae`"));
+
+  fs::remove(fs::path(comfy.transformer).replace_extension(".json"));
+  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::unsupported), HasSubstr("number of heads"));
+}
+
+TEST(SingleFile, ConfigInTheHeader) {
+  const Comfy comfy;
+  const auto source = open_safetensors(comfy.transformer, FileAccess::read);
+  std::vector<NamedTensor> tensors;
+  for (const auto& e : source->entries())
+    tensors.push_back({e.name, Tensor(const_cast<void*>(e.data), e.dtype, e.dims)});
+  std::ifstream in(fs::path(comfy.transformer).replace_extension(".json"));
+  std::string config{std::istreambuf_iterator<char>(in), {}};
+  fs::remove(fs::path(comfy.transformer).replace_extension(".json"));
+  write_safetensors(comfy.transformer, tensors, {{"config", config}});
+  EXPECT_TRUE(comfy.open().dit == ModelBundle::open(test::model_path()).dit);
+  config.replace(config.find("\"num_layers\": 2"), 15, "\"num_layers\": 3");
+  write_safetensors(comfy.transformer, tensors, {{"config", config}});
+  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("num_layers 3, its tensors 2"));
+  write_safetensors(comfy.transformer, tensors, {{"config", "{\"ffn_dim\": [[["}});
+  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("config"));
+}
+
+// A text encoder that carries its tokenizer as ComfyUI's do; bytes: of its spiece.model.
+void carry(const Comfy& comfy, std::vector<uint8_t> bytes) {
+  std::vector<std::vector<char>> kept;
+  std::vector<NamedTensor> tensors;
+  const auto source = open_safetensors(comfy.text_encoder, FileAccess::read);
+  for (const auto& e : source->entries())
+    if (e.name != "spiece_model")
+      tensors.push_back({e.name, Tensor(const_cast<void*>(e.data), e.dtype, e.dims)});
+  tensors.push_back({"spiece_model", Tensor(bytes.data(), DType::u8, {static_cast<int64_t>(bytes.size())})});
+  write_safetensors(comfy.text_encoder, std::move(tensors));
+}
+
+TEST(SingleFile, TheTextEncoderCarriesItsTokenizer) {
+  const Comfy comfy;
+  const auto open = [&] { return ModelBundle::open(comfy.transformer); };
+  EXPECT_THAT(refusal(open, ErrorCode::not_found), HasSubstr("`tokenizer`"));
+  std::ifstream in(std::string(TACHY_TEST_MODELS) + "/sprites/tokenizer/spiece.model", std::ios::binary);
+  std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
+  ASSERT_FALSE(bytes.empty());
+  carry(comfy, bytes);
+  const auto tokenizer = open_tokenizer(open());
+  EXPECT_EQ(tokenizer->encode("a red circle"),
+            Tokenizer::open(std::string(TACHY_TEST_MODELS) + "/sprites/tokenizer")->encode("a red circle"));
+  const std::string with = fingerprint(open());
+  bytes.resize(bytes.size() / 2);
+  carry(comfy, bytes);
+  EXPECT_THAT(refusal([&] { open_tokenizer(open()); }, ErrorCode::corrupt), HasSubstr("spiece_model"));
+  EXPECT_NE(fingerprint(open()), with);
+}
+
+}  // namespace
+}  // namespace tachy
