@@ -25,6 +25,16 @@ std::optional<std::string> apply(const Rule (&rules)[N], std::string_view name) 
   return std::nullopt;
 }
 
+// The same from the rules' other side.
+template <size_t N>
+std::optional<std::string> apply_back(const Rule (&rules)[N], std::string_view name) {
+  for (const auto& [to, from] : rules) {
+    if (name.starts_with(from) && (name.size() == from.size() || name[from.size()] == '.'))
+      return std::string(to) + std::string(name.substr(from.size()));
+  }
+  return std::nullopt;
+}
+
 // Takes "piece." off the front of `name`.
 bool take_piece(std::string_view& name, std::string_view piece) {
   if (!name.starts_with(piece) || name.size() <= piece.size() || name[piece.size()] != '.') return false;
@@ -166,6 +176,24 @@ std::string dit_from_original(std::string_view name) {
   if (!take_piece(rest, "blocks")) return std::string(name);
   const auto index = take_index(rest);
   const auto mapped = index ? apply(kDitBlock, rest) : std::nullopt;
+  return mapped ? fmt::format("blocks.{}.{}", *index, *mapped) : std::string(name);
+}
+
+std::string dit_to_original(std::string_view name) {
+  if (const auto top = apply_back(kDitTop, name)) return *top;
+  std::string_view rest = name;
+  if (!take_piece(rest, "blocks")) return std::string(name);
+  const auto index = take_index(rest);
+  const auto mapped = index ? apply_back(kDitBlock, rest) : std::nullopt;
+  return mapped ? fmt::format("blocks.{}.{}", *index, *mapped) : std::string(name);
+}
+
+std::string umt5_to_original(std::string_view name) {
+  if (const auto top = apply_back(kUmt5Top, name)) return *top;
+  std::string_view rest = name;
+  if (!take_piece(rest, "encoder") || !take_piece(rest, "block")) return std::string(name);
+  const auto index = take_index(rest);
+  const auto mapped = index ? apply_back(kUmt5Block, rest) : std::nullopt;
   return mapped ? fmt::format("blocks.{}.{}", *index, *mapped) : std::string(name);
 }
 

@@ -21,6 +21,10 @@ std::string umt5_from_original(std::string_view name);  // blocks.0.attn.q.weigh
 std::string vae21_from_original(std::string_view name);  // decoder.conv1.weight → decoder.conv_in.weight
 std::string vae22_from_original(std::string_view name);
 
+// The other way: the original's name of a tensor that has diffusers' or Hugging Face's.
+std::string dit_to_original(std::string_view name);
+std::string umt5_to_original(std::string_view name);
+
 bool is_original_dit_names(const TensorSource& source);
 bool is_original_umt5_names(const TensorSource& source);
 bool is_original_vae21_names(const TensorSource& source);

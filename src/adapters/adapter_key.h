@@ -1,0 +1,47 @@
+// What the tensors of an adapter's file are called. Every trainer has a spelling of its own, but all of them
+// put the name of a layer first and the tensor's role last:
+//
+//   diffusion_model.blocks.0.self_attn.q.lora_down.weight   layer …blocks.0.self_attn.q   role down
+//   transformer.blocks.0.attn1.to_q.lora_B.default.weight   layer …blocks.0.attn1.to_q    role up
+//   lora_unet_blocks_0_ffn_0.alpha                          layer …blocks_0_ffn_0         role alpha
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tachy {
+
+enum class AdapterRole {
+  none,  // not a name of an adapter's tensor
+  down,
+  up,
+  mid,
+  alpha,
+  up_bias,    // added to the layer's bias, with the pair's scale
+  magnitude,  // DoRA: the length of each row
+  diff,       // added to the weight, or to a vector that has no name of its own below the layer's
+  diff_bias,
+  diff_modulation,
+  set_weight,
+  hada_w1_a,
+  hada_w1_b,
+  hada_w2_a,
+  hada_w2_b,
+  lokr_w1,
+  lokr_w1_a,
+  lokr_w1_b,
+  lokr_w2,
+  lokr_w2_a,
+  lokr_w2_b,
+  unsupported,  // known, and not built here
+};
+
+struct AdapterKey {
+  std::string_view stem;  // of the key: the layer, with whatever the trainer puts before its name
+  AdapterRole role = AdapterRole::none;
+  std::string_view suffix;  // the rest, as the file spells it: ".lora_down.weight"
+};
+
+AdapterKey parse_adapter_key(std::string_view key);
+
+}  // namespace tachy

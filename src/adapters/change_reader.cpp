@@ -1,0 +1,238 @@
+#include "adapters/change_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "cpu/widen.h"
+#include "weights/quote.h"
+
+namespace tachy {
+namespace {
+
+using Role = AdapterRole;
+using Entry = TensorSource::Entry;
+
+struct Misfit {
+  std::string reason;
+};
+template <class... Args>
+[[noreturn]] void misfit(fmt::format_string<Args...> format, Args&&... args) {
+  throw Misfit{fmt::format(format, std::forward<Args>(args)...)};
+}
+
+int64_t values_of(const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (const int64_t d : dims) count *= d;
+  return count;
+}
+
+class LayerReader {
+ public:
+  LayerReader(const AdapterFile& file, const AdapterLayer& layer, const AdapterTarget& target)
+      : file_(file), layer_(layer), target_(target) {}
+
+  LayerChanges read();
+
+ private:
+  bool has(Role role) const { return layer_.tensors.contains(role); }
+  const Entry& entry(Role role, const char* missing) const {
+    const auto found = layer_.tensors.find(role);
+    if (found == layer_.tensors.end()) misfit("it has no {}", missing);
+    return *found->second;
+  }
+  Tensor view(const Entry& e) const;
+  Tensor matrix(Role role, const char* missing) const;
+  Tensor like(Role role, const Entry& target) const;
+  WeightChange change(const Entry* target, const char* what, WeightChange::Kind kind) const;
+  void take_scale(WeightChange& c, int64_t rank) const;
+  void keep(WeightChange c) { out_.changes.push_back(std::make_shared<const WeightChange>(std::move(c))); }
+  void keep_delta(WeightChange c);
+
+  void low_rank();
+  void hadamard();
+  void kronecker();
+  void deltas();
+
+  const AdapterFile& file_;
+  const AdapterLayer& layer_;
+  const AdapterTarget& target_;
+  LayerChanges out_;
+};
+
+Tensor LayerReader::view(const Entry& e) const {
+  if (!e.unusable.empty()) misfit("its tensor {} {}", in_quotes(e.name_in_file), e.unusable);
+  if (!e.data || !cpu::widens(e.dtype))
+    misfit("its tensor {} is {}, expected floating-point values", in_quotes(e.name_in_file),
+           dtype_name(e.dtype));
+  return Tensor(const_cast<void*>(e.data), e.dtype, e.dims);
+}
+
+// [n, everything else]
+Tensor LayerReader::matrix(Role role, const char* missing) const {
+  const Tensor all = view(entry(role, missing));
+  if (all.rank < 2 || all.numel() == 0)
+    misfit("its {} is {}, expected a matrix", missing, shape_string(all));
+  return all.view({all.dim(0), -1});
+}
+
+// As [dims[0], everything else] of the target, which has as many values.
+Tensor LayerReader::like(Role role, const Entry& target) const {
+  const Tensor all = view(*layer_.tensors.at(role));
+  const auto without_ones = [](std::span<const int64_t> dims) {
+    std::vector<int64_t> out;
+    std::ranges::copy_if(dims, std::back_inserter(out), [](int64_t d) { return d != 1; });
+    return out;
+  };
+  if (without_ones(all.shape()) != without_ones(target.dims))
+    misfit("its change is {}, the model's tensor {}", shape_string(all), shape_string(target.dims));
+  return all.view({target.dims.front(), -1});
+}
+
+WeightChange LayerReader::change(const Entry* target, const char* what, WeightChange::Kind kind) const {
+  if (!target) misfit("the model's {} has no {}", target_.name.empty() ? "head" : target_.name, what);
+  WeightChange c;
+  c.kind = kind, c.tensor = target->name, c.stem = layer_.stem;
+  return c;
+}
+
+void LayerReader::take_scale(WeightChange& c, int64_t rank) const {
+  AdapterScale scale = adapter_scale(file_, layer_, rank);
+  c.rank = rank, c.scale = scale.value, c.scale_from = std::move(scale.from);
+}
+
+void expect_shape(const Tensor& up, const Tensor& down, const Entry& target) {
+  const int64_t out = target.dims.front(), in = values_of(target.dims) / std::max<int64_t>(out, 1);
+  if (up.dim(0) != out || down.dim(1) != in || up.dim(1) != down.dim(0))
+    misfit("its pair is {} · {}, the model's weight [{}, {}]", shape_string(up), shape_string(down), out, in);
+}
+
+// mid [r, r, kernel…] between a pair: A'[p, i, kernel] = Σ mid[p, q, kernel]·A[q, i].
+std::shared_ptr<std::vector<float>> joined_down(const Tensor& mid, const Tensor& down) {
+  const int64_t r = mid.dim(0), q_count = mid.dim(1), in = down.dim(1), taps = mid.numel() / (r * q_count);
+  std::vector<float> m(static_cast<size_t>(mid.numel())), a(static_cast<size_t>(down.numel()));
+  cpu::widen(mid.data, mid.dtype, mid.numel(), m.data());
+  cpu::widen(down.data, down.dtype, down.numel(), a.data());
+  auto out = std::make_shared<std::vector<float>>(static_cast<size_t>(r * in * taps), 0.0f);
+  for (int64_t p = 0; p < r; ++p)
+    for (int64_t q = 0; q < q_count; ++q)
+      for (int64_t i = 0; i < in; ++i)
+        for (int64_t k = 0; k < taps; ++k)
+          (*out)[static_cast<size_t>((p * in + i) * taps + k)] +=
+              m[static_cast<size_t>((p * q_count + q) * taps + k)] * a[static_cast<size_t>(q * in + i)];
+  return out;
+}
+
+void LayerReader::low_rank() {
+  WeightChange c = change(target_.weight, "weight", WeightChange::Kind::low_rank);
+  c.up = matrix(Role::up, "lora_up (lora_B)");
+  c.down = matrix(Role::down, "lora_down (lora_A)");
+  if (has(Role::mid)) {
+    const Tensor mid = view(*layer_.tensors.at(Role::mid));
+    if (mid.rank < 2 || mid.numel() == 0 || mid.dim(0) != c.up.dim(1) || mid.dim(1) != c.down.dim(0))
+      misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
+    const auto joined = joined_down(mid, c.down);
+    c.down = Tensor(joined->data(), DType::f32, {mid.dim(0), static_cast<int64_t>(joined->size()) / mid.dim(0)});
+    c.made = joined;
+  }
+  expect_shape(c.up, c.down, *target_.weight);
+  take_scale(c, c.down.dim(0));
+  if (has(Role::magnitude)) {
+    const Tensor m = view(*layer_.tensors.at(Role::magnitude));
+    if (m.numel() != c.up.dim(0) || (m.rank > 1 && m.dim(0) == 1 && c.up.dim(0) != 1))
+      misfit("its magnitudes are {}, expected one a row of the weight, [{}, 1]", shape_string(m), c.up.dim(0));
+    c.magnitude = m.view({-1});
+  }
+  if (has(Role::up_bias)) {
+    WeightChange bias = change(target_.bias, "bias", WeightChange::Kind::full);
+    bias.up = like(Role::up_bias, *target_.bias);
+    bias.scale = c.scale, bias.scale_from = c.scale_from;
+    keep_delta(std::move(bias));
+  }
+  keep(std::move(c));
+}
+
+void LayerReader::hadamard() {
+  WeightChange c = change(target_.weight, "weight", WeightChange::Kind::hadamard);
+  c.up = matrix(Role::hada_w1_a, "hada_w1_a"), c.down = matrix(Role::hada_w1_b, "hada_w1_b");
+  c.up_2 = matrix(Role::hada_w2_a, "hada_w2_a"), c.down_2 = matrix(Role::hada_w2_b, "hada_w2_b");
+  expect_shape(c.up, c.down, *target_.weight);
+  expect_shape(c.up_2, c.down_2, *target_.weight);
+  take_scale(c, c.down.dim(0));
+  keep(std::move(c));
+}
+
+// The factors' inner dimension is the rank that alpha refers to; whole factors have none.
+void LayerReader::kronecker() {
+  WeightChange c = change(target_.weight, "weight", WeightChange::Kind::kronecker);
+  int64_t rank = 0;
+  const auto factor = [&](Role whole, Role a, Role b, const char* name, Tensor& up, Tensor& down) {
+    if (has(whole)) {
+      up = matrix(whole, name);
+      return;
+    }
+    up = matrix(a, name), down = matrix(b, name);
+    if (up.dim(1) != down.dim(0))
+      misfit("its {} is {} · {}", name, shape_string(up), shape_string(down));
+    rank = down.dim(0);
+  };
+  factor(Role::lokr_w1, Role::lokr_w1_a, Role::lokr_w1_b, "lokr_w1", c.up, c.down);
+  factor(Role::lokr_w2, Role::lokr_w2_a, Role::lokr_w2_b, "lokr_w2", c.up_2, c.down_2);
+  const auto columns = [](const Tensor& up, const Tensor& down) { return down.defined() ? down.dim(1) : up.dim(1); };
+  const int64_t out = target_.weight->dims.front(), in = values_of(target_.weight->dims) / std::max<int64_t>(out, 1);
+  const int64_t rows = c.up.dim(0) * c.up_2.dim(0), width = columns(c.up, c.down) * columns(c.up_2, c.down_2);
+  if (rows != out || width != in)
+    misfit("its product is [{}, {}], the model's weight [{}, {}]", rows, width, out, in);
+  take_scale(c, rank);
+  keep(std::move(c));
+}
+
+// Files that carry deltas of all norms often have zeros in them.
+void LayerReader::keep_delta(WeightChange c) {
+  const auto* bytes = static_cast<const char*>(c.up.data);
+  const auto size = static_cast<size_t>(c.up.bytes());
+  if (c.kind == WeightChange::Kind::full && std::all_of(bytes, bytes + size, [](char b) { return b == 0; })) {
+    ++out_.zero;
+    return;
+  }
+  keep(std::move(c));
+}
+
+void LayerReader::deltas() {
+  const auto add = [&](Role role, const Entry* target, const char* what, WeightChange::Kind kind) {
+    if (!has(role)) return;
+    WeightChange c = change(target, what, kind);
+    c.up = like(role, *target);
+    c.scale_from = "delta";
+    keep_delta(std::move(c));
+  };
+  add(Role::diff, target_.weight, "weight", WeightChange::Kind::full);
+  add(Role::set_weight, target_.weight, "weight", WeightChange::Kind::replace);
+  add(Role::diff_bias, target_.bias, "bias", WeightChange::Kind::full);
+  add(Role::diff_modulation, target_.modulation, "modulation", WeightChange::Kind::full);
+}
+
+LayerChanges LayerReader::read() {
+  try {
+    if (has(Role::unsupported)) misfit("{} is not supported", layer_.suffix.empty() ? "this kind" : layer_.suffix);
+    if (has(Role::down) || has(Role::up)) low_rank();
+    if (has(Role::hada_w1_a) || has(Role::hada_w2_a)) hadamard();
+    if (has(Role::lokr_w1) || has(Role::lokr_w1_a) || has(Role::lokr_w2) || has(Role::lokr_w2_a)) kronecker();
+    deltas();
+    if (out_.changes.empty() && out_.zero == 0) misfit("it has nothing to add (only {})", layer_.suffix);
+  } catch (const Misfit& why) {
+    return {.changes = {}, .zero = 0, .reason = why.reason};
+  }
+  return std::move(out_);
+}
+
+}  // namespace
+
+LayerChanges read_layer(const AdapterFile& file, const AdapterLayer& layer, const AdapterTarget& target) {
+  return LayerReader(file, layer, target).read();
+}
+
+}  // namespace tachy

@@ -1,0 +1,13 @@
+// out += scale · B·A, the inner loop of merging an adapter.
+#pragma once
+
+#include <cstdint>
+
+namespace tachy {
+
+// out [rows, columns], b [rows, rank] and a [rank, columns], all contiguous. A value's sum goes through the
+// ranks in order; instruction sets differ in whether its products are rounded.
+void add_low_rank(const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns, float scale,
+                  float* out);
+
+}  // namespace tachy

@@ -1,0 +1,183 @@
+#include "adapters/match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "adapters/change_reader.h"
+#include "base/error.h"
+
+namespace tachy {
+namespace {
+
+bool has_piece(std::string_view text, std::initializer_list<std::string_view> pieces) {
+  return std::ranges::any_of(pieces, [&](std::string_view p) { return text.find(p) != std::string_view::npos; });
+}
+
+bool is_low_prefix(std::string_view prefix) { return has_piece(prefix, {"transformer_2", "dit2"}); }
+bool is_text_prefix(std::string_view prefix) { return has_piece(prefix, {"text_encoder", "lora_te"}); }
+
+void add_once(std::vector<std::string>& list, std::string_view text) {
+  if (std::ranges::find(list, text) == list.end()) list.emplace_back(text);
+}
+
+// Which model a weight of this shape belongs to, where that is known.
+std::string made_for(const AdapterTarget& target, const AdapterLayer& layer) {
+  const auto down = layer.tensors.find(AdapterRole::down);
+  if (down == layer.tensors.end() || !target.weight || down->second->dims.size() < 2) return {};
+  const std::vector<int64_t>& dims = down->second->dims;
+  if (target.name == "patch_embedding") {
+    const int64_t channels = dims[1];
+    const char* model = channels == 16   ? "a text-to-video model"
+                        : channels == 36 ? "an image-to-video model"
+                        : channels == 48 ? "Wan 2.2 TI2V-5B"
+                                         : "another model";
+    return fmt::format("its patch embedding reads {} channels, as that of {}; this model's reads {}", channels,
+                       model, target.weight->dims.size() > 1 ? target.weight->dims[1] : 0);
+  }
+  if (!target.name.ends_with("attn1.to_q")) return {};
+  const int64_t width = dims[1];
+  const char* model = width == 1536   ? "the 1.3B models"
+                      : width == 3072 ? "Wan 2.2 TI2V-5B"
+                      : width == 5120 ? "the 14B models"
+                                      : "another model";
+  return fmt::format("its layers are {} wide, as those of {}; this model's are {}", width, model,
+                     target.weight->dims.back());
+}
+
+class Matcher {
+ public:
+  Matcher(const AdapterFile& file, const AdapterTargets& targets) : file_(file), targets_(targets) {
+    for (const AdapterPart& part : targets.transformers) out_.parts.push_back({part.name, {}});
+    if (targets.text_encoder) out_.parts.push_back({"text encoder", {}});
+  }
+
+  AdapterMatch run() {
+    for (const AdapterLayer& layer : file_.layers) match(layer);
+    for (const std::string& key : file_.unknown) unmatched(key, "this is no tensor of an adapter");
+    out_.layers = static_cast<int64_t>(file_.layers.size() + file_.unknown.size());
+    return std::move(out_);
+  }
+
+ private:
+  void unmatched(const std::string& key, std::string reason) {
+    out_.unmatched.push_back({key, std::move(reason)});
+  }
+  std::vector<size_t> parts_of(std::string_view prefix) const;
+  void match(const AdapterLayer& layer);
+  bool match_text(const AdapterLayer& layer);
+  bool take(const AdapterLayer& layer, const TargetNames::Found& found, AdapterMatch::Part& part);
+  void describe(const AdapterLayer& layer, const TargetNames::Found& found);
+
+  const AdapterFile& file_;
+  const AdapterTargets& targets_;
+  AdapterMatch out_;
+};
+
+// Of the transformers, those that a layer behind this prefix is for.
+std::vector<size_t> Matcher::parts_of(std::string_view prefix) const {
+  if (targets_.transformers.size() == 1) return is_low_prefix(prefix) ? std::vector<size_t>{} : std::vector<size_t>{0};
+  if (is_low_prefix(prefix)) return {1};
+  switch (targets_.expert) {
+    case AdapterExpert::high:
+      return {0};
+    case AdapterExpert::low:
+      return {1};
+    default:
+      return {0, 1};
+  }
+}
+
+void Matcher::describe(const AdapterLayer& layer, const TargetNames::Found& found) {
+  add_once(out_.prefixes, found.prefix);
+  add_once(out_.suffixes, layer.suffix);
+  const std::string_view name = std::string_view(layer.stem).substr(std::min(layer.stem.size(), found.prefix.size()));
+  if (has_piece(name, {"self_attn", "cross_attn", "ffn.0", "ffn_0", "ffn.2", "ffn_2"})) out_.original_names = true;
+  if (name.find('.') == std::string_view::npos && name.find('_') != std::string_view::npos) out_.underscores = true;
+}
+
+bool Matcher::take(const AdapterLayer& layer, const TargetNames::Found& found, AdapterMatch::Part& part) {
+  if (found.ambiguous) {
+    unmatched(layer.stem, "two layers of the model have this name once dots are underscores");
+    return false;
+  }
+  LayerChanges read = read_layer(file_, layer, *found.target);
+  if (!read.reason.empty()) {
+    if (out_.hint.empty()) out_.hint = made_for(*found.target, layer);
+    unmatched(layer.stem, std::move(read.reason));
+    return false;
+  }
+  std::ranges::move(read.changes, std::back_inserter(part.changes));
+  out_.zero += read.zero;
+  return true;
+}
+
+bool Matcher::match_text(const AdapterLayer& layer) {
+  const auto found = targets_.text_encoder ? targets_.text_encoder->find(layer.stem) : TargetNames::Found{};
+  if (!found.target || !is_text_prefix(found.prefix)) return false;
+  describe(layer, found);
+  if (take(layer, found, out_.parts.back())) ++out_.matched;
+  return true;
+}
+
+void Matcher::match(const AdapterLayer& layer) {
+  if (match_text(layer)) return;
+  const auto found = targets_.transformers.front().names->find(layer.stem);
+  if (!found.target || is_text_prefix(found.prefix))
+    return unmatched(layer.stem, "the model has no layer of this name");
+  describe(layer, found);
+  const std::vector<size_t> parts = parts_of(found.prefix);
+  if (parts.empty())
+    return unmatched(layer.stem, "it is for the low-noise expert of two, and this model has one transformer");
+  for (const size_t i : parts) {
+    const auto there = targets_.transformers[i].names->find(layer.stem);
+    if (!there.target) return unmatched(layer.stem, "the model has no layer of this name");
+    if (!take(layer, there, out_.parts[i])) return;
+  }
+  ++out_.matched;
+}
+
+}  // namespace
+
+const char* to_string(AdapterExpert expert) {
+  switch (expert) {
+    case AdapterExpert::high:
+      return "high";
+    case AdapterExpert::low:
+      return "low";
+    case AdapterExpert::both:
+      return "both";
+    case AdapterExpert::unsaid:
+      break;
+  }
+  return "";
+}
+
+AdapterExpert labelled_expert(const AdapterFile& file) {
+  std::string name = file.path.filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto says = [&](const std::string& which) {
+    return has_piece(name, {which + "_noise", which + "-noise", which + "noise", which + "_lora", "_" + which + "_",
+                            "-" + which + "-", "_" + which + ".", "-" + which + "."});
+  };
+  const bool high = says("high"), low = says("low");
+  if (high == low) return AdapterExpert::unsaid;
+  return high ? AdapterExpert::high : AdapterExpert::low;
+}
+
+AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets) {
+  AdapterTargets own = targets;
+  if (own.transformers.size() == 2 && own.expert == AdapterExpert::unsaid) {
+    const bool labelled_keys = std::ranges::any_of(
+        file.layers, [&](const AdapterLayer& layer) { return is_low_prefix(std::string_view(layer.stem).substr(0, 40)); });
+    own.expert = labelled_keys ? AdapterExpert::high : labelled_expert(file);
+    check(own.expert != AdapterExpert::unsaid, ErrorCode::invalid_argument,
+          "`loras`: {}: the model has two experts, and neither the file's name nor its keys say which one it is for; "
+          "add @high, @low or @both to its name",
+          file.path.string());
+  }
+  return Matcher(file, own).run();
+}
+
+}  // namespace tachy

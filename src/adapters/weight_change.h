@@ -1,0 +1,46 @@
+// What one layer of an adapter's file does to one tensor of a model. W is that tensor, seen as
+// [dims[0], everything else]:
+//
+//   low rank     W += s·B·A                                     LoRA
+//   full         W += s·D                                       deltas of norms, biases, whole weights
+//   replace      W  = D                                         set_weight
+//   hadamard     W += s·(B1·A1) ∘ (B2·A2)                       LoHa
+//   kronecker    W += s·(W1 ⊗ W2)                               LoKr
+//   magnitude    W  = m ∘ (W + s·B·A) / |rows of (W + s·B·A)|   DoRA
+//
+// where s is alpha / rank. With a strength other than 1, so much of the difference is added.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace tachy {
+
+struct WeightChange {
+  enum class Kind { low_rank, full, replace, hadamard, kronecker };
+  Kind kind = Kind::low_rank;
+  std::string tensor;  // of the model: blocks.0.attn1.to_q.weight
+  std::string stem;    // of the adapter's keys
+  int64_t rank = 0;
+  double scale = 1;
+  std::string scale_from;  // for reports
+  // Views of the file, any float dtype, as matrices: B [out, r] and A [r, in] for low rank; D for full and
+  // replace; B1, A1, B2, A2 for hadamard; W1 and W2, each alone or as two factors, for kronecker.
+  Tensor up, down, up_2, down_2;
+  Tensor magnitude;                     // [out], of low rank
+  std::shared_ptr<const void> made = {};  // owns what is not a view of the file
+};
+
+const char* kind_name(const WeightChange& change);
+
+// Changes rows [first, first + rows.dim(0)) of W, float32, in place.
+void apply_change(const WeightChange& change, double strength, int64_t first, const Tensor& rows);
+
+// Squared Frobenius norm of what it adds to W with strength 1; only for kinds that do not depend on W, 0 for
+// others.
+double change_norm_squared(const WeightChange& change);
+
+}  // namespace tachy

@@ -1,0 +1,105 @@
+// Adapters of every kind merged into a model, against what peft and diffusers make of the same files.
+#include "support.h"
+
+namespace tachy::test {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* file;
+  double strength;
+  int64_t layers;
+};
+
+// What a file does to the model, with this strength.
+std::vector<WeightedChange> changes_of(const Model& model, const AdapterFile& file, double strength) {
+  const AdapterMatch match = model.match(file);
+  std::vector<WeightedChange> out;
+  for (const auto& change : match.parts.at(0).changes) out.push_back({change, strength, file.source});
+  return out;
+}
+
+class Merge : public testing::TestWithParam<Case> {};
+
+TEST_P(Merge, IsWhatTheReferenceMakes) {
+  const Model model;
+  const AdapterFile file = open_adapter(golden(GetParam().file));
+  const AdapterMatch match = model.match(file);
+  EXPECT_TRUE(match.unmatched.empty()) << match.unmatched.front().key << ": " << match.unmatched.front().reason;
+  EXPECT_EQ(match.matched, GetParam().layers);
+  const auto merged = merged_source(model.source, changes_of(model, file, GetParam().strength));
+  const auto expected = open_weights(golden(std::string(GetParam().name) + ".merged.safetensors"));
+  size_t changed = 0;
+  for (const TensorSource::Entry& entry : merged->entries()) {
+    const auto ours = values_of(*merged, entry.name);
+    const bool should = expected->has(entry.name);
+    const auto theirs = values_of(should ? *expected : *model.source, entry.name);
+    EXPECT_EQ(entry.derived != nullptr, should) << entry.name;
+    changed += should;
+    ASSERT_EQ(ours.size(), theirs.size());
+    // Sums of at most five products of values near 1.
+    for (size_t i = 0; i < ours.size(); ++i)
+      ASSERT_NEAR(ours[i], theirs[i], should ? 4e-6 : 0) << entry.name << " " << i;
+  }
+  EXPECT_EQ(changed, expected->entries().size());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Adapters, Merge,
+    testing::Values(Case{"peft", "peft", 1, 8}, Case{"rslora", "rslora", 1, 8}, Case{"dora", "dora", 1, 8},
+                    Case{"lora_bias", "lora_bias", 1, 8}, Case{"loha", "loha", 1, 8}, Case{"lokr", "lokr", 1, 8},
+                    Case{"lokr_both", "lokr_both", 1, 8}, Case{"original", "original.safetensors", 0.75, 8},
+                    Case{"underscored", "underscored.safetensors", 1, 12},
+                    Case{"diffusers", "diffusers.safetensors", 0.75, 8},
+                    Case{"deltas", "deltas.safetensors", 0.5, 9}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// A strength moves along the straight line between the weight and the merged weight, also where the change
+// depends on the weight.
+TEST(Merge, HalfTheStrengthIsHalfWay) {
+  const Model model;
+  for (const char* name : {"peft", "dora", "lokr"}) {
+    const AdapterFile file = open_adapter(golden(name));
+    const auto with = [&](double strength) {
+      return values_of(*merged_source(model.source, changes_of(model, file, strength)), "blocks.0.attn1.to_q.weight");
+    };
+    const auto none = values_of(*model.source, "blocks.0.attn1.to_q.weight"), half = with(0.5), whole = with(1);
+    for (size_t i = 0; i < half.size(); ++i) ASSERT_NEAR(half[i], (none[i] + whole[i]) / 2, 2e-6) << name;
+  }
+}
+
+// Adapters of one tensor add up, in the order given, and a merged source may be merged into again.
+TEST(Merge, SeveralAdaptersOfOneTensorAddUp) {
+  const Model model;
+  const AdapterFile a = open_adapter(golden("peft")), b = open_adapter(golden("original.safetensors"));
+  const auto of_a = changes_of(model, a, 0.5), of_b = changes_of(model, b, -0.25);
+  auto both = of_a;
+  both.insert(both.end(), of_b.begin(), of_b.end());
+  const auto once = merged_source(model.source, both), twice = merged_source(merged_source(model.source, of_a), of_b);
+  EXPECT_EQ(once->files().size(), 3u);
+  for (const char* name : {"blocks.0.attn1.to_k.weight", "blocks.0.ffn.net.2.weight"})
+    EXPECT_EQ(values_of(*once, name), values_of(*twice, name));
+}
+
+// Any rows give the bits of the whole.
+TEST(Merge, RowsAreThoseOfTheWhole) {
+  const Model model;
+  for (const char* name : {"peft", "dora", "loha", "lokr_both", "deltas.safetensors"}) {
+    const AdapterFile file = open_adapter(golden(name));
+    const auto merged = merged_source(model.source, changes_of(model, file, 0.3));
+    for (const TensorSource::Entry& entry : merged->entries()) {
+      if (!entry.derived) continue;
+      const auto whole = values_of(*merged, entry.name);
+      const int64_t rows = entry.dims[0], width = static_cast<int64_t>(whole.size()) / rows;
+      for (int64_t row = 0; row < rows; row += 3) {
+        const int64_t n = std::min<int64_t>(3, rows - row);
+        std::vector<float> some(static_cast<size_t>(n * width), NAN);
+        entry.derived->decode(row, Tensor(some.data(), DType::f32, {n, width}));
+        ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin() + row * width)) << name << " " << entry.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tachy::test
