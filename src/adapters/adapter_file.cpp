@@ -120,7 +120,8 @@ AdapterFile read_adapter(const fs::path& path, std::shared_ptr<TensorSource> sou
 
 AdapterScale adapter_scale(const AdapterFile& file, const AdapterLayer& layer, int64_t rank) {
   if (const auto alpha = layer.tensors.find(AdapterRole::alpha); alpha != layer.tensors.end() && rank > 0)
-    return from_alpha(read_scalar(file, *alpha->second), static_cast<double>(rank), false, "alpha of the file");
+    return from_alpha(read_scalar(file, *alpha->second), static_cast<double>(rank), false,
+                      "alpha of the file");
   for (auto at = file.peft.rbegin(); at != file.peft.rend(); ++at) {  // the longest prefix first
     const auto& [prefix, config] = *at;
     if (!layer.stem.starts_with(prefix)) continue;

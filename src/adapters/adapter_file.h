@@ -32,8 +32,8 @@ struct PeftConfig {
 struct AdapterFile {
   std::filesystem::path path;
   std::shared_ptr<TensorSource> source;
-  std::vector<AdapterLayer> layers;      // in the order of their names
-  std::vector<std::string> unknown;      // keys of tensors that are no adapter's
+  std::vector<AdapterLayer> layers;        // in the order of their names
+  std::vector<std::string> unknown;        // keys of tensors that are no adapter's
   std::map<std::string, PeftConfig> peft;  // by the prefix of the layers: "transformer"; "" for all
 };
 

@@ -74,8 +74,7 @@ Tensor LayerReader::view(const Entry& e) const {
 // [n, everything else]
 Tensor LayerReader::matrix(Role role, const char* missing) const {
   const Tensor all = view(entry(role, missing));
-  if (all.rank < 2 || all.numel() == 0)
-    misfit("its {} is {}, expected a matrix", missing, shape_string(all));
+  if (all.rank < 2 || all.numel() == 0) misfit("its {} is {}, expected a matrix", missing, shape_string(all));
   return all.view({all.dim(0), -1});
 }
 
@@ -135,7 +134,8 @@ void LayerReader::low_rank() {
     if (mid.rank < 2 || mid.numel() == 0 || mid.dim(0) != c.up.dim(1) || mid.dim(1) != c.down.dim(0))
       misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
     const auto joined = joined_down(mid, c.down);
-    c.down = Tensor(joined->data(), DType::f32, {mid.dim(0), static_cast<int64_t>(joined->size()) / mid.dim(0)});
+    c.down =
+        Tensor(joined->data(), DType::f32, {mid.dim(0), static_cast<int64_t>(joined->size()) / mid.dim(0)});
     c.made = joined;
   }
   expect_shape(c.up, c.down, *target_.weight);
@@ -143,7 +143,8 @@ void LayerReader::low_rank() {
   if (has(Role::magnitude)) {
     const Tensor m = view(*layer_.tensors.at(Role::magnitude));
     if (m.numel() != c.up.dim(0) || (m.rank > 1 && m.dim(0) == 1 && c.up.dim(0) != 1))
-      misfit("its magnitudes are {}, expected one a row of the weight, [{}, 1]", shape_string(m), c.up.dim(0));
+      misfit("its magnitudes are {}, expected one a row of the weight, [{}, 1]", shape_string(m),
+             c.up.dim(0));
     c.magnitude = m.view({-1});
   }
   if (has(Role::up_bias)) {
@@ -175,14 +176,16 @@ void LayerReader::kronecker() {
       return;
     }
     up = matrix(a, name), down = matrix(b, name);
-    if (up.dim(1) != down.dim(0))
-      misfit("its {} is {} · {}", name, shape_string(up), shape_string(down));
+    if (up.dim(1) != down.dim(0)) misfit("its {} is {} · {}", name, shape_string(up), shape_string(down));
     rank = down.dim(0);
   };
   factor(Role::lokr_w1, Role::lokr_w1_a, Role::lokr_w1_b, "lokr_w1", c.up, c.down);
   factor(Role::lokr_w2, Role::lokr_w2_a, Role::lokr_w2_b, "lokr_w2", c.up_2, c.down_2);
-  const auto columns = [](const Tensor& up, const Tensor& down) { return down.defined() ? down.dim(1) : up.dim(1); };
-  const int64_t out = target_.weight->dims.front(), in = values_of(target_.weight->dims) / std::max<int64_t>(out, 1);
+  const auto columns = [](const Tensor& up, const Tensor& down) {
+    return down.defined() ? down.dim(1) : up.dim(1);
+  };
+  const int64_t out = target_.weight->dims.front(),
+                in = values_of(target_.weight->dims) / std::max<int64_t>(out, 1);
   const int64_t rows = c.up.dim(0) * c.up_2.dim(0), width = columns(c.up, c.down) * columns(c.up_2, c.down_2);
   if (rows != out || width != in)
     misfit("its product is [{}, {}], the model's weight [{}, {}]", rows, width, out, in);
@@ -217,7 +220,8 @@ void LayerReader::deltas() {
 
 LayerChanges LayerReader::read() {
   try {
-    if (has(Role::unsupported)) misfit("{} is not supported", layer_.suffix.empty() ? "this kind" : layer_.suffix);
+    if (has(Role::unsupported))
+      misfit("{} is not supported", layer_.suffix.empty() ? "this kind" : layer_.suffix);
     if (has(Role::down) || has(Role::up)) low_rank();
     if (has(Role::hada_w1_a) || has(Role::hada_w2_a)) hadamard();
     if (has(Role::lokr_w1) || has(Role::lokr_w1_a) || has(Role::lokr_w2) || has(Role::lokr_w2_a)) kronecker();

@@ -12,7 +12,8 @@ namespace tachy {
 namespace {
 
 bool has_piece(std::string_view text, std::initializer_list<std::string_view> pieces) {
-  return std::ranges::any_of(pieces, [&](std::string_view p) { return text.find(p) != std::string_view::npos; });
+  return std::ranges::any_of(pieces,
+                             [&](std::string_view p) { return text.find(p) != std::string_view::npos; });
 }
 
 bool is_low_prefix(std::string_view prefix) { return has_piece(prefix, {"transformer_2", "dit2"}); }
@@ -33,8 +34,8 @@ std::string made_for(const AdapterTarget& target, const AdapterLayer& layer) {
                         : channels == 36 ? "an image-to-video model"
                         : channels == 48 ? "Wan 2.2 TI2V-5B"
                                          : "another model";
-    return fmt::format("its patch embedding reads {} channels, as that of {}; this model's reads {}", channels,
-                       model, target.weight->dims.size() > 1 ? target.weight->dims[1] : 0);
+    return fmt::format("its patch embedding reads {} channels, as that of {}; this model's reads {}",
+                       channels, model, target.weight->dims.size() > 1 ? target.weight->dims[1] : 0);
   }
   if (!target.name.ends_with("attn1.to_q")) return {};
   const int64_t width = dims[1];
@@ -77,7 +78,8 @@ class Matcher {
 
 // Of the transformers, those that a layer behind this prefix is for.
 std::vector<size_t> Matcher::parts_of(std::string_view prefix) const {
-  if (targets_.transformers.size() == 1) return is_low_prefix(prefix) ? std::vector<size_t>{} : std::vector<size_t>{0};
+  if (targets_.transformers.size() == 1)
+    return is_low_prefix(prefix) ? std::vector<size_t>{} : std::vector<size_t>{0};
   if (is_low_prefix(prefix)) return {1};
   switch (targets_.expert) {
     case AdapterExpert::high:
@@ -92,9 +94,12 @@ std::vector<size_t> Matcher::parts_of(std::string_view prefix) const {
 void Matcher::describe(const AdapterLayer& layer, const TargetNames::Found& found) {
   add_once(out_.prefixes, found.prefix);
   add_once(out_.suffixes, layer.suffix);
-  const std::string_view name = std::string_view(layer.stem).substr(std::min(layer.stem.size(), found.prefix.size()));
-  if (has_piece(name, {"self_attn", "cross_attn", "ffn.0", "ffn_0", "ffn.2", "ffn_2"})) out_.original_names = true;
-  if (name.find('.') == std::string_view::npos && name.find('_') != std::string_view::npos) out_.underscores = true;
+  const std::string_view name =
+      std::string_view(layer.stem).substr(std::min(layer.stem.size(), found.prefix.size()));
+  if (has_piece(name, {"self_attn", "cross_attn", "ffn.0", "ffn_0", "ffn.2", "ffn_2"}))
+    out_.original_names = true;
+  if (name.find('.') == std::string_view::npos && name.find('_') != std::string_view::npos)
+    out_.underscores = true;
 }
 
 bool Matcher::take(const AdapterLayer& layer, const TargetNames::Found& found, AdapterMatch::Part& part) {
@@ -156,10 +161,11 @@ const char* to_string(AdapterExpert expert) {
 
 AdapterExpert labelled_expert(const AdapterFile& file) {
   std::string name = file.path.filename().string();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto says = [&](const std::string& which) {
-    return has_piece(name, {which + "_noise", which + "-noise", which + "noise", which + "_lora", "_" + which + "_",
-                            "-" + which + "-", "_" + which + ".", "-" + which + "."});
+    return has_piece(name, {which + "_noise", which + "-noise", which + "noise", which + "_lora",
+                            "_" + which + "_", "-" + which + "-", "_" + which + ".", "-" + which + "."});
   };
   const bool high = says("high"), low = says("low");
   if (high == low) return AdapterExpert::unsaid;
@@ -169,11 +175,13 @@ AdapterExpert labelled_expert(const AdapterFile& file) {
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets) {
   AdapterTargets own = targets;
   if (own.transformers.size() == 2 && own.expert == AdapterExpert::unsaid) {
-    const bool labelled_keys = std::ranges::any_of(
-        file.layers, [&](const AdapterLayer& layer) { return is_low_prefix(std::string_view(layer.stem).substr(0, 40)); });
+    const bool labelled_keys = std::ranges::any_of(file.layers, [&](const AdapterLayer& layer) {
+      return is_low_prefix(std::string_view(layer.stem).substr(0, 40));
+    });
     own.expert = labelled_keys ? AdapterExpert::high : labelled_expert(file);
     check(own.expert != AdapterExpert::unsaid, ErrorCode::invalid_argument,
-          "`loras`: {}: the model has two experts, and neither the file's name nor its keys say which one it is for; "
+          "`loras`: {}: the model has two experts, and neither the file's name nor its keys say which one it "
+          "is for; "
           "add @high, @low or @both to its name",
           file.path.string());
   }

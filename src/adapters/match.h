@@ -30,9 +30,9 @@ struct AdapterMatch {
   };
   std::vector<Part> parts;  // as asked for
   std::vector<Unmatched> unmatched;
-  int64_t layers = 0;   // of the file
-  int64_t matched = 0;  // of them
-  int64_t zero = 0;     // deltas that hold nothing but zeros: matched, no change
+  int64_t layers = 0;                           // of the file
+  int64_t matched = 0;                          // of them
+  int64_t zero = 0;                             // deltas that hold nothing but zeros: matched, no change
   std::vector<std::string> prefixes, suffixes;  // as met in the file, for reports
   bool original_names = false, underscores = false;
   std::string hint;  // which model the file seems to be made for, where shapes do not fit; or empty

@@ -8,10 +8,24 @@ namespace {
 // What trainers put before a layer's name, with underscores for dots. One that begins another comes after it.
 // Several may stand one behind another: base_model.model.transformer.
 constexpr std::string_view kPrefixes[] = {
-    "base_model_model_",  "model_diffusion_model_", "diffusion_model_", "transformer_2_", "transformer_",
-    "pipe_dit2_",         "pipe_dit_",              "dit_",             "lora_unet__",    "lora_unet_",
-    "lora_transformer_2_", "lora_transformer_",     "lycoris_",         "unet_",          "text_encoder_",
-    "lora_te1_",          "lora_te_",               "model_",
+    "base_model_model_",
+    "model_diffusion_model_",
+    "diffusion_model_",
+    "transformer_2_",
+    "transformer_",
+    "pipe_dit2_",
+    "pipe_dit_",
+    "dit_",
+    "lora_unet__",
+    "lora_unet_",
+    "lora_transformer_2_",
+    "lora_transformer_",
+    "lycoris_",
+    "unet_",
+    "text_encoder_",
+    "lora_te1_",
+    "lora_te_",
+    "model_",
 };
 constexpr int kMostPrefixes = 4;
 

@@ -70,11 +70,14 @@ Values hadamard_rows(const WeightChange& c, int64_t first, int64_t count) {
 Values kronecker_factor(const Tensor& up, const Tensor& down) {
   return down.defined() ? product_rows(up, down, 0, up.dim(0)) : wide(up);
 }
-int64_t factor_columns(const Tensor& up, const Tensor& down) { return down.defined() ? down.dim(1) : up.dim(1); }
+int64_t factor_columns(const Tensor& up, const Tensor& down) {
+  return down.defined() ? down.dim(1) : up.dim(1);
+}
 
 void apply_kronecker(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
   const Values w1 = kronecker_factor(c.up, c.down), w2 = kronecker_factor(c.up_2, c.down_2);
-  const int64_t height = c.up_2.dim(0), b = factor_columns(c.up, c.down), d = factor_columns(c.up_2, c.down_2);
+  const int64_t height = c.up_2.dim(0), b = factor_columns(c.up, c.down),
+                d = factor_columns(c.up_2, c.down_2);
   for (int64_t r = 0; r < rows.dim(0); ++r) {
     const float* left = w1.data() + (first + r) / height * b;
     const float* right = w2.data() + (first + r) % height * d;

@@ -30,7 +30,7 @@ struct WeightChange {
   // Views of the file, any float dtype, as matrices: B [out, r] and A [r, in] for low rank; D for full and
   // replace; B1, A1, B2, A2 for hadamard; W1 and W2, each alone or as two factors, for kronecker.
   Tensor up, down, up_2, down_2;
-  Tensor magnitude;                     // [out], of low rank
+  Tensor magnitude;                       // [out], of low rank
   std::shared_ptr<const void> made = {};  // owns what is not a view of the file
 };
 

@@ -14,14 +14,16 @@ TEST(AdapterKey, SplitsEveryTrainersNames) {
     const char* stem;
     Role role;
   } cases[] = {
-      {"diffusion_model.blocks.0.self_attn.q.lora_A.weight", "diffusion_model.blocks.0.self_attn.q", Role::down},
-      {"diffusion_model.blocks.0.self_attn.q.lora_up.weight", "diffusion_model.blocks.0.self_attn.q", Role::up},
+      {"diffusion_model.blocks.0.self_attn.q.lora_A.weight", "diffusion_model.blocks.0.self_attn.q",
+       Role::down},
+      {"diffusion_model.blocks.0.self_attn.q.lora_up.weight", "diffusion_model.blocks.0.self_attn.q",
+       Role::up},
       {"blocks.0.ffn.0.lora_B.default.weight", "blocks.0.ffn.0", Role::up},
       {"blocks.0.ffn.0.lora_B.my-adapter_1.bias", "blocks.0.ffn.0", Role::up_bias},
       {"blocks.0.ffn.0.lora_B.bias", "blocks.0.ffn.0", Role::up_bias},
       {"lora_unet_blocks_0_cross_attn_k_img.alpha", "lora_unet_blocks_0_cross_attn_k_img", Role::alpha},
-      {"transformer.blocks.0.attn1.processor.to_q_lora.down.weight", "transformer.blocks.0.attn1.processor.to_q",
-       Role::down},
+      {"transformer.blocks.0.attn1.processor.to_q_lora.down.weight",
+       "transformer.blocks.0.attn1.processor.to_q", Role::down},
       {"a.lora.up.weight", "a", Role::up},
       {"a.lora_linear_layer.down.weight", "a", Role::down},
       {"a.lora_mid.weight", "a", Role::mid},
@@ -48,8 +50,9 @@ TEST(AdapterKey, SplitsEveryTrainersNames) {
 }
 
 TEST(AdapterKey, OtherNamesAreNone) {
-  for (const char* key : {"", ".alpha", "alpha", "blocks.0.ffn.0.weight", "lora_A.weight", ".lora_A.default.weight",
-                          "a.lora_A..weight", "a.lora_A.x.y.weight", "a.lora_C.weight", "a.diff_x"})
+  for (const char* key :
+       {"", ".alpha", "alpha", "blocks.0.ffn.0.weight", "lora_A.weight", ".lora_A.default.weight",
+        "a.lora_A..weight", "a.lora_A.x.y.weight", "a.lora_C.weight", "a.diff_x"})
     EXPECT_EQ(parse_adapter_key(key).role, Role::none) << key;
 }
 

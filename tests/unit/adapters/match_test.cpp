@@ -19,15 +19,19 @@ TEST(Match, FindsALayerByAnyOfItsNames) {
         "model.diffusion_model.blocks.0.self_attn.q", "pipe.dit.blocks.0.self_attn.q",
         "base_model.model.blocks.0.self_attn.q", "base_model.model.transformer.blocks.0.attn1.to_q",
         "blocks.0.self_attn.q", "lora_unet_blocks_0_self_attn_q", "lora_unet__blocks_0_self_attn_q",
-        "lycoris_blocks_0_self_attn_q", "lora_transformer_blocks_0_attn1_to_q", "lora_unet_blocks.0.self_attn_q",
-        "transformer.blocks.0.attn1.processor.to_q"}) {
+        "lycoris_blocks_0_self_attn_q", "lora_transformer_blocks_0_attn1_to_q",
+        "lora_unet_blocks.0.self_attn_q", "transformer.blocks.0.attn1.processor.to_q"}) {
     const AdapterMatch match = model.match(made_adapter(pair_of(stem)));
     ASSERT_EQ(match.matched, 1) << stem << (match.unmatched.empty() ? "" : ": " + match.unmatched[0].reason);
     EXPECT_EQ(match.parts[0].changes.at(0)->tensor, "blocks.0.attn1.to_q.weight") << stem;
   }
-  EXPECT_EQ(model.match(made_adapter(pair_of("transformer.blocks.0.attn1.to_out"))).parts[0].changes.at(0)->tensor,
-            "blocks.0.attn1.to_out.0.weight");
-  EXPECT_EQ(model.match(made_adapter(pair_of("lora_unet_blocks_0_cross_attn_k_img"))).parts[0].changes.at(0)->tensor,
+  EXPECT_EQ(
+      model.match(made_adapter(pair_of("transformer.blocks.0.attn1.to_out"))).parts[0].changes.at(0)->tensor,
+      "blocks.0.attn1.to_out.0.weight");
+  EXPECT_EQ(model.match(made_adapter(pair_of("lora_unet_blocks_0_cross_attn_k_img")))
+                .parts[0]
+                .changes.at(0)
+                ->tensor,
             "blocks.0.attn2.add_k_proj.weight");
 }
 
@@ -45,15 +49,21 @@ TEST(Match, SaysWhyALayerDoesNotFit) {
   expect_unmatched(pair_of("q.blocks.0.attn1.to_q"), "the model has no layer of this name");
   expect_unmatched(pair_of("blocks.0.attn1.to_q", 24, 30), "[24, 2] · [2, 30], the model's weight [24, 24]");
   expect_unmatched(pair_of("transformer_2.blocks.0.attn1.to_q"), "low-noise expert of two");
-  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.lora_up.weight", {24, 2}), "it has no lora_down (lora_A)");
-  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.lora_A.weight", {2, 24}), "it has no lora_up (lora_B)");
-  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.lora_A.weight", {48}).add("blocks.0.attn1.to_q.lora_B.weight", {24, 2}),
+  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.lora_up.weight", {24, 2}),
+                   "it has no lora_down (lora_A)");
+  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.lora_A.weight", {2, 24}),
+                   "it has no lora_up (lora_B)");
+  expect_unmatched(MadeSource()
+                       .add("blocks.0.attn1.to_q.lora_A.weight", {48})
+                       .add("blocks.0.attn1.to_q.lora_B.weight", {24, 2}),
                    "expected a matrix");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.alpha", {1}), "nothing to add");
-  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.oft_blocks", {1, 24, 24}), ".oft_blocks is not supported");
+  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.oft_blocks", {1, 24, 24}),
+                   ".oft_blocks is not supported");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.weight", {24, 24}), "no tensor of an adapter");
   expect_unmatched(MadeSource().add("blocks.0.attn1.norm_q.diff_b", {24}), "has no bias");
-  expect_unmatched(MadeSource().add("blocks.0.attn1.norm_q.diff", {25}), "its change is [25], the model's tensor [24]");
+  expect_unmatched(MadeSource().add("blocks.0.attn1.norm_q.diff", {25}),
+                   "its change is [25], the model's tensor [24]");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.diff_m", {24}), "has no modulation");
   MadeSource magnitude = pair_of("blocks.0.attn1.to_q");
   magnitude.add("blocks.0.attn1.to_q.dora_scale", {1, 24});
@@ -71,7 +81,8 @@ TEST(Match, ALowerRankInOneFileIsItsOwnScale) {
   const Model model;
   MadeSource made = pair_of("blocks.0.attn1.to_q", 24, 24, 2);
   const auto add = [&](const char* stem, int64_t rank, float alpha) {
-    made.add(std::string(stem) + ".lora_down.weight", {rank, 24}).add(std::string(stem) + ".lora_up.weight", {24, rank});
+    made.add(std::string(stem) + ".lora_down.weight", {rank, 24})
+        .add(std::string(stem) + ".lora_up.weight", {24, rank});
     made.add(std::string(stem) + ".alpha", {1}, alpha);
   };
   add("blocks.0.attn1.to_k", 4, 8), add("blocks.0.attn1.to_v", 8, 8), add("blocks.0.attn1.to_out.0", 1, 0);
@@ -112,7 +123,8 @@ TEST(Match, SaysWhichModelAFileWasMadeFor) {
   text.add("diffusion_model.patch_embedding.lora_up.weight", {24, 4, 1, 1, 1});
   AdapterMatch match = model.match(made_adapter(text));
   EXPECT_EQ(match.unmatched.size(), 1u);
-  EXPECT_THAT(match.hint, HasSubstr("reads 16 channels, as that of a text-to-video model; this model's reads 36"));
+  EXPECT_THAT(match.hint,
+              HasSubstr("reads 16 channels, as that of a text-to-video model; this model's reads 36"));
   match = model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 5120, 5120)));
   EXPECT_THAT(match.hint, HasSubstr("5120 wide, as those of the 14B models; this model's are 1536"));
 }
@@ -159,10 +171,12 @@ TEST(Match, LayersOfTheTextEncoder) {
   encoder.add("encoder.block.0.layer.0.SelfAttention.q.weight", {24, 24});
   const auto source = encoder.source();
   const TargetNames names(*source, umt5_to_original);
-  for (const char* stem : {"lora_te1_encoder_block_0_layer_0_SelfAttention_q",
-                           "text_encoder.encoder.block.0.layer.0.SelfAttention.q", "lora_te_blocks_0_attn_q"}) {
-    const AdapterMatch match = match_adapter(made_adapter(pair_of(stem)),
-                                             {.transformers = {{"transformer", &model.names}}, .text_encoder = &names});
+  for (const char* stem :
+       {"lora_te1_encoder_block_0_layer_0_SelfAttention_q",
+        "text_encoder.encoder.block.0.layer.0.SelfAttention.q", "lora_te_blocks_0_attn_q"}) {
+    const AdapterMatch match =
+        match_adapter(made_adapter(pair_of(stem)),
+                      {.transformers = {{"transformer", &model.names}}, .text_encoder = &names});
     EXPECT_EQ(match.matched, 1) << stem;
     EXPECT_EQ(match.parts[1].changes.size(), 1u) << stem;
   }
@@ -170,9 +184,9 @@ TEST(Match, LayersOfTheTextEncoder) {
 
 // Every name of the published models is found again from the original's spelling.
 TEST(Match, OriginalNamesComeBack) {
-  for (const char* name : {"blocks.3.attn1.to_out.0.weight", "blocks.39.attn2.norm_added_k.weight", "proj_out.bias",
-                           "condition_embedder.time_proj.weight", "scale_shift_table", "blocks.0.norm2.bias",
-                           "blocks.0.ffn.net.0.proj.weight", "patch_embedding.weight",
+  for (const char* name : {"blocks.3.attn1.to_out.0.weight", "blocks.39.attn2.norm_added_k.weight",
+                           "proj_out.bias", "condition_embedder.time_proj.weight", "scale_shift_table",
+                           "blocks.0.norm2.bias", "blocks.0.ffn.net.0.proj.weight", "patch_embedding.weight",
                            "condition_embedder.image_embedder.ff.net.2.bias"})
     EXPECT_EQ(dit_from_original(dit_to_original(name)), name);
   for (const char* name : {"shared.weight", "encoder.block.3.layer.1.DenseReluDense.wi_0.weight",

@@ -25,7 +25,8 @@ TEST_P(Merge, IsWhatTheReferenceMakes) {
   const Model model;
   const AdapterFile file = open_adapter(golden(GetParam().file));
   const AdapterMatch match = model.match(file);
-  EXPECT_TRUE(match.unmatched.empty()) << match.unmatched.front().key << ": " << match.unmatched.front().reason;
+  EXPECT_TRUE(match.unmatched.empty())
+      << match.unmatched.front().key << ": " << match.unmatched.front().reason;
   EXPECT_EQ(match.matched, GetParam().layers);
   const auto merged = merged_source(model.source, changes_of(model, file, GetParam().strength));
   const auto expected = open_weights(golden(std::string(GetParam().name) + ".merged.safetensors"));
@@ -44,15 +45,16 @@ TEST_P(Merge, IsWhatTheReferenceMakes) {
   EXPECT_EQ(changed, expected->entries().size());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Adapters, Merge,
-    testing::Values(Case{"peft", "peft", 1, 8}, Case{"rslora", "rslora", 1, 8}, Case{"dora", "dora", 1, 8},
-                    Case{"lora_bias", "lora_bias", 1, 8}, Case{"loha", "loha", 1, 8}, Case{"lokr", "lokr", 1, 8},
-                    Case{"lokr_both", "lokr_both", 1, 8}, Case{"original", "original.safetensors", 0.75, 8},
-                    Case{"underscored", "underscored.safetensors", 1, 12},
-                    Case{"diffusers", "diffusers.safetensors", 0.75, 8},
-                    Case{"deltas", "deltas.safetensors", 0.5, 9}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Adapters, Merge,
+                         testing::Values(Case{"peft", "peft", 1, 8}, Case{"rslora", "rslora", 1, 8},
+                                         Case{"dora", "dora", 1, 8}, Case{"lora_bias", "lora_bias", 1, 8},
+                                         Case{"loha", "loha", 1, 8}, Case{"lokr", "lokr", 1, 8},
+                                         Case{"lokr_both", "lokr_both", 1, 8},
+                                         Case{"original", "original.safetensors", 0.75, 8},
+                                         Case{"underscored", "underscored.safetensors", 1, 12},
+                                         Case{"diffusers", "diffusers.safetensors", 0.75, 8},
+                                         Case{"deltas", "deltas.safetensors", 0.5, 9}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // A strength moves along the straight line between the weight and the merged weight, also where the change
 // depends on the weight.
@@ -61,9 +63,11 @@ TEST(Merge, HalfTheStrengthIsHalfWay) {
   for (const char* name : {"peft", "dora", "lokr"}) {
     const AdapterFile file = open_adapter(golden(name));
     const auto with = [&](double strength) {
-      return values_of(*merged_source(model.source, changes_of(model, file, strength)), "blocks.0.attn1.to_q.weight");
+      return values_of(*merged_source(model.source, changes_of(model, file, strength)),
+                       "blocks.0.attn1.to_q.weight");
     };
-    const auto none = values_of(*model.source, "blocks.0.attn1.to_q.weight"), half = with(0.5), whole = with(1);
+    const auto none = values_of(*model.source, "blocks.0.attn1.to_q.weight"), half = with(0.5),
+               whole = with(1);
     for (size_t i = 0; i < half.size(); ++i) ASSERT_NEAR(half[i], (none[i] + whole[i]) / 2, 2e-6) << name;
   }
 }
@@ -75,7 +79,8 @@ TEST(Merge, SeveralAdaptersOfOneTensorAddUp) {
   const auto of_a = changes_of(model, a, 0.5), of_b = changes_of(model, b, -0.25);
   auto both = of_a;
   both.insert(both.end(), of_b.begin(), of_b.end());
-  const auto once = merged_source(model.source, both), twice = merged_source(merged_source(model.source, of_a), of_b);
+  const auto once = merged_source(model.source, both),
+             twice = merged_source(merged_source(model.source, of_a), of_b);
   EXPECT_EQ(once->files().size(), 3u);
   for (const char* name : {"blocks.0.attn1.to_k.weight", "blocks.0.ffn.net.2.weight"})
     EXPECT_EQ(values_of(*once, name), values_of(*twice, name));
@@ -95,7 +100,8 @@ TEST(Merge, RowsAreThoseOfTheWhole) {
         const int64_t n = std::min<int64_t>(3, rows - row);
         std::vector<float> some(static_cast<size_t>(n * width), NAN);
         entry.derived->decode(row, Tensor(some.data(), DType::f32, {n, width}));
-        ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin() + row * width)) << name << " " << entry.name;
+        ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin() + row * width))
+            << name << " " << entry.name;
       }
     }
   }

@@ -31,12 +31,17 @@ struct MadeSource {
     size_t count = 1;
     for (const int64_t d : dims) count *= static_cast<size_t>(d);
     const auto& made = values.emplace_back(count, value);
-    entries.push_back({.name = name, .name_in_file = name, .dtype = DType::f32, .dims = std::move(dims),
-                       .data = made.data(), .bytes = 4 * count});
+    entries.push_back({.name = name,
+                       .name_in_file = name,
+                       .dtype = DType::f32,
+                       .dims = std::move(dims),
+                       .data = made.data(),
+                       .bytes = 4 * count});
     return *this;
   }
   std::shared_ptr<TensorSource> source() const {
-    return std::make_shared<TensorSource>(entries, std::vector<std::shared_ptr<const MappedFile>>{}, metadata);
+    return std::make_shared<TensorSource>(entries, std::vector<std::shared_ptr<const MappedFile>>{},
+                                          metadata);
   }
 };
 
@@ -47,7 +52,8 @@ inline AdapterFile made_adapter(const MadeSource& made, const std::string& path 
 struct Model {
   std::shared_ptr<TensorSource> source;
   TargetNames names;
-  explicit Model(std::shared_ptr<TensorSource> from) : source(std::move(from)), names(*source, dit_to_original) {}
+  explicit Model(std::shared_ptr<TensorSource> from)
+      : source(std::move(from)), names(*source, dit_to_original) {}
   Model() : Model(open_weights(golden("base.safetensors"))) {}
 
   AdapterMatch match(const AdapterFile& file) const {
