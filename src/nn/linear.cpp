@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include <algorithm>
+
 #include "nn/adapter_set.h"
 #include "nn/linear_registry.h"
 #include "nn/weight_form.h"
@@ -22,6 +24,19 @@ std::string layer_name(const Scope& scope) {
   return prefix.substr(0, prefix.size() - (prefix.ends_with('.') ? 1 : 0));
 }
 
+// Whether `found` is `dims` with neighbours taken together: files of four dimensions at most hold a kernel of
+// five so, and its values lie in the same order.
+bool is_folded(std::span<const int64_t> dims, std::span<const int64_t> found) {
+  size_t i = 0;
+  for (const int64_t extent : found) {
+    int64_t product = 1;
+    while (product < extent && i < dims.size()) product *= dims[i++];
+    if (product != extent) return false;
+  }
+  return std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(i), dims.end(),
+                     [](int64_t extent) { return extent == 1; });
+}
+
 // The parts' biases one after another.
 Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& store) {
   int64_t count = 0;
@@ -38,12 +53,15 @@ Tensor place_biases(std::span<const Tensor> biases, DType dtype, ParamStore& sto
 // The layer's weight as a matrix, whatever dims it has in the file.
 WeightPart read_weight(const Scope& scope, std::initializer_list<int64_t> dims) {
   const std::span<const int64_t> all(dims.begin(), dims.size());
+  const auto* entry = scope.entry("weight");
+  const bool folded = entry && all.size() > 2 && is_folded(all, entry->dims);
+  const std::span<const int64_t> there = folded ? std::span<const int64_t>(entry->dims) : all;
   const int64_t out = all.front();
-  auto derived = scope.derived("weight", all);
-  if (!derived) return {scope.tensor("weight", all).view({out, -1})};
+  auto derived = scope.derived("weight", there);
+  if (!derived) return {scope.tensor("weight", there).view({out, -1})};
   int64_t in = 1;
   for (int64_t d : all.subspan(1)) in *= d;
-  return {Tensor(nullptr, scope.entry("weight")->dtype, {out, in}), std::move(derived)};
+  return {Tensor(nullptr, entry->dtype, {out, in}), std::move(derived)};
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ Unigram make_model(const SpieceFile& file) {
 
 class SpieceTokenizer final : public Tokenizer {
  public:
-  SpieceTokenizer(SpieceFile file, std::string_view name)
-      : model_(make_model(file)), normalizer_(file), pieces_(std::move(file.pieces)) {
+  SpieceTokenizer(SpieceFile file, std::string_view name, std::string_view source)
+      : model_(make_model(file)), normalizer_(file), pieces_(std::move(file.pieces)), source_(source) {
     eos_ = control_piece(file, file.eos_piece);
     pad_ = control_piece(file, file.pad_piece);
     check(eos_ >= 0, ErrorCode::unsupported, "{}: the model has no end piece", name);
@@ -63,7 +63,7 @@ class SpieceTokenizer final : public Tokenizer {
   std::string piece(int id) const override {
     return id >= 0 && id < vocab_size() ? std::string(pieces_[static_cast<size_t>(id)]) : std::string();
   }
-  std::string_view source() const override { return "spiece.model"; }
+  std::string_view source() const override { return source_; }
 
  private:
   int control_piece(const SpieceFile& file, std::string_view text) const {
@@ -75,13 +75,18 @@ class SpieceTokenizer final : public Tokenizer {
   Unigram model_;
   SpieceNormalizer normalizer_;
   PieceTable pieces_;
+  std::string_view source_;
   int eos_ = -1, pad_ = -1;
 };
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_spiece_tokenizer(std::string_view bytes, std::string_view name) {
-  return std::make_unique<SpieceTokenizer>(read_spiece_file(bytes, name), name);
+  return std::make_unique<SpieceTokenizer>(read_spiece_file(bytes, name), name, "spiece.model");
+}
+
+std::unique_ptr<Tokenizer> make_spiece_tokenizer(const Vocabulary& from, std::string_view name) {
+  return std::make_unique<SpieceTokenizer>(make_spiece_file(from, name), name, "vocabulary");
 }
 
 }  // namespace tachy::text

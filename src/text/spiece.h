@@ -14,4 +14,7 @@ namespace tachy::text {
 // Throws Error{corrupt} or Error{unsupported} for bytes that are not a sound SentencePiece unigram model.
 std::unique_ptr<Tokenizer> read_spiece_tokenizer(std::string_view bytes, std::string_view name);
 
+// The same tokenizer from the pieces that another file holds.
+std::unique_ptr<Tokenizer> make_spiece_tokenizer(const Vocabulary& from, std::string_view name);
+
 }  // namespace tachy::text

@@ -136,6 +136,29 @@ void read_trainer(Message spec, std::string_view name, SpieceFile& out) {
   }
 }
 
+void add_piece(std::string_view text, float score, uint64_t type, std::string_view name,
+               std::unordered_set<std::string_view>& seen, SpieceFile& out) {
+  check(!text.empty() && text.size() <= kMaxPiece && find_invalid_utf8(text) == kValid &&
+            text.find('\0') == text.npos,
+        ErrorCode::corrupt, "{}: piece {} is empty, too long, not UTF-8 or holds a zero byte", name,
+        seen.size());
+  check(std::isfinite(score), ErrorCode::corrupt, "{}: the score of piece {} is not finite", name,
+        seen.size());
+  check(type >= kFirstType && type <= kLastType, ErrorCode::corrupt, "{}: piece {} has the unknown type {}",
+        name, seen.size(), type);
+  check(seen.insert(text).second, ErrorCode::corrupt, "{}: piece {} '{}' is there twice", name, seen.size(),
+        text);
+  check(seen.size() <= kMaxPieces, ErrorCode::corrupt, "{}: more than {} pieces", name, kMaxPieces);
+  out.pieces.add(text);
+  out.scores.push_back(score);
+  out.types.push_back(static_cast<PieceType>(type));
+}
+
+void check_unknown(const SpieceFile& file, std::string_view name) {
+  const auto unknowns = std::count(file.types.begin(), file.types.end(), PieceType::unknown);
+  check(unknowns == 1, ErrorCode::corrupt, "{}: expected one unknown piece, got {}", name, unknowns);
+}
+
 void read_piece(Message piece, std::string_view name, std::unordered_set<std::string_view>& seen,
                 SpieceFile& out) {
   std::string_view text;
@@ -153,20 +176,15 @@ void read_piece(Message piece, std::string_view name, std::unordered_set<std::st
       type = piece.number;
     }
   }
-  check(!text.empty() && text.size() <= kMaxPiece && find_invalid_utf8(text) == kValid &&
-            text.find('\0') == text.npos,
-        ErrorCode::corrupt, "{}: piece {} is empty, too long, not UTF-8 or holds a zero byte", name,
-        seen.size());
-  check(std::isfinite(score), ErrorCode::corrupt, "{}: the score of piece {} is not finite", name,
-        seen.size());
-  check(type >= kFirstType && type <= kLastType, ErrorCode::corrupt, "{}: piece {} has the unknown type {}",
-        name, seen.size(), type);
-  check(seen.insert(text).second, ErrorCode::corrupt, "{}: piece {} '{}' is there twice", name, seen.size(),
-        text);
-  check(seen.size() <= kMaxPieces, ErrorCode::corrupt, "{}: more than {} pieces", name, kMaxPieces);
-  out.pieces.add(text);
-  out.scores.push_back(score);
-  out.types.push_back(static_cast<PieceType>(type));
+  add_piece(text, score, type, name, seen, out);
+}
+
+// The text of piece `id`, which must be a control piece.
+std::string control_text(const SpieceFile& file, int64_t id, std::string_view what, std::string_view name) {
+  const auto i = static_cast<size_t>(id);
+  check(id >= 0 && i < file.pieces.size() && file.types[i] == PieceType::control, ErrorCode::corrupt,
+        "{}: {} {} is no control piece", name, what, id);
+  return std::string(file.pieces[i]);
 }
 
 }  // namespace
@@ -190,8 +208,26 @@ SpieceFile read_spiece_file(std::string_view bytes, std::string_view name) {
     }
   }
   check(!seen.empty(), ErrorCode::corrupt, "{}: not a SentencePiece model, or one without pieces", name);
-  const auto unknowns = std::count(out.types.begin(), out.types.end(), PieceType::unknown);
-  check(unknowns == 1, ErrorCode::corrupt, "{}: expected one unknown piece, got {}", name, unknowns);
+  check_unknown(out, name);
+  return out;
+}
+
+SpieceFile make_spiece_file(const Vocabulary& from, std::string_view name) {
+  check(!from.pieces.empty() && from.pieces.size() == from.scores.size() &&
+            from.pieces.size() == from.types.size(),
+        ErrorCode::corrupt, "{}: {} pieces, {} scores and {} types", name, from.pieces.size(),
+        from.scores.size(), from.types.size());
+  SpieceFile out;
+  std::unordered_set<std::string_view> seen;
+  for (size_t i = 0; i < from.pieces.size(); ++i)
+    add_piece(from.pieces[i], from.scores[i], static_cast<uint64_t>(from.types[i]), name, seen, out);
+  check_unknown(out, name);
+  if (!from.charsmap.empty())
+    out.charsmap = Charsmap::parse(from.charsmap, std::string(name) + ": precompiled_charsmap");
+  out.add_dummy_prefix = from.add_space_prefix;
+  out.remove_extra_whitespaces = from.remove_extra_whitespaces;
+  if (from.eos_id) out.eos_piece = control_text(out, *from.eos_id, "the end token", name);
+  if (from.pad_id) out.pad_piece = control_text(out, *from.pad_id, "the padding token", name);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/vocabulary.h"
 #include "text/charsmap.h"
 #include "text/piece_index.h"
 
@@ -31,5 +32,8 @@ struct SpieceFile {
 
 // Throws Error{corrupt} or Error{unsupported} unless `bytes` is a sound SentencePiece unigram model.
 SpieceFile read_spiece_file(std::string_view bytes, std::string_view name);
+
+// The same of what another file says; throws alike.
+SpieceFile make_spiece_file(const Vocabulary& from, std::string_view name);
 
 }  // namespace tachy::text

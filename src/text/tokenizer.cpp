@@ -51,6 +51,10 @@ std::unique_ptr<Tokenizer> Tokenizer::from_spiece(std::string_view bytes, std::s
   return text::read_spiece_tokenizer(bytes, name);
 }
 
+std::unique_ptr<Tokenizer> Tokenizer::from_vocabulary(const Vocabulary& vocabulary, std::string_view name) {
+  return text::make_spiece_tokenizer(vocabulary, name);
+}
+
 std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
   fs::path file = folder_or_file;
   std::error_code error;

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/vocabulary.h"
+
 namespace tachy {
 
 class Tokenizer {
@@ -28,6 +30,8 @@ class Tokenizer {
   // Error{corrupt} or Error{unsupported} says why they were refused.
   static std::unique_ptr<Tokenizer> from_json(std::string_view bytes, std::string_view name);
   static std::unique_ptr<Tokenizer> from_spiece(std::string_view bytes, std::string_view name);
+  // The ids are those of the spiece.model that the vocabulary was taken from.
+  static std::unique_ptr<Tokenizer> from_vocabulary(const Vocabulary& vocabulary, std::string_view name);
 
   // Ids without the closing EOS. Text must be valid UTF-8 (Error{invalid_argument} names the byte offset).
   virtual std::vector<int32_t> encode(std::string_view cleaned_text) const = 0;
@@ -37,7 +41,7 @@ class Tokenizer {
   virtual int unk_id() const = 0;
   virtual int vocab_size() const = 0;           // largest id + 1, added tokens included
   virtual std::string piece(int id) const = 0;  // for reports; empty when there is no such id
-  virtual std::string_view source() const = 0;  // "tokenizer.json" or "spiece.model"
+  virtual std::string_view source() const = 0;  // "tokenizer.json", "spiece.model" or "vocabulary"
 };
 
 struct TokenIds {

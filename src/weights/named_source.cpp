@@ -23,6 +23,9 @@ bool is_original_dit_names(const TensorSource& source) {
 bool is_original_umt5_names(const TensorSource& source) {
   return source.has("token_embedding.weight") || source.has("blocks.0.attn.q.weight");
 }
+bool is_gguf_umt5_names(const TensorSource& source) {
+  return source.has("token_embd.weight") || source.has("enc.blk.0.attn_q.weight");
+}
 bool is_original_vae21_names(const TensorSource& source) {
   return source.has("decoder.upsamples.0.residual.2.weight") ||
          source.has("encoder.downsamples.0.residual.2.weight");
@@ -68,6 +71,7 @@ NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
   constexpr std::string_view kTied = "encoder.embed_tokens.weight";
   const auto plain = without_prefix(source);
   if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
+  if (is_gguf_umt5_names(*plain)) return {renamed(plain, umt5_from_gguf), false};
   if (!plain->has(kTied)) return {plain, false};
   // Files hold the tied embedding under either name or both.
   const bool both = plain->has("shared.weight");

@@ -104,6 +104,20 @@ constexpr Rule kUmt5Block[] = {
     {"ffn.fc2", "layer.1.DenseReluDense.wo"},
 };
 
+constexpr Rule kUmt5GgufTop[] = {{"token_embd", "shared"}, {"enc.output_norm", "encoder.final_layer_norm"}};
+constexpr Rule kUmt5GgufBlock[] = {
+    {"attn_norm", "layer.0.layer_norm"},
+    {"attn_q", "layer.0.SelfAttention.q"},
+    {"attn_k", "layer.0.SelfAttention.k"},
+    {"attn_v", "layer.0.SelfAttention.v"},
+    {"attn_o", "layer.0.SelfAttention.o"},
+    {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
+    {"ffn_norm", "layer.1.layer_norm"},
+    {"ffn_gate", "layer.1.DenseReluDense.wi_0"},
+    {"ffn_up", "layer.1.DenseReluDense.wi_1"},
+    {"ffn_down", "layer.1.DenseReluDense.wo"},
+};
+
 constexpr Rule kVaeTop[] = {{"conv1", "quant_conv"}, {"conv2", "post_quant_conv"}};
 constexpr Rule kVaeCoder[] = {
     {"conv1", "conv_in"},
@@ -168,6 +182,17 @@ std::string vae_from_original(std::string_view name, StageMap stage_map) {
   return std::string(name);
 }
 
+template <size_t Top, size_t Block>
+std::string umt5_map(std::string_view name, const Rule (&top_rules)[Top], std::string_view blocks,
+                     const Rule (&block_rules)[Block]) {
+  if (const auto top = apply(top_rules, name)) return *top;
+  std::string_view rest = name;
+  if (!take_piece(rest, blocks)) return std::string(name);
+  const auto index = take_index(rest);
+  const auto mapped = index ? apply(block_rules, rest) : std::nullopt;
+  return mapped ? fmt::format("encoder.block.{}.{}", *index, *mapped) : std::string(name);
+}
+
 }  // namespace
 
 std::string dit_from_original(std::string_view name) {
@@ -198,12 +223,11 @@ std::string umt5_to_original(std::string_view name) {
 }
 
 std::string umt5_from_original(std::string_view name) {
-  if (const auto top = apply(kUmt5Top, name)) return *top;
-  std::string_view rest = name;
-  if (!take_piece(rest, "blocks")) return std::string(name);
-  const auto index = take_index(rest);
-  const auto mapped = index ? apply(kUmt5Block, rest) : std::nullopt;
-  return mapped ? fmt::format("encoder.block.{}.{}", *index, *mapped) : std::string(name);
+  return umt5_map(name, kUmt5Top, "blocks", kUmt5Block);
+}
+
+std::string umt5_from_gguf(std::string_view name) {
+  return umt5_map(name, kUmt5GgufTop, "enc.blk", kUmt5GgufBlock);
 }
 
 std::string vae21_from_original(std::string_view name) { return vae_from_original(name, vae21_stage); }

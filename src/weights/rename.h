@@ -1,4 +1,5 @@
-// Names of the original Wan checkpoints mapped to the diffusers / Hugging Face ones, which models read.
+// Names of the original Wan checkpoints, and of llama.cpp's text encoders, mapped to the diffusers / Hugging
+// Face ones, which models read.
 //
 // DiT, VAE: diffusers; text encoder: UMT5EncoderModel, with the embedding as `shared.weight`. Names that a
 // map does not know stay as they are, so that the report of unused tensors shows them. No value is permuted.
@@ -20,6 +21,7 @@ std::string dit_from_original(
 std::string umt5_from_original(std::string_view name);  // blocks.0.attn.q.weight → encoder.block.0.layer.0.…
 std::string vae21_from_original(std::string_view name);  // decoder.conv1.weight → decoder.conv_in.weight
 std::string vae22_from_original(std::string_view name);
+std::string umt5_from_gguf(std::string_view name);  // llama.cpp's: enc.blk.0.attn_q.weight
 
 // The other way: the original's name of a tensor that has diffusers' or Hugging Face's.
 std::string dit_to_original(std::string_view name);
@@ -27,6 +29,7 @@ std::string umt5_to_original(std::string_view name);
 
 bool is_original_dit_names(const TensorSource& source);
 bool is_original_umt5_names(const TensorSource& source);
+bool is_gguf_umt5_names(const TensorSource& source);
 bool is_original_vae21_names(const TensorSource& source);
 bool is_original_vae22_names(const TensorSource& source);
 

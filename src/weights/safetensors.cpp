@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "weights/overlap.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
 
@@ -158,20 +159,6 @@ class HeaderHandler {
   bool in_array_ = false, in_metadata_ = false;
 };
 
-// Begin-sorted ranges of non-empty tensors must not share a byte.
-void refuse_overlaps(const std::string& path, const Header& header) {
-  std::vector<const Header::Item*> order;
-  for (const auto& item : header.items) {
-    if (item.offsets[1] > item.offsets[0]) order.push_back(&item);
-  }
-  std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->offsets[0] < b->offsets[0]; });
-  for (size_t i = 0; i + 1 < order.size(); ++i) {
-    check(order[i]->offsets[1] <= order[i + 1]->offsets[0], ErrorCode::corrupt,
-          "{}: tensors {} and {} overlap at data byte {}", path, in_quotes(order[i]->name),
-          in_quotes(order[i + 1]->name), order[i + 1]->offsets[0]);
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path_, FileAccess access) {
@@ -195,6 +182,7 @@ std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path
 
   const uint64_t data_bytes = file->size() - 8 - length;
   std::vector<TensorSource::Entry> entries;
+  std::vector<ByteRange> ranges;
   entries.reserve(header.items.size());
   for (const auto& item : header.items) {
     const uint64_t begin = item.offsets[0], end = item.offsets[1];
@@ -205,6 +193,7 @@ std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path
     check(bytes && *bytes == end - begin, ErrorCode::corrupt,
           "{}: tensor {}: {} {} does not take the {} bytes given", path, in_quotes(item.name),
           dtype_name(*item.dtype), shape_string(item.shape), end - begin);
+    ranges.push_back({begin, end, item.name});
     entries.push_back({.name = item.name,
                        .name_in_file = item.name,
                        .dtype = *item.dtype,
@@ -212,7 +201,7 @@ std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path
                        .data = file->data() + 8 + length + begin,
                        .bytes = *bytes});
   }
-  refuse_overlaps(path, header);
+  refuse_overlaps(path, std::move(ranges));
   return std::make_shared<TensorSource>(std::move(entries), std::vector{file}, std::move(header.metadata));
 }
 

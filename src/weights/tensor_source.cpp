@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "weights/gguf.h"
 #include "weights/quote.h"
 #include "weights/safetensors.h"
 #include "weights/torch_zip.h"
@@ -107,11 +108,11 @@ std::shared_ptr<TensorSource> open_file(const fs::path& path, FileAccess access)
     check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
     head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), 64));
   }
+  // First: the ninth byte of a GGUF file, the low one of its number of tensors, may be any.
+  if (head.starts_with("GGUF")) return open_gguf(path, access);
   if (head.size() > 8 && head[8] == '{') return open_safetensors(path, access);
   if (head.starts_with("PK")) return open_torch_zip(path, access);
   if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
-  check(!head.starts_with("GGUF"), ErrorCode::unsupported,
-        "{}: GGUF files are not read; use the .safetensors file of the same model", path.string());
   check(!head.starts_with("version https://git-lfs"), ErrorCode::corrupt,
         "{}: this is a git-lfs pointer, not the weights: run 'git lfs pull'", path.string());
   if (path.extension() == ".safetensors")
@@ -130,6 +131,8 @@ fs::path find_weights(const fs::path& folder) {
   if (auto path = only_file(folder, [](std::string_view n) { return n.ends_with(".safetensors"); });
       !path.empty())
     return path;
+  if (auto path = only_file(folder, [](std::string_view n) { return n.ends_with(".gguf"); }); !path.empty())
+    return path;
   return only_file(folder, [](std::string_view n) { return n.ends_with(".pth") || n.ends_with(".pt"); });
 }
 
@@ -142,7 +145,7 @@ std::shared_ptr<TensorSource> open_weights(const fs::path& path, FileAccess acce
   check(
       !found.empty(), ErrorCode::not_found,
       "{}: expected weights (diffusion_pytorch_model.safetensors, model.safetensors, their .index.json with "
-      "shards, or a single .safetensors, .pth or .pt file), found none",
+      "shards, or a single .safetensors, .gguf, .pth or .pt file), found none",
       path.string());
   return open_file(found, access);
 }

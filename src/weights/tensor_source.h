@@ -59,8 +59,8 @@ class TensorSource {
   std::map<std::string, std::string> metadata_;
 };
 
-// Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a *.index.json of shards, or a
-// folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
+// Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a .gguf file, a *.index.json of shards,
+// or a folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
 std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path,
                                            FileAccess access = FileAccess::map);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "nn_case.h"
 
 namespace tachy::nn {
@@ -139,6 +140,35 @@ TEST(Linear, PartsHaveTheNamesAndColumnsOfTheCheckpoint) {
   EXPECT_EQ(joined.parts()[2].name, "a.to_v");
   EXPECT_EQ(joined.parts()[2].first, 40);
   EXPECT_EQ(joined.parts()[2].rows, 20);
+}
+
+// A kernel [6, 3, 1, 2, 2] as files of four dimensions at most have it.
+TEST(Linear, KernelsWhoseDimensionsWereTakenTogether) {
+  RandomFile file;
+  file.add("a.weight", {6, 3, 1, 2, 2});
+  file.add("a.bias", {6});
+  const auto made = [](const RandomFile& from) {
+    HostRun host;
+    ParamStore store({.pack_weights = true}, host.stream);
+    const Linear layer = Linear::from_kernel(from.scope().sub("a"), store, {6, 3, 1, 2, 2});
+    const auto x = HostRun::rows(5, 12);
+    std::vector<float> y(30, NAN);
+    layer(Tensor(const_cast<float*>(x.data()), DType::f32, {5, 12}), Tensor(y.data(), DType::f32, {5, 6}),
+          host.stream);
+    return y;
+  };
+  const std::vector<float> expected = made(file);
+  const std::vector<int64_t> same[] = {{18, 1, 2, 2}, {6, 12}, {6, 3, 4}, {72}, {6, 3, 2, 2, 1}};
+  for (const auto& dims : same) {
+    file.entries[0].dims = dims;
+    EXPECT_EQ(made(file), expected) << shape_string(dims);
+    EXPECT_EQ(made(file.derived()), expected) << shape_string(dims);
+  }
+  const std::vector<int64_t> others[] = {{3, 6, 1, 2, 2}, {12, 6}, {9, 8}, {6, 3, 1, 2}, {6, 4, 3}};
+  for (const auto& dims : others) {
+    file.entries[0].dims = dims;
+    EXPECT_THROW(made(file), Error) << shape_string(dims);
+  }
 }
 
 // What planning counts is what loading takes.

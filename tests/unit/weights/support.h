@@ -79,6 +79,13 @@ inline bool opens_or_refuses(const fs::path& path, std::string_view bytes) {
     volatile unsigned sum = 0;
     for (const auto& entry : source->entries()) {
       const auto* data = static_cast<const unsigned char*>(entry.data);
+      if (entry.derived) {  // read where it lies, a small file's
+        std::vector<uint16_t> values(std::min<uint64_t>(entry.bytes * 8, 1 << 20));
+        int64_t width = 1;
+        for (size_t i = 1; i < entry.dims.size(); ++i) width *= entry.dims[i];
+        for (int64_t row = 0; row < entry.dims[0] && width > 0; ++row)
+          decode_values(*entry.derived, width, row * width, Tensor(values.data(), DType::bf16, {width}));
+      }
       if (!data) continue;
       for (uint64_t i = 0; i < entry.bytes; ++i) sum = sum + data[i];
     }

@@ -1,0 +1,76 @@
+// The types of GGUF's tensors. A plain one is a dtype of ours; a quantised one stores blocks of 32 or 256
+// neighbouring values of a row: integers of 2 to 8 bits and the scales that they are multiplied with.
+//
+// decode gives the float32 that the reference (the `gguf` Python package) gives, bit by bit: every product
+// and every difference is rounded once, in the reference's order, and nothing is fused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "tensor/dtype.h"
+
+namespace tachy {
+
+using DecodeBlocks = void (*)(const std::byte* blocks, int64_t count, float* to);
+
+struct GgufType {
+  uint32_t id;  // in the file
+  std::string_view name;
+  int block_values, block_bytes;
+  std::optional<DType> plain = {};
+  DecodeBlocks decode = nullptr;  // of a quantised type; null for one whose size is known and no more
+};
+
+const GgufType* find_gguf_type(uint32_t id);  // nullptr for an unknown one
+
+// One struct a type of block, in the file of its family.
+namespace gguf {
+
+// All blocks of a run, one after another.
+template <class Block>
+void decode_blocks(const std::byte* blocks, int64_t count, float* to) {
+  const auto* at = reinterpret_cast<const uint8_t*>(blocks);
+  for (int64_t i = 0; i < count; ++i) Block::decode(at + i * Block::kBytes, to + i * Block::kValues);
+}
+
+template <class Block>
+constexpr GgufType blocks_of(uint32_t id, std::string_view name) {
+  return {.id = id,
+          .name = name,
+          .block_values = Block::kValues,
+          .block_bytes = Block::kBytes,
+          .plain = {},
+          .decode = decode_blocks<Block>};
+}
+
+inline uint16_t u16_at(const uint8_t* from) { return static_cast<uint16_t>(from[0] | from[1] << 8); }
+inline float half_at(const uint8_t* from) { return to_float(f16_t{u16_at(from)}); }
+inline float wide(int value) { return static_cast<float>(value); }
+
+// Blocks of 256 values with scales of their own for each 16 or 32.
+struct Q2K {
+  static constexpr int kValues = 256, kBytes = 84;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Q3K {
+  static constexpr int kValues = 256, kBytes = 110;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Q4K {
+  static constexpr int kValues = 256, kBytes = 144;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Q5K {
+  static constexpr int kValues = 256, kBytes = 176;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Q6K {
+  static constexpr int kValues = 256, kBytes = 210;
+  static void decode(const uint8_t* from, float* to);
+};
+
+}  // namespace gguf
+}  // namespace tachy
