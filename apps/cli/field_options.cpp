@@ -17,6 +17,7 @@ constexpr FieldOption kRequestOptions[] = {
     {"frames", "-f,--frames,--num-frames,--num_frames,--frame_num,--video-frames", kVideoGroup},
     {"fps", "--fps", kVideoGroup},
 
+    {"preset", "--preset", kSamplingGroup},
     {"steps", "--steps,--num-inference-steps,--num_inference_steps,--sample_steps,--sampling-steps",
      kSamplingGroup},
     {"guidance", "-g,--guidance,--guidance-scale,--guidance_scale,--cfg-scale,--sample_guide_scale",

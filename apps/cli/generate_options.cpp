@@ -51,12 +51,19 @@ void GenerateOptions::apply(VideoRequest& r) const {
     parse_size(size, w, h);
     r.width = w, r.height = h;
   }
-  // A level that is given decides these three anew, unless they are given too.
-  if (const auto level = fields.find("level"); level != fields.end() && is_given(level->second))
-    r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
+  const auto given = [&](const char* name) {
+    const auto field = fields.find(name);
+    return field != fields.end() && is_given(field->second);
+  };
+  // A level that is given decides these three anew, unless they are given too; so does a preset what it sets.
+  if (given("level")) r.dtype.reset(), r.step_cache.reset(), r.residual.reset();
+  if (given("preset")) {
+    r.steps.reset(), r.shift.reset(), r.sampler.reset(), r.grid.reset();
+    r.guidance.reset(), r.guidance_2.reset();
+  }
   for (const RequestField& field : request_fields())
-    if (const auto given = fields.find(field.name); given != fields.end())
-      std::visit([&](auto member) { take(given->second, r.*member); }, field.member);
+    if (const auto says = fields.find(field.name); says != fields.end())
+      std::visit([&](auto member) { take(says->second, r.*member); }, field.member);
 }
 
 std::vector<std::string> all_prompts(const GenerateOptions& o) {

@@ -148,8 +148,8 @@ class DenoiseStage final : public Stage {
 }  // namespace
 
 SamplerConfig sampler_config(const VideoRequest& r) {
-  for (const FewStepList& list : few_step_lists())
-    if (list.name == *r.sampler) return list.config;
+  if (const FewStepList* list = find_few_step_list(*r.sampler))
+    return few_step_config(list->name, few_step_takes(*list, *r.steps) ? *r.steps : 0);
   SamplerConfig config;
   config.kind = parse_sampler(*r.sampler);
   config.grid = parse_grid(*r.grid);

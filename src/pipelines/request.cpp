@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "pipelines/model_bundle.h"
+#include "pipelines/presets.h"
 #include "pipelines/request_fields.h"
 #include "samplers/sampler.h"
 
@@ -84,10 +86,27 @@ void check_images(const ModelBundle& model, const VideoRequest& r) {
   require(!r.last_image || *r.frames > 1, "`frames`: 1 has no room for `last_image`; 5 would work");
 }
 
-void check_sampler(const std::string& name) {
-  for (const FewStepList& list : few_step_lists())
-    if (list.name == name) return;
-  parse_sampler(name);  // throws with the names that would work
+// A list of a distilled model says steps and shift itself. With a preset another value that was given is an
+// error, since it would not count; without one it has always been passed over.
+template <class T>
+void take_from_list(const FewStepList& list, const VideoRequest& given, const char* field,
+                    const std::optional<T>& wanted, std::optional<T>& value, T listed) {
+  value = listed;
+  if (!wanted || *wanted == listed) return;
+  require(!given.preset, "`{}`: the list {} of `preset` {} has {}; leave it out, or give another `sampler`",
+          field, list.name, *given.preset, listed);
+  warn("`{}`: the list {} has {}; {} is not used", field, list.name, listed, *wanted);
+}
+
+void resolve_sampler(const VideoRequest& given, VideoRequest& r) {
+  const FewStepList* list = find_few_step_list(*r.sampler);
+  if (!list) {
+    parse_sampler(*r.sampler);  // throws with the names that would work
+    return;
+  }
+  if (!given.steps || !few_step_takes(*list, *given.steps))
+    take_from_list(*list, given, "steps", given.steps, r.steps, list->config.steps);
+  take_from_list(*list, given, "shift", given.shift, r.shift, list->config.shift);
 }
 
 // r: the request with the model's defaults filled in.
@@ -146,10 +165,12 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   ResolvedRequest out;
   VideoRequest& r = out.request;
   r = given;
+  apply_preset(model, r);
+  const bool shifted = r.shift.has_value();  // by the caller or the preset
   fill_fields(r, model.defaults);
   // The original repository's rule for its 2.1 image-to-video models at their small size.
   const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
-  if (!given.shift && small && model.original && model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
+  if (!shifted && small && model.original && model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
     r.shift = 3.0;
 
   check_fields(r);
@@ -157,7 +178,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   check_multiple("height", *r.height, model.size_multiple());
   check_frames(*r.frames, model.vae_config.temporal_stride());
   resolve_guidance(model, given, r);
-  naming("`sampler`", [&] { check_sampler(*r.sampler); });
+  naming("`sampler`", [&] { resolve_sampler(given, r); });
   naming("`grid`", [&] { parse_grid(*r.grid); });
   check_images(model, r);
   resolve_level(r, gpu);

@@ -36,6 +36,8 @@ struct VideoRequest {
   std::optional<int> width, height;  // pixels
   std::optional<int> frames;         // 4n + 1
   std::optional<double> fps;
+  std::optional<std::string>
+      preset;  // of a distilled model (presets.h): fills what of the next ones is left out
   std::optional<int> steps;
   std::optional<double> guidance;  // 1 or less: no guidance, one pass a step
   std::optional<double>

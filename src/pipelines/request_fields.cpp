@@ -1,6 +1,7 @@
 #include "pipelines/request_fields.h"
 
 #include "pipelines/level.h"
+#include "pipelines/presets.h"
 
 namespace tachy {
 namespace {
@@ -23,6 +24,10 @@ std::vector<RequestField> video_fields() {
 
 std::vector<RequestField> sampling_fields() {
   return {
+      {"preset", "preset", &R::preset,
+       "how a distilled model is run: fills steps, sampler, shift and guidance where they are not given "
+       "(`tachyscope presets` lists what each sets)",
+       preset_names()},
       {"steps", "num_inference_steps", &R::steps, "denoising steps", Range{1, 1000}},
       {"guidance", "guidance_scale", &R::guidance, "guidance scale; 1 or less: none, at half the cost",
        Range{0, 100}},

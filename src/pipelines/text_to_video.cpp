@@ -103,16 +103,18 @@ void check_state(const RunState& s, const Sampler& sampler, bool step_cache, siz
 }
 
 // Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one
-// generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw.
+// generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw. Given latents
+// stand for the noise, and are scaled as it is where a recipe wants that.
 std::vector<float> first_latents(const VideoRequest& r, const RunState* resume, size_t count,
                                  NoiseSource& noise) {
-  std::vector<float> values(count);
   if (resume) {
     noise.restore(resume->generator);
     return resume->latents;
   }
-  if (!r.init_latents.empty()) return r.init_latents;
-  noise.draw(values);
+  std::vector<float> values = r.init_latents;
+  if (values.empty()) values.resize(count), noise.draw(values);
+  if (const float scale = Sampler(sampler_config(r)).noise_scale(); scale != 1)
+    for (float& value : values) value *= scale;
   return values;
 }
 

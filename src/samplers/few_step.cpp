@@ -2,8 +2,8 @@
 //
 // A list is sigmas and what the model is told. "shift s of b" is s b / (1 + (s - 1) b). Stochastic lists
 // renoise (SamplerKind::lcm) and take each sigma as the entry of the 1000-point shifted table nearest to
-// their timestep. Sources of the values: LightX2V's step_distill scheduler, Wan2.2-Lightning,
-// ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, FastVideo.
+// their timestep. Sources of the values: LightX2V's step_distill scheduler and configs, Wan2.2-Lightning,
+// ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, FastVideo, rCM's inference scripts.
 #include <cmath>
 
 #include "base/error.h"
@@ -56,6 +56,30 @@ SamplerConfig renoise_list(double shift, const std::vector<double>& bases) {
   return config;
 }
 
+// LightX2V's config for a first and a last picture gives each expert two of the four steps by their number
+// (boundary_step_index), where the boundary of the timesteps would give the first expert three.
+SamplerConfig flf2v_list(const std::vector<double>& bases) {
+  SamplerConfig config = euler_list(16, bases);
+  config.high_noise_steps = 2;
+  return config;
+}
+
+// rCM counts noise as an angle a, of which x = cos(a) x0 + sin(a) noise; as a straight line between the two
+// that is sigma = tan(a) / (1 + tan(a)). The first angle is atan(most). The noise that a run begins with is
+// multiplied by its sigma. Its scripts, in training too, hand the timesteps to the network in bfloat16, whose
+// values lie 4 apart here: the model knows no others.
+SamplerConfig rcm_list(double most, double first_timestep) {
+  SamplerConfig config;
+  config.kind = SamplerKind::lcm;
+  config.shift = 1;
+  config.sigmas = {most / (1 + most)};
+  for (const double angle : {1.5, 1.4, 1.0}) config.sigmas.push_back(std::tan(angle) / (1 + std::tan(angle)));
+  config.timesteps = {first_timestep, 932, 852, 608};
+  config.steps = 4;
+  config.scaled_noise = true;
+  return config;
+}
+
 }  // namespace
 
 const std::vector<FewStepList>& few_step_lists() {
@@ -64,8 +88,7 @@ const std::vector<FewStepList>& few_step_lists() {
       {"lightx2v-4", "LightX2V step distillation of Wan2.1 and Wan2.2 A14B (two steps an expert)",
        euler_list(5, quarters)},
       {"lightning-4", "Wan2.2-Lightning four-step LoRA (two steps an expert)", euler_list(5, quarters)},
-      {"lightx2v-flf2v-4", "LightX2V step distillation of Wan2.2 first-and-last-frame",
-       euler_list(16, quarters)},
+      {"lightx2v-flf2v-4", "LightX2V step distillation of Wan2.2 first-and-last-frame", flf2v_list(quarters)},
       {"flowmatch-distill-4", "ComfyUI-WanVideoWrapper's flowmatch_distill at shift 5",
        euler_list(5, {0.999, 0.75, 0.5, 0.25})},
       {"causvid-14b", "CausVid 14B LoRA; the first 1 to 9 steps of the list",
@@ -76,8 +99,23 @@ const std::vector<FewStepList>& few_step_lists() {
       {"causvid-causal-4", "CausVid autoregressive 1.3B, four steps, renoising", renoise_list(8, quarters)},
       {"self-forcing-4", "Self-Forcing 1.3B, renoising", renoise_list(5, quarters)},
       {"fastwan-3", "FastWan (FastVideo DMD), renoising", renoise_timesteps(8, {1000, 757, 522})},
+      {"rcm-4", "rCM of Wan2.1 T2V, renoising from sigma 80 of its scale", rcm_list(80, 988)},
+      {"rcm-a14b-4", "rCM merged into Wan2.2-I2V-A14B, renoising from sigma 200 of its scale",
+       rcm_list(200, 996)},
   };
   return lists;
+}
+
+const FewStepList* find_few_step_list(std::string_view name) {
+  for (const FewStepList& list : few_step_lists())
+    if (list.name == name) return &list;
+  return nullptr;
+}
+
+bool few_step_takes(const FewStepList& list, int steps) {
+  // Only this recipe is published as a list of which a run takes the beginning.
+  const bool begins = list.name == "causvid-14b" && steps >= 1 && steps < list.config.steps;
+  return begins || steps == list.config.steps;
 }
 
 SamplerConfig few_step_config(std::string_view name, int steps) {
@@ -87,9 +125,8 @@ SamplerConfig few_step_config(std::string_view name, int steps) {
     if (list.name != name) continue;
     SamplerConfig config = list.config;
     if (steps == 0 || steps == config.steps) return config;
-    // Only this recipe is published as a list of which a run takes the beginning.
-    require(name == "causvid-14b" && steps >= 1 && steps < config.steps, "steps: {} has {} steps, got {}",
-            name, config.steps, steps);
+    require(few_step_takes(list, steps), "`steps`: the list {} has {} steps, got {}", name, config.steps,
+            steps);
     config.sigmas.resize(static_cast<size_t>(steps));
     config.timesteps.resize(static_cast<size_t>(steps));
     config.steps = steps;

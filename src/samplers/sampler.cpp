@@ -130,6 +130,7 @@ Sampler::Sampler(const SamplerConfig& config) : schedule_(make_schedule(config))
   if (config.kind == SamplerKind::unipc) state_tensors_ = 3;
   if (config.kind == SamplerKind::dpmpp) state_tensors_ = 2;
   if (steps() == 1) state_tensors_ = 0;
+  if (config.scaled_noise) noise_scale_ = schedule_.sigmas[0];
   for (size_t i = 0; i + 1 < schedule_.sigmas.size(); ++i) {
     switch (config.kind) {
       case SamplerKind::unipc:

@@ -41,15 +41,20 @@ struct SamplerConfig {
   // 1000 * sigma (truncated for unipc and dpmpp).
   std::vector<double> sigmas;
   std::vector<double> timesteps;
+  int high_noise_steps = -1;  // of two experts the first one's steps by number; negative: by the boundary
+  bool scaled_noise = false;  // a run begins with noise times the first sigma
 };
 
 struct Schedule {
   std::vector<float> sigmas;      // steps + 1 values, the last is 0
   std::vector<double> timesteps;  // steps values, 0 to 1000: whole for unipc and dpmpp, fractional otherwise
+  int high_noise_steps = -1;      // as in SamplerConfig
 
   int steps() const { return static_cast<int>(timesteps.size()); }
   // Models of two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).
-  bool high_noise(int step, double boundary) const { return timesteps[step] >= boundary * 1000; }
+  bool high_noise(int step, double boundary) const {
+    return high_noise_steps >= 0 ? step < high_noise_steps : timesteps[step] >= boundary * 1000;
+  }
 };
 
 Schedule make_schedule(const SamplerConfig& config);
@@ -88,12 +93,14 @@ class Sampler {
   int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors to keep between steps
   const Update& update(int step) const;
   bool needs_noise(int step) const;
+  float noise_scale() const { return noise_scale_; }  // of the noise that a run begins with
   // x0 as the model sees it at this step (for previews): latent + coefficient * prediction.
   float denoised_coefficient(int step) const { return -schedule_.sigmas[step]; }
 
  private:
   Schedule schedule_;
   int state_tensors_ = 0;
+  float noise_scale_ = 1;
   std::vector<Update> updates_;
 };
 
@@ -111,7 +118,10 @@ struct FewStepList {
   SamplerConfig config;
 };
 const std::vector<FewStepList>& few_step_lists();
-// `steps` other than 0 takes the beginning of a list, where the recipe allows that ("causvid-14b").
+const FewStepList* find_few_step_list(std::string_view name);  // or null
+// Whether a run may take so many steps of it: all, or the beginning where its recipe allows that.
+bool few_step_takes(const FewStepList& list, int steps);
+// `steps` other than 0 takes the beginning of a list, where few_step_takes() so many.
 SamplerConfig few_step_config(std::string_view name, int steps = 0);
 
 }  // namespace tachy

@@ -112,6 +112,7 @@ Schedule make_schedule(const SamplerConfig& config) {
   const std::vector<double> sigmas = listed ? config.sigmas : grid_sigmas(config);
   const bool whole = config.kind == SamplerKind::unipc || config.kind == SamplerKind::dpmpp;
   Schedule out;
+  out.high_noise_steps = config.high_noise_steps;
   for (double sigma : sigmas) {
     out.sigmas.push_back(static_cast<float>(sigma));
     // Truncation is of the double product, the fractional form a float32 product: as in the references.

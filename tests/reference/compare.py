@@ -22,6 +22,7 @@ import generation  # noqa: E402
 import images  # noqa: E402
 import layouts  # noqa: E402
 import ops  # noqa: E402
+import presets  # noqa: E402
 import properties  # noqa: E402
 import random_models as rm  # noqa: E402
 import single_files  # noqa: E402
@@ -173,6 +174,7 @@ def main():
             "layouts": lambda: layouts.compare(ctx),
             "samplers": lambda: generation.compare_schedules(ctx),
             "generation": lambda: generation.compare_generation(ctx),
+            "presets": lambda: presets.compare(ctx),
             "images": lambda: images.compare(ctx),
             "experts": lambda: experts.compare(ctx),
             "sparse": lambda: sparse.compare(ctx),

@@ -47,6 +47,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--fps", "-2", 2, {"above 0 to 1000"}},
     {"generate", "--crf", "99", 2, {"0", "51"}},
     {"generate", "--encode-speed", "turbo", 2, {"ultrafast", "veryfast", "medium", "veryslow"}},
+    {"generate", "--preset", "turbo-2", 2, {"lightx2v-4", "fastwan-3", "accvid-10"}},
     {"generate", "--steps", "0", 2, {"1 to 1000"}},
     {"generate", "--guidance", "nan", 2, {"0 to 100"}},
     {"generate", "--guidance-2", "3", 2, {"one transformer", "leave it out"}},

@@ -193,5 +193,25 @@ TEST_F(Given, WhatALevelDecidesFollowsALevel) {
   EXPECT_EQ(over(base, {"--steps", "3"}).dtype, "f32");
 }
 
+// Over the settings of an earlier run (--from) another preset decides anew.
+TEST_F(Given, WhatAPresetSetsFollowsAPreset) {
+  const VideoRequest base{.preset = "fastwan-3",
+                          .steps = 3,
+                          .guidance = 1,
+                          .guidance_2 = 1,
+                          .shift = 8,
+                          .sampler = "fastwan-3",
+                          .grid = "original"};
+  const VideoRequest again = over(base, {"--preset", "causvid-9", "--steps", "5"});
+  EXPECT_EQ(again.preset, "causvid-9");
+  EXPECT_EQ(again.steps, 5);
+  EXPECT_EQ(again.sampler, std::nullopt);
+  EXPECT_EQ(again.grid, std::nullopt);
+  EXPECT_EQ(again.shift, std::nullopt);
+  EXPECT_EQ(again.guidance, std::nullopt);
+  EXPECT_EQ(again.guidance_2, std::nullopt);
+  EXPECT_EQ(over(base, {"--seed", "3"}).sampler, "fastwan-3");
+}
+
 }  // namespace
 }  // namespace tachy::cli

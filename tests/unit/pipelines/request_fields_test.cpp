@@ -41,9 +41,9 @@ std::string with(const RequestField& field, auto value) {
 // entry in request_fields.cpp and a spelling in apps/cli/field_options.cpp.
 TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;
-  const auto& [prompt, negative_prompt, width, height, frames, fps, steps, guidance, guidance_2, shift,
-               sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents, image,
-               last_image, image_embeds, image_fit, level, dtype, step_cache, residual, attention,
+  const auto& [prompt, negative_prompt, width, height, frames, fps, preset, steps, guidance, guidance_2,
+               shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents,
+               image, last_image, image_embeds, image_fit, level, dtype, step_cache, residual, attention,
                sparse_attention, sparse_chooser, sparse_dense_steps] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
@@ -51,6 +51,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &height,
                                          &frames,
                                          &fps,
+                                         &preset,
                                          &steps,
                                          &guidance,
                                          &guidance_2,

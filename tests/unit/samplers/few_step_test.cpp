@@ -43,7 +43,12 @@ TEST(FewStep, PublishedLists) {
               {1, .96, 8.0 / 9, 8.0 / 11});
   expect_list("self-forcing-4", SamplerKind::lcm, {1000, 937.5, 2500 * third, 625},
               {1, .9375, 2.5 * third, .625});
-  EXPECT_EQ(few_step_lists().size(), 10u);
+  // What rcm/inference's scripts come to: float64 sigmas, timesteps rounded to bfloat16.
+  expect_list("rcm-4", SamplerKind::lcm, {988, 932, 852, 608},
+              {.9876543209876543, .933781061416858, .852895394823775, .608979049230431});
+  expect_list("rcm-a14b-4", SamplerKind::lcm, {996, 932, 852, 608},
+              {.9950248756218906, .933781061416858, .852895394823775, .608979049230431});
+  EXPECT_EQ(few_step_lists().size(), 12u);
   for (const FewStepList& list : few_step_lists()) EXPECT_FALSE(list.about.empty());
 }
 
@@ -53,10 +58,31 @@ TEST(FewStep, ExpertsOfTheDistilledA14B) {
     for (int i = 0; i < 4; ++i) EXPECT_EQ(s.high_noise(i, boundary), i < 2);
 }
 
+// LightX2V counts two steps for each expert; by the boundary of I2V-A14B there would be three and one.
+TEST(FewStep, ExpertsOfAListThatCountsTheirSteps) {
+  const Schedule s = make_schedule(few_step_config("lightx2v-flf2v-4"));
+  EXPECT_GE(s.timesteps[2], 900);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(s.high_noise(i, 0.9), i < 2);
+}
+
+TEST(FewStep, NoiseIsScaledWhereARecipeWantsIt) {
+  for (const FewStepList& list : few_step_lists()) {
+    const float scale = Sampler(list.config).noise_scale();
+    if (list.name.starts_with("rcm"))
+      EXPECT_EQ(scale, static_cast<float>(list.config.sigmas[0])) << list.name;
+    else
+      EXPECT_EQ(scale, 1.f) << list.name;
+  }
+}
+
 TEST(FewStep, BeginningOfAList) {
   const Schedule s = make_schedule(few_step_config("causvid-14b", 4));
   EXPECT_THAT(s.timesteps, testing::ElementsAre(999, 934, 862, 756));
   EXPECT_THAT(s.sigmas, testing::ElementsAre(.999f, .934f, .862f, .756f, 0.f));
+  const FewStepList& causvid = *find_few_step_list("causvid-14b");
+  for (int steps = 0; steps <= 10; ++steps)
+    EXPECT_EQ(few_step_takes(causvid, steps), steps >= 1 && steps <= 9) << steps;
+  EXPECT_EQ(find_few_step_list("unipc"), nullptr);
   EXPECT_THROW(few_step_config("causvid-14b", 10), Error);
   EXPECT_THROW(few_step_config("fastwan-3", 2), Error);
   try {

@@ -1,0 +1,107 @@
+// `tachyscope presets`: what `generate --preset NAME` sets, by name and kind of model.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "api/presets.h"
+#include "api/tachyscope.h"
+#include "commands.h"
+
+namespace tachy::cli {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string_view> families(const PresetRow& row) {
+  std::vector<std::string_view> out;
+  for (const ModelFamily family : row.fits) out.push_back(family_text(family));
+  return out;
+}
+
+bool is_list(const PresetRow& row) { return find_few_step_list(row.sampler) != nullptr; }
+
+json row_json(const PresetRow& row) {
+  const Schedule schedule = make_schedule(sampler_config(row));
+  json out = {{"models", families(row)},
+              {"sampler", row.sampler},
+              {"num_inference_steps", row.steps},
+              {"guidance_scale", row.guidance},
+              {"lora_strength", row.lora_strength},
+              {"timesteps", schedule.timesteps},
+              {"sigmas", schedule.sigmas}};
+  if (!is_list(row)) out["grid"] = row.grid, out["flow_shift"] = row.shift;
+  if (row.guidance_2) out["guidance_scale_2"] = *row.guidance_2;
+  if (row.lora_strength_2) out["lora_strength_2"] = *row.lora_strength_2;
+  if (schedule.high_noise_steps >= 0) out["high_noise_steps"] = schedule.high_noise_steps;
+  return out;
+}
+
+json to_json(const Preset& preset) {
+  json rows = json::array();
+  for (const PresetRow& row : preset.rows) rows.push_back(row_json(row));
+  return {{"name", preset.name}, {"about", preset.about}, {"source", preset.source}, {"sets", rows}};
+}
+
+// 4 digits behind the point at most: 937.5, 833.3333.
+std::string short_numbers(const auto& values) {
+  std::vector<std::string> out;
+  for (const auto value : values) out.push_back(fmt::format("{}", std::round(double{value} * 1e4) / 1e4));
+  return fmt::format("{}", fmt::join(out, " "));
+}
+
+// Both experts' where there are two.
+std::string pair(double first, const std::optional<double>& second) {
+  return second ? fmt::format("{:g} and {:g}", first, *second) : fmt::format("{:g}", first);
+}
+
+void print(const Preset& preset) {
+  fmt::print("{:<12}{}\n", preset.name, preset.about);
+  for (const PresetRow& row : preset.rows) {
+    const SamplerConfig config = sampler_config(row);
+    const Schedule schedule = make_schedule(config);
+    const std::string_view kind = to_string(config.kind);
+    fmt::print("  for       {}\n", fmt::join(families(row), ",\n            "));
+    fmt::print("  sets      {}, guidance {}{}\n",
+               is_list(row) ? fmt::format("the list {} ({}), {} steps", row.sampler, kind, row.steps)
+                            : fmt::format("{}, {} steps, shift {:g}", row.sampler, row.steps, row.shift),
+               pair(row.guidance, row.guidance_2),
+               schedule.high_noise_steps >= 0
+                   ? fmt::format(", {} steps of the high-noise expert", schedule.high_noise_steps)
+                   : "");
+    fmt::print("  LoRA      strength {}\n", pair(row.lora_strength, row.lora_strength_2));
+    fmt::print("  timesteps {}\n  sigmas    {}\n", short_numbers(schedule.timesteps),
+               short_numbers(schedule.sigmas));
+  }
+  fmt::print("  from      {}\n\n", preset.source);
+}
+
+}  // namespace
+
+Command add_presets(CommandLine& line) {
+  CommandOptions sub = line.add_command("presets", "what each --preset of generate sets");
+  auto as_json = std::make_shared<bool>(false);
+  sub.add_flag("--json", *as_json, "print JSON");
+  sub.footer(
+      "What is given on the command line wins over a preset, and a preset over the model's defaults. Where "
+      "two "
+      "numbers\n"
+      "stand the first is of the high-noise expert. The strength of a LoRA is what its card recommends; a "
+      "preset "
+      "does not\nload one.");
+  return [as_json] {
+    json all = json::array();
+    for (const Preset& preset : presets()) {
+      if (*as_json)
+        all.push_back(to_json(preset));
+      else
+        print(preset);
+    }
+    if (*as_json) fmt::print("{}\n", all.dump(2));
+    return 0;
+  };
+}
+
+}  // namespace tachy::cli

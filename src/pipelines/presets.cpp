@@ -1,0 +1,173 @@
+#include "pipelines/presets.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "pipelines/denoise_stage.h"
+#include "pipelines/model_bundle.h"
+
+namespace tachy {
+namespace {
+
+using enum ModelFamily;
+
+// Euler over linspace(1, 0, steps + 1) without its end, shifted: what LightX2V's step_distill scheduler and
+// Wan2.2-Lightning's EulerScheduler come to. The timesteps are fractional.
+PresetRow shifted_euler(std::vector<ModelFamily> fits, int steps, std::optional<double> second = {}) {
+  return {.fits = std::move(fits),
+          .sampler = "euler",
+          .grid = "original",
+          .steps = steps,
+          .shift = 5,
+          .guidance = 1,
+          .guidance_2 = second,
+          .lora_strength = 1,
+          .lora_strength_2 = second};
+}
+
+// A list of samplers/few_step.cpp.
+PresetRow listed(std::vector<ModelFamily> fits, const char* list, int steps, double shift, double strength,
+                 std::optional<double> strength_2 = {}) {
+  PresetRow row{std::move(fits), list, nullptr, steps, shift, 1, {}, strength, strength_2};
+  if (strength_2) row.guidance_2 = 1;
+  return row;
+}
+
+std::vector<Preset> make_presets() {
+  return {
+      // configs/distill/{wan21,wan22}/*_lora*.json: denoising_step_list 1000 750 500 250, sample_shift 5,
+      // enable_cfg false (the guidance scale beside it is not used), strength 1.0 of each LoRA;
+      // boundary_step_index 2 of A14B is where both boundaries lie. configs/wan22/wan_distill_moe_flf2v*.json:
+      // the same list at shift 16 for a first and a last picture.
+      {"lightx2v-4",
+       "LightX2V step and guidance distillation, four steps",
+       "ModelTC/LightX2V configs/distill, configs/wan22",
+       {shifted_euler({text, image}, 4), shifted_euler({text_experts, image_experts}, 4, 1),
+        listed({two_pictures_experts}, "lightx2v-flf2v-4", 4, 16, 1, 1)}},
+      // No config there has eight entries. These are its scheduler's values for eight even ones, 1000 875 … 125.
+      {"lightx2v-8",
+       "LightX2V step and guidance distillation, eight steps",
+       "ModelTC/LightX2V step_distill/scheduler.py with eight even entries",
+       {shifted_euler({text, image}, 8), shifted_euler({text_experts, image_experts}, 8, 1)}},
+      // wan/configs/wan_{t2v,i2v}_A14B.py: sample_shift 5, sample_steps 4, sample_guide_scale (1, 1),
+      // boundaries 0.875 and 0.9; wan/utils/utils.py merges up · down · alpha / rank whole.
+      {"lightning-4",
+       "Wan2.2-Lightning, four steps, two of each expert",
+       "ModelTC/Wan2.2-Lightning wan/configs",
+       {shifted_euler({text_experts, image_experts}, 4, 1)}},
+      // DmdDenoisingStage: 1000 757 522 in a table of shift 8, which is written into it (the 5B config's 5 is
+      // not read), renoising; no second pass, so that its preset's guidance of 3 is not used.
+      {"fastwan-3",
+       "FastWan of FastVideo, three renoised steps",
+       "hao-ai-lab/FastVideo fastvideo/pipelines/stages/denoising.py",
+       {listed({text, first_frame}, "fastwan-3", 3, 8, 1)}},
+      // The nine timesteps of LightX2V's configs/causvid and of the wrapper's scheduler flowmatch_causvid for
+      // 14B, which takes sigma = t / 1000; 4 to 9 steps at strength 0.5 says the LoRA's card (0.3 for 12 steps
+      // of unipc). tianweiy/CausVid itself publishes 1.3B models of other lists: causvid-causal-3 and -4.
+      {"causvid-9",
+       "CausVid's LoRA for 14B, nine steps or the first of them",
+       "kijai/ComfyUI-WanVideoWrapper wanvideo/schedulers, civitai.com/models/1585622",
+       {listed({text, image}, "causvid-14b", 9, 1, 0.5)}},
+      // rcm/inference: sigma_max 80 for text-to-video (its examples at 720p take 120), 200 for I2V-A14B, where
+      // Wan.md names the merged weights "high-rCM4.0" and "low-rCM1.0"; middle angles 1.5 1.4 1.0 in both.
+      {"rcm-4",
+       "rCM of NVIDIA, four renoised steps",
+       "NVlabs/rcm rcm/inference, Wan.md",
+       {listed({text}, "rcm-4", 4, 1, 1), listed({image_experts}, "rcm-a14b-4", 4, 1, 4, 1)}},
+      // README: --sample_solver unipc --sample_steps 10; the sample scripts switch guidance off (no_cfg) and
+      // take shift 5, or 3 for image-to-video at 480p, the only size of its image model. (The list of every
+      // fifth of 50 steps there belongs to its Euler solver.) No card names a strength for the LoRA.
+      {"accvid-10",
+       "AccVideo, ten steps of UniPC",
+       "aejion/AccVideo README.md, sample_wanx_t2v.py, sample_wanx_i2v.py",
+       {{{text}, "unipc", "original", 10, 5, 1, {}, 1, {}},
+        {{image}, "unipc", "original", 10, 3, 1, {}, 1, {}}}},
+  };
+}
+
+const PresetRow* row_for(const Preset& preset, ModelFamily family) {
+  for (const PresetRow& row : preset.rows)
+    if (std::find(row.fits.begin(), row.fits.end(), family) != row.fits.end()) return &row;
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const Preset& preset, ModelFamily family) {
+  std::vector<std::string_view> meant, others;
+  for (const PresetRow& row : preset.rows)
+    for (const ModelFamily fit : row.fits) meant.push_back(family_text(fit));
+  for (const Preset& other : presets())
+    if (row_for(other, family)) others.emplace_back(other.name);
+  fail(ErrorCode::invalid_argument, "`preset`: {} is for {}; this is one of the {}, for which {}",
+       preset.name, fmt::join(meant, ", "), family_text(family),
+       others.empty() ? "there is no preset" : fmt::format("{} would do", text_of(others)));
+}
+
+template <class T, class V>
+void fill(std::optional<T>& member, const V& value) {
+  if (!member) member = value;
+}
+
+}  // namespace
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = make_presets();
+  return all;
+}
+
+Choices preset_names() {
+  Choices names;
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
+  return names;
+}
+
+ModelFamily family_of(const ModelBundle& model, bool last_image) {
+  if (model.image_input == ImageInput::first_frame) return first_frame;
+  if (model.image_input == ImageInput::none) return model.experts() == 2 ? text_experts : text;
+  if (model.experts() == 2) return last_image ? two_pictures_experts : image_experts;
+  return model.dit.pos_embed_seq_len > 0 ? two_pictures : image;
+}
+
+std::string_view family_text(ModelFamily family) {
+  switch (family) {
+    case text:
+      return "text-to-video models (Wan2.1-T2V)";
+    case image:
+      return "image-to-video models (Wan2.1-I2V)";
+    case two_pictures:
+      return "first-last-frame models (Wan2.1-FLF2V)";
+    case first_frame:
+      return "text-and-image-to-video models (Wan2.2-TI2V-5B)";
+    case text_experts:
+      return "text-to-video models of two experts (Wan2.2-T2V-A14B)";
+    case image_experts:
+      return "image-to-video models of two experts (Wan2.2-I2V-A14B)";
+    case two_pictures_experts:
+      return "image-to-video models of two experts with a last picture";
+  }
+  return "?";
+}
+
+SamplerConfig sampler_config(const PresetRow& row) {
+  VideoRequest r;
+  r.sampler = std::string(row.sampler), r.grid = std::string(row.grid ? row.grid : "original");
+  r.steps = row.steps, r.shift = row.shift;
+  return sampler_config(r);
+}
+
+void apply_preset(const ModelBundle& model, VideoRequest& r) {
+  if (!r.preset) return;
+  check_choice("preset", *r.preset, preset_names());
+  const Preset& preset =
+      *std::find_if(presets().begin(), presets().end(), [&](const Preset& p) { return *r.preset == p.name; });
+  const ModelFamily family = family_of(model, r.last_image != nullptr);
+  const PresetRow* row = row_for(preset, family);
+  if (!row) refuse(preset, family);
+  fill(r.sampler, row->sampler), fill(r.steps, row->steps), fill(r.shift, row->shift);
+  fill(r.guidance, row->guidance);
+  if (row->grid) fill(r.grid, row->grid);
+  if (row->guidance_2) fill(r.guidance_2, *row->guidance_2);
+}
+
+}  // namespace tachy
