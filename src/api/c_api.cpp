@@ -92,13 +92,25 @@ int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine
 
 int tachyscope_load_on(const char* model_folder, const char* device, uint64_t max_vram_bytes, int32_t threads,
                        tachyscope_engine** out) {
+  const tachyscope_model_files files = {.model = model_folder};
+  return tachyscope_load_files(&files, device, max_vram_bytes, threads, out);
+}
+
+int tachyscope_load_files(const tachyscope_model_files* files, const char* device, uint64_t max_vram_bytes,
+                          int32_t threads, tachyscope_engine** out) {
   return guarded([&] {
-    tachy::require(model_folder && device && out,
+    tachy::require(files && files->model && device && out,
                    "load: a folder, a device and a place for the engine are needed");
-    *out = new tachyscope_engine{
-        .engine = tachy::Engine(
-            model_folder,
-            {.threads = threads, .keep_loaded = true, .device = device, .max_vram = max_vram_bytes})};
+    const auto text = [](const char* path) { return std::string(path ? path : ""); };
+    *out = new tachyscope_engine{.engine =
+                                     tachy::Engine(files->model, {.threads = threads,
+                                                                  .keep_loaded = true,
+                                                                  .device = device,
+                                                                  .max_vram = max_vram_bytes,
+                                                                  .transformer_2 = text(files->transformer_2),
+                                                                  .text_encoder = text(files->text_encoder),
+                                                                  .vae = text(files->vae),
+                                                                  .tokenizer = text(files->tokenizer)})};
   });
 }
 

@@ -43,6 +43,13 @@ int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine
  * is free. */
 int tachyscope_load_on(const char* model_folder, const char* device, uint64_t max_vram_bytes, int32_t threads,
                        tachyscope_engine** out);
+/* Files of a model, each by itself: null pointers mean the model's own parts. `model` is a folder or a transformer's
+ * file; the others a file, a component's folder, or a model's folder whose part it is. */
+typedef struct {
+  const char *model, *transformer_2, *text_encoder, *vae, *tokenizer;
+} tachyscope_model_files;
+int tachyscope_load_files(const tachyscope_model_files* files, const char* device, uint64_t max_vram_bytes,
+                          int32_t threads, tachyscope_engine** out);
 void tachyscope_free(tachyscope_engine* engine);
 int tachyscope_plan(tachyscope_engine* engine, const tachyscope_request* request,
                     tachyscope_plan_result* out);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "weights/quantized_source.h"
 #include "weights/rename.h"
 
 namespace tachy {
@@ -62,14 +63,14 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
 }
 
 NamedSource dit_source(const std::shared_ptr<TensorSource>& source) {
-  const auto plain = without_prefix(source);
+  const auto plain = without_prefix(dequantized(source));
   if (!is_original_dit_names(*plain)) return {plain, false};
   return {renamed(plain, dit_from_original), true};
 }
 
 NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
   constexpr std::string_view kTied = "encoder.embed_tokens.weight";
-  const auto plain = without_prefix(source);
+  const auto plain = without_prefix(dequantized(source));
   if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
   if (is_gguf_umt5_names(*plain)) return {renamed(plain, umt5_from_gguf), false};
   if (!plain->has(kTied)) return {plain, false};
@@ -87,7 +88,7 @@ NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
 }
 
 NamedSource vae_source(const std::shared_ptr<TensorSource>& source) {
-  const auto plain = without_prefix(source);
+  const auto plain = without_prefix(dequantized(source));
   if (is_original_vae22_names(*plain)) return {renamed(plain, vae22_from_original), true};
   if (is_original_vae21_names(*plain)) return {renamed(plain, vae21_from_original), true};
   return {plain, false};

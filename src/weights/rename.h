@@ -42,7 +42,7 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
                                              std::span<const std::string_view> prefixes);
 std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source);
 
-// All of it: prefix stripped, naming detected, renamed where needed.
+// All of it: quantised weights put together with their scales (quantized_source.h), prefix stripped, naming detected, renamed where needed.
 struct NamedSource {
   std::shared_ptr<TensorSource> source;  // diffusers / HF names
   bool original = false;                 // the file used the original names

@@ -30,6 +30,7 @@ constexpr DTypeName kDTypes[] = {
     {"F64", DType::f64},         {"F32", DType::f32},         {"F16", DType::f16}, {"BF16", DType::bf16},
     {"F8_E4M3", DType::f8_e4m3}, {"F8_E5M2", DType::f8_e5m2}, {"I64", DType::i64}, {"I32", DType::i32},
     {"I16", DType::i16},         {"I8", DType::i8},           {"U8", DType::u8},   {"BOOL", DType::boolean},
+    {"F8_E8M0", DType::u8},  // powers of two, which are scales and nothing else: as bytes
 };
 
 struct Header {

@@ -48,6 +48,22 @@ def weights():
     for kind, keys in names.items():
         put("safetensors", kind, save({k: torch.zeros(1) for k in keys}))
 
+    mark = lambda **about: torch.tensor(list(json.dumps(about).encode()), dtype=torch.uint8)
+    fp8, one = torch.ones(2, 32).to(torch.float8_e4m3fn), torch.tensor(0.5)
+    quantized = {
+        "old": {"scaled_fp8": torch.zeros(2).to(torch.float8_e4m3fn), "model.diffusion_model.a.weight": fp8,
+                "model.diffusion_model.a.scale_weight": one, "model.diffusion_model.a.scale_input": torch.ones(1)},
+        "rows": {"a.weight": fp8.to(torch.float32).to(torch.int8), "a.weight_scale": torch.ones(2, 1)},
+        "blocks": {"a.weight": fp8, "a.scale_weight": torch.ones(2, 4, 1)},
+        "mxfp8": {"a.weight": fp8, "a.weight_scale": torch.full((128, 4), 127, dtype=torch.uint8), "a.comfy_quant": mark(format="mxfp8")},
+        "nvfp4": {"a.weight": torch.full((2, 8), 0x35, dtype=torch.uint8), "a.weight_scale": torch.ones(128, 4).to(torch.float8_e4m3fn),
+                  "a.weight_scale_2": one, "a.pre_quant_scale": torch.ones(16), "a.comfy_quant": mark(format="nvfp4")},
+    }
+    for name, tensors in quantized.items():
+        put("quantized", name, save(tensors))
+    about = {"_quantization_metadata": json.dumps({"layers": {"a": {"format": "float8_e4m3fn"}}})}
+    put("quantized", "header", save({"a.weight": fp8, "a.weight_scale": one}, about))
+
     def sharded(index, shard):
         text = json.dumps(index).encode()
         return struct.pack("<H", len(text)) + text + shard

@@ -85,6 +85,28 @@ def compare(ctx):
     settings = ctx.folder / "named/settings.json"
     ctx.run("generate", "--from", settings, "-o", f"{again}/", "-q")
     same("--from opens the same files again", [p.read_bytes() for p in sorted(again.glob("*.png"))], folder)
+    compare_quantized(ctx, model, dit, t5, same, frames, as_original, files["vae"])
+
+
+def compare_quantized(ctx, model, dit, t5, same, frames, args, vae):
+    """fp8_scaled files beside a folder whose weights torch has dequantised."""
+    stored_dit, meant_dit = scaled(dit_names(dit), lambda name: "embedding" in name or "head." in name)
+    stored_t5, meant_t5 = scaled(t5, lambda name: "relative_attention_bias" in name)
+    parts = {"dit": ctx.folder / "fp8/dit.safetensors", "t5": ctx.folder / "fp8/t5.safetensors"}
+    (ctx.folder / "fp8").mkdir()
+    save_file(stored_dit, parts["dit"])
+    save_file(stored_t5 | {"spiece_model": carried_tokenizer(model)}, parts["t5"])
+    folder = ctx.folder / "dequantised"
+    shutil.copytree(model, folder)
+    back = {layouts._rename(k, layouts._DIT): k for k in dit}
+    save_file({back[k[len(_PREFIX):]]: v for k, v in meant_dit.items()}, next((folder / "transformer").glob("*.safetensors")))
+    save_file(meant_t5, next((folder / "text_encoder").glob("*.safetensors")))
+    want = frames("dequantised-frames", "-m", folder, *args)
+    named = ["-m", parts["dit"], "--vae", vae, "--text-encoder", parts["t5"], *args]
+    same("fp8_scaled files: those of the dequantised folder", frames("fp8-frames", *named), want)
+    same("the same with weights that are not packed", frames("fp8-mapped", *named, "--weights", "mapped"), want)
+    plain = frames("unscaled", "-m", model, *args)
+    ctx.report("the scales matter", 1.0 if pixels(plain) == pixels(want) else 0.0, 0.5)
 
 
 def pixels(frames):

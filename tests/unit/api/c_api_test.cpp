@@ -117,6 +117,24 @@ TEST(CApi, LoadOnNamesTheDevice) {
   EXPECT_EQ(engine, nullptr);
 }
 
+TEST(CApi, LoadFilesNamesTheParts) {
+  tachyscope_engine* engine = nullptr;
+  const std::string vae = kModel + "/vae", text = kModel + "/text_encoder";
+  tachyscope_model_files files = {.model = kModel.c_str(),
+                                  .transformer_2 = nullptr,
+                                  .text_encoder = text.c_str(),
+                                  .vae = vae.c_str(),
+                                  .tokenizer = nullptr};
+  ASSERT_EQ(tachyscope_load_files(&files, "cpu", 0, 2, &engine), 0) << tachyscope_last_error();
+  tachyscope_free(engine);
+  engine = nullptr;
+  files.vae = "gone.safetensors";
+  EXPECT_EQ(tachyscope_load_files(&files, "cpu", 0, 2, &engine), 3);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("`vae`: gone.safetensors"));
+  EXPECT_EQ(tachyscope_load_files(nullptr, "cpu", 0, 2, &engine), 2);
+  EXPECT_EQ(engine, nullptr);
+}
+
 TEST(CApi, ErrorsHaveCodesAndTexts) {
   tachyscope_engine* engine = nullptr;
   EXPECT_EQ(tachyscope_load("no/such/model", 0, &engine), 3);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipelines/text_cache.h"
 #include "text/tokenizer.h"
 #include "tiny_model.h"
 
@@ -146,9 +147,43 @@ TEST(SingleFile, ConfigInTheHeader) {
   EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("config"));
 }
 
+// A matrix of the text encoder as fp8 with a scale, in a file of the same time and length for every scale.
+void quantise(const Comfy& comfy, float scale) {
+  const auto source = open_safetensors(comfy.text_encoder, FileAccess::read);
+  const std::string stem = "encoder.block.0.layer.0.SelfAttention.q.";
+  std::vector<NamedTensor> tensors;
+  std::vector<uint8_t> values;
+  for (const auto& e : source->entries()) {
+    if (e.name == stem + "scale_weight") continue;
+    if (e.name == stem + "weight") {
+      values.assign(static_cast<size_t>(e.dims[0] * e.dims[1]), 0x38);  // 1
+      tensors.push_back({stem + "weight", Tensor(values.data(), DType::f8_e4m3, e.dims)});
+    } else {
+      tensors.push_back({e.name, Tensor(const_cast<void*>(e.data), e.dtype, e.dims)});
+    }
+  }
+  tensors.push_back({stem + "scale_weight", Tensor(&scale, DType::f32, {1})});
+  write_safetensors(comfy.text_encoder, std::move(tensors));
+  fs::last_write_time(comfy.text_encoder, fs::file_time_type{});
+}
+
+TEST(SingleFile, TheTextCacheKnowsScales) {
+  const Comfy comfy;
+  quantise(comfy, 0.5f);
+  const ModelBundle one = comfy.open();
+  EXPECT_NE(one.text_encoder->find("encoder.block.0.layer.0.SelfAttention.q.weight")->derived, nullptr);
+  EXPECT_FALSE(one.text_encoder->has("encoder.block.0.layer.0.SelfAttention.q.scale_weight"));
+  const std::string first = encoder_fingerprint(one), model = fingerprint(one);
+  EXPECT_EQ(encoder_fingerprint(comfy.open()), first);
+  const std::vector<uint8_t> frames = result_of(comfy.open()).rgb;
+  quantise(comfy, 0.25f);
+  EXPECT_NE(encoder_fingerprint(comfy.open()), first);
+  EXPECT_NE(fingerprint(comfy.open()), model);
+  EXPECT_NE(result_of(comfy.open()).rgb, frames);
+}
+
 // A text encoder that carries its tokenizer as ComfyUI's do; bytes: of its spiece.model.
 void carry(const Comfy& comfy, std::vector<uint8_t> bytes) {
-  std::vector<std::vector<char>> kept;
   std::vector<NamedTensor> tensors;
   const auto source = open_safetensors(comfy.text_encoder, FileAccess::read);
   for (const auto& e : source->entries())

@@ -1,0 +1,43 @@
+// Which tensors of a file describe the quantised weight of which layer, told by their names, and what formats the
+// file says.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+struct QuantizedLayer {
+  using Entry = TensorSource::Entry;
+  std::string name;    // "blocks.0.ffn.0", with the file's prefix
+  std::string format;  // "float8_e4m3fn" …; empty where the file does not say
+  const Entry* weight = nullptr;
+  const Entry* scale = nullptr;
+  const Entry* scale_2 = nullptr;
+  const Entry* column_scale = nullptr;
+  const Entry* input_scale = nullptr;
+  const Entry* marker = nullptr;  // comfy_quant
+  const Entry* any() const;       // one that describes it; null where the metadata alone does
+};
+
+struct QuantizedLayers {
+  std::map<std::string, QuantizedLayer, std::less<>> layers;  // by name
+  std::set<const TensorSource::Entry*> markers;               // scaled_fp8: they say nothing that is needed
+  std::map<const TensorSource::Entry*, std::string> names;    // of the layers that entries belong to
+
+  // end() for an entry that belongs to none.
+  std::map<std::string, QuantizedLayer, std::less<>>::const_iterator layer_of(
+      const TensorSource::Entry& entry) const {
+    const auto name = names.find(&entry);
+    return name == names.end() ? layers.end() : layers.find(name->second);
+  }
+};
+
+// Throws corrupt for JSON that is malformed and for descriptions of one weight that contradict one another, and
+// unsupported, by name, for quantisations that are not read.
+QuantizedLayers quantized_layers(const TensorSource& source);
+
+}  // namespace tachy
