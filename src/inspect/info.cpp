@@ -48,7 +48,7 @@ ComponentInfo describe_text(const TensorSource& source, const Umt5Config& c) {
                   {"heads", fmt::format("{} of {}", c.num_heads, c.d_kv)},
                   {"feed-forward", fmt::format("{}", c.d_ff)},
                   {"vocabulary", fmt::format("{}", c.vocab_size)}};
-  if (carried_tokenizer(source)) text.options.push_back({"tokenizer", "carried"});
+  if (carries_tokenizer(source)) text.options.push_back({"tokenizer", "carried"});
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include "nn/adapter_set.h"
 #include "nn/linear_registry.h"
 #include "nn/weight_form.h"
+#include "weights/tensor_range.h"
 
 namespace tachy::nn {
 
@@ -22,19 +23,6 @@ namespace {
 std::string layer_name(const Scope& scope) {
   const std::string& prefix = scope.prefix();
   return prefix.substr(0, prefix.size() - (prefix.ends_with('.') ? 1 : 0));
-}
-
-// Whether `found` is `dims` with neighbours taken together: files of four dimensions at most hold a kernel of
-// five so, and its values lie in the same order.
-bool is_folded(std::span<const int64_t> dims, std::span<const int64_t> found) {
-  size_t i = 0;
-  for (const int64_t extent : found) {
-    int64_t product = 1;
-    while (product < extent && i < dims.size()) product *= dims[i++];
-    if (product != extent) return false;
-  }
-  return std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(i), dims.end(),
-                     [](int64_t extent) { return extent == 1; });
 }
 
 // The parts' biases one after another.

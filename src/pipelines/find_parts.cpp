@@ -142,7 +142,7 @@ std::vector<std::string> missing_parts(const fs::path& transformer, const PartPa
     text = parts.text_encoder.empty() ? find_text_encoder(transformer, config)
                                       : text_encoder_at(parts.text_encoder);
     const auto source = read_text_encoder(text).source;
-    check(!parts.tokenizer.empty() || carried_tokenizer(*source) || !tokenizer_beside(text.weights).empty(),
+    check(!parts.tokenizer.empty() || carries_tokenizer(*source) || !tokenizer_beside(text.weights).empty(),
           ErrorCode::not_found,
           "`tokenizer`: {} carries none: name tokenizer.json, spiece.model or a folder that has one",
           source->files_text());
@@ -164,6 +164,10 @@ fs::path tokenizer_beside(const fs::path& text_encoder) {
 
 const TensorSource::Entry* carried_tokenizer(const TensorSource& text_encoder) {
   return text_encoder.find("spiece_model");
+}
+
+bool carries_tokenizer(const TensorSource& text_encoder) {
+  return carried_tokenizer(text_encoder) || text_encoder.metadata().contains("tokenizer.ggml.model");
 }
 
 }  // namespace tachy

@@ -31,5 +31,7 @@ std::filesystem::path tokenizer_beside(const std::filesystem::path& text_encoder
 
 // The tensor in which ComfyUI's text encoders carry their spiece.model; null where there is none.
 const TensorSource::Entry* carried_tokenizer(const TensorSource& text_encoder);
+// That tensor, or the keys of a GGUF file.
+bool carries_tokenizer(const TensorSource& text_encoder);
 
 }  // namespace tachy

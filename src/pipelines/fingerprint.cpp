@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "pipelines/model_bundle.h"
+#include "weights/gguf.h"
 
 namespace tachy {
 namespace {
@@ -45,15 +46,19 @@ void add_file(Sha256& hash, const std::filesystem::path& path) {
   }
 }
 
-// Its files, or the tensor that carries it: of a large file only samples count otherwise.
+// Its files, or what of the text encoder's file carries it: of a large file only samples count otherwise.
 void add_tokenizer(Sha256& hash, const ModelBundle& m) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(m.files.tokenizer, ignored)) return add_file(hash, m.files.tokenizer);
   for (const char* name : {"tokenizer.json", "spiece.model"})
     if (!m.files.tokenizer.empty()) add_file(hash, m.files.tokenizer / name);
-  const TensorSource::Entry* entry = m.files.tokenizer.empty() ? carried_tokenizer(*m.text_encoder) : nullptr;
+  if (!m.files.tokenizer.empty()) return;
+  const TensorSource::Entry* entry = carried_tokenizer(*m.text_encoder);
   if (entry && entry->data)
     hash.add(std::span(static_cast<const uint8_t*>(entry->data), static_cast<size_t>(entry->bytes)));
+  if (const auto vocabulary = gguf_vocabulary(*m.text_encoder))
+    for (size_t i = 0; i < vocabulary->pieces.size(); ++i)
+      hash.add(fmt::format("{} {} {}\n", vocabulary->pieces[i], vocabulary->scores[i], vocabulary->types[i]));
 }
 
 }  // namespace

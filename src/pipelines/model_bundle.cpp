@@ -59,7 +59,7 @@ void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
     return;
   }
   if (!tokenizer.empty() && parts.text_encoder.empty()) return;
-  if (carried_tokenizer(*m.text_encoder)) {
+  if (carries_tokenizer(*m.text_encoder)) {
     tokenizer.clear();
     return;
   }

@@ -1,7 +1,9 @@
-// A model's tokenizer: files, or the bytes of spiece.model that ComfyUI's text encoders carry as a tensor.
+// A model's tokenizer: files, the bytes of spiece.model that ComfyUI's text encoders carry as a tensor, or the
+// keys of a text encoder in a GGUF file.
 #include "base/error.h"
 #include "pipelines/model_bundle.h"
 #include "text/tokenizer.h"
+#include "weights/gguf.h"
 #include "weights/quote.h"
 
 namespace tachy {
@@ -10,6 +12,9 @@ constexpr uint64_t kMostBytes = 256u << 20;
 
 std::unique_ptr<Tokenizer> read_carried_tokenizer(const TensorSource& source) {
   const TensorSource::Entry* carried = carried_tokenizer(source);
+  if (!carried)
+    if (const auto vocabulary = gguf_vocabulary(source))
+      return Tokenizer::from_vocabulary(*vocabulary, source.files_text() + ": tokenizer.ggml");
   check(carried != nullptr, ErrorCode::not_found, "`tokenizer`: {} has none", source.files_text());
   const TensorSource::Entry& entry = *carried;
   const std::string name = fmt::format("{}: tensor {}", source.file_of(entry), in_quotes(entry.name_in_file));

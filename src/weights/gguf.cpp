@@ -127,4 +127,10 @@ std::optional<Vocabulary> gguf_vocabulary(const GgufHeader& header, std::string_
   return out;
 }
 
+std::optional<Vocabulary> gguf_vocabulary(const TensorSource& source) {
+  if (source.files().empty() || !is_gguf(*source.files().front())) return std::nullopt;
+  const MappedFile& file = *source.files().front();
+  return gguf_vocabulary(GgufHeader(file.bytes(), file.path()), file.path());
+}
+
 }  // namespace tachy

@@ -25,5 +25,7 @@ bool is_gguf(const MappedFile& file);
 // The tokenizer among the keys tokenizer.ggml.*; its views live as long as the file. Nothing when there is none;
 // unsupported when it is not that of a T5 (SentencePiece unigram).
 std::optional<Vocabulary> gguf_vocabulary(const GgufHeader& header, std::string_view path);
+// Of the file that a source was opened from, if that is GGUF.
+std::optional<Vocabulary> gguf_vocabulary(const TensorSource& source);
 
 }  // namespace tachy

@@ -4,6 +4,7 @@
 
 #include "weights/quantized_source.h"
 #include "weights/rename.h"
+#include "weights/tensor_range.h"
 
 namespace tachy {
 namespace {
@@ -62,8 +63,27 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
   return without_prefix(source, kPrefixes);
 }
 
+namespace {
+
+// The patch embedding [dim, C, 1, 2, 2] of a file that has four dimensions at most: restored where the rest of
+// its dimensions are neighbours of these taken together. Wan's patches are 1x2x2; others need a config.
+std::shared_ptr<TensorSource> with_patch_embedding(const std::shared_ptr<TensorSource>& source) {
+  const auto *weight = source->find("patch_embedding.weight"), *bias = source->find("patch_embedding.bias");
+  if (!weight || !bias || weight->dims.size() >= 5 || bias->dims.size() != 1) return source;
+  const int64_t dim = bias->dims[0];
+  const auto values = checked_bytes(weight->dims, DType::u8);
+  if (!values || dim <= 0 || static_cast<int64_t>(*values) / 4 / dim == 0) return source;
+  const std::vector<int64_t> dims = {dim, static_cast<int64_t>(*values) / 4 / dim, 1, 2, 2};
+  if (!is_folded(dims, weight->dims)) return source;
+  std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
+  entries[static_cast<size_t>(weight - source->entries().data())].dims = dims;
+  return with_entries(*source, std::move(entries));
+}
+
+}  // namespace
+
 NamedSource dit_source(const std::shared_ptr<TensorSource>& source) {
-  const auto plain = without_prefix(dequantized(source));
+  const auto plain = with_patch_embedding(without_prefix(dequantized(source)));
   if (!is_original_dit_names(*plain)) return {plain, false};
   return {renamed(plain, dit_from_original), true};
 }

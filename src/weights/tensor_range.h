@@ -1,6 +1,7 @@
-// Overflow-checked sizes of shapes that come from files.
+// Overflow-checked sizes of shapes that come from files, and shapes of kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -25,6 +26,19 @@ inline std::optional<uint64_t> checked_bytes(std::span<const int64_t> dims, DTyp
     total *= static_cast<uint64_t>(extent);
   }
   return empty ? 0 : total;
+}
+
+// Whether `found` is `dims` with neighbours taken together: files of four dimensions at most hold a kernel of
+// five so, and its values lie in the same order.
+inline bool is_folded(std::span<const int64_t> dims, std::span<const int64_t> found) {
+  size_t i = 0;
+  for (const int64_t extent : found) {
+    int64_t product = 1;
+    while (product < extent && i < dims.size()) product *= dims[i++];
+    if (product != extent) return false;
+  }
+  return std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(i), dims.end(),
+                     [](int64_t extent) { return extent == 1; });
 }
 
 }  // namespace tachy

@@ -1,6 +1,6 @@
 """Seeds of the fuzz targets: the smallest sound file of each kind, and a few that are odd.
 
-    python tests/fuzz/make_corpus.py        (torch 2.11.0, safetensors, sentencepiece 0.2, pillow, numpy; seed 0)
+    python tests/fuzz/make_corpus.py        (torch 2.11.0, safetensors, gguf 0.19.0, sentencepiece 0.2, pillow, numpy; seed 0)
 
 Files named crash-* and by a hash are not made here: fuzzing found them.
 """
@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 import zlib
 
+import gguf
 import numpy as np
 import sentencepiece
 import torch
@@ -94,6 +95,53 @@ def weights():
     put("pickle", "protocol5", pickle.dumps({"a": [1, 2.5, "x", None, (1,), 1 << 70], 1: {2, 3}}, protocol=5))
     put("pickle", "protocol0", pickle.dumps({"a": [1, 2.5, "x", (1, 2, 3, 4)], "b": -7}, protocol=0))
     put("pickle", "global", pickle.dumps(print, protocol=2))
+
+
+def ggufs():
+    kinds = [gguf.GGMLQuantizationType[name] for name in
+             "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 TQ1_0".split()]
+
+    def written(fill):
+        with tempfile.TemporaryDirectory() as folder:
+            writer = gguf.GGUFWriter(folder + "/f", "wan")
+            fill(writer)
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+            writer.close()
+            return pathlib.Path(folder, "f").read_bytes()
+
+    def blocks(writer):
+        for kind in kinds:
+            values, size = gguf.constants.GGML_QUANT_SIZES[kind]
+            writer.add_tensor(f"{kind.name}.weight", np.arange(size * (2 if values == 1 else 1), dtype=np.uint8)[None], raw_dtype=kind)
+        writer.add_array("comfy.gguf.orig_shape.Q8_0.weight", [2, 4, 2, 2])
+
+    def keys(writer):
+        writer.add_custom_alignment(64)
+        writer.add_bool("b", True)
+        writer.add_float64("f", 0.5)
+        writer.add_uint64("u", 2**64 - 1)
+        writer.add_array("nested", [[1, 2], [3]])
+        writer.add_tensor("patch_embedding.weight", np.zeros((6, 1, 2, 2), np.float32))
+        writer.add_tensor("patch_embedding.bias", np.zeros(2, np.float32))
+        writer.add_tensor("blocks.0.self_attn.q.weight", np.zeros((2, 2), np.float32))
+
+    def text_encoder(writer):
+        pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2), ("\u2581a", -1.0, 1), ("\u2581", -2.0, 1), ("red", -3.0, 1)]
+        writer.add_tokenizer_model("t5")
+        writer.add_token_list([p for p, _, _ in pieces])
+        writer.add_token_scores([s for _, s, _ in pieces])
+        writer.add_token_types([t for _, _, t in pieces])
+        writer.add_add_space_prefix(True)
+        writer.add_remove_extra_whitespaces(True)
+        writer.add_eos_token_id(1)
+        writer.add_pad_token_id(0)
+        writer.add_tensor("token_embd.weight", np.zeros((6, 2), np.float32))
+        writer.add_tensor("enc.blk.0.attn_q.weight", np.zeros((2, 2), np.float16))
+
+    for fill in (blocks, keys, text_encoder):
+        put("gguf", fill.__name__, written(fill))
 
 
 def configs():
@@ -247,6 +295,7 @@ def images():
 
 if __name__ == "__main__":
     weights()
+    ggufs()
     configs()
     texts()
     images()

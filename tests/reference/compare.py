@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import experts  # noqa: E402
 import generation  # noqa: E402
+import gguf_files  # noqa: E402
 import images  # noqa: E402
 import layouts  # noqa: E402
 import ops  # noqa: E402
@@ -180,6 +181,7 @@ def main():
             "sparse": lambda: sparse.compare(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
             "single-files": lambda: single_files.compare(ctx),
+            "gguf": lambda: gguf_files.compare(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),
         }
         for name, group in groups.items():

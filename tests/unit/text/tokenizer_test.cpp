@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <random>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@
 #include "text/clean_prompt.h"
 #include "text/json_reader.h"
 #include "text/regex.h"
+#include "text/spiece_file.h"
 
 namespace tachy {
 namespace {
@@ -92,6 +94,62 @@ TEST(SpieceGolden, EachKindOfFileEqualsSentencePiece) {
     cases += kind["cases"].size();
   }
   EXPECT_GT(cases, 600u);
+}
+
+// Files of other containers hold the pieces, and no spiece.model.
+TEST(VocabularyGolden, IdsAreThoseOfTheSpieceModel) {
+  size_t cases = 0;
+  for (const auto& kind : golden_json("spiece.json")) {
+    const std::string name = kind["name"],
+                      bytes = text::decode_base64(kind["model"].get<std::string>(), name);
+    const text::SpieceFile file = text::read_spiece_file(bytes, name);
+    if (file.charsmap || !file.escape_whitespaces || file.whitespace_as_suffix) continue;
+    Vocabulary vocabulary{.scores = file.scores,
+                          .add_space_prefix = file.add_dummy_prefix,
+                          .remove_extra_whitespaces = file.remove_extra_whitespaces};
+    for (size_t i = 0; i < file.types.size(); ++i) {
+      vocabulary.pieces.push_back(file.pieces[i]);
+      vocabulary.types.push_back(static_cast<int64_t>(file.types[i]));
+      if (file.pieces[i] == file.eos_piece) vocabulary.eos_id = static_cast<int64_t>(i);
+      if (file.pieces[i] == file.pad_piece) vocabulary.pad_id = static_cast<int64_t>(i);
+    }
+    const auto tokenizer = Tokenizer::from_vocabulary(vocabulary, name);
+    expect_ids(*tokenizer, kind["cases"], name);
+    EXPECT_EQ(tokenizer->eos_id(), Tokenizer::from_spiece(bytes, name)->eos_id());
+    EXPECT_EQ(tokenizer->source(), "vocabulary");
+    cases += kind["cases"].size();
+  }
+  EXPECT_GT(cases, 100u);
+}
+
+TEST(Vocabulary, WhatIsWrongIsRefused) {
+  const Vocabulary good{
+      .pieces = {"<pad>", "</s>", "<unk>", "a"}, .scores = {0, 0, 0, -1}, .types = {3, 3, 2, 1}};
+  EXPECT_EQ(Tokenizer::from_vocabulary(good, "good")->eos_id(), 1);
+  const auto refused = [&](const std::string& reason, const std::function<void(Vocabulary&)>& spoil) {
+    Vocabulary bad = good;
+    spoil(bad);
+    try {
+      Tokenizer::from_vocabulary(bad, "bad.gguf");
+      ADD_FAILURE() << "expected: " << reason;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("bad.gguf"), std::string::npos);
+      EXPECT_NE(error.message().find(reason), std::string::npos) << error.message();
+    }
+  };
+  refused("4 pieces, 3 scores and 4 types", [](Vocabulary& v) { v.scores.pop_back(); });
+  refused("0 pieces", [](Vocabulary& v) { v = {}; });
+  refused("unknown type 7", [](Vocabulary& v) { v.types[3] = 7; });
+  refused("unknown type", [](Vocabulary& v) { v.types[3] = -1; });
+  refused("not finite", [](Vocabulary& v) { v.scores[3] = NAN; });
+  refused("there twice", [](Vocabulary& v) { v.pieces[3] = "<unk>"; });
+  refused("not UTF-8", [](Vocabulary& v) { v.pieces[3] = "\xff"; });
+  refused("expected one unknown piece", [](Vocabulary& v) { v.types[2] = 1; });
+  refused("the end token 3 is no control piece", [](Vocabulary& v) { v.eos_id = 3; });
+  refused("the end token 4", [](Vocabulary& v) { v.eos_id = 4; });
+  refused("the padding token -1", [](Vocabulary& v) { v.pad_id = -1; });
+  refused("no padding piece", [](Vocabulary& v) { v.pieces[0] = "<p>"; });
+  refused("precompiled_charsmap", [](Vocabulary& v) { v.charsmap = "abc"; });
 }
 
 TEST_F(TokenizerGolden, BothFilesGiveTheSameIds) {

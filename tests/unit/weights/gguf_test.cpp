@@ -170,6 +170,22 @@ TEST(Gguf, NamesOfTextEncoders) {
   EXPECT_FALSE(named.original);
 }
 
+TEST(Gguf, PatchEmbeddingsOfFourDimensionsAreRestored) {
+  using Dims = std::vector<int64_t>;
+  const auto restored = [](const Dims& dims) {
+    const auto source = std::make_shared<TensorSource>(
+        std::vector<TensorSource::Entry>{{.name = "patch_embedding.weight", .dims = dims},
+                                         {.name = "patch_embedding.bias", .dims = {6}},
+                                         {.name = "head.head.weight", .dims = {4, 6}}},
+        std::vector<std::shared_ptr<const MappedFile>>{});
+    return dit_source(source).source->find("patch_embedding.weight")->dims;
+  };
+  for (const Dims& dims : {Dims{18, 1, 2, 2}, Dims{6, 12}, Dims{6, 3, 2, 2}, Dims{72}})
+    EXPECT_EQ(restored(dims), (Dims{6, 3, 1, 2, 2}));
+  for (const Dims& dims : {Dims{12, 6}, Dims{6, 11}, Dims{3, 1, 2, 2}, Dims{6, 3, 2, 1, 2}, Dims{0, 6}})
+    EXPECT_EQ(restored(dims), dims);
+}
+
 TEST(Gguf, FoldersAreSearchedForIt) {
   const TempFolder folder;
   const auto path = write_bytes(folder / "wan-Q4_K_M.gguf", read_bytes(golden("blocks.gguf")));
