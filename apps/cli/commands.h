@@ -11,6 +11,7 @@ Command add_generate(CommandLine& line);
 Command add_info(CommandLine& line);
 Command add_presets(CommandLine& line);
 Command add_stage(CommandLine& line);
+Command add_vae(CommandLine& line);
 Command add_validate(CommandLine& line);
 Command add_bench(CommandLine& line);
 Command add_compare(CommandLine& line);

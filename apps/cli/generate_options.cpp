@@ -8,20 +8,6 @@
 namespace tachy::cli {
 namespace {
 
-// "832x480" or the original repository's "832*480".
-void parse_size(const std::string& text, int& width, int& height) {
-  const size_t cross = text.find_first_of("x*X");
-  size_t used_w = 0, used_h = 0;
-  try {
-    require(cross != std::string::npos, "");
-    width = std::stoi(text.substr(0, cross), &used_w);
-    height = std::stoi(text.substr(cross + 1), &used_h);
-    require(used_w == cross && used_h == text.size() - cross - 1 && width > 0 && height > 0, "");
-  } catch (const std::exception&) {
-    fail(ErrorCode::invalid_argument, "--size: expected WIDTHxHEIGHT such as 832x480, got '{}'", text);
-  }
-}
-
 bool is_given(const GivenField& field) {
   return std::visit([](const auto& value) { return value.has_value(); }, field);
 }
@@ -36,6 +22,19 @@ void take(const GivenField& given, std::optional<T>& member) {
 }
 
 }  // namespace
+
+void parse_size(const std::string& text, int& width, int& height) {
+  const size_t cross = text.find_first_of("x*X");
+  size_t used_w = 0, used_h = 0;
+  try {
+    require(cross != std::string::npos, "");
+    width = std::stoi(text.substr(0, cross), &used_w);
+    height = std::stoi(text.substr(cross + 1), &used_h);
+    require(used_w == cross && used_h == text.size() - cross - 1 && width > 0 && height > 0, "");
+  } catch (const std::exception&) {
+    fail(ErrorCode::invalid_argument, "--size: expected WIDTHxHEIGHT such as 832x480, got '{}'", text);
+  }
+}
 
 std::string check_seed(const std::string& text) {
   // The parser would take -1 for 2^64 - 1, by which peers mean a random seed, and clamp what is too large.

@@ -38,6 +38,9 @@ void register_options(CommandOptions& app, GenerateOptions& options);
 // Those that name parts of a model: of `generate` and `info`.
 void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group);
 
+// "832x480" or the original repository's "832*480".
+void parse_size(const std::string& text, int& width, int& height);
+
 // A check of an option's text: "" or what is wrong.
 std::string check_seed(const std::string& text);
 

@@ -80,12 +80,13 @@ LatentFile read_latents(const std::filesystem::path& path) {
   const Scope scope(source);
   const Tensor t = scope.tensor("latents", std::span<const int64_t>(entry->dims));
   out.values.assign(t.as<float>(), t.as<float>() + t.numel());
+  out.about = source->metadata();
   return out;
 }
 
 void write_latents(const std::filesystem::path& path, std::span<const float> values,
-                   std::span<const int64_t> shape) {
-  write_safetensors(path, {{"latents", Tensor(const_cast<float*>(values.data()), DType::f32, shape)}});
+                   std::span<const int64_t> shape, const std::map<std::string, std::string>& about) {
+  write_safetensors(path, {{"latents", Tensor(const_cast<float*>(values.data()), DType::f32, shape)}}, about);
 }
 
 void write_run_state(const std::filesystem::path& path, const RunStateView& state,

@@ -123,10 +123,11 @@ std::filesystem::path shipped_model();
 struct LatentFile {
   std::vector<float> values;
   std::vector<int64_t> shape;
+  std::map<std::string, std::string> about;  // what the file says beside them
 };
 LatentFile read_latents(const std::filesystem::path& path);
 void write_latents(const std::filesystem::path& path, std::span<const float> values,
-                   std::span<const int64_t> shape);
+                   std::span<const int64_t> shape, const std::map<std::string, std::string>& about = {});
 
 Picture read_picture(const std::filesystem::path& path);           // PNG, JPEG, WebP
 ImageEmbeds read_image_embeds(const std::filesystem::path& path);  // .safetensors, 'image_embeds'

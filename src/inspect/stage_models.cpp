@@ -5,35 +5,17 @@
 #include <map>
 #include <memory>
 
-#include "cuda/open_device.h"
 #include "inspect/stage_runners.h"
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/gpu_mode.h"
 #include "pipelines/parts.h"
+#include "pipelines/single_run.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
 namespace {
 
-// body(stream, plan_only) runs twice: measured, then for real in an arena of the measured size.
-void run_planned(const StageRequest& request, const std::function<void(Stream&, bool)>& body) {
-  const std::unique_ptr<cuda::Gpu> gpu = cuda::open_device(request.device);
-  ThreadPool pool(request.threads > 0 ? request.threads : available_processors());
-  Arena measure;
-  const Level& level = find_level(request.level);
-  Stream stream{.arena = &measure, .pool = &pool, .hooks = {.cancel = request.cancel}};
-  if (gpu) {
-    stream.gpu = gpu.get(), stream.memory = gpu.get();
-    const GpuMode mode = gpu_mode(request.level, request.dtype, gpu->info().capability());
-    stream.precision = {.activation = mode.activation, .residual = mode.residual};
-  } else {
-    stream.precision.compute = request.dtype.empty() ? level.mode.compute : parse_compute(request.dtype);
-    stream.precision.definitions = level.mode.reference;
-  }
-  body(stream, true);
-  Arena arena(std::max<size_t>(measure.peak(), 1), gpu.get());
-  stream.arena = &arena;
-  body(stream, false);
+SingleRun how(const StageRequest& request) {
+  return {request.threads, request.device, request.level, request.dtype, request.cancel};
 }
 
 // A host tensor where the stream computes.
@@ -102,7 +84,7 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
   }
   const Tensor out =
       io.output("last_hidden_state", DType::f32, {ids.dim(0), ids.dim(1), files.config.d_model});
-  run_planned(request, [&](Stream& stream, bool plan_only) {
+  run_planned(how(request), [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
     const auto model = load_component(
         files.source, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
@@ -141,7 +123,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
 
   const TimeRows times = time_rows(time, batch, tokens, io);
   const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
-  run_planned(request, [&](Stream& stream, bool plan_only) {
+  run_planned(how(request), [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
     const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
       return std::make_unique<WanDit>(scope, c, store);
@@ -176,7 +158,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
   const int64_t h = video.dim(3) / s, w = video.dim(4) / s;
   const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
   const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
-  run_planned(request, [&](Stream& stream, bool plan_only) {
+  run_planned(how(request), [&](Stream& stream, bool plan_only) {
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = plan_only}, stream);
@@ -199,7 +181,7 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
   const int64_t batch = latents.dim(0), frames = c.pixel_frames(latents.dim(2)), s = c.spatial_stride();
   const Tensor decoded = io.output(
       "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
-  run_planned(request, [&](Stream& stream, bool plan_only) {
+  run_planned(how(request), [&](Stream& stream, bool plan_only) {
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeDecoder>(

@@ -1,4 +1,6 @@
 // The decode stage: latents to frames, handed out as they are made.
+#include "pipelines/decode_stage.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -17,7 +19,32 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
   callbacks->latents(values, latents.shape());
 }
 
-void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks, Stream& stream) {
+class DecodeStage final : public Stage {
+ public:
+  const char* name() const override { return "decode"; }
+
+  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
+    return model.vae->mapped_bytes();
+  }
+
+  uint64_t run(Job& job, Session& session) const override {
+    Stream& stream = session.stream();
+    show_latents(job.shared.latents, session.callbacks(), stream);
+    const VaeDecoder& vae = *session.vae_decoder().model;
+    const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
+    decode_frames(vae, job.shared.latents, session.callbacks(), stream);
+    const ResolvedRequest& r = job.request;
+    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
+    const uint64_t held = session.part_bytes() + state;
+    session.give_back(Part::vae_decoder);
+    return held;
+  }
+};
+
+}  // namespace
+
+void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
+                   Stream& stream) {
   const int64_t total = vae.config().pixel_frames(latents.dim(1));
   // Pixels as bytes, four frames at a time.
   const int64_t stride = vae.config().spatial_stride(),
@@ -48,30 +75,6 @@ void decode(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* 
       },
       stream);
 }
-
-class DecodeStage final : public Stage {
- public:
-  const char* name() const override { return "decode"; }
-
-  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
-    return model.vae->mapped_bytes();
-  }
-
-  uint64_t run(Job& job, Session& session) const override {
-    Stream& stream = session.stream();
-    show_latents(job.shared.latents, session.callbacks(), stream);
-    const VaeDecoder& vae = *session.vae_decoder().model;
-    const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode(vae, job.shared.latents, session.callbacks(), stream);
-    const ResolvedRequest& r = job.request;
-    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
-    const uint64_t held = session.part_bytes() + state;
-    session.give_back(Part::vae_decoder);
-    return held;
-  }
-};
-
-}  // namespace
 
 std::unique_ptr<Stage> make_decode_stage() { return std::make_unique<DecodeStage>(); }
 

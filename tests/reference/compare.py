@@ -28,6 +28,7 @@ import properties  # noqa: E402
 import random_models as rm  # noqa: E402
 import single_files  # noqa: E402
 import sparse  # noqa: E402
+import vae_command  # noqa: E402
 from precision import error, float64  # noqa: E402
 
 STAGE_BOUND, VAE_BOUND = 5e-6, 1e-5
@@ -171,6 +172,7 @@ def main():
             "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
             "vae": lambda: [compare_vae(ctx, i) for i in range(args.draws)],
+            "vae-command": lambda: vae_command.compare(ctx),
             "properties": lambda: properties.compare(ctx, seed, args.draw),
             "layouts": lambda: layouts.compare(ctx),
             "samplers": lambda: generation.compare_schedules(ctx),

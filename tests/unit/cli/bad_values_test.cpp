@@ -123,6 +123,19 @@ const std::vector<BadValue> kBadValues = {
      2,
      {"none", "safe", "aggressive", "extreme"},
      {"vae-decode", "--in", kLatents}},
+    {"vae", "what", "frobnicate", 2, {"encode or decode"}, {kPicture}},
+    {"vae", "input", "encode", 3, {"no such file"}, {"encode"}},
+    {"vae", "--output", "nowhere/l.safetensors", 6, {"no folder"}, {"encode", kPicture}},
+    {"vae", "--model", "no/such/model", 3, {"no such"}, {"encode", kPicture}},
+    {"vae", "--size", "64by32", 2, {"WIDTHxHEIGHT", "832x480"}, {"encode", kPicture}},
+    {"vae", "--frames", "0", 2, {"1 to 65536"}, {"encode", kPicture}},
+    {"vae", "--image-fit", "squash", 2, {"stretch", "crop"}, {"encode", kPicture}},
+    {"vae", "--fps", "-2", 2, {"above 0 to 1000"}, {"encode", kPicture}},
+    {"vae", "--crf", "99", 2, {"0", "51"}, {"decode", kLatents}},
+    {"vae", "--encode-speed", "turbo", 2, {"ultrafast", "veryslow"}, {"decode", kLatents}},
+    {"vae", "--device", "gpu", 2, {"cpu", "cuda", "auto"}, {"encode", kPicture}},
+    {"vae", "--dtype", "f16", 2, {"f32", "bf16"}, {"encode", kPicture}},
+    {"vae", "--threads", "5000", 2, {"0 to 1024"}, {"encode", kPicture}},
     {"validate", "--golden", "gone", 3, {"golden.json"}},
     {"validate", "--op", "frobnicate", 2, {"op:case:implementation"}},
     {"validate", "--mode", "guess", 2, {"ref", "bitwise", "canary"}},
@@ -201,6 +214,8 @@ class BadValues : public CliTest {
       needs("--output", "a.mp4");
     }
     if (bad.command == "stage") needs("--out", "out.safetensors");
+    if (bad.command == "vae")
+      needs("--output", !bad.more.empty() && bad.more[0] == "decode" ? "a.mp4" : "out.safetensors");
     if (bad.command != "compare" && bad.command != "doctor") needs("--model", model_path());
     if (bad.option.starts_with("--"))
       args.push_back(bad.option + "=" + bad.value);

@@ -1,0 +1,205 @@
+// `tachyscope vae encode|decode`: a picture or a video to latents in a file, and back.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "api/fields.h"
+#include "api/tachyscope.h"
+#include "api/vae.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "commands.h"
+#include "gauge_options.h"
+#include "media/background_writer.h"
+#include "media/image_reader.h"
+#include "media/video_reader.h"
+#include "progress.h"
+#include "status_line.h"
+#include "vae_input.h"
+
+namespace tachy::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kFps = 16;  // of pictures, and of files that say nothing
+
+VaeRun open_vae_run(const VaeOptions& o, bool raw, ProgressLine& progress) {
+  VaeRunOptions options{
+      .run = {.threads = o.threads, .device = choose_device(o.device), .dtype = o.dtype, .cancel = &g_cancel},
+      .raw = raw,
+      .progress = [&progress](const Progress& p) { progress.update(p); }};
+  const fs::path model = o.model.empty() ? shipped_model() : fs::path(o.model);
+  return naming("`model`", [&] { return VaeRun(model, std::move(options)); });
+}
+
+void report(const VaeOptions& o, const json& event, const std::string& text) {
+  if (o.json)
+    fmt::print("{}\n", event.dump());
+  else if (!o.quiet)
+    fmt::print("{}\n", text);
+}
+
+int encode(const VaeOptions& o) {
+  check(fs::path(o.output).extension() == ".safetensors", ErrorCode::unsupported,
+        "--output: latents are written as .safetensors, got {}", o.output);
+  ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
+  const VaeRun vae = open_vae_run(o, o.raw, progress);
+  const auto reader = VideoReader::open(o.input);
+  const VideoInfo info = reader->info();
+  VaeRun::Clip clip;
+  choose_size(o, info, static_cast<int>(vae.config().spatial_stride()), clip);
+  clip.frames = choose_frames(o, info, vae.config().temporal_stride());
+  check_writable("--output", o.output);
+  RgbFrame frame;
+  int64_t read = 0;
+  const VaeRun::Latents latents = vae.encode(clip, [&](std::span<uint8_t> rgb) {
+    check(reader->read(frame), ErrorCode::corrupt,
+          "{}: it ends after {} frames, {} were to be read; --frames {} "
+          "takes those",
+          o.input, read, clip.frames, std::max<int64_t>(read, 1));
+    ++read;
+    const int width = static_cast<int>(clip.width), height = static_cast<int>(clip.height);
+    if (frame.width != width || frame.height != height)
+      frame = o.image_fit == "crop" ? resize_crop(frame.view(), width, height)
+                                    : resize(frame.view(), width, height);
+    std::copy(frame.rgb.begin(), frame.rgb.end(), rgb.begin());
+  });
+  const double fps = o.fps.value_or(info.fps > 0 ? info.fps : kFps);
+  write_latents(o.output, latents.values, latents.shape,
+                {{"format", "tachyscope latents 1"},
+                 {"kind", vae.kind()},
+                 {"scale", o.raw ? "raw" : "normalised"},
+                 {"fps", fmt::format("{}", fps)},
+                 {"width", fmt::format("{}", clip.width)},
+                 {"height", fmt::format("{}", clip.height)},
+                 {"frames", fmt::format("{}", clip.frames)}});
+  progress.clear();
+  report(o, {{"event", "done"}, {"output", o.output}, {"shape", latents.shape}, {"fps", fps}},
+         fmt::format("{} ({} frames of {}x{} as latents [{}])", o.output, clip.frames, clip.width,
+                     clip.height, fmt::join(latents.shape, ", ")));
+  return 0;
+}
+
+std::string about(const LatentFile& file, const char* key) {
+  const auto it = file.about.find(key);
+  return it == file.about.end() ? "" : it->second;
+}
+
+double fps_of(const VaeOptions& o, const LatentFile& file) {
+  if (o.fps) return *o.fps;
+  const std::string text = about(file, "fps");
+  double fps = kFps;
+  if (text.empty()) return fps;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fps);
+  check(error == std::errc() && end == text.data() + text.size() && fps > 0 && fps <= 1000,
+        ErrorCode::corrupt, "{}: its fps is '{}', expected a number above 0 to 1000; --fps gives another",
+        o.input, text);
+  return fps;
+}
+
+// Whether the file's latents are on the VAE's own scale: as it says, or as --raw does.
+bool is_raw(const VaeOptions& o, const LatentFile& file) {
+  const std::string scale = about(file, "scale");
+  if (scale.empty()) return o.raw;
+  check(scale == "raw" || scale == "normalised", ErrorCode::corrupt,
+        "{}: its scale is '{}', expected raw or normalised", o.input, scale);
+  require(!o.raw || scale == "raw", "--raw: {} says that its latents are normalised; leave --raw out",
+          o.input);
+  return scale == "raw";
+}
+
+int decode(const VaeOptions& o) {
+  require(o.size.empty() && !o.frames, "{}: the latents say that themselves; leave it out of decode",
+          o.size.empty() ? "--frames" : "--size");
+  video_format(o.output);
+  const LatentFile file = read_latents(o.input);
+  ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
+  const VaeRun vae = open_vae_run(o, is_raw(o, file), progress);
+  naming(o.input, [&] {
+    const std::string kind = about(file, "kind");
+    require(kind.empty() || kind == vae.kind(), "its latents are of a VAE of {}, and `model` has one of {}",
+            kind, vae.kind());
+    vae.check_latents(file.values, file.shape);
+  });
+  const int64_t s = vae.config().spatial_stride(), frames = vae.config().pixel_frames(file.shape[1]);
+  const auto height = static_cast<int>(file.shape[2] * s), width = static_cast<int>(file.shape[3] * s);
+  const VideoOptions video{.fps = fps_of(o, file),
+                           .crf = o.crf,
+                           .speed = o.encode_speed,
+                           .expected_frames = frames,
+                           .cancel = &g_cancel};
+  BackgroundWriter writer(
+      naming("--output", [&] { return VideoWriter::open(o.output, width, height, video); }), &g_cancel);
+  vae.decode(file.values, file.shape, [&](const RgbImage& image, int64_t) {
+    writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+  });
+  writer.finish();
+  progress.clear();
+  report(o,
+         {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"width", width}, {"height", height}},
+         fmt::format("{} ({} frames of {}x{})", o.output, frames, width, height));
+  return 0;
+}
+
+int run_vae(const VaeOptions& o) {
+  set_quiet(o.quiet);
+  check_choice("image_fit", o.image_fit, {"stretch", "crop"});
+  if (o.fps) check_range("fps", *o.fps, Range{.least = 0, .most = 1000, .above = true});
+  return o.what == "encode" ? encode(o) : decode(o);
+}
+
+}  // namespace
+
+Command add_vae(CommandLine& line) {
+  CommandOptions sub = line.add_command("vae", "a picture or a video to latents in a file, and back");
+  auto o = std::make_shared<VaeOptions>();
+  sub.add_option("what", o->what, "encode or decode")->required()->check(one_of({"encode", "decode"}));
+  sub.add_option("input", o->input,
+                 "encode: a picture, a video, a folder of pictures or a pattern such as in_%04d.png; decode: "
+                 "latents (.safetensors)")
+      ->required();
+  sub.add_option(
+         "-o,--output", o->output,
+         "encode: latents.safetensors; decode: out.mp4, .webm, .gif, .png (one frame), name_%04d.png or "
+         "folder/")
+      ->required();
+  sub.add_option("-m,--model", o->model,
+                 "a model's folder, or its VAE's folder or file (default: the one that ships)");
+  sub.add_option("--size", o->size,
+                 "encode: WIDTHxHEIGHT that the frames are fitted to (default: their own)");
+  sub.add_option("-f,--frames,--num-frames", o->frames,
+                 "encode: so many of the first frames, cut to 4n + 1 (default: all)");
+  sub.add_option("--image-fit", o->image_fit, "encode: how frames get that size: stretch (default) or crop");
+  sub.add_flag(
+      "--raw", o->raw,
+      "latents on the VAE's own scale (default: normalised, as the denoiser sees them); decode: of files "
+      "that do not say so");
+  sub.add_option("--fps", o->fps, "frames a second (default: what the input says, otherwise 16)");
+  sub.add_option("--crf", o->crf, "decode: quality of mp4 (0-51, default 16) and webm (0-63, default 24)");
+  sub.add_option("--encode-speed", o->encode_speed,
+                 "decode: how long mp4 and webm may take, by x264's names");
+  sub.add_option("--device", o->device, kDeviceHelp);
+  sub.add_option(
+      "--dtype,--precision", o->dtype,
+      "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, bf16");
+  sub.add_option("-t,--threads", o->threads, "threads (default: all this process may use)")
+      ->check(between(0, 1024));
+  sub.add_flag("--json", o->json, "print JSON lines instead of text");
+  sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
+  sub.footer(
+      "The file holds one tensor, latents [z, T, h, w] float32, and says whose they are, their fps and size: "
+      "what "
+      "generate\n--init-latents reads and --save-latents writes.\n"
+      "Examples:\n"
+      "  tachyscope vae encode clip.mp4 -o clip.safetensors --size 832x480 --model "
+      "Wan2.1-T2V-1.3B-Diffusers\n"
+      "  tachyscope vae decode clip.safetensors -o again.mp4 --model Wan2.1-T2V-1.3B-Diffusers\n"
+      "  tachyscope vae decode clip.safetensors -o frames/%04d.png");
+  return [o] { return run_vae(*o); };
+}
+
+}  // namespace tachy::cli
