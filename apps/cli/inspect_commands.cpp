@@ -128,7 +128,8 @@ Command add_stage(CommandLine& line) {
   auto shape = std::make_shared<std::string>();
   auto weights = std::make_shared<std::string>("packed");
   sub.add_option("name", o->name, names)->required();
-  sub.add_option("-m,--model", o->model, "component folder (config.json + safetensors) or a whole model");
+  sub.add_option("-m,--model", o->model,
+                 "component folder (config.json + safetensors), a file of it, or a whole model");
   sub.add_option("--in", o->input, "input tensors (.safetensors)");
   sub.add_option("--out", o->output, "output tensors (.safetensors)")->required();
   sub.add_option("-p,--prompt", o->prompt, "tokenize: the text");

@@ -12,6 +12,8 @@ namespace {
 constexpr const char* kStateFormat = "tachyscope run state 1";
 
 std::vector<float> floats(const TensorSource& source, const TensorSource::Entry& entry) {
+  require(!entry.derived, "{}: '{}' is quantised ({}); expected f32, bf16 or f16", source.files_text(),
+          entry.name, entry.derived ? entry.derived->encoding() : "");
   std::vector<float> out(static_cast<size_t>(entry.bytes) / static_cast<size_t>(dtype_size(entry.dtype)));
   const auto* from = static_cast<const uint8_t*>(entry.data);
   for (float& value : out) {

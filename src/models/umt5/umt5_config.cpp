@@ -1,5 +1,7 @@
 #include "models/umt5/umt5_config.h"
 
+#include <tuple>
+
 #include "base/error.h"
 #include "weights/json_file.h"
 
@@ -37,6 +39,18 @@ Umt5Config Umt5Config::from_tensors(const TensorSource& source) {
   c.d_ff = matrix(source, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight")[0];
   c.num_layers = 0;
   while (source.has(fmt::format("encoder.block.{}.layer.0.layer_norm.weight", c.num_layers))) ++c.num_layers;
+  const std::tuple<const char*, int64_t, int64_t, int64_t> ranges[] = {
+      {"vocab_size", c.vocab_size, 1, 1 << 24},
+      {"d_model", c.d_model, 1, 1 << 16},
+      {"d_kv", c.d_kv, 1, 1024},
+      {"d_ff", c.d_ff, 1, 1 << 18},
+      {"num_layers", c.num_layers, 1, 1024},
+      {"num_heads", c.num_heads, 1, 1024},
+      {"num_buckets", c.num_buckets, 4, 4 * c.max_distance - 1}};
+  for (const auto& [option, value, least, most] : ranges)
+    check(value >= least && value <= most, ErrorCode::corrupt,
+          "text encoder: {}: its tensors say that {} is {}, expected {} to {}", source.files_text(), option,
+          value, least, most);
   check(is_umt5_encoder(source), ErrorCode::unsupported,
         "text encoder: {}: it is a T5 encoder, whose blocks share one position bias; Wan needs umT5",
         source.files_text());

@@ -62,7 +62,7 @@ VaeConfig VaeConfig::from_tensors(const TensorSource& source) {
   VaeConfig c = input->dims[1] == 48 ? wan22() : wan21();
   if (!c.is_residual) c.base_dim = c.decoder_base_dim = input->dims[0] / c.dim_mult.back();
   check(
-      input->dims[1] == c.z_dim && c.base_dim > 0, ErrorCode::unsupported,
+      input->dims[1] == c.z_dim && c.base_dim > 0 && c.base_dim <= kMaxChannels, ErrorCode::unsupported,
       "vae: {}: it decodes latents of {} channels to {}; without a config.json those of Wan 2.1 (16) and 2.2 "
       "(48) are known",
       source.files_text(), input->dims[1], input->dims[0]);

@@ -156,7 +156,12 @@ TEST(InferConfig, TextEncoderAndVaes) {
   EXPECT_EQ(vae22.z_dim, 48);
   EXPECT_EQ(vae22.decoder_base_dim, 256);
   EXPECT_EQ(vae22.latents_std, VaeConfig::wan22().latents_std);
+  Shapes huge = listed("umt5_xxl.txt");
+  huge["encoder.block.0.layer.1.DenseReluDense.wi_0.weight"] = {int64_t{1} << 62, 0};
+  EXPECT_THAT(refusal([&] { Umt5Config::from_tensors(*source_of(huge)); }), HasSubstr("d_ff"));
   Shapes other = listed("vae21.txt");
+  other["decoder.conv_in.weight"][0] = int64_t{1} << 62;
+  EXPECT_THAT(refusal([&] { VaeConfig::from_tensors(*source_of(other)); }), HasSubstr("16 channels"));
   other["decoder.conv_in.weight"][1] = 8;
   EXPECT_THAT(refusal([&] { VaeConfig::from_tensors(*source_of(other)); }), HasSubstr("8 channels"));
 }
