@@ -147,17 +147,6 @@ class DenoiseStage final : public Stage {
 
 }  // namespace
 
-SamplerConfig sampler_config(const VideoRequest& r) {
-  if (const FewStepList* list = find_few_step_list(*r.sampler))
-    return few_step_config(list->name, few_step_takes(*list, *r.steps) ? *r.steps : 0);
-  SamplerConfig config;
-  config.kind = parse_sampler(*r.sampler);
-  config.grid = parse_grid(*r.grid);
-  config.steps = *r.steps;
-  config.shift = *r.shift;
-  return config;
-}
-
 std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule) {
   std::vector<int> out(schedule.timesteps.size(), 0);
   for (int i = 0; i < schedule.steps() && model.experts() == 2; ++i)
