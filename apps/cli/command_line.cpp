@@ -80,6 +80,7 @@ Option CommandOptions::add_option(const std::string& names, T& target, const std
 #define TACHY_OPTION(...) \
   template Option CommandOptions::add_option(const std::string&, __VA_ARGS__& target, const std::string&);
 TACHY_OPTION(std::string)
+TACHY_OPTION(std::optional<std::vector<std::string>>)
 TACHY_OPTION(std::filesystem::path)
 TACHY_OPTION(int)
 TACHY_OPTION(double)

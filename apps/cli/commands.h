@@ -10,6 +10,7 @@ namespace tachy::cli {
 Command add_generate(CommandLine& line);
 Command add_info(CommandLine& line);
 Command add_presets(CommandLine& line);
+Command add_lora(CommandLine& line);
 Command add_stage(CommandLine& line);
 Command add_vae(CommandLine& line);
 Command add_validate(CommandLine& line);

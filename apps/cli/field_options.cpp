@@ -33,6 +33,10 @@ constexpr FieldOption kRequestOptions[] = {
     {"max_text_tokens", "--max-sequence-length,--max_sequence_length", kSamplingGroup},
     {"init_latents", "--init-latents", kSamplingGroup},
 
+    {"loras", "--lora,--loras", kAdapterGroup},
+    {"lora_mode", "--lora-mode,--lora_mode", kAdapterGroup},
+    {"lora_unmatched", "--lora-unmatched,--lora_unmatched", kAdapterGroup},
+
     {"level", "--level", kRunningGroup},
     {"dtype", "--dtype,--precision", kRunningGroup},
     {"residual", "--residual", kRunningGroup},

@@ -14,7 +14,7 @@ namespace tachy::cli {
 
 // What the command line says of one of request_fields(), if it says anything.
 using GivenField = std::variant<std::optional<std::string>, std::optional<int>, std::optional<uint64_t>,
-                                std::optional<double>>;
+                                std::optional<double>, std::optional<std::vector<std::string>>>;
 
 struct GenerateOptions {
   std::vector<std::string> prompts;

@@ -142,7 +142,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   const json settings = to_json(run);
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
 
-  StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(); });
+  StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(filled.loras); });
   const Earlier earlier = find_earlier(o, job, settings, state);
   if (earlier.complete) return;
   std::optional<RunProfiler> profiler;

@@ -13,7 +13,10 @@ void add_setting(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
       [&](auto member) {
         using Value = std::optional<std::decay_t<decltype(*value_in(VideoRequest().*member))>>;
         GivenField& given = o.fields.emplace(field.name, Value()).first->second;
-        app.add_option(option.names, std::get<Value>(given), spelled(field.help))->group(option.group);
+        auto added = app.add_option(option.names, std::get<Value>(given), spelled(field.help));
+        added->group(option.group);
+        if constexpr (std::is_same_v<Value, std::optional<std::vector<std::string>>>)
+          added->allow_extra_args(false);  // one value each time: what follows may be the prompt
       },
       field.member);
 }
@@ -147,6 +150,7 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
   register_fields(app, o, kVideoGroup);
   register_encoding(app, o);
   register_fields(app, o, kSamplingGroup);
+  register_fields(app, o, kAdapterGroup);
   app.add_option("--save-latents", o.save_latents, "write the final latents here (.safetensors)")
       ->group(kSamplingGroup);
   register_machine(app, o);

@@ -25,7 +25,11 @@ bool is_model_part(std::string_view key) {
 // The value of a key as T; the file may hold anything.
 template <class T>
 T value(const json& v, const char* key) {
-  if constexpr (std::is_same_v<T, std::string>) {
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    check(v.is_array() && v.size() <= 64 &&
+              std::all_of(v.begin(), v.end(), [](auto& x) { return x.is_string(); }),
+          ErrorCode::corrupt, "--from: '{}' should be a list of at most 64 texts, got {}", key, v.dump());
+  } else if constexpr (std::is_same_v<T, std::string>) {
     check(v.is_string(), ErrorCode::corrupt, "--from: '{}' should be a text, got {}", key, v.dump());
   } else if constexpr (std::is_same_v<T, bool>) {
     check(v.is_boolean(), ErrorCode::corrupt, "--from: '{}' should be true or false, got {}", key, v.dump());

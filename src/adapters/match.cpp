@@ -174,6 +174,11 @@ AdapterExpert labelled_expert(const AdapterFile& file) {
 
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets) {
   AdapterTargets own = targets;
+  check(own.transformers.size() == 2 || own.expert == AdapterExpert::unsaid ||
+            own.expert == AdapterExpert::both,
+        ErrorCode::invalid_argument,
+        "`loras`: {}: @{} names one of two experts, and this model has one transformer", file.path.string(),
+        to_string(own.expert));
   if (own.transformers.size() == 2 && own.expert == AdapterExpert::unsaid) {
     const bool labelled_keys = std::ranges::any_of(file.layers, [&](const AdapterLayer& layer) {
       return is_low_prefix(std::string_view(layer.stem).substr(0, 40));

@@ -101,7 +101,9 @@ VideoRequest Engine::example_request() const {
   return r;
 }
 
-std::string Engine::fingerprint() const { return tachy::fingerprint(state_->pipeline.model()); }
+std::string Engine::fingerprint(std::span<const std::string> loras) const {
+  return tachy::fingerprint(state_->pipeline.model(), loras);
+}
 
 uint64_t parse_bytes(const std::string& text) {
   static const std::pair<const char*, double> units[] = {

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/run_profiler.h"
 #include "inspect/info.h"
+#include "inspect/lora_report.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
 #include "pipelines/find_parts.h"
@@ -103,7 +104,8 @@ class Engine {
   // The model's defaults with everything it cannot do
   // without: blank pictures, embeddings of zeros. For plans.
   VideoRequest example_request() const;
-  std::string fingerprint() const;  // differs when the model's weights, options or tokenizer do
+  // Differs when the model's weights, options or tokenizer do, or those of a request's adapters.
+  std::string fingerprint(std::span<const std::string> loras = {}) const;
 
  private:
   struct State;

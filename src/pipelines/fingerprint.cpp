@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "pipelines/model_bundle.h"
+#include "pipelines/request_adapters.h"
 #include "weights/gguf.h"
 
 namespace tachy {
@@ -63,7 +64,7 @@ void add_tokenizer(Sha256& hash, const ModelBundle& m) {
 
 }  // namespace
 
-std::string fingerprint(const ModelBundle& m) {
+std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras) {
   Sha256 hash;
   for (const ComponentFiles* part : {&m.files.transformer, &m.files.text_encoder, &m.files.vae})
     add_json(hash, part->config);
@@ -76,6 +77,7 @@ std::string fingerprint(const ModelBundle& m) {
     add_weights(hash, *m.transformer_2);
     hash.add(fmt::format("boundary {}", m.boundary));
   }
+  for (const std::string& text : loras) add_weights(hash, *open_adapter(parse_lora(text).path).source);
   return hash.hex();
 }
 

@@ -19,7 +19,7 @@ int64_t fewest(const StagePlan& stage, uint64_t excess) {
 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   Session session(*in.model, in.gpu, Session::Kind::measuring);
-  session.begin({.precision = in.precision, .placement = placement});
+  session.begin({.precision = in.precision, .placement = placement, .adapters = in.adapters});
   VideoPlan plan;
   nn::ParamStore shared_store({.plan_only = true}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);

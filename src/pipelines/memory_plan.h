@@ -14,6 +14,7 @@ struct PlanInput {
   const ResolvedRequest* request = nullptr;
   const Prompts* prompts = nullptr;
   Precision precision;
+  const RequestAdapters* adapters = nullptr;
 };
 VideoPlan make_plan(const PlanInput& in);
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "pipelines/find_parts.h"
@@ -58,7 +59,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelBundle& model);
 std::unique_ptr<Tokenizer> read_carried_tokenizer(const TensorSource& text_encoder);
 
 // Differs when a part's options, weights or tokenizer differ; the folder's name and place play no part.
-std::string fingerprint(const ModelBundle& model);
+// With adapters (VideoRequest::loras), also when one of them is another file.
+std::string fingerprint(const ModelBundle& model, std::span<const std::string> loras = {});
 
 // Fills the request from the model's defaults and checks it.
 // Errors name the option, its value and what would work.

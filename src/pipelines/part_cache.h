@@ -19,10 +19,14 @@ struct PartKey {
   Part part = Part::text;
   DType activation = DType::f32;
   Compute compute = Compute::f32;
-  PartKey(Part which, const Precision& precision)
-      : part(which), activation(precision.activation), compute(precision.compute) {}
+  std::string adapters;  // merged into it (request_adapters.h)
+  PartKey(Part which, const Precision& precision, std::string merged = {})
+      : part(which),
+        activation(precision.activation),
+        compute(precision.compute),
+        adapters(std::move(merged)) {}
   auto operator<=>(const PartKey&) const = default;
-  bool made_for(const Precision& precision) const { return *this == PartKey(part, precision); }
+  bool made_for(const Precision& precision) const { return *this == PartKey(part, precision, adapters); }
 };
 
 class PartCache {

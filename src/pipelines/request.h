@@ -64,6 +64,11 @@ struct VideoRequest {
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // of these blocks: top-k or sliding-tile
   std::optional<int> sparse_dense_steps;      // so many first steps attend to all keys nevertheless
+  // Adapters, in the order in which they are applied: "FILE[:strength][@high|@low|@both]", a file of any trainer
+  // or a folder with one; @ says which of a model's two experts it is for.
+  std::vector<std::string> loras;
+  std::string lora_mode = "auto";       // merged into the weights ("merge"), or added to products ("runtime")
+  std::string lora_unmatched = "warn";  // what layers that fit nothing are: "warn" or "error"
 };
 
 struct Progress {
@@ -116,7 +121,8 @@ struct StagePlan {
   // two slots on the GPU (part of weight_bytes).
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;
-  std::vector<ops::OpPick> picks;  // which implementation each op gets, by the calls of a run
+  std::vector<ops::OpPick> picks;    // which implementation each op gets, by the calls of a run
+  std::string adapters, adapters_2;  // what is merged into the stage's part, or parts; empty: nothing
 };
 
 struct VideoPlan {

@@ -93,6 +93,28 @@ std::vector<RequestField> arithmetic_fields() {
   };
 }
 
+std::vector<RequestField> adapter_fields() {
+  const auto given = [](const R& r) { return !r.loras.empty(); };
+  return {
+      {"loras",
+       "loras",
+       &R::loras,
+       "an adapter (LoRA and its relatives, of any trainer) as FILE[:strength][@high|@low|@both]; again for "
+       "each further one; @ names the expert of a model of two",
+       {},
+       given},
+      {"lora_mode", "lora_mode", &R::lora_mode,
+       "merge: into the weights, at no cost a step; runtime: added to the products, at no cost to begin "
+       "with; "
+       "auto (default): runtime where the model stays loaded for further requests",
+       Choices{"auto", "merge", "runtime"}, given},
+      {"lora_unmatched", "lora_unmatched", &R::lora_unmatched,
+       "what layers of an adapter are that fit nothing in the model: warn (default; they are left out) or "
+       "error",
+       Choices{"warn", "error"}, given},
+  };
+}
+
 template <class T>
 void fill(T&, const T&) {}  // has a value always
 template <class T>
@@ -105,7 +127,7 @@ void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
 const std::vector<RequestField>& request_fields() {
   static const std::vector<RequestField> all = [] {
     std::vector<RequestField> out;
-    for (const auto& some : {video_fields(), sampling_fields(), arithmetic_fields()})
+    for (const auto& some : {video_fields(), sampling_fields(), adapter_fields(), arithmetic_fields()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();
@@ -129,7 +151,9 @@ void check_fields(const VideoRequest& request) {
   for (const RequestField& field : request_fields())
     std::visit(
         [&](auto member) {
-          if (const auto* value = value_in(request.*member)) check_allowed(field.name, *value, field.allowed);
+          const auto* value = value_in(request.*member);
+          if constexpr (!std::is_same_v<decltype(value), const std::vector<std::string>*>)
+            if (value) check_allowed(field.name, *value, field.allowed);
         },
         field.member);
 }

@@ -14,12 +14,13 @@
 
 namespace tachy {
 
-// A setting: text or a number. One that is optional in VideoRequest is the model's to fill in where it is not
+// A setting: text, a number or a list of texts. One that is optional in VideoRequest is the model's to fill in where it is not
 // given (request.cpp); the default of another is what a new VideoRequest holds.
 struct RequestField {
-  using Member = std::variant<std::string VideoRequest::*, int VideoRequest::*, uint64_t VideoRequest::*,
-                              std::optional<std::string> VideoRequest::*, std::optional<int> VideoRequest::*,
-                              std::optional<double> VideoRequest::*>;
+  using Member =
+      std::variant<std::string VideoRequest::*, int VideoRequest::*, uint64_t VideoRequest::*,
+                   std::optional<std::string> VideoRequest::*, std::optional<int> VideoRequest::*,
+                   std::optional<double> VideoRequest::*, std::vector<std::string> VideoRequest::*>;
 
   const char* name;  // of the member, and in messages
   const char* key;   // in settings as JSON: diffusers' name, where it has one

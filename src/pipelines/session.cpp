@@ -83,13 +83,22 @@ int64_t Session::streamed(Part part) const {
 // with.
 const LoadedPart& Session::use(Part part) {
   PartCache::Handle& held = held_[part];
+  const PartKey own(part, setup_.precision, merged_into(part));
   if (!held && (measuring() || streamed(part) > 0)) held = load(part);
+  if (!held)  // of a part that adapters are merged into, the last one is kept alone
+    model_.parts().drop_idle([&](const PartKey& key) {
+      return key.part == part && !key.adapters.empty() && key.adapters != own.adapters;
+    });
   if (!held)
-    held = model_.parts().get(PartKey(part, setup_.precision), setup_.placement.keeps, stream_.hooks.cancel,
-                              [&] { return load(part); });
+    held = model_.parts().get(own, setup_.placement.keeps, stream_.hooks.cancel, [&] { return load(part); });
   blocks_ = held->blocks;
   most_part_bytes_ = std::max(most_part_bytes_, part_bytes());
   return *held;
+}
+
+const std::string& Session::merged_into(Part part) const {
+  static const std::string none;
+  return setup_.adapters ? setup_.adapters->key(part) : none;
 }
 
 PartCache::Handle Session::load(Part part) {
@@ -152,6 +161,8 @@ void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
   out.blocks = blocks_.blocks, out.streamed = blocks_.streamed;
   out.block_bytes = blocks_.block_bytes, out.host_bytes = blocks_.host_bytes;
   out.picks = picks.picks();
+  out.adapters = merged_into(out.name == "text" ? Part::text : Part::transformer);
+  out.adapters_2 = merged_into(Part::transformer_2);
   stream_.hooks.flops = nullptr, stream_.hooks.picks = nullptr;
   held_.clear();  // each stage is counted on its own, also where parts stay
 }

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "pipelines/model.h"
+#include "pipelines/request_adapters.h"
 #include "pipelines/stage.h"
 #include "runtime/step_graph.h"
 
@@ -40,6 +41,7 @@ class Session {
     const VideoCallbacks* callbacks = nullptr;  // from here on of computing sessions only
     Profiler* profiler = nullptr;
     const VideoPlan* plan = nullptr;
+    const RequestAdapters* adapters = nullptr;  // null: the job has none
   };
   void begin(const Setup& setup);
   StagePlan run(const Stage& stage, Job& job);  // what it took; of a computing session the name alone
@@ -47,8 +49,13 @@ class Session {
 
   Stream& stream() { return stream_; }
   bool measuring() const { return kind_ == Kind::measuring; }
-  const ModelBundle& model() const { return model_.bundle(); }
-  const TextCache* text_cache() const { return model_.prompts().cache(); }
+  // With what the job's adapters merge into it.
+  const ModelBundle& model() const { return setup_.adapters ? setup_.adapters->model : model_.bundle(); }
+  const RequestAdapters* adapters() const { return setup_.adapters; }
+  // Null also where the encoder is not the model's own.
+  const TextCache* text_cache() const {
+    return merged_into(Part::text).empty() ? model_.prompts().cache() : nullptr;
+  }
   const VideoCallbacks* callbacks() const { return setup_.callbacks; }
   const Placement& placement() const { return setup_.placement; }
   cuda::Gpu* gpu() const { return gpu_.get(); }
@@ -86,6 +93,7 @@ class Session {
   const LoadedPart& use(Part part);
   PartCache::Handle load(Part part);
   int64_t streamed(Part part) const;
+  const std::string& merged_into(Part part) const;
   bool keeps() const { return kind_ == Kind::computing && setup_.placement.keeps; }
   void measure(const Stage& stage, Job& job, StagePlan& out);
   void compute(const Stage& stage, Job& job);

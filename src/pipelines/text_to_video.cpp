@@ -48,8 +48,9 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
     out.prompts = tokenise(out, gpu.get());
     ++planned_;
-    out.plan = make_plan({&model_, gpu, &out.request, &out.prompts, out.precision});
+    out.plan = make_plan({&model_, gpu, &out.request, &out.prompts, out.precision, out.adapters.get()});
   };
+  out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
   if (!gpu()) {
     const Mode mode = mode_of(r);
     out.precision = {.compute = mode.compute, .definitions = mode.reference};
@@ -182,7 +183,8 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
                           .graphs = prepared.graphs,
                           .callbacks = &callbacks,
                           .profiler = profiler,
-                          .plan = &plan});
+                          .plan = &plan,
+                          .adapters = prepared.adapters.get()});
     r.steps_reused = run(prepared, session, resume, part);
     begun.well = true;
   }

@@ -28,7 +28,8 @@ class TextToVideo {
     Prompts prompts;
     VideoPlan plan;
     Precision precision;
-    bool graphs = false;  // on a GPU: steps may be captured
+    bool graphs = false;                                   // on a GPU: steps may be captured
+    std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has none
   };
 
   // The request with everything filled in and checked, as this pipeline's device runs it.

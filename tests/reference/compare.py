@@ -21,6 +21,7 @@ import experts  # noqa: E402
 import generation  # noqa: E402
 import gguf_files  # noqa: E402
 import images  # noqa: E402
+import loras  # noqa: E402
 import layouts  # noqa: E402
 import ops  # noqa: E402
 import presets  # noqa: E402
@@ -182,6 +183,7 @@ def main():
             "experts": lambda: experts.compare(ctx),
             "sparse": lambda: sparse.compare(ctx),
             "tokens": lambda: generation.compare_tokens(ctx),
+            "loras": lambda: loras.compare(ctx),
             "single-files": lambda: single_files.compare(ctx),
             "gguf": lambda: gguf_files.compare(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),

@@ -75,6 +75,10 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--sparse-attention", "1.5", 2, {"0 (off) to 1"}},
     {"generate", "--sparse-chooser", "bottom-k", 2, {"top-k", "sliding-tile"}},
     {"generate", "--sparse-dense-steps", "-1", 2, {"0 to 1000"}},
+    {"generate", "--lora-mode", "sideways", 2, {"auto", "merge", "runtime"}},
+    {"generate", "--lora-unmatched", "ignore", 2, {"warn", "error"}},
+    {"generate", "--lora", "/nowhere/a.safetensors:0.5", 3, {"--lora", "/nowhere/a.safetensors"}},
+    {"generate", "--lora", "a.safetensors:1e9", 2, {"--lora", "-100 to 100"}},
     {"generate", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"generate", "--residual", "f64", 2, {"f32", "cuda"}},
     {"generate", "--max-vram", "plenty", 2, {"8GiB", "12G"}},
@@ -91,6 +95,12 @@ const std::vector<BadValue> kBadValues = {
     {"info", "--height", "tall", 2, {"whole number"}},
     {"info", "--frames", "80", 2, {"77", "81"}},
     {"info", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
+    {"lora", "lora", "/nowhere/a.safetensors", 3, {"no such file"}},
+    {"lora", "--model", "no/such/model", 3, {"no such folder"}, {"a.safetensors"}},
+    {"lora", "--text-encoder", "gone.safetensors", 3, {"no such file"}, {"a.safetensors"}},
+    {"lora", "--vae", "gone.safetensors", 3, {"no such file"}, {"a.safetensors"}},
+    {"lora", "--tokenizer", "gone.model", 3, {"no such file"}, {"a.safetensors"}},
+    {"lora", "--transformer-2", "gone.safetensors", 3, {"no such file"}, {"a.safetensors"}},
     {"stage", "name", "frobnicate", 2, {"tokenize", "text-encoder", "vae-decode"}},
     {"stage", "--model", "no/such/model", 3, {"no such"}, {"vae-decode"}},
     {"stage", "--in", "gone.safetensors", 3, {"no such file"}, {"vae-decode"}},
@@ -239,7 +249,7 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
 }
 
 // Options that may repeat: each further value is one more.
-const std::set<std::string> kRepeatable = {"--prompt", "--seed", "--golden"};
+const std::set<std::string> kRepeatable = {"--prompt", "--seed", "--golden", "--lora"};
 
 // The last counts: a value that works before it, or another that does not, changes nothing.
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {

@@ -174,8 +174,15 @@ TEST_F(Given, EveryOptionReachesItsField) {
         [&](auto member) {
           using Value = std::decay_t<decltype(*value_in(VideoRequest().*member))>;
           const auto value = other_value<Value>(*field);
-          const VideoRequest given = over(VideoRequest(), {std::string(option_of(option.field)).c_str(),
-                                                           fmt::format("{}", value).c_str()});
+          const std::string name(option_of(option.field));
+          std::vector<std::string> words;
+          if constexpr (std::is_same_v<Value, std::vector<std::string>>)
+            for (const std::string& one : value) words.insert(words.end(), {name, one});
+          else
+            words = {name, fmt::format("{}", value)};
+          std::vector<const char*> arguments;
+          for (const std::string& word : words) arguments.push_back(word.c_str());
+          const VideoRequest given = over(VideoRequest(), arguments);
           ASSERT_TRUE(value_in(given.*member)) << option.field;
           EXPECT_EQ(*value_in(given.*member), value) << option.field;
         },

@@ -44,7 +44,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const auto& [prompt, negative_prompt, width, height, frames, fps, preset, steps, guidance, guidance_2,
                shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents,
                image, last_image, image_embeds, image_fit, level, dtype, step_cache, residual, attention,
-               sparse_attention, sparse_chooser, sparse_dense_steps] = r;
+               sparse_attention, sparse_chooser, sparse_dense_steps, loras, lora_mode, lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -75,7 +75,10 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &residual,
                                          &sparse_attention,
                                          &sparse_chooser,
-                                         &sparse_dense_steps};
+                                         &sparse_dense_steps,
+                                         &loras,
+                                         &lora_mode,
+                                         &lora_unmatched};
   std::set<const void*> entries;
   const auto add = [&](const auto& table) {
     for (const auto& entry : table)

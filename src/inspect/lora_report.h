@@ -1,0 +1,43 @@
+// `tachyscope lora`: what an adapter's file holds, and what of it fits a model.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "pipelines/find_parts.h"
+
+namespace tachy {
+
+struct LoraReport {
+  std::string path, model;
+  std::vector<std::string> kinds;   // "LoRA (280)", "delta (12)"
+  std::string spelling;             // "original names behind diffusion_model., .lora_down.weight"
+  std::vector<std::string> ranks;   // "16 (40 layers)"
+  std::vector<std::string> scales;  // "alpha of the file (280 layers)"
+  int64_t layers = 0, matched = 0, zero = 0;
+  std::string hint, expert;
+  struct Part {
+    std::string name;
+    int64_t changed = 0;  // of its tensors
+  };
+  std::vector<Part> parts;
+  // |change| / |weights| (Frobenius, strength 1), over all of a group's tensors that are changed. The weights'
+  // length is that of a sample of their rows.
+  struct Group {
+    std::string name;  // "self-attention", "feed-forward"
+    int64_t tensors = 0;
+    double relative = 0;
+  };
+  std::vector<Group> groups;
+  struct Left {
+    std::string key, reason;
+  };
+  std::vector<Left> unmatched;
+};
+
+// `lora`: FILE[@high|@low|@both], as VideoRequest::loras has it. Throws what opening either throws; that nothing
+// fits is a report like any other.
+LoraReport describe_lora(const std::string& lora, const std::filesystem::path& model, const PartPaths& parts);
+
+}  // namespace tachy
