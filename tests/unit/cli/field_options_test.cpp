@@ -28,6 +28,8 @@ T other_value(const RequestField& field) {
   const auto* range = std::get_if<Range>(&field.allowed);
   if constexpr (std::is_same_v<T, std::string>)
     return choices ? std::string(choices->back()) : fmt::format("a \"{}\" …", field.name);
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return T{"a.safetensors:0.5", "[b].safetensors@high"};
   else if constexpr (std::is_same_v<T, uint64_t>)
     return ~uint64_t{0};
   else
