@@ -59,6 +59,8 @@ int guarded(Body&& body) {
   }
 }
 
+constexpr int32_t kMostLoras = 64;
+
 tachy::VideoRequest convert(const tachyscope_request* in) {
   tachy::require(in && in->prompt, "request: a prompt is needed");
   tachy::VideoRequest out;
@@ -72,6 +74,13 @@ tachy::VideoRequest convert(const tachyscope_request* in) {
   if (in->guidance_2 > 0) out.guidance_2 = in->guidance_2;
   if (in->shift > 0) out.shift = in->shift;
   out.seed = in->seed;
+  tachy::require(in->lora_count >= 0 && in->lora_count <= kMostLoras && (in->loras || in->lora_count == 0),
+                 "request: expected 0 to {} loras, got {}", kMostLoras, in->lora_count);
+  for (int32_t i = 0; i < in->lora_count; ++i) {
+    tachy::require(in->loras[i] != nullptr, "request: lora {} is null", i);
+    out.loras.emplace_back(in->loras[i]);
+  }
+  if (in->lora_mode) out.lora_mode = in->lora_mode;
   return out;
 }
 

@@ -23,6 +23,11 @@ typedef struct {
   double guidance, shift;
   uint64_t seed;
   double guidance_2; /* of the low-noise expert, in models of two; not above 0: as guidance. 1: none */
+  /* Adapters, lora_count of them: "FILE[:strength][@high|@low|@both]" each. lora_mode: merge, runtime, or null: by
+   * whether the model stays loaded. */
+  const char* const* loras;
+  int32_t lora_count;
+  const char* lora_mode;
 } tachyscope_request;
 
 /* rgb: [height, width, 3], valid during the call. Return non-zero to cancel this run. */

@@ -49,6 +49,21 @@ def weights():
     for kind, keys in names.items():
         put("safetensors", kind, save({k: torch.zeros(1) for k in keys}))
 
+    q, mlp = "diffusion_model.blocks.0.self_attn.q", "transformer.blocks.0.ffn.net.0.proj"
+    pair = {f"{q}.lora_down.weight": torch.ones(2, 24), f"{q}.lora_up.weight": torch.ones(24, 2)}
+    adapters = {
+        "pair": pair | {f"{q}.alpha": torch.tensor(4.0), f"{q}.dora_scale": torch.ones(24, 1)},
+        "mid": {"patch_embedding.lora_down.weight": torch.ones(2, 4, 1, 1, 1), "patch_embedding.lora_up.weight": torch.ones(24, 3, 1, 1, 1),
+                "patch_embedding.lora_mid.weight": torch.ones(3, 2, 1, 2, 2)},
+        "loha": {f"{mlp}.hada_w{i}_{x}": torch.ones(*((40, 2) if x == "a" else (2, 24))) for i in (1, 2) for x in "ab"},
+        "lokr": {f"{mlp}.lokr_w1": torch.ones(4, 4), f"{mlp}.lokr_w2_a": torch.ones(10, 2), f"{mlp}.lokr_w2_b": torch.ones(2, 6)},
+        "deltas": {f"{q}.diff_b": torch.ones(24), "blocks.0.diff_m": torch.ones(1, 6, 24), "head.head.set_weight": torch.ones(16, 24)},
+    }
+    for name, tensors in adapters.items():
+        put("adapter", name, save(tensors))
+    put("adapter", "metadata", save(pair, {"lora_adapter_metadata": json.dumps({"transformer.lora_alpha": 3, "transformer.use_rslora": True,
+                                                                              "transformer.alpha_pattern": {"q": 2}})}))
+
     mark = lambda **about: torch.tensor(list(json.dumps(about).encode()), dtype=torch.uint8)
     fp8, one = torch.ones(2, 32).to(torch.float8_e4m3fn), torch.tensor(0.5)
     quantized = {

@@ -105,6 +105,28 @@ TEST(CApi, GuidanceOfASecondExpertReachesTheRequest) {
   tachyscope_free(engine);
 }
 
+TEST(CApi, AdaptersReachTheRequest) {
+  tachyscope_engine* engine = nullptr;
+  ASSERT_EQ(tachyscope_load(kModel.c_str(), 2, &engine), 0) << tachyscope_last_error();
+  tachyscope_request r = request("a red cat");
+  tachyscope_plan_result plan{};
+  const char* loras[] = {"/nowhere/a.safetensors:0.5", nullptr};
+  r.loras = loras, r.lora_count = 1;
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 3);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("/nowhere/a.safetensors: no such file"));
+  r.lora_mode = "sideways";
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("merge or runtime"));
+  r.lora_mode = nullptr, r.lora_count = 2;
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("lora 1 is null"));
+  r.lora_count = 65;
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 2);
+  r.loras = nullptr, r.lora_count = 1;
+  EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 2);
+  tachyscope_free(engine);
+}
+
 TEST(CApi, LoadOnNamesTheDevice) {
   tachyscope_engine* engine = nullptr;
   ASSERT_EQ(tachyscope_load_on(kModel.c_str(), "cpu", 0, 2, &engine), 0) << tachyscope_last_error();
