@@ -37,6 +37,20 @@ uint64_t next_serial() {
   return ++last;
 }
 
+// Makes the network, and returns the bytes of the tensors that its scope had to copy or to make and keeps.
+template <class Network, class Make>
+uint64_t load_network(Loaded<Network>& out, const std::shared_ptr<TensorSource>& source, const char* name,
+                      const std::vector<std::string>& ignorable, const Stream& stream, const Make& make) {
+  uint64_t copied = 0;
+  const auto counted = [&](const Scope& scope) {
+    auto made = make(scope);
+    copied = scope.copied_bytes();
+    return made;
+  };
+  out.model = load_component(source, name, ignorable, counted, stream.measuring());
+  return copied;
+}
+
 template <class Network>
 std::shared_ptr<LoadedPart> shared(Loaded<Network> part) {
   return std::make_shared<Loaded<Network>>(std::move(part));
@@ -85,28 +99,24 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
   nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false, .streamed = streamed},
                        stream);
   LoadedText out;
-  uint64_t copied = 0;
-  out.model = load_component(
-      model.text_encoder, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
-      [&](const Scope& scope) {
-        auto made = std::make_unique<Umt5Encoder>(scope, model.text, store);
-        copied = scope.copied_bytes();
-        return made;
-      },
-      stream.measuring());
+  const uint64_t copied = load_network(
+      out, model.text_encoder, "text encoder", {"encoder.embed_tokens."}, stream,
+      [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, model.text, store); });
   out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
   out.memory = store.keep();
   return out;
 }
 
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream) {
+  model.vae->check_files();
   LoadedVaeEncoder out;
-  out.model = load_component(model.vae, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
-    return std::make_unique<VaeEncoder>(
-        scope, model.vae_config,
-        VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()}, stream);
-  });
-  out.bytes = out.model->buffer_bytes();
+  const uint64_t copied =
+      load_network(out, model.vae, "vae", {"decoder.", "post_quant_conv."}, stream, [&](const Scope& scope) {
+        return std::make_unique<VaeEncoder>(
+            scope, model.vae_config,
+            VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()}, stream);
+      });
+  out.bytes = out.model->buffer_bytes() + copied;
   return out;
 }
 
@@ -120,15 +130,9 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
       {.plan_only = stream.measuring(), .pack_weights = pack, .streamed = streamed, .progress = progress},
       stream);
   LoadedDit out;
-  uint64_t copied = 0;
-  out.model = load_component(
-      weights, ModelBundle::transformer_name(expert), {},
-      [&](const Scope& scope) {
-        auto made = std::make_unique<WanDit>(scope, model.dit, store);
-        copied = scope.copied_bytes();
-        return made;
-      },
-      stream.measuring());
+  const uint64_t copied =
+      load_network(out, weights, ModelBundle::transformer_name(expert), {}, stream,
+                   [&](const Scope& scope) { return std::make_unique<WanDit>(scope, model.dit, store); });
   out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
   out.memory = store.keep();
   return out;
@@ -137,12 +141,13 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
 LoadedVae load_vae(const ModelBundle& model, Stream& stream) {
   model.vae->check_files();
   LoadedVae out;
-  out.model = load_component(model.vae, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
-    return std::make_unique<VaeDecoder>(
-        scope, model.vae_config, VaeDecoderOptions{.normalised = true, .plan_only = stream.measuring()},
-        stream);
-  });
-  out.bytes = out.model->buffer_bytes();
+  const uint64_t copied =
+      load_network(out, model.vae, "vae", {"encoder.", "quant_conv."}, stream, [&](const Scope& scope) {
+        return std::make_unique<VaeDecoder>(
+            scope, model.vae_config, VaeDecoderOptions{.normalised = true, .plan_only = stream.measuring()},
+            stream);
+      });
+  out.bytes = out.model->buffer_bytes() + copied;
   return out;
 }
 

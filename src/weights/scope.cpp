@@ -119,7 +119,7 @@ struct Scope::Tracker {
       if (!copy.data()) {
         copy = Buffer(entry.bytes);
         std::memcpy(copy.data(), data, entry.bytes);
-        copied += entry.bytes;
+        copied += align_up(entry.bytes);
         log_topic("load", "{} lies unaligned in its file: copied {} bytes", entry.name, entry.bytes);
       }
       data = copy.data();
