@@ -156,14 +156,20 @@ SamplerConfig sampler_config(const PresetRow& row) {
   return sampler_config(r);
 }
 
-void apply_preset(const ModelBundle& model, VideoRequest& r) {
-  if (!r.preset) return;
+const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& r) {
+  if (!r.preset) return nullptr;
   check_choice("preset", *r.preset, preset_names());
   const Preset& preset =
       *std::find_if(presets().begin(), presets().end(), [&](const Preset& p) { return *r.preset == p.name; });
   const ModelFamily family = family_of(model, r.last_image != nullptr);
   const PresetRow* row = row_for(preset, family);
   if (!row) refuse(preset, family);
+  return row;
+}
+
+void apply_preset(const ModelBundle& model, VideoRequest& r) {
+  const PresetRow* row = preset_row(model, r);
+  if (!row) return;
   fill(r.sampler, row->sampler), fill(r.steps, row->steps), fill(r.shift, row->shift);
   fill(r.guidance, row->guidance);
   if (row->grid) fill(r.grid, row->grid);

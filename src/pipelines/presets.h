@@ -38,7 +38,8 @@ struct PresetRow {
   double shift;  // 1 where the list has sigmas of its own
   double guidance;
   std::optional<double> guidance_2;
-  // What its card, its config or its merging script adds the LoRA with; told, not yet applied.
+  // What its card, its config or its merging script adds the LoRA with: the strength of a request's first
+  // adapter, unless that one has its own.
   double lora_strength;
   std::optional<double> lora_strength_2;
 };
@@ -56,8 +57,12 @@ Choices preset_names();
 // What the samplers make of a row.
 SamplerConfig sampler_config(const PresetRow& row);
 
+// The row of the request's `preset` that fits the model; null without a preset. Throws invalid_argument where
+// none fits, and says what would.
+const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& request);
+
 // Fills what the request leaves out from the row of its `preset` that fits the model; nothing without one.
-// Throws invalid_argument where none fits, and says what would.
+// Throws as preset_row does.
 void apply_preset(const ModelBundle& model, VideoRequest& request);
 
 }  // namespace tachy

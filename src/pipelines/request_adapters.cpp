@@ -9,6 +9,7 @@
 #include "adapters/merged.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "pipelines/presets.h"
 #include "weights/quote.h"
 #include "weights/rename.h"
 
@@ -68,7 +69,13 @@ class Opener {
   }
 
   std::shared_ptr<const RequestAdapters> run() {
-    for (const std::string& text : request_.loras) open(parse_lora(text));
+    Strengths strengths = {1, 1, 1};  // of adapters that have none of their own
+    if (const PresetRow* row = preset_row(out_->model, request_))
+      strengths = {row->lora_strength, row->lora_strength_2.value_or(row->lora_strength), row->lora_strength};
+    for (const std::string& text : request_.loras) {
+      open(parse_lora(text), strengths);
+      strengths = {1, 1, 1};
+    }
     const auto merge = [&](size_t i, std::shared_ptr<TensorSource>& source) {
       if (!merged_[i].empty()) source = merged_source(source, merged_[i]);
     };
@@ -78,8 +85,10 @@ class Opener {
   }
 
  private:
-  void open(const LoraSpec& lora);
-  void take(const LoraSpec& lora, const AdapterFile& file, const AdapterMatch::Part& part, size_t slot,
+  using Strengths = std::array<double, 3>;  // of transformer, transformer_2, text encoder
+
+  void open(const LoraSpec& lora, const Strengths& otherwise);
+  void take(double strength, const AdapterFile& file, const AdapterMatch::Part& part, size_t slot,
             const TensorSource& source);
 
   const VideoRequest& request_;
@@ -89,40 +98,40 @@ class Opener {
   std::array<std::vector<WeightedChange>, 3> merged_;
 };
 
-void Opener::open(const LoraSpec& lora) {
+void Opener::open(const LoraSpec& lora, const Strengths& otherwise) {
   const AdapterFile file = naming("`loras`", [&] { return open_adapter(lora.path); });
   const AdapterMatch match = match_adapter(file, names_.targets(lora.expert));
   report(lora, match, request_.lora_unmatched == "error");
-  log_topic("load", "{}: {} of {} layers, strength {:g}", lora.path, match.matched, match.layers,
-            lora.strength);
-  if (lora.strength == 0) return;
+  log_topic("load", "{}: {} of {} layers", lora.path, match.matched, match.layers);
+  const auto strength = [&](size_t slot) { return lora.strength.value_or(otherwise[slot]); };
   out_->owners.push_back(file.source);
   const ModelBundle& m = out_->model;
   const size_t transformers = match.parts.size() - 1;
   for (size_t i = 0; i < transformers; ++i)
-    take(lora, file, match.parts[i], i, *m.transformer_of(static_cast<int>(i)));
-  take(lora, file, match.parts.back(), 2, *m.text_encoder);
+    take(strength(i), file, match.parts[i], i, *m.transformer_of(static_cast<int>(i)));
+  take(strength(2), file, match.parts.back(), 2, *m.text_encoder);
 }
 
-void Opener::take(const LoraSpec& lora, const AdapterFile& file, const AdapterMatch::Part& part, size_t slot,
+void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::Part& part, size_t slot,
                   const TensorSource& source) {
+  if (strength == 0) return;
   const size_t before = merged_[slot].size();
   for (const auto& change : part.changes) {
     if (slot == 2 || !add_ || !can_be_added(*change, source)) {
-      merged_[slot].push_back({change, lora.strength, file.source});
+      merged_[slot].push_back({change, strength, file.source});
       continue;
     }
     out_->owners.push_back(change);
     out_->added[slot].push_back({.layer = layer_of(change->tensor),
                                  .a = aligned(change->down, out_->owners),
                                  .b = aligned(change->up, out_->owners),
-                                 .scale = static_cast<float>(lora.strength * change->scale)});
+                                 .scale = static_cast<float>(strength * change->scale)});
   }
   if (merged_[slot].size() == before) return;
   std::string& key = out_->keys[slot];  // another file under this path is another adapter
   const auto& mapped = *file.source->files().front();
   key += fmt::format("{}, {} bytes of {}, at {:g}, {}; ", file.path.string(), mapped.size(),
-                     mapped.modified_ns(), lora.strength, add_ ? "the rest at run time" : "merged");
+                     mapped.modified_ns(), strength, add_ ? "the rest at run time" : "merged");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace tachy {
 // One of `loras`: "follow.safetensors", "folder:0.8", "light.safetensors:1@high".
 struct LoraSpec {
   std::string path;
-  double strength = 1;
+  std::optional<double> strength;  // not given: 1, or for the first of them what the preset says
   AdapterExpert expert = AdapterExpert::unsaid;
 };
 LoraSpec parse_lora(const std::string& text);  // throws invalid_argument

@@ -218,12 +218,26 @@ TEST(AdapterRuns, WhatDoesNotFitIsSaid) {
   expect_refused(strict, ErrorCode::not_found, "1 of 2 layers do not fit");
 }
 
+// causvid-9 wants half the strength; only for the first adapter, and not where it has a strength of its own.
+TEST(AdapterRuns, APresetSaysTheStrengthOfTheFirst) {
+  const ScratchFolder scratch;
+  const std::string a = make_lora(scratch, "a.safetensors", 1), b = make_lora(scratch, "b.safetensors", 2);
+  const auto run = [&](std::vector<std::string> loras) {
+    VideoRequest r = with(std::move(loras));
+    r.steps.reset(), r.preset = "causvid-9";
+    return test::run(test::model_path(), r).latents;
+  };
+  EXPECT_EQ(run({a}), run({a + ":0.5"}));
+  EXPECT_NE(run({a}), run({a + ":1"}));
+  EXPECT_EQ(run({a, b}), run({a + ":0.5", b + ":1"}));
+}
+
 TEST(AdapterSpecs, PathStrengthAndExpert) {
   const auto is = [](const std::string& text, const std::string& path, double strength,
                      AdapterExpert expert) {
     const LoraSpec spec = parse_lora(text);
     EXPECT_EQ(spec.path, path) << text;
-    EXPECT_EQ(spec.strength, strength) << text;
+    EXPECT_EQ(spec.strength.value_or(1), strength) << text;
     EXPECT_EQ(spec.expert, expert) << text;
   };
   is("a.safetensors", "a.safetensors", 1, AdapterExpert::unsaid);
