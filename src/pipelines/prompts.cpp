@@ -42,7 +42,8 @@ TextCache::Key PromptReader::key(const std::vector<int64_t>& ids, const Precisio
   return {encoder_fingerprint(model_), how, ids, model_.text.d_model};
 }
 
-Prompts PromptReader::read(const ResolvedRequest& r, const Precision& precision, cuda::Gpu* gpu) {
+Prompts PromptReader::read(const ResolvedRequest& r, const Precision& precision, cuda::Gpu* gpu,
+                           bool own_encoder) {
   const auto words = tokenizer();
   Prompts p;
   const auto ids = [&](const char* field, const std::string& text) {
@@ -50,7 +51,7 @@ Prompts PromptReader::read(const ResolvedRequest& r, const Precision& precision,
   };
   p.positive = ids("`prompt`", r.request.prompt);
   if (r.guided) p.negative = ids("`negative_prompt`", *r.request.negative_prompt);
-  if (!cache_) return p;
+  if (!cache_ || !own_encoder) return p;
   p.positive_key = key(p.positive, precision, gpu);
   p.positive_text = cache_->find(*p.positive_key).value_or(std::vector<float>());
   if (!r.guided) return p;

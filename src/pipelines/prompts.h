@@ -29,8 +29,10 @@ class PromptReader {
   // cache_folder: of the text cache; empty: none. `model` outlives it.
   PromptReader(const ModelBundle& model, const std::string& cache_folder);
 
-  // gpu: where the text would be encoded; null: on the CPU.
-  Prompts read(const ResolvedRequest& request, const Precision& precision, cuda::Gpu* gpu);
+  // gpu: where the text would be encoded; null: on the CPU. own_encoder: by the model's own weights, which the
+  // text cache is for; false where adapters change them.
+  Prompts read(const ResolvedRequest& request, const Precision& precision, cuda::Gpu* gpu,
+               bool own_encoder = true);
   void release();  // the tokenizer, until it is needed again
 
   const TextCache* cache() const { return cache_ ? &*cache_ : nullptr; }

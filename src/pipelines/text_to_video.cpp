@@ -39,7 +39,8 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
 
 Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
   ++tokenised_;
-  return model_.prompts().read(prepared.request, prepared.precision, gpu);
+  const bool own_encoder = !prepared.adapters || prepared.adapters->key(Part::text).empty();
+  return model_.prompts().read(prepared.request, prepared.precision, gpu, own_encoder);
 }
 
 TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
