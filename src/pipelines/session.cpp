@@ -161,8 +161,9 @@ void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
   out.blocks = blocks_.blocks, out.streamed = blocks_.streamed;
   out.block_bytes = blocks_.block_bytes, out.host_bytes = blocks_.host_bytes;
   out.picks = picks.picks();
-  out.adapters = merged_into(out.name == "text" ? Part::text : Part::transformer);
-  out.adapters_2 = merged_into(Part::transformer_2);
+  if (out.name == "text") out.adapters = merged_into(Part::text);
+  if (out.name == "denoise")
+    out.adapters = merged_into(Part::transformer), out.adapters_2 = merged_into(Part::transformer_2);
   stream_.hooks.flops = nullptr, stream_.hooks.picks = nullptr;
   held_.clear();  // each stage is counted on its own, also where parts stay
 }
