@@ -16,10 +16,21 @@
 
 namespace tachy {
 
+namespace {
+
+// What `lora_mode` auto comes to here. Merged and added adapters round differently: the settings of a run must
+// say which it was, so that it is repeated and goes on alike where the model stays loaded and where it does not.
+void settle_lora_mode(VideoRequest& r, bool keeps) {
+  if (!r.loras.empty() && r.lora_mode == "auto") r.lora_mode = keeps ? "runtime" : "merge";
+}
+
+}  // namespace
+
 ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
   ++resolved_;
   if (!gpu()) {
     ResolvedRequest r = resolve(model(), request);
+    settle_lora_mode(r.request, model_.options().keep_loaded);
     if (parse_compute(*r.request.dtype) == Compute::bf16)
       if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
     return r;
@@ -27,6 +38,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
                                 request.residual.value_or(""), request.attention);
   ResolvedRequest r = resolve(model(), request, &mode);
+  settle_lora_mode(r.request, model_.options().keep_loaded);
   // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
   const cuda::GpuInfo& info = gpu()->info();
   check(*r.request.sparse_attention == 0 || (info.major == 9 && mode.activation != DType::f32),
