@@ -65,6 +65,7 @@ struct Scope::Tracker {
   std::vector<bool> used;
   std::vector<std::string> missing;
   std::map<size_t, Buffer> copies;  // by entry
+  std::map<size_t, Zeros> planned;  // likewise, where they are only counted
   std::vector<Zeros> zeros;
   uint64_t copied = 0;
 
@@ -98,8 +99,12 @@ struct Scope::Tracker {
           source->file_of(entry), in_quotes(entry.name_in_file));
     const auto copy = copies.find(index_of(entry));
     if (copy != copies.end()) return copy->second.tensor(entry.dtype, entry.dims);
+    if (plan_only) {  // counted once, however often it is read
+      const auto [planned_copy, added] = planned.try_emplace(index_of(entry), *bytes);
+      if (added) copied += align_up(*bytes);
+      return Tensor(planned_copy->second.data(), entry.dtype, entry.dims);
+    }
     copied += align_up(*bytes);
-    if (plan_only) return Tensor(zeros.emplace_back(*bytes).data(), entry.dtype, entry.dims);
     const Tensor out =
         copies.emplace(index_of(entry), Buffer(*bytes)).first->second.tensor(entry.dtype, entry.dims);
     if (out.numel() > 0) decode_values(*entry.derived, out.numel() / out.dim(0), 0, out);
