@@ -37,7 +37,8 @@ uint64_t next_serial() {
   return ++last;
 }
 
-// Makes the network, and returns the bytes of the tensors that its scope had to copy or to make and keeps.
+// Makes the network, and returns the bytes of the tensors that its scope had to copy or to make and keeps. Those
+// lie on the host: where the plan counts a device's memory, they are not part of it.
 template <class Network, class Make>
 uint64_t load_network(Loaded<Network>& out, const std::shared_ptr<TensorSource>& source, const char* name,
                       const std::vector<std::string>& ignorable, const Stream& stream, const Make& make) {
@@ -48,7 +49,7 @@ uint64_t load_network(Loaded<Network>& out, const std::shared_ptr<TensorSource>&
     return made;
   };
   out.model = load_component(source, name, ignorable, counted, stream.measuring());
-  return copied;
+  return stream.memory ? 0 : copied;
 }
 
 template <class Network>
