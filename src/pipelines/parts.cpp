@@ -101,7 +101,7 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
                        stream);
   LoadedText out;
   const uint64_t copied = load_network(
-      out, model.text_encoder, "text encoder", {"encoder.embed_tokens."}, stream,
+      out, model.text_encoder, "text encoder", {"encoder.embed_tokens.", "spiece_model"}, stream,
       [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, model.text, store); });
   out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
   out.memory = store.keep();

@@ -45,11 +45,13 @@ VaeRun::Latents VaeRun::encode(const Clip& clip, const NextFrame& next) const {
   const VideoCallbacks callbacks{.progress = state_->options.progress};
   run_planned(state_->options.run, [&](Stream& stream, bool plan_only) {
     const auto vae = load_component(
-        state_->files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
+        state_->files.source, "vae", {"decoder.", "post_quant_conv."},
+        [&](const Scope& scope) {
           const VaeEncoderOptions how{
               .normalised = !state_->options.raw, .logvar = false, .plan_only = plan_only};
           return std::make_unique<VaeEncoder>(scope, c, how, stream);
-        });
+        },
+        plan_only);
     nn::ParamStore store({.plan_only = plan_only}, stream);
     const Tensor mean = store.allocate(DType::f32, std::span<const int64_t>(out.shape));
     const ArenaScope scope(*stream.arena);
@@ -102,11 +104,13 @@ void VaeRun::decode(std::span<const float> values, std::span<const int64_t> shap
   const VideoCallbacks callbacks{.progress = state_->options.progress, .frame = frame};
   const Tensor host(const_cast<float*>(values.data()), DType::f32, shape);
   run_planned(state_->options.run, [&](Stream& stream, bool plan_only) {
-    const auto vae =
-        load_component(state_->files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
+    const auto vae = load_component(
+        state_->files.source, "vae", {"encoder.", "quant_conv."},
+        [&](const Scope& scope) {
           const VaeDecoderOptions how{.normalised = !state_->options.raw, .plan_only = plan_only};
           return std::make_unique<VaeDecoder>(scope, config(), how, stream);
-        });
+        },
+        plan_only);
     nn::ParamStore store({.plan_only = plan_only}, stream);
     const Tensor latents = store.on_gpu() ? store.allocate(DType::f32, host.shape()) : host;
     if (store.on_gpu() && !plan_only) upload(values.data(), latents, stream);
