@@ -64,10 +64,10 @@ class LayerReader {
 };
 
 Tensor LayerReader::view(const Entry& e) const {
-  if (!e.unusable.empty()) misfit("its tensor {} {}", in_quotes(e.name_in_file), e.unusable);
+  if (!e.unusable.empty()) misfit("its tensor {}: {}", in_quotes(e.name_in_file), e.unusable);
   if (!e.data || !cpu::widens(e.dtype))
     misfit("its tensor {} is {}, expected floating-point values", in_quotes(e.name_in_file),
-           dtype_name(e.dtype));
+           e.derived ? e.derived->encoding() : std::string_view(dtype_name(e.dtype)));
   return Tensor(const_cast<void*>(e.data), e.dtype, e.dims);
 }
 
@@ -133,6 +133,13 @@ void LayerReader::low_rank() {
     const Tensor mid = view(*layer_.tensors.at(Role::mid));
     if (mid.rank < 2 || mid.numel() == 0 || mid.dim(0) != c.up.dim(1) || mid.dim(1) != c.down.dim(0))
       misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
+    // Before anything is made of it: the product of two short tensors may be as large as a file likes.
+    const int64_t taps = mid.numel() / (mid.dim(0) * mid.dim(1));
+    const int64_t out = target_.weight->dims.front(),
+                  in = values_of(target_.weight->dims) / std::max<int64_t>(out, 1);
+    if (c.up.dim(0) != out || in % taps != 0 || c.down.dim(1) != in / taps)
+      misfit("its pair is {} · {} with lora_mid {}, the model's weight [{}, {}]", shape_string(c.up),
+             shape_string(c.down), shape_string(mid), out, in);
     const auto joined = joined_down(mid, c.down);
     c.down =
         Tensor(joined->data(), DType::f32, {mid.dim(0), static_cast<int64_t>(joined->size()) / mid.dim(0)});
