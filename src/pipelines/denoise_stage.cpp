@@ -102,6 +102,7 @@ void Denoising::add_adapters(int expert) {
   if (!session_.adapters()) return;
   const auto& added = session_.adapters()->added.at(static_cast<size_t>(expert));
   if (added.empty()) return;
+  for (const auto& file : session_.adapters()->files) file->check_files();
   const MemoryLabel label("adapters");
   nn::ParamStore store({.plan_only = stream.measuring()}, stream);
   adapters_ = std::make_unique<nn::AdapterSet>(added, session_.transformer(expert).model->linears(),

@@ -62,6 +62,13 @@ void add_tokenizer(Sha256& hash, const ModelBundle& m) {
       hash.add(fmt::format("{} {} {}\n", vocabulary->pieces[i], vocabulary->scores[i], vocabulary->types[i]));
 }
 
+// An adapter's tensors, and the config beside them that says what they are multiplied with.
+void add_adapter(Sha256& hash, const std::string& text) {
+  const AdapterFile file = open_adapter(parse_lora(text).path);
+  add_weights(hash, *file.source);
+  if (file.path.stem() == "adapter_model") add_file(hash, file.path.parent_path() / "adapter_config.json");
+}
+
 }  // namespace
 
 std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras) {
@@ -77,7 +84,7 @@ std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras
     add_weights(hash, *m.transformer_2);
     hash.add(fmt::format("boundary {}", m.boundary));
   }
-  for (const std::string& text : loras) add_weights(hash, *open_adapter(parse_lora(text).path).source);
+  for (const std::string& text : loras) add_adapter(hash, text);
   return hash.hex();
 }
 

@@ -9,6 +9,7 @@
 #include "adapters/merged.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "pipelines/presets.h"
 #include "weights/quote.h"
 #include "weights/rename.h"
@@ -104,7 +105,7 @@ void Opener::open(const LoraSpec& lora, const Strengths& otherwise) {
   report(lora, match, request_.lora_unmatched == "error");
   log_topic("load", "{}: {} of {} layers", lora.path, match.matched, match.layers);
   const auto strength = [&](size_t slot) { return lora.strength.value_or(otherwise[slot]); };
-  out_->owners.push_back(file.source);
+  out_->files.push_back(file.source);
   const ModelBundle& m = out_->model;
   const size_t transformers = match.parts.size() - 1;
   for (size_t i = 0; i < transformers; ++i)
@@ -116,9 +117,11 @@ void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::
                   const TensorSource& source) {
   if (strength == 0) return;
   const size_t before = merged_[slot].size();
+  Sha256 what;  // of which tensors, and by how much: a file's expert and a config beside it decide that
   for (const auto& change : part.changes) {
     if (slot == 2 || !add_ || !can_be_added(*change, source)) {
       merged_[slot].push_back({change, strength, file.source});
+      what.add(fmt::format("{} {} {}\n", change->tensor, kind_name(*change), change->scale));
       continue;
     }
     out_->owners.push_back(change);
@@ -129,9 +132,10 @@ void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::
   }
   if (merged_[slot].size() == before) return;
   std::string& key = out_->keys[slot];  // another file under this path is another adapter
-  const auto& mapped = *file.source->files().front();
-  key += fmt::format("{}, {} bytes of {}, at {:g}, {}; ", file.path.string(), mapped.size(),
-                     mapped.modified_ns(), strength, add_ ? "the rest at run time" : "merged");
+  key += fmt::format("{} at {}, {}", file.path.string(), strength, what.hex());
+  for (const auto& mapped : file.source->files())
+    key += fmt::format(", {} bytes of {}", mapped->size(), mapped->modified_ns());
+  key += "; ";
 }
 
 }  // namespace
