@@ -62,7 +62,16 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-void read_into(std::vector<float>& latents, const std::string& path) { latents = read_latents(path).values; }
+void read_into(std::vector<float>& latents, const std::string& path) {
+  LatentFile file = read_latents(path);
+  const auto scale = file.about.find("scale");
+  require(
+      scale == file.about.end() || scale->second != "raw",
+      "{}: its latents are on the VAE's own scale (`tachyscope vae encode --raw`); without --raw they are "
+      "as the denoiser sees them",
+      path);
+  latents = std::move(file.values);
+}
 void read_into(std::shared_ptr<const Picture>& picture, const std::string& path) {
   picture = std::make_shared<Picture>(read_picture(path));
 }
