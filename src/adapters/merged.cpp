@@ -52,7 +52,9 @@ std::shared_ptr<TensorSource> merged_source(const std::shared_ptr<TensorSource>&
   std::vector<TensorSource::Entry> entries(base->entries().begin(), base->entries().end());
   for (TensorSource::Entry& entry : entries) {
     const auto found = by_tensor.find(entry.name);
-    if (found == by_tensor.end() || !entry.unusable.empty()) continue;
+    if (found == by_tensor.end()) continue;
+    check(entry.unusable.empty(), ErrorCode::unsupported, "{}: tensor '{}': {}", base->file_of(entry),
+          entry.name, entry.unusable);
     check(entry.derived || cpu::widens(entry.dtype), ErrorCode::unsupported,
           "{}: tensor '{}' is {}: no adapter can be merged into it", base->file_of(entry), entry.name,
           dtype_name(entry.dtype));

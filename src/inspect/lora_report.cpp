@@ -26,7 +26,8 @@ const char* group_of(const std::string& part, const std::string& tensor) {
 
 // About the squared length of a tensor, from rows at equal distances.
 double norm_squared(const TensorSource::Entry& entry) {
-  if (entry.dims.empty() || entry.dims[0] == 0 || (!entry.derived && !cpu::widens(entry.dtype))) return 0;
+  if (entry.dims.empty() || entry.dims[0] == 0 || !entry.unusable.empty()) return 0;
+  if (!entry.derived && !cpu::widens(entry.dtype)) return 0;
   int64_t width = 1;
   for (size_t i = 1; i < entry.dims.size(); ++i) width *= entry.dims[i];
   const int64_t rows = entry.dims[0], taken = std::min(rows, kSampledRows);
