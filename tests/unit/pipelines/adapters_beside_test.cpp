@@ -1,0 +1,83 @@
+// Adapters beside what else a model keeps: cached texts, settings, a device's memory.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "host_device.h"
+#include "tiny_model.h"
+
+namespace tachy {
+namespace {
+
+// Deltas of 0.1 for these tensors of the tiny model: [key of the adapter, tensor].
+std::string make_deltas(const test::ScratchFolder& scratch,
+                        const std::vector<std::pair<std::string, const TensorSource::Entry*>>& wanted) {
+  std::deque<std::vector<float>> values;
+  std::vector<NamedTensor> tensors;
+  for (const auto& [key, entry] : wanted) {
+    int64_t count = 1;
+    for (const int64_t d : entry->dims) count *= d;
+    auto& v = values.emplace_back(static_cast<size_t>(count), 0.1f);
+    tensors.push_back({key, Tensor(v.data(), DType::f32, entry->dims)});
+  }
+  const auto path = scratch.path / "deltas.safetensors";
+  write_safetensors(path, tensors);
+  return path.string();
+}
+
+// Of a norm of the text encoder, and of a table of the transformer: both are kept as copies, not as products.
+std::string deltas_of_both(const test::ScratchFolder& scratch) {
+  static const ModelBundle model = ModelBundle::open(test::model_path());
+  return make_deltas(
+      scratch, {{"text_encoder.encoder.block.0.layer.0.layer_norm.diff",
+                 model.text_encoder->find("encoder.block.0.layer.0.layer_norm.weight")},
+                {"diffusion_model.blocks.0.diff_m", model.transformer->find("blocks.0.scale_shift_table")}});
+}
+
+VideoRequest with(std::vector<std::string> loras, const char* mode) {
+  VideoRequest r = test::short_request();
+  r.loras = std::move(loras), r.lora_mode = mode;
+  return r;
+}
+
+// Cached texts are those of the model's own encoder.
+TEST(AdaptersBeside, CachedTextsAreNotTakenForAnotherEncoder) {
+  const test::ScratchFolder scratch;
+  const std::string cache = (scratch.path / "cache").string();
+  const VideoRequest adapted = with({deltas_of_both(scratch)}, "merge");
+  const auto own = test::run(test::model_path(), with({}, "auto"), {.text_cache = cache});
+  const auto want = test::run(test::model_path(), adapted);
+  EXPECT_NE(want.latents, own.latents);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(test::run(test::model_path(), adapted, {.text_cache = cache}).latents, want.latents);
+    EXPECT_EQ(test::run(test::model_path(), with({}, "auto"), {.text_cache = cache}).latents, own.latents);
+  }
+}
+
+// Merged and added adapters round differently, so that "auto" would not repeat a run.
+TEST(AdaptersBeside, SettingsSayWhatAutoCameTo) {
+  const test::ScratchFolder scratch;
+  const VideoRequest adapted = with({deltas_of_both(scratch)}, "auto");
+  for (const bool keeps : {false, true}) {
+    TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 1, .keep_loaded = keeps});
+    EXPECT_EQ(pipeline.resolved(adapted).request.lora_mode, keeps ? "runtime" : "merge");
+    EXPECT_EQ(pipeline.resolved(with({}, "auto")).request.lora_mode, "auto");
+  }
+}
+
+// What is made on the host on the way to a device is none of its memory.
+TEST(AdaptersBeside, ThePlanOfADeviceCountsItsMemoryAlone) {
+  const test::ScratchFolder scratch;
+  const VideoRequest adapted = with({deltas_of_both(scratch)}, "merge");
+  const auto device = std::make_shared<test::HostDevice>(size_t{1} << 30);
+  TextToVideo pipeline(ModelBundle::open(test::model_path()),
+                       {.threads = 2, .weights = WeightMode::packed, .memory = device});
+  const VideoPlan plan = pipeline.plan(adapted);
+  device->reset_peak();
+  const auto there = test::run(pipeline, adapted);
+  EXPECT_EQ(device->peak_bytes(), plan.peak_bytes);
+  EXPECT_EQ(there.latents, test::run(test::model_path(), adapted, {.weights = WeightMode::packed}).latents);
+}
+
+}  // namespace
+}  // namespace tachy
