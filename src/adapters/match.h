@@ -52,7 +52,7 @@ struct AdapterTargets {
 // meant; corrupt for a file whose numbers are none.
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets);
 
-// high, low or unsaid, by the keys (transformer_2.) or the name of the file (…high_noise…).
+// high, low or unsaid, by the name of the file (…high_noise…).
 AdapterExpert labelled_expert(const AdapterFile& file);
 
 }  // namespace tachy
