@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "cpu/widen.h"
@@ -70,14 +71,32 @@ bool ends_in(std::string_view stem, std::string_view pattern) {
   return stem.size() == pattern.size() || stem[stem.size() - pattern.size() - 1] == '.';
 }
 
+template <class T>
+double number_at(const void* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);  // perhaps unaligned
+  return static_cast<double>(value);
+}
+
+// Trainers that make a tensor of a Python number keep it as a whole number or in double precision.
+double number_in(const TensorSource::Entry& entry) {
+  if (entry.dtype == DType::f64) return number_at<double>(entry.data);
+  if (entry.dtype == DType::i64) return number_at<int64_t>(entry.data);
+  if (entry.dtype == DType::i32) return number_at<int32_t>(entry.data);
+  float value = 0;
+  cpu::widen(entry.data, entry.dtype, 1, &value);
+  return value;
+}
+
 double read_scalar(const AdapterFile& file, const TensorSource::Entry& entry) {
   uint64_t count = 1;
   for (const int64_t d : entry.dims) count *= static_cast<uint64_t>(d);
-  check(count == 1 && entry.data && entry.unusable.empty() && cpu::widens(entry.dtype), ErrorCode::corrupt,
+  const bool number = cpu::widens(entry.dtype) || entry.dtype == DType::f64 || entry.dtype == DType::i64 ||
+                      entry.dtype == DType::i32;
+  check(count == 1 && entry.data && entry.unusable.empty() && number, ErrorCode::corrupt,
         "{}: tensor {}: expected one number, got {} {}", file.source->file_of(entry),
         in_quotes(entry.name_in_file), dtype_name(entry.dtype), shape_string(entry.dims));
-  float value = 0;
-  cpu::widen(entry.data, entry.dtype, 1, &value);
+  const double value = number_in(entry);
   check(std::isfinite(value), ErrorCode::corrupt, "{}: tensor {}: expected a finite number, got {}",
         file.source->file_of(entry), in_quotes(entry.name_in_file), value);
   return value;

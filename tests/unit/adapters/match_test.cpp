@@ -107,6 +107,22 @@ TEST(Match, AnAlphaThatIsNoNumberIsAnError) {
   EXPECT_THROW(model.match(made_adapter(many)), Error);
 }
 
+// torch.tensor(8) is an int64, torch.tensor(8.0, dtype=float64) a double.
+TEST(Match, AnAlphaMayBeAWholeNumberOrADouble) {
+  const Model model;
+  const int64_t whole = 8;
+  const int32_t half = 8;
+  const double wide = 8;
+  for (const auto& [dtype, data] :
+       {std::pair<DType, const void*>{DType::i64, &whole}, {DType::i32, &half}, {DType::f64, &wide}}) {
+    MadeSource made = pair_of("blocks.0.attn1.to_q");
+    made.add("blocks.0.attn1.to_q.alpha", {1});
+    made.entries.back().dtype = dtype, made.entries.back().data = data;
+    made.entries.back().bytes = static_cast<uint64_t>(dtype_size(dtype));
+    EXPECT_EQ(model.match(made_adapter(made)).parts[0].changes.at(0)->scale, 4) << dtype_name(dtype);
+  }
+}
+
 TEST(Match, TwoTensorsOfOneRoleAreAnError) {
   MadeSource made = pair_of("blocks.0.attn1.to_q");
   made.add("blocks.0.attn1.to_q.lora_A.weight", {2, 24});
