@@ -24,7 +24,7 @@
 #include "inspect/lora_report.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
-#include "pipelines/find_parts.h"
+#include "pipelines/part_paths.h"
 #include "pipelines/request.h"
 
 namespace tachy {

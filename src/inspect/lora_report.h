@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pipelines/find_parts.h"
+#include "pipelines/part_paths.h"
 
 namespace tachy {
 

@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "pipelines/part_files.h"
+#include "pipelines/part_paths.h"
 
 namespace tachy {
-
-// Parts that are named by themselves: a file, a component's folder, or a model's folder whose part it is (the
-// tokenizer: its file, or a folder that holds it). Empty: the model's own.
-struct PartPaths {
-  std::filesystem::path transformer_2, text_encoder, vae, tokenizer;
-  bool operator==(const PartPaths&) const = default;
-};
 
 // A umT5 whose embeddings are as wide as the transformer expects them, and a VAE of its latents. Throw not_found
 // where there is none and invalid_argument where there are several, naming the field and the candidates.
