@@ -10,7 +10,6 @@ struct Suffix {
   Role role;
 };
 
-// One that ends another comes after it.
 constexpr Suffix kSuffixes[] = {
     {".lora_A.weight", Role::down},
     {".lora_B.weight", Role::up},

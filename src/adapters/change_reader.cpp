@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "base/error.h"
 #include "cpu/widen.h"
@@ -29,6 +27,13 @@ int64_t values_of(const std::vector<int64_t>& dims) {
   for (const int64_t d : dims) count *= d;
   return count;
 }
+
+// A weight as a matrix.
+struct Extents {
+  int64_t out, in;
+  explicit Extents(const Entry& weight)
+      : out(weight.dims.front()), in(values_of(weight.dims) / std::max<int64_t>(out, 1)) {}
+};
 
 class LayerReader {
  public:
@@ -94,7 +99,7 @@ Tensor LayerReader::like(Role role, const Entry& target) const {
 WeightChange LayerReader::change(const Entry* target, const char* what, WeightChange::Kind kind) const {
   if (!target) misfit("the model's {} has no {}", target_.name.empty() ? "head" : target_.name, what);
   WeightChange c;
-  c.kind = kind, c.tensor = target->name, c.stem = layer_.stem;
+  c.kind = kind, c.tensor = target->name;
   return c;
 }
 
@@ -104,7 +109,7 @@ void LayerReader::take_scale(WeightChange& c, int64_t rank) const {
 }
 
 void expect_shape(const Tensor& up, const Tensor& down, const Entry& target) {
-  const int64_t out = target.dims.front(), in = values_of(target.dims) / std::max<int64_t>(out, 1);
+  const auto [out, in] = Extents(target);
   if (up.dim(0) != out || down.dim(1) != in || up.dim(1) != down.dim(0))
     misfit("its pair is {} · {}, the model's weight [{}, {}]", shape_string(up), shape_string(down), out, in);
 }
@@ -135,8 +140,7 @@ void LayerReader::low_rank() {
       misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
     // Before anything is made of it: the product of two short tensors may be as large as a file likes.
     const int64_t taps = mid.numel() / (mid.dim(0) * mid.dim(1));
-    const int64_t out = target_.weight->dims.front(),
-                  in = values_of(target_.weight->dims) / std::max<int64_t>(out, 1);
+    const auto [out, in] = Extents(*target_.weight);
     if (c.up.dim(0) != out || in % taps != 0 || c.down.dim(1) != in / taps)
       misfit("its pair is {} · {} with lora_mid {}, the model's weight [{}, {}]", shape_string(c.up),
              shape_string(c.down), shape_string(mid), out, in);
@@ -188,11 +192,8 @@ void LayerReader::kronecker() {
   };
   factor(Role::lokr_w1, Role::lokr_w1_a, Role::lokr_w1_b, "lokr_w1", c.up, c.down);
   factor(Role::lokr_w2, Role::lokr_w2_a, Role::lokr_w2_b, "lokr_w2", c.up_2, c.down_2);
-  const auto columns = [](const Tensor& up, const Tensor& down) {
-    return down.defined() ? down.dim(1) : up.dim(1);
-  };
-  const int64_t out = target_.weight->dims.front(),
-                in = values_of(target_.weight->dims) / std::max<int64_t>(out, 1);
+  const auto columns = [](const Tensor& a, const Tensor& b) { return (b.defined() ? b : a).dim(1); };
+  const auto [out, in] = Extents(*target_.weight);
   const int64_t rows = c.up.dim(0) * c.up_2.dim(0), width = columns(c.up, c.down) * columns(c.up_2, c.down_2);
   if (rows != out || width != in)
     misfit("its product is [{}, {}], the model's weight [{}, {}]", rows, width, out, in);

@@ -10,7 +10,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Four vectors of columns of all rows at a time: that part of A stays in the first-level cache.
+// Four vectors of columns, all rows: that part of A stays in the first-level cache.
 template <class D>
 HWY_INLINE void add_columns(D d, const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns,
                             float scale, float* out) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +34,6 @@ class TargetNames {
   };
   // `stem`: of an adapter's key, with its prefix.
   Found find(std::string_view stem) const;
-
-  const std::map<std::string, AdapterTarget, std::less<>>& targets() const { return targets_; }
 
  private:
   void add_name(std::string_view spelled, const std::string& target);

@@ -23,7 +23,6 @@ struct WeightChange {
   enum class Kind { low_rank, full, replace, hadamard, kronecker };
   Kind kind = Kind::low_rank;
   std::string tensor;  // of the model: blocks.0.attn1.to_q.weight
-  std::string stem;    // of the adapter's keys
   int64_t rank = 0;
   double scale = 1;
   std::string scale_from;  // for reports

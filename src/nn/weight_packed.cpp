@@ -37,9 +37,10 @@ class PackedWeight final : public WeightForm {
 
  private:
   Tensor packed_;
-  Tensor weight_;  // of several parts, or one that is derived: only its shape and dtype
-  WeightPtr
-      unpacked_;  // of those: them as they are in the file, for the definition, which reads nothing else
+  // Of several parts, or of one that is derived, weight_ is only their shape and dtype. The definition, which
+  // does not read packed weights, then has them as they are in the file.
+  Tensor weight_;
+  WeightPtr unpacked_;
 };
 
 }  // namespace
