@@ -4,26 +4,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "weights/entry_values.h"
 
 namespace tachy {
 namespace {
 
 constexpr int64_t kSlabValues = 1 << 18;  // decoded at a time: they stay in a core's second-level cache
-
-template <class T, T (*Round)(float)>
-void narrow(const float* from, int64_t count, void* to, int64_t at) {
-  std::transform(from, from + count, static_cast<T*>(to) + at, Round);
-}
-
-// `count` values into `to`, from its value `at` on.
-void store(const float* from, int64_t count, const Tensor& to, int64_t at) {
-  if (to.dtype == DType::f32)
-    std::copy_n(from, count, to.as<float>() + at);
-  else if (to.dtype == DType::bf16)
-    narrow<bf16_t, to_bf16>(from, count, to.data, at);
-  else
-    narrow<f16_t, to_f16>(from, count, to.data, at);
-}
 
 }  // namespace
 
@@ -39,7 +25,8 @@ void decode_values(const DerivedTensor& from, int64_t width, int64_t begin, cons
     const int64_t rows = std::min(step, last_row - row);
     from.decode(row, Tensor(slab.data(), DType::f32, {rows, width}));
     const int64_t first = std::max(begin, row * width), past = std::min(end, (row + rows) * width);
-    store(slab.data() + (first - row * width), past - first, to, first - begin);
+    store_values(slab.data() + (first - row * width), past - first, to.dtype,
+                 static_cast<std::byte*>(to.data) + (first - begin) * dtype_size(to.dtype));
   }
 }
 

@@ -158,4 +158,10 @@ const GgufType* find_gguf_type(uint32_t id) {
   return nullptr;
 }
 
+const GgufType* find_gguf_type(std::string_view name) {
+  for (const GgufType& type : gguf::kTypes)
+    if (type.name == name) return &type;
+  return nullptr;
+}
+
 }  // namespace tachy

@@ -24,7 +24,8 @@ struct GgufType {
   DecodeBlocks decode = nullptr;  // of a quantised type; null for one whose size is known and no more
 };
 
-const GgufType* find_gguf_type(uint32_t id);  // nullptr for an unknown one
+const GgufType* find_gguf_type(uint32_t id);            // nullptr for an unknown one
+const GgufType* find_gguf_type(std::string_view name);  // "q8_0"; the same
 
 // One struct a type of block, in the file of its family.
 namespace gguf {

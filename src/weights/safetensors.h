@@ -28,8 +28,8 @@ struct NamedTensor {
   Tensor tensor;  // contiguous, on the CPU
 };
 
-// Writes `path`.part in the same folder, syncs, then renames: a crash leaves no half file under the final
-// name. Tensors are laid out in alphabetical order, the data begins at a multiple of 8.
+// Writes an OutputFile (output_file.h): a crash leaves no half file under the final name. Where the tensors lie
+// is told by safetensors_layout (file_layout.h), which also serves files whose data is made piece by piece.
 void write_safetensors(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

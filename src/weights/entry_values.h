@@ -1,0 +1,21 @@
+// The values of any tensor of a file as float32, a piece at a time, whatever they are stored as.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+int64_t value_count(const TensorSource::Entry& entry);
+// Whether it has such values: floats of any size, or values that are made of something else.
+bool has_values(const TensorSource::Entry& entry);
+
+// Values [begin, begin + to.size()) of the tensor. May be called from several threads at once.
+void entry_values(const TensorSource::Entry& entry, int64_t begin, std::span<float> to);
+
+// `count` values into memory that holds float32, bfloat16 or float16, rounded once to nearest. `to` is aligned.
+void store_values(const float* from, int64_t count, DType dtype, void* to);
+
+}  // namespace tachy

@@ -1,0 +1,31 @@
+// A file that appears under its name whole or not at all: it is written as PATH.part in the same folder, synced, then
+// renamed. Data may be written in any order, and by several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace tachy {
+
+class OutputFile {
+ public:
+  // alone: throws io while another process (or another OutputFile of this one) writes the same file that way.
+  explicit OutputFile(const std::filesystem::path& path, bool alone = false);
+  ~OutputFile();  // removes the temporary file, unless commit() has run
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write_at(uint64_t offset, const void* data, uint64_t bytes);
+  // The file is `bytes` long then; what was not written is zero.
+  void commit(uint64_t bytes);
+
+ private:
+  void lock();
+
+  std::string path_, part_;
+  int fd_ = -1;
+  bool owned_ = true;  // the temporary file is ours to remove
+};
+
+}  // namespace tachy
