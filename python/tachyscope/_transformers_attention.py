@@ -4,7 +4,8 @@ The interface: an attention function and a mask function are registered with tra
 where a model's config says "sdpa" (which is what transformers sets where nobody chose), `optimize` writes that name
 instead, `restore` puts "sdpa" back. The config keeps it in a field that is never saved. It is looked up at each call, so
 a later choice of the user's counts. What our kernels cannot do (dropout, soft-capped scores, biases by position, a paged
-cache) goes to transformers' own functions.
+cache) goes to transformers' own functions. A config that caps scores keeps what it says: where that is "sdpa" (transformers
+5.17), its function passes over the caps, and a model that is optimized computes what it did.
 
 The modules: attention whose forward has the code of LLaMA's (or of a variant below) runs a forward of ours, which turns
 queries and keys by `ops.rope` and calls whatever attention function the config names. At level safe 16-bit values are
@@ -152,7 +153,7 @@ class _Switched:
 
 
 def _switch(module):
-    if module.config._attn_implementation == "sdpa":
+    if module.config._attn_implementation == "sdpa" and getattr(module.config, "attn_logit_softcapping", None) is None:
         module.config._attn_implementation_internal = NAME
         module.__dict__[_OURS] = _Switched(module.config)
 
