@@ -66,10 +66,10 @@ def _attention(attention, twice, hidden_states, encoder_hidden_states=None, atte
             or not _fits_tables(rotary, attention, tokens)):
         return _plain(attention, x, text, mask, rotary, **kwargs)
     parts = transformer_flux._get_qkv_projections(attention, x, text)
-    q, k, v = (t.unflatten(-1, (-1, attention.head_dim)) for t in parts[:3])
+    q, k, v = (torch.unflatten(t, -1, (-1, attention.head_dim)) for t in parts[:3])
     q, k = attention.norm_q(q), attention.norm_k(k)
     if joint:
-        added_q, added_k, added_v = (t.unflatten(-1, (-1, attention.head_dim)) for t in parts[3:])
+        added_q, added_k, added_v = (torch.unflatten(t, -1, (-1, attention.head_dim)) for t in parts[3:])
         added = attention.norm_added_q(added_q), attention.norm_added_k(added_k), added_v
         q, k, v = (torch.cat(pair, dim=1) for pair in zip(added, (q, k, v)))
     if rotary is not None:

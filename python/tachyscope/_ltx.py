@@ -5,6 +5,7 @@ modulated RMSNorm, feed-forward and the last gated residual add. Positions turn 
 together, with tables of their own for each sample: for the ops one head as wide as that. Norms of queries and keys are one
 pass with them where that may round once, otherwise they are called as modules."""
 
+import torch
 from diffusers.models.transformers import transformer_ltx
 from torch import nn
 
@@ -18,7 +19,7 @@ def _block(block, twice, hidden_states, encoder_hidden_states, temb, image_rotar
     x, table = hidden_states, block.scale_shift_table
     if not _usual(x, temb, table) or temb.device != x.device:
         return _plain(block, x, encoder_hidden_states, temb, image_rotary_emb, encoder_attention_mask)
-    values = table + temb.unflatten(-1, (table.shape[0], -1))  # [batch, one or all tokens, 6, channels]
+    values = table + torch.unflatten(temb, -1, (table.shape[0], -1))  # [batch, one or all tokens, 6, channels]
     shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = values.unbind(dim=2)
     normed = modulated(x, block.norm1, scale, shift, twice)
     attended = block.attn1(hidden_states=normed, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb)
@@ -66,7 +67,7 @@ def _attention(attention, twice, hidden_states, encoder_hidden_states=None, atte
         q, k = attention.norm_q(q), attention.norm_k(k)
     else:
         q, k = _turned(attention, q, k, rotary, twice)
-    q, k, v = (t.unflatten(2, (attention.heads, -1)) for t in (q, k, v))
+    q, k, v = (torch.unflatten(t, 2, (attention.heads, -1)) for t in (q, k, v))
     return projected_out(attention, ops.attention(q, k, v, mask))
 
 

@@ -60,7 +60,7 @@ def _heads(attention, x, text):
 
 
 def _normed(attention, parts, norm_q, norm_k):
-    heads = (t.unflatten(-1, (attention.heads, -1)) for t in parts)
+    heads = (torch.unflatten(t, -1, (attention.heads, -1)) for t in parts)
     return [t if norm is None else norm(t) for t, norm in zip(heads, (norm_q, norm_k, None))]
 
 

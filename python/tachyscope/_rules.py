@@ -3,7 +3,8 @@
 A rule belongs to a class by what its forward does, not by its name: a class of torch or diffusers itself (or one that
 inherits its forward), or, in transformers, where every model has its own copy of the same lines, a class whose forward has
 the same code as the one the rule was written for (`_transformers.py`). Parameters are read when the module is called and
-nothing is kept of them, so the rules hold before and after offloading, with adapters and under hooks.
+nothing is kept of them, so the rules hold before and after offloading, with adapters and under hooks. Heads are taken apart by
+`torch.unflatten`: while the user has set a default device, torch.compile cannot trace the tensor's own method of that name.
 
 A rule's `check` tells why this one module is to be left (or None). Its `call` computes; it takes the plain forward where the
 tensors of a call are such that the module itself would convert them (`_plain`).

@@ -4,6 +4,7 @@ shifts, scales and gates in each block, added to what the time gives).
 Norm, attention, residual add with the norm behind it, attention over the text, residual add with the norm behind it,
 feed-forward and the last residual add. With plain LayerNorms this rounds where the block does at every level."""
 
+import torch
 from diffusers.models import attention
 
 from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle, modulated
@@ -27,7 +28,7 @@ def _first(block, x, timestep, class_labels, twice):
     if block.norm_type == "ada_norm_zero":
         normed, *parts = block.norm1(x, timestep, class_labels, hidden_dtype=x.dtype)
         return normed, [t[:, None] for t in parts]
-    values = block.scale_shift_table + timestep.unflatten(-1, (6, -1))
+    values = block.scale_shift_table + torch.unflatten(timestep, -1, (6, -1))
     shift, scale, *parts = values.chunk(6, dim=1)
     return modulated(x, block.norm1, scale, shift, twice), parts
 

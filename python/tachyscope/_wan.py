@@ -61,7 +61,7 @@ def _with_positions(attention, q, k, rotary, twice):
     norms = attention.norm_q, attention.norm_k
     if not twice and all(map(_bare, norms)) and norms[0].eps == norms[1].eps and q.shape == k.shape:
         return ops.qk_norm_rope(q, k, norms[0].weight, norms[1].weight, cos, sin, attention.heads, norms[0].eps)
-    q, k = (norm(t).unflatten(2, (attention.heads, -1)) for norm, t in zip(norms, (q, k)))
+    q, k = (torch.unflatten(norm(t), 2, (attention.heads, -1)) for norm, t in zip(norms, (q, k)))
     return ops.rope(q, cos, sin), ops.rope(k, cos, sin)
 
 
@@ -73,15 +73,15 @@ def _attention(attention, twice, x, text=None, mask=None, rotary=None, **kwargs)
         count = text.shape[1] - 512
         image, text = text[:, :count], text[:, count:]
     q, k, v = transformer_wan._get_qkv_projections(attention, x, text)
-    v = v.unflatten(2, (attention.heads, -1))
+    v = torch.unflatten(v, 2, (attention.heads, -1))
     if rotary is None:
-        q, k = (t.unflatten(2, (attention.heads, -1)) for t in (attention.norm_q(q), attention.norm_k(k)))
+        q, k = (torch.unflatten(t, 2, (attention.heads, -1)) for t in (attention.norm_q(q), attention.norm_k(k)))
     else:
         q, k = _with_positions(attention, q, k, rotary, twice)
     result = ops.attention(q, k, v, mask)
     if image is not None:
         k, v = transformer_wan._get_added_kv_projections(attention, image)
-        k, v = (t.unflatten(2, (attention.heads, -1)) for t in (attention.norm_added_k(k), v))
+        k, v = (torch.unflatten(t, 2, (attention.heads, -1)) for t in (attention.norm_added_k(k), v))
         result = result + ops.attention(q, k, v)
     result = attention.to_out[0](result.flatten(2, 3))
     return attention.to_out[1](result)

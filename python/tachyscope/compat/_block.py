@@ -34,7 +34,7 @@ class FusedWanBlock(nn.Module):
         rows = (shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp)
         shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp = map(_each_sample, rows)
         normed = ops.ada_layer_norm(x, scale_msa, shift_msa)
-        q, k, v = self.qkv(normed).unflatten(2, (3, self.num_heads, -1)).unbind(2)
+        q, k, v = torch.unflatten(self.qkv(normed), 2, (3, self.num_heads, -1)).unbind(2)
         attended = self.out(ops.attention(ops.rope_1d(q), ops.rope_1d(k), v).flatten(2))
         normed, x = ops.add_norm(x, attended, norm="layer", gate=gate_msa, scale=scale_mlp, shift=shift_mlp)
         hidden = ops.swiglu(self.gate_proj(normed), self.up_proj(normed))
@@ -77,7 +77,7 @@ def _plain(block, x, shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_
         return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
 
     normed = F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale_msa) + shift_msa
-    q, k, v = block.qkv(normed).unflatten(2, (3, block.num_heads, -1)).unbind(2)
+    q, k, v = torch.unflatten(block.qkv(normed), 2, (3, block.num_heads, -1)).unbind(2)
     q, k, v = (t.transpose(1, 2) for t in (turned(q), turned(k), v))
     x = x + gate_msa * block.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
     normed = F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale_mlp) + shift_mlp

@@ -52,7 +52,7 @@ def _swiglu(gate, up):
 
 
 def _qkv_rope(qkv, cos, sin, num_heads):
-    q, k, v = qkv.unflatten(2, (3, num_heads, -1)).unbind(2)
+    q, k, v = torch.unflatten(qkv, 2, (3, num_heads, -1)).unbind(2)
     turned = []
     for t in (q, k):
         a, b = t.float()[..., ::2], t.float()[..., 1::2]

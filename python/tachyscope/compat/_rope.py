@@ -36,7 +36,7 @@ def rope_apply(x, grid_sizes, freqs, reverse_time=False):
     results = []
     for sample, grid in zip(x, _grids(x, grid_sizes, freqs)):
         turns = _turns(grid, freqs, reverse_time).to(sample.device, torch.complex128)
-        pairs = torch.view_as_complex(sample[: len(turns)].double().unflatten(-1, (-1, 2)).contiguous())
+        pairs = torch.view_as_complex(torch.unflatten(sample[: len(turns)].double(), -1, (-1, 2)).contiguous())
         turned = torch.view_as_real(pairs * turns[:, None]).flatten(-2).to(x.dtype)
         results.append(torch.cat([turned, sample[len(turns):]]))
     return torch.stack(results)

@@ -114,7 +114,7 @@ class WanVAE(nn.Module):
         return x.to(self.quant_conv.weight.dtype).transpose(1, 2).flatten(0, 1).contiguous(memory_format=self.memory_format)
 
     def _clips(self, h, t, image):
-        h = h.unflatten(0, (-1, t)).transpose(1, 2)
+        h = torch.unflatten(h, 0, (-1, t)).transpose(1, 2)
         h = h if h.dtype == torch.float64 else h.float()
         return h.squeeze(2) if image else h
 
@@ -127,7 +127,7 @@ class WanVAE(nn.Module):
         return x.reshape(b, c, t, h // p, p, w // p, p).permute(0, 1, 6, 4, 2, 3, 5).reshape(b, c * p * p, t, h // p, w // p)
 
     def _unpatched(self, h):
-        return h if self.patch == 1 else F.pixel_shuffle(h.unflatten(1, (3, self.patch, -1)).transpose(2, 3).flatten(1, 3), self.patch)
+        return h if self.patch == 1 else F.pixel_shuffle(torch.unflatten(h, 1, (3, self.patch, -1)).transpose(2, 3).flatten(1, 3), self.patch)
 
 
 def create_wan2_1_vae(z_channels=4, use_channels_last=True, use_fp8=False, *, base=96, kernels=True):

@@ -47,7 +47,7 @@ class CausalConv(nn.Module):
 
 def by_clips(x, t):
     """[B · T, C, H, W] as [B, T, H, W, C], without a copy where the channels lie last."""
-    return x.permute(0, 2, 3, 1).unflatten(0, (-1, t))
+    return torch.unflatten(x.permute(0, 2, 3, 1), 0, (-1, t))
 
 
 def by_frames(clips, like):
@@ -147,7 +147,7 @@ class Up(nn.Module):
         if self.time_conv is not None and t > 1:
             clips = by_clips(x, t)
             later = self.time_conv(by_frames(clips[:, 1:], x), t - 1)
-            later = by_clips(later, t - 1).unflatten(-1, (2, -1)).permute(0, 1, 4, 2, 3, 5).flatten(1, 2)
+            later = torch.unflatten(by_clips(later, t - 1), -1, (2, -1)).permute(0, 1, 4, 2, 3, 5).flatten(1, 2)
             x, t = by_frames(torch.cat([clips[:, :1], later.to(x.dtype)], 1), x), 2 * t - 1
         return self.resample[1](F.interpolate(x, scale_factor=2, mode="nearest-exact")), t
 
@@ -157,7 +157,7 @@ def averaged_down(x, t, cout, time):
     stands before an odd number) side by side on the channels; without a change of size x itself."""
     n, cin, h, w = x.shape
     ft = 2 if time else 1
-    x = x.unflatten(0, (-1, t))
+    x = torch.unflatten(x, 0, (-1, t))
     front = -t % ft
     if front:
         x = F.pad(x, (0, 0, 0, 0, 0, 0, front, 0))
