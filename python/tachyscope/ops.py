@@ -249,8 +249,8 @@ def attention(q, k, v, mask=None, *, scale=None, causal=False, causal_offset=0, 
 def lora(x, a, b, scale=1.0, *, out=None):
     """The low-rank adapter of a linear layer: scale · (x·aᵀ)·bᵀ, to be added to what the layer gives.
 
-    x [..., in], a [rank, in], b [out, rank] of one dtype; a and b may be 16-bit beside float32 and the reverse. The product of
-    the two stays in float32 between them."""
+    x [..., in], a [rank, in], b [out, rank] of one dtype; a and b may be 16-bit beside float32 and the reverse, and are then
+    rounded to x's dtype on a GPU. What x·aᵀ gives stays in float32."""
     if len(getattr(a, "shape", ())) != 2 or len(getattr(b, "shape", ())) != 2:
         raise ValueError(f"lora: expected a [rank, in] and b [out, rank], got {_shape(a)} and {_shape(b)}")
     return grouped_lora(x, a[None], b[None], _one_scale(scale, x), out=out)

@@ -1,6 +1,7 @@
 """Where the tests make their tensors: on the CPU, or with TEST_DEVICE=cuda on a GPU (of a package built with CUDA). Tests that
 are about the CPU or NumPy are skipped there. --comfyui FOLDER runs the nodes' tests on that checkout of ComfyUI too."""
 
+import contextlib
 import os
 import sys
 
@@ -11,6 +12,19 @@ import torch
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)
+    # torch lets cuDNN round what it convolves in float32 to TF32, 5e-4 of a value, which would hide every other difference.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.deterministic = True  # models that were restored have the same bits
+
+
+@contextlib.contextmanager
+def no_default_device():
+    """As most users call torch.compile, which cannot trace Tensor.unflatten in code of others while a default device is set."""
+    torch.set_default_device(None)
+    try:
+        yield
+    finally:
+        torch.set_default_device(None if DEVICE == "cpu" else DEVICE)
 
 
 tachyscope.enable_torch()  # for tests that name torch.ops.tachyscope before any call

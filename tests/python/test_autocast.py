@@ -46,6 +46,7 @@ def test_adapters_take_the_regions_dtype():
     torch.testing.assert_close((x.grad, a.grad), want, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.cpu
 def test_float64_is_left_alone():
     x = torch.randn(2, 6, 4, 8, dtype=torch.float64)
     with torch.autocast(torch.get_default_device().type, dtype=torch.bfloat16):

@@ -17,8 +17,8 @@ def test_qkv_rope(dtype):
     for got, right in zip(parts[:2], want):
         torch.testing.assert_close(got, rotated(right, angles.cos(), angles.sin(), False))
     assert torch.equal(parts[2], want[2]) and parts[2].data_ptr() == want[2].data_ptr(), "v is a view"
-    array = ops.qkv_rope(qkv.float().numpy(), angles.cos().numpy(), angles.sin().numpy(), 2)
-    torch.testing.assert_close(torch.from_numpy(array[1]), rotated(want[1].float(), angles.cos(), angles.sin(), False))
+    array = ops.qkv_rope(*(t.float().cpu().numpy() for t in (qkv, angles.cos(), angles.sin())), 2)
+    torch.testing.assert_close(torch.from_numpy(array[1]), rotated(want[1].float(), angles.cos(), angles.sin(), False).cpu())
     for wrong, heads in ((qkv, 5), (qkv, 0), (qkv[0], 2), (7, 2)):
         with pytest.raises(ValueError, match="qkv_rope: expected qkv"):
             ops.qkv_rope(wrong, angles.cos(), angles.sin(), heads)
@@ -38,9 +38,9 @@ def test_mlp(approximate):
     given = layers()
     want = plain(*given, approximate)
     torch.testing.assert_close(ops.mlp(*given, approximate), want)
-    arrays = ops.mlp(*(t.numpy() for t in given), approximate)
+    arrays = ops.mlp(*(t.cpu().numpy() for t in given), approximate)
     assert isinstance(arrays, np.ndarray)
-    torch.testing.assert_close(torch.from_numpy(arrays), want)
+    torch.testing.assert_close(torch.from_numpy(arrays), want.cpu())
     x, weight, _, weight2, _ = given
     torch.testing.assert_close(ops.mlp(x, weight, None, weight2, None, approximate), plain(x, weight, None, weight2, None, approximate))
     narrow = [t.bfloat16() for t in given]

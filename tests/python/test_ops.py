@@ -62,7 +62,10 @@ def test_out(case, dtype, how):
     fresh = case.ours(**given)
     out = restride(torch.full_like(fresh, float("nan")), how)
     assert case.ours(**given, out=out) is out
-    assert torch.equal(out, fresh)
+    if out.is_cuda and how == "wide rows":  # packs of values do not fit there, so other kernels of ours may run
+        expect_close(case, out, case.theirs(**given), case.theirs(**{name: t.double() for name, t in given.items()}))
+    else:
+        assert torch.equal(out, fresh)
     if case.aliases:
         assert torch.equal(case.ours(**given, out=given[next(iter(given))]), fresh)
 

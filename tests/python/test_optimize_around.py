@@ -9,6 +9,7 @@ from torch import nn
 
 import small_models
 import tachyscope
+from conftest import no_default_device
 from test_optimize import EXPECTED, CountedCalls
 
 CLASSES = {"Wan": "WanAttention", "LTX-Video": "LTXAttention", "FLUX": "FluxAttention", "SD3": "Attention", "SDXL": "Attention"}
@@ -40,7 +41,20 @@ def test_compile(name):
     before = small_models.run(model, inputs)
     tachyscope.optimize(model, verbose=False)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(small_models.run(compiled, inputs), before)
+    with no_default_device():
+        torch.testing.assert_close(small_models.run(compiled, inputs), before)
+
+
+@pytest.mark.parametrize("name", ["SD3", "SDXL", "PixArt", "DiT"])
+def test_compile_with_a_default_device(name):
+    """Models whose own code is one graph then (the others' is not) still are."""
+    torch.compiler.reset()
+    model, inputs = small_models.make(name)
+    before = small_models.run(model, inputs)
+    tachyscope.optimize(model, verbose=False)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.device(torch.get_default_device()):
+        torch.testing.assert_close(small_models.run(compiled, inputs), before)
 
 
 @pytest.mark.parametrize("name", DIFFUSERS)
@@ -109,6 +123,7 @@ def test_hooks_of_diffusers(name, when):
     tachyscope.optimize(model, verbose=False)
     for hook in {key for m in model.modules() if hasattr(m, "_diffusers_hook") for key in m._diffusers_hook.hooks}:
         HookRegistry.check_if_exists_or_initialize(model).remove_hook(hook, recurse=True)
+    model.to(device)  # the hooks leave the weights where they were offloaded to
     torch.testing.assert_close(small_models.run(model, inputs), before)
     assert tachyscope.restore(model) == count
     assert torch.equal(small_models.run(model, inputs), before)
@@ -183,7 +198,7 @@ def test_lora(name, when):
     tachyscope.restore(model)
     theirs = small_models.run(model, inputs)
     assert (theirs - plain).abs().max() > 1e-2 * plain.abs().max()
-    assert (ours - theirs).abs().max() <= 3e-6 * theirs.abs().max()
+    assert (ours - theirs).abs().max() <= small_models.near(model, 3e-6) * theirs.abs().max()
 
 
 @pytest.mark.parametrize("name", CLASSES)

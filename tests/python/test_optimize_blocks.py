@@ -115,7 +115,7 @@ def test_variants(variant):
     with CountedCalls() as calls:
         after = small_models.run(model, inputs)
     assert (calls.ops["attention"], calls.ops["gated_residual"]) == (attentions, gates)
-    assert (after - before).abs().max() <= 3e-6 * before.abs().max()
+    assert (after - before).abs().max() <= small_models.near(model, 3e-6) * before.abs().max()
     tachyscope.restore(model)
     assert torch.equal(small_models.run(model, inputs), before)
 

@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 import judge  # noqa: E402
 import world  # noqa: E402
 
+pytestmark = pytest.mark.cpu
+
 
 def clips(scenes):
     v = world.render(torch.from_numpy(world.pack(scenes)), torch)

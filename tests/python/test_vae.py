@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tachyscope
+from conftest import no_default_device
 from tachyscope import vae as package
 
 SMALL = {
@@ -52,6 +53,7 @@ def test_is_the_reference(version, frames, last, kernels):
         torch.testing.assert_close(decoded.clamp(-1, 1), theirs.decode(z).sample, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("version", SMALL)
 def test_in_float64(version):
     vae, theirs = pair(version, torch.float64)
@@ -132,12 +134,15 @@ def test_mixed_precision_is_near():
     assert (mixed - wide).abs().max() <= 0.05 * wide.abs().max()
 
 
-def test_compiled():
+@pytest.mark.parametrize("device", ["no default device", "a default device"])
+def test_compiled(device):
     torch.compiler.reset()
     vae, _ = pair("2.1")
     x = torch.rand(1, 3, 5, 16, 16) * 2 - 1
     with torch.no_grad():
-        torch.testing.assert_close(torch.compile(vae.encode, fullgraph=True, backend="aot_eager")(x)[0], vae.encode(x)[0])
+        with torch.device(torch.get_default_device()) if device == "a default device" else no_default_device():
+            got = torch.compile(vae.encode, fullgraph=True, backend="aot_eager")(x)[0]
+        torch.testing.assert_close(got, vae.encode(x)[0])
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 4, 32, 32), (1, 3, 5, 32, 36), (1, 4, 5, 32, 32), (3, 32, 32), (1, 3, 0, 32, 32)])
