@@ -6,12 +6,16 @@ beside torch.compile: the time of one forward pass, all variants in turns in one
 
 wan    Wan 2.1 1.3B, 81x480x832, batch 1          ltx    LTX-Video 2B, 49 frames of 512x768, batch 2 (guidance)
 llama  LLaMA 3 8B: 4,096 tokens at once, and one token behind 4,096 (each variant with its own cache, 32 tokens a round)
-The compiled variants compile a model's repeated blocks (diffusers' compile_repeated_blocks); their first call is not counted.
+The compiled variants compile a model's repeated blocks (diffusers' compile_repeated_blocks); their first call is not counted, and where
+it takes longer than --compile-seconds the variant is left out. A model that fails leaves the others their figures.
 """
 import argparse
 import copy
+import gc
 import json
+import signal
 import time
+import traceback
 
 import torch
 
@@ -67,6 +71,15 @@ def llama(tiny):
     return LlamaForCausalLM(LlamaConfig(**sizes)), lambda dtype: dict(input_ids=torch.arange(tokens)[None] % sizes["vocab_size"])
 
 
+def as_published(model):
+    """Where diffusers' from_pretrained keeps parameters in float32, so do we."""
+    kept = set(getattr(model, "_keep_in_fp32_modules", None) or ())
+    for name, parameter in model.named_parameters():
+        if kept & set(name.split(".")):
+            parameter.data = parameter.data.float()
+    return model.eval()
+
+
 def variant(model, name):
     """A copy of the model, treated so."""
     model = copy.deepcopy(model)
@@ -97,11 +110,47 @@ def milliseconds(call, device):
     return (time.perf_counter() - begin) * 1000
 
 
+class Overdue(BaseException):
+    """No Exception, which torch would take for an error of what it compiles."""
+
+
+def first_call(call, limit):
+    """Its result and seconds. A compilation that takes longer than the limit is ended by a signal, the one thing that can."""
+    def end(*_):
+        raise Overdue
+
+    before, begin = signal.signal(signal.SIGALRM, end), time.perf_counter()
+    signal.setitimer(signal.ITIMER_REAL, limit, 1)  # again and again: raised in a destructor it is passed over
+    try:
+        result = call()
+        result.float().norm().item()  # waits for the device
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return result, time.perf_counter() - begin
+
+
+def first_calls(calls, options):
+    """name -> (distance of the result from eager's, seconds) of those that give one."""
+    found, theirs = {}, None
+    for name, call in calls.items():
+        try:
+            result, seconds = first_call(call, options.compile_seconds if "compiled" in name else 600)
+        except (Overdue, Exception) as error:
+            if "compiled" not in name:
+                raise
+            print(f"{name} is left out: {type(error).__name__} {str(error).splitlines()[:1]}", flush=True)
+            torch.compiler.reset()
+            continue
+        theirs = result if theirs is None else theirs
+        found[name] = distance(result, theirs), seconds
+    return found
+
+
 def in_turns(calls, options):
     """name -> the median of the rounds."""
     for call in calls.values():
-        for _ in range(2):
-            call()
+        call()
     times = {name: [] for name in calls}
     for _ in range(options.rounds):
         for name, call in calls.items():
@@ -132,12 +181,12 @@ def distance(one, other):
 @torch.no_grad()
 def measure(name, options, records):
     torch.manual_seed(0)
-    dtype = torch.float32 if options.tiny else torch.bfloat16
+    dtype = torch.float32 if options.tiny and options.device == "cpu" else torch.bfloat16
     make = {"wan": wan, "ltx": ltx, "llama": llama}[name]
     torch.set_default_dtype(dtype)
     with torch.device(options.device):
         model, inputs = make(options.tiny)
-        model, given = model.eval(), inputs(dtype)
+        model, given = as_published(model), inputs(dtype)
     torch.set_default_dtype(torch.float32)
     names = VARIANTS[:3] if name == "llama" or options.no_compile else VARIANTS
     if options.parts and name == "wan":
@@ -148,17 +197,19 @@ def measure(name, options, records):
         result = models[v](**given, **({"use_cache": False} if name == "llama" else {"return_dict": False}))
         return result.logits if name == "llama" else result[0]
 
-    tables = {"forward": {v: lambda v=v: first_of(v) for v in names}}
+    forward = {v: lambda v=v: first_of(v) for v in names}
+    found = first_calls(forward, options)
+    tables = {"forward": {v: forward[v] for v in found}}
     if name == "llama":
-        tables["32 tokens"] = {v: decoding(models[v], given["input_ids"]) for v in names}
-    theirs = first_of("eager")
+        tables["32 tokens"] = {v: decoding(models[v], given["input_ids"]) for v in found}
     for what, calls in tables.items():
         times = in_turns(calls, options)
-        print(f"\n{name}, {what}, {str(dtype)[6:]}: ms, times as fast as eager, distance of the result from eager's")
+        print(f"\n{name}, {what}, {str(dtype)[6:]}: ms, times as fast as eager, distance of the result from eager's, seconds of the first call")
         for v, ms in times.items():
-            apart = distance(first_of(v), theirs)
-            print(f"{v:24}{ms:10.2f}{times['eager'] / ms:8.3f}x{apart:12.1e}", flush=True)
-            records.append({"model": name, "what": what, "variant": v, "ms": ms, "ratio": times["eager"] / ms, "apart": apart})
+            apart, seconds = found[v]
+            print(f"{v:24}{ms:10.2f}{times['eager'] / ms:8.3f}x{apart:12.1e}{seconds:8.1f}", flush=True)
+            records.append({"model": name, "what": what, "variant": v, "ms": ms, "ratio": times["eager"] / ms, "apart": apart,
+                            "first_call_s": seconds})
 
 
 def main():
@@ -167,18 +218,29 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cuda", "cpu"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--compile-seconds", type=int, default=60, help="of the first call of a compiled variant at most")
     parser.add_argument("--parts", action="store_true", help="for Wan also norms, activations, attention and blocks, each alone")
     parser.add_argument("--tiny", action="store_true", help="models of a few parameters, to try the script")
     parser.add_argument("--json", help="write the figures to this file as well")
     options = parser.parse_args()
     machine = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     print(f"{machine}, torch {torch.__version__}")
-    records = []
+    records, failed = [], []
     for name in options.model:
-        measure(name, options, records)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine, "torch": torch.__version__, "times": records}, file, indent=1)
+        begin = time.perf_counter()
+        try:
+            measure(name, options, records)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+        torch.compiler.reset()
+        gc.collect()  # a module's forward of ours refers to the module
+        print(f"{name}: {time.perf_counter() - begin:.0f} s in all", flush=True)
+        if options.json:
+            with open(options.json, "w") as file:
+                json.dump({"machine": machine, "torch": torch.__version__, "times": records}, file, indent=1)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

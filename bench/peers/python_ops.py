@@ -47,17 +47,31 @@ def rms_norms():
     return calls
 
 
+def usable(calls, *tensors):
+    """Those that take these tensors; what they make at first use they have made then. A peer may not know a shape or this GPU."""
+    found = {}
+    for name, call in calls.items():
+        try:
+            call(*tensors)
+            found[name] = call
+        except Exception as error:
+            if name not in ("quack", "Liger"):
+                raise
+            print(f"{name} is left out for {list(tensors[0].shape)}: {type(error).__name__} {str(error).splitlines()[:1]}", flush=True)
+    return found
+
+
 def device_microseconds(shape, device, rounds):
     def make():
         return [torch.randn(n, device=device).bfloat16() for n in (shape, shape[-1:])]
 
+    tensors = make()
+    calls = usable(rms_norms(), *tensors)
     if device == "cuda":
-        for call in rms_norms().values():  # what is made at first use is made before anything is captured
-            call(*make())
-        return {name: graph_us(make, call) for name, call in rms_norms().items()}
-    tensors, times = make(), {name: [] for name in rms_norms()}
+        return {name: graph_us(make, call) for name, call in calls.items()}
+    times = {name: [] for name in calls}
     for _ in range(rounds):
-        for name, call in rms_norms().items():
+        for name, call in calls.items():
             begin = time.perf_counter()
             call(*tensors)
             times[name].append((time.perf_counter() - begin) * 1e6)
@@ -78,7 +92,7 @@ def host_microseconds(calls, series=20, count=500):
 
 
 def table(title, rows):
-    names = list(rows[0][1])
+    names = list(dict.fromkeys(name for _, times in rows for name in times))
     print(f"\n{title}\n" + f"{'':24}" + "".join(f"{name:>12}" for name in names))
     for label, times in rows:
         print(f"{label:24}" + "".join(f"{times.get(name, float('nan')):12.1f}" for name in names))
@@ -103,7 +117,7 @@ def main():
     calls = rms_norms() | {"layer_norm": lambda x, weight: F.layer_norm(x, (64,), weight)}
 
     def host_time(x):
-        return host_microseconds({name: functools.partial(call, x, weight) for name, call in calls.items()})
+        return host_microseconds({name: functools.partial(call, x, weight) for name, call in usable(calls, x, weight).items()})
 
     with torch.no_grad():
         plain = host_time(x)
