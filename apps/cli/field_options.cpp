@@ -41,6 +41,7 @@ constexpr FieldOption kRequestOptions[] = {
     {"dtype", "--dtype,--precision", kRunningGroup},
     {"residual", "--residual", kRunningGroup},
     {"attention", "--attention", kRunningGroup},
+    {"math", "--math", kRunningGroup},
     {"step_cache", "--step-cache", kRunningGroup},
     {"sparse_attention", "--sparse-attention,--sparse_attention", kRunningGroup},
     {"sparse_chooser", "--sparse-chooser,--sparse_chooser", kRunningGroup},

@@ -93,7 +93,8 @@ struct Lab {
         const float scaled = std::clamp(std::abs(x) * 100, 0.02F, 440.F);
         const float fraction = std::frexp(scaled, &exponent);  // [0.5, 1)
         const int rest = std::min(7, static_cast<int>(fraction * 16) - 8);
-        v = static_cast<T>((x < 0 ? 128 : 0) | std::clamp(exponent - 1 + 7, 1, 15) << 3 | (exponent + 6 == 15 ? std::min(rest, 6) : rest));
+        v = static_cast<T>((x < 0 ? 128 : 0) | std::clamp(exponent - 1 + 7, 1, 15) << 3 |
+                           (exponent + 6 == 15 ? std::min(rest, 6) : rest));
       }
     }
     for (size_t i = 0; i < out.size(); ++i) out[i] = some[i % some.size()];
@@ -105,20 +106,24 @@ struct Lab {
     Buffer gpu_x, gpu_w;
   };
 
-  void way(const Way& how, int64_t m, int64_t n, int64_t k, const Operands& operands, const Buffer& scales, const Buffer& bias, const Buffer& addend,
-           const Buffer& y, const Buffer& workspace) {
+  void way(const Way& how, int64_t m, int64_t n, int64_t k, const Operands& operands, const Buffer& scales,
+           const Buffer& bias, const Buffer& addend, const Buffer& y, const Buffer& workspace) {
     cublasLtMatmulDesc_t desc = nullptr;
     const bool integers = how.in == CUDA_R_8I;
     const cudaDataType out = integers ? CUDA_R_32I : CUDA_R_16BF;
-    must(LT(MatmulDescCreate)(&desc, integers ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F, integers ? CUDA_R_32I : CUDA_R_32F), "descriptor");
+    must(LT(MatmulDescCreate)(&desc, integers ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
+                              integers ? CUDA_R_32I : CUDA_R_32F),
+         "descriptor");
     std::string refused;
     const auto set = [&](cublasLtMatmulDescAttributes_t what, const auto& value, const char* name) {
       const auto status = LT(MatmulDescSetAttribute)(desc, what, &value, sizeof value);
-      if (status != CUBLAS_STATUS_SUCCESS) refused += fmt::format(" {} (status {})", name, static_cast<int>(status));
+      if (status != CUBLAS_STATUS_SUCCESS)
+        refused += fmt::format(" {} (status {})", name, static_cast<int>(status));
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T, "transposition");
     if (how.bias || how.gelu) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, how.gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS, "epilogue");
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, how.gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS,
+          "epilogue");
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF, "bias type");
       void* data = bias.data();
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data, "bias");
@@ -130,22 +135,29 @@ struct Lab {
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, data, "scales of x");
       if (how.scales != Scales::scalars) {
         const bool outer = how.scales == Scales::outer;
-        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, outer ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F : CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, "mode of w");
-        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, outer ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, "mode of x");
+        set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
+            outer ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F : CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F,
+            "mode of w");
+        set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+            outer ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+            "mode of x");
       }
     }
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, d = nullptr;
     const auto layout = [&](cublasLtMatrixLayout_t& to, cudaDataType type, int64_t r, int64_t c) {
-      must(LT(MatrixLayoutCreate)(&to, type, static_cast<uint64_t>(r), static_cast<uint64_t>(c), r), "layout");
+      must(LT(MatrixLayoutCreate)(&to, type, static_cast<uint64_t>(r), static_cast<uint64_t>(c), r),
+           "layout");
     };
     layout(w, how.in, k, n), layout(x, how.in, k, m), layout(d, out, n, m);
     cublasLtMatmulPreference_t preference = nullptr;
     must(LT(MatmulPreferenceCreate)(&preference), "preference");
     const size_t limit = size_t{32} << 20;
-    LT(MatmulPreferenceSetAttribute)(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit);
+    LT(MatmulPreferenceSetAttribute)
+    (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof limit);
     std::vector<cublasLtMatmulHeuristicResult_t> found(8);
     int count = 0;
-    const auto status = LT(MatmulAlgoGetHeuristic)(handle, desc, w, x, d, d, preference, 8, found.data(), &count);
+    const auto status =
+        LT(MatmulAlgoGetHeuristic)(handle, desc, w, x, d, d, preference, 8, found.data(), &count);
     std::string line = fmt::format("  {:34}", how.name);
     if (!refused.empty()) line += " refused attributes:" + refused;
     if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
@@ -160,9 +172,14 @@ struct Lab {
       const float one = 1, zero = 0;
       const int32_t whole_one = 1, whole_zero = 0;
       const auto run = [&] {
-        return LT(Matmul)(handle, desc, integers ? static_cast<const void*>(&whole_one) : &one, operands.gpu_w.data(), w, operands.gpu_x.data(), x,
-                          integers ? static_cast<const void*>(&whole_zero) : how.addend ? &one : &zero, how.addend ? addend.data() : y.data(), d, y.data(), d,
-                          &found[static_cast<size_t>(i)].algo, workspace.data(), found[static_cast<size_t>(i)].workspaceSize,
+        return LT(Matmul)(handle, desc, integers ? static_cast<const void*>(&whole_one) : &one,
+                          operands.gpu_w.data(), w, operands.gpu_x.data(), x,
+                          integers     ? static_cast<const void*>(&whole_zero)
+                          : how.addend ? &one
+                                       : &zero,
+                          how.addend ? addend.data() : y.data(), d, y.data(), d,
+                          &found[static_cast<size_t>(i)].algo, workspace.data(),
+                          found[static_cast<size_t>(i)].workspaceSize,
                           static_cast<cudaStream_t>(gpu->stream()));
       };
       if (const auto failed = run(); failed != CUBLAS_STATUS_SUCCESS) {
@@ -182,9 +199,12 @@ struct Lab {
       return;
     }
     const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-    fmt::print("{} {:8.1f} us {:6.0f} TFLOP/s, rank {} of {}{}{}; {}", line, best, flops / best * 1e-6, best_rank, count, failures.empty() ? "" : ", refused:", failures, kernel);
-    if (how.in == CUDA_R_8F_E4M3 && !how.bias && !how.addend) fmt::print("; error {:.2e}", error(m, n, k, operands, y));
-    if (how.in == CUDA_R_8F_E4M3 && how.bias && !how.gelu && !how.addend) fmt::print("; error {:.2e} (bias 0)", error(m, n, k, operands, y));
+    fmt::print("{} {:8.1f} us {:6.0f} TFLOP/s, rank {} of {}{}{}; {}", line, best, flops / best * 1e-6,
+               best_rank, count, failures.empty() ? "" : ", refused:", failures, kernel);
+    if (how.in == CUDA_R_8F_E4M3 && !how.bias && !how.addend)
+      fmt::print("; error {:.2e}", error(m, n, k, operands, y));
+    if (how.in == CUDA_R_8F_E4M3 && how.bias && !how.gelu && !how.addend)
+      fmt::print("; error {:.2e} (bias 0)", error(m, n, k, operands, y));
     fmt::print("\n");
     std::fflush(stdout);
   }
@@ -196,7 +216,9 @@ struct Lab {
     for (int s = 0; s < 64; ++s) {
       const int64_t row = sample() % static_cast<uint64_t>(m), column = sample() % static_cast<uint64_t>(n);
       double want = 0;
-      for (int64_t i = 0; i < k; ++i) want += e4m3(operands.x[static_cast<size_t>(row * k + i)]) * e4m3(operands.w[static_cast<size_t>(column * k + i)]);
+      for (int64_t i = 0; i < k; ++i)
+        want += e4m3(operands.x[static_cast<size_t>(row * k + i)]) *
+                e4m3(operands.w[static_cast<size_t>(column * k + i)]);
       want = std::ldexp(want, -20);
       uint16_t bits = 0;
       gpu->download(&bits, static_cast<const uint16_t*>(y.data()) + row * n + column, 2);
@@ -208,16 +230,20 @@ struct Lab {
 
   void shape(int64_t m, int64_t n, int64_t k) {
     fmt::print("{}x{}x{}\n", m, n, k);
-    const Buffer scales = uploaded(std::vector<float>(static_cast<size_t>(std::max(m, n) * ((k + 127) / 128)), 1.F / 1024));
-    const Buffer bias = uploaded(std::vector<uint16_t>(static_cast<size_t>(n), 0)), workspace(size_t{32} << 20, gpu.get());
-    const Buffer addend = uploaded(std::vector<uint16_t>(static_cast<size_t>(m * n), 0)), y(static_cast<size_t>(m * n) * 4, gpu.get());
+    const Buffer scales =
+        uploaded(std::vector<float>(static_cast<size_t>(std::max(m, n) * ((k + 127) / 128)), 1.F / 1024));
+    const Buffer bias = uploaded(std::vector<uint16_t>(static_cast<size_t>(n), 0)),
+                 workspace(size_t{32} << 20, gpu.get());
+    const Buffer addend = uploaded(std::vector<uint16_t>(static_cast<size_t>(m * n), 0)),
+                 y(static_cast<size_t>(m * n) * 4, gpu.get());
     cudaDataType last = CUDA_R_32F;
     Operands operands;
     for (const Way& how : kWays) {
       if (how.in != last) {
         operands = {};
         if (how.in == CUDA_R_16BF) {
-          operands.gpu_x = uploaded(values<uint16_t>(m * k, how.in)), operands.gpu_w = uploaded(values<uint16_t>(n * k, how.in));
+          operands.gpu_x = uploaded(values<uint16_t>(m * k, how.in)),
+          operands.gpu_w = uploaded(values<uint16_t>(n * k, how.in));
         } else {
           operands.x = values<uint8_t>(m * k, how.in), operands.w = values<uint8_t>(n * k, how.in);
           operands.gpu_x = uploaded(operands.x), operands.gpu_w = uploaded(operands.w);

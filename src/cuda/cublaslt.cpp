@@ -44,6 +44,13 @@ struct CublasLt::State {
   cublasStatus_t try_run(const CublasLtPlan& p, const MatmulTensors& t, float alpha, float beta) {
     if (p.bias)
       api.check(api.set_desc(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &t.bias, sizeof t.bias), "bias");
+    if (p.scales) {
+      const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* const& pointer) {
+        api.check(api.set_desc(p.desc, attribute, &pointer, sizeof pointer), "scales");
+      };
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, t.w_scale);
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, t.x_scale);
+    }
     return api.matmul(handle, p.desc, &alpha, t.w, p.w, t.x, p.x, &beta, t.c ? t.c : t.y, p.c, t.y, p.y,
                       &p.algo, t.workspace, p.workspace_bytes, static_cast<cudaStream_t>(gpu->stream()));
   }

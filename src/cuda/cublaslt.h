@@ -20,6 +20,7 @@ struct MatmulShape {
   bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
   bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): neither with c
   bool c = false;                          // beta is used; may alias y
+  bool scales = false;                     // x and w are codes with a scale a row of each: f8_e4m3, w [n, k]
   int alignment = 16;                      // bytes that every pointer and row begins at a multiple of
 };
 
@@ -35,7 +36,9 @@ struct MatmulPlan {
 };
 
 struct MatmulTensors {
-  const void *x, *w, *bias = nullptr, *c = nullptr;
+  const void *x, *w;
+  const void *x_scale = nullptr, *w_scale = nullptr;  // [m] and [n] f32
+  const void *bias = nullptr, *c = nullptr;
   void* y;
   void* workspace = nullptr;
 };

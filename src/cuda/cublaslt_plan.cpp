@@ -11,15 +11,25 @@ namespace {
 constexpr int kCandidates = 8;
 
 cudaDataType_t cuda_type(DType type) {
-  return type == DType::bf16 ? CUDA_R_16BF : type == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
+  switch (type) {
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::f8_e4m3:
+      return CUDA_R_8F_E4M3;
+    default:
+      return CUDA_R_32F;
+  }
 }
 
 }  // namespace
 
 std::string key_of(const MatmulShape& s) {
-  return fmt::format("{}x{}x{} rows {} {} {} {} {} {}{}{}{}{} a{}", s.m, s.n, s.k, s.x_row, s.w_row, s.y_row,
-                     s.c ? s.c_row : 0, dtype_name(s.type), dtype_name(s.out), s.w_is_nk ? " nk" : " kn",
-                     s.bias ? " bias" : "", s.gelu ? " gelu" : "", s.c ? " c" : "", s.alignment);
+  return fmt::format("{}x{}x{} rows {} {} {} {} {} {}{}{}{}{}{} a{}", s.m, s.n, s.k, s.x_row, s.w_row,
+                     s.y_row, s.c ? s.c_row : 0, dtype_name(s.type), dtype_name(s.out),
+                     s.w_is_nk ? " nk" : " kn", s.bias ? " bias" : "", s.gelu ? " gelu" : "", s.c ? " c" : "",
+                     s.scales ? " scales" : "", s.alignment);
 }
 
 void describe_product(CublasLtPlan& p, const MatmulShape& s) {
@@ -30,7 +40,7 @@ void describe_product(CublasLtPlan& p, const MatmulShape& s) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, s.w_is_nk ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
-  p.bias = s.bias;
+  p.bias = s.bias, p.scales = s.scales;
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, s.gelu ? (s.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
                                      : s.bias ? CUBLASLT_EPILOGUE_BIAS
                                               : CUBLASLT_EPILOGUE_DEFAULT);
@@ -40,6 +50,14 @@ void describe_product(CublasLtPlan& p, const MatmulShape& s) {
     const void* somewhere =
         reinterpret_cast<const void*>(uintptr_t{256} + static_cast<unsigned>(s.alignment % 16));
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+  }
+  if (s.scales) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+    const void* somewhere = reinterpret_cast<const void*>(uintptr_t{256});  // suggestions ask for one
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, somewhere);
   }
   const auto layout = [&](cublasLtMatrixLayout_t& to, DType type, int64_t rows, int64_t columns, int64_t ld) {
     api.check(api.create_layout(&to, cuda_type(type), static_cast<uint64_t>(rows),

@@ -24,9 +24,10 @@ struct Trial {
     for (auto& word : words) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       const auto r = static_cast<uint32_t>(state >> 32);
-      word = type == DType::f16    ? 0x38003800u | (r & 0x87ff87ffu)
-             : type == DType::bf16 ? 0x3f003f00u | (r & 0x80ff80ffu)
-                                   : 0x3f000000u | (r & 0x80ffffffu);
+      word = type == DType::f16       ? 0x38003800u | (r & 0x87ff87ffu)
+             : type == DType::bf16    ? 0x3f003f00u | (r & 0x80ff80ffu)
+             : type == DType::f8_e4m3 ? 0x38383838u | (r & 0x87878787u)
+                                      : 0x3f000000u | (r & 0x80ffffffu);
     }
     for (size_t at = 0; at < bytes; at += words.size() * 4)
       gpu.upload(static_cast<char*>(begin) + at, words.data(), std::min(bytes - at, words.size() * 4));
@@ -37,7 +38,7 @@ struct Trial {
 
 // The tensors of a trial product.
 struct Trials {
-  Trial x, w, y, bias, c, workspace;
+  Trial x, w, y, bias, c, workspace, scales;
   MatmulTensors tensors;
   Trials(Gpu& gpu, const MatmulShape& s)
       : x(gpu, s.m * s.x_row, s.type, s.alignment),
@@ -46,9 +47,11 @@ struct Trials {
         bias(gpu, s.n, s.out, s.alignment),
         c(gpu, s.c ? s.m * s.c_row : 1, s.out, s.alignment),
         workspace(gpu, static_cast<int64_t>(kMatmulWorkspaceBytes / 4), DType::f32, 16),
+        scales(gpu, s.scales ? std::max(s.m, s.n) : 1, DType::f32, 16),
         tensors{.x = x.data, .w = w.data, .y = y.data, .workspace = workspace.data} {
     if (s.bias) tensors.bias = bias.data;
     if (s.c) tensors.c = c.data;
+    if (s.scales) tensors.x_scale = tensors.w_scale = scales.data;
   }
 };
 

@@ -55,6 +55,7 @@ void with_kernel(int chunks, device::Around around, Body&& body) {
   } else {
     if (around == Around::rope) return with_chunks<T, false, Around::rope>(chunks, body);
     if (around == Around::silu) return with_chunks<T, false, Around::silu>(chunks, body);
+    if (around == Around::modulated) return with_chunks<T, false, Around::modulated>(chunks, body);
     with_chunks<T, false, Around::plain>(chunks, body);
   }
 }

@@ -74,7 +74,8 @@ Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, b
   const WeightPart weight = read_weight(scope, {out, in});
   std::vector<Tensor> bias;
   if (has_bias) bias.push_back(scope.tensor("bias", {out}));
-  *this = Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), bias, store);
+  *this = Linear({{layer_name(scope), 0, out}},
+                 make_weight({&weight, 1}, store, store.eight_bits(layer_name(scope))), bias, store);
 }
 
 Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims) {
@@ -94,7 +95,8 @@ Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t 
     weights.push_back(read_weight(scope, {out_each, in}));
     if (has_bias) biases.push_back(scope.tensor("bias", {out_each}));
   }
-  return Linear(std::move(parts), make_weight(weights, store), biases, store);
+  const bool eight_bits = std::ranges::all_of(parts, [&](const Part& p) { return store.eight_bits(p.name); });
+  return Linear(std::move(parts), make_weight(weights, store, eight_bits), biases, store);
 }
 
 Linear Linear::from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store) {

@@ -132,6 +132,7 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
   Stream dry = stream_;
   dry.arena = &measure;
   ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, dry);
+  one.eight_bits_ = eight_bits_;
   probe(one);
   block_bytes_ = one.bytes();
   const auto bytes = static_cast<int64_t>(block_bytes_);

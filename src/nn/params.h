@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "runtime/block_stream.h"
@@ -75,6 +76,13 @@ class ParamStore {
   // bytes are not counted. On the CPU, this store itself.
   ParamStore& beside();
 
+  // Which linear layers, by their names in the checkpoint, multiply in the stream's Precision::products. None
+  // unless a model says so; never those beside a GPU.
+  void set_eight_bits(std::function<bool(std::string_view layer)> which) { eight_bits_ = std::move(which); }
+  bool eight_bits(std::string_view layer) const {
+    return stream_.precision.products != Products::as_activations && eight_bits_ && eight_bits_(layer);
+  }
+
   // The linear layers built in this store (or beside it) since the last take_linears(), which a model's
   // constructor calls at its end to keep them.
   LinearRegistry& linears() { return *linears_; }
@@ -118,6 +126,7 @@ class ParamStore {
   bool in_streamed_ = false;                 // a streamed block is being built
   char *slot_ = nullptr, *image_ = nullptr;  // of that block
   size_t used_ = 0;                          // of that block
+  std::function<bool(std::string_view)> eight_bits_;
   // The tensors of blocks wait here until there are enough of them to keep all threads reading.
   struct Deferred {
     Tensor to;

@@ -18,7 +18,8 @@ WeightPtr make_unpacked_weight(const WeightPart& weight) {
   return weight.derived ? make_derived_weight(weight) : make_mapped_weight(weight.tensor);
 }
 
-WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store) {
+WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, bool eight_bits) {
+  if (eight_bits) return make_scaled_weight(parts, store);
   if (store.on_gpu()) return make_dense_weight(parts, store);
   const auto like_first = [&](const WeightPart& part) {
     return part.tensor.dtype == parts.front().tensor.dtype;

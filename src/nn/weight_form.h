@@ -7,6 +7,7 @@
 //   dense    a copy in the activations' dtype, where the stream computes: what a GPU's products read
 //   derived  as what its values are made of (blocks of GGUF, 8-bit values with scales, an adapter merged into
 //            it): a product makes slabs of it as it needs them
+//   scaled   codes of 8 bits with a scale a row: products round x in the same way
 //   stacked  any of the others, a product a part
 #pragma once
 
@@ -34,13 +35,15 @@ class WeightForm {
 };
 using WeightPtr = std::unique_ptr<const WeightForm>;
 
-// `parts`: [out, in] each, all with the same `in`.
-WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store);
+// `parts`: [out, in] each, all with the same `in`. eight_bits: the layer is one of those that multiply in
+// the stream's `products`.
+WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, bool eight_bits = false);
 
 WeightPtr make_mapped_weight(const Tensor& weight);
 WeightPtr make_derived_weight(const WeightPart& weight);
 WeightPtr make_packed_weight(std::span<const WeightPart> parts, ParamStore& store);  // of one dtype
 WeightPtr make_dense_weight(std::span<const WeightPart> parts, ParamStore& store);
+WeightPtr make_scaled_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_stacked_weight(std::vector<WeightPtr> parts);
 
 // Where it lies in the file, or as what makes it.

@@ -14,14 +14,35 @@ const std::vector<GpuLevel>& gpu_levels() {
       {"safe", {}, "bf16 activations and products, the rest float32; CUDA graphs; repeats itself to the bit"},
       {"aggressive", {.residual = DType::bf16}, "safe, and the residual stream in the activations' dtype"},
       {"extreme",
-       {.residual = DType::bf16, .step_cache = find_level("extreme").mode.step_cache},
-       "aggressive, and the step cache: steps whose input changed little are skipped"},
+       {.residual = DType::bf16,
+        .products = Products::e4m3,
+        .step_cache = find_level("extreme").mode.step_cache},
+       "aggressive, the step cache (steps whose input changed little are skipped), and on Hopper linear "
+       "layers in fp8"},
   };
   return list;
 }
 
+namespace {
+
+// What `math` asks for, or the level where it says auto: 8 bits need products of 16-bit activations.
+Products products_of(std::string_view math, const GpuMode& mode, int capability) {
+  const bool low = mode.activation == DType::bf16;
+  if (math == "auto") return capability / 10 == 9 && low ? mode.products : Products::as_activations;
+  require(math != "bf16" || low, "`math`: bf16 needs activations in bf16, and `dtype` is {}",
+          dtype_name(mode.activation));
+  if (math == "bf16") return Products::as_activations;
+  check(capability >= 80, ErrorCode::unsupported,
+        "`math`: {} needs a GPU of compute capability 8.0, this one has {}.{}", math, capability / 10,
+        capability % 10);
+  require(low, "`math`: {} needs activations in bf16, and `dtype` is {}", math, dtype_name(mode.activation));
+  return math == "int8" ? Products::int8 : Products::e4m3;
+}
+
+}  // namespace
+
 GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability, std::string_view wanted,
-                 std::string_view attention) {
+                 std::string_view attention, std::string_view math) {
   find_level(level);
   GpuMode mode;
   for (const GpuLevel& l : gpu_levels())
@@ -51,6 +72,7 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
     mode.residual = wanted == "f32" ? DType::f32 : mode.activation;
   }
   if (!graphs.empty()) mode.graphs = graphs == "on";
+  mode.products = products_of(math, mode, capability);
   require(attention != "bf16" || mode.activation == DType::bf16,
           "`attention`: bf16 needs activations in bf16, and `dtype` is {}", dtype_name(mode.activation));
   if (attention != "int8") return mode;

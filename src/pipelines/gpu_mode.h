@@ -5,25 +5,26 @@
 //               in float32; a step's transformer pass is a CUDA graph; every kernel adds in a fixed order, so
 //               that a run repeats itself to the bit (the default)
 //   aggressive  + the residual stream in the activations' dtype, as diffusers holds it
-//   extreme     + the step cache
+//   extreme     + the step cache, and on Hopper linear layers in e4m3
 //
 // Each can be switched alone: `dtype`, `step_cache`, `graphs` (TACHY_GRAPHS=off), `residual`
-// (TACHY_RESIDUAL=f32 or low). No level turns on attention in 8 bits: `attention` does.
+// (TACHY_RESIDUAL=f32 or low), `math`. No level turns on attention in 8 bits: `attention` does.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tensor/dtype.h"
+#include "tensor/precision.h"
 
 namespace tachy {
 
 struct GpuMode {
-  DType activation = DType::bf16;  // of activations and of the products' operands
-  DType residual = DType::f32;     // of the transformer's residual stream
-  bool attention_int8 = false;     // self-attention's products in 8 bits
-  bool graphs = true;              // denoising steps are captured and replayed
+  DType activation = DType::bf16;                // of activations and of the products' operands
+  DType residual = DType::f32;                   // of the transformer's residual stream
+  bool attention_int8 = false;                   // self-attention's products in 8 bits
+  Products products = Products::as_activations;  // of the transformer's blocks
+  bool graphs = true;                            // denoising steps are captured and replayed
   double step_cache = 0;
   bool operator==(const GpuMode&) const = default;
 };
@@ -35,11 +36,13 @@ struct GpuLevel {
 };
 const std::vector<GpuLevel>& gpu_levels();  // the names of levels()
 
-// dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or ""; attention: auto or
-// int8. Throws invalid_argument or unsupported, naming `level`, `dtype`, `residual` or `attention`.
+// dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or ""; attention: auto,
+// bf16 or int8; math: auto, bf16, fp8 or int8. Throws invalid_argument or unsupported, naming `level`, `dtype`,
+// `residual`, `attention` or `math`.
 // capability: the GPU's, if known. Before 8.0 there are no bf16
 // products: f16 is the default there, and bf16 unsupported.
 GpuMode gpu_mode(std::string_view level, std::string_view dtype = {}, int capability = 80,
-                 std::string_view residual = {}, std::string_view attention = "auto");
+                 std::string_view residual = {}, std::string_view attention = "auto",
+                 std::string_view math = "auto");
 
 }  // namespace tachy

@@ -55,7 +55,8 @@ double Model::flops_per_second(const Precision& precision) {
 
 double Model::measure_flops(const Precision& precision) {
   if (gpu_) {  // a rough figure: the multiprocessors at 1.7 GHz and three quarters of the products' rate
-    const double per_clock = precision.activation == DType::f32 ? 256 : gpu_->info().major >= 9 ? 4096 : 2048;
+    const double low = gpu_->info().major >= 9 ? (precision.products == Products::e4m3 ? 6144 : 4096) : 2048;
+    const double per_clock = precision.activation == DType::f32 ? 256 : low;
     return 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
   }
   constexpr int64_t kSize = 512;

@@ -19,11 +19,13 @@ struct PartKey {
   Part part = Part::text;
   DType activation = DType::f32;
   Compute compute = Compute::f32;
+  Products products = Products::as_activations;
   std::string adapters;  // merged into it (request_adapters.h)
   PartKey(Part which, const Precision& precision, std::string merged = {})
       : part(which),
         activation(precision.activation),
         compute(precision.compute),
+        products(precision.products),
         adapters(std::move(merged)) {}
   auto operator<=>(const PartKey&) const = default;
   bool made_for(const Precision& precision) const { return *this == PartKey(part, precision, adapters); }

@@ -135,6 +135,7 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
           r.attention == "int8" ? ", and a Hopper GPU there" : "");
+  require(r.math == "auto", "`math`: {} needs `device` cuda", r.math);
   const std::string residual = r.residual.value_or("f32");
   require(residual == "f32",
           "`residual`: expected f32, got '{}': a 16-bit residual stream needs `device` cuda", residual);

@@ -76,6 +76,13 @@ std::vector<RequestField> arithmetic_fields() {
        "bf16 (whatever the level says) or int8 (on a Hopper GPU: a quarter faster; both products in 8 bits, "
        "where they can hold the values)",
        Choices{"auto", "bf16", "int8"}, [](const R& r) { return r.attention != "auto"; }},
+      {"math", "math", &R::math,
+       "what the linear layers of the transformer's blocks multiply in: auto (default: as the level says: "
+       "fp8 at "
+       "level extreme on a Hopper GPU, otherwise the activations' dtype), bf16 (whatever the level says), "
+       "fp8 "
+       "(e4m3, a scale a row: half the weights' memory) or int8 (the same in int8)",
+       Choices{"auto", "bf16", "fp8", "int8"}, [](const R& r) { return r.math != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "reuse the model's output while its predicted relative change is below this; 0: never",
        Range{.least = 0, .most = 1, .zero = "off"}},

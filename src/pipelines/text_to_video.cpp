@@ -36,7 +36,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
     return r;
   }
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
-                                request.residual.value_or(""), request.attention);
+                                request.residual.value_or(""), request.attention, request.math);
   ResolvedRequest r = resolve(model(), request, &mode);
   settle_lora_mode(r.request, model_.options().keep_loaded);
   // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
@@ -71,9 +71,12 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
     plan(nullptr);
     return out;
   }
-  const GpuMode mode = gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual, r.attention);
-  out.precision = {
-      .activation = mode.activation, .residual = mode.residual, .attention_int8 = mode.attention_int8};
+  const GpuMode mode =
+      gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual, r.attention, r.math);
+  out.precision = {.activation = mode.activation,
+                   .residual = mode.residual,
+                   .attention_int8 = mode.attention_int8,
+                   .products = mode.products};
   out.graphs = mode.graphs && model_.options().graphs && !model_.upload_check();
   const SessionPool::Lease lease = sessions_.to_plan();
   plan(lease.session().shared_gpu());

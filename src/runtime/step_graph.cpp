@@ -30,6 +30,7 @@ StepSignature& StepSignature::add(const Stream& stream) {
       .add(static_cast<uint64_t>(p.compute))
       .add(p.definitions)
       .add(p.attention_int8)
+      .add(static_cast<uint64_t>(p.products))
       .add(stream.adapters ? stream.adapters->serial() : 0);
 }
 

@@ -9,6 +9,10 @@ namespace tachy {
 // and so is everything else there.
 enum class Compute { f32, bf16 };
 
+// What the large linear layers of a transformer's blocks multiply in: numbers of the activations' kind, or
+// 8 bits, with a scale a row of the weight and a row of the activations.
+enum class Products { as_activations, e4m3, int8 };
+
 struct Precision {
   DType activation = DType::f32;  // of a model's activations, and of its weights on a GPU; float32 on the CPU
   DType residual = DType::f32;    // of a transformer's residual stream: float32, or as the activations
@@ -16,12 +20,13 @@ struct Precision {
   bool definitions = false;        // every op runs its definition
   // A transformer's self-attention may round to 8 bits (AttentionArgs::eight_bits); Hopper, bf16 activations.
   bool attention_int8 = false;
+  Products products = Products::as_activations;
   bool operator==(const Precision&) const = default;
 
   // Weights made for one serve the other: they do not depend on the residual stream, on attention or on who
   // multiplies.
   bool same_weights(const Precision& other) const {
-    return activation == other.activation && compute == other.compute;
+    return activation == other.activation && compute == other.compute && products == other.products;
   }
 };
 

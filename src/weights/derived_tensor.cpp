@@ -14,7 +14,9 @@ constexpr int64_t kSlabValues = 1 << 18;  // decoded at a time: they stay in a c
 }  // namespace
 
 void decode_values(const DerivedTensor& from, int64_t width, int64_t begin, const Tensor& to) {
-  check(to.contiguous() && (to.dtype == DType::f32 || to.dtype == DType::bf16 || to.dtype == DType::f16),
+  const auto is = [&](DType dtype) { return to.dtype == dtype; };
+  check(to.contiguous() &&
+            (is(DType::f32) || is(DType::bf16) || is(DType::f16) || is(DType::f8_e4m3) || is(DType::i8)),
         ErrorCode::internal, "{}: cannot be decoded into {} {}", from.encoding(), dtype_name(to.dtype),
         shape_string(to));
   const int64_t end = begin + to.numel();

@@ -21,7 +21,7 @@ class DerivedTensor {
 };
 
 // Values [begin, begin + to.numel()) of `from`, whose rows have `width` values each, into `to`: contiguous on
-// the host, float32, bfloat16 or float16, rounded once to nearest.
+// the host, float32, bfloat16, float16, f8_e4m3 or int8 (saturated), rounded once to nearest.
 void decode_values(const DerivedTensor& from, int64_t width, int64_t begin, const Tensor& to);
 
 }  // namespace tachy

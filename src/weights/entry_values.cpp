@@ -1,6 +1,7 @@
 #include "weights/entry_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -20,6 +21,8 @@ void widen(const std::vector<std::byte>& from, std::span<float> to) {
       to[i] = to_float(value);
   }
 }
+
+int8_t to_int8(float v) { return static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f)); }
 
 template <class T, T (*Round)(float)>
 void narrow(const float* from, int64_t count, void* to) {
@@ -73,6 +76,10 @@ void store_values(const float* from, int64_t count, DType dtype, void* to) {
     narrow<bf16_t, to_bf16>(from, count, to);
   else if (dtype == DType::f16)
     narrow<f16_t, to_f16>(from, count, to);
+  else if (dtype == DType::f8_e4m3)
+    narrow<f8_e4m3_t, to_f8_e4m3>(from, count, to);
+  else if (dtype == DType::i8)
+    narrow<int8_t, to_int8>(from, count, to);
   else
     fail(ErrorCode::internal, "values are not stored as {}", dtype_name(dtype));
 }

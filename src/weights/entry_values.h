@@ -15,7 +15,7 @@ bool has_values(const TensorSource::Entry& entry);
 // Values [begin, begin + to.size()) of the tensor. May be called from several threads at once.
 void entry_values(const TensorSource::Entry& entry, int64_t begin, std::span<float> to);
 
-// `count` values into memory that holds float32, bfloat16 or float16, rounded once to nearest. `to` is aligned.
+// `count` values into memory that holds float32, bfloat16, float16, f8_e4m3 or int8, rounded once to nearest. `to` is aligned.
 void store_values(const float* from, int64_t count, DType dtype, void* to);
 
 }  // namespace tachy

@@ -19,6 +19,15 @@ namespace {
 
 constexpr float kImageNormEps = 1e-5f;
 
+// The layers that take nearly all of a step: the blocks', but for keys and values of the text and the image,
+// which are made once a run. Embedders and the head keep the activations' dtype: what they round, every block
+// inherits.
+bool in_eight_bits(std::string_view layer) {
+  const auto is = [&](std::string_view end) { return layer.ends_with(end); };
+  return layer.find("blocks.") != layer.npos && (layer.find(".attn1.") != layer.npos || is(".attn2.to_q") ||
+                                                 is(".attn2.to_out.0") || layer.find(".ffn.") != layer.npos);
+}
+
 }  // namespace
 
 WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
@@ -40,6 +49,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     image_.mlp.act = ops::Activation::gelu_erf;
     image_.norm2 = nn::Norm::layer(image.sub("norm2"), store, dim, kImageNormEps);
   }
+  store.set_eight_bits(in_eight_bits);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
   streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe) {
@@ -50,6 +60,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     blocks_.emplace_back(blocks.sub(i), c, block_tables_.select(0, i), store);
     block.done();
   }
+  store.set_eight_bits({});
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
   head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
   linears_ = store.take_linears();

@@ -104,6 +104,33 @@ TEST(GpuMode, AttentionInEightBitsNeedsHopperAndBf16) {
   for (const GpuLevel& level : gpu_levels()) EXPECT_FALSE(gpu_mode(level.name).attention_int8) << level.name;
 }
 
+TEST(GpuMode, ProductsInEightBits) {
+  const auto products = [](const char* math, const char* level = "safe", const char* dtype = "",
+                           int capability = 90) {
+    return gpu_mode(level, dtype, capability, "", "auto", math).products;
+  };
+  EXPECT_EQ(products("auto"), Products::as_activations);
+  EXPECT_EQ(products("fp8"), Products::e4m3);
+  EXPECT_EQ(products("int8", "aggressive", "", 80), Products::int8);
+  EXPECT_EQ(products("auto", "extreme"), Products::e4m3);
+  EXPECT_EQ(products("bf16", "extreme"), Products::as_activations);
+  EXPECT_EQ(products("auto", "extreme", "f32"), Products::as_activations);
+  EXPECT_EQ(products("auto", "extreme", "", 89), Products::as_activations) << "no speed to be had there";
+  const auto failure = [&](const char* math, const char* dtype, int capability) {
+    try {
+      products(math, "safe", dtype, capability);
+    } catch (const Error& e) {
+      EXPECT_NE(e.message().find("`math`"), std::string::npos) << e.message();
+      return std::optional(e.code());
+    }
+    return std::optional<ErrorCode>();
+  };
+  EXPECT_EQ(failure("fp8", "f32", 90), ErrorCode::invalid_argument);
+  EXPECT_EQ(failure("fp8", "f16", 90), ErrorCode::invalid_argument);
+  EXPECT_EQ(failure("bf16", "f16", 90), ErrorCode::invalid_argument);
+  EXPECT_EQ(failure("int8", "f16", 75), ErrorCode::unsupported);
+}
+
 TEST(GpuMode, AttentionInBf16IsThatOfTheActivations) {
   EXPECT_FALSE(gpu_mode("aggressive", "", 90, "", "bf16").attention_int8);
   for (const char* dtype : {"f16", "f32"}) try {

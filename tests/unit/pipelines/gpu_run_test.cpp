@@ -159,6 +159,35 @@ TEST_F(OnGpu, BlockSparseAttention) {
   EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported) << "in float32 only a plain kernel takes lists";
 }
 
+// Half of the blocks' weights, products that are cuBLASLt's of e4m3 or mma.sync's of int8, frames close to bf16's.
+TEST_F(OnGpu, ProductsInEightBits) {
+  const auto with = open(), without = open({.graphs = false});
+  const auto wide_plan = with->plan(request);
+  const auto wide = test::run(*with, request);
+  for (const char* math : {"fp8", "int8"}) {
+    request.math = math;
+    const VideoPlan plan = with->plan(request);
+    std::string picks;
+    for (const StagePlan& stage : plan.stages)
+      for (const ops::OpPick& pick : stage.picks)
+        if (pick.op == "scaled_gemm") picks += pick.impl + " ";
+    EXPECT_EQ(picks,
+              with->gpu()->info().major == 9 && std::string_view(math) == "fp8" ? "cublaslt " : "sm80 ");
+    const auto fresh = open();
+    const auto narrow = test::run(*fresh, request);
+    EXPECT_EQ(fresh->gpu()->peak_bytes(), fresh->plan(request).peak_bytes) << math;
+    EXPECT_EQ(test::run(*with, request).latents, narrow.latents) << math << ": another run gives other bits";
+    EXPECT_EQ(test::run(*without, request).latents, narrow.latents) << math << ": graphs change bits";
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < wide.latents.size(); ++i) {
+      difference += std::pow(static_cast<double>(wide.latents[i]) - narrow.latents[i], 2);
+      size += std::pow(static_cast<double>(wide.latents[i]), 2);
+    }
+    EXPECT_GT(difference, 0) << math << " changed nothing: did it run?";
+    EXPECT_LT(std::sqrt(difference / size), 0.1) << math;
+  }
+}
+
 TEST_F(OnGpu, AttentionInEightBits) {
   request.width = request.height = 256, request.frames = 33;  // 2,304 tokens: enough for 8 bits to pay
   request.attention = "int8";

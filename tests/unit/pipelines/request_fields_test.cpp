@@ -44,7 +44,8 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const auto& [prompt, negative_prompt, width, height, frames, fps, preset, steps, guidance, guidance_2,
                shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents,
                image, last_image, image_embeds, image_fit, level, dtype, step_cache, residual, attention,
-               sparse_attention, sparse_chooser, sparse_dense_steps, loras, lora_mode, lora_unmatched] = r;
+               math, sparse_attention, sparse_chooser, sparse_dense_steps, loras, lora_mode, lora_unmatched] =
+      r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -69,6 +70,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &image_embeds,
                                          &image_fit,
                                          &attention,
+                                         &math,
                                          &level,
                                          &dtype,
                                          &step_cache,

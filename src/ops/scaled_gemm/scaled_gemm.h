@@ -1,0 +1,25 @@
+// Linear layer in 8 bits: x and the weight are codes with one scale a row of x and one a row of the weight
+// (ops/quantize makes them, with blocks of {1, 0}):
+//   y = act(x_scale[m]·weight_scale[n]·Σ_k x[m, k]·weight[n, k] + bias[n] + addend[m, n])
+// PyTorch calls a product like it scaled_mm (row-wise scales).
+#pragma once
+
+#include "ops/activation_kind.h"
+#include "tensor/stream.h"
+
+namespace tachy::ops {
+
+struct ScaledGemmArgs {
+  Tensor x;             // [M, K] f8_e4m3 or i8, rows may be strided
+  Tensor x_scale;       // [M] f32, contiguous
+  Tensor weight;        // [N, K] of x's dtype, contiguous
+  Tensor weight_scale;  // [N] f32, contiguous
+  Tensor bias;          // optional [N], of y's dtype
+  Tensor addend;        // optional [M, N] of y's dtype, rows may be strided, may alias y
+  Activation act = Activation::none;
+  Tensor y;  // [M, N] f32 (on a GPU also 16-bit), rows may be strided
+};
+
+void scaled_gemm(const ScaledGemmArgs& args, Stream& stream);
+
+}  // namespace tachy::ops

@@ -1,0 +1,17 @@
+// The implementations of scaled_gemm, for its table and the op runner.
+#pragma once
+
+#include "ops/impl_table.h"
+#include "ops/scaled_gemm/scaled_gemm.h"
+
+namespace tachy::ops {
+
+std::optional<Refusal> scaled_gemm_why_not_cublaslt(const ScaledGemmArgs& args, const Stream& stream);
+void scaled_gemm_cublaslt(const ScaledGemmArgs& args, Stream& stream);
+std::optional<Refusal> scaled_gemm_why_not_sm80(const ScaledGemmArgs& args, const Stream& stream);
+void scaled_gemm_sm80(const ScaledGemmArgs& args, Stream& stream);     // mma.sync
+void scaled_gemm_ref(const ScaledGemmArgs& args, Stream& stream);      // the definition: sums in double
+void scaled_gemm_working(const ScaledGemmArgs& args, Stream& stream);  // in float: the tolerance's yardstick
+std::span<const Impl<ScaledGemmArgs>> scaled_gemm_table();
+
+}  // namespace tachy::ops

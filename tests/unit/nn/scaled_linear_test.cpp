@@ -1,0 +1,110 @@
+// A linear layer in 8 bits: against the definition of its rounding in float64, whatever its weight comes from,
+// alone and joined, planned to the byte.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "nn/linear.h"
+#include "nn_case.h"
+
+namespace tachy::nn {
+namespace {
+
+using test::HostRun;
+using test::RandomFile;
+
+constexpr int64_t kIn = 72, kEach = 20, kRows = 9;
+constexpr const char* kParts[] = {"a.to_q", "a.to_k", "a.to_v"};
+
+// Values rounded to 8 bits with one scale, in float64: what ops/quantize says in words.
+std::vector<double> rounded(const float* values, int64_t count, Products products) {
+  float amax = 0;
+  for (int64_t i = 0; i < count; ++i) amax = std::max(amax, std::abs(values[i]));
+  const float scale = amax / (products == Products::int8 ? 127.0f : 448.0f);
+  std::vector<double> out;
+  for (int64_t i = 0; i < count; ++i) {
+    const float code = values[i] / scale;
+    out.push_back((products == Products::int8 ? std::nearbyint(code) : to_float(to_f8_e4m3(code))) *
+                  static_cast<double>(scale));
+  }
+  return out;
+}
+
+RandomFile file_of(DType dtype) {
+  RandomFile file;
+  for (const char* name : kParts) file.add_linear(name, kIn, kEach, dtype);
+  return file;
+}
+
+struct Made {
+  std::vector<float> y;
+  std::string form;
+  size_t bytes, planned;
+};
+
+Made run(const RandomFile& file, Products products, const std::vector<float>& x) {
+  HostRun host;
+  host.stream.precision.products = products;
+  const Scope scope = file.scope();
+  const Scope parts[] = {scope.sub(kParts[0]), scope.sub(kParts[1]), scope.sub(kParts[2])};
+  const auto all = [](std::string_view layer) { return layer.starts_with("a."); };
+  ParamStore store({}, host.stream), plan({.plan_only = true}, host.stream);
+  store.set_eight_bits(all), plan.set_eight_bits(all);
+  Linear::joined(parts, plan, kIn, kEach);
+  const Linear joined = Linear::joined(parts, store, kIn, kEach);
+  Made made{std::vector<float>(static_cast<size_t>(kRows * 3 * kEach), NAN), joined.form(), store.bytes(),
+            plan.bytes()};
+  joined(Tensor(const_cast<float*>(x.data()), DType::f32, {kRows, kIn}),
+         Tensor(made.y.data(), DType::f32, {kRows, 3 * kEach}), host.stream);
+  return made;
+}
+
+TEST(ScaledLinear, RoundsRowsOfBothAndSumsExactly) {
+  const auto x = HostRun::rows(kRows, kIn);
+  for (const auto& [products, form] : {std::pair{Products::e4m3, "fp8"}, {Products::int8, "int8"}}) {
+    const RandomFile file = file_of(DType::f32);
+    const Made made = run(file, products, x);
+    EXPECT_EQ(made.form, form);
+    EXPECT_EQ(made.bytes, made.planned);
+    double rough = 0, size = 0;  // what the rounding takes from the result
+    for (int64_t part = 0; part < 3; ++part) {
+      const auto* w = static_cast<const float*>(file.entries[static_cast<size_t>(2 * part)].data);
+      const auto* bias = static_cast<const float*>(file.entries[static_cast<size_t>(2 * part + 1)].data);
+      for (int64_t i = 0; i < kRows; ++i)
+        for (int64_t j = 0; j < kEach; ++j) {
+          const auto a = rounded(x.data() + i * kIn, kIn, products), b = rounded(w + j * kIn, kIn, products);
+          double want = bias[j], exact = bias[j];
+          for (int64_t k = 0; k < kIn; ++k) {
+            want += a[static_cast<size_t>(k)] * b[static_cast<size_t>(k)];
+            exact += static_cast<double>(x[static_cast<size_t>(i * kIn + k)]) * w[j * kIn + k];
+          }
+          EXPECT_NEAR(made.y[static_cast<size_t>(i * 3 * kEach + part * kEach + j)], want, 2e-6) << form;
+          rough += (want - exact) * (want - exact), size += exact * exact;
+        }
+    }
+    EXPECT_GT(std::sqrt(rough / size), 1e-3) << "nothing was rounded";
+    EXPECT_LT(std::sqrt(rough / size), products == Products::int8 ? 0.02 : 0.06);
+  }
+}
+
+TEST(ScaledLinear, DerivedWeightsGiveTheBitsOfStoredOnes) {
+  const auto x = HostRun::rows(kRows, kIn);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const RandomFile file = file_of(dtype);
+    EXPECT_EQ(run(file, Products::e4m3, x).y, run(file.derived(), Products::e4m3, x).y);
+  }
+}
+
+TEST(ScaledLinear, LayersThatTheModelDoesNotNameKeepTheirForm) {
+  HostRun host;
+  host.stream.precision.products = Products::e4m3;
+  const RandomFile file = file_of(DType::f32);
+  ParamStore store({}, host.stream);
+  store.set_eight_bits([](std::string_view layer) { return layer == kParts[0]; });
+  EXPECT_STREQ(Linear(file.scope().sub(kParts[0]), store, kIn, kEach).form(), "fp8");
+  EXPECT_STREQ(Linear(file.scope().sub(kParts[1]), store, kIn, kEach).form(), "packed");
+}
+
+}  // namespace
+}  // namespace tachy::nn
