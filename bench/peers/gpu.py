@@ -7,6 +7,10 @@ on the same GPU in the same run: times, peak memory, and errors against the floa
 --compile: the transformer by compile_repeated_blocks, a VAE by torch.compile with channels-last weights. --size 704p is 121x704x1280, the size of
 Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
 
+--residual LIST: ours with each of f32, low (the residual stream as the activations), int8 (low, attention in 8 bits), fp8 (low, the blocks' linear
+layers in e4m3), fp8-int8 and fp8-f32 (fp8 with the residual stream in float32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm, a scale a row of weights and of
+activations, quantised in the compiled graph (what torchao's per-row dynamic quantisation does).
+
 --sparse SHARES: a transformer's forward also with block-sparse attention, these shares of the blocks of keys by each chooser (its error against the dense
 one says nothing of a trained model: weights are random). --json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
@@ -105,6 +109,43 @@ def plan_dit(args, folder):
         print(f"{args.what} {args.size}, residual {residual}:", done.stdout.strip(), done.stderr.strip()[-2000:], flush=True)
 
 
+class Fp8Linear(torch.nn.Module):
+    """A linear layer whose operands are rounded to e4m3 with a scale a row of each."""
+
+    def __init__(self, linear):
+        super().__init__()
+        weight, scale = self.rounded(linear.weight.detach())
+        self.register_buffer("weight8", weight.t())  # column major, as _scaled_mm wants it
+        self.register_buffer("scale", scale.t())
+        self.bias = linear.bias
+
+    @staticmethod
+    def rounded(x):
+        scale = x.abs().amax(-1, keepdim=True).float().clamp(min=1e-12) / 448
+        return (x.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale
+
+    def forward(self, x):
+        rows = x.reshape(-1, x.shape[-1])
+        codes, scale = self.rounded(rows)
+        y = torch._scaled_mm(codes, self.weight8, scale_a=scale, scale_b=self.scale, bias=self.bias, out_dtype=x.dtype, use_fast_accum=True)
+        return y.view(*x.shape[:-1], -1)
+
+
+def to_fp8(model):
+    """The layers that --math fp8 rounds, in place; how many."""
+    count = 0
+    for block in model.blocks:
+        for parent, name in [(block.attn1, "to_q"), (block.attn1, "to_k"), (block.attn1, "to_v"), (block.attn1.to_out, "0"), (block.attn2, "to_q"),
+                             (block.attn2.to_out, "0"), (block.ffn.net[0], "proj"), (block.ffn.net, "2")]:
+            linear = getattr(parent, name) if not name.isdigit() else parent[int(name)]
+            if name.isdigit():
+                parent[int(name)] = Fp8Linear(linear)
+            else:
+                setattr(parent, name, Fp8Linear(linear))
+            count += 1
+    return count
+
+
 def run_dit(args, folder):
     from diffusers import WanTransformer3DModel
     torch.manual_seed(1)
@@ -144,9 +185,22 @@ def run_dit(args, folder):
             results["compiled"], low = timed(call, args.repeats)
             note_peer("compiled", results["compiled"])
             print(f"  diffusers compile_repeated_blocks, cuDNN attention: {results['compiled']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        if args.fp8:
+            start = time.time()
+            rounded = to_fp8(model)
+            model.compile_repeated_blocks(fullgraph=True)
+            call()
+            call()
+            print(f"  {rounded} layers in fp8, compiled in {time.time() - start:.0f} s", flush=True)
+            torch.cuda.reset_peak_memory_stats()
+            results["fp8"], low8 = timed(call, args.repeats)
+            note_peer("compiled_fp8", results["fp8"])
+            print(f"  diffusers compiled, fp8 by row, cuDNN attention: {results['fp8']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+            low8 = low8.float().cpu()
         reference = None
         if args.reference:
             del model
+            torch.cuda.empty_cache()
             torch.backends.cuda.matmul.allow_tf32 = False
             model = WanTransformer3DModel.from_pretrained(folder / "model", torch_dtype=torch.float32).to("cuda")
             model.set_attention_backend("native")
@@ -163,10 +217,12 @@ def run_dit(args, folder):
         note_ours(done.stdout, residual)
         ours = floats(folder / "out.bin", low.shape)
         if reference is not None:
+            if args.fp8:
+                errors("diffusers fp8 against float32", low8, reference)
             errors("diffusers bf16 against float32", low, reference)
-            errors("ours against float32", ours, reference)
+            errors(f"ours {residual} against float32", ours, reference)
         else:
-            errors("ours against diffusers bf16", ours, low)
+            errors(f"ours {residual} against diffusers bf16", ours, low)
     for share in filter(None, args.sparse.split(",")):
         for chooser in ("top-k", "sliding-tile"):
             done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"),
@@ -267,6 +323,7 @@ def main():
     parser.add_argument("--profile", action="store_true", help="where our VAE's time goes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--fp8", action="store_true", help="with --compile: also with linear layers in fp8")
     parser.add_argument("--no-eager", action="store_true", help="with --compile: only the compiled transformer is timed")
     parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
     parser.add_argument("--sparse", default="", help="shares of the blocks of keys, for block-sparse forwards")

@@ -36,6 +36,12 @@ struct Divisor {
   }
 };
 
+// The same where x is at most `top` times a scale for which `quick` holds: no test of anything.
+__device__ __forceinline__ float bounded_quotient(float x, const Divisor& by) {
+  const float first = x * by.inverse, second = fmaf(fmaf(-first, by.scale, x), by.inverse, first);
+  return fmaf(fmaf(-second, by.scale, x), by.inverse, second);
+}
+
 __device__ __forceinline__ Divisor divisor(float scale) {
   return {scale, __frcp_rn(scale), scale >= 0x1p-60f && scale <= 0x1p60f};
 }
@@ -57,6 +63,16 @@ __device__ __forceinline__ uint16_t quantized_pair(float a, float b) {
   }
 }
 
+// The same of values within ±top.
+template <To kTo>
+__device__ __forceinline__ uint16_t bounded_pair(float a, float b) {
+  if constexpr (kTo == To::i8)
+    return static_cast<uint16_t>((__float2int_rn(a) & 0xff) | (__float2int_rn(b) & 0xff) << 8);
+  else
+    return __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE,
+                                    kTo == To::e4m3 ? __NV_E4M3 : __NV_E5M2);
+}
+
 template <int N>
 __device__ __forceinline__ Pack<uint8_t, N> load_bytes(const uint8_t* p) {
   Pack<uint8_t, N> out;
@@ -71,17 +87,21 @@ __device__ __forceinline__ Pack<uint8_t, N> load_bytes(const uint8_t* p) {
   return out;
 }
 
-// Pairs make words; a pack is N bytes.
-template <class X, To kTo, int N>
+// Pairs make words; a pack is N bytes. kBounded: no value of the pack is beyond ±top scales, and by.quick.
+template <class X, To kTo, int N, bool kBounded = false>
 __device__ __forceinline__ void store_quantized(uint8_t* to, const Pack<X, N>& in, const Divisor& by) {
+  const auto pair = [&](int i) -> uint16_t {
+    if constexpr (kBounded)
+      return bounded_pair<kTo>(bounded_quotient(in.get(i), by), bounded_quotient(in.get(i + 1), by));
+    else
+      return quantized_pair<kTo>(by(in.get(i)), by(in.get(i + 1)));
+  };
   if constexpr (N == 1) {
     *to = static_cast<uint8_t>(quantized_pair<kTo>(by(in.get(0)), 0.0f));
   } else {
     uint32_t words[N / 4];
 #pragma unroll
-    for (int i = 0; i < N; i += 4)
-      words[i / 4] = quantized_pair<kTo>(by(in.get(i)), by(in.get(i + 1))) |
-                     static_cast<uint32_t>(quantized_pair<kTo>(by(in.get(i + 2)), by(in.get(i + 3)))) << 16;
+    for (int i = 0; i < N; i += 4) words[i / 4] = pair(i) | static_cast<uint32_t>(pair(i + 2)) << 16;
     if constexpr (N == 8)
       *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
     else
@@ -94,6 +114,28 @@ __device__ __forceinline__ float value_of(uint8_t q) {
   if constexpr (kTo == To::e4m3) return __half2float(__half(__nv_cvt_fp8_to_halfraw(q, __NV_E4M3)));
   if constexpr (kTo == To::e5m2) return __half2float(__half(__nv_cvt_fp8_to_halfraw(q, __NV_E5M2)));
   return static_cast<float>(static_cast<int8_t>(q));
+}
+
+// The largest |x| of some packs as a float's bits. Of 16-bit values two at once: without their signs they
+// order like integers, NaN above all.
+template <class X, int N, int Chunks>
+__device__ __forceinline__ uint32_t largest_of(const Pack<X, N> (&packs)[Chunks]) {
+  uint32_t best = 0;
+#pragma unroll
+  for (int j = 0; j < Chunks; ++j)
+    if constexpr (sizeof(X) == 2 && N > 1) {
+#pragma unroll
+      for (int w = 0; w < N / 2; ++w) best = __vmaxu2(best, packs[j].words[w] & 0x7fff7fffu);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) best = max(best, __float_as_uint(packs[j].get(i)) & 0x7fffffffu);
+    }
+  if constexpr (sizeof(X) == 2 && N > 1) {
+    Pack<X, N> one;
+    one.words[0] = max(best & 0xffffu, best >> 16);
+    best = __float_as_uint(one.get(0));
+  }
+  return best;
 }
 
 template <class X, int N>

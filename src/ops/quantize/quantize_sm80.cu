@@ -53,23 +53,23 @@ __global__ void __launch_bounds__(512)
   const int64_t row = g.strips == 1 ? b : b / g.strips, begin = (b - row * g.strips) * g.block_columns;
   const auto packs = static_cast<int>(min(g.block_columns, g.columns - begin) / N);
   const X* from = x + row * x_stride + begin;
-  Pack<X, N> in[Chunks];
+  Pack<X, N> in[Chunks] = {};
 #pragma unroll
   for (int j = 0; j < Chunks; ++j)
     if (live && j * width + lane < packs) in[j] = load<X, N>(from + (j * width + lane) * N);
-  uint32_t amax = 0;
-#pragma unroll
-  for (int j = 0; j < Chunks; ++j)
-    if (live && j * width + lane < packs) amax = largest(amax, in[j]);
-  amax = group_max_bits(amax, width, scratch);
+  const uint32_t amax = group_max_bits(largest_of(in), width, scratch);
   if (!live) return;
   const float scale = scale_of<kTo>(amax);
   const Divisor by = divisor(scale);
   if (lane == 0) scales[b] = scale;
   uint8_t* to = q + row * q_stride + begin;
+  const auto store = [&]<bool kBounded>() {
 #pragma unroll
-  for (int j = 0; j < Chunks; ++j)
-    if (j * width + lane < packs) store_quantized<X, kTo, N>(to + (j * width + lane) * N, in[j], by);
+    for (int j = 0; j < Chunks; ++j)
+      if (j * width + lane < packs)
+        store_quantized<X, kTo, N, kBounded>(to + (j * width + lane) * N, in[j], by);
+  };
+  by.quick ? store.template operator()<true>() : store.template operator()<false>();
 }
 
 // The same for rows of any length: a block of 256 threads each.
