@@ -76,6 +76,10 @@ constexpr FieldOption kOtherOptions[] = {
     {"dtypes", "--dtype"},
     {"seconds_per_case", "--seconds"},
     {"golden", "--golden"},
+    {"to", "--to"},
+    {"part", "--part"},
+    {"max_shard_size", "--max-shard-size"},
+    {"overwrite", "--overwrite"},
 };
 
 // The first long one of "-s,--seed,--base_seed".

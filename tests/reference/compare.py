@@ -17,6 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import conversions  # noqa: E402
 import experts  # noqa: E402
 import generation  # noqa: E402
 import gguf_files  # noqa: E402
@@ -186,6 +187,7 @@ def main():
             "loras": lambda: loras.compare(ctx),
             "single-files": lambda: single_files.compare(ctx),
             "gguf": lambda: gguf_files.compare(ctx),
+            "conversions": lambda: conversions.compare(ctx),
             "shipped": lambda: generation.compare_shipped(ctx),
         }
         for name, group in groups.items():

@@ -101,6 +101,16 @@ const std::vector<BadValue> kBadValues = {
     {"lora", "--vae", "gone.safetensors", 3, {"no such file"}, {"a.safetensors"}},
     {"lora", "--tokenizer", "gone.model", 3, {"no such file"}, {"a.safetensors"}},
     {"lora", "--transformer-2", "gone.safetensors", 3, {"no such file"}, {"a.safetensors"}},
+    {"convert", "input", "/nowhere/model", 3, {"no such file"}, {"a.gguf", "--to", "gguf:Q8_0"}},
+    {"convert", "output", model_path(), 2, {"is a folder"}, {model_path(), "--to", "single"}},
+    {"convert", "--to", "fp16", 2, {"diffusers", "gguf:TYPE", "Q8_0"}, {model_path(), "a.gguf"}},
+    {"convert", "--part", "vae", 2, {"transformer", "transformer_2"}, {model_path(), "a.gguf"}},
+    {"convert", "--max-shard-size", "huge", 2, {"8GiB"}, {model_path(), "a.gguf"}},
+    {"convert", "--threads", "5000", 2, {"0 to 1024"}, {model_path(), "a.gguf"}},
+    {"convert", "--text-encoder", "gone.safetensors", 3, {"no such file"}, {model_path(), "a"}},
+    {"convert", "--vae", "gone.safetensors", 3, {"no such file"}, {model_path(), "a"}},
+    {"convert", "--tokenizer", "gone.model", 3, {"no such file"}, {model_path(), "a"}},
+    {"convert", "--transformer-2", "gone.safetensors", 3, {"no such file"}, {model_path(), "a"}},
     {"stage", "name", "frobnicate", 2, {"tokenize", "text-encoder", "vae-decode"}},
     {"stage", "--model", "no/such/model", 3, {"no such"}, {"vae-decode"}},
     {"stage", "--in", "gone.safetensors", 3, {"no such file"}, {"vae-decode"}},
@@ -226,7 +236,10 @@ class BadValues : public CliTest {
     if (bad.command == "stage") needs("--out", "out.safetensors");
     if (bad.command == "vae")
       needs("--output", !bad.more.empty() && bad.more[0] == "decode" ? "a.mp4" : "out.safetensors");
-    if (bad.command != "compare" && bad.command != "doctor") needs("--model", model_path());
+    if (bad.command == "convert" && bad.option.starts_with("--"))
+      needs("--to", bad.more[1] == "a" ? "diffusers" : "gguf:Q8_0");
+    else if (bad.command != "compare" && bad.command != "doctor" && bad.command != "convert")
+      needs("--model", model_path());
     if (bad.option.starts_with("--"))
       args.push_back(bad.option + "=" + bad.value);
     else

@@ -1,0 +1,96 @@
+// `tachyscope convert`: a model written in another form.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/convert.h"
+#include "api/tachyscope.h"
+#include "base/env.h"
+#include "base/field.h"
+#include "base/log.h"
+#include "commands.h"
+#include "field_options.h"
+#include "generate_options.h"
+#include "progress.h"
+
+namespace tachy::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kSoon = 2;  // seconds: what is done by then shows no progress
+
+struct CliConvertOptions {
+  std::string input, output, max_shard_size = "10GB";
+  ConvertOptions convert;
+  EngineOptions engine;
+  bool json = false, quiet = false;
+};
+
+void print(const ConvertReport& r, bool folder) {
+  fmt::print("{} ({}, {} tensors: {})\n", r.output, human_bytes(r.bytes), r.tensors,
+             fmt::join(r.dtypes, ", "));
+  if (folder)
+    for (const std::string& file : r.files) fmt::print("  {}\n", file);
+  for (const std::string& note : r.notes) fmt::print("{}\n", spelled(note));
+}
+
+int run_convert(const CliConvertOptions& o) {
+  set_quiet(o.quiet);
+  ConvertOptions options = o.convert;
+  options.cancel = &g_cancel;
+  options.max_shard_bytes = naming("`max_shard_size`", [&] { return parse_bytes(o.max_shard_size); });
+  ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
+  options.progress = [&](const Progress& p) {
+    if (o.json || p.elapsed_seconds >= kSoon) progress.update(p);
+  };
+  const ConvertReport report = convert_model(o.input, o.output, part_paths(o.engine), options);
+  progress.clear();
+  if (o.json) {
+    const json event = {{"event", "done"},           {"output", report.output}, {"bytes", report.bytes},
+                        {"tensors", report.tensors}, {"files", report.files},   {"dtypes", report.dtypes},
+                        {"notes", report.notes}};
+    fmt::print("{}\n", event.dump(-1, ' ', false, json::error_handler_t::replace));
+  } else if (!o.quiet) {
+    print(report, options.to == "diffusers");
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_convert(CommandLine& line) {
+  CommandOptions sub =
+      line.add_command("convert", "write a model in diffusers' layout, or its transformer as one file");
+  auto o = std::make_shared<CliConvertOptions>();
+  sub.add_option("input", o->input, "a model's folder, or a file of one part")->required();
+  sub.add_option("output", o->output,
+                 "a folder (diffusers), or a file (.safetensors; gguf: .gguf) that is not there yet")
+      ->required();
+  sub.add_option("--to", o->convert.to,
+                 "diffusers (a folder), single (ComfyUI's file), fp8 (ComfyUI's fp8_scaled), int8 "
+                 "(LightX2V's) or gguf:TYPE "
+                 "(Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, BF16, F16, F32)")
+      ->required();
+  sub.add_option("--part", o->convert.part,
+                 "which of two transformers a file is made of: transformer (high noise) or transformer_2");
+  sub.add_option("--max-shard-size,--max_shard_size", o->max_shard_size,
+                 "diffusers: a file's largest size (default 10GB)");
+  sub.add_flag("--overwrite", o->convert.overwrite, "replace what is there");
+  register_model_parts(sub, o->engine, kPartsGroup);
+  sub.add_option("-t,--threads", o->convert.threads, "threads (default: all this process may use)")
+      ->check(between(0, 1024));
+  sub.add_flag("--json", o->json, "print JSON lines instead of text");
+  sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
+  sub.footer(
+      "Examples:\n"
+      "  tachyscope convert Wan2.1-T2V-1.3B --to diffusers Wan2.1-T2V-1.3B-Diffusers\n"
+      "  tachyscope convert Wan2.1-T2V-1.3B --to gguf:Q8_0 wan2.1_t2v_1.3B-Q8_0.gguf\n"
+      "  tachyscope convert Wan2.2-T2V-A14B --part transformer_2 --to fp8 "
+      "wan2.2_low_noise_fp8_scaled.safetensors");
+  return [o] { return run_convert(*o); };
+}
+
+}  // namespace tachy::cli

@@ -1,0 +1,179 @@
+#include "pipelines/convert.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "pipelines/convert_plan.h"
+#include "pipelines/convert_run.h"
+#include "pipelines/output_folder.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a model's folder holds. A folder with anything else is not replaced: it would be lost.
+const std::set<std::string> kOfAModel = {"model_index.json",
+                                         "generation_config.json",
+                                         "transformer",
+                                         "transformer_2",
+                                         "text_encoder",
+                                         "tokenizer",
+                                         "vae",
+                                         "scheduler",
+                                         "image_encoder",
+                                         "image_processor"};
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+void check_folder(const fs::path& out, bool overwrite) {
+  std::error_code ignored;
+  if (!fs::exists(out, ignored) || fs::is_empty(out, ignored)) return;
+  require(overwrite, "{}: it is there already; `overwrite` replaces it", out.string());
+  for (const auto& item : fs::directory_iterator(out)) {
+    const std::string name = item.path().filename().string();
+    require(kOfAModel.contains(name),
+            "{}: it holds {}, which is no part of a model and would be lost; remove the folder yourself, or "
+            "name another",
+            out.string(), name);
+  }
+}
+
+// Before anything is read: hours of work must not end in a name that cannot be written.
+void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) {
+  std::error_code ignored;
+  require(!out.empty(), "the output's name is empty");
+  const std::string ending = out.extension().string();
+  const bool there = fs::exists(out, ignored), folder = fs::is_directory(out, ignored);
+  check(fs::is_directory(folder_of(out), ignored), ErrorCode::io,
+        "{}: cannot write: there is no folder '{}'; make it first", out.string(), folder_of(out).string());
+  if (form.kind == ConvertForm::Kind::diffusers) {
+    require(!there || folder, "{}: expected a folder for diffusers' layout, this is a file", out.string());
+    require(ending != ".safetensors" && ending != ".gguf",
+            "{}: expected a folder for diffusers' layout, this is the name of a file", out.string());
+    return check_folder(out, overwrite);
+  }
+  const char* expected = form.type ? ".gguf" : ".safetensors";
+  require(!folder, "{}: this is a folder; expected a file such as {}", out.string(),
+          (out / ("model" + std::string(expected))).string());
+  require(ending == expected, "{}: expected a name that ends in {}", out.string(), expected);
+  require(!there || overwrite, "{}: it is there already; `overwrite` replaces it", out.string());
+  check(!there || fs::is_regular_file(out, ignored), ErrorCode::io,
+        "{}: cannot write: the name belongs to something that is not a plain file", out.string());
+}
+
+// Of `path`, or of the folder that will hold it.
+fs::path resolved(const fs::path& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(path, ignored);
+}
+
+void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
+  const fs::path target = resolved(out);
+  const auto check_file = [&](const fs::path& file) {
+    for (fs::path place = resolved(file); place.has_relative_path(); place = place.parent_path())
+      require(place != target, "{}: it is what is read ({}); name another output", out.string(),
+              file.string());
+  };
+  for (const auto& source : plan.sources)
+    for (const auto& file : source->files()) check_file(file->path());
+  for (const auto& [from, to] : plan.copies) check_file(from);
+}
+
+void check_room(const ConvertPlan& plan, const fs::path& out) {
+  struct statvfs disk {};
+  if (::statvfs(folder_of(out).c_str(), &disk) != 0) return;
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize, needed = plan.bytes();
+  check(needed <= free, ErrorCode::io, "{}: {} are needed on its disk, and {} are free", out.string(),
+        human_bytes(needed), human_bytes(free));
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  OutputFile file(path);
+  file.write_at(0, text.data(), text.size());
+  file.commit(text.size());
+}
+
+void write_folder(const ConvertPlan& plan, const fs::path& out, const ConvertOptions& options) {
+  std::set<fs::path> folders;
+  const auto holds = [&](const fs::path& file) {
+    if (file.has_parent_path()) folders.insert(file.parent_path());
+  };
+  for (const ConvertFile& file : plan.files) holds(file.path);
+  for (const auto& [path, text] : plan.texts) holds(path);
+  for (const auto& [from, to] : plan.copies) holds(to);
+  OutputFolder folder(out, folders);
+  ConvertRun run(plan, options);
+  for (const auto& [path, text] : plan.texts) write_text(folder.place(path), text);
+  for (const auto& [from, to] : plan.copies) {
+    run.check_cancelled();
+    std::error_code error;
+    const fs::path place = folder.place(to);
+    fs::copy_file(from, place, error);
+    check(!error, ErrorCode::io, "{}: cannot copy {}: {}", (out / to).string(), from.string(),
+          error.message());
+    fs::permissions(place, fs::perms::owner_write, fs::perm_options::add, error);
+  }
+  for (const ConvertFile& file : plan.files) {
+    OutputFile part(folder.place(file.path));
+    run.write(file, part);
+  }
+  run.check_cancelled();
+  folder.commit();
+}
+
+ConvertReport report_on(const ConvertPlan& plan, const fs::path& out) {
+  ConvertReport report{.output = out.string(), .bytes = plan.bytes(), .notes = plan.notes};
+  std::map<std::string, int64_t> dtypes;
+  for (const ConvertFile& file : plan.files) {
+    report.files.push_back(file.path.empty() ? out.string() : file.path.string());
+    report.tensors += static_cast<int64_t>(file.tensors.size());
+    for (const StoredTensor& tensor : file.tensors)
+      ++dtypes[std::string(tensor.type ? tensor.type->name : dtype_name(tensor.dtype))];
+  }
+  for (const auto& [path, text] : plan.texts) report.files.push_back(path.string());
+  for (const auto& [from, to] : plan.copies) report.files.push_back(to.string());
+  std::vector<std::pair<int64_t, std::string>> ordered;
+  for (const auto& [dtype, count] : dtypes) ordered.emplace_back(-count, dtype);
+  std::sort(ordered.begin(), ordered.end());
+  for (const auto& [count, dtype] : ordered)
+    report.dtypes.push_back(fmt::format("{} ({} tensors)", dtype, -count));
+  return report;
+}
+
+}  // namespace
+
+ConvertReport convert_model(const fs::path& in, const fs::path& given, const PartPaths& parts,
+                            const ConvertOptions& options) {
+  const ConvertForm form = parse_form(options.to);
+  const bool folder = form.kind == ConvertForm::Kind::diffusers;
+  require(options.part.empty() || options.part == "transformer" || options.part == "transformer_2",
+          "`part`: expected transformer or transformer_2, got '{}'", options.part);
+  require(options.part.empty() || !folder, "`part`: diffusers' layout has all parts; leave it out");
+  require(folder || parts == PartPaths{}, "`to`: {} is the transformer alone; name no other parts",
+          options.to);
+  std::error_code ignored;
+  check(fs::exists(in, ignored), ErrorCode::not_found, "{}: no such file or folder", in.string());
+  const fs::path out = given.filename().empty() ? given.parent_path() : given;  // "folder/"
+  check_output(out, form, options.overwrite);
+  const ConvertPlan plan =
+      folder ? plan_folder(in, parts, options.max_shard_bytes) : plan_file(in, form, options.part);
+  refuse_own_input(plan, out);
+  check_room(plan, out);
+  if (folder) {
+    write_folder(plan, out, options);
+  } else {
+    OutputFile file(out, true);
+    ConvertRun(plan, options).write(plan.files.front(), file);
+  }
+  return report_on(plan, out);
+}
+
+}  // namespace tachy

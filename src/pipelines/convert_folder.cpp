@@ -1,0 +1,244 @@
+// A model as a folder in diffusers' layout: the parts that are there, in shards, with their configs.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "models/wan/infer_config.h"
+#include "pipelines/convert_plan.h"
+#include "pipelines/diffusers_config.h"
+#include "pipelines/model_defaults.h"
+#include "text/tokenizer.h"
+#include "weights/entry_values.h"
+#include "weights/quote.h"
+#include "weights/rename.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+using Entry = TensorSource::Entry;
+
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json", "spiece.model",
+                                           "special_tokens_map.json", "added_tokens.json"};
+
+// What diffusers can load: 8-bit floats and quantised weights become bfloat16, float64 becomes float32.
+DType loadable(const Entry& entry) {
+  const bool small = entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2;
+  return entry.derived || small ? DType::bf16 : entry.dtype == DType::f64 ? DType::f32 : entry.dtype;
+}
+
+// A component's tensors in shards of at most `most` bytes, or one larger tensor each.
+class Shards {
+ public:
+  Shards(ConvertPlan& plan, fs::path folder, std::string stem, uint64_t most)
+      : plan_(plan), folder_(std::move(folder)), stem_(std::move(stem)), most_(most) {}
+
+  void add(const Entry& entry) {
+    const StoredTensor tensor{.name = entry.name, .dims = entry.dims, .dtype = loadable(entry)};
+    const uint64_t bytes = tensor.bytes();
+    if (files_.empty() || (bytes_ > 0 && bytes_ + bytes > most_)) files_.emplace_back(), bytes_ = 0;
+    ConvertFile& file = files_.back();
+    const bool same = !entry.derived && tensor.dtype == entry.dtype;
+    file.jobs.push_back(
+        {.entry = entry, .making = same ? Making::copy : Making::values, .tensor = file.tensors.size()});
+    file.tensors.push_back(tensor);
+    bytes_ += bytes, total_ += bytes;
+  }
+
+  void finish() {
+    nlohmann::json map = nlohmann::json::object();
+    for (size_t i = 0; i < files_.size(); ++i) {
+      ConvertFile& file = files_[i];
+      const std::string name =
+          files_.size() == 1 ? stem_ + ".safetensors"
+                             : fmt::format("{}-{:05}-of-{:05}.safetensors", stem_, i + 1, files_.size());
+      for (const StoredTensor& tensor : file.tensors) map[tensor.name] = name;
+      file.path = folder_ / name;
+      file.layout = safetensors_layout(file.tensors, {{"format", "pt"}});
+      plan_.files.push_back(std::move(file));
+    }
+    if (files_.size() > 1)
+      plan_.texts.emplace_back(
+          folder_ / (stem_ + ".safetensors.index.json"),
+          nlohmann::json({{"metadata", {{"total_size", total_}}}, {"weight_map", map}}).dump(2) + "\n");
+  }
+
+ private:
+  ConvertPlan& plan_;
+  fs::path folder_;
+  std::string stem_;
+  uint64_t most_, bytes_ = 0, total_ = 0;
+  std::vector<ConvertFile> files_;
+};
+
+// Opens a part that may be absent: what it lacks is noted.
+template <class Body>
+void attempt(std::vector<std::string>& notes, bool named, Body&& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    if (named || (e.code() != ErrorCode::not_found && e.code() != ErrorCode::invalid_argument)) throw;
+    notes.push_back("left out: " + e.message());
+  }
+}
+
+// A transformer by itself, with the other parts that are named or lie in ComfyUI's folders.
+void open_parts(ModelBundle& m, const fs::path& in, const PartPaths& parts, std::vector<std::string>& notes) {
+  m.files = {.layout = ModelFiles::Layout::single, .root = in, .transformer = transformer_at(in)};
+  const TransformerFiles dit = read_transformer(m.files.transformer);
+  m.transformer = dit.source, m.dit = dit.config, m.original = dit.original;
+  attempt(notes, !parts.text_encoder.empty(), [&] {
+    m.files.text_encoder =
+        parts.text_encoder.empty() ? find_text_encoder(in, m.dit) : text_encoder_at(parts.text_encoder);
+    const TextEncoderFiles text = read_text_encoder(m.files.text_encoder);
+    m.text_encoder = text.source, m.text = text.config;
+  });
+  attempt(notes, !parts.vae.empty(), [&] {
+    m.files.vae = parts.vae.empty() ? find_vae(in, m.dit) : vae_at(parts.vae);
+    const VaeFiles vae = read_vae(m.files.vae);
+    m.vae = vae.source, m.vae_config = vae.config;
+  });
+  if (!parts.tokenizer.empty())
+    m.files.tokenizer = parts.tokenizer;
+  else if (m.text_encoder && !carries_tokenizer(*m.text_encoder))
+    m.files.tokenizer = tokenizer_beside(m.files.text_encoder.weights);
+  m.image_input = detect_image_input(m.files, m.dit);
+  m.defaults = default_request(m);
+}
+
+// A text encoder or a VAE by itself.
+bool open_other_part(ModelBundle& m, const fs::path& in) {
+  const auto weights = open_weights(in);
+  if (is_umt5_encoder(*umt5_source(weights).source)) {
+    m.files.text_encoder = text_encoder_at(in);
+    const TextEncoderFiles text = read_text_encoder(m.files.text_encoder);
+    m.text_encoder = text.source, m.text = text.config;
+    if (!carries_tokenizer(*m.text_encoder)) m.files.tokenizer = tokenizer_beside(in);
+    return true;
+  }
+  if (!is_wan_vae(*vae_source(weights).source)) return false;
+  m.files.vae = vae_at(in);
+  const VaeFiles vae = read_vae(m.files.vae);
+  m.vae = vae.source, m.vae_config = vae.config;
+  return true;
+}
+
+ModelBundle open_model_for(const fs::path& in, const PartPaths& parts, std::vector<std::string>& notes) {
+  std::error_code ignored;
+  const bool folder = fs::is_directory(in, ignored);
+  if (folder && !is_component_folder(in)) return ModelBundle::open(in, FileAccess::map, parts);
+  ModelBundle m;
+  if (open_other_part(m, in)) return m;
+  if (parts.transformer_2.empty() && (folder || !missing_parts(in, parts).empty()))
+    open_parts(m, in, parts, notes);
+  else
+    m = ModelBundle::open(in, FileAccess::map, parts);
+  return m;
+}
+
+class FolderPlanner {
+ public:
+  FolderPlanner(const ModelBundle& model, uint64_t most) : m_(model), most_(most) {}
+
+  ConvertPlan plan() {
+    if (m_.transformer) add("transformer", *m_.transformer, transformer_json(m_.files.transformer, m_.dit));
+    if (m_.transformer_2)
+      add("transformer_2", *m_.transformer_2, transformer_json(m_.files.transformer_2, m_.dit));
+    if (m_.vae) add("vae", *m_.vae, vae_json(m_.files.vae, m_.vae_config));
+    if (m_.text_encoder) {
+      const DType dtype = loadable(*m_.text_encoder->find("shared.weight"));
+      add("text_encoder", *m_.text_encoder, text_encoder_json(m_.files.text_encoder, m_.text, dtype),
+          "model");
+    }
+    const bool tokenizer = add_tokenizer();
+    if (m_.transformer) {
+      text("model_index.json", model_index_json(m_, tokenizer));
+      text("scheduler/scheduler_config.json", scheduler_json(m_));
+      if (m_.files.generation_config) text("generation_config.json", *m_.files.generation_config);
+      add_image_encoder();
+    }
+    for (const auto& source : {m_.transformer, m_.transformer_2, m_.vae, m_.text_encoder})
+      if (source) note(source), plan_.sources.push_back(source);
+    return std::move(plan_);
+  }
+
+ private:
+  void text(const fs::path& path, const nlohmann::json& json) {
+    plan_.texts.emplace_back(path, json.dump(2) + "\n");
+  }
+
+  void add(const std::string& folder, const TensorSource& source, const nlohmann::json& config,
+           const char* stem = "diffusion_pytorch_model") {
+    Shards shards(plan_, folder, stem, most_);
+    for (const Entry& entry : source.entries())
+      if (&entry != carried_tokenizer(source)) shards.add(restored(source, entry));
+    shards.finish();
+    text(fs::path(folder) / "config.json", config);
+  }
+
+  bool add_tokenizer() {
+    const fs::path& from = m_.files.tokenizer;
+    const fs::path to = "tokenizer";
+    std::error_code ignored;
+    if (fs::is_regular_file(from, ignored)) {
+      plan_.copies.emplace_back(from, to / (from.extension() == ".json" ? "tokenizer.json" : "spiece.model"));
+      return true;
+    }
+    const size_t before = plan_.copies.size();
+    if (!from.empty())
+      for (const char* name : kTokenizerFiles)
+        if (fs::is_regular_file(from / name, ignored)) plan_.copies.emplace_back(from / name, to / name);
+    if (plan_.copies.size() > before) return true;
+    const Entry* carried = m_.text_encoder ? carried_tokenizer(*m_.text_encoder) : nullptr;
+    if (carried) {
+      read_carried_tokenizer(*m_.text_encoder);  // throws where it is none
+      plan_.texts.emplace_back(to / "spiece.model", std::string(static_cast<const char*>(carried->data),
+                                                                static_cast<size_t>(carried->bytes)));
+    } else if (m_.text_encoder) {
+      plan_.notes.push_back(
+          "left out: the tokenizer, which lies in no file of its own; `tokenizer` names one");
+    }
+    return carried != nullptr;
+  }
+
+  // Not read by this engine: a folder of diffusers' is copied as it is.
+  void add_image_encoder() {
+    if (m_.files.layout != ModelFiles::Layout::diffusers) {
+      if (m_.files.image_encoder.present())
+        plan_.notes.push_back(fmt::format("left out: the image encoder {}, whose names are not diffusers'",
+                                          m_.files.image_encoder.weights.string()));
+      return;
+    }
+    for (const char* folder : {"image_encoder", "image_processor"}) {
+      std::error_code ignored;
+      for (const auto& item : fs::directory_iterator(m_.files.root / folder, ignored))
+        if (item.is_regular_file(ignored))
+          plan_.copies.emplace_back(item.path(), fs::path(folder) / item.path().filename());
+    }
+  }
+
+  void note(const std::shared_ptr<TensorSource>& source) {
+    if (const std::string encodings = encodings_of(*source); !encodings.empty())
+      plan_.notes.push_back(
+          fmt::format("the weights of {} are {}: they become bfloat16", source->files_text(), encodings));
+  }
+
+  const ModelBundle& m_;
+  uint64_t most_;
+  ConvertPlan plan_;
+};
+
+}  // namespace
+
+ConvertPlan plan_folder(const fs::path& in, const PartPaths& parts, uint64_t max_shard_bytes) {
+  std::vector<std::string> notes;
+  const ModelBundle model = open_model_for(in, parts, notes);
+  ConvertPlan plan = FolderPlanner(model, max_shard_bytes).plan();
+  plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
+  if (model.transformer && model.files.layout == ModelFiles::Layout::diffusers && plan.notes.empty())
+    plan.notes.push_back(
+        fmt::format("{} has diffusers' layout already; the same tensors are written again", in.string()));
+  return plan;
+}
+
+}  // namespace tachy

@@ -1,0 +1,78 @@
+#include "pipelines/output_folder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/last_words.h"
+
+namespace tachy {
+namespace fs = std::filesystem;
+
+OutputFolder::OutputFolder(fs::path path, const std::set<fs::path>& subfolders)
+    : path_(std::move(path)),
+      part_(path_.parent_path() / ("." + path_.filename().string() + ".convert.part")) {
+  std::error_code error;
+  fs::create_directory(part_, error);
+  check(!error, ErrorCode::io, "{}: cannot create: {}", part_.string(), error.message());
+  fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  check(fd_ >= 0, ErrorCode::io, "{}: cannot open: {}", part_.string(), std::strerror(errno));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(fd_);
+    fail(ErrorCode::io, "{}: cannot write: another process is writing it", path_.string());
+  }
+  try {
+    make(subfolders);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+void OutputFolder::make(const std::set<fs::path>& subfolders) {
+  std::error_code error;
+  for (const auto& left : fs::directory_iterator(part_, error)) fs::remove_all(left.path(), error);
+  for (const fs::path& folder : subfolders) {
+    fs::create_directories(part_ / folder, error);
+    check(!error, ErrorCode::io, "{}: cannot create: {}", (part_ / folder).string(), error.message());
+    noted_.push_back((part_ / folder).string());
+  }
+  noted_.push_back(part_.string());  // after what it holds, as they are removed in this order
+  for (const std::string& folder : noted_) note_temporary(folder);
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;
+  if (!part_.empty()) fs::remove_all(part_, ignored);
+  for (const std::string& path : noted_) forget_temporary(path);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+fs::path OutputFolder::place(const fs::path& file) {
+  const fs::path path = part_ / file;
+  noted_.push_back(path.string());
+  note_temporary(noted_.back());
+  return path;
+}
+
+void OutputFolder::commit() {
+  ::fsync(fd_);
+  std::error_code error;
+  if (fs::exists(path_, error) && !fs::is_empty(path_, error)) {
+    // In one step, so that there is always one of the two.
+    check(::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0, ErrorCode::io,
+          "{}: cannot put the finished {} in its place: {}", path_.string(), part_.string(),
+          std::strerror(errno));
+    return;  // what is removed now is the old one
+  }
+  check(::rename(part_.c_str(), path_.c_str()) == 0, ErrorCode::io, "{}: cannot rename the finished {}: {}",
+        path_.string(), part_.string(), std::strerror(errno));
+  part_.clear();
+}
+
+}  // namespace tachy
