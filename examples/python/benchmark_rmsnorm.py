@@ -3,6 +3,9 @@
     python benchmark_rmsnorm.py                 # the shapes of video and language models
     python benchmark_rmsnorm.py --shape 4 4096 3072 --dtype float16
     python benchmark_rmsnorm.py --tiny
+
+A GPU's times are those of calls as Python makes them, on the same tensors again and again: small ones are the host's time, and lie in the
+second-level cache. bench/peers/python_ops.py has the kernel's own time on cold tensors.
 """
 
 import time
