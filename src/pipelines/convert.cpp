@@ -161,7 +161,8 @@ ConvertReport convert_model(const fs::path& in, const fs::path& given, const Par
           options.to);
   std::error_code ignored;
   check(fs::exists(in, ignored), ErrorCode::not_found, "{}: no such file or folder", in.string());
-  const fs::path out = given.filename().empty() ? given.parent_path() : given;  // "folder/"
+  fs::path out = given.filename().empty() ? given.parent_path() : given;  // "folder/"
+  if (out.filename() == "." || out.filename() == "..") out = resolved(out);
   check_output(out, form, options.overwrite);
   const ConvertPlan plan =
       folder ? plan_folder(in, parts, options.max_shard_bytes) : plan_file(in, form, options.part);

@@ -118,6 +118,50 @@ def compare_eight_bits(ctx, dit):
         ctx.report(f"convert: {form}: the header has the config", 0.0 if json.loads(about["config"])["num_layers"] else 1.0, 0.0)
 
 
+def compare_experts(ctx):
+    """Two transformers: a folder with both, and a file of the one that is named."""
+    same = dict(attention_head_dim=128, num_attention_heads=1, in_channels=16, out_channels=16, text_dim=32, ffn_dim=64, num_layers=1)
+    high, low = (rm.transformer(ctx.rng, **same) for _ in range(2))
+    vae = rm.vae(ctx.rng, base_dim=12, z_dim=16, latents_mean=[0.0] * 16, latents_std=[1.0] * 16, num_res_blocks=2)
+    source, out = ctx.folder / "convert-experts", ctx.folder / "convert-experts-diffusers"
+    layouts.save_original(source, high, rm.text_encoder(ctx.rng, d_model=32), vae)
+    for file in ("config.json", "diffusion_pytorch_model.safetensors"):
+        (source / file).unlink()
+    for name, dit in (("high_noise_model", high), ("low_noise_model", low)):
+        layouts.save_original_transformer(source / name, dit)
+    ctx.run("convert", source, out, "--to", "diffusers")
+    for name, dit in (("transformer", high), ("transformer_2", low)):
+        made = WanTransformer3DModel.from_pretrained(out / name).state_dict()
+        ctx.report(f"convert: {name} of two experts: tensors that differ", differing(made, dit.state_dict()), 0.0)
+        file = ctx.folder / "convert-expert.safetensors"
+        ctx.run("convert", source, file, "--to", "single", "--part", name, "--overwrite")
+        want = {_PREFIX + layouts._rename(k, layouts._DIT): v for k, v in dit.state_dict().items()}
+        ctx.report(f"convert: the file of {name}: tensors that differ", differing(load_file(file), want), 0.0)
+    index = json.loads((out / "model_index.json").read_text())
+    ctx.report("convert: model_index.json has the boundary", abs(index["boundary_ratio"] - 0.875), 0.0)
+
+
+def compare_comfy(ctx, model):
+    """ComfyUI's folders, with the tokenizer and the VAE's statistics inside the files, become a pipeline."""
+    dit, t5, vae = (load_file(next((model / part).glob("*.safetensors"))) for part in ("transformer", "text_encoder", "vae"))
+    comfy, out = ctx.folder / "convert-comfy/models", ctx.folder / "convert-comfy-diffusers"
+    for folder in ("diffusion_models", "text_encoders", "vae"):
+        (comfy / folder).mkdir(parents=True)
+    stored, meant = single_files.scaled(t5, lambda name: "relative_attention_bias" in name)
+    save_file(single_files.dit_names(dit), comfy / "diffusion_models/dit.safetensors")
+    save_file(stored | {"spiece_model": single_files.carried_tokenizer(model)}, comfy / "text_encoders/t5.safetensors")
+    save_file(single_files.vae_names(vae), comfy / "vae/vae.safetensors", {"config": (model / "vae/config.json").read_text()})
+    ctx.run("convert", comfy / "diffusion_models/dit.safetensors", out, "--to", "diffusers")
+    for part, want in (("transformer", dit), ("text_encoder", meant), ("vae", vae)):
+        ctx.report(f"convert: ComfyUI's {part}: tensors that differ",
+                   differing(load_file(next((out / part).glob("*.safetensors"))), want), 0.0)
+    pipe = DiffusionPipeline.from_pretrained(out)
+    ids = DiffusionPipeline.from_pretrained(model).tokenizer("a red circle moves right").input_ids
+    ctx.report("convert: ComfyUI's tokenizer: ids", 0.0 if pipe.tokenizer("a red circle moves right").input_ids == ids else 1.0, 0.0)
+    mean = json.loads((model / "vae/config.json").read_text())["latents_mean"]
+    ctx.report("convert: ComfyUI's VAE has its statistics", 0.0 if list(pipe.vae.config.latents_mean) == mean else 1.0, 0.0)
+
+
 def compare_shipped(ctx, model):
     folder = ctx.folder / "convert-sprites"
     ctx.run("convert", model, folder, "--to", "diffusers", "--max-shard-size", "7MB")
@@ -159,8 +203,10 @@ def compare(ctx):
     state = dict(dit.state_dict())
     compare_gguf(ctx, state)
     compare_eight_bits(ctx, state)
+    compare_experts(ctx)
     model = ctx.repo / "models/sprites"
     if (model / "model_index.json").exists():
+        compare_comfy(ctx, model)
         compare_shipped(ctx, model)
     else:
         print("left out: the shipped model is not here")
