@@ -46,7 +46,7 @@ struct Q80 {
     put_half(d, to);
     for (int i = 0; i < kValues; ++i) {
       const float size = std::abs(x[i] * units), below = std::floor(size);
-      const float rounded = std::min(below + std::floor(2 * (size - below)), 127.0f);
+      const float rounded = std::min(127.0f, below + std::floor(2 * (size - below)));  // 127 for NaN, too
       to[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(x[i] < 0 ? -rounded : rounded));
     }
   }
