@@ -1,8 +1,10 @@
 // A weight in 8 bits with a scale a row; each product rounds its x in the same way, a scale a row. Codes and
 // scales are made on the host, row by row, while the file is read, so that they take their places like any
-// other weight: uploaded, or streamed with their block.
+// other weight: uploaded, or streamed with their block. On a CPU int8 codes are kept in the order in which its
+// products read them, and in no other.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "nn/weight_form.h"
 #include "ops/quantize/quantize.h"
@@ -80,8 +82,15 @@ class ScaledWeight final : public WeightForm {
       : dtype_(codes_of(store.stream().precision.products)) {
     int64_t rows = 0;
     for (const WeightPart& part : parts) rows += part.tensor.dim(0);
-    codes_ = store.allocate(dtype_, {rows, parts.front().tensor.dim(1)});
+    const int64_t in = parts.front().tensor.dim(1);
     scales_ = store.allocate(DType::f32, {rows, 1});
+    if (dtype_ == DType::i8 && !store.on_gpu() && !store.stream().memory) {
+      codes_ = Tensor(nullptr, dtype_, {rows, in});
+      packed_ = store.allocate(DType::u8, {ops::packed_scaled_gemm_bytes(rows, in)});
+      if (!store.plan_only()) pack(parts, store.stream());
+      return;
+    }
+    codes_ = store.allocate(dtype_, {rows, in});
     int64_t first = 0;
     for (const WeightPart& part : parts) {
       const int64_t end = first + part.tensor.dim(0);
@@ -109,6 +118,7 @@ class ScaledWeight final : public WeightForm {
     ops::scaled_gemm({.x = x,
                       .x_scale = scale.view({rows}),
                       .weight = codes_,
+                      .packed = packed_,
                       .weight_scale = scales_.view({out()}),
                       .bias = args.bias,
                       .addend = args.residual,
@@ -118,8 +128,29 @@ class ScaledWeight final : public WeightForm {
   }
 
  private:
+  // All rows as codes for as long as it takes to pack them.
+  void pack(std::span<const WeightPart> parts, Stream& stream) {
+    constexpr int64_t kRows = 32;  // of float32 that a thread has at a time
+    const auto codes = std::make_unique_for_overwrite<int8_t[]>(static_cast<size_t>(codes_.numel()));
+    const Tensor all(codes.get(), dtype_, codes_.shape());
+    int64_t first = 0;
+    for (const WeightPart& part : parts) {
+      stream.throw_if_cancelled();
+      const Rounded rounded(part, dtype_);
+      const int64_t rows = part.tensor.dim(0);
+      stream.pool->run((rows + kRows - 1) / kRows, [&](int64_t task, int) {
+        const int64_t begin = task * kRows, end = std::min(rows, begin + kRows);
+        rounded.rows(begin, all.slice(0, first + begin, first + end),
+                     scales_.slice(0, first + begin, first + end));
+      });
+      first += rows;
+    }
+    ops::pack_scaled_gemm_weight(all, packed_, stream);
+  }
+
   DType dtype_;
   Tensor codes_, scales_;  // [out, in], [out, 1]
+  Tensor packed_;          // where it is defined, codes_ has a shape alone
 };
 
 }  // namespace

@@ -135,7 +135,10 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
           r.attention == "int8" ? ", and a Hopper GPU there" : "");
-  require(r.math == "auto", "`math`: {} needs `device` cuda", r.math);
+  require(r.math != "fp8", "`math`: fp8 needs `device` cuda; int8 works here");
+  require(r.math != "int8" || !mode.reference, "`math`: level none runs definitions, in f32");
+  require(r.math != "bf16" || wanted == Compute::bf16,
+          "`math`: bf16 needs products in bf16, and `dtype` is f32");
   const std::string residual = r.residual.value_or("f32");
   require(residual == "f32",
           "`residual`: expected f32, got '{}': a 16-bit residual stream needs `device` cuda", residual);

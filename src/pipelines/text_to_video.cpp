@@ -66,7 +66,9 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
   if (!gpu()) {
     const Mode mode = mode_of(r);
-    out.precision = {.compute = mode.compute, .definitions = mode.reference};
+    out.precision = {.compute = mode.compute,
+                     .definitions = mode.reference,
+                     .products = r.math == "int8" ? Products::int8 : Products::as_activations};
     out.graphs = model_.options().graphs && !model_.upload_check();
     plan(nullptr);
     return out;

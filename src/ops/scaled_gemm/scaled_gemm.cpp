@@ -10,6 +10,11 @@ namespace {
 constexpr Impl<ScaledGemmArgs> kTable[] = {
     gpu_impl<scaled_gemm_cublaslt, scaled_gemm_why_not_cublaslt>("cublaslt"),
     gpu_impl<scaled_gemm_sm80, scaled_gemm_why_not_sm80>("sm80"),
+    {"vnni", scaled_gemm_why_not_vnni, scaled_gemm_vnni},
+    // Behind vnni, which every CPU with AMX has: no CPU with AMX has run it yet (bench/notes/cpu.md).
+    // TACHY_FORCE=scaled_gemm:amx takes it.
+    {"amx", scaled_gemm_why_not_amx, scaled_gemm_amx},
+    {"simd", scaled_gemm_why_not_simd, scaled_gemm_simd},
     {"ref", nullptr, scaled_gemm_ref},
 };
 
@@ -25,6 +30,12 @@ void check_args(const ScaledGemmArgs& a, const Stream& stream) {
   require(a.x.inner_contiguous(), "{}: expected x with a contiguous last dim, got stride {}", op,
           a.x.stride(-1));
   expect_contiguous(op, "weight", a.weight);
+  if (a.packed.defined()) {
+    require(!stream.gpu && a.x.dtype == DType::i8, "{}: expected a packed weight only on a CPU and of i8",
+            op);
+    expect_dtype(op, "packed", a.packed, DType::u8);
+    expect_shape(op, "packed", a.packed, {packed_scaled_gemm_bytes(n, k)});
+  }
   for (const Tensor* t : {&a.x, &a.weight}) expect_here(op, t == &a.x ? "x" : "weight", *t, stream);
   expect_f32(op, "x_scale", a.x_scale, {m});
   expect_f32(op, "weight_scale", a.weight_scale, {n});

@@ -11,7 +11,8 @@ struct ScaledGemmCase {
   int64_t m, n, k;
   bool bias = false, addend = false, strided = false, alias = false;
   Activation act = Activation::none;
-  bool cpu = true;  // false: for GPUs alone
+  bool cpu = true;      // false: for GPUs alone
+  bool packed = false;  // for CPUs and int8 alone
 };
 
 // Positive, so that sums have the size of an activation.
@@ -20,6 +21,17 @@ inline Tensor scaled_gemm_case_scales(CaseMemory& memory, int64_t count) {
   auto* values = memory.host(scales).as<float>();
   for (int64_t i = 0; i < count; ++i) values[i] = 0x1p-9f * (0.5f + std::abs(values[i]));
   return scales;
+}
+
+// And takes the codes away: what is packed must do alone.
+inline Tensor pack_scaled_gemm_case(CaseMemory& memory, Tensor& weight) {
+  const Tensor packed = memory.normal_as(DType::u8, {packed_scaled_gemm_bytes(weight.dim(0), weight.dim(1))});
+  ThreadPool pool(1);
+  Arena arena(0);
+  Stream stream{.arena = &arena, .pool = &pool};
+  pack_scaled_gemm_weight(weight, packed, stream);
+  weight.data = nullptr;
+  return packed;
 }
 
 inline BoundOp make_scaled_gemm_case(CaseMemory& memory, const ScaledGemmCase& c, DType dtype) {
@@ -34,6 +46,7 @@ inline BoundOp make_scaled_gemm_case(CaseMemory& memory, const ScaledGemmCase& c
   args.weight_scale = scaled_gemm_case_scales(memory, c.n);
   if (c.bias) args.bias = memory.normal({c.n});
   if (c.addend) args.addend = rows(memory.normal({c.m, c.n + pad}), c.n);
+  if (c.packed) args.packed = pack_scaled_gemm_case(memory, args.weight);
   args.y = c.alias ? memory.inout(args.addend) : rows(memory.output({c.m, c.n + pad}), c.n);
   const auto bind = [&](const ScaledGemmArgs& a) {
     return bind_op<ScaledGemmArgs>("scaled_gemm", scaled_gemm, scaled_gemm_table(), scaled_gemm_working, a,
@@ -58,14 +71,16 @@ inline std::vector<OpCase> scaled_gemm_cases() {
   const auto add = [&](const ScaledGemmCase& c) {
     for (const DType dtype : {DType::f8_e4m3, DType::i8}) {
       if (dtype == DType::i8 && c.kind == video) continue;  // a GPU has no fast kernel of these
+      if (c.packed && dtype != DType::i8) continue;
       const auto flag = [](bool on, const char* name) { return on ? name : ""; };
-      const auto name = fmt::format("{}x{}x{}-{}-act{}{}{}{}{}", c.m, c.n, c.k, dtype_name(dtype),
-                                    static_cast<int>(c.act), flag(c.bias, "-bias"), flag(c.addend, "-addend"),
-                                    flag(c.strided, "-strided"), flag(c.alias, "-alias"));
+      const auto name =
+          fmt::format("{}x{}x{}-{}-act{}{}{}{}{}{}", c.m, c.n, c.k, dtype_name(dtype),
+                      static_cast<int>(c.act), flag(c.bias, "-bias"), flag(c.addend, "-addend"),
+                      flag(c.strided, "-strided"), flag(c.alias, "-alias"), flag(c.packed, "-packed"));
       const double codes = 1.0 * c.k * (c.m + c.n), out = 4.0 * c.m * c.n;
       cases.push_back({"scaled_gemm", name, c.kind, codes + out, 2.0 * c.m * c.n * c.k,
                        [=](CaseMemory& memory) { return make_scaled_gemm_case(memory, c, dtype); }});
-      cases.back().gpu = true, cases.back().cpu = c.cpu;
+      cases.back().gpu = !c.packed, cases.back().cpu = c.cpu;
       // Hopper's products of e4m3 add with about 14 bits, cuBLASLt's "fast" sums all the way.
       if (dtype == DType::f8_e4m3) cases.back().gpu_factor = 3;
     }
@@ -83,6 +98,14 @@ inline std::vector<OpCase> scaled_gemm_cases() {
   add({real, 1560, 1536, 1536, true});  // Wan 1.3B, one frame of 480p
   add({real, 1560, 8960, 1536, true, false, false, false, gelu_tanh});
   add({real, 1560, 1536, 8960, true});
+  const auto add_packed = [&](ScaledGemmCase c) { c.packed = true, add(c); };
+  add_packed({odd, 7, 5, 17, true, false, false, false, silu});
+  add_packed({odd, 130, 77, 1037, false, true, true, true, mish});
+  add_packed({odd, 577, 129, 4096, true, true});
+  add_packed({tiny, 33, 112, 130, true, true});
+  add_packed({real, 1560, 1536, 1536, true});
+  add_packed({real, 1560, 8960, 1536, true, false, false, false, gelu_tanh});
+  add_packed({real, 1560, 1536, 8960, true});
   const auto add_gpu = [&](ScaledGemmCase c) { c.cpu = false, add(c); };
   add_gpu({video, 32760, 4608, 1536, true});   // Wan 1.3B at 81x480x832
   add_gpu({video, 32760, 15360, 5120, true});  // Wan 14B

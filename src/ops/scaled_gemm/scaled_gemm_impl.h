@@ -9,7 +9,14 @@ namespace tachy::ops {
 std::optional<Refusal> scaled_gemm_why_not_cublaslt(const ScaledGemmArgs& args, const Stream& stream);
 void scaled_gemm_cublaslt(const ScaledGemmArgs& args, Stream& stream);
 std::optional<Refusal> scaled_gemm_why_not_sm80(const ScaledGemmArgs& args, const Stream& stream);
-void scaled_gemm_sm80(const ScaledGemmArgs& args, Stream& stream);     // mma.sync
+void scaled_gemm_sm80(const ScaledGemmArgs& args, Stream& stream);  // mma.sync
+// int8 on CPUs (scaled_gemm_int8.h): tiles of AMX, AVX-512 VNNI, and pairs of 16 bits.
+std::optional<Refusal> scaled_gemm_why_not_amx(const ScaledGemmArgs& args, const Stream& stream);
+std::optional<Refusal> scaled_gemm_why_not_vnni(const ScaledGemmArgs& args, const Stream& stream);
+std::optional<Refusal> scaled_gemm_why_not_simd(const ScaledGemmArgs& args, const Stream& stream);
+void scaled_gemm_amx(const ScaledGemmArgs& args, Stream& stream);
+void scaled_gemm_vnni(const ScaledGemmArgs& args, Stream& stream);
+void scaled_gemm_simd(const ScaledGemmArgs& args, Stream& stream);
 void scaled_gemm_ref(const ScaledGemmArgs& args, Stream& stream);      // the definition: sums in double
 void scaled_gemm_working(const ScaledGemmArgs& args, Stream& stream);  // in float: the tolerance's yardstick
 std::span<const Impl<ScaledGemmArgs>> scaled_gemm_table();

@@ -1,10 +1,12 @@
 // The definition of the linear layer in 8 bits. A product of two codes is exact in double (and of int8 codes
 // in an integer), so that only the sum, the scales and the epilogue round.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "ops/op_helpers.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
+#include "ops/scaled_gemm/scaled_gemm_int8.h"
 
 namespace tachy::ops {
 namespace {
@@ -44,7 +46,13 @@ void reference(const ScaledGemmArgs& a, Stream& stream) {
                    x.as<float>() + i * k);
   stream.pool->run(n, [&](int64_t column, int worker) {
     float* w = wide.as<float>() + worker * k;
-    codes_to_float(static_cast<const uint8_t*>(a.weight.data) + column * k, a.weight.dtype, k, w);
+    if (a.packed.defined()) {
+      std::vector<int8_t> row(static_cast<size_t>(k));
+      int8::unpack_row(a.packed, n, k, column, row.data());
+      std::copy(row.begin(), row.end(), w);
+    } else {
+      codes_to_float(static_cast<const uint8_t*>(a.weight.data) + column * k, a.weight.dtype, k, w);
+    }
     const auto w_scale = static_cast<Sum>(a.weight_scale.as<float>()[column]);
     for (int64_t i = 0; i < m; ++i) {
       Sum t = 0;

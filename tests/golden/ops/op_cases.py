@@ -311,6 +311,23 @@ def lora_cases(rng):
             yield gradient_case("lora_backward", {}, some, adapted, names, dtype=dtype)
 
 
+def scaled_gemm_cases(rng):
+    m, n, k = rng.randint(1, 9), rng.randint(1, 60), rng.randint(1, 90)
+    codes = {"i8": lambda *shape: torch.randint(-128, 128, shape).to(torch.int8),
+             "e4m3": lambda *shape: (torch.randn(*shape) * 60).to(torch.float8_e4m3fn)}
+    for name, make in codes.items():
+        x, weight = make(m, k), make(n, k)
+        t = {"x": x.view(torch.uint8), "x_scale": (torch.rand(m) + 0.5) * 2 ** -9, "weight": weight.view(torch.uint8),
+             "weight_scale": (torch.rand(n) + 0.5) * 2 ** -9, "bias": torch.randn(n), "addend": torch.randn(m, n)}
+
+        def product(t):
+            real = t["x_scale"].dtype
+            values = [t[part].view(x.dtype).to(real) * t[part + "_scale"][:, None] for part in ("x", "weight")]
+            return {"y": ACTS[act](F.linear(*values, t.get("bias")) + t.get("addend", 0))}
+        for act, keep in (("none", ("x", "x_scale", "weight", "weight_scale")), ("gelu_tanh", tuple(t)), ("silu", tuple(t)[:-1])):
+            yield case("scaled_gemm", {"type": name, "act": act}, {key: t[key] for key in keep}, product)
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -322,5 +339,5 @@ def all_cases(seed, largest=1000):
     rng = Sizes(seed)
     rng.limit = largest
     torch.manual_seed(seed)
-    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases):
+    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases, scaled_gemm_cases):
         yield from group(rng)

@@ -92,8 +92,16 @@ TEST(ScaledLinear, DerivedWeightsGiveTheBitsOfStoredOnes) {
   const auto x = HostRun::rows(kRows, kIn);
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const RandomFile file = file_of(dtype);
-    EXPECT_EQ(run(file, Products::e4m3, x).y, run(file.derived(), Products::e4m3, x).y);
+    for (const Products products : {Products::e4m3, Products::int8})
+      EXPECT_EQ(run(file, products, x).y, run(file.derived(), products, x).y);
   }
+}
+
+// Codes in rows that are padded to whole panels, a sum a row with them; scales; biases. Nothing else.
+TEST(ScaledLinear, Int8IsKeptOnceAndPacked) {
+  const Made made = run(file_of(DType::f32), Products::int8, HostRun::rows(kRows, kIn));
+  EXPECT_EQ(made.bytes, made.planned);
+  EXPECT_EQ(made.bytes, align_up((128 + 4) * 64) + 2 * align_up(3 * kEach * 4));
 }
 
 TEST(ScaledLinear, LayersThatTheModelDoesNotNameKeepTheirForm) {

@@ -21,6 +21,7 @@
 #include "ops/reparameterize/reparameterize.h"
 #include "ops/rmsnorm/rmsnorm_backward.h"
 #include "ops/rope/rope.h"
+#include "ops/scaled_gemm/scaled_gemm.h"
 
 namespace tachy {
 namespace {
@@ -187,6 +188,15 @@ TEST_F(OpContracts, ScratchIsWhatTheMeasureRunSaid) {
       {"lora",
        [&](Stream& s) {
          ops::lora({.x = flat, .a = f32({2, 4, 24}), .b = f32({2, 7, 4}), .y = f32({600, 7})}, s);
+       }},
+      {"scaled_gemm",
+       [&](Stream& s) {
+         ops::scaled_gemm({.x = make(DType::i8, {600, 24}),
+                           .x_scale = f32({600}),
+                           .weight = make(DType::i8, {50, 24}),
+                           .weight_scale = f32({50}),
+                           .y = f32({600, 50})},
+                          s);
        }},
       {"quantize", [&](Stream& s) {
          ops::quantize({.x = flat, .scale = f32({1, 1}), .q = make(DType::f8_e4m3, {600, 24})}, s);

@@ -22,6 +22,7 @@
 #include "ops/reparameterize/reparameterize_backward.h"
 #include "ops/rmsnorm/rmsnorm_backward.h"
 #include "ops/rope/rope_backward.h"
+#include "ops/scaled_gemm/scaled_gemm.h"
 
 namespace tachy {
 namespace {
@@ -123,6 +124,20 @@ void call_dequantize(const Call& c, Stream& s) {
   dequantize(a, s);
 }
 
+void call_scaled_gemm(const Call& c, Stream& s) {
+  Tensor x = c.in("x"), weight = c.in("weight");
+  x.dtype = weight.dtype = quant_dtype(c.option<std::string>("type", ""));
+  scaled_gemm({.x = x,
+               .x_scale = c.in("x_scale"),
+               .weight = weight,
+               .weight_scale = c.in("weight_scale"),
+               .bias = c.in("bias"),
+               .addend = c.in("addend"),
+               .act = c.act(),
+               .y = c.out("y", DType::f32, {x.dim(0), weight.dim(0)})},
+              s);
+}
+
 void call_layernorm_modulate_backward(const Call& c, Stream& s) {
   LayerNormModulateBackwardArgs a{.x = c.in("x"), .weight = c.in("weight"), .bias = c.in("bias")};
   a.scale = c.in("scale"), a.row = c.in("row"), a.dy = c.in("dy"), a.eps = c.eps();
@@ -172,6 +187,7 @@ const std::map<std::string, Function>& functions() {
       {"dequantize", call_dequantize},
       {"layernorm_modulate_backward", call_layernorm_modulate_backward},
       {"gemm", call_gemm},
+      {"scaled_gemm", call_scaled_gemm},
       {"lora", call_lora},
       {"lora_backward", call_lora_backward},
       {"gated_residual_backward",

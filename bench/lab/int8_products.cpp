@@ -1,0 +1,137 @@
+// What a linear layer costs in int8 (ops/scaled_gemm) beside float32 and bf16 (ops/gemm), weights packed, with
+// and without rounding x to codes: processor time of one thread, since others use this machine, too. Each
+// round runs all ways once; medians of the times, and of the ratios within a round.
+//   cmake --build build --target lab_int8_products && build/bench/lab/lab_int8_products [rounds]
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "cpu/panels.h"
+#include "ops/gemm/gemm.h"
+#include "ops/quantize/quantize.h"
+#include "ops/scaled_gemm/scaled_gemm_impl.h"
+
+using namespace tachy;
+
+namespace {
+
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+struct Way {
+  std::string name;
+  std::function<void(Stream&)> run;
+  std::vector<double> seconds;
+};
+
+// A linear layer [m, k] → [m, n] in all ways, with tensors that live as long as it does.
+class Layer {
+ public:
+  Layer(int64_t m, int64_t n, int64_t k, ops::Activation act) : m_(m), n_(n), k_(k) {
+    const Tensor x = random({m, k}), weight = random({n, k}), bias = random({n}), y = random({m, n});
+    const Tensor q = make(DType::i8, {m, k}), x_scale = make(DType::f32, {m, 1}),
+                 codes = make(DType::i8, {n, k}), scale = make(DType::f32, {n, 1}),
+                 int8 = make(DType::u8, {ops::packed_scaled_gemm_bytes(n, k)});
+    const ops::QuantizeArgs round{.x = x, .block = {1, 0}, .scale = x_scale, .q = q};
+    ops::ScaledGemmArgs scaled{.x = q,
+                               .x_scale = x_scale.view({m}),
+                               .weight = codes,
+                               .packed = int8,
+                               .weight_scale = scale.view({n})};
+    scaled.bias = bias, scaled.act = act, scaled.y = y;
+    prepare_.push_back([=](Stream& s) {
+      ops::quantize(round, s);
+      ops::quantize({.x = weight, .block = {1, 0}, .scale = scale, .q = codes}, s);
+      ops::pack_scaled_gemm_weight(codes, int8, s);
+    });
+    for (const Compute compute : {Compute::f32, Compute::bf16}) {
+      if (cpu::usable(compute) != compute) continue;
+      ops::GemmArgs args{.x = x, .weight = weight, .bias = bias, .act = act, .y = y};
+      args.packed = make(DType::u8, {ops::packed_gemm_bytes(n, k, compute)});
+      prepare_.push_back([=](Stream& s) {
+        s.precision.compute = compute;
+        ops::pack_gemm_weight(args.weight, args.packed, s);
+      });
+      ways_.push_back({cpu::panels_name(compute),
+                       [=](Stream& s) { s.precision.compute = compute, ops::gemm(args, s); },
+                       {}});
+    }
+    for (const auto& impl : ops::scaled_gemm_table()) {
+      const std::string name = impl.name;
+      if (impl.device != DeviceType::cpu || name == "ref" || (impl.why_not && impl.why_not(scaled, {})))
+        continue;
+      ways_.push_back({name, [=](Stream& s) { impl.run(scaled, s); }, {}});
+      ways_.push_back(
+          {name + " and rounding x", [=](Stream& s) { ops::quantize(round, s), impl.run(scaled, s); }, {}});
+    }
+  }
+
+  void measure(int rounds, ThreadPool& pool) {
+    Arena measuring;
+    Stream dry{.arena = &measuring, .pool = &pool};
+    for (Way& way : ways_) way.run(dry);
+    Arena arena(measuring.peak());
+    Stream stream{.arena = &arena, .pool = &pool};
+    for (const auto& prepare : prepare_) prepare(stream);
+    for (int round = -1; round < rounds; ++round)
+      for (Way& way : ways_) {
+        const double begin = thread_seconds();
+        way.run(stream);
+        if (round >= 0) way.seconds.push_back(thread_seconds() - begin);
+      }
+    for (const Way& way : ways_) {
+      std::vector<double> ratios;
+      for (size_t i = 0; i < way.seconds.size(); ++i)
+        ratios.push_back(ways_.front().seconds[i] / way.seconds[i]);
+      const double each = median(way.seconds);
+      fmt::print("{:>5} x {:>5} x {:>5}  {:<22} {:8.2f} ms  {:7.1f} G/s  {:5.2f}x\n", m_, n_, k_, way.name,
+                 each * 1e3, 2e-9 * static_cast<double>(m_ * n_ * k_) / each, median(ratios));
+    }
+  }
+
+ private:
+  Tensor make(DType dtype, std::initializer_list<int64_t> dims) {
+    Tensor t(nullptr, dtype, dims);
+    buffers_.emplace_back(static_cast<size_t>(t.bytes()));
+    t.data = buffers_.back().data();
+    return t;
+  }
+  Tensor random(std::initializer_list<int64_t> dims) {
+    const Tensor t = make(DType::f32, dims);
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = normal(engine_);
+    return t;
+  }
+
+  int64_t m_, n_, k_;
+  std::mt19937 engine_{7};
+  std::vector<Buffer> buffers_;
+  std::vector<std::function<void(Stream&)>> prepare_;
+  std::vector<Way> ways_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
+  ThreadPool pool(1);
+  // Wan 1.3B at one frame of 480p; the shipped model at 576 tokens, guided.
+  Layer(1560, 1536, 1536, ops::Activation::none).measure(rounds, pool);
+  Layer(1560, 8960, 1536, ops::Activation::gelu_tanh).measure(rounds, pool);
+  Layer(1560, 1536, 8960, ops::Activation::none).measure(rounds, pool);
+  Layer(1152, 384, 384, ops::Activation::none).measure(rounds, pool);
+  Layer(1152, 1024, 384, ops::Activation::gelu_tanh).measure(rounds, pool);
+}

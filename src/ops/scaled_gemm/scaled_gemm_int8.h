@@ -1,0 +1,76 @@
+// int8 products on CPUs: the order in which weights are packed for them, and the tiles that read it.
+//
+// Weights lie in panels of 48 columns of y, each [K / 4][width][4]: four codes of one row of the weight side by
+// side, which is what the instructions multiply at once (VNNI, AMX) and what two pairs of 16 bits are made of
+// elsewhere. K is padded with zeros to a multiple of 64, the last panel's width to one of 16. Behind the panels
+// are −128·Σ_k weight[n, k] as int32: where x goes as x + 128, because one factor must be unsigned, sums begin
+// there. Every sum is exact (|Σ| <= 2^14·K), whatever the order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/refusal.h"
+#include "ops/activation_kind.h"
+#include "tensor/tensor.h"
+
+namespace tachy::ops::int8 {
+
+inline constexpr int64_t kColumns = 48, kColumnStep = 16;  // of a panel; what its width is a multiple of
+inline constexpr int64_t kDepthStep = 64;
+inline constexpr int64_t kRowStep = 16;  // rows of x that may be read, and of c written, beyond the last one
+inline constexpr int64_t kMostDepth = 131071;  // beyond it a sum might not fit 32 bits
+
+inline int64_t padded_to(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+inline int64_t panels(int64_t n) { return (n + kColumns - 1) / kColumns; }
+inline int64_t panel_width(int64_t n, int64_t panel) {
+  const int64_t rest = n - panel * kColumns;
+  return rest < kColumns ? padded_to(rest, kColumnStep) : kColumns;
+}
+inline int64_t panel_offset(int64_t k, int64_t panel) { return padded_to(k, kDepthStep) * kColumns * panel; }
+inline int64_t codes_bytes(int64_t n, int64_t k) {
+  return padded_to(k, kDepthStep) * padded_to(n, kColumnStep);
+}
+inline const int32_t* offset_sums(const Tensor& packed, int64_t n, int64_t k) {
+  return reinterpret_cast<const int32_t*>(static_cast<const char*>(packed.data) + codes_bytes(n, k));
+}
+// Row `row` of the weight [n, k] → k codes.
+void unpack_row(const Tensor& packed, int64_t n, int64_t k, int64_t row, int8_t* to);
+
+// C [rows, width] = or += X [rows, depth] · one panel, in int32.
+struct Product {
+  const void* x;     // as Kernel::take_row makes it
+  int64_t x_stride;  // values
+  int64_t depth;     // a multiple of kDepthStep
+  const int8_t* panel;
+  int64_t width, rows;
+  int32_t* c;
+  int64_t c_stride;
+  bool add;              // to what C holds; otherwise
+  const int32_t* begin;  // [width]: where sums begin, for kernels that read x + 128
+};
+
+struct Kernel {
+  int64_t x_size;  // bytes a value of x
+  // One row of x, `count` codes; what lies beyond, up to `padded`, may be anything finite.
+  void (*take_row)(const int8_t* from, int64_t count, int64_t padded, void* to);
+  void (*product)(const Product& product);
+};
+std::optional<Refusal> why_not_vnni();
+std::optional<Refusal> why_not_amx();
+const Kernel& vnni();
+const Kernel& amx();
+const Kernel& simd();  // Highway: 16-bit pairs, on every CPU
+
+// One row of y from its sums: y[i] = act(x_scale·weight_scale[i]·t[i] + bias[i] + addend[i]); absent: null.
+struct FinishRow {
+  const int32_t* t;
+  float x_scale;
+  const float *weight_scale, *bias, *addend;
+  float* y;
+  int64_t count;
+  Activation act;
+};
+void finish_row(const FinishRow& row);
+
+}  // namespace tachy::ops::int8
