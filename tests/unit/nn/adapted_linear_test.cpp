@@ -37,6 +37,31 @@ TEST(AdaptedLinear, AddsLowRankProductsToALayerInEveryForm) {
       }
 }
 
+// The layer's own product rounds to 8 bits; what adapters add does not.
+TEST(AdaptedLinear, AddsLowRankProductsToALayerInEightBits) {
+  for (const Products products : {Products::e4m3, Products::int8}) {
+    Layers layers;
+    layers.host.stream.precision.products = products;
+    const LowRank adapters[] = {layers.adapter("a.to_q", "one", 0.5f), layers.adapter("a.to_q", "two")};
+    ParamStore store({}, layers.host.stream);
+    store.set_eight_bits([](std::string_view) { return true; });
+    const Linear linear = layers.alone("a.to_q", store, Form::packed);
+    EXPECT_STREQ(linear.form(), products == Products::int8 ? "int8" : "fp8");
+    const AdapterSet set(adapters, store.linears(), "model", store);
+    constexpr int64_t kRows = 7;
+    const auto x = HostRun::rows(kRows, kIn), alone = run(linear, x, layers.host.stream, nullptr),
+               both = run(linear, x, layers.host.stream, &set);
+    for (int64_t i = 0; i < kRows; ++i) {
+      const auto with = layers.row_of("a.to_q", x.data() + i * kIn, adapters),
+                 without = layers.row_of("a.to_q", x.data() + i * kIn, {});
+      for (size_t j = 0; j < with.size(); ++j) {
+        const size_t at = static_cast<size_t>(i * kEach) + j;
+        EXPECT_NEAR(both[at] - alone[at], with[j] - without[j], 1e-5) << linear.form();
+      }
+    }
+  }
+}
+
 TEST(AdaptedLinear, JoinedLayersTakeAdaptersInTheirOwnColumns) {
   Layers layers;
   const LowRank adapters[] = {layers.adapter("a.to_v", "one", 0.5f), layers.adapter("a.to_k", "three", 2),
