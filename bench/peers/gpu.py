@@ -146,17 +146,9 @@ def to_fp8(model):
     return count
 
 
-def run_dit(args, folder):
-    from diffusers import WanTransformer3DModel
-    torch.manual_seed(1)
+def dit_inputs(args, folder):
+    """Latents, text and timestep of a forward at args.size, on the GPU, and in files for ours."""
     t, h, w = SIZES[args.size]
-    start = time.time()
-    with torch.device("cuda"):
-        torch.set_default_dtype(torch.bfloat16)
-        model = WanTransformer3DModel(**dit_options(args))
-        torch.set_default_dtype(torch.float32)
-    model.save_pretrained(folder / "model", max_shard_size="100GB")
-    print(f"{args.what}, latents {t}x{h}x{w}: made and saved in {time.time() - start:.0f} s", flush=True)
     x = torch.randn(1, 16, t, h, w, device="cuda")
     text = torch.zeros(1, 512, 4096, device="cuda")
     text[:, :77] = torch.randn(1, 77, 4096, device="cuda") * 0.3
@@ -164,17 +156,50 @@ def run_dit(args, folder):
     x = x.bfloat16().float()
     (folder / "x.bin").write_bytes(x.cpu().numpy().tobytes())
     (folder / "text.bin").write_bytes(text[0, :77].contiguous().cpu().numpy().tobytes())
-    when = torch.tensor([637], device="cuda")
-    results = {}
+    return x, torch.tensor([637], device="cuda"), text
+
+
+def run_dit(args, folder):
+    from diffusers import WanTransformer3DModel
+    torch.manual_seed(1)
+    start = time.time()
+    with torch.device("cuda"):
+        torch.set_default_dtype(torch.bfloat16)
+        model = WanTransformer3DModel(**dit_options(args))
+        torch.set_default_dtype(torch.float32)
+    model.save_pretrained(folder / "model", max_shard_size="100GB")
+    print(f"{args.what}: made and saved in {time.time() - start:.0f} s", flush=True)
+    if args.ours_only:
+        del model
+        torch.cuda.empty_cache()
+        by_size = {}
+        for args.size in args.size.split(","):
+            dit_inputs(args, folder)
+            torch.cuda.empty_cache()
+            FIGURES.clear()
+            ours_dit(args, folder, {})
+            by_size[args.size] = dict(FIGURES)
+        FIGURES.clear()
+        return FIGURES.update(by_size)
+    x, when, text = dit_inputs(args, folder)
+    results = peer_dit(args, folder, model, x, when, text)
+    del model
+    torch.cuda.empty_cache()
+    ours_dit(args, folder, results)
+
+
+def peer_dit(args, folder, model, x, when, text):
+    """Diffusers' forward in each way that is asked for, timed; what came out, by name."""
+    from diffusers import WanTransformer3DModel
     with torch.no_grad():
         model.set_attention_backend("_native_cudnn")
         call = lambda: model(x.bfloat16(), when, text.bfloat16(), return_dict=False)[0]
         call()
         if not (args.compile and args.no_eager):
             torch.cuda.reset_peak_memory_stats()
-            results["eager"], low = timed(call, args.repeats)
-            note_peer("eager", results["eager"])
-            print(f"  diffusers eager, cuDNN attention: {results['eager']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+            ms, low = timed(call, args.repeats)
+            note_peer("eager", ms)
+            print(f"  diffusers eager, cuDNN attention: {ms:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
         if args.compile:
             start = time.time()
             model.compile_repeated_blocks(fullgraph=True)
@@ -182,9 +207,10 @@ def run_dit(args, folder):
             print(f"  compiled in {time.time() - start:.0f} s", flush=True)
             torch.cuda.reset_peak_memory_stats()
             call()
-            results["compiled"], low = timed(call, args.repeats)
-            note_peer("compiled", results["compiled"])
-            print(f"  diffusers compile_repeated_blocks, cuDNN attention: {results['compiled']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+            ms, low = timed(call, args.repeats)
+            note_peer("compiled", ms)
+            print(f"  diffusers compile_repeated_blocks, cuDNN attention: {ms:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+        out = {"diffusers bf16": low.float().cpu()}
         if args.fp8:
             start = time.time()
             rounded = to_fp8(model)
@@ -193,36 +219,35 @@ def run_dit(args, folder):
             call()
             print(f"  {rounded} layers in fp8, compiled in {time.time() - start:.0f} s", flush=True)
             torch.cuda.reset_peak_memory_stats()
-            results["fp8"], low8 = timed(call, args.repeats)
-            note_peer("compiled_fp8", results["fp8"])
-            print(f"  diffusers compiled, fp8 by row, cuDNN attention: {results['fp8']:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
-            low8 = low8.float().cpu()
-        reference = None
+            ms, low = timed(call, args.repeats)
+            note_peer("compiled_fp8", ms)
+            print(f"  diffusers compiled, fp8 by row, cuDNN attention: {ms:.1f} ms, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB", flush=True)
+            out["diffusers fp8"] = low.float().cpu()
         if args.reference:
-            del model
+            model.to("cpu")
             torch.cuda.empty_cache()
             torch.backends.cuda.matmul.allow_tf32 = False
             model = WanTransformer3DModel.from_pretrained(folder / "model", torch_dtype=torch.float32).to("cuda")
             model.set_attention_backend("native")
-            reference = model(x, when, text, return_dict=False)[0].cpu()
-    low = low.float().cpu()
-    del model
-    torch.cuda.empty_cache()
+            out["float32"] = model(x, when, text, return_dict=False)[0].cpu()
+    return out
+
+
+def ours_dit(args, folder, peers):
+    """Ours in each mode, timed, and the errors of all."""
+    t, h, w = SIZES[args.size]
+    reference = next((name for name in ("float32", "diffusers bf16") if name in peers), None)
+    for name in [name for name in peers if reference == "float32" and name != reference]:
+        errors(f"{name} against float32", peers[name], peers[reference])
     for residual in args.residual.split(","):
         done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"), str(folder / "text.bin"),
                                str(folder / "out.bin"), str(args.repeats), residual], capture_output=True, text=True)
-        print(f"  ours, residual {residual}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
+        print(f"  ours, {args.size}, residual {residual}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
         if done.returncode:
             continue
         note_ours(done.stdout, residual)
-        ours = floats(folder / "out.bin", low.shape)
-        if reference is not None:
-            if args.fp8:
-                errors("diffusers fp8 against float32", low8, reference)
-            errors("diffusers bf16 against float32", low, reference)
-            errors(f"ours {residual} against float32", ours, reference)
-        else:
-            errors(f"ours {residual} against diffusers bf16", ours, low)
+        if reference:
+            errors(f"ours {residual} against {reference}", floats(folder / "out.bin", peers[reference].shape), peers[reference])
     for share in filter(None, args.sparse.split(",")):
         for chooser in ("top-k", "sliding-tile"):
             done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"),
@@ -315,7 +340,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ours")
     parser.add_argument("--what", default="dit-1.3b")
-    parser.add_argument("--size", default="480p", choices=SIZES)
+    parser.add_argument("--size", default="480p", help=f"{', '.join(SIZES)}; several of a transformer with --ours-only")
     parser.add_argument("--dtype", default="bf16")
     parser.add_argument("--vae", default="2.1", choices=["2.1", "2.2"])
     parser.add_argument("--residual", default="f32")
@@ -324,6 +349,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--fp8", action="store_true", help="with --compile: also with linear layers in fp8")
+    parser.add_argument("--ours-only", action="store_true", help="diffusers only makes the transformer; nothing is compared")
     parser.add_argument("--no-eager", action="store_true", help="with --compile: only the compiled transformer is timed")
     parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
     parser.add_argument("--sparse", default="", help="shares of the blocks of keys, for block-sparse forwards")
@@ -331,6 +357,9 @@ def main():
     parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures here")
     args = parser.parse_args()
+    sizes = args.size.split(",")
+    if any(size not in SIZES for size in sizes) or (len(sizes) > 1 and not args.ours_only):
+        parser.error(f"--size: expected one of {', '.join(SIZES)} (several of a transformer with --ours-only), got {args.size}")
     with tempfile.TemporaryDirectory() as folder:
         (plan_dit if args.plan else run_dit if args.what.startswith("dit") else run_vae)(args, pathlib.Path(folder))
     if args.json:

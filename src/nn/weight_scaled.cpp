@@ -15,6 +15,8 @@ namespace {
 
 DType codes_of(Products products) { return products == Products::int8 ? DType::i8 : DType::f8_e4m3; }
 
+constexpr int64_t kScaleRows = 256;  // of a piece of scales, whose making reads all of these rows
+
 // Rows of a weight as codes and their scales. Nested in the pool that loads, so it has a thread of its own.
 class Rounded {
  public:
@@ -23,19 +25,60 @@ class Rounded {
   DType dtype() const { return dtype_; }
   const WeightPart& from() const { return from_; }
 
-  // q [count, width] of dtype() and scale [count, 1], both on the host.
-  void rows(int64_t first, const Tensor& q, const Tensor& scale) const {
-    const int64_t count = scale.dim(0);
-    std::vector<float> wide(static_cast<size_t>(count * width()));
-    const Tensor values(wide.data(), DType::f32, {count, width()});
+  // Some rows at a time, so that they stay in a core's cache: body(values, from row `first` on).
+  template <class Body>
+  void values(int64_t first, int64_t count, ThreadPool& alone, Body&& body) const {
+    const int64_t step = std::clamp<int64_t>((int64_t{1} << 16) / width(), 1, count);
+    const auto wide = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(step * width()));
+    for (int64_t row = 0; row < count; row += step) {
+      const int64_t some = std::min(step, count - row);
+      const Tensor values(wide.get(), DType::f32, {some, width()});
+      if (from_.derived)
+        from_.derived->decode(first + row, values);
+      else
+        convert_weight(from_.tensor.slice(0, first + row, first + row + some), values, alone);
+      body(values, row);
+    }
+  }
+
+  // q [count, width] of dtype(), on the host.
+  void codes(int64_t first, const Tensor& q) const {
     ThreadPool alone(1);
-    if (from_.derived)
-      from_.derived->decode(first, values);
-    else
-      convert_weight(from_.tensor.slice(0, first, first + count), values, alone);
     Arena scratch(0);
     Stream host{.arena = &scratch, .pool = &alone};
-    ops::quantize({.x = values, .block = {1, 0}, .scale = scale, .q = q}, host);
+    std::vector<float> scales(static_cast<size_t>(q.dim(0)));
+    values(first, q.dim(0), alone, [&](const Tensor& x, int64_t row) {
+      const int64_t end = row + x.dim(0);
+      ops::quantize({.x = x,
+                     .block = {1, 0},
+                     .scale = Tensor(scales.data() + row, DType::f32, {x.dim(0), 1}),
+                     .q = q.slice(0, row, end)},
+                    host);
+    });
+  }
+
+  // scale [count, 1] f32, on the host: what quantize makes of a row's largest value.
+  void scales(int64_t first, const Tensor& scale) const {
+    ThreadPool alone(1);
+    Arena scratch(0);
+    Stream host{.arena = &scratch, .pool = &alone};
+    values(first, scale.dim(0), alone, [&](const Tensor& x, int64_t row) {
+      for (int64_t i = 0; i < x.dim(0); ++i) {
+        const float* from = x.as<float>() + i * width();
+        float largest = 0;
+        for (int64_t j = 0; j < width(); ++j) {  // a NaN stays
+          const float size = std::abs(from[j]);
+          largest = size > largest || std::isnan(size) ? size : largest;
+          if (std::isnan(size)) break;
+        }
+        uint8_t code = 0;
+        ops::quantize({.x = Tensor(&largest, DType::f32, {1, 1}),
+                       .block = {1, 0},
+                       .scale = scale.slice(0, row + i, row + i + 1),
+                       .q = Tensor(&code, dtype_, {1, 1})},
+                      host);
+      }
+    });
   }
 
  private:
@@ -50,9 +93,7 @@ class Codes final : public DerivedTensor {
   void decode(int64_t first, const Tensor& rows) const override {
     const int64_t count = rows.dim(0), width = rounded_.width();
     std::vector<uint8_t> codes(static_cast<size_t>(count * width));
-    std::vector<float> scales(static_cast<size_t>(count));
-    const Tensor q(codes.data(), rounded_.dtype(), {count, width});
-    rounded_.rows(first, q, Tensor(scales.data(), DType::f32, {count, 1}));
+    rounded_.codes(first, Tensor(codes.data(), rounded_.dtype(), {count, width}));
     float* to = rows.as<float>();
     for (size_t i = 0; i < codes.size(); ++i)
       to[i] = rounded_.dtype() == DType::i8 ? static_cast<float>(static_cast<int8_t>(codes[i]))
@@ -65,15 +106,13 @@ class Codes final : public DerivedTensor {
 
 class Scales final : public DerivedTensor {
  public:
-  explicit Scales(Rounded rounded) : rounded_(std::move(rounded)) {}
+  Scales(Rounded rounded, int64_t base) : rounded_(std::move(rounded)), base_(base) {}
   std::string_view encoding() const override { return "scales"; }
-  void decode(int64_t first, const Tensor& rows) const override {
-    std::vector<uint8_t> codes(static_cast<size_t>(rows.dim(0) * rounded_.width()));
-    rounded_.rows(first, Tensor(codes.data(), rounded_.dtype(), {rows.dim(0), rounded_.width()}), rows);
-  }
+  void decode(int64_t first, const Tensor& rows) const override { rounded_.scales(base_ + first, rows); }
 
  private:
   Rounded rounded_;
+  int64_t base_;  // the first of its rows
 };
 
 class ScaledWeight final : public WeightForm {
@@ -94,12 +133,14 @@ class ScaledWeight final : public WeightForm {
     int64_t first = 0;
     for (const WeightPart& part : parts) {
       const int64_t end = first + part.tensor.dim(0);
-      const auto place = [&](const Tensor& to, std::shared_ptr<const DerivedTensor> from) {
-        store.fill(to.slice(0, first, end),
-                   {Tensor(nullptr, to.dtype, {end - first, to.dim(1)}), std::move(from)});
-      };
-      place(codes_, std::make_shared<Codes>(Rounded(part, dtype_)));
-      place(scales_, std::make_shared<Scales>(Rounded(part, dtype_)));
+      store.fill(codes_.slice(0, first, end), {Tensor(nullptr, dtype_, {end - first, in()}),
+                                               std::make_shared<Codes>(Rounded(part, dtype_))});
+      for (int64_t row = 0; row < end - first; row += kScaleRows) {
+        const int64_t some = std::min(kScaleRows, end - first - row);
+        store.fill(
+            scales_.slice(0, first + row, first + row + some),
+            {Tensor(nullptr, DType::f32, {some, 1}), std::make_shared<Scales>(Rounded(part, dtype_), row)});
+      }
       first = end;
     }
   }

@@ -7,6 +7,7 @@ namespace tachy::ops {
 namespace {
 
 constexpr Impl<LoraArgs> kTable[] = {
+    gpu_impl<lora_cublaslt, lora_why_not_cublaslt>("cublaslt"),
     gpu_impl<lora_sm80, lora_why_not_sm80>("sm80"),
     gpu_impl<lora_cuda_plain>("cuda_plain"),
     {"cpu", nullptr, lora_cpu},

@@ -104,6 +104,8 @@ inline std::vector<LoraCase> lora_case_list() {
       {tiny, 70, 72, 40, 64, 3, true},
       {tiny, 300, 200, 136, 72, 1},
       {tiny, 5, 1024, 256, 8, 20},
+      {tiny, 1100, 64, 72, 8, 3},  // many rows, for a GPU
+      {tiny, 1030, 136, 264, 24, 1, false, true},
       {tiny, 150, 64, 130, 96, 4, true, true, 8},
       {odd, 1, 1, 1, 1, 1},
       {odd, 7, 17, 5, 3, 2, false, true, 1},

@@ -10,6 +10,8 @@ namespace tachy::ops {
 void lora_ref(const LoraArgs& args, Stream& stream);      // the definition: plain loops, float64 inside
 void lora_working(const LoraArgs& args, Stream& stream);  // the same in float32: the tolerance's yardstick
 void lora_cpu(const LoraArgs& args, Stream& stream);      // on panels
+std::optional<Refusal> lora_why_not_cublaslt(const LoraArgs& args, const Stream& stream);
+void lora_cublaslt(const LoraArgs& args, Stream& stream);  // the sum of all, many rows
 std::optional<Refusal> lora_why_not_sm80(const LoraArgs& args, const Stream& stream);
 void lora_sm80(const LoraArgs& args, Stream& stream);        // mma.sync: f16 and bf16, aligned x and A
 void lora_cuda_plain(const LoraArgs& args, Stream& stream);  // every call

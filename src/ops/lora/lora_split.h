@@ -1,0 +1,15 @@
+// What lora_cublaslt calls of its kernels; a header that nvcc takes.
+#pragma once
+
+#include "tensor/stream.h"
+
+namespace tachy::ops {
+
+// low [M, n·r] f32, times scales [n] (or 1), as two 16-bit values whose sum it is: pairs [M, 2·n·r] holds the
+// high halves of a row, then what they leave.
+void lora_split_cuda(const Tensor& low, const Tensor& scales, int64_t rank, const Tensor& pairs,
+                     Stream& stream);
+// b [n, N, r] side by side, twice: wide [N, 2·n·r].
+void lora_gather_cuda(const Tensor& b, const Tensor& wide, Stream& stream);
+
+}  // namespace tachy::ops
