@@ -41,18 +41,14 @@ class Rounded {
     }
   }
 
-  // q [count, width] of dtype(), on the host.
-  void codes(int64_t first, const Tensor& q) const {
+  // q [count, width] of dtype() and scale [count, 1] f32, on the host.
+  void codes(int64_t first, const Tensor& q, const Tensor& scale) const {
     ThreadPool alone(1);
     Arena scratch(0);
     Stream host{.arena = &scratch, .pool = &alone};
-    std::vector<float> scales(static_cast<size_t>(q.dim(0)));
     values(first, q.dim(0), alone, [&](const Tensor& x, int64_t row) {
       const int64_t end = row + x.dim(0);
-      ops::quantize({.x = x,
-                     .block = {1, 0},
-                     .scale = Tensor(scales.data() + row, DType::f32, {x.dim(0), 1}),
-                     .q = q.slice(0, row, end)},
+      ops::quantize({.x = x, .block = {1, 0}, .scale = scale.slice(0, row, end), .q = q.slice(0, row, end)},
                     host);
     });
   }
@@ -93,7 +89,9 @@ class Codes final : public DerivedTensor {
   void decode(int64_t first, const Tensor& rows) const override {
     const int64_t count = rows.dim(0), width = rounded_.width();
     std::vector<uint8_t> codes(static_cast<size_t>(count * width));
-    rounded_.codes(first, Tensor(codes.data(), rounded_.dtype(), {count, width}));
+    std::vector<float> scales(static_cast<size_t>(count));
+    rounded_.codes(first, Tensor(codes.data(), rounded_.dtype(), {count, width}),
+                   Tensor(scales.data(), DType::f32, {count, 1}));
     float* to = rows.as<float>();
     for (size_t i = 0; i < codes.size(); ++i)
       to[i] = rounded_.dtype() == DType::i8 ? static_cast<float>(static_cast<int8_t>(codes[i]))
@@ -133,7 +131,7 @@ class ScaledWeight final : public WeightForm {
     int64_t first = 0;
     for (const WeightPart& part : parts) {
       const int64_t end = first + part.tensor.dim(0);
-      store.fill(codes_.slice(0, first, end), {Tensor(nullptr, dtype_, {end - first, in()}),
+      store.fill(codes_.slice(0, first, end), {Tensor(nullptr, dtype_, {end - first, in}),
                                                std::make_shared<Codes>(Rounded(part, dtype_))});
       for (int64_t row = 0; row < end - first; row += kScaleRows) {
         const int64_t some = std::min(kScaleRows, end - first - row);
@@ -181,8 +179,8 @@ class ScaledWeight final : public WeightForm {
       const int64_t rows = part.tensor.dim(0);
       stream.pool->run((rows + kRows - 1) / kRows, [&](int64_t task, int) {
         const int64_t begin = task * kRows, end = std::min(rows, begin + kRows);
-        rounded.rows(begin, all.slice(0, first + begin, first + end),
-                     scales_.slice(0, first + begin, first + end));
+        rounded.codes(begin, all.slice(0, first + begin, first + end),
+                      scales_.slice(0, first + begin, first + end));
       });
       first += rows;
     }
