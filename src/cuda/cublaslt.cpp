@@ -182,7 +182,7 @@ const MatmulPlan& CublasLt::plan(const MatmulShape& shape) {
     try {
       p.api = &s.api;
       describe_product(p, shape);
-      s.choose(p, shape);
+      if (p.why.empty()) s.choose(p, shape);
     } catch (...) {
       s.plans.erase(at);
       throw;

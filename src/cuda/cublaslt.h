@@ -16,9 +16,9 @@ struct MatmulShape {
   int64_t m, n, k;                         // y [m, n] = x [m, k] · w
   int64_t x_row, w_row, y_row, c_row = 0;  // row strides in elements
   DType type;                              // of x and w
-  DType out;                               // of y, c and bias: `type` or f32
+  DType out;                               // of y, c and bias: `type` or f32; with scales 16 bits
   bool w_is_nk = true;                     // w [n, k] (a layer's weight); false: [k, n]
-  bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): neither with c
+  bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): without scales neither with c
   bool c = false;                          // beta is used; may alias y
   bool scales = false;                     // x and w are codes with a scale a row of each: f8_e4m3, w [n, k]
   int alignment = 16;                      // bytes that every pointer and row begins at a multiple of

@@ -52,8 +52,12 @@ void describe_product(CublasLtPlan& p, const MatmulShape& s) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
   }
   if (s.scales) {
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    const auto mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+      if (api.set_desc(p.desc, which, &mode, sizeof mode) != CUBLAS_STATUS_SUCCESS) {
+        p.why = "this cuBLASLt has no scales a row (that of CUDA 12.9 has)";
+        return;
+      }
     set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
     const void* somewhere = reinterpret_cast<const void*>(uintptr_t{256});  // suggestions ask for one
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);

@@ -53,6 +53,7 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
       std::string text =
           fmt::format("activations {}, residual stream {}, CUDA graphs {}", dtype_name(here.activation),
                       dtype_name(here.residual), here.graphs ? "on" : "off");
+      if (here.products == Products::e4m3) text += ", linear layers in fp8";
       if (here.step_cache > 0) text += fmt::format(", step cache with threshold {}", here.step_cache);
       out.push_back({level.name, level.means, text, level.name == active});
     }

@@ -56,6 +56,8 @@ void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) 
         "{}: cannot write: there is no folder '{}'; make it first", out.string(), folder_of(out).string());
   if (form.kind == ConvertForm::Kind::diffusers) {
     require(!there || folder, "{}: expected a folder for diffusers' layout, this is a file", out.string());
+    require(!fs::is_symlink(fs::symlink_status(out, ignored)), "{}: this is a link; name the folder itself",
+            out.string());
     require(ending != ".safetensors" && ending != ".gguf",
             "{}: expected a folder for diffusers' layout, this is the name of a file", out.string());
     return check_folder(out, overwrite);
@@ -71,16 +73,23 @@ void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) 
 
 // Of `path`, or of the folder that will hold it.
 fs::path resolved(const fs::path& path) {
-  std::error_code ignored;
-  return fs::weakly_canonical(path, ignored);
+  std::error_code error;
+  const fs::path found = fs::weakly_canonical(path, error);
+  check(!error, ErrorCode::io, "{}: {}", path.string(), error.message());
+  return found;
 }
 
 void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
-  const fs::path target = resolved(out);
+  const fs::path target = resolved(out), name = out.filename();
+  // The output, and where it is written before it is whole.
+  const fs::path ours[] = {target, resolved(folder_of(out)) / (name.string() + ".part"),
+                           resolved(folder_of(out)) / ("." + name.string() + ".convert.part")};
+  // By the name that was given and by what it leads to: folders of models often hold links.
   const auto check_file = [&](const fs::path& file) {
-    for (fs::path place = resolved(file); place.has_relative_path(); place = place.parent_path())
-      require(place != target, "{}: it is what is read ({}); name another output", out.string(),
-              file.string());
+    for (const fs::path& read : {resolved(file), resolved(folder_of(file)) / file.filename()})
+      for (fs::path place = read; place.has_relative_path(); place = place.parent_path())
+        require(std::ranges::find(ours, place) == std::end(ours),
+                "{}: it is what is read ({}); name another output", out.string(), file.string());
   };
   for (const auto& source : plan.sources)
     for (const auto& file : source->files()) check_file(file->path());
@@ -126,7 +135,8 @@ void write_folder(const ConvertPlan& plan, const fs::path& out, const ConvertOpt
     run.write(file, part);
   }
   run.check_cancelled();
-  folder.commit();
+  if (options.overwrite) check_folder(out, true);  // it may have got more since
+  folder.commit(options.overwrite);
 }
 
 ConvertReport report_on(const ConvertPlan& plan, const fs::path& out) {

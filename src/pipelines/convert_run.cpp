@@ -212,7 +212,7 @@ void ConvertRun::write(const ConvertFile& file, OutputFile& out) {
       s.pieces(all, step, bytes, body);
     });
   }
-  out.commit(file.layout.bytes);
+  out.commit(file.layout.bytes, s.options.overwrite);
   s.done = before + file.layout.bytes;
   s.report(s.done == s.total);
 }

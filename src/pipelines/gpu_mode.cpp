@@ -25,7 +25,7 @@ const std::vector<GpuLevel>& gpu_levels() {
 
 namespace {
 
-// What `math` asks for, or the level where it says auto: 8 bits need products of 16-bit activations.
+// What `math` asks for, or the level where it says auto: 8 bits need activations in bf16.
 Products products_of(std::string_view math, const GpuMode& mode, int capability) {
   const bool low = mode.activation == DType::bf16;
   if (math == "auto") return capability / 10 == 9 && low ? mode.products : Products::as_activations;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/last_words.h"
@@ -60,19 +61,33 @@ fs::path OutputFolder::place(const fs::path& file) {
   return path;
 }
 
-void OutputFolder::commit() {
+void OutputFolder::commit(bool replace) {
   ::fsync(fd_);
+  const char *from = part_.c_str(), *to = path_.c_str();
   std::error_code error;
-  if (fs::exists(path_, error) && !fs::is_empty(path_, error)) {
-    // In one step, so that there is always one of the two.
-    check(::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0, ErrorCode::io,
-          "{}: cannot put the finished {} in its place: {}", path_.string(), part_.string(),
-          std::strerror(errno));
-    return;  // what is removed now is the old one
+  const bool taken = fs::exists(fs::symlink_status(path_, error)) &&
+                     !(fs::is_directory(path_, error) && fs::is_empty(path_, error));
+  const auto kept = [&](const std::string& why) {
+    const std::string finished = std::exchange(part_, fs::path()).string();
+    fail(ErrorCode::io, "{}: {}; what was made is {}", path_.string(), why, finished);
+  };
+  if (!taken) {
+    if (::rename(from, to) != 0) kept(std::strerror(errno));
+    part_.clear();
+    return;
   }
-  check(::rename(part_.c_str(), path_.c_str()) == 0, ErrorCode::io, "{}: cannot rename the finished {}: {}",
-        path_.string(), part_.string(), std::strerror(errno));
-  part_.clear();
+  if (!replace) kept("it has appeared in the meantime");
+  // In one step, so that there is always one of the two; what is removed then is the old one.
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return;
+  // Some file systems cannot: the old one steps aside first.
+  const fs::path old = path_.parent_path() / ("." + path_.filename().string() + ".convert.old");
+  if (::rename(to, old.c_str()) != 0) kept(std::strerror(errno));
+  if (::rename(from, to) != 0) {
+    const std::string why = std::strerror(errno);
+    ::rename(old.c_str(), to);
+    kept(why);
+  }
+  part_ = old;
 }
 
 }  // namespace tachy

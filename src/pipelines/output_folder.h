@@ -19,7 +19,9 @@ class OutputFolder {
 
   // Where a file of the folder is written for now. It is removed, too, if the process is ended by a signal.
   std::filesystem::path place(const std::filesystem::path& file);
-  void commit();  // takes the place of a folder of that name, which is removed
+  // replace: takes the place of a folder of that name, which is removed. Without it, or where the name cannot be
+  // taken, it throws io and leaves what is finished where the message says.
+  void commit(bool replace);
 
  private:
   void make(const std::set<std::filesystem::path>& subfolders);

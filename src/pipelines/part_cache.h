@@ -25,7 +25,8 @@ struct PartKey {
       : part(which),
         activation(precision.activation),
         compute(precision.compute),
-        products(precision.products),
+        products(which == Part::transformer || which == Part::transformer_2 ? precision.products
+                                                                            : Products::as_activations),
         adapters(std::move(merged)) {}
   auto operator<=>(const PartKey&) const = default;
   bool made_for(const Precision& precision) const { return *this == PartKey(part, precision, adapters); }

@@ -128,6 +128,7 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   r.step_cache = r.step_cache.value_or(gpu ? gpu->step_cache : mode.step_cache);
   if (gpu) {
     r.dtype = dtype_name(gpu->activation), r.residual = dtype_name(gpu->residual);
+    if (gpu->products == Products::e4m3) r.math = "fp8";  // what a level chose is in the settings
     return;
   }
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;

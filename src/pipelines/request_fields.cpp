@@ -61,7 +61,9 @@ bool sparse(const R& r) { return r.sparse_attention.value_or(0) > 0; }
 std::vector<RequestField> arithmetic_fields() {
   return {
       {"level", "level", &R::level,
-       "none (definitions: slow), safe (float32, default), aggressive (bf16), extreme (bf16 and step cache); "
+       "none (definitions: slow), safe (float32, default), aggressive (bf16), extreme (bf16 and step cache; "
+       "on a "
+       "Hopper GPU fp8 as well); "
        "`tachyscope doctor` lists what each turns on here",
        level_names()},
       // What these two may be depends on the device (gpu_mode.cpp, resolve_level in request.cpp).

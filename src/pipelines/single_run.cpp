@@ -20,7 +20,7 @@ void run_planned(const SingleRun& how, const std::function<void(Stream&, bool)>&
   if (gpu) {
     stream.gpu = gpu.get(), stream.memory = gpu.get();
     const GpuMode mode = gpu_mode(how.level, how.dtype, gpu->info().capability());
-    stream.precision = {.activation = mode.activation, .residual = mode.residual};
+    stream.precision = {.activation = mode.activation, .residual = mode.residual, .products = mode.products};
   } else {
     stream.precision.compute = how.dtype.empty() ? level.mode.compute : parse_compute(how.dtype);
     stream.precision.definitions = level.mode.reference;

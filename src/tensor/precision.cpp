@@ -17,4 +17,9 @@ void expect_same_weights(const char* what, const Precision& built, const Precisi
       compute_name(given.compute));
 }
 
+void expect_same_products(const char* what, const Precision& built, const Precision& given) {
+  check(built.products == given.products, ErrorCode::internal,
+        "{}: its weights were made for other products than the stream asks for", what);
+}
+
 }  // namespace tachy

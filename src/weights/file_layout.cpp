@@ -103,6 +103,7 @@ class Bytes {
 
 // The outermost dimensions are taken together: rows stay rows, and blocks of a row stay blocks.
 std::vector<int64_t> folded(std::vector<int64_t> dims) {
+  if (dims.empty()) return {1};  // a scalar
   while (dims.size() > kMostGgufDims) {
     dims[1] *= dims[0];
     dims.erase(dims.begin());
@@ -116,8 +117,9 @@ uint64_t StoredTensor::bytes() const {
   const auto count = checked_bytes(dims, type ? DType::u8 : dtype);
   check(count.has_value(), ErrorCode::invalid_argument, "tensor {}: its shape is too large", in_quotes(name));
   if (!type) return *count;
-  check(dims.back() % type->block_values == 0, ErrorCode::internal,
-        "tensor {}: rows of {} values are no whole blocks of {}", in_quotes(name), dims.back(), type->name);
+  const int64_t row = dims.empty() ? 1 : dims.back();
+  check(row % type->block_values == 0, ErrorCode::internal,
+        "tensor {}: rows of {} values are no whole blocks of {}", in_quotes(name), row, type->name);
   return *count / static_cast<uint64_t>(type->block_values) * static_cast<uint64_t>(type->block_bytes);
 }
 

@@ -57,12 +57,23 @@ void OutputFile::write_at(uint64_t offset, const void* data, uint64_t bytes) {
   }
 }
 
-void OutputFile::commit(uint64_t bytes) {
+void OutputFile::commit(uint64_t bytes, bool replace) {
   check(::ftruncate(fd_, static_cast<off_t>(bytes)) == 0, ErrorCode::io, "{}: cannot write: {}", path_,
         std::strerror(errno));
   check(::fsync(fd_) == 0, ErrorCode::io, "{}: cannot sync: {}", path_, std::strerror(errno));
-  check(::rename(part_.c_str(), path_.c_str()) == 0, ErrorCode::io, "{}: cannot rename the finished {}: {}",
-        path_, part_, std::strerror(errno));
+  bool named = false;
+  if (!replace) {  // a second name fails where the first one is taken
+    named = ::link(part_.c_str(), path_.c_str()) == 0;
+    if (!named && errno == EEXIST) {
+      owned_ = false;
+      fail(ErrorCode::io, "{}: it has appeared in the meantime; what was made is {}", path_, part_);
+    }
+  }
+  if (named)
+    ::unlink(part_.c_str());
+  else
+    check(::rename(part_.c_str(), path_.c_str()) == 0, ErrorCode::io, "{}: cannot rename the finished {}: {}",
+          path_, part_, std::strerror(errno));
   owned_ = false;
   const int closed = ::close(std::exchange(fd_, -1));
   check(closed == 0, ErrorCode::io, "{}: cannot close: {}", path_, std::strerror(errno));

@@ -17,8 +17,9 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write_at(uint64_t offset, const void* data, uint64_t bytes);
-  // The file is `bytes` long then; what was not written is zero.
-  void commit(uint64_t bytes);
+  // The file is `bytes` long then; what was not written is zero. replace: a file of that name is replaced;
+  // otherwise it throws io and leaves what is finished under its temporary name.
+  void commit(uint64_t bytes, bool replace = true);
 
  private:
   void lock();

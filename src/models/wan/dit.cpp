@@ -130,6 +130,7 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const ArenaScope scope(*stream.arena);
   const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
   expect_same_weights("transformer", precision_, stream.precision);
+  expect_same_products("transformer", precision_, stream.precision);
   nn::expect_own_adapters("transformer", stream, *linears_);
   expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
   require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
@@ -195,6 +196,7 @@ void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore&
 
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
   expect_same_weights("transformer", precision_, stream.precision);
+  expect_same_products("transformer", precision_, stream.precision);
   nn::expect_own_adapters("transformer", stream, *linears_);
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(), rows = batch * tokens, dim = c.dim();

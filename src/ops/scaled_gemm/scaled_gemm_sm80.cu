@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(128) scaled_gemm_kernel(const Params p) {
 std::optional<Refusal> scaled_gemm_why_not_sm80(const ScaledGemmArgs& a, const Stream& stream) {
   if (stream.gpu->info().capability() < 80)
     return Refusal::weak_gpu("products in int8 need compute capability 8.0");
-  if (a.x.dtype == DType::i8 && a.x.dims[1] > 131072)
+  if (a.x.dtype == DType::i8 && a.x.dims[1] > 131071)
     return Refusal::arguments("sums that int32 does not hold");
   return std::nullopt;
 }

@@ -10,6 +10,7 @@
 #include "pipelines/output_folder.h"
 #include "tiny_model.h"
 #include "weights/entry_values.h"
+#include "weights/output_file.h"
 #include "weights/safetensors.h"
 
 namespace tachy {
@@ -304,6 +305,50 @@ TEST(Convert, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
   refused(scratch.path / "o.safetensors", "fp8", ErrorCode::numerical, "NaN or Inf");
   refused(scratch.path / "o.gguf", "gguf:Q4_0", ErrorCode::numerical, "NaN or Inf");
   EXPECT_THAT(entries_in(scratch.path), testing::ElementsAre("in.safetensors"));
+}
+
+TEST(Convert, WhatAppearsInTheMeantimeIsKept) {
+  const test::ScratchFolder scratch;
+  const fs::path file = scratch.path / "f.gguf", folder = scratch.path / "d";
+  const auto write = [](const fs::path& path, const std::string& text) { std::ofstream(path) << text; };
+  {
+    OutputFile out(file, true);
+    out.write_at(0, "made", 4);
+    write(file, "mine");
+    EXPECT_THAT(refusal([&] { out.commit(4, false); }, ErrorCode::io), HasSubstr("f.gguf.part"));
+  }
+  {
+    OutputFolder out(folder, {});
+    write(out.place("made"), "made");
+    fs::create_directory(folder), write(folder / "mine", "mine");
+    EXPECT_THAT(refusal([&] { out.commit(false); }, ErrorCode::io), HasSubstr(".d.convert.part"));
+  }
+  EXPECT_EQ(fs::file_size(file), 4u);
+  EXPECT_THAT(entries_in(folder), testing::ElementsAre("mine"));
+  EXPECT_THAT(entries_in(scratch.path / ".d.convert.part"), testing::ElementsAre("made"));
+  EXPECT_TRUE(fs::exists(scratch.path / "f.gguf.part"));
+}
+
+TEST(Convert, TheInputIsRefusedByEveryNameThatItHas) {
+  const test::ScratchFolder scratch;
+  const fs::path part = wide_transformer(scratch.path / "o.safetensors.part");
+  const auto refused = [&](const fs::path& in, const fs::path& out, const char* to) {
+    return refusal([&] { convert(in, out, to, {}, {.overwrite = true}); }, ErrorCode::invalid_argument);
+  };
+  EXPECT_THAT(refused(part, scratch.path / "o.safetensors", "fp8"), HasSubstr("it is what is read"));
+  EXPECT_GT(fs::file_size(part), 1000u);
+  // A folder of links to what lies elsewhere.
+  const fs::path real = scratch.path / "real", links = scratch.path / "links";
+  convert(test::model_path(), real, "diffusers");
+  fs::create_directory(links);
+  for (const auto& item : fs::recursive_directory_iterator(real)) {
+    const fs::path to = links / fs::relative(item.path(), real);
+    item.is_directory() ? void(fs::create_directories(to)) : fs::create_symlink(item.path(), to);
+  }
+  EXPECT_THAT(refused(links, links, "diffusers"), HasSubstr("it is what is read"));
+  fs::create_directory(scratch.path / "empty");
+  fs::create_directory_symlink(scratch.path / "empty", scratch.path / "link");
+  EXPECT_THAT(refused(real, scratch.path / "link", "diffusers"), HasSubstr("this is a link"));
 }
 
 TEST(Convert, OverwritingReplacesTheWholeFolder) {
