@@ -20,8 +20,6 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #define TACHY_BF16_X86 1
 #endif
 
@@ -161,12 +159,6 @@ TACHY_TARGET_AVX512 void product_avx512(const PanelProduct& p) {
     p.width > 16 ? avx512_tile<8, 2>(p, row) : avx512_tile<8, 1>(p, row);
 }
 
-uint64_t enabled_state() {
-  uint32_t low, high;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return uint64_t{high} << 32 | low;
-}
-
 struct Abilities {
   bool amx = false, avx512 = false;
   Abilities() {
@@ -177,8 +169,7 @@ struct Abilities {
     const bool avx512 =
         (state & 0xe6) == 0xe6 && (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1) && (b >> 17 & 1);
     const bool tiles = (d >> 22 & 1) && (d >> 24 & 1) && (state >> 17 & 3) == 3;
-    constexpr long kRequestPermission = 0x1023, kTileData = 18;
-    amx = tiles && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    amx = tiles && tiles_allowed();
     uint32_t more = 0;
     if (avx512 && __get_cpuid_count(7, 1, &more, &b, &c, &d)) this->avx512 = more >> 5 & 1;
   }

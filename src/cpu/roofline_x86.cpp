@@ -6,21 +6,14 @@
 
 #include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cstring>
 
+#include "cpu/amx.h"
 #include "cpu/isa.h"
 
 namespace tachy::cpu {
 namespace {
-
-// The kernel hands out the 8 KiB tile state of AMX only when asked.
-bool amx_allowed() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
 
 enum class Products { none, avx512, amx };
 
@@ -28,7 +21,7 @@ Products detect() {
   if (isa() < Isa::avx512) return Products::none;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) && isa() == Isa::native &&
-      amx_allowed())
+      tiles_allowed())
     return Products::amx;
   return __builtin_cpu_supports("avx512bf16") ? Products::avx512 : Products::none;
 }

@@ -3,7 +3,7 @@
 // other weight: uploaded, or streamed with their block. On a CPU int8 codes are kept in the order in which its
 // products read them, and in no other.
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <memory>
 
 #include "nn/weight_form.h"
@@ -23,7 +23,6 @@ class Rounded {
   Rounded(const WeightPart& from, DType dtype) : from_(from), dtype_(dtype) {}
   int64_t width() const { return from_.tensor.dim(1); }
   DType dtype() const { return dtype_; }
-  const WeightPart& from() const { return from_; }
 
   // Some rows at a time, so that they stay in a core's cache: body(values, from row `first` on).
   template <class Body>
@@ -61,12 +60,10 @@ class Rounded {
     values(first, scale.dim(0), alone, [&](const Tensor& x, int64_t row) {
       for (int64_t i = 0; i < x.dim(0); ++i) {
         const float* from = x.as<float>() + i * width();
-        float largest = 0;
-        for (int64_t j = 0; j < width(); ++j) {  // a NaN stays
-          const float size = std::abs(from[j]);
-          largest = size > largest || std::isnan(size) ? size : largest;
-          if (std::isnan(size)) break;
-        }
+        uint32_t bits = 0;  // of |x|, which as integers order like |x|, NaN above all
+        for (int64_t j = 0; j < width(); ++j)
+          bits = std::max(bits, std::bit_cast<uint32_t>(from[j]) & 0x7fffffffu);
+        auto largest = std::bit_cast<float>(bits);
         uint8_t code = 0;
         ops::quantize({.x = Tensor(&largest, DType::f32, {1, 1}),
                        .block = {1, 0},

@@ -4,30 +4,13 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/activation_def.h"
 #include "ops/op_helpers.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
 #include "ops/scaled_gemm/scaled_gemm_int8.h"
 
 namespace tachy::ops {
 namespace {
-
-template <class Sum>
-Sum activate(Sum v, Activation act) {
-  switch (act) {
-    case Activation::none:
-      return v;
-    case Activation::silu:
-      return v / (Sum{1} + std::exp(-v));
-    case Activation::gelu_tanh:
-      return Sum(0.5) * v *
-             (Sum{1} + std::tanh(Sum(0.79788456080286535588) * (v + Sum(0.044715) * v * v * v)));
-    case Activation::gelu_erf:
-      return Sum(0.5) * v * std::erfc(-v * Sum(0.70710678118654752440));
-    case Activation::mish:
-      return v * std::tanh(std::log1p(std::exp(v)));
-  }
-  return v;
-}
 
 void codes_to_float(const uint8_t* codes, DType dtype, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i)

@@ -11,8 +11,6 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cstring>
 
@@ -126,14 +124,12 @@ struct Abilities {
   Abilities() {
     uint32_t a, b, c, d;
     if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c >> 27 & 1)) return;
-    uint32_t low, high;
-    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    const uint64_t state = cpu::enabled_state();
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
-    vnni = (low & 0xe6) == 0xe6 && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1) &&
+    vnni = (state & 0xe6) == 0xe6 && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1) &&
            (c >> 11 & 1);
-    const bool tiles = vnni && (d >> 24 & 1) && (d >> 25 & 1) && (low >> 17 & 3) == 3;
-    constexpr long kRequestPermission = 0x1023, kTileData = 18;
-    amx = tiles && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    const bool tiles = vnni && (d >> 24 & 1) && (d >> 25 & 1) && (state >> 17 & 3) == 3;
+    amx = tiles && cpu::tiles_allowed();
   }
 };
 
