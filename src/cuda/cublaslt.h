@@ -4,6 +4,7 @@
 // graph is captured) and kept on disk in the user's cache folder by GPU, driver and library version.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -58,6 +59,11 @@ class CublasLt : public Gpu::Extra {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// The step from row to row of a matrix, as plans want it: of one row any that a row fits into.
+inline int64_t row_stride(const Tensor& t) {
+  return t.dims[0] > 1 ? t.strides[0] : std::max<int64_t>(1, t.dims[1]);
+}
 
 // The largest power of two up to 16 that divides all row strides' bytes and the addresses.
 int alignment_of(std::initializer_list<const Tensor*> tensors);

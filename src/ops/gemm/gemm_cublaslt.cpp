@@ -15,8 +15,6 @@ using cuda::CublasLt;
 using cuda::MatmulPlan;
 using cuda::MatmulShape;
 
-int64_t row_stride(const Tensor& t) { return t.dims[0] > 1 ? t.strides[0] : std::max<int64_t>(1, t.dims[1]); }
-
 struct Work {
   const MatmulPlan* whole = nullptr;                  // with the epilogue inside
   const MatmulPlan *band = nullptr, *last = nullptr;  // a float32 product of some rows
@@ -34,9 +32,9 @@ MatmulShape shape_of(const GemmArgs& a) {
   return {.m = a.x.dims[0],
           .n = a.weight.dims[0],
           .k = a.weight.dims[1],
-          .x_row = row_stride(a.x),
+          .x_row = cuda::row_stride(a.x),
           .w_row = a.weight.dims[1],
-          .y_row = row_stride(a.y),
+          .y_row = cuda::row_stride(a.y),
           .type = a.x.dtype,
           .out = a.y.dtype,
           .bias = a.bias.defined(),
@@ -48,7 +46,7 @@ Work work_of(CublasLt& lt, const GemmArgs& a, const Stream& stream) {
   Work work;
   if (fits_epilogue(a)) {
     MatmulShape shape = shape_of(a);
-    if (a.residual.defined()) shape.c = true, shape.c_row = row_stride(a.residual);
+    if (a.residual.defined()) shape.c = true, shape.c_row = cuda::row_stride(a.residual);
     work.whole = &lt.plan(shape);
     if (work.whole->why.empty()) return work;
     work.whole = nullptr;

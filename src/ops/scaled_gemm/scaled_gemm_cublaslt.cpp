@@ -13,22 +13,20 @@ namespace {
 using cuda::CublasLt;
 using cuda::MatmulShape;
 
-int64_t row_stride(const Tensor& t) { return t.dims[0] > 1 ? t.strides[0] : std::max<int64_t>(1, t.dims[1]); }
-
 MatmulShape shape_of(const ScaledGemmArgs& a) {
   MatmulShape shape{.m = a.x.dims[0],
                     .n = a.weight.dims[0],
                     .k = a.weight.dims[1],
-                    .x_row = row_stride(a.x),
+                    .x_row = cuda::row_stride(a.x),
                     .w_row = a.weight.dims[1],
-                    .y_row = row_stride(a.y),
+                    .y_row = cuda::row_stride(a.y),
                     .type = a.x.dtype,
                     .out = a.y.dtype,
                     .bias = a.bias.defined(),
                     .gelu = a.act == Activation::gelu_tanh,
                     .scales = true,
                     .alignment = cuda::alignment_of({&a.x, &a.weight, &a.y, &a.addend, &a.bias})};
-  if (a.addend.defined()) shape.c = true, shape.c_row = row_stride(a.addend);
+  if (a.addend.defined()) shape.c = true, shape.c_row = cuda::row_stride(a.addend);
   return shape;
 }
 

@@ -22,16 +22,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::string refusal(const std::function<void()>& body, ErrorCode code) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.message();
-    return e.message();
-  }
-  return "(no error)";
-}
-
 ConvertReport convert(const fs::path& in, const fs::path& out, const std::string& to, PartPaths parts = {},
                       ConvertOptions options = {}) {
   options.to = to;
@@ -268,9 +258,10 @@ TEST(Convert, AFileBecomesAFolderWithThePartsThatAreThere) {
   const fs::path vae = scratch.path / "vae";
   convert(test::model_path() + "/vae", vae, "diffusers");
   EXPECT_THAT(entries_in(vae), testing::ElementsAre("vae"));
-  EXPECT_THAT(refusal([&] { convert(test::model_path() + "/vae", scratch.path / "v.gguf", "gguf:Q8_0"); },
-                      ErrorCode::unsupported),
-              HasSubstr("patch_embedding.weight"));
+  EXPECT_THAT(
+      test::refusal([&] { convert(test::model_path() + "/vae", scratch.path / "v.gguf", "gguf:Q8_0"); },
+                    ErrorCode::unsupported),
+      HasSubstr("patch_embedding.weight"));
 }
 
 TEST(Convert, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
@@ -278,7 +269,7 @@ TEST(Convert, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
   const fs::path in = wide_transformer(scratch.path / "in.safetensors");
   const auto refused = [&](const fs::path& out, const char* to, ErrorCode code, const std::string& says,
                            ConvertOptions options = {}, PartPaths parts = {}) {
-    EXPECT_THAT(refusal([&] { convert(in, out, to, parts, options); }, code), HasSubstr(says)) << to;
+    EXPECT_THAT(test::refusal([&] { convert(in, out, to, parts, options); }, code), HasSubstr(says)) << to;
   };
   const auto invalid = ErrorCode::invalid_argument;
   refused(scratch.path / "o.gguf", "gguf:Q4_K", invalid, "Q8_0, Q5_1");
@@ -315,13 +306,13 @@ TEST(Convert, WhatAppearsInTheMeantimeIsKept) {
     OutputFile out(file, true);
     out.write_at(0, "made", 4);
     write(file, "mine");
-    EXPECT_THAT(refusal([&] { out.commit(4, false); }, ErrorCode::io), HasSubstr("f.gguf.part"));
+    EXPECT_THAT(test::refusal([&] { out.commit(4, false); }, ErrorCode::io), HasSubstr("f.gguf.part"));
   }
   {
     OutputFolder out(folder, {});
     write(out.place("made"), "made");
     fs::create_directory(folder), write(folder / "mine", "mine");
-    EXPECT_THAT(refusal([&] { out.commit(false); }, ErrorCode::io), HasSubstr(".d.convert.part"));
+    EXPECT_THAT(test::refusal([&] { out.commit(false); }, ErrorCode::io), HasSubstr(".d.convert.part"));
   }
   EXPECT_EQ(fs::file_size(file), 4u);
   EXPECT_THAT(entries_in(folder), testing::ElementsAre("mine"));
@@ -333,7 +324,7 @@ TEST(Convert, TheInputIsRefusedByEveryNameThatItHas) {
   const test::ScratchFolder scratch;
   const fs::path part = wide_transformer(scratch.path / "o.safetensors.part");
   const auto refused = [&](const fs::path& in, const fs::path& out, const char* to) {
-    return refusal([&] { convert(in, out, to, {}, {.overwrite = true}); }, ErrorCode::invalid_argument);
+    return test::refusal([&] { convert(in, out, to, {}, {.overwrite = true}); }, ErrorCode::invalid_argument);
   };
   EXPECT_THAT(refused(part, scratch.path / "o.safetensors", "fp8"), HasSubstr("it is what is read"));
   EXPECT_GT(fs::file_size(part), 1000u);
@@ -359,17 +350,17 @@ TEST(Convert, OverwritingReplacesTheWholeFolder) {
   EXPECT_THAT(entries_in(out / "transformer"),
               testing::ElementsAre("config.json", "diffusion_pytorch_model.safetensors"));
   EXPECT_THAT(entries_in(scratch.path), testing::ElementsAre("model"));
-  EXPECT_THAT(
-      refusal([&] { convert(out, out, "diffusers", {}, {.overwrite = true}); }, ErrorCode::invalid_argument),
-      HasSubstr("it is what is read"));
+  EXPECT_THAT(test::refusal([&] { convert(out, out, "diffusers", {}, {.overwrite = true}); },
+                            ErrorCode::invalid_argument),
+              HasSubstr("it is what is read"));
   // What a killed process left goes, and only one process at a time fills a folder.
   fs::create_directories(scratch.path / ".model.convert.part/transformer");
   std::ofstream(scratch.path / ".model.convert.part/transformer/left") << "x";
   {
     const OutputFolder other(out, {"vae"});
     EXPECT_THAT(entries_in(scratch.path / ".model.convert.part"), testing::ElementsAre("vae"));
-    EXPECT_THAT(refusal([&] { convert(test::model_path(), out, "diffusers", {}, {.overwrite = true}); },
-                        ErrorCode::io),
+    EXPECT_THAT(test::refusal([&] { convert(test::model_path(), out, "diffusers", {}, {.overwrite = true}); },
+                              ErrorCode::io),
                 HasSubstr("another process"));
   }
   EXPECT_THAT(entries_in(scratch.path), testing::ElementsAre("model"));

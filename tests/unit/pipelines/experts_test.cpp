@@ -226,33 +226,24 @@ TEST(Experts, EachIsComparedWithItsFile) {
   EXPECT_EQ(test::run(pipeline, run.request).latents, test::run(run.model, run.request).latents);
 }
 
-std::string refusal(const std::function<void()>& body, ErrorCode code) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.message();
-    return e.message();
-  }
-  return "accepted";
-}
-
 TEST(Experts, WrongModelsAndRequestsSayWhatIsMissing) {
   const test::ScratchFolder scratch;
   const auto folder = test::make_experts(scratch.path / "model", "t2v", false);
   nlohmann::json index = read_json(folder / "model_index.json");
   index["boundary_ratio"] = nullptr;
   std::ofstream(folder / "model_index.json") << index;
-  EXPECT_THAT(refusal([&] { ModelBundle::open(folder); }, ErrorCode::not_found), HasSubstr("boundary_ratio"));
+  EXPECT_THAT(test::refusal([&] { ModelBundle::open(folder); }, ErrorCode::not_found),
+              HasSubstr("boundary_ratio"));
   index["boundary_ratio"] = 0.875;
   std::ofstream(folder / "model_index.json") << index;
   nlohmann::json config = read_json(folder / "transformer_2/config.json");
   config["ffn_dim"] = 41;
   std::ofstream(folder / "transformer_2/config.json") << config;
-  EXPECT_THAT(refusal([&] { ModelBundle::open(folder); }, ErrorCode::unsupported), HasSubstr("differ"));
+  EXPECT_THAT(test::refusal([&] { ModelBundle::open(folder); }, ErrorCode::unsupported), HasSubstr("differ"));
 
   VideoRequest r = experts_run("t2v_unipc").request;
   const auto refused = [&](const std::string& model) {
-    return refusal([&] { resolve(ModelBundle::open(model), r); }, ErrorCode::invalid_argument);
+    return test::refusal([&] { resolve(ModelBundle::open(model), r); }, ErrorCode::invalid_argument);
   };
   EXPECT_THAT(refused(test::model_path()), HasSubstr("`guidance_2`"));
   for (const double scale : {-1.0, 101.0, std::nan("")}) {
@@ -271,7 +262,7 @@ TEST(Experts, NaNInTheSecondOneNamesTheStep) {
   });
   const ExpertsRun run = experts_run("t2v_unipc");
   const size_t before = Buffer::live_bytes();
-  EXPECT_THAT(refusal([&] { test::run(folder, run.request); }, ErrorCode::numerical),
+  EXPECT_THAT(test::refusal([&] { test::run(folder, run.request); }, ErrorCode::numerical),
               HasSubstr(fmt::format("step {} of {}", run.high_noise_steps + 1, *run.request.steps)));
   EXPECT_EQ(Buffer::live_bytes(), before);
 }

@@ -14,16 +14,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string refusal(const std::function<void()>& body, ErrorCode code) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.message();
-    return e.message();
-  }
-  return "(no error)";
-}
-
 // ComfyUI's folders with the tiny model in them: its heads are not Wan's, so each part has its config beside it.
 struct Comfy {
   explicit Comfy(const std::string& from = test::model_path()) {
@@ -97,8 +87,8 @@ TEST(SingleFile, TwoExpertsAreTwoFiles) {
   const fs::path high = comfy.scratch.path / "x_high_noise.safetensors",
                  swapped = comfy.scratch.path / "x_low_noise.safetensors";
   for (const auto& path : {high, swapped}) comfy.put(test::model_path(), "transformer", path);
-  EXPECT_THAT(refusal([&] { ModelBundle::open(swapped, FileAccess::map, {.transformer_2 = high}); },
-                      ErrorCode::invalid_argument),
+  EXPECT_THAT(test::refusal([&] { ModelBundle::open(swapped, FileAccess::map, {.transformer_2 = high}); },
+                            ErrorCode::invalid_argument),
               HasSubstr("`transformer_2`"));
 }
 
@@ -106,18 +96,18 @@ TEST(SingleFile, SaysWhatIsMissingOrAmbiguous) {
   const Comfy comfy;
   const fs::path second = comfy.vae.parent_path() / "more/second.safetensors";
   comfy.put(test::model_path(), "vae", second);
-  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::invalid_argument),
+  EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::invalid_argument),
               AllOf(HasSubstr("`vae`"), HasSubstr(comfy.vae.string()), HasSubstr(second.string())));
   EXPECT_NO_THROW(comfy.open({.vae = second}));
   std::ofstream(second) << "not weights at all";
   EXPECT_NO_THROW(comfy.open()) << "a file that is broken fits nothing";
   fs::remove(comfy.vae);
-  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::not_found),
+  EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::not_found),
               AllOf(HasSubstr("`vae`"), HasSubstr(second.string())));
-  EXPECT_THAT(refusal([&] { comfy.open({.vae = second}); }, ErrorCode::corrupt), HasSubstr("`vae`"));
-  EXPECT_THAT(refusal([&] { comfy.open({.vae = comfy.text_encoder}); }, ErrorCode::not_found),
+  EXPECT_THAT(test::refusal([&] { comfy.open({.vae = second}); }, ErrorCode::corrupt), HasSubstr("`vae`"));
+  EXPECT_THAT(test::refusal([&] { comfy.open({.vae = comfy.text_encoder}); }, ErrorCode::not_found),
               HasSubstr("`vae`"));
-  EXPECT_THAT(refusal([&] { ModelBundle::open(comfy.text_encoder); }, ErrorCode::invalid_argument),
+  EXPECT_THAT(test::refusal([&] { ModelBundle::open(comfy.text_encoder); }, ErrorCode::invalid_argument),
               HasSubstr("text encoder"));
 
   const std::vector<std::string> missing = missing_parts(comfy.transformer, {});
@@ -126,7 +116,7 @@ TEST(SingleFile, SaysWhatIsMissingOrAmbiguous) {
   EXPECT_THAT(missing[1], HasSubstr("`vae`"));
 
   fs::remove(fs::path(comfy.transformer).replace_extension(".json"));
-  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::unsupported), HasSubstr("number of heads"));
+  EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::unsupported), HasSubstr("number of heads"));
 }
 
 TEST(SingleFile, ConfigInTheHeader) {
@@ -142,9 +132,10 @@ TEST(SingleFile, ConfigInTheHeader) {
   EXPECT_TRUE(comfy.open().dit == ModelBundle::open(test::model_path()).dit);
   config.replace(config.find("\"num_layers\": 2"), 15, "\"num_layers\": 3");
   write_safetensors(comfy.transformer, tensors, {{"config", config}});
-  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("num_layers 3, its tensors 2"));
+  EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::corrupt),
+              HasSubstr("num_layers 3, its tensors 2"));
   write_safetensors(comfy.transformer, tensors, {{"config", "{\"ffn_dim\": [[["}});
-  EXPECT_THAT(refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("config"));
+  EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("config"));
 }
 
 // A matrix of the text encoder as fp8 with a scale, in a file of the same time and length for every scale.
@@ -196,7 +187,7 @@ void carry(const Comfy& comfy, std::vector<uint8_t> bytes) {
 TEST(SingleFile, TheTextEncoderCarriesItsTokenizer) {
   const Comfy comfy;
   const auto open = [&] { return ModelBundle::open(comfy.transformer); };
-  EXPECT_THAT(refusal(open, ErrorCode::not_found), HasSubstr("`tokenizer`"));
+  EXPECT_THAT(test::refusal(open, ErrorCode::not_found), HasSubstr("`tokenizer`"));
   std::ifstream in(std::string(TACHY_TEST_MODELS) + "/sprites/tokenizer/spiece.model", std::ios::binary);
   std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
   ASSERT_FALSE(bytes.empty());
@@ -207,7 +198,7 @@ TEST(SingleFile, TheTextEncoderCarriesItsTokenizer) {
   const std::string with = fingerprint(open());
   bytes.resize(bytes.size() / 2);
   carry(comfy, bytes);
-  EXPECT_THAT(refusal([&] { open_tokenizer(open()); }, ErrorCode::corrupt), HasSubstr("spiece_model"));
+  EXPECT_THAT(test::refusal([&] { open_tokenizer(open()); }, ErrorCode::corrupt), HasSubstr("spiece_model"));
   EXPECT_NE(fingerprint(open()), with);
 }
 

@@ -2,6 +2,7 @@
 // damaged copies of it, and one run collected in memory.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,6 +132,18 @@ inline void make_two_experts(const std::filesystem::path& folder) {
   nlohmann::json index = read_json(folder / "model_index.json");
   index["transformer_2"] = index["transformer"], index["boundary_ratio"] = 0.875;
   std::ofstream(folder / "model_index.json") << index;
+}
+
+// The message of the error that `body` must throw.
+inline std::string refusal(const std::function<void()>& body, ErrorCode code) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.message();
+    return e.message();
+  }
+  ADD_FAILURE() << "it was accepted";
+  return "(no error)";
 }
 
 inline void fill_nan(const Tensor& t) {  // every byte 0xff is a NaN in float32 and bfloat16
