@@ -2,7 +2,7 @@
 """`tachyscope.optimize` in models of diffusers and transformers, at their sizes with random weights, beside the models as they are and
 beside torch.compile: the time of one forward pass, all variants in turns in one run.
 
-    PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--parts] [--tiny] [--json FILE]
+    PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--parts] [--kernels] [--tiny] [--json FILE]
 
 wan    Wan 2.1 1.3B, 81x480x832, batch 1          ltx    LTX-Video 2B, 49 frames of 512x768, batch 2 (guidance)
 llama  LLaMA 3 8B: 4,096 tokens at once, and one token behind 4,096 (each variant with its own cache, 32 tokens a round)
@@ -158,6 +158,23 @@ def in_turns(calls, options):
     return {name: sorted(t)[len(t) // 2] for name, t in times.items()}
 
 
+def print_kernels(name, call, rows=24):
+    """What the GPU runs in one call, by kernel; and the time from the first kernel's start to the last one's end."""
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        call()
+        torch.cuda.synchronize()
+    spans = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    total = {}
+    for span in spans:
+        ms, count = total.get(span.name, (0, 0))
+        total[span.name] = ms + span.time_range.elapsed_us() / 1000, count + 1
+    whole = (max(s.time_range.end for s in spans) - min(s.time_range.start for s in spans)) / 1000
+    print(f"\n{name}: {sum(ms for ms, _ in total.values()):.2f} ms of kernels in {whole:.2f} ms")
+    for kernel, (ms, count) in sorted(total.items(), key=lambda item: -item[1][0])[:rows]:
+        print(f"{ms:10.3f} ms{count:6}  {kernel[:150]}", flush=True)
+
+
 def decoding(model, tokens, count=32):
     """One token after the other behind `tokens`; the cache is cut back before each round, so that all rounds are alike."""
     with torch.no_grad():
@@ -200,6 +217,9 @@ def measure(name, options, records):
     forward = {v: lambda v=v: first_of(v) for v in names}
     found = first_calls(forward, options)
     tables = {"forward": {v: forward[v] for v in found}}
+    if options.kernels:
+        for v in found:
+            print_kernels(f"{name}, {v}", forward[v])
     if name == "llama":
         tables["32 tokens"] = {v: decoding(models[v], given["input_ids"]) for v in found}
     for what, calls in tables.items():
@@ -220,6 +240,7 @@ def main():
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--compile-seconds", type=int, default=60, help="of the first call of a compiled variant at most")
     parser.add_argument("--parts", action="store_true", help="for Wan also norms, activations, attention and blocks, each alone")
+    parser.add_argument("--kernels", action="store_true", help="print each variant's kernels of one forward pass (on a GPU)")
     parser.add_argument("--tiny", action="store_true", help="models of a few parameters, to try the script")
     parser.add_argument("--json", help="write the figures to this file as well")
     options = parser.parse_args()
