@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tensor/dtype.h"
-#include "weights/gguf_types.h"
+#include "tensor/gguf_types.h"
 
 namespace tachy {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/gguf_types.h"
+#include "tensor/gguf_types.h"
 
 namespace tachy {
 

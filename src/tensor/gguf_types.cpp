@@ -6,7 +6,7 @@
 //
 // Four bits a value: byte i holds value i in its low half and value i + 16 in its high half. The fifth bit of
 // value i is bit i of a word beside them.
-#include "weights/gguf_types.h"
+#include "tensor/gguf_types.h"
 
 #include <bit>
 #include <cstring>

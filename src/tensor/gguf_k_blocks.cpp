@@ -7,7 +7,7 @@
 // The low bits of value v: q2_k and q3_k keep 4 values a byte, 32 bytes for each half of the block, q4_k and
 // q5_k 2 values a byte, 32 bytes for each quarter, q6_k 64 bytes for each half. The next bit of value v, where
 // there is one, is bit v / 32 of byte v % 32 of a mask; q6_k has two such bits.
-#include "weights/gguf_types.h"
+#include "tensor/gguf_types.h"
 
 namespace tachy::gguf {
 namespace {
