@@ -21,10 +21,12 @@ namespace {
 // Of a tokenizer's file or folder, a model's folder, or a text encoder's file that carries one.
 std::unique_ptr<Tokenizer> tokenizer_at(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  if (fs::is_regular_file(path) && path.extension() != ".json" && path.extension() != ".model")
+  std::error_code ignored;  // what cannot be looked at is said by who opens it
+  if (fs::is_regular_file(path, ignored) && path.extension() != ".json" && path.extension() != ".model")
     return read_carried_tokenizer(*open_text_encoder(path).source);
-  const bool model = fs::is_directory(path) && !is_component_folder(path) &&
-                     (fs::exists(path / "model_index.json") || fs::exists(path / "config.json"));
+  const bool model =
+      fs::is_directory(path, ignored) && !is_component_folder(path) &&
+      (fs::exists(path / "model_index.json", ignored) || fs::exists(path / "config.json", ignored));
   return Tokenizer::open(model ? open_model(path).tokenizer : path);
 }
 

@@ -2,7 +2,12 @@
 // scales are made on the host, row by row, while the file is read, so that they take their places like any
 // other weight: uploaded, or streamed with their block. On a CPU int8 codes are kept in the order in which its
 // products read them, and in no other.
+//
+// Codes and scales are two tensors, which take their places one after the other. Both need every value of a row, so
+// the scales that were made beside the codes are kept until they are asked for: 4 bytes a row in place of a second
+// look at the file, or a second decoding.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <memory>
 
@@ -17,10 +22,34 @@ DType codes_of(Products products) { return products == Products::int8 ? DType::i
 
 constexpr int64_t kScaleRows = 256;  // of a piece of scales, whose making reads all of these rows
 
+// The scales of a weight's rows as far as they are known, from any thread.
+class KnownScales {
+ public:
+  explicit KnownScales(int64_t rows) : at_(static_cast<size_t>(rows)) {}
+
+  void note(int64_t first, const Tensor& scale) {
+    for (int64_t i = 0; i < scale.dim(0); ++i)
+      at_[static_cast<size_t>(first + i)].store(scale.as<float>()[i], std::memory_order_relaxed);
+  }
+  // False where one of them is not known yet.
+  bool read(int64_t first, const Tensor& scale) const {
+    for (int64_t i = 0; i < scale.dim(0); ++i) {
+      const float known = at_[static_cast<size_t>(first + i)].load(std::memory_order_relaxed);
+      if (known == 0) return false;  // which no scale is
+      scale.as<float>()[i] = known;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::atomic<float>> at_;
+};
+
 // Rows of a weight as codes and their scales. Nested in the pool that loads, so it has a thread of its own.
 class Rounded {
  public:
-  Rounded(const WeightPart& from, DType dtype) : from_(from), dtype_(dtype) {}
+  Rounded(const WeightPart& from, DType dtype)
+      : from_(from), dtype_(dtype), known_(std::make_shared<KnownScales>(from.tensor.dim(0))) {}
   int64_t width() const { return from_.tensor.dim(1); }
   DType dtype() const { return dtype_; }
 
@@ -50,10 +79,12 @@ class Rounded {
       ops::quantize({.x = x, .block = {1, 0}, .scale = scale.slice(0, row, end), .q = q.slice(0, row, end)},
                     host);
     });
+    known_->note(first, scale);
   }
 
   // scale [count, 1] f32, on the host: what quantize makes of a row's largest value.
   void scales(int64_t first, const Tensor& scale) const {
+    if (known_->read(first, scale)) return;
     ThreadPool alone(1);
     Arena scratch(0);
     Stream host{.arena = &scratch, .pool = &alone};
@@ -77,6 +108,7 @@ class Rounded {
  private:
   WeightPart from_;
   DType dtype_;
+  std::shared_ptr<KnownScales> known_;  // of all copies of this
 };
 
 class Codes final : public DerivedTensor {
@@ -128,13 +160,13 @@ class ScaledWeight final : public WeightForm {
     int64_t first = 0;
     for (const WeightPart& part : parts) {
       const int64_t end = first + part.tensor.dim(0);
-      store.fill(codes_.slice(0, first, end), {Tensor(nullptr, dtype_, {end - first, in}),
-                                               std::make_shared<Codes>(Rounded(part, dtype_))});
+      const Rounded rounded(part, dtype_);
+      store.fill(codes_.slice(0, first, end),
+                 {Tensor(nullptr, dtype_, {end - first, in}), std::make_shared<Codes>(rounded)});
       for (int64_t row = 0; row < end - first; row += kScaleRows) {
         const int64_t some = std::min(kScaleRows, end - first - row);
-        store.fill(
-            scales_.slice(0, first + row, first + row + some),
-            {Tensor(nullptr, DType::f32, {some, 1}), std::make_shared<Scales>(Rounded(part, dtype_), row)});
+        store.fill(scales_.slice(0, first + row, first + row + some),
+                   {Tensor(nullptr, DType::f32, {some, 1}), std::make_shared<Scales>(rounded, row)});
       }
       first = end;
     }

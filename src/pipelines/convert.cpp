@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/disk.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "pipelines/convert_plan.h"
@@ -17,32 +18,55 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a model's folder holds. A folder with anything else is not replaced: it would be lost.
-const std::set<std::string> kOfAModel = {"model_index.json",
-                                         "generation_config.json",
-                                         "transformer",
-                                         "transformer_2",
-                                         "text_encoder",
-                                         "tokenizer",
-                                         "vae",
-                                         "scheduler",
-                                         "image_encoder",
-                                         "image_processor"};
+// What a model's folder holds, and what each folder of it. A folder with anything else is not replaced: it would be lost.
+const std::set<std::string> kFiles = {"model_index.json", "generation_config.json"};
+const std::set<std::string> kFolders = {"transformer", "transformer_2", "text_encoder",  "tokenizer",
+                                        "vae",         "scheduler",     "image_encoder", "image_processor"};
+const std::set<std::string> kFilesOfAPart = {
+    "config.json",     "generation_config.json", "scheduler_config.json", "preprocessor_config.json",
+    "tokenizer.json",  "tokenizer_config.json",  "spiece.model",          "special_tokens_map.json",
+    "added_tokens.json"};
+
+bool is_weights_name(const std::string& name) {
+  const auto begins = [&](const char* stem) { return name.starts_with(stem); };
+  const auto ends = [&](const char* ending) { return name.ends_with(ending); };
+  return (begins("diffusion_pytorch_model") || begins("model") || begins("pytorch_model")) &&
+         (ends(".safetensors") || ends(".bin") || ends(".index.json"));
+}
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+std::vector<fs::path> listed(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> items = list_folder(folder, error);
+  check(!error, ErrorCode::io, "{}: cannot list the folder: {}", folder.string(), error.message());
+  return items;
+}
+
 void check_folder(const fs::path& out, bool overwrite) {
   std::error_code ignored;
-  if (!fs::exists(out, ignored) || fs::is_empty(out, ignored)) return;
+  if (!fs::exists(out, ignored)) return;
+  const std::vector<fs::path> items = listed(out);
+  if (items.empty()) return;
   require(overwrite, "{}: it is there already; `overwrite` replaces it", out.string());
-  for (const auto& item : fs::directory_iterator(out)) {
-    const std::string name = item.path().filename().string();
-    require(kOfAModel.contains(name),
+  const auto require_known = [&](const fs::path& item, bool known) {
+    require(known,
             "{}: it holds {}, which is no part of a model and would be lost; remove the folder yourself, or "
             "name another",
-            out.string(), name);
+            out.string(), item.lexically_relative(out).string());
+  };
+  for (const fs::path& item : items) {
+    const fs::file_status status = fs::symlink_status(item, ignored);  // behind a link nothing is lost
+    const bool part = kFolders.contains(item.filename().string());
+    require_known(item, fs::is_directory(status) ? part : part || kFiles.contains(item.filename().string()));
+    if (!fs::is_directory(status)) continue;
+    for (const fs::path& file : listed(item)) {
+      const std::string name = file.filename().string();
+      require_known(file, !fs::is_directory(fs::symlink_status(file, ignored)) &&
+                              (kFilesOfAPart.contains(name) || is_weights_name(name)));
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/disk.h"
 #include "base/error.h"
 #include "models/wan/infer_config.h"
 #include "pipelines/convert_plan.h"
@@ -210,10 +211,13 @@ class FolderPlanner {
       return;
     }
     for (const char* folder : {"image_encoder", "image_processor"}) {
-      std::error_code ignored;
-      for (const auto& item : fs::directory_iterator(m_.files.root / folder, ignored))
-        if (item.is_regular_file(ignored))
-          plan_.copies.emplace_back(item.path(), fs::path(folder) / item.path().filename());
+      const fs::path from = m_.files.root / folder;
+      std::error_code error, ignored;
+      const std::vector<fs::path> files = list_folder(from, error);
+      check(!error || error == std::errc::no_such_file_or_directory, ErrorCode::io,
+            "{}: cannot list the folder: {}", from.string(), error.message());
+      for (const fs::path& file : files)
+        if (fs::is_regular_file(file, ignored)) plan_.copies.emplace_back(file, folder / file.filename());
     }
   }
 

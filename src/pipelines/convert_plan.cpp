@@ -16,7 +16,11 @@ uint64_t ConvertPlan::bytes() const {
   uint64_t total = 0;
   for (const ConvertFile& file : files) total += file.layout.bytes;
   for (const auto& [path, text] : texts) total += text.size();
-  for (const auto& [from, to] : copies) total += std::filesystem::file_size(from);
+  for (const auto& [from, to] : copies) {
+    std::error_code error;
+    total += std::filesystem::file_size(from, error);
+    check(!error, ErrorCode::io, "{}: cannot read: {}", from.string(), error.message());
+  }
   return total;
 }
 

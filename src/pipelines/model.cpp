@@ -5,7 +5,7 @@
 #include "base/env.h"
 #include "base/memory_room.h"
 #include "cuda/open_device.h"
-#include "ops/gemm/gemm.h"
+#include "pipelines/product_rate.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/streaming_memory.h"
 
@@ -59,26 +59,7 @@ double Model::measure_flops(const Precision& precision) {
     const double per_clock = precision.activation == DType::f32 ? 256 : low;
     return 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
   }
-  constexpr int64_t kSize = 512;
-  Arena measure;
-  Stream stream{.arena = &measure, .pool = &pool_, .precision = precision};
-  const Buffer data(kSize * kSize * 3 * sizeof(float)),
-      packed_data(static_cast<size_t>(ops::packed_gemm_bytes(kSize, kSize, precision.compute)));
-  std::fill_n(static_cast<float*>(data.data()), kSize * kSize * 3, 0.5f);
-  const Tensor all = data.tensor(DType::f32, {3, kSize, kSize});
-  ops::GemmArgs args{.x = all.select(0, 0), .weight = all.select(0, 1), .y = all.select(0, 2)};
-  args.packed = packed_data.tensor(DType::u8, {static_cast<int64_t>(packed_data.size())});
-  ops::pack_gemm_weight(args.weight, args.packed, stream);
-  ops::gemm(args, stream);
-  Arena arena(measure.peak());
-  stream.arena = &arena;
-  ops::pack_gemm_weight(args.weight, args.packed, stream);
-  ops::gemm(args, stream);  // warm
-  const double start = monotonic_seconds();
-  int runs = 0;
-  do ops::gemm(args, stream), ++runs;
-  while (monotonic_seconds() - start < 0.03);
-  return 2.0 * kSize * kSize * kSize * runs / (monotonic_seconds() - start);
+  return cpu_products_per_second(pool_, precision);
 }
 
 }  // namespace tachy

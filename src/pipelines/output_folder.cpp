@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/last_words.h"
 
@@ -30,14 +31,20 @@ OutputFolder::OutputFolder(fs::path path, const std::set<fs::path>& subfolders)
   try {
     make(subfolders);
   } catch (...) {
-    ::close(fd_);
+    discard();
     throw;
   }
 }
 
 void OutputFolder::make(const std::set<fs::path>& subfolders) {
   std::error_code error;
-  for (const auto& left : fs::directory_iterator(part_, error)) fs::remove_all(left.path(), error);
+  const std::vector<fs::path> left = list_folder(part_, error);
+  check(!error, ErrorCode::io, "{}: cannot list the folder: {}", part_.string(), error.message());
+  for (const fs::path& item : left) {
+    fs::remove_all(item, error);
+    check(!error, ErrorCode::io, "{}: cannot remove what an earlier run left: {}", item.string(),
+          error.message());
+  }
   for (const fs::path& folder : subfolders) {
     fs::create_directories(part_ / folder, error);
     check(!error, ErrorCode::io, "{}: cannot create: {}", (part_ / folder).string(), error.message());
@@ -47,7 +54,9 @@ void OutputFolder::make(const std::set<fs::path>& subfolders) {
   for (const std::string& folder : noted_) note_temporary(folder);
 }
 
-OutputFolder::~OutputFolder() {
+OutputFolder::~OutputFolder() { discard(); }
+
+void OutputFolder::discard() {
   std::error_code ignored;
   if (!part_.empty()) fs::remove_all(part_, ignored);
   for (const std::string& path : noted_) forget_temporary(path);
@@ -61,8 +70,15 @@ fs::path OutputFolder::place(const fs::path& file) {
   return path;
 }
 
+void OutputFolder::sync() const {
+  for (const std::string& path : noted_) {
+    const std::error_code error = sync_to_disk(path);
+    check(!error, ErrorCode::io, "{}: cannot sync: {}", path, error.message());
+  }
+}
+
 void OutputFolder::commit(bool replace) {
-  ::fsync(fd_);
+  sync();
   const char *from = part_.c_str(), *to = path_.c_str();
   std::error_code error;
   const bool taken = fs::exists(fs::symlink_status(path_, error)) &&
@@ -71,14 +87,19 @@ void OutputFolder::commit(bool replace) {
     const std::string finished = std::exchange(part_, fs::path()).string();
     fail(ErrorCode::io, "{}: {}; what was made is {}", path_.string(), why, finished);
   };
+  const fs::path beside = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   if (!taken) {
     if (::rename(from, to) != 0) kept(std::strerror(errno));
     part_.clear();
+    sync_to_disk(beside);  // of the name alone: what has it is there already
     return;
   }
   if (!replace) kept("it has appeared in the meantime");
   // In one step, so that there is always one of the two; what is removed then is the old one.
-  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return;
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+    sync_to_disk(beside);
+    return;
+  }
   // Some file systems cannot: the old one steps aside first.
   const fs::path old = path_.parent_path() / ("." + path_.filename().string() + ".convert.old");
   if (::rename(to, old.c_str()) != 0) kept(std::strerror(errno));
@@ -87,6 +108,7 @@ void OutputFolder::commit(bool replace) {
     ::rename(old.c_str(), to);
     kept(why);
   }
+  sync_to_disk(beside);
   part_ = old;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/disk.h"
 #include "base/error.h"
 #include "weights/json_file.h"
 #include "weights/tensor_source.h"
@@ -71,15 +72,14 @@ ModelFiles open_diffusers(const fs::path& root) {
 fs::path weights_like(const fs::path& root, std::string_view stem, std::string_view end_of_stem = "") {
   std::vector<fs::path> found;
   std::error_code error;
-  for (const auto& item : fs::directory_iterator(root, error)) {
-    const auto name = item.path().filename().string();
-    const auto ending = item.path().extension();
-    if (name.starts_with(stem) && item.path().stem().string().ends_with(end_of_stem) &&
-        is_file(item.path()) && (ending == ".pth" || ending == ".pt" || ending == ".safetensors"))
-      found.push_back(item.path());
+  for (const fs::path& item : list_folder(root, error)) {
+    const auto name = item.filename().string();
+    const auto ending = item.extension();
+    if (name.starts_with(stem) && item.stem().string().ends_with(end_of_stem) && is_file(item) &&
+        (ending == ".pth" || ending == ".pt" || ending == ".safetensors"))
+      found.push_back(item);
   }
   check(!error, ErrorCode::io, "{}: cannot list the folder: {}", root.string(), error.message());
-  std::sort(found.begin(), found.end());
   return found.empty() ? fs::path() : found.front();
 }
 

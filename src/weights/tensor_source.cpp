@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/disk.h"
 #include "base/error.h"
 #include "weights/gguf.h"
 #include "weights/quote.h"
@@ -87,17 +88,14 @@ template <class Wanted>
 fs::path only_file(const fs::path& folder, Wanted wanted) {
   std::vector<fs::path> found;
   std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
+  for (const fs::path& item : list_folder(folder, error)) {
     std::error_code ignored;
-    if (item.is_regular_file(ignored) && wanted(item.path().filename().string()))
-      found.push_back(item.path());
+    if (fs::is_regular_file(item, ignored) && wanted(item.filename().string())) found.push_back(item);
   }
   check(!error, ErrorCode::io, "{}: cannot list the folder: {}", folder.string(), error.message());
-  if (found.size() > 1) {
-    std::sort(found.begin(), found.end());
+  if (found.size() > 1)
     fail(ErrorCode::invalid_argument, "{}: expected one weights file, got {} and {} (name the file itself)",
          folder.string(), found[0].filename().string(), found[1].filename().string());
-  }
   return found.empty() ? fs::path() : found[0];
 }
 

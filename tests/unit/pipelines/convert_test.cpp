@@ -353,6 +353,24 @@ TEST(Convert, OverwritingReplacesTheWholeFolder) {
   EXPECT_THAT(test::refusal([&] { convert(out, out, "diffusers", {}, {.overwrite = true}); },
                             ErrorCode::invalid_argument),
               HasSubstr("it is what is read"));
+  // What is not of a model is not lost, however deep it lies; what a link leads to is not looked at.
+  const auto kept = [&](const fs::path& item) {
+    EXPECT_THAT(test::refusal([&] { convert(test::model_path(), out, "diffusers", {}, {.overwrite = true}); },
+                              ErrorCode::invalid_argument),
+                HasSubstr("it holds " + item.string() + ","));
+    EXPECT_GT(fs::remove_all(out / item), 0u);
+  };
+  for (const char* item : {"notes.txt", "transformer/notes.txt", "vae/lora.safetensors"})
+    std::ofstream(out / item) << "mine", kept(item);
+  for (const char* item : {"backup", "transformer/backup", "vae/model.safetensors"})
+    fs::create_directory(out / item), kept(item);
+  fs::remove_all(out / "vae"), fs::create_directory(scratch.path / "mine");
+  std::ofstream(scratch.path / "mine/notes.txt") << "mine";
+  fs::create_directory_symlink(scratch.path / "mine", out / "vae");
+  convert(test::model_path(), out, "diffusers", {}, {.overwrite = true});
+  EXPECT_TRUE(fs::exists(scratch.path / "mine/notes.txt"));
+  EXPECT_FALSE(fs::is_symlink(out / "vae"));
+  fs::remove_all(scratch.path / "mine");
   // What a killed process left goes, and only one process at a time fills a folder.
   fs::create_directories(scratch.path / ".model.convert.part/transformer");
   std::ofstream(scratch.path / ".model.convert.part/transformer/left") << "x";
