@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -107,6 +108,9 @@ int main(int argc, char** argv) {
     return failed(e.code(), e.message().c_str());
   } catch (const std::bad_alloc&) {
     return failed(tachy::ErrorCode::out_of_memory, "out of memory");
+  } catch (const std::filesystem::filesystem_error& e) {
+    const std::string text = fmt::format("{}: {}", e.path1().string(), e.code().message());
+    return failed(tachy::ErrorCode::io, text.c_str());
   } catch (const std::system_error& e) {  // of fmt::print
     return failed(tachy::ErrorCode::io, fmt::format("cannot write to standard output: {}", e.what()).c_str());
   } catch (const std::exception& e) {

@@ -23,8 +23,8 @@ const std::set<std::string> kFiles = {"model_index.json", "generation_config.jso
 const std::set<std::string> kFolders = {"transformer", "transformer_2", "text_encoder",  "tokenizer",
                                         "vae",         "scheduler",     "image_encoder", "image_processor"};
 const std::set<std::string> kFilesOfAPart = {
-    "config.json",     "generation_config.json", "scheduler_config.json", "preprocessor_config.json",
-    "tokenizer.json",  "tokenizer_config.json",  "spiece.model",          "special_tokens_map.json",
+    "config.json",      "generation_config.json", "scheduler_config.json", "preprocessor_config.json",
+    "tokenizer.json",   "tokenizer_config.json",  "spiece.model",          "special_tokens_map.json",
     "added_tokens.json"};
 
 bool is_weights_name(const std::string& name) {

@@ -64,7 +64,11 @@ TEST(OutputFolder, IsOnTheDiskBeforeItHasItsName) {
 TEST(OutputFolder, WhatCannotBeMadeLeavesNothing) {
   const ScratchFolder scratch;
   const std::string long_name(300, 'x');
-  EXPECT_THAT(refusal([&] { OutputFolder(scratch.path / "d", {"vae", long_name}); }, ErrorCode::io),
+  EXPECT_THAT(refusal(
+                  [&] {
+                    OutputFolder(scratch.path / "d", {"vae", long_name});
+                  },
+                  ErrorCode::io),
               HasSubstr("cannot create"));
   EXPECT_TRUE(fs::is_empty(scratch.path));
   OutputFolder(scratch.path / "d", {"vae"});
