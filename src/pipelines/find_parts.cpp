@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "models/wan/infer_config.h"
+#include "weights/gguf_parts.h"
 #include "weights/rename.h"
 
 namespace tachy {
@@ -43,8 +44,9 @@ std::vector<fs::path> weights_under(const fs::path& folder) {
        !error && item != end && out.size() < kMostFiles; item.increment(error)) {
     if (item.depth() >= kMostLevels) item.disable_recursion_pending();
     std::error_code ignored;
-    if (item->is_regular_file(ignored) && std::find(std::begin(kEndings), std::end(kEndings),
-                                                    item->path().extension().string()) != std::end(kEndings))
+    if (item->is_regular_file(ignored) && !is_later_gguf_part(item->path().filename().string()) &&
+        std::find(std::begin(kEndings), std::end(kEndings), item->path().extension().string()) !=
+            std::end(kEndings))
       out.push_back(item->path());
   }
   std::sort(out.begin(), out.end());

@@ -134,18 +134,18 @@ constexpr GgufType kTypes[] = {
     blocks_of<Iq4Nl>(20, "iq4_nl"),
     blocks_of<Iq4Xs>(23, "iq4_xs"),
     blocks_of<Mxfp4>(39, "mxfp4"),
-    // Not seen in models of video.
+    blocks_of<Iq2Xxs>(16, "iq2_xxs"),
+    blocks_of<Iq2Xs>(17, "iq2_xs"),
+    blocks_of<Iq2S>(22, "iq2_s"),
+    blocks_of<Iq3Xxs>(18, "iq3_xxs"),
+    blocks_of<Iq3S>(21, "iq3_s"),
+    blocks_of<Iq1S>(19, "iq1_s"),
+    blocks_of<Iq1M>(29, "iq1_m"),
+    blocks_of<Tq10>(34, "tq1_0"),
+    blocks_of<Tq20>(35, "tq2_0"),
+    // Those of sums on the way, which no file has, and one whose tensors have a scale of their own beside them.
     {9, "q8_1", 32, 40},
     {15, "q8_k", 256, 292},
-    {16, "iq2_xxs", 256, 66},
-    {17, "iq2_xs", 256, 74},
-    {18, "iq3_xxs", 256, 98},
-    {19, "iq1_s", 256, 50},
-    {21, "iq3_s", 256, 110},
-    {22, "iq2_s", 256, 82},
-    {29, "iq1_m", 256, 56},
-    {34, "tq1_0", 256, 54},
-    {35, "tq2_0", 256, 66},
     {40, "nvfp4", 64, 36},
 };
 

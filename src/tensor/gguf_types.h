@@ -73,5 +73,43 @@ struct Q6K {
   static void decode(const uint8_t* from, float* to);
 };
 
+// The same of 1 to 3 bits a value.
+struct Iq2Xxs {
+  static constexpr int kValues = 256, kBytes = 66;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Iq2Xs {
+  static constexpr int kValues = 256, kBytes = 74;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Iq2S {
+  static constexpr int kValues = 256, kBytes = 82;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Iq3Xxs {
+  static constexpr int kValues = 256, kBytes = 98;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Iq3S {
+  static constexpr int kValues = 256, kBytes = 110;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Iq1S {
+  static constexpr int kValues = 256, kBytes = 50;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Iq1M {
+  static constexpr int kValues = 256, kBytes = 56;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Tq10 {
+  static constexpr int kValues = 256, kBytes = 54;
+  static void decode(const uint8_t* from, float* to);
+};
+struct Tq20 {
+  static constexpr int kValues = 256, kBytes = 66;
+  static void decode(const uint8_t* from, float* to);
+};
+
 }  // namespace gguf
 }  // namespace tachy

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "tensor/tensor.h"
+#include "weights/gguf_parts.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
 
@@ -58,10 +59,12 @@ class BlockTensor final : public DerivedTensor {
   std::shared_ptr<const MappedFile> file_;
 };
 
-// The shape that a converter noted before it made the tensor fit the format.
-std::vector<int64_t> original_shape(const GgufHeader& header, const GgufTensor& tensor,
+// The shape that a converter noted before it made the tensor fit the format; of a split file in its first part.
+std::vector<int64_t> original_shape(const GgufHeader& first, const GgufHeader& own, const GgufTensor& tensor,
                                     const std::string& path) {
-  const auto noted = header.integers("comfy.gguf.orig_shape." + tensor.name);
+  const std::string key = "comfy.gguf.orig_shape." + tensor.name;
+  auto noted = own.integers(key);
+  if (!noted) noted = first.integers(key);
   if (!noted) return tensor.dims;
   const auto same = checked_bytes(tensor.dims, DType::u8);  // counts of elements
   check(!noted->empty() && noted->size() <= kMaxDims && checked_bytes(*noted, DType::u8) == same,
@@ -70,18 +73,19 @@ std::vector<int64_t> original_shape(const GgufHeader& header, const GgufTensor& 
   return *noted;
 }
 
-TensorSource::Entry make_entry(const GgufHeader& header, const GgufTensor& tensor,
-                               const std::shared_ptr<const MappedFile>& file) {
+TensorSource::Entry make_entry(const GgufHeader& first, const GgufPart& part, uint32_t number,
+                               const GgufTensor& tensor) {
   TensorSource::Entry entry{.name = tensor.name,
                             .name_in_file = tensor.name,
                             .dtype = tensor.type->plain.value_or(DType::bf16),
-                            .dims = original_shape(header, tensor, file->path()),
+                            .dims = original_shape(first, part.header, tensor, part.file->path()),
                             .data = tensor.data,
-                            .bytes = tensor.bytes};
+                            .bytes = tensor.bytes,
+                            .file = number};
   if (tensor.type->plain) return entry;
   entry.data = nullptr;
   if (tensor.type->decode)
-    entry.derived = std::make_shared<BlockTensor>(tensor, file);
+    entry.derived = std::make_shared<BlockTensor>(tensor, part.file);
   else
     entry.unusable = fmt::format("its type {} is not read", tensor.type->name);
   return entry;
@@ -92,18 +96,19 @@ TensorSource::Entry make_entry(const GgufHeader& header, const GgufTensor& tenso
 bool is_gguf(const MappedFile& file) { return file.size() >= 4 && std::memcmp(file.data(), "GGUF", 4) == 0; }
 
 std::shared_ptr<TensorSource> open_gguf(const std::filesystem::path& path, FileAccess access) {
-  auto file = std::make_shared<const MappedFile>(path, access);
-  const GgufHeader header(file->bytes(), file->path());
-  const int64_t parts = header.integer("split.count").value_or(1);
-  check(parts <= 1, ErrorCode::unsupported,
-        "{}: the file is one of {} parts; join them first by llama-gguf-split", file->path(), parts);
+  const std::vector<GgufPart> parts = open_gguf_parts(path, access);
   std::vector<TensorSource::Entry> entries;
-  entries.reserve(header.tensors().size());
-  for (const GgufTensor& tensor : header.tensors()) entries.push_back(make_entry(header, tensor, file));
-  std::map<std::string, std::string> metadata;
-  for (const auto& [key, value] : header.values())
-    if (auto text = GgufHeader::shown(value)) metadata.emplace(key, std::move(*text));
-  return std::make_shared<TensorSource>(std::move(entries), std::vector{file}, std::move(metadata));
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  std::map<std::string, std::string> metadata;  // the first part's, where several have a key
+  for (const GgufPart& part : parts) {
+    const auto number = static_cast<uint32_t>(files.size());
+    for (const GgufTensor& tensor : part.header.tensors())
+      entries.push_back(make_entry(parts[0].header, part, number, tensor));
+    for (const auto& [key, value] : part.header.values())
+      if (auto text = GgufHeader::shown(value)) metadata.emplace(key, std::move(*text));
+    files.push_back(part.file);
+  }
+  return std::make_shared<TensorSource>(std::move(entries), std::move(files), std::move(metadata));
 }
 
 std::optional<Vocabulary> gguf_vocabulary(const GgufHeader& header, std::string_view path) {

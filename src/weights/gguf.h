@@ -16,7 +16,8 @@
 
 namespace tachy {
 
-// Restores shapes that converters took apart (the keys comfy.gguf.orig_shape.NAME).
+// Restores shapes that converters took apart (the keys comfy.gguf.orig_shape.NAME). Any part of a split file stands for
+// all of them (gguf_parts.h).
 std::shared_ptr<TensorSource> open_gguf(const std::filesystem::path& path,
                                         FileAccess access = FileAccess::map);
 

@@ -11,6 +11,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "weights/gguf.h"
+#include "weights/gguf_parts.h"
 #include "weights/quote.h"
 #include "weights/safetensors.h"
 #include "weights/torch_zip.h"
@@ -129,7 +130,9 @@ fs::path find_weights(const fs::path& folder) {
   if (auto path = only_file(folder, [](std::string_view n) { return n.ends_with(".safetensors"); });
       !path.empty())
     return path;
-  if (auto path = only_file(folder, [](std::string_view n) { return n.ends_with(".gguf"); }); !path.empty())
+  if (auto path = only_file(
+          folder, [](std::string_view n) { return n.ends_with(".gguf") && !is_later_gguf_part(n); });
+      !path.empty())
     return path;
   return only_file(folder, [](std::string_view n) { return n.ends_with(".pth") || n.ends_with(".pt"); });
 }

@@ -114,7 +114,7 @@ def weights():
 
 def ggufs():
     kinds = [gguf.GGMLQuantizationType[name] for name in
-             "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 TQ1_0".split()]
+             "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ1_S IQ1_M TQ1_0 TQ2_0 NVFP4".split()]
 
     def written(fill):
         with tempfile.TemporaryDirectory() as folder:

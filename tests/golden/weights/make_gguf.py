@@ -6,6 +6,8 @@ blocks.gguf holds a tensor "TYPE.weight" [4, 256] (or of one block a row) of eve
 all bits off, row 1 all bits on, the others are random, each with scales that are finite. blocks.safetensors holds what
 gguf.quants.dequantize makes of them, float32. Beside them: plain types, an unusual alignment, keys of every kind, a shape
 restored by its key, a type that is not decoded, and tensors under the names of a transformer and of a text encoder.
+
+split/ holds a small file whole, and as the package's writer splits it.
 """
 
 import pathlib
@@ -19,9 +21,11 @@ from safetensors.numpy import save_file
 HERE = pathlib.Path(__file__).resolve().parent
 
 # Where the float16 scales of a block lie; MXFP4's is a byte, which may be any: it is finite, its products may not be.
+# IQ1_M's is spread over four words: a bit of its exponent is cleared.
 SCALES = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2],
     T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
+    T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ2_S: [0], T.IQ3_XXS: [0], T.IQ3_S: [0], T.IQ1_S: [0], T.IQ1_M: [], T.TQ1_0: [52], T.TQ2_0: [64],
 }
 
 
@@ -42,6 +46,8 @@ def random_blocks(rng, kind, rows, blocks):
         for block in range(blocks):
             for at in SCALES[kind]:
                 out[row, block, at:at + 2] = finite_half(rng, {0: 0, 1: 0xFFFF}.get(row))
+    if kind == T.IQ1_M:
+        out[..., 55] &= 0xBF
     return out.reshape(rows, blocks * size)
 
 
@@ -56,6 +62,22 @@ def plain(writer, expected, rng):
     add("bf16.weight", (bits.astype(np.uint32) << 16).view(np.float32), raw_dtype=T.BF16, raw=bits.view(np.uint8))
     for dtype in (np.int8, np.int16, np.int32, np.int64, np.float64):
         add(f"{np.dtype(dtype).name}", np.array([-3, 0, 7], dtype))
+
+
+def split(rng):
+    folder = HERE / "split"
+    folder.mkdir(exist_ok=True)
+    raw = random_blocks(rng, T.Q8_0, 9, 2)
+    for name, options in (("whole.gguf", {}), ("m.gguf", {"split_max_tensors": 2})):
+        writer = gguf.GGUFWriter(folder / name, "wan", **options)
+        writer.add_array("comfy.gguf.orig_shape.restored.weight", [64, 3, 3])
+        for i in range(4):
+            writer.add_tensor(f"t{i}", np.arange(8, dtype=np.float32) + i)
+        writer.add_tensor("restored.weight", raw, raw_dtype=T.Q8_0)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
 
 
 def main():
@@ -79,7 +101,7 @@ def main():
     raw = random_blocks(rng, T.Q8_0, 2, 1)
     writer.add_tensor("line", raw.reshape(-1), raw_dtype=T.Q8_0)
     expected["line"] = gguf.quants.dequantize(raw.reshape(-1), T.Q8_0)
-    writer.add_tensor("other", np.zeros((1, 54), np.uint8), raw_dtype=T.TQ1_0)
+    writer.add_tensor("other", np.zeros((1, 36), np.uint8), raw_dtype=T.NVFP4)
 
     writer.add_string("test.string", "x \u00e9")
     writer.add_bool("test.bool", True)
@@ -101,6 +123,7 @@ def main():
     writer.write_tensors_to_file()
     writer.close()
     save_file(expected, HERE / "blocks.safetensors")
+    split(rng)
 
 
 if __name__ == "__main__":

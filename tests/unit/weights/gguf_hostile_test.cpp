@@ -72,7 +72,47 @@ TEST(GgufHostile, VersionsAndByteOrder) {
   }
   bytes.replace(4, 4, std::string("\0\0\0\3", 4));
   refuses(bytes, "byte 4: the file is big endian", ErrorCode::unsupported);
-  refuses(file({key("split.count", kU32, u32(3))}, {}, 0), "one of 3 parts", ErrorCode::unsupported);
+}
+
+// Parts of a split file: `no` of `count`, counted from 0, which say that all hold `tensors`.
+std::string part(uint32_t no, uint32_t count, uint32_t tensors, const std::vector<std::string>& held,
+                 std::vector<std::string> keys = {}) {
+  keys.push_back(key("split.no", kU32, u32(no)));
+  keys.push_back(key("split.count", kU32, u32(count)));
+  keys.push_back(key("split.tensors.count", kU32, u32(tensors)));
+  return file(keys, held, 4 * held.size());
+}
+
+TEST(GgufHostile, PartsThatAreNotEachOthers) {
+  refuses(part(0, 3, 0, {}), "expected one that ends in -00001-of-00003.gguf", ErrorCode::not_found);
+  refuses(part(3, 3, 0, {}), "part 3 of 3; up to");
+  refuses(part(0, 1u << 30, 0, {}), "up to 4096");
+  refuses(file({key("split.count", kString, text("3"))}, {}, 0), "expected an integer");
+  const TempFolder folder;
+  const auto put = [&](int number, const std::string& bytes) {
+    return write_bytes(folder / fmt::format("m-{:05}-of-00002.gguf", number), bytes);
+  };
+  const std::string a = part(0, 2, 2, {tensor("a", {1}, kF32, 0)}),
+                    b = part(1, 2, 2, {tensor("b", {1}, kF32, 0)});
+  const fs::path first = put(1, a);
+  const auto refused = [&](const std::string& reason, ErrorCode code = ErrorCode::corrupt) {
+    expect_error(code, reason, [&] { open_weights(first); });
+  };
+  refused("part 2 of 2 is missing: m-00002-of-00002.gguf", ErrorCode::not_found);
+  put(2, part(0, 2, 2, {}));
+  refused("m-00002-of-00002.gguf: expected part 2 of 2 by its name, but its keys say split.no 0 of 2");
+  put(2, part(1, 3, 2, {}));
+  refused("split.no 1 of 3");
+  put(2, file({}, {}, 0));
+  refused("split.no -1 of 1");
+  put(2, part(1, 2, 2, {}));
+  refused("split.tensors.count: 2 tensors, but the 2 parts hold 1");
+  put(2, part(1, 2, 2, {tensor("a", {1}, kF32, 0)}));
+  refused("\"a\" twice");
+  put(2, b.substr(0, 40));
+  refused("m-00002-of-00002.gguf: byte");
+  put(2, b);
+  EXPECT_EQ(open_weights(first)->entries().size(), 2u);
 }
 
 TEST(GgufHostile, TruncatedAtEveryLength) {

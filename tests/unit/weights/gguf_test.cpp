@@ -1,7 +1,10 @@
 // What the gguf package reads from its own files, bit by bit: values of every type, shapes, keys, names.
 #include "weights/gguf.h"
 
+#include <fmt/format.h>
+
 #include "support.h"
+#include "weights/gguf_parts.h"
 #include "weights/rename.h"
 #include "weights/scope.h"
 
@@ -63,7 +66,7 @@ TEST(Gguf, EveryTypeEqualsTheReferenceBitByBit) {
           << entry.name << " value " << i << ": " << values[i];
     }
   }
-  EXPECT_EQ(quantised, 15u);  // 13 types, a restored shape, a vector
+  EXPECT_EQ(quantised, 24u);  // 22 types, a restored shape, a vector
   EXPECT_EQ(source->entries().size(), expected->entries().size() + 1);
   EXPECT_EQ(source->find("q4_k.weight")->derived->encoding(), "q4_k");
 }
@@ -96,7 +99,7 @@ TEST(Gguf, ScopeMakesBfloat16OfBlocks) {
   const std::vector<float> exact = values_of(*scope.source().find("q5_k.weight"));
   for (size_t i = 0; i < exact.size(); ++i)
     ASSERT_EQ(weight.as<bf16_t>()[i].bits, to_bf16(exact[i]).bits) << i;
-  expect_error(ErrorCode::unsupported, "type tq1_0 is not read", [&] { scope.tensor("other", {1, 256}); });
+  expect_error(ErrorCode::unsupported, "type nvfp4 is not read", [&] { scope.tensor("other", {1, 64}); });
   expect_error(ErrorCode::corrupt, "expected shape [4, 128], got [4, 256]", [&] {
     scope.tensor("q5_k.weight", {4, 128});
   });
@@ -195,6 +198,37 @@ TEST(Gguf, FoldersAreSearchedForIt) {
   // A name tells nothing.
   fs::rename(path, folder / "model.safetensors");
   EXPECT_TRUE(open_weights(folder.path())->has("q4_k.weight"));
+}
+
+// split/ is what the reference's writer makes of blocks.gguf's like: three parts, the keys in the first.
+TEST(Gguf, PartsAreOneFile) {
+  const auto whole = open_weights(golden("split/whole.gguf"));
+  const fs::path folder = golden("split");
+  for (int number = 1; number <= 3; ++number) {
+    const auto source = open_weights(folder / fmt::format("m-{:05}-of-00003.gguf", number));
+    EXPECT_EQ(source->files().size(), 3u);
+    EXPECT_EQ(source->metadata().at("general.architecture"), "wan");
+    EXPECT_EQ(source->metadata().at("split.no"), "0");
+    ASSERT_EQ(source->entries().size(), whole->entries().size());
+    for (const auto& entry : whole->entries()) {
+      const auto* found = source->find(entry.name);
+      ASSERT_NE(found, nullptr) << entry.name;
+      EXPECT_EQ(found->dims, entry.dims) << entry.name;
+      EXPECT_EQ(values_of(*found), values_of(entry)) << entry.name;
+      EXPECT_THAT(source->file_of(*found), testing::HasSubstr("-of-00003.gguf"));
+    }
+  }
+  // A folder of them holds one file of weights.
+  const TempFolder copy;
+  for (int number = 1; number <= 3; ++number) {
+    const std::string name = fmt::format("m-{:05}-of-00003.gguf", number);
+    fs::copy_file(folder / name, copy / name);
+  }
+  EXPECT_EQ(find_weights(copy.path()), copy / "m-00001-of-00003.gguf");
+  EXPECT_FALSE(is_later_gguf_part("m-00001-of-00003.gguf"));
+  EXPECT_TRUE(is_later_gguf_part("m-00002-of-00003.gguf"));
+  EXPECT_FALSE(is_later_gguf_part("m-00002-of-0003.gguf"));
+  EXPECT_FALSE(is_later_gguf_part("m-0000a-of-00003.gguf"));
 }
 
 }  // namespace
