@@ -29,8 +29,8 @@ void expect_part(const GgufPart& part, int64_t number, int64_t count) {
   const int64_t says = part.header.integer("split.no").value_or(-1),
                 of = part.header.integer("split.count").value_or(1);
   check(says == number - 1 && of == count, ErrorCode::corrupt,
-        "{}: expected part {} of {} by its name, but its keys say split.no {} of {}", path, number, count, says,
-        of);
+        "{}: expected part {} of {} by its name, but its keys say split.no {} of {}", path, number, count,
+        says, of);
 }
 
 }  // namespace
@@ -53,9 +53,10 @@ std::vector<GgufPart> open_gguf_parts(const std::filesystem::path& path, FileAcc
   check(count <= kMostParts && no >= 0 && no < count, ErrorCode::corrupt,
         "{}: it says that it is part {} of {}; up to {} are read", path.string(), no, count, kMostParts);
   const std::string name = path.filename().string(), ending = ending_of(no + 1, count);
-  check(name.ends_with(ending), ErrorCode::not_found,
-        "{}: the file is part {} of {}, and the others are found by their names: expected one that ends in {}",
-        path.string(), no + 1, count, ending);
+  check(
+      name.ends_with(ending), ErrorCode::not_found,
+      "{}: the file is part {} of {}, and the others are found by their names: expected one that ends in {}",
+      path.string(), no + 1, count, ending);
   const std::string stem = name.substr(0, name.size() - ending.size());
   std::vector<GgufPart> all;
   all.reserve(static_cast<size_t>(count));
@@ -63,16 +64,16 @@ std::vector<GgufPart> open_gguf_parts(const std::filesystem::path& path, FileAcc
   for (int64_t number = 1; number <= count; ++number) {
     const std::filesystem::path file = path.parent_path() / (stem + ending_of(number, count));
     std::error_code error;
-    check(std::filesystem::is_regular_file(file, error), ErrorCode::not_found, "{}: part {} of {} is missing: {}",
-          path.string(), number, count, file.filename().string());
+    check(std::filesystem::is_regular_file(file, error), ErrorCode::not_found,
+          "{}: part {} of {} is missing: {}", path.string(), number, count, file.filename().string());
     all.push_back(open_part(file, access));
     expect_part(all.back(), number, count);
     tensors += all.back().header.tensors().size();
   }
   const auto said = all[0].header.integer("split.tensors.count");
   check(!said || *said == static_cast<int64_t>(tensors), ErrorCode::corrupt,
-        "{}: split.tensors.count: {} tensors, but the {} parts hold {}", all[0].file->path(), said.value_or(0),
-        count, tensors);
+        "{}: split.tensors.count: {} tensors, but the {} parts hold {}", all[0].file->path(),
+        said.value_or(0), count, tensors);
   return all;
 }
 
