@@ -57,6 +57,8 @@ def weights():
                 "patch_embedding.lora_mid.weight": torch.ones(3, 2, 1, 2, 2)},
         "loha": {f"{mlp}.hada_w{i}_{x}": torch.ones(*((40, 2) if x == "a" else (2, 24))) for i in (1, 2) for x in "ab"},
         "lokr": {f"{mlp}.lokr_w1": torch.ones(4, 4), f"{mlp}.lokr_w2_a": torch.ones(10, 2), f"{mlp}.lokr_w2_b": torch.ones(2, 6)},
+        "glora": {f"{mlp}.{x}.weight": torch.ones(*shape) for x, shape in
+                  {"a1": (24, 2), "a2": (2, 24), "b1": (40, 2), "b2": (2, 24)}.items()},
         "deltas": {f"{q}.diff_b": torch.ones(24), "blocks.0.diff_m": torch.ones(1, 6, 24), "head.head.set_weight": torch.ones(16, 24)},
     }
     for name, tensors in adapters.items():
@@ -114,7 +116,8 @@ def weights():
 
 def ggufs():
     kinds = [gguf.GGMLQuantizationType[name] for name in
-             "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ1_S IQ1_M TQ1_0 TQ2_0 NVFP4".split()]
+             ("F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S "
+              "IQ1_S IQ1_M TQ1_0 TQ2_0 NVFP4").split()]
 
     def written(fill):
         with tempfile.TemporaryDirectory() as folder:
@@ -155,7 +158,13 @@ def ggufs():
         writer.add_tensor("token_embd.weight", np.zeros((6, 2), np.float32))
         writer.add_tensor("enc.blk.0.attn_q.weight", np.zeros((2, 2), np.float16))
 
-    for fill in (blocks, keys, text_encoder):
+    def part(writer):
+        writer.add_uint16("split.no", 0)
+        writer.add_uint16("split.count", 3)
+        writer.add_int32("split.tensors.count", 1)
+        writer.add_tensor("head.head.bias", np.zeros(2, np.float32))
+
+    for fill in (blocks, keys, text_encoder, part):
         put("gguf", fill.__name__, written(fill))
 
 

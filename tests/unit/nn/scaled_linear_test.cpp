@@ -88,6 +88,35 @@ TEST(ScaledLinear, RoundsRowsOfBothAndSumsExactly) {
   }
 }
 
+// Two branches of guidance differ in size by much: no scale of one may be used for the other, in one call or in two.
+TEST(ScaledLinear, ScalesAreOfTheRowsAtHand) {
+  HostRun host;
+  const RandomFile file = file_of(DType::f32);
+  const auto small = HostRun::rows(kRows, kIn, 1);
+  auto large = HostRun::rows(kRows, kIn, 2);
+  for (float& v : large) v *= 300;
+  std::vector<float> both = small;
+  both.insert(both.end(), large.begin(), large.end());
+  for (const Products products : {Products::e4m3, Products::int8}) {
+    host.stream.precision.products = products;
+    ParamStore store({}, host.stream);
+    store.set_eight_bits([](std::string_view) { return true; });
+    const Linear linear(file.scope().sub(kParts[0]), store, kIn, kEach);
+    const auto of = [&](const std::vector<float>& x) {
+      const auto rows = static_cast<int64_t>(x.size()) / kIn;
+      std::vector<float> y(static_cast<size_t>(rows * kEach), NAN);
+      linear(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kIn}),
+             Tensor(y.data(), DType::f32, {rows, kEach}), host.stream);
+      return y;
+    };
+    const auto alone = of(small), after = of(large), again = of(small);
+    EXPECT_EQ(again, alone);
+    std::vector<float> one_by_one = alone;
+    one_by_one.insert(one_by_one.end(), after.begin(), after.end());
+    EXPECT_EQ(of(both), one_by_one) << "the branches in one call";
+  }
+}
+
 TEST(ScaledLinear, DerivedWeightsGiveTheBitsOfStoredOnes) {
   const auto x = HostRun::rows(kRows, kIn);
   for (const DType dtype : {DType::f32, DType::bf16}) {

@@ -1,9 +1,12 @@
-// Linear layers in 8 bits on a device's memory, whole and streamed: each row of a weight is made once, though its
-// codes and its scales are two tensors.
+// Linear layers in 8 bits with what else a run may have: blocks that pass through a device's memory, adapters merged and
+// added, two experts. The bits are those of a run on the CPU that has everything at hand, and the plan is exact.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../nn/nn_case.h"
+#include "deep_model.h"
 #include "host_device.h"
+#include "lora_files.h"
 #include "nn/linear.h"
 
 namespace tachy::test {
@@ -26,6 +29,17 @@ class Counting final : public DerivedTensor {
   std::atomic<int64_t>& made_;
 };
 
+std::vector<float> product_of(const nn::Linear& linear, const std::vector<float>& x, Stream& stream) {
+  const auto rows = static_cast<int64_t>(x.size()) / kIn;
+  const Buffer from(x.size() * 4, stream.memory), to(static_cast<size_t>(rows * kOut) * 4, stream.memory);
+  std::memcpy(from.data(), x.data(), x.size() * 4);
+  const Tensor y = to.tensor(DType::f32, {rows, kOut});
+  linear(from.tensor(DType::f32, {rows, kIn}), y, stream);
+  return {y.as<float>(), y.as<float>() + y.numel()};
+}
+
+// Codes and scales are two tensors, but a row's values are made for both at once; what passes through a slot is what a
+// layer on the host has.
 TEST(EightBitsOnADevice, EachRowOfAWeightIsMadeOnce) {
   std::atomic<int64_t> made{0};
   RandomFile file;
@@ -35,26 +49,110 @@ TEST(EightBitsOnADevice, EachRowOfAWeightIsMadeOnce) {
     weight.derived = std::make_shared<Counting>(weight, made);
   }
   const Scope scope = file.scope();
+  const auto build = [&](nn::ParamStore& to, int64_t i) {
+    return nn::Linear(scope.sub(fmt::format("blocks.{}", i)), to, kIn, kOut);
+  };
+  const auto all = [](std::string_view) { return true; };
+  const auto x = HostRun::rows(7, kIn);
   for (const Products products : {Products::e4m3, Products::int8})
     for (const int64_t streamed : {0, 3}) {
-      HostDevice device(size_t{1} << 26);
       HostRun host;
-      Stream stream{.pool = &host.pool, .memory = &device, .precision = {.products = products}};
+      host.stream.precision.products = products;
+      nn::ParamStore own({}, host.stream);
+      own.set_eight_bits(all);
+      HostDevice device(size_t{1} << 26);
+      Arena arena(size_t{1} << 20, &device);
+      Stream stream{
+          .arena = &arena, .pool = &host.pool, .memory = &device, .precision = {.products = products}};
       nn::ParamStore store({.streamed = streamed}, stream);
-      store.set_eight_bits([](std::string_view) { return true; });
-      const auto build = [&](nn::ParamStore& to, int64_t i) {
-        return nn::Linear(scope.sub(fmt::format("blocks.{}", i)), to, kIn, kOut);
-      };
+      store.set_eight_bits(all);
       made = 0;
       const auto blocks = store.stream_blocks(kBlocks, [&](nn::ParamStore& one) { build(one, 0); });
       EXPECT_EQ(made, 0) << "a plan reads nothing";
+      std::vector<nn::Linear> layers;
       for (int64_t i = 0; i < kBlocks; ++i) {
         nn::ParamStore::BlockScope block(store, i);
-        EXPECT_STREQ(build(store, i).form(), products == Products::int8 ? "int8" : "fp8");
+        layers.push_back(build(store, i));
+        EXPECT_STREQ(layers.back().form(), products == Products::int8 ? "int8" : "fp8");
         block.done();
       }
       EXPECT_EQ(made, kBlocks * kOut) << "streamed " << streamed;
+      for (int64_t i = 0; i < kBlocks; ++i) {
+        if (blocks) blocks->enter(i);
+        EXPECT_EQ(product_of(layers[static_cast<size_t>(i)], x, stream),
+                  product_of(build(own, i), x, host.stream))
+            << layers.back().form() << ", block " << i << ", streamed " << streamed;
+        if (blocks) blocks->leave(i);
+      }
     }
+}
+
+VideoRequest in_int8(std::vector<std::string> loras = {}, const char* mode = "auto") {
+  VideoRequest request = short_request();
+  request.math = "int8", request.loras = std::move(loras), request.lora_mode = mode;
+  return request;
+}
+
+// On a device that all fits on, and on one that keeps a part of the blocks elsewhere.
+void expect_the_bits_of(const std::string& model, const VideoRequest& request,
+                        const std::vector<float>& latents) {
+  const auto on = [&](const std::shared_ptr<HostDevice>& device, uint64_t max_vram) {
+    return TextToVideo::Options{
+        .threads = 2, .weights = WeightMode::packed, .max_vram = max_vram, .memory = device};
+  };
+  const auto measure = std::make_shared<HostDevice>(size_t{1} << 30);
+  const uint64_t peak = TextToVideo(ModelBundle::open(model), on(measure, 0)).plan(request).peak_bytes;
+  for (const uint64_t budget : {uint64_t{0}, peak - peak / 8, peak - peak / 4}) {
+    const auto device = std::make_shared<HostDevice>(size_t{1} << 30);
+    TextToVideo pipeline(ModelBundle::open(model), on(device, budget));
+    const VideoPlan plan = pipeline.plan(request);
+    int64_t streamed = 0;
+    for (const StagePlan& stage : plan.stages)
+      if (stage.name == "denoise") streamed = stage.streamed;
+    EXPECT_EQ(streamed > 0, budget > 0) << budget << " of " << peak;
+    device->reset_peak();
+    EXPECT_EQ(run(pipeline, request).latents, latents) << streamed << " blocks streamed";
+    EXPECT_EQ(device->peak_bytes(), plan.peak_bytes) << streamed << " blocks streamed";
+    EXPECT_EQ(device->live_bytes(), 0u);
+  }
+}
+
+std::vector<float> on_the_cpu(const std::string& model, const VideoRequest& request) {
+  return run(model, request, {.threads = 3, .weights = WeightMode::packed}).latents;
+}
+
+TEST(EightBitsOnADevice, StreamedBlocksGiveTheSameBits) {
+  VideoRequest wide = in_int8();
+  wide.math = "auto";
+  const auto want = on_the_cpu(deep_model(), in_int8());
+  EXPECT_NE(want, on_the_cpu(deep_model(), wide)) << "did it run?";
+  expect_the_bits_of(deep_model(), in_int8(), want);
+}
+
+TEST(EightBitsOnADevice, AdaptersMergedAndAdded) {
+  const ScratchFolder scratch;
+  const std::string lora = make_lora(deep_model(), scratch, "a.safetensors", 1) + ":0.3";
+  const auto none = on_the_cpu(deep_model(), in_int8());
+  std::vector<float> wants[2];
+  for (const bool merged : {false, true}) {
+    const VideoRequest request = in_int8({lora}, merged ? "merge" : "runtime");
+    wants[merged] = on_the_cpu(deep_model(), request);
+    expect_the_bits_of(deep_model(), request, wants[merged]);
+  }
+  // Both are the adapter, which weighs more than how its sums are rounded.
+  EXPECT_GT(furthest(wants[0], none), 2 * furthest(wants[0], wants[1]));
+}
+
+TEST(EightBitsOnADevice, TwoExperts) {
+  const ScratchFolder scratch;
+  const auto folder = scratch.path / "model";
+  std::filesystem::copy(deep_model(), folder, std::filesystem::copy_options::recursive);
+  make_two_experts(folder);
+  VideoRequest request = in_int8();
+  request.steps = 6;
+  const auto want = on_the_cpu(folder.string(), request);
+  EXPECT_NE(want, on_the_cpu(deep_model(), request)) << "the second one predicts the opposite";
+  expect_the_bits_of(folder.string(), request, want);
 }
 
 }  // namespace
