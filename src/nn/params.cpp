@@ -31,8 +31,8 @@ Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   if (in_streamed_) {
     char* at = slot_ ? slot_ + used_ : nullptr;
     used_ += taken;
-    check(used_ <= block_bytes_, ErrorCode::internal, "params: a block of {} bytes, the first had {}", used_,
-          block_bytes_);
+    check(used_ <= block_bytes_, ErrorCode::internal, "params: a block of {} bytes, the largest had {}",
+          used_, block_bytes_);
     return at ? Tensor(at, dtype, dims, stream_.memory->device()) : planned;
   }
   bytes_ += taken;
@@ -125,16 +125,18 @@ Tensor ParamStore::packed(std::span<const WeightPart> parts) {
 }
 
 std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
-    int64_t blocks, const std::function<void(ParamStore&)>& probe) {
+    int64_t blocks, const std::function<void(ParamStore&, int64_t)>& probe) {
   blocks_ = blocks;
   if (options_.streamed == 0) return nullptr;
   Arena measure;
   Stream dry = stream_;
   dry.arena = &measure;
-  ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, dry);
-  one.eight_bits_ = eight_bits_;
-  probe(one);
-  block_bytes_ = one.bytes();
+  for (int64_t i = 0; i < blocks; ++i) {
+    ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, dry);
+    one.eight_bits_ = eight_bits_;
+    probe(one, i);
+    block_bytes_ = std::max(block_bytes_, one.bytes());
+  }
   const auto bytes = static_cast<int64_t>(block_bytes_);
   host_bytes_ = static_cast<size_t>(options_.streamed) * block_bytes_;
   const Tensor slots = allocate(DType::u8, {2, bytes});
@@ -159,7 +161,7 @@ ParamStore::BlockScope::BlockScope(ParamStore& store, int64_t i)
 void ParamStore::BlockScope::done() {
   if (i_ + 1 == store_.blocks_ || store_.deferred_bytes_ >= kSendBytes) store_.send_deferred();
   if (store_.block_stream_ && store_.in_streamed_) store_.block_stream_->loaded(i_);
-  if (!store_.in_streamed_) store_.block_bytes_ = store_.bytes_ - before_;
+  if (!store_.in_streamed_) store_.block_bytes_ = std::max(store_.block_bytes_, store_.bytes_ - before_);
   if (store_.options_.progress) store_.options_.progress(i_ + 1, store_.blocks_);
 }
 

@@ -53,7 +53,7 @@ class ParamStore {
   Stream& stream() const { return stream_; }
   size_t bytes() const { return bytes_; }              // of all Buffers made (or counted)
   size_t host_bytes() const { return host_bytes_; }    // of streamed blocks, on the host
-  size_t block_bytes() const { return block_bytes_; }  // of one block
+  size_t block_bytes() const { return block_bytes_; }  // of one block, the largest where they are streamed
   int64_t blocks() const { return blocks_; }
 
   // Uninitialised storage where the stream computes; when planning, a planned_address.
@@ -91,10 +91,11 @@ class ParamStore {
   // Moves ownership of all Buffers out, those of beside() too, for the component that keeps the tensors.
   std::shared_ptr<const void> keep();
 
-  // Before a model's blocks are built: `probe` builds one of them in the store it is given. Null when all
-  // blocks stay on the device; otherwise what a forward pass tells where it is.
-  std::shared_ptr<runtime::BlockStream> stream_blocks(int64_t blocks,
-                                                      const std::function<void(ParamStore&)>& probe);
+  // Before a model's blocks are built: `probe` builds block i in the store it is given. Files keep some blocks
+  // in fewer bytes than others; a slot holds the largest. Null when all blocks stay on the device; otherwise
+  // what a forward pass tells where it is.
+  std::shared_ptr<runtime::BlockStream> stream_blocks(
+      int64_t blocks, const std::function<void(ParamStore&, int64_t i)>& probe);
   // Around the construction of block i.
   class BlockScope {
    public:

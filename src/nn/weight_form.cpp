@@ -20,7 +20,10 @@ WeightPtr make_unpacked_weight(const WeightPart& weight) {
 
 WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, bool eight_bits) {
   if (eight_bits) return make_scaled_weight(parts, store);
-  if (store.on_gpu()) return make_dense_weight(parts, store);
+  if (store.on_gpu()) {
+    WeightPtr stored = make_stored_weight(parts, store);
+    return stored ? std::move(stored) : make_dense_weight(parts, store);
+  }
   const auto like_first = [&](const WeightPart& part) {
     return part.tensor.dtype == parts.front().tensor.dtype;
   };

@@ -7,6 +7,8 @@
 //   dense    a copy in the activations' dtype, where the stream computes: what a GPU's products read
 //   derived  as what its values are made of (blocks of GGUF, 8-bit values with scales, an adapter merged into
 //            it): a product makes slabs of it as it needs them
+//   stored   on a GPU, as a file has it: blocks of GGUF, 8-bit values with or without scales. Each product makes the
+//            whole matrix in scratch first
 //   scaled   codes of 8 bits with a scale a row: products round x in the same way
 //   stacked  any of the others, a product a part
 #pragma once
@@ -44,6 +46,8 @@ WeightPtr make_derived_weight(const WeightPart& weight);
 WeightPtr make_packed_weight(std::span<const WeightPart> parts, ParamStore& store);  // of one dtype
 WeightPtr make_dense_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_scaled_weight(std::span<const WeightPart> parts, ParamStore& store);
+// Null where a part is stored in another way, or the GPU has no kernel for its blocks.
+WeightPtr make_stored_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_stacked_weight(std::vector<WeightPtr> parts);
 
 // Where it lies in the file, or as what makes it.

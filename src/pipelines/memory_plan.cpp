@@ -1,5 +1,6 @@
-// A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n.
-// The fewest that fit are streamed; n = N is the least a stage can take.
+// A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n, a little more
+// where a file keeps some blocks in fewer bytes than others. The fewest that fit are streamed; n = N is the least a stage
+// can take.
 #include "pipelines/memory_plan.h"
 
 #include <algorithm>
@@ -62,6 +63,17 @@ VideoPlan plan_within(const PlanInput& in) {
       return need > budget ? fewest(s, need - budget) : 0;
     };
     placement.text = streamed("text"), placement.denoise = streamed("denoise");
+    plan = plan_with(in, placement);
+  }
+  // Blocks that are smaller than the largest saved less than was thought.
+  const auto one_more = [&](const char* name, int64_t& streamed) {
+    const StagePlan& s = stage_plan(plan, name);
+    if (bytes_of(plan, s) <= budget || streamed == 0 || streamed == s.blocks) return false;
+    return ++streamed, true;
+  };
+  while (plan.peak_bytes > budget) {
+    const bool text = one_more("text", placement.text), denoise = one_more("denoise", placement.denoise);
+    if (!text && !denoise) break;
     plan = plan_with(in, placement);
   }
   plan.budget_bytes = budget, plan.budget = std::move(why);

@@ -3,11 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
+#include "tensor/gguf_types.h"
 #include "tensor/tensor.h"
 
 namespace tachy {
+
+// How the values of a derived tensor lie in its file, for whoever keeps them so.
+struct StoredValues {
+  Tensor bytes;                    // [rows, bytes a row] u8 of blocks; or [rows, width] f8_e4m3, f8_e5m2, i8
+  const GgufType* type = nullptr;  // of blocks; null: 8-bit values, each to be multiplied with its scale
+  std::vector<float> scales = {};  // [1 or rows, pieces of a row]
+  int64_t scale_rows = 0, scale_pieces = 0;
+};
 
 class DerivedTensor {
  public:
@@ -18,6 +29,12 @@ class DerivedTensor {
   // and contiguous. May be called from several threads at once. Files were checked when the source was
   // opened: it reads nothing outside of them, whatever they hold.
   virtual void decode(int64_t first, const Tensor& rows) const = 0;
+  // Of the tensor as [rows, width]; nothing where it is made of more than a file's bytes and their scales, or where
+  // blocks do not end with rows. The bytes live as long as the source that it came from.
+  virtual std::optional<StoredValues> stored(int64_t rows, int64_t width) const {
+    (void)rows, (void)width;
+    return std::nullopt;
+  }
 };
 
 // Values [begin, begin + to.numel()) of `from`, whose rows have `width` values each, into `to`: contiguous on

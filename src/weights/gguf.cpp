@@ -47,6 +47,14 @@ class BlockTensor final : public DerivedTensor {
     }
   }
 
+  std::optional<StoredValues> stored(int64_t rows, int64_t width) const override {
+    const int64_t a_row = width / type_.block_values;
+    if (width % type_.block_values != 0 || rows * a_row != blocks_) return std::nullopt;
+    return StoredValues{
+        .bytes = Tensor(const_cast<std::byte*>(data_), DType::u8, {rows, a_row * type_.block_bytes}),
+        .type = &type_};
+  }
+
  private:
   static int64_t blocks_in(const GgufTensor& tensor) {
     return static_cast<int64_t>(tensor.bytes) / tensor.type->block_bytes;

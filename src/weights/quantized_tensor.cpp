@@ -71,6 +71,14 @@ class ScaledTensor final : public QuantizedTensor {
            : w_.dtype == DType::f8_e5m2 ? "f8_e5m2 with scales"
                                         : "i8 with scales";
   }
+  std::optional<StoredValues> stored(int64_t rows, int64_t width) const override {
+    if (w_.column_scale.data || rows != w_.rows || width != w_.width) return std::nullopt;
+    StoredValues out{.bytes = Tensor(const_cast<std::byte*>(w_.data), w_.dtype, {rows, width}),
+                     .scale_rows = w_.scale_rows,
+                     .scale_pieces = w_.scale_blocks};
+    for (int64_t i = 0; i < w_.scale_rows * w_.scale_blocks; ++i) out.scales.push_back(w_.scale[i]);
+    return out;
+  }
 
  private:
   void decode_row(int64_t row, float* out) const override {

@@ -30,8 +30,8 @@ Umt5Encoder::Umt5Encoder(const Scope& scope, const Umt5Config& c, nn::ParamStore
       embedding_(scope.tensor("shared.weight", {c.vocab_size, c.d_model})),
       mapping_(scope.keep()) {
   const Scope blocks = scope.sub("encoder.block");
-  streamed_ =
-      store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe) { load_layer(blocks.sub(0), probe); });
+  streamed_ = store.stream_blocks(
+      c.num_layers, [&](nn::ParamStore& probe, int64_t i) { load_layer(blocks.sub(i), probe); });
   for (int64_t i = 0; i < c.num_layers; ++i) {
     nn::ParamStore::BlockScope block(store, i);
     layers_.push_back(load_layer(blocks.sub(i), store));

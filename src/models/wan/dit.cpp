@@ -52,8 +52,8 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   store.set_eight_bits(in_eight_bits);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
-  streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe) {
-    const WanBlock one(blocks.sub(0), c, block_tables_.select(0, 0), probe);
+  streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe, int64_t i) {
+    const WanBlock one(blocks.sub(i), c, block_tables_.select(0, i), probe);
   });
   for (int64_t i = 0; i < c.num_layers; ++i) {
     nn::ParamStore::BlockScope block(store, i);

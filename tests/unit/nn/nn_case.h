@@ -13,9 +13,9 @@
 namespace tachy::test {
 
 // Hands out what an entry of a file holds, row by row.
-class StoredValues final : public DerivedTensor {
+class MadeValues final : public DerivedTensor {
  public:
-  explicit StoredValues(const TensorSource::Entry& entry) : entry_(entry) {}
+  explicit MadeValues(const TensorSource::Entry& entry) : entry_(entry) {}
   std::string_view encoding() const override { return "stored"; }
   void decode(int64_t first, const Tensor& rows) const override {
     const int64_t begin = first * rows.dim(1);
@@ -64,7 +64,7 @@ struct RandomFile {
     out.entries = entries;
     for (TensorSource::Entry& entry : out.entries) {
       if (!entry.name.ends_with(".weight")) continue;
-      entry.derived = std::make_shared<StoredValues>(entry);
+      entry.derived = std::make_shared<MadeValues>(entry);
       entry.data = nullptr;
     }
     return out;

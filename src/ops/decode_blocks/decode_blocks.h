@@ -1,0 +1,20 @@
+// A matrix from blocks of GGUF (tensor/gguf_types.h: integers of 2 to 8 bits and the scales that they are multiplied with).
+// Each value is the type's own float32, bit by bit, rounded once where y is narrower.
+#pragma once
+
+#include "tensor/gguf_types.h"
+#include "tensor/stream.h"
+
+namespace tachy::ops {
+
+struct DecodeBlocksArgs {
+  const GgufType* type = nullptr;  // of blocks
+  Tensor blocks;  // [M, C / block_values · block_bytes] u8, contiguous: a row is whole blocks
+  Tensor y;       // [M, C] f32 (on a GPU also 16-bit), contiguous
+};
+void decode_blocks(const DecodeBlocksArgs& args, Stream& stream);
+
+// Whether a GPU makes values of this type. Of the others a GPU gets the values themselves.
+bool decodes_on_gpu(const GgufType& type);
+
+}  // namespace tachy::ops
