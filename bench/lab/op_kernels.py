@@ -20,7 +20,9 @@ made = {}
 
 
 def t(dtype, *shape):
-    return made.setdefault((dtype, shape), torch.randn(*shape, device="cuda").to(DTYPES[dtype]))
+    if (dtype, shape) not in made:
+        made[dtype, shape] = torch.randn(*shape, device="cuda").to(DTYPES[dtype])
+    return made[dtype, shape]
 
 
 def main():

@@ -11,6 +11,9 @@ Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transf
 layers in e4m3), fp8-int8 and fp8-f32 (fp8 with the residual stream in float32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm, a scale a row of weights and of
 activations, quantised in the compiled graph (what torchao's per-row dynamic quantisation does).
 
+--adapters 1x64,8x64: ours also with random low-rank adapters beside every linear layer of the blocks, at run time. --stored gguf:Q4_0,fp8: ours also from a
+file of that form (`tachyscope convert`), whose weights stay so on the GPU.
+
 --sparse SHARES: a transformer's forward also with block-sparse attention, these shares of the blocks of keys by each chooser (its error against the dense
 one says nothing of a trained model: weights are random). --json FILE: the figures (ms, GiB, errors). OURS_GPU is build/bench/peers/ours_gpu. Weights go to a temporary folder (2.6 GB for 1.3B, 28 GB for 14B)."""
 import argparse
@@ -248,6 +251,29 @@ def ours_dit(args, folder, peers):
         note_ours(done.stdout, residual)
         if reference:
             errors(f"ours {residual} against {reference}", floats(folder / "out.bin", peers[reference].shape), peers[reference])
+    for which in filter(None, args.adapters.split(",")):
+        for residual in args.residual.split(","):
+            done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"), str(folder / "text.bin"),
+                                   str(folder / "adapted.bin"), str(args.repeats), residual, "adapters", which], capture_output=True, text=True)
+            print(f"  ours, {args.size}, residual {residual}, adapters {which}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
+            if done.returncode == 0:
+                note_ours(done.stdout, f"{residual} {which}")
+    for form in filter(None, args.stored.split(",")):
+        file = folder / ("stored.gguf" if form.startswith("gguf") else "stored.safetensors")
+        program = pathlib.Path(args.ours).parents[2] / "tachyscope"
+        done = subprocess.run([program, "convert", folder / "model", file, "--to", form, "--overwrite"], capture_output=True, text=True)
+        if done.returncode:
+            print(f"  {form}: not converted: {done.stderr.strip()[-2000:]}", flush=True)
+            continue
+        residual = args.residual.split(",")[0]
+        done = subprocess.run([args.ours, "dit", str(file), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"), str(folder / "text.bin"),
+                               str(folder / "stored.bin"), str(args.repeats), residual], capture_output=True, text=True)
+        print(f"  ours, {args.size}, residual {residual}, {form}:", done.stdout.strip().replace("\n", "\n    "), done.stderr.strip()[-2000:], flush=True)
+        file.unlink()
+        if done.returncode == 0:
+            note_ours(done.stdout, form)
+            if reference:
+                errors(f"ours {form} against {reference}", floats(folder / "stored.bin", peers[reference].shape), peers[reference])
     for share in filter(None, args.sparse.split(",")):
         for chooser in ("top-k", "sliding-tile"):
             done = subprocess.run([args.ours, "dit", str(folder / "model"), args.dtype, str(t), str(h), str(w), "77", "637", str(folder / "x.bin"),
@@ -352,6 +378,8 @@ def main():
     parser.add_argument("--ours-only", action="store_true", help="diffusers only makes the transformer; nothing is compared")
     parser.add_argument("--no-eager", action="store_true", help="with --compile: only the compiled transformer is timed")
     parser.add_argument("--layers", type=int, default=0, help="only so many blocks (0: the model's)")
+    parser.add_argument("--stored", default="", help="forms of `tachyscope convert`: also the transformer from such a file (gguf:Q4_0,fp8)")
+    parser.add_argument("--adapters", default="", help="COUNTxRANK,…: also with so many adapters beside every linear layer of the blocks, at run time")
     parser.add_argument("--sparse", default="", help="shares of the blocks of keys, for block-sparse forwards")
     parser.add_argument("--plan", action="store_true", help="only the memory ours would take")
     parser.add_argument("--reference", action="store_true", help="also the float32 reference: errors of both against it")

@@ -2,7 +2,7 @@
 // on given values, timed as it runs in a generation (captured, replayed), its
 // result written for the comparison. Values are raw float32 files.
 //
-//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32 [SHARE top-k|sliding-tile]]
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
 //   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
@@ -10,7 +10,7 @@
 // The word behind dit's REPEATS is the residual stream: float32, or as the activations; int8: the latter, and self-attention
 // in 8 bits; fp8: the latter, and the blocks' linear layers in e4m3; fp8-int8: both; fp8-f32: fp8
 // with the residual stream in float32. With a SHARE of all blocks of keys self-attention is block-sparse; its OUT.bin then differs from the dense one
-// by what it leaves out. `profile` prints where the time goes, waiting for the GPU at both ends of each part: small parts
+// by what it leaves out. adapters: COUNT random low-rank adapters beside every linear layer of the blocks. `profile` prints where the time goes, waiting for the GPU at both ends of each part: small parts
 // look 10 to 20 µs longer than they are.
 #include <fmt/format.h>
 
@@ -22,6 +22,7 @@
 
 #include "cuda/graph.h"
 #include "gpu_probe.h"
+#include "nn/adapter_set.h"
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/parts.h"
 #include "tensor/transfer.h"
@@ -142,6 +143,29 @@ struct Run {
 
 double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
+// "8x64": so many adapters of that rank beside each linear layer of the blocks, all of the same random values.
+std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linears, const std::string& which,
+                                                nn::ParamStore& store) {
+  const size_t x = which.find('x');
+  check(x != std::string::npos, ErrorCode::invalid_argument, "expected COUNTxRANK, got {}", which);
+  const int64_t count = std::stol(which.substr(0, x)), rank = std::stol(which.substr(x + 1));
+  static std::vector<float> values;
+  int64_t most = 0;
+  for (const auto& entry : linears) most = std::max({most, entry.linear.in(), entry.linear.out()});
+  values.resize(static_cast<size_t>(most * rank));
+  uint32_t state = 1;
+  for (float& v : values) v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f * 0.02f - 0.01f;
+  std::vector<nn::LowRank> low;
+  for (const auto& entry : linears) {
+    if (!entry.name().starts_with("blocks.")) continue;
+    for (int64_t i = 0; i < count; ++i)
+      low.push_back({.layer = entry.name(),
+                     .a = Tensor(values.data(), DType::f32, {rank, entry.linear.in()}),
+                     .b = Tensor(values.data(), DType::f32, {entry.part().rows, rank})});
+  }
+  return std::make_unique<nn::AdapterSet>(low, linears, "transformer", store);
+}
+
 void dit(char** a, int count, bool plan_only) {
   const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]), rows = std::atol(a[5]);
   Run run(a[1]);
@@ -163,7 +187,10 @@ void dit(char** a, int count, bool plan_only) {
     const Tensor x = store.uploaded(latents.data(), DType::f32, {1, c.in_channels, t, h, w});
     const Tensor y = store.allocate(DType::f32, {1, c.out_channels, t, h, w});
     const Tensor words = store.uploaded(text.data(), DType::f32, {rows, c.text_dim});
-    const bool sparse = count > 13;
+    const bool adapted = count > 13 && std::string_view(a[12]) == "adapters", sparse = count > 13 && !adapted;
+    std::unique_ptr<nn::AdapterSet> adapters;
+    if (adapted) adapters = random_adapters(model->linears(), a[13], store);
+    run.stream.adapters = adapters.get();
     const WanGrid grid = model->make_grid(
         t, h, w, store,
         sparse ? compact_places(t / c.patch_t, h / c.patch_h, w / c.patch_w) : std::vector<int32_t>());

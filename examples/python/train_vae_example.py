@@ -3,6 +3,7 @@ two loss curves are one, and the times of both are shown.
 
     python train_vae_example.py                          # 200 steps, base 16, clips of 17 frames of 64x64
     python train_vae_example.py --use-amp --compile
+    python train_vae_example.py --yardstick          # a third time: PyTorch's kernels, the weights moved by float32's own rounding
     python train_vae_example.py --tiny
 
 The loss is the mean absolute error of the reconstruction and a little of the posterior's KL divergence. The clips are discs that
@@ -80,6 +81,8 @@ def main():
     parser.add_argument("--no-channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--compile-backend", default="inductor")
+    parser.add_argument("--yardstick", action="store_true",
+                        help="also how far PyTorch's own curves are apart where the weights begin a rounding of float32 away")
     parser.add_argument("--output", metavar="FILE", help="writes the trained weights (a state_dict)")
     args = common.parse(parser)
     if args.tiny:
@@ -89,14 +92,25 @@ def main():
     # Convolutions in TF32, or summed in another order each time, would take the two curves apart.
     torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True
     records, curves = [], {}
-    for name, kernels in (("PyTorch's kernels", False), ("our kernels", True)):
+    ways = [("PyTorch's kernels", False), ("our kernels", True)]
+    if args.yardstick:
+        ways.insert(0, ("PyTorch's kernels, weights moved by a rounding", False))
+    for name, kernels in ways:
         torch.manual_seed(args.seed)
         vae = tachyscope.vae.create_wan2_1_vae(args.z_channels, not args.no_channels_last, base=args.base, kernels=kernels)
+        if "moved" in name:
+            with torch.no_grad():
+                for parameter in vae.parameters():
+                    parameter.mul_(1 + (torch.rand_like(parameter) - 0.5) * 2**-23)
         curves[name] = train(name, vae.to(args.device), args, records)
-    theirs, ours = curves.values()
+    theirs, ours = curves["PyTorch's kernels"], curves["our kernels"]
     apart = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-    print(f"{records[0]['seconds_per_step'] / records[1]['seconds_per_step']:.2f}x the pace with our kernels; "
+    print(f"{records[-2]['seconds_per_step'] / records[-1]['seconds_per_step']:.2f}x the pace with our kernels; "
           f"the loss curves are {apart:.1e} of the loss apart at most")
+    for name, curve in curves.items():
+        if "moved" in name:
+            moved = ((curve - theirs).abs().max() / theirs.abs().max()).item()
+            print(f"{name}: {moved:.1e} of the loss apart from PyTorch's at most")
     if args.output:
         torch.save(vae.state_dict(), args.output)
     common.write(args, records, difference=apart)

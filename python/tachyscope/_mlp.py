@@ -1,6 +1,22 @@
-"""`ops.mlp`: two linear layers of the framework with our GELU between them."""
+"""`ops.mlp`: two linear layers of the framework with our GELU between them, or in the first one's epilogue."""
 
 from . import _op as way
+
+
+def gelu_in_product(x, weight, bias):
+    """Whether torch's product of x, on a GPU, with GELU by its tanh approximation as it is stored, may stand for both: nothing is
+    recorded, compiled or cast, and the weight is a plain tensor there. The result is rounded once, not twice."""
+    import torch
+
+    return (x.is_cuda and bias is not None and type(weight) in (torch.Tensor, torch.nn.Parameter) and weight.device == x.device
+            and not torch.compiler.is_compiling() and not way.records(x, weight, bias) and not torch.is_autocast_enabled("cuda"))
+
+
+def product_with_gelu(x, weight, bias):
+    import torch
+
+    rows = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
+    return rows.view(*x.shape[:-1], weight.shape[0])
 
 
 def run(gelu, x, weight, bias, weight2, bias2, approximate):
@@ -20,9 +36,8 @@ def run(gelu, x, weight, bias, weight2, bias2, approximate):
     from torch.nn.functional import linear
 
     plain = not way.records(x, weight, bias, weight2, bias2) and not torch.compiler.is_compiling()
-    if plain and x.is_cuda and approximate == "tanh" and bias is not None and not torch.is_autocast_enabled("cuda"):
-        rows = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
-        hidden = rows.view(*x.shape[:-1], weight.shape[0])
+    if plain and approximate == "tanh" and gelu_in_product(x, weight, bias):
+        hidden = product_with_gelu(x, weight, bias)
     else:
         hidden = linear(x, weight, bias)
         hidden = gelu(hidden, approximate, out=hidden if plain else None)

@@ -19,6 +19,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from . import ops
+from ._mlp import gelu_in_product, product_with_gelu
 
 MARK = "_tachyscope_forward"  # where a module keeps the forward that we gave it
 
@@ -124,7 +125,11 @@ def _silu_check(module):
 
 
 def _projected_gelu(module, twice, x):
-    h = module.proj(x)
+    proj = module.proj
+    if not twice and module.approximate == "tanh" and type(proj) is nn.Linear and unhooked(proj) and _usual(x, proj.weight, proj.bias):
+        if gelu_in_product(x, proj.weight, proj.bias):
+            return product_with_gelu(x, proj.weight, proj.bias)
+    h = proj(x)
     return ops.gelu(h, module.approximate) if _usual(h) else module.gelu(h)
 
 

@@ -54,12 +54,13 @@ void compare_values(const TensorFile::Values& got, const TensorFile::Values& wan
   double mean_bound = 0;
   check.detail = "equal";
   if (!own.empty()) {
-    const json& errors = own.at(precision.name());
+    const std::string name = precision.name_in(own);
+    const json& errors = own.at(name);
     const double own_max = errors.at("max").get<double>(), own_mean = errors.at("mean").get<double>();
     check.bound = std::max(factors.max * own_max, least);
     mean_bound = std::max(factors.mean * own_mean, least / 10);
-    check.detail = fmt::format("mean at most {:.1e}; PyTorch's own {}: {:.1e}, {:.1e}", mean_bound,
-                               precision.name(), own_max, own_mean);
+    check.detail = fmt::format("mean at most {:.1e}; PyTorch's own {}: {:.1e}, {:.1e}", mean_bound, name,
+                               own_max, own_mean);
   }
   check.ok = finite && check.max <= check.bound && check.mean <= mean_bound;
   if (precision.bf16 && !own.empty())

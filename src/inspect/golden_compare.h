@@ -3,7 +3,7 @@
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -23,9 +23,11 @@ struct RunPrecision {
   bool bf16 = false;  // or f16: the golden values know the reference's errors in bfloat16
   bool step_cache = false;
   bool low_residual = false;  // the residual stream is bf16 or f16, too, as the reference's
+  bool fp8 = false;           // and the linear layers of the transformer's blocks multiply in e4m3
   // A stage errs no more than the reference itself in bfloat16. (In float32 both errors are of the order of
   // one rounding, and their ratio is chance.)
-  Factors of_stage() const { return bf16 ? Factors{1, 1} : Factors{}; }
+  // With fp8 the arithmetic is the reference's, roundings and all, and so is, on average, the error.
+  Factors of_stage() const { return fp8 ? Factors{1.5, 1.2} : bf16 ? Factors{1, 1} : Factors{}; }
   // So does the mean of a run's latents, while the largest of some ten thousand
   // values that twenty guided steps have amplified is chance: any change of a sum's
   // order has moved it between half and 1.2 of the reference's. With a bf16 residual
@@ -34,6 +36,8 @@ struct RunPrecision {
   // That frames may lie below its own.
   double decibel() const { return !bf16 ? 9.5 : low_residual ? 3.5 : 0; }
   const char* name() const { return bf16 ? "bfloat16" : "float32"; }
+  // Of the reference's errors by precision the one to compare with. Only what holds a transformer has one for fp8.
+  const char* name_in(const nlohmann::json& errors) const { return fp8 && errors.contains("fp8") ? "fp8" : name(); }
 };
 
 // Tensors of a file as doubles.

@@ -77,7 +77,8 @@ void validate_generation(const json& whole, const fs::path& folder, TextToVideo&
                          const std::string& name, const RunPrecision& precision,
                          const ValidateOptions& options, std::vector<Check>& checks) {
   const VideoRequest request = generation_request(whole.at("run"), options);
-  const json& own = whole.at("errors").at(precision.name());
+  const std::string errors = precision.name_in(whole.at("errors"));
+  const json& own = whole.at("errors").at(errors);
   const RgbFrame strip = read_image(folder / "frames.png");
   const int width = *request.width, height = *request.height, frames = *request.frames;
   check(strip.width == width * frames && strip.height == height, ErrorCode::corrupt,
@@ -101,7 +102,7 @@ void validate_generation(const json& whole, const fs::path& folder, TextToVideo&
   Check final_latents{.kind = "latents",
                       .name = fmt::format("{}: latents after {} steps", name, *request.steps)};
   compare_values(latents, TensorFile(folder / "generation.safetensors").read("latents"),
-                 json{{precision.name(), own.at("latents")}}, precision, precision.of_run(), kLeastRunError,
+                 json{{errors, own.at("latents")}}, precision, precision.of_run(), kLeastRunError,
                  final_latents);
   if (precision.step_cache) {  // shown; the frames decide
     final_latents.ok = true, final_latents.bound = 0;

@@ -131,7 +131,8 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
     const bool low = *r.request.dtype != "f32";
     const RunPrecision precision{.bf16 = low,
                                  .step_cache = *r.request.step_cache > 0,
-                                 .low_residual = low && pipeline.gpu() && *r.request.residual != "f32"};
+                                 .low_residual = low && pipeline.gpu() && *r.request.residual != "f32",
+                                 .fp8 = r.request.math == "fp8"};
     validate_stages(golden, folder, model, name, precision, options, checks);
     validate_generation(whole, folder, pipeline, name, precision, options, checks);
   } catch (const json::exception& e) {

@@ -5,7 +5,7 @@
 MODEL is a diffusers folder, OUT the folder to make; a model that ships keeps it as MODEL/golden. Needs the packages of
 tests/reference/requirements.txt (made with torch 2.11.0, diffusers 0.42.1, transformers 5.23.0). Every stage and a whole
 generation run in float64; the reference's own errors in float32 and bfloat16 stand beside them, because the bounds are
-three times those. The largest error of one draw is a noisy figure (a norm of a nearly zero vector enlarges rounding a
+three times those, and those of the transformer in bfloat16 with linear layers in fp8 (tests/reference/fp8.py). The largest error of one draw is a noisy figure (a norm of a nearly zero vector enlarges rounding a
 hundredfold), so where inputs are random it is the largest of five draws, and the mean error is kept too. Seed 5.
 
     golden.json             what is in it, the SHA-256 of the weight files, the reference's own errors
@@ -30,6 +30,7 @@ from safetensors.torch import save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
+import fp8  # noqa: E402
 import generation  # noqa: E402
 from precision import float64  # noqa: E402
 
@@ -59,16 +60,16 @@ class Golden:
         self.stages.append(dict(stage=name, outputs={k: errors.get(k, {}) for k in outputs}, **params))
 
 
-def own_errors(run, inputs, outputs, draw=None):
-    """run(inputs, dtype) -> outputs. The reference's errors in each lower precision against float64: the largest and the
+def own_errors(run, inputs, outputs, draw=None, names=("float32", "bfloat16")):
+    """run(inputs, precision) -> outputs. The reference's errors in each lower precision against float64: the largest and the
     highest mean of the stored inputs and of DRAWS - 1 more made by draw()."""
-    errors = {k: {name: dict(max=0.0, mean=0.0) for name in ("float32", "bfloat16")} for k in outputs}
+    errors = {k: {name: dict(max=0.0, mean=0.0) for name in names} for k in outputs}
     for i in range(DRAWS if draw else 1):
         if i:
             inputs, outputs = draw(), None
         outputs = outputs or dict(zip(errors, run(inputs, torch.float64)))
-        for name in ("float32", "bfloat16"):
-            for (k, want), got in zip(outputs.items(), run(inputs, DTYPES[name])):
+        for name in names:
+            for (k, want), got in zip(outputs.items(), run(inputs, DTYPES.get(name, name))):
                 e = (got.double() - want.double()).abs() / want.double().abs().max()
                 own = errors[k][name]
                 own["max"], own["mean"] = max(own["max"], e.max().item()), max(own["mean"], e.mean().item())
@@ -76,7 +77,11 @@ def own_errors(run, inputs, outputs, draw=None):
 
 
 def in_precision(model, dtype, call):
-    model = copy.deepcopy(model).to(dtype)  # a copy: rounding the weights must not outlive the call
+    model = copy.deepcopy(model)  # rounding the weights must not outlive the call
+    if dtype == "fp8":
+        fp8.round_layers(model)
+        dtype = torch.bfloat16
+    model = model.to(dtype)
     with torch.no_grad():
         if dtype != torch.float64:
             return call(model, dtype)
@@ -92,10 +97,10 @@ def single_stages(pipe, golden, prompt):
     length = int(ids.attention_mask.sum())
     short = dict(input_ids=ids.input_ids[:, :length], attention_mask=ids.attention_mask[:, :length])
 
-    def measured(name, inputs, keys, run, draw=None):
+    def measured(name, inputs, keys, run, draw=None, **more):
         if golden.wants(name):
             outputs = dict(zip(keys, run(inputs, torch.float64)))
-            golden.stage(name, inputs, outputs, own_errors(run, inputs, outputs, draw))
+            golden.stage(name, inputs, outputs, own_errors(run, inputs, outputs, draw, **more))
 
     def text(x, dtype):
         return in_precision(pipe.text_encoder, dtype, lambda m, _: [m(x["input_ids"], x["attention_mask"]).last_hidden_state])
@@ -111,7 +116,7 @@ def single_stages(pipe, golden, prompt):
     def transformer(x, dtype):
         return in_precision(pipe.transformer, dtype, lambda m, d: [m(
             x["hidden_states"].to(d), x["timestep"], x["encoder_hidden_states"].to(d)).sample])
-    measured("transformer", draw_latents(), ["sample"], transformer, draw_latents)
+    measured("transformer", draw_latents(), ["sample"], transformer, draw_latents, names=("float32", "bfloat16", "fp8"))
 
     z = pipe.vae.config.z_dim
 
@@ -136,8 +141,12 @@ def single_stages(pipe, golden, prompt):
 
 
 def generate(pipe, run, dtype):
-    """Final latents and frames [T, H, W, 3] u8, everything computed in `dtype`; the sampler in float64 or float32."""
-    text_encoder, transformer, vae = (copy.deepcopy(m).to(dtype) for m in (pipe.text_encoder, pipe.transformer, pipe.vae))
+    """Final latents and frames [T, H, W, 3] u8, everything computed in `dtype` ("fp8": bfloat16 but for those layers); the sampler in float64 or float32."""
+    transformer = copy.deepcopy(pipe.transformer)
+    if dtype == "fp8":
+        fp8.round_layers(transformer)
+        dtype = torch.bfloat16
+    text_encoder, transformer, vae = (m.to(dtype) for m in (copy.deepcopy(pipe.text_encoder), transformer, copy.deepcopy(pipe.vae)))
 
     def encode(text):
         ids = pipe.tokenizer([text], padding="max_length", max_length=512, truncation=True, return_attention_mask=True, return_tensors="pt")
@@ -173,9 +182,9 @@ def whole_generation(pipe, golden, run):
     with torch.no_grad(), float64():
         latents, frames = generate(pipe, run, torch.float64)
     errors = {}
-    for name in ("float32", "bfloat16"):
+    for name in ("float32", "bfloat16", "fp8"):
         with torch.no_grad():
-            x, f = generate(pipe, run, DTYPES[name])
+            x, f = generate(pipe, run, DTYPES.get(name, name))
         away = (x.double() - latents.double()).abs() / latents.abs().max()
         errors[name] = dict(latents=dict(max=away.max().item(), mean=away.mean().item()), max_level=(f.int() - frames.int()).abs().max().item(),
                             psnr=min(psnr(a, b) for a, b in zip(f, frames)))
