@@ -154,7 +154,8 @@ std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linear
   for (const auto& entry : linears) most = std::max({most, entry.linear.in(), entry.linear.out()});
   values.resize(static_cast<size_t>(most * rank));
   uint32_t state = 1;
-  for (float& v : values) v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f * 0.02f - 0.01f;
+  for (float& v : values)
+    v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f * 0.02f - 0.01f;
   std::vector<nn::LowRank> low;
   for (const auto& entry : linears) {
     if (!entry.name().starts_with("blocks.")) continue;

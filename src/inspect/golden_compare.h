@@ -37,7 +37,9 @@ struct RunPrecision {
   double decibel() const { return !bf16 ? 9.5 : low_residual ? 3.5 : 0; }
   const char* name() const { return bf16 ? "bfloat16" : "float32"; }
   // Of the reference's errors by precision the one to compare with. Only what holds a transformer has one for fp8.
-  const char* name_in(const nlohmann::json& errors) const { return fp8 && errors.contains("fp8") ? "fp8" : name(); }
+  const char* name_in(const nlohmann::json& errors) const {
+    return fp8 && errors.contains("fp8") ? "fp8" : name();
+  }
 };
 
 // Tensors of a file as doubles.
