@@ -2,7 +2,7 @@
 """`tachyscope.optimize` in models of diffusers and transformers, at their sizes with random weights, beside the models as they are and
 beside torch.compile: the time of one forward pass, all variants in turns in one run.
 
-    PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--parts] [--kernels] [--tiny] [--json FILE]
+    PYTHONPATH=BUILD/python bench/peers/python_models.py [--model wan ltx llama] [--no-compile] [--variants NAME…] [--parts] [--kernels] [--tiny] [--json FILE]
 
 wan    Wan 2.1 1.3B, 81x480x832, batch 1          ltx    LTX-Video 2B, 49 frames of 512x768, batch 2 (guidance)
 llama  LLaMA 3 8B: 4,096 tokens at once, and one token behind 4,096 (each variant with its own cache, 32 tokens a round)
@@ -208,6 +208,8 @@ def measure(name, options, records):
     names = VARIANTS[:3] if name == "llama" or options.no_compile else VARIANTS
     if options.parts and name == "wan":
         names = ["eager", *PARTS, *names[1:]]
+    if options.variants:
+        names = [v for v in names if v in options.variants]
     models = {v: variant(model, v) for v in names}
 
     def first_of(v):
@@ -227,8 +229,8 @@ def measure(name, options, records):
         print(f"\n{name}, {what}, {str(dtype)[6:]}: ms, times as fast as eager, distance of the result from eager's, seconds of the first call")
         for v, ms in times.items():
             apart, seconds = found[v]
-            print(f"{v:24}{ms:10.2f}{times['eager'] / ms:8.3f}x{apart:12.1e}{seconds:8.1f}", flush=True)
-            records.append({"model": name, "what": what, "variant": v, "ms": ms, "ratio": times["eager"] / ms, "apart": apart,
+            print(f"{v:24}{ms:10.2f}{times.get('eager', ms) / ms:8.3f}x{apart:12.1e}{seconds:8.1f}", flush=True)
+            records.append({"model": name, "what": what, "variant": v, "ms": ms, "ratio": times.get("eager", ms) / ms, "apart": apart,
                             "first_call_s": seconds})
 
 
@@ -239,6 +241,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--compile-seconds", type=int, default=60, help="of the first call of a compiled variant at most")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, help="only these: a variant alone finds the GPU as cool as another program would")
     parser.add_argument("--parts", action="store_true", help="for Wan also norms, activations, attention and blocks, each alone")
     parser.add_argument("--kernels", action="store_true", help="print each variant's kernels of one forward pass (on a GPU)")
     parser.add_argument("--tiny", action="store_true", help="models of a few parameters, to try the script")

@@ -25,7 +25,7 @@ class Counting final : public DerivedTensor {
   }
 
  private:
-  StoredValues values_;
+  MadeValues values_;
   std::atomic<int64_t>& made_;
 };
 
@@ -67,7 +67,7 @@ TEST(EightBitsOnADevice, EachRowOfAWeightIsMadeOnce) {
       nn::ParamStore store({.streamed = streamed}, stream);
       store.set_eight_bits(all);
       made = 0;
-      const auto blocks = store.stream_blocks(kBlocks, [&](nn::ParamStore& one) { build(one, 0); });
+      const auto blocks = store.stream_blocks(kBlocks, build);
       EXPECT_EQ(made, 0) << "a plan reads nothing";
       std::vector<nn::Linear> layers;
       for (int64_t i = 0; i < kBlocks; ++i) {
