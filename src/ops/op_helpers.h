@@ -56,9 +56,9 @@ inline void expect_parameter(const char* op, const char* name, const Tensor& t, 
 
 // A tensor of another GPU than the stream's would be read through its address as if it lay here.
 inline void expect_here(const char* op, const char* name, const Tensor& t, const Stream& stream) {
-  if (!stream.gpu || t.device.type != DeviceType::cuda) return;
-  require(t.device == stream.device(), "{}: expected {} on {}, got a tensor on {}", op, name,
-          device_name(stream.device()), device_name(t.device));
+  if (!stream.gpu || t.device.type != DeviceType::cuda || t.device == stream.device()) return;
+  fail(ErrorCode::invalid_argument, "{}: expected {} on {}, got a tensor on {}", op, name,
+       device_name(stream.device()), device_name(t.device));
 }
 
 // What an activation may be: f32 on the CPU; f32, f16 or bf16 on the GPU.
@@ -109,7 +109,8 @@ inline GradientDTypes gradient_dtypes(const char* op, const char* name, const Te
 }
 
 inline void expect_contiguous(const char* op, const char* name, const Tensor& t) {
-  require(t.contiguous(), "{}: expected {} {} contiguous, got strides", op, name, shape_string(t));
+  if (t.contiguous()) return;
+  fail(ErrorCode::invalid_argument, "{}: expected {} {} contiguous, got strides", op, name, shape_string(t));
 }
 
 // `row` maps each of m tokens to a row of a table with `rows` rows; on the CPU every entry is checked (m

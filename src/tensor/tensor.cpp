@@ -8,7 +8,7 @@ Tensor::Tensor(void* data_, DType dtype_, std::span<const int64_t> shape, Device
         shape.size(), kMaxDims);
   int64_t stride = 1;
   for (int i = rank - 1; i >= 0; --i) {
-    check(shape[i] >= 0, ErrorCode::internal, "tensor: negative extent in {}", shape_string(shape));
+    if (shape[i] < 0) fail(ErrorCode::internal, "tensor: negative extent in {}", shape_string(shape));
     dims[i] = shape[i];
     strides[i] = stride;
     stride *= shape[i];
@@ -44,7 +44,7 @@ bool Tensor::contiguous() const {
 }
 
 Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
-  check(contiguous(), ErrorCode::internal, "tensor: view of a strided tensor {}", shape_string(*this));
+  if (!contiguous()) fail(ErrorCode::internal, "tensor: view of a strided tensor {}", shape_string(*this));
   int64_t resolved[kMaxDims], known = 1;
   int unknown = -1, n = 0;
   for (int64_t extent : shape) {
@@ -56,8 +56,8 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
   }
   if (unknown >= 0) resolved[unknown] = known ? numel() / known : 0;
   Tensor out(data, dtype, std::span<const int64_t>(resolved, static_cast<size_t>(n)), device);
-  check(out.numel() == numel(), ErrorCode::internal, "tensor: view {} as {}", shape_string(*this),
-        shape_string(out));
+  if (out.numel() != numel())
+    fail(ErrorCode::internal, "tensor: view {} as {}", shape_string(*this), shape_string(out));
   return out;
 }
 

@@ -15,7 +15,8 @@ void activation(const ActivationArgs& a, Stream& stream) {
   const char* op = "activation";
   expect_float_dtype(op, "x", a.x, stream);
   expect_contiguous(op, "x", a.x);
-  require(same_shape(a.x, a.y), "{}: expected y {}, got {}", op, shape_string(a.x), shape_string(a.y));
+  if (!same_shape(a.x, a.y))
+    fail(ErrorCode::invalid_argument, "{}: expected y {}, got {}", op, shape_string(a.x), shape_string(a.y));
   expect_same_dtype(op, "y", a.y, a.x);
   expect_contiguous(op, "y", a.y);
   const auto& impl = pick<ActivationArgs>(op, activation_table(), a, stream);

@@ -14,7 +14,9 @@ void activation_backward(const ActivationBackwardArgs& a, Stream& stream) {
   const DType dtype = gradient_dtypes(op, "x", a.x, stream).value;
   for (const auto& [name, t] : {std::pair("x", &a.x), std::pair("dy", &a.dy), std::pair("dx", &a.dx)}) {
     expect_dtype(op, name, *t, dtype);
-    require(same_shape(a.x, *t), "{}: expected {} {}, got {}", op, name, shape_string(a.x), shape_string(*t));
+    if (!same_shape(a.x, *t))
+      fail(ErrorCode::invalid_argument, "{}: expected {} {}, got {}", op, name, shape_string(a.x),
+           shape_string(*t));
     expect_contiguous(op, name, *t);
   }
   const auto& impl = pick<ActivationBackwardArgs>(op, activation_backward_table(), a, stream);

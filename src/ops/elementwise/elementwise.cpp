@@ -51,8 +51,9 @@ void expect_flat(const char* op, const char* name, const Tensor& t, DType dtype)
 }
 
 void expect_same_shape(const char* op, const Tensor& x, const Tensor& y) {
-  require(same_shape(x, y), "{}: expected x and y of the same shape, got {} and {}", op, shape_string(x),
-          shape_string(y));
+  if (same_shape(x, y)) return;
+  fail(ErrorCode::invalid_argument, "{}: expected x and y of the same shape, got {} and {}", op,
+       shape_string(x), shape_string(y));
 }
 
 }  // namespace

@@ -21,8 +21,9 @@ constexpr Impl<GemmArgs> kTable[] = {
 };
 
 void check_weight(const Tensor& weight) {
-  require(weight.rank == 2 && weight.contiguous(), "gemm: expected a contiguous weight [N, K], got {}",
-          shape_string(weight));
+  if (weight.rank != 2 || !weight.contiguous())
+    fail(ErrorCode::invalid_argument, "gemm: expected a contiguous weight [N, K], got {}",
+         shape_string(weight));
   require(cpu::widens(weight.dtype), "gemm: expected a weight of f32, f16, bf16 or f8, got {}",
           dtype_name(weight.dtype));
 }
@@ -30,7 +31,7 @@ void check_weight(const Tensor& weight) {
 void check_args(const GemmArgs& a, const Stream& stream) {
   const char* op = "gemm";
   check_weight(a.weight);
-  require(a.x.rank == 2, "gemm: expected x [M, K], got {}", shape_string(a.x));
+  if (a.x.rank != 2) fail(ErrorCode::invalid_argument, "gemm: expected x [M, K], got {}", shape_string(a.x));
   const int64_t m = a.x.dim(0), n = a.weight.dim(0), k = a.weight.dim(1);
   expect_float(op, "x", a.x, {m, k}, stream);
   expect_float(op, "y", a.y, {m, n}, stream);

@@ -41,17 +41,21 @@ void check_args(const LoraArgs& a, const LoraShape& s, const Stream& stream) {
 }  // namespace
 
 LoraShape lora_shape(const char* op, const Tensor& x, const Tensor& a, const Tensor& b) {
-  require(x.rank == 2, "{}: expected x [M, K], got {}", op, shape_string(x));
-  require(a.rank == 3, "{}: expected a [n, r, K], got {}", op, shape_string(a));
-  require(b.rank == 3, "{}: expected b [n, N, r], got {}", op, shape_string(b));
+  const auto expect_rank = [op](const Tensor& t, int rank, const char* what) {
+    if (t.rank != rank)
+      fail(ErrorCode::invalid_argument, "{}: expected {}, got {}", op, what, shape_string(t));
+  };
+  expect_rank(x, 2, "x [M, K]");
+  expect_rank(a, 3, "a [n, r, K]");
+  expect_rank(b, 3, "b [n, N, r]");
   const LoraShape s{.m = x.dim(0), .k = x.dim(1), .n = b.dim(1), .rank = a.dim(1), .adapters = a.dim(0)};
   expect_shape(op, "a", a, {-1, -1, s.k});
   expect_shape(op, "b", b, {s.adapters, -1, s.rank});
   require(s.adapters >= 1 && s.adapters <= 65535, "{}: expected 1 to 65535 adapters, got {}", op, s.adapters);
   constexpr int64_t kMost = int64_t{1} << 30;
-  require(s.rank >= 1 && s.k >= 1 && s.n >= 1 && s.adapters * s.rank <= kMost && s.k <= kMost && s.n <= kMost,
-          "{}: expected ranks and widths of 1 to 2^30, got a {} and b {}", op, shape_string(a),
-          shape_string(b));
+  if (s.rank < 1 || s.k < 1 || s.n < 1 || s.adapters * s.rank > kMost || s.k > kMost || s.n > kMost)
+    fail(ErrorCode::invalid_argument, "{}: expected ranks and widths of 1 to 2^30, got a {} and b {}", op,
+         shape_string(a), shape_string(b));
   return s;
 }
 
