@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """The Python package's calls beside torch's and, where they can be imported, quack's and Liger's: device time and host time.
 
-    PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--json FILE]
+    PYTHONPATH=BUILD/python bench/peers/python_ops.py [--device cpu] [--host-only] [--quack [FOLDER ...]] [--json FILE]
 
 BUILD is a build folder with TACHY_PYTHON (and CUDA). Device time: that of a CUDA graph of calls on cold inputs, as
-norms.py takes it, so the calls are captured as well; on the CPU medians by the clock. Host time: the best of 20 series of calls of tiny tensors whose
-kernels take less than the call, output allocated. "composed" is RMSNorm as PyTorch users write it out.
+norms.py takes it, so the calls are captured as well; on the CPU medians by the clock. All are measured in turns, the medians of three. Host time: the best of 20
+series of calls of tiny tensors whose kernels take less than the call, output allocated, in turns as well: without gradients, with
+gradients recorded, and forward and backward. "composed" is RMSNorm as PyTorch users write it out. --quack: an error if quack cannot be
+imported or run, not a line less; FOLDERs are where it and what it needs lie. --own-backward: on a CPU, where our backward passes
+are torch's operations, those of a GPU's way, whose kernels are definitions then: the host time of that way.
 """
 import argparse
 import functools
 import json
+import statistics
+import sys
 import time
 
 import torch
@@ -19,6 +24,7 @@ import tachyscope
 from norms import graph_us
 from tachyscope import ops
 
+PEERS = ("quack", "Liger")
 SHAPES = [(1, 1024, 2048), (2, 1024, 2048), (4, 1024, 2048), (2, 4096, 3072), (4, 4096, 3072)]
 
 
@@ -47,35 +53,38 @@ def rms_norms():
     return calls
 
 
-def usable(calls, *tensors):
-    """Those that take these tensors; what they make at first use they have made then. A peer may not know a shape or this GPU."""
+def usable(calls, tensors, wanted=()):
+    """Those that take these tensors; what they make at first use they have made then. A peer may not know a shape or this GPU, which
+    is an error of those that are `wanted`."""
     found = {}
     for name, call in calls.items():
         try:
             call(*tensors)
             found[name] = call
         except Exception as error:
-            if name not in ("quack", "Liger"):
+            if name not in PEERS or name in wanted:
                 raise
             print(f"{name} is left out for {list(tensors[0].shape)}: {type(error).__name__} {str(error).splitlines()[:1]}", flush=True)
     return found
 
 
-def device_microseconds(shape, device, rounds):
+def clock_us(call, tensors):
+    begin = time.perf_counter()
+    call(*tensors)
+    return (time.perf_counter() - begin) * 1e6
+
+
+def device_microseconds(shape, device, rounds, wanted):
     def make():
         return [torch.randn(n, device=device).bfloat16() for n in (shape, shape[-1:])]
 
     tensors = make()
-    calls = usable(rms_norms(), *tensors)
-    if device == "cuda":
-        return {name: graph_us(make, call) for name, call in calls.items()}
+    calls = usable(rms_norms(), tensors, wanted)
     times = {name: [] for name in calls}
-    for _ in range(rounds):
+    for _ in range(3 if device == "cuda" else rounds):
         for name, call in calls.items():
-            begin = time.perf_counter()
-            call(*tensors)
-            times[name].append((time.perf_counter() - begin) * 1e6)
-    return {name: sorted(t)[rounds // 2] for name, t in times.items()}
+            times[name].append(graph_us(make, call) if device == "cuda" else clock_us(call, tensors))
+    return {name: statistics.median(t) for name, t in times.items()}
 
 
 def host_microseconds(calls, series=20, count=500):
@@ -91,11 +100,36 @@ def host_microseconds(calls, series=20, count=500):
     return best
 
 
+def host_rows(device):
+    """[(what, {name: µs})] of small norms and of one adapter beside few rows."""
+    def made(*shapes):
+        return [torch.randn(shape, device=device) for shape in shapes]
+
+    layer_norms = {"ours": lambda x, weight, bias: ops.layer_norm(x, weight, bias),
+                   "torch": lambda x, weight, bias: F.layer_norm(x, (64,), weight, bias)}
+    products = {"ours": lambda x, a, b: ops.lora(x, a, b), "torch": lambda x, a, b: x @ a.T @ b.T,
+                "ours, scaled": lambda x, a, b: ops.lora(x, a, b, 0.5)}
+    rows = []
+    for title, calls, tensors in (("RMSNorm", rms_norms(), made((4, 64), (64,))), ("LayerNorm", layer_norms, made((4, 64), (64,), (64,))),
+                                  ("one adapter", products, made((4, 64), (8, 64), (64, 8)))):
+        recorded = [t.clone().requires_grad_() for t in tensors]
+        gradient = torch.ones_like(tensors[0])
+
+        def both(call, *tensors):
+            return torch.autograd.grad(call(*tensors), tensors, gradient)
+
+        passes = {name: functools.partial(both, call) for name, call in calls.items()}
+        for what, each, given in (("no grad", calls, tensors), ("recorded", calls, recorded), ("and backward", passes, recorded)):
+            each = usable(each, given)
+            rows.append((f"{title}, {what}", host_microseconds({name: functools.partial(call, *given) for name, call in each.items()})))
+    return rows
+
+
 def table(title, rows):
     names = list(dict.fromkeys(name for _, times in rows for name in times))
-    print(f"\n{title}\n" + f"{'':24}" + "".join(f"{name:>12}" for name in names))
+    print(f"\n{title}\n" + f"{'':26}" + "".join(f"{name:>14}" for name in names))
     for label, times in rows:
-        print(f"{label:24}" + "".join(f"{times.get(name, float('nan')):12.1f}" for name in names))
+        print(f"{label:26}" + "".join(f"{times[name]:14.1f}" if name in times else f"{'-':>14}" for name in names))
 
 
 def main():
@@ -103,27 +137,33 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cuda", "cpu"])
     parser.add_argument("--rounds", type=int, default=21, help="calls on the CPU")
     parser.add_argument("--json", help="write the figures to this file as well")
+    parser.add_argument("--quack", nargs="*", metavar="FOLDER", help="quack must be among the peers; folders to import it from")
+    parser.add_argument("--host-only", action="store_true", help="no device times")
+    parser.add_argument("--own-backward", action="store_true", help="on a CPU: the backward passes that a GPU takes")
     options = parser.parse_args()
+    sys.path[:0] = options.quack or []
+    wanted = () if options.quack is None else ("quack",)
+    if wanted:
+        import quack  # noqa: F401
+    if options.own_backward:
+        tachyscope.enable_torch()
+        from tachyscope import _gradients
+        _gradients._pass = lambda name, dy, x=None: _gradients.direct[name]
+    if options.device == "cpu" and options.host_only:
+        torch.set_num_threads(1)
+        tachyscope.set_threads(1)
     machine = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {tachyscope.threads()} threads"
     print(f"{machine}, torch {torch.__version__}, bf16, µs")
 
-    with torch.no_grad():
-        rows = [(str(list(shape)), device_microseconds(shape, options.device, options.rounds)) for shape in SHAPES]
-    table("RMSNorm, device time", rows)
-    gain = sum(times["composed"] / times["ours"] for _, times in rows) / len(rows)
-    print(f"composed / ours on average: {gain:.2f}")
-
-    x, weight = torch.randn(4, 64, device=options.device), torch.randn(64, device=options.device)
-    calls = rms_norms() | {"layer_norm": lambda x, weight: F.layer_norm(x, (64,), weight)}
-
-    def host_time(x):
-        return host_microseconds({name: functools.partial(call, x, weight) for name, call in usable(calls, x, weight).items()})
-
-    with torch.no_grad():
-        plain = host_time(x)
-    recorded = host_time(x.clone().requires_grad_())
-    host = [("without gradients", plain), ("gradients recorded", recorded)]
-    table("a call of a tiny tensor, host time", host)
+    rows = []
+    if not options.host_only:
+        with torch.no_grad():
+            rows = [(str(list(shape)), device_microseconds(shape, options.device, options.rounds, wanted)) for shape in SHAPES]
+        table("RMSNorm, device time", rows)
+        gain = sum(times["composed"] / times["ours"] for _, times in rows) / len(rows)
+        print(f"composed / ours on average: {gain:.2f}")
+    host = host_rows(options.device)
+    table("a call of tiny tensors, host time", host)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"machine": machine, "device_us": rows, "host_us": host}, file, indent=1)

@@ -18,7 +18,7 @@ namespace {
 void expect_branch(const char* op, const Tensor& u, const Tensor& x) {
   expect_value(op, "x", x);
   expect_value(op, "u", u);
-  require(same_shape(u, x), "{}: expected u {} as x, got {}", op, shape_string(x), shape_string(u));
+  require(same_shape(u, x), "{}: expected u {} as x, got {}", op, shown(x), shown(u));
   require((x.dtype == DType::f64) == (u.dtype == DType::f64), "{}: expected u {} beside {}, got {}", op,
           x.dtype == DType::f64 ? "f64" : "f32, f16 or bf16", dtype_name(x.dtype), dtype_name(u.dtype));
 }

@@ -45,17 +45,16 @@ struct Problem {
 void expect_problem(const char* op, const Problem& p) {
   for (const auto& [name, t] : {std::pair("q", &p.q), std::pair("k", &p.k), std::pair("v", &p.v)}) {
     expect_value(op, name, *t);
-    require(t->rank == 4, "{}: expected {} [batch, tokens, heads, head dim], got {}", op, name,
-            shape_string(*t));
+    require(t->rank == 4, "{}: expected {} [batch, tokens, heads, head dim], got {}", op, name, shown(*t));
     require(t->dtype == p.q.dtype, "{}: expected {} {} as q, got {}", op, name, dtype_name(p.q.dtype),
             dtype_name(t->dtype));
   }
   require(p.k.dim(0) == p.q.dim(0) && p.k.dim(3) == p.q.dim(3) && p.k.dim(1) >= 1 && p.k.dim(2) >= 1,
           "{}: expected k [{}, at least 1, heads, {}] beside q, got {}", op, p.q.dim(0), p.q.dim(3),
-          shape_string(p.k));
+          shown(p.k));
   require(p.q.dim(2) % p.k.dim(2) == 0, "{}: expected k with heads that divide q's {}, got {}", op,
           p.q.dim(2), p.k.dim(2));
-  require(same_shape(p.v, p.k), "{}: expected v {} as k, got {}", op, shape_string(p.k), shape_string(p.v));
+  require(same_shape(p.v, p.k), "{}: expected v {} as k, got {}", op, shown(p.k), shown(p.v));
   require(p.causal || p.causal_offset == 0, "{}: expected causal beside causal_offset {}", op,
           p.causal_offset);
   require(p.window >= 0 && (p.causal || p.window == 0), "{}: expected window at least 0, with causal, got {}",
@@ -69,7 +68,7 @@ void expect_problem(const char* op, const Problem& p) {
   for (int i = 1; fits && i <= p.mask.rank; ++i)
     fits = p.mask.dim(-i) == full[4 - i] || (p.mask.dim(-i) == 1 && i > 1);
   require(fits, "{}: expected mask {} or with dims of 1 before the last, a float dtype beside {}, got {} {}",
-          op, shape_string(full), dtype_name(p.q.dtype), shape_string(p.mask), dtype_name(p.mask.dtype));
+          op, shown(full), dtype_name(p.q.dtype), shown(p.mask), dtype_name(p.mask.dtype));
 }
 
 // The mask as the ops read it, [B, H, Lq, Lk] with strides of 0 where it has one value for all.

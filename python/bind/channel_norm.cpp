@@ -12,7 +12,7 @@ namespace {
 
 void expect_norm(const char* op, const Tensor& x, const Tensor& gamma) {
   expect_value(op, "x", x);
-  require(x.rank >= 2, "{}: expected x [samples, channels, ...], got {}", op, shape_string(x));
+  require(x.rank >= 2, "{}: expected x [samples, channels, ...], got {}", op, shown(x));
   expect_vector(op, "gamma", gamma, x.dim(1), x);
 }
 

@@ -57,6 +57,7 @@ class Queue {
  public:
   explicit Queue(std::unique_ptr<cuda::Gpu> gpu) : gpu(std::move(gpu)) {}
   std::unique_ptr<cuda::Gpu> gpu;
+  std::unique_ptr<DeviceMemory> memory;  // of the caller's framework, once somebody came with one
   std::mutex mutex;
 };
 
@@ -110,12 +111,23 @@ Home& home_of(int index) {
   return *home;
 }
 
+// A thread's last one is found without looking for it: queues stay for as long as the process lives.
 Queue& queue_of(const Place& place) {
   static std::mutex mutex;
   static auto* queues = new std::map<std::pair<int, void*>, std::unique_ptr<Queue>>;
+  struct Last {
+    std::pair<int, void*> key;
+    Queue* queue = nullptr;
+  };
+  thread_local Last last;
+  const std::pair<int, void*> key{place.device.index, place.queue};
+  if (last.queue && last.key == key) return *last.queue;
   const std::lock_guard lock(mutex);
-  auto& queue = (*queues)[{place.device.index, place.queue}];
-  if (queue) return *queue;
+  auto& queue = (*queues)[key];
+  if (queue) {
+    last = {key, queue.get()};
+    return *queue;
+  }
   const cuda::CurrentDevice back(place.device.index);  // opening a GPU changes the caller's choice
   queue = std::make_unique<Queue>(cuda::open_gpu(place.device.index, cuda::OutsideQueue{place.queue}));
   return *queue;
@@ -131,8 +143,8 @@ Context::Context(const Place& place) : pool_(the_pool()), team_(omp_get_max_thre
   queue_ = &queue_of(place);
   turn_ = std::unique_lock(queue_->mutex);
   stream_.gpu = queue_->gpu.get();
-  if (place.memory) memory_ = place.memory(*stream_.gpu);
-  stream_.memory = memory_ ? memory_.get() : static_cast<DeviceMemory*>(stream_.gpu);
+  if (place.memory && !queue_->memory) queue_->memory = place.memory(*stream_.gpu);
+  stream_.memory = place.memory ? queue_->memory.get() : static_cast<DeviceMemory*>(stream_.gpu);
 }
 
 Context::~Context() {
@@ -148,7 +160,7 @@ Context::~Context() {
 Tensor Context::scratch(DType dtype, std::span<const int64_t> dims) {
   size_t bytes = static_cast<size_t>(dtype_size(dtype));
   for (const int64_t d : dims) bytes *= static_cast<size_t>(d);
-  if (on_gpu()) return held_.emplace_back(bytes, stream_.memory).tensor(dtype, dims);
+  if (on_gpu()) return {piece(bytes), dtype, dims, stream_.device()};
   if (taken_ == t_blocks.size()) t_blocks.emplace_back();
   Buffer& block = t_blocks[taken_++];
   if (block.size() < bytes || !block.data()) {
@@ -158,7 +170,22 @@ Tensor Context::scratch(DType dtype, std::span<const int64_t> dims) {
   return {block.data(), dtype, dims};
 }
 
-void Context::compute(const std::function<void(Stream&)>& body) {
+// Small pieces of one call share an allocation, which costs a microsecond.
+void* Context::piece(size_t bytes) {
+  constexpr size_t kShared = size_t{64} << 10;
+  const size_t size = align_up(std::max<size_t>(1, bytes));
+  if (size > free_) {
+    if (size > kShared) return held_.insert(held_.begin(), Buffer(size, stream_.memory))->data();
+    held_.emplace_back(kShared, stream_.memory);
+    free_ = kShared;
+  }
+  char* const end = static_cast<char*>(held_.back().data()) + held_.back().size();
+  void* const here = end - free_;
+  free_ -= size;
+  return here;
+}
+
+void Context::compute(FunctionRef<void(Stream&)> body) {
   Arena counting;
   Stream measure = stream_;
   measure.arena = &counting;
@@ -171,7 +198,7 @@ void Context::compute(const std::function<void(Stream&)>& body) {
 }
 
 Tensor Context::table(const std::string& words, DType dtype, std::initializer_list<int64_t> dims,
-                      const std::function<void(const Tensor&)>& make) {
+                      FunctionRef<void(const Tensor&)> make) {
   thread_local Tables of_thread;
   Home* home = on_gpu() ? &home_of(stream_.gpu->info().index) : nullptr;
   const auto turn = home ? std::unique_lock(home->mutex) : std::unique_lock<std::mutex>();

@@ -10,13 +10,14 @@
 //      tables are uploaded on a queue of the device's own.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/function_ref.h"
 #include "cuda/capture_leave.h"
 #include "tensor/stream.h"
 
@@ -26,7 +27,7 @@ namespace tachy::python {
 struct Place {
   Device device = Device::cpu;
   void* queue = nullptr;  // a cudaStream_t
-  // Makes memory of the caller's framework on that device; without it the Gpu's own is taken.
+  // Makes memory of the caller's framework on that device, once a queue; without it the Gpu's own is taken.
   std::unique_ptr<DeviceMemory> (*memory)(cuda::Gpu& gpu) = nullptr;
 };
 
@@ -50,22 +51,24 @@ class Context {
 
   // body(stream) with an arena as large as a measure run of it says: for ops that take scratch of their own. The
   // others run with stream(), whose arena is empty.
-  void compute(const std::function<void(Stream&)>& body);
+  void compute(FunctionRef<void(Stream&)> body);
 
   // A table that `make` fills on the host, kept for later calls on the same device with the same words.
   Tensor table(const std::string& words, DType dtype, std::initializer_list<int64_t> dims,
-               const std::function<void(const Tensor&)>& make);
+               FunctionRef<void(const Tensor&)> make);
 
  private:
+  void* piece(size_t bytes);  // on a GPU
+
   std::shared_ptr<ThreadPool> pool_;
   std::optional<cuda::CaptureLeave> leave_;  // on a GPU: a first call opens and allocates
   std::unique_lock<std::mutex> turn_;
   Queue* queue_ = nullptr;
-  std::unique_ptr<DeviceMemory> memory_;
   int team_;  // of the caller's OpenMP, see context.cpp
   Arena none_{0};
   Stream stream_;
   std::vector<Buffer> held_;  // on a GPU
+  size_t free_ = 0;           // on a GPU: bytes at the end of the last of them that nobody has
   size_t taken_ = 0;          // on the CPU: blocks of this thread's shelf in use by this call
 };
 

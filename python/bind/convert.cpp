@@ -94,7 +94,7 @@ void convert(const Tensor& from, const Tensor& to, Context& context) {
 }
 
 void zero(const Tensor& to, Context& context) {
-  if (to.numel() == 0) return;
+  if (!to.defined() || to.numel() == 0) return;
   if (context.on_gpu() && to.contiguous())
     return context.stream().memory->fill(to.data, 0, static_cast<size_t>(to.bytes()));
   const Tensor zeros = context.scratch(to.dtype, to.shape());

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "bind/exchange.h"
+#include "bind/front.h"
 
 namespace tachy::python {
 namespace {
@@ -103,6 +104,7 @@ NB_MODULE(_core, m) {
     signatures[op.name] = op.signature;
   }
   m.attr("signatures") = signatures;
+  add_front(m);
   m.def("set_threads", &set_threads, nb::arg("threads"),
         "How many threads the ops use on the CPU, the calling one included; 0: one for each processor.");
   m.def("threads", &threads, "How many threads the ops use on the CPU.");

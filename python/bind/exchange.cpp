@@ -9,28 +9,31 @@
 namespace tachy::python {
 namespace {
 
-DType dtype_from(const dlpack::DataType& t, const char* op, const char* name) {
-  if (t.lanes == 1) {
-    const int key = t.code * 256 + t.bits;
-    switch (key) {
-      case dlpack::kFloat * 256 + 16:
-        return DType::f16;
-      case dlpack::kFloat * 256 + 32:
-        return DType::f32;
-      case dlpack::kFloat * 256 + 64:
-        return DType::f64;
-      case dlpack::kBfloat * 256 + 16:
-        return DType::bf16;
-      case dlpack::kInt * 256 + 32:
-        return DType::i32;
-      case dlpack::kInt * 256 + 64:
-        return DType::i64;
-      case dlpack::kBool * 256 + 8:
-        return DType::boolean;
-      default:
-        break;
-    }
+bool find_dtype(const dlpack::DataType& t, DType& dtype) {
+  if (t.lanes != 1) return false;
+  switch (t.code * 256 + t.bits) {
+    case dlpack::kFloat * 256 + 16:
+      return dtype = DType::f16, true;
+    case dlpack::kFloat * 256 + 32:
+      return dtype = DType::f32, true;
+    case dlpack::kFloat * 256 + 64:
+      return dtype = DType::f64, true;
+    case dlpack::kBfloat * 256 + 16:
+      return dtype = DType::bf16, true;
+    case dlpack::kInt * 256 + 32:
+      return dtype = DType::i32, true;
+    case dlpack::kInt * 256 + 64:
+      return dtype = DType::i64, true;
+    case dlpack::kBool * 256 + 8:
+      return dtype = DType::boolean, true;
+    default:
+      return false;
   }
+}
+
+DType dtype_from(const dlpack::DataType& t, const char* op, const char* name) {
+  DType dtype;
+  if (find_dtype(t, dtype)) return dtype;
   fail(ErrorCode::invalid_argument, "{}: expected {} f32, f16, bf16 or f64, got DLPack type {} of {} bits",
        op, name, t.code, t.bits);
 }
@@ -48,11 +51,21 @@ dlpack::DataType dtype_to(DType dtype) {
   }
 }
 
-tachy::Device device_from(const dlpack::Device& d, const char* op, const char* name) {
-  if (d.type == dlpack::kCpu || d.type == dlpack::kCudaHost) return tachy::Device::cpu;
-  require(d.type == dlpack::kCuda || d.type == dlpack::kCudaManaged,
-          "{}: expected {} on the CPU or a CUDA device, got DLPack device {}", op, name, d.type);
-  return tachy::Device::cuda(d.index);
+bool find_device(const dlpack::Device& d, tachy::Device& device) {
+  const bool cpu = d.type == dlpack::kCpu || d.type == dlpack::kCudaHost;
+  device = cpu ? tachy::Device::cpu : tachy::Device::cuda(d.index);
+  return cpu || d.type == dlpack::kCuda || d.type == dlpack::kCudaManaged;
+}
+
+void copy_layout(const dlpack::Tensor& t, Tensor& tensor) {
+  tensor.data = static_cast<char*>(t.data) + t.byte_offset;
+  tensor.rank = static_cast<int8_t>(t.rank);
+  int64_t step = 1;
+  for (int i = t.rank - 1; i >= 0; --i) {
+    tensor.dims[i] = t.shape[i];
+    tensor.strides[i] = t.strides ? t.strides[i] : step;
+    step *= t.shape[i];
+  }
 }
 
 std::string kind_of(nb::handle object) { return nb::cast<std::string>(nb::inst_name(object)); }
@@ -60,8 +73,12 @@ std::string kind_of(nb::handle object) { return nb::cast<std::string>(nb::inst_n
 }  // namespace
 
 const dlpack::Exchange* exchange_of(nb::handle object) {
+  return exchange_of_type(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())));
+}
+
+const dlpack::Exchange* exchange_of_type(nb::handle given) {
   static auto* known = new std::unordered_map<PyObject*, const dlpack::Exchange*>;  // by type; under the GIL
-  PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()));
+  PyObject* const type = given.ptr();
   const auto found = known->find(type);
   if (found != known->end()) return found->second;
   const dlpack::Exchange* table = nullptr;
@@ -96,16 +113,20 @@ Borrowed::~Borrowed() {
 void Borrowed::take(const dlpack::Tensor& t, const char* op, const char* name) {
   require(t.rank >= 1 && t.rank <= kMaxDims, "{}: expected {} with 1 to {} dims, got {}", op, name, kMaxDims,
           t.rank);
-  tensor_.data = static_cast<char*>(t.data) + t.byte_offset;
-  tensor_.rank = static_cast<int8_t>(t.rank);
   tensor_.dtype = dtype_from(t.dtype, op, name);
-  tensor_.device = device_from(t.device, op, name);
-  int64_t step = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    tensor_.dims[i] = t.shape[i];
-    tensor_.strides[i] = t.strides ? t.strides[i] : step;
-    step *= t.shape[i];
-  }
+  require(find_device(t.device, tensor_.device),
+          "{}: expected {} on the CPU or a CUDA device, got DLPack device {}", op, name, t.device.type);
+  copy_layout(t, tensor_);
+  require(tensor_.data != nullptr || tensor_.numel() == 0, "{}: expected {} with values in memory, got none",
+          op, name);
+}
+
+bool describe(const dlpack::Tensor& view, Tensor& tensor) {
+  if (view.rank < 1 || view.rank > kMaxDims || !find_dtype(view.dtype, tensor.dtype) ||
+      !find_device(view.device, tensor.device))
+    return false;
+  copy_layout(view, tensor);
+  return view.data != nullptr || tensor.numel() == 0;
 }
 
 void Borrowed::take_capsule(nb::handle object, const char* op, const char* name, bool write) {

@@ -15,6 +15,10 @@ namespace nb = nanobind;
 
 // The table of the object's type, or null. What was found is remembered by type.
 const dlpack::Exchange* exchange_of(nb::handle object);
+const dlpack::Exchange* exchange_of_type(nb::handle type);
+
+// The tensor behind a view; false where it is none that an op can take, or has values but no memory.
+bool describe(const dlpack::Tensor& view, Tensor& tensor);
 
 class Borrowed {
  public:

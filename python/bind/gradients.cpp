@@ -5,7 +5,11 @@
 namespace tachy::python {
 
 Result gradient_result(const Tensor& parameter) {
-  if (!parameter.defined()) return Result::contiguous(DType::f32, {0});
+  if (!parameter.defined()) {
+    Result none = Result::contiguous(DType::f32, {0});
+    none.absent = true;
+    return none;
+  }
   return Result::contiguous(parameter.dtype, parameter.shape());
 }
 

@@ -13,7 +13,7 @@ namespace {
 void expect_norm(const char* op, const Tensor& x, const Value& groups, const Tensor& weight,
                  const Tensor& bias, const Value& act) {
   expect_value(op, "x", x);
-  require(x.rank >= 2, "{}: expected x [samples, channels, ...], got {}", op, shape_string(x));
+  require(x.rank >= 2, "{}: expected x [samples, channels, ...], got {}", op, shown(x));
   require(groups.integer >= 1 && groups.integer <= x.dim(1) && x.dim(1) % groups.integer == 0,
           "{}: expected groups that divide {} channels, got {}", op, x.dim(1), groups.integer);
   expect_vector(op, "weight", weight, x.dim(1), x);

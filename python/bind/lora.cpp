@@ -1,5 +1,5 @@
 // Low-rank adapters beside a linear layer: y = Σ_i scale_i · (x · A_iᵀ) · B_iᵀ, the sum of all or, with an index, each row's own.
-// x [..., K], a [n, r, K], b [n, N, r] give y [..., N]. On the CPU a and b may be 16-bit as they lie; on a GPU they have x's
+// x [..., K], a [n, r, K], b [n, N, r] give y [..., N]; one adapter may come as a [r, K] and b [N, r]. On the CPU a and b may be 16-bit as they lie; on a GPU they have x's
 // dtype. Gradients are products of torch (_gradients.py): the op in src/ops has a definition of its backward pass only.
 #include <algorithm>
 
@@ -11,10 +11,26 @@
 namespace tachy::python {
 namespace {
 
+// A matrix as a group of one.
+Tensor group(const Tensor& t) {
+  if (t.rank != 2) return t;
+  Tensor one = t;
+  one.rank = 3;
+  for (int i = 2; i > 0; --i) one.dims[i] = t.dims[i - 1], one.strides[i] = t.strides[i - 1];
+  one.dims[0] = 1, one.strides[0] = one.dims[1] * one.dims[2];
+  return one;
+}
+
 struct Call {
-  const Tensor &x, &a, &b, &scales, &index;
+  const Tensor& x;
+  Tensor a, b;
+  const Tensor &scales, &index;
   explicit Call(Inputs in)
-      : x(in[0].tensor), a(in[1].tensor), b(in[2].tensor), scales(in[3].tensor), index(in[4].tensor) {}
+      : x(in[0].tensor),
+        a(group(in[1].tensor)),
+        b(group(in[2].tensor)),
+        scales(in[3].tensor),
+        index(in[4].tensor) {}
   int64_t rows() const { return x.numel() / std::max<int64_t>(1, x.dim(-1)); }
 };
 
@@ -25,24 +41,25 @@ Results results(Inputs in) {
   for (const auto& [name, t] : {std::pair("a", &c.a), std::pair("b", &c.b)}) {
     expect_value(op, name, *t);
     require(t->rank == 3, "{}: expected {} {}, got {}", op, name,
-            name[0] == 'a' ? "[n, rank, in]" : "[n, out, rank]", shape_string(*t));
+            name[0] == 'a' ? "[n, rank, in]" : "[n, out, rank]", shown(*t));
     require((t->dtype == DType::f64) == (c.x.dtype == DType::f64), "{}: expected {} {} beside {}, got {}", op,
             name, c.x.dtype == DType::f64 ? "f64" : "f32, f16 or bf16", dtype_name(c.x.dtype),
             dtype_name(t->dtype));
   }
   require(c.a.dim(2) == c.x.dim(-1) && c.a.dim(0) >= 1, "{}: expected a [at least 1, rank, {}], got {}", op,
-          c.x.dim(-1), shape_string(c.a));
+          c.x.dim(-1), shown(c.a));
   require(c.b.dim(0) == c.a.dim(0) && c.b.dim(2) == c.a.dim(1), "{}: expected b [{}, out, {}], got {}", op,
-          c.a.dim(0), c.a.dim(1), shape_string(c.b));
+          c.a.dim(0), c.a.dim(1), shown(c.b));
+  require(in[1].tensor.rank == in[2].tensor.rank, "{}: expected b with {} dims as a, got {}", op,
+          in[1].tensor.rank, in[2].tensor.rank);
   require(c.b.dtype == c.a.dtype, "{}: expected b {} as a, got {}", op, dtype_name(c.a.dtype),
           dtype_name(c.b.dtype));
   expect_vector(op, "scales", c.scales, c.a.dim(0), c.x);
   if (c.index.defined()) {
     require(c.index.dtype == DType::i32, "{}: expected index i32, got {}", op, dtype_name(c.index.dtype));
     require(c.index.rank == c.x.rank - 1 && std::equal(c.index.dims, c.index.dims + c.index.rank, c.x.dims),
-            "{}: expected index with x's dims {} but the last, got {}", op, shape_string(c.x),
-            shape_string(c.index));
-    require(c.index.contiguous(), "{}: expected index {} contiguous, got strides", op, shape_string(c.index));
+            "{}: expected index with x's dims {} but the last, got {}", op, shown(c.x), shown(c.index));
+    require(c.index.contiguous(), "{}: expected index {} contiguous, got strides", op, shown(c.index));
   }
   std::vector<int64_t> dims(c.x.dims, c.x.dims + c.x.rank);
   dims.back() = c.b.dim(1);

@@ -10,17 +10,16 @@ void expect_modulation(const char* op, const char* name, const Tensor& t, const 
   expect_value(op, name, t);
   bool fits = t.rank <= x.rank && t.dim(-1) == x.dim(-1);
   for (int i = 2; fits && i <= t.rank; ++i) fits = t.dim(-i) == 1 || t.dim(-i) == x.dim(-i);
-  require(fits, "{}: expected {} {} or with dims of 1 before the last, got {}", op, name, shape_string(x),
-          shape_string(t));
+  require(fits, "{}: expected {} {} or with dims of 1 before the last, got {}", op, name, shown(x), shown(t));
   require((x.dtype == DType::f64) == (t.dtype == DType::f64), "{}: expected {} {} beside {}, got {}", op,
           name, x.dtype == DType::f64 ? "f64" : "f32, f16 or bf16", dtype_name(x.dtype), dtype_name(t.dtype));
 }
 
 void expect_pair(const char* op, const char* first, const Tensor& a, const char* second, const Tensor& b) {
   if (!a.defined() && !b.defined()) return;
-  require(a.defined() && b.defined() && same_shape(a, b),
-          "{}: expected {} and {} of one shape, got {} and {}", op, first, second,
-          a.defined() ? shape_string(a) : "none", b.defined() ? shape_string(b) : "none");
+  if (a.defined() && b.defined() && same_shape(a, b)) return;
+  fail(ErrorCode::invalid_argument, "{}: expected {} and {} of one shape, got {} and {}", op, first, second,
+       a.defined() ? shape_string(a) : "none", b.defined() ? shape_string(b) : "none");
 }
 
 Tensor modulation_table(const Tensor& t, const Tensor& x, Context& context) {

@@ -64,7 +64,7 @@ bool same_view(const Tensor& a, const Tensor& b) {
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  if (a.numel() == 0 || b.numel() == 0) return false;
+  if (!b.defined() || a.numel() == 0 || b.numel() == 0) return false;
   const auto [a0, a1] = extent(a);
   const auto [b0, b1] = extent(b);
   return a0 < b1 && b0 < a1;
@@ -87,11 +87,11 @@ void expect_apart(const Op& op, const Signature& signature, Inputs in, std::span
 void expect_result(const Op& op, const Tensor& given, const Result& expected, const Tensor& first) {
   const std::span<const int64_t> dims(expected.dims, static_cast<size_t>(expected.rank));
   require(given.defined() && std::ranges::equal(given.shape(), dims), "{}: expected out {}, got {}", op.name,
-          shape_string(dims), shape_string(given));
+          shown(dims), shown(given));
   require(given.dtype == expected.dtype, "{}: expected out {}, got {}", op.name, dtype_name(expected.dtype),
           dtype_name(given.dtype));
-  require(given.device == first.device, "{}: expected out on {}, got it on {}", op.name,
-          device_name(first.device), device_name(given.device));
+  require(given.device == first.device, "{}: expected out on {}, got it on {}", op.name, shown(first.device),
+          shown(given.device));
   for (int i = 0; i < given.rank; ++i)
     require(given.strides[i] != 0 || given.dims[i] <= 1,
             "{}: expected out with a place for each value, got stride 0 along dim {}", op.name, i);
@@ -103,8 +103,7 @@ void run_op(const Op& op, const Signature& signature, Inputs in, std::span<const
   for (size_t i = 1; i < in.size(); ++i) {
     const Tensor& t = in[i].tensor;
     require(!t.defined() || t.device == first.device, "{}: expected {} on {} as {}, got it on {}", op.name,
-            signature.arguments[i].name, device_name(first.device), signature.arguments[0].name,
-            device_name(t.device));
+            signature.arguments[i].name, shown(first.device), signature.arguments[0].name, shown(t.device));
   }
   expect_apart(op, signature, in, out);
   if (first.numel() == 0) {  // of nothing: sums over it are zeros

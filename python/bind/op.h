@@ -6,12 +6,14 @@
 // also f64, which runs the definitions (gradients are checked there).
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bind/context.h"
+#include "bind/shown.h"
 #include "tensor/tensor.h"
 
 namespace tachy::python {
@@ -30,13 +32,31 @@ struct Result {
   int rank = 0;
   int64_t dims[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};  // in elements
+  bool absent = false;             // the gradient of what was not given: a tensor of no values, or none
 
   static Result contiguous(DType dtype, std::span<const int64_t> dims);
   static Result contiguous(DType dtype, std::initializer_list<int64_t> dims) {
     return contiguous(dtype, std::span<const int64_t>(dims.begin(), dims.size()));
   }
 };
-using Results = std::vector<Result>;
+
+// What an op gives, in its order.
+class Results {
+ public:
+  static constexpr size_t kMost = 5;
+  Results(std::initializer_list<Result> all) : count_(all.size()) {
+    check(count_ <= kMost, ErrorCode::internal, "an op of {} results", count_);
+    std::ranges::copy(all, all_);
+  }
+  size_t size() const { return count_; }
+  const Result& operator[](size_t i) const { return all_[i]; }
+  const Result* begin() const { return all_; }
+  const Result* end() const { return all_ + count_; }
+
+ private:
+  Result all_[kMost];
+  size_t count_;
+};
 
 struct Op {
   const char* name;
@@ -61,7 +81,7 @@ struct Signature {
 };
 Signature parse_signature(const Op& op);
 
-// Runs the op: `out` are its results, of the shapes that `results` told. Checks what no op checks itself: one device
+// Runs the op: `out` are its results, of the shapes that `results` told; those that are absent may be undefined. Checks what no op checks itself: one device
 // for all tensors, results in places of their own.
 void run_op(const Op& op, const Signature& signature, Inputs in, std::span<const Tensor> out,
             Context& context);

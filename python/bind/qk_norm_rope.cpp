@@ -29,7 +29,7 @@ struct Forward {
 
 void expect_problem(const char* op, const Forward& a) {
   expect_value(op, "q", a.q);
-  require(a.q.rank == 3, "{}: expected q [batch, tokens, channels], got {}", op, shape_string(a.q));
+  require(a.q.rank == 3, "{}: expected q [batch, tokens, channels], got {}", op, shown(a.q));
   const int64_t channels = a.q.dim(2);
   require(a.heads >= 1 && channels % (2 * a.heads) == 0,
           "{}: expected heads that share q's {} channels, an even number each, got {}", op, channels,
@@ -40,8 +40,7 @@ void expect_problem(const char* op, const Forward& a) {
   for (const auto& [name, t] : {std::pair("cos", &a.cos), std::pair("sin", &a.sin)}) {
     expect_value(op, name, *t);
     require(t->rank == 2 && t->dim(0) == a.q.dim(1) && t->dim(1) == channels / a.heads / 2,
-            "{}: expected {} [{}, {}], got {}", op, name, a.q.dim(1), channels / a.heads / 2,
-            shape_string(*t));
+            "{}: expected {} [{}, {}], got {}", op, name, a.q.dim(1), channels / a.heads / 2, shown(*t));
   }
 }
 

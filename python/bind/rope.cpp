@@ -23,7 +23,7 @@ struct Rotation {
 void expect_heads(const char* op, const Tensor& x) {
   expect_value(op, "x", x);
   require(x.rank == 4 && x.dim(3) % 2 == 0, "{}: expected x [batch, tokens, heads, even head dim], got {}",
-          op, shape_string(x));
+          op, shown(x));
 }
 
 void rotate(const Rotation& r, const Tensor& x, const Tensor& y, Stream& stream) {
@@ -66,7 +66,7 @@ Results results(Inputs in) {
     const Tensor& t = in[static_cast<size_t>(i)].tensor;
     expect_value(op, name, t);
     require(t.rank == 2 && t.dim(0) == x.dim(1) && t.dim(1) == x.dim(3) / 2,
-            "{}: expected {} [{}, {}], got {}", op, name, x.dim(1), x.dim(3) / 2, shape_string(t));
+            "{}: expected {} [{}, {}], got {}", op, name, x.dim(1), x.dim(3) / 2, shown(t));
   }
   return {Result::contiguous(x.dtype, x.shape())};
 }

@@ -43,21 +43,24 @@ size_t RowPass::add(const Tensor& t, bool read, bool write) {
   if (t.dtype == work_ || context_.on_gpu()) operand.rows = as_rows(t);
   if (layout_ == Layout::contiguous && !t.contiguous()) operand.rows = Tensor();
   direct_ = direct_ && operand.rows.defined();
-  operands_.push_back(operand);
-  return operands_.size() - 1;
+  check(count_ < kMost, ErrorCode::internal, "more than {} operands of rows", kMost);
+  operands_[count_] = operand;
+  return count_++;
 }
 
-void RowPass::run(const Body& body) {
-  std::vector<Tensor> seen;
+void RowPass::run(Body body) {
+  Tensor places[kMost];
+  const std::span<Tensor> seen(places, count_);
   if (direct_) {
-    for (const Operand& o : operands_) seen.push_back(o.rows);
+    for (size_t i = 0; i < count_; ++i) seen[i] = operands_[i].rows;
     return body(seen, 0);
   }
   if (!context_.on_gpu()) return run_slabs(body);
-  for (const Operand& o : operands_) {
+  for (size_t i = 0; i < count_; ++i) {
+    const Operand& o = operands_[i];
     const Tensor whole = o.rows.defined() ? Tensor() : context_.scratch(o.tensor.dtype, o.tensor.shape());
     if (whole.defined() && o.read) convert(o.tensor, whole, context_);
-    seen.push_back(whole.defined() ? as_rows(whole) : o.rows);
+    seen[i] = whole.defined() ? as_rows(whole) : o.rows;
   }
   body(seen, 0);
   for (size_t i = 0; i < seen.size(); ++i) {
@@ -68,14 +71,14 @@ void RowPass::run(const Body& body) {
   }
 }
 
-void RowPass::run_slabs(const Body& body) {
+void RowPass::run_slabs(Body body) {
   const Tensor& first = operands_[0].tensor;
   const int64_t columns = first.dims[first.rank - 1], rows = first.numel() / columns;
   const int64_t step = std::min(rows, std::max<int64_t>(1, kSlabValues / columns));
-  std::vector<Tensor> slabs;
-  for (const Operand& o : operands_)
-    slabs.push_back(o.rows.defined() ? Tensor() : context_.scratch(work_, {step, columns}));
-  std::vector<Tensor> seen(operands_.size());
+  Tensor slabs[kMost], places[kMost];
+  for (size_t i = 0; i < count_; ++i)
+    if (!operands_[i].rows.defined()) slabs[i] = context_.scratch(work_, {step, columns});
+  const std::span<Tensor> seen(places, count_);
   for (int64_t begin = 0; begin < rows; begin += step) {
     const int64_t end = std::min(rows, begin + step);
     const auto move = [&](size_t i, bool in) {
@@ -86,13 +89,13 @@ void RowPass::run_slabs(const Body& body) {
         at += count;
       });
     };
-    for (size_t i = 0; i < operands_.size(); ++i) {
+    for (size_t i = 0; i < count_; ++i) {
       const Operand& o = operands_[i];
       seen[i] = o.rows.defined() ? o.rows.slice(0, begin, end) : slabs[i].slice(0, 0, end - begin);
       if (o.read && !o.rows.defined()) move(i, true);
     }
     body(seen, begin);
-    for (size_t i = 0; i < operands_.size(); ++i)
+    for (size_t i = 0; i < count_; ++i)
       if (operands_[i].write && !operands_[i].rows.defined()) move(i, false);
   }
 }
@@ -105,8 +108,7 @@ void expect_value(const char* op, const char* name, const Tensor& t) {
 }
 
 void expect_beside(const char* op, const char* name, const Tensor& t, const char* first, const Tensor& x) {
-  require(same_shape(t, x), "{}: expected {} {} as {}, got {}", op, name, shape_string(x), first,
-          shape_string(t));
+  require(same_shape(t, x), "{}: expected {} {} as {}, got {}", op, name, shown(x), first, shown(t));
   require(t.dtype == x.dtype, "{}: expected {} {} as {}, got {}", op, name, dtype_name(x.dtype), first,
           dtype_name(t.dtype));
 }
@@ -114,8 +116,7 @@ void expect_beside(const char* op, const char* name, const Tensor& t, const char
 void expect_vector(const char* op, const char* name, const Tensor& t, int64_t channels, const Tensor& x) {
   if (!t.defined()) return;
   expect_value(op, name, t);
-  require(t.rank == 1 && t.dims[0] == channels, "{}: expected {} [{}], got {}", op, name, channels,
-          shape_string(t));
+  require(t.rank == 1 && t.dims[0] == channels, "{}: expected {} [{}], got {}", op, name, channels, shown(t));
   require((x.dtype == DType::f64) == (t.dtype == DType::f64), "{}: expected {} {} beside {}, got {}", op,
           name, x.dtype == DType::f64 ? "f64" : "f32, f16 or bf16", dtype_name(x.dtype), dtype_name(t.dtype));
 }

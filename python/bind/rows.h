@@ -7,9 +7,7 @@
 // take.
 #pragma once
 
-#include <functional>
-#include <vector>
-
+#include "base/function_ref.h"
 #include "bind/context.h"
 #include "bind/op.h"
 
@@ -26,8 +24,8 @@ class RowPass {
   size_t write(const Tensor& t) { return add(t, false, true); }
 
   // body(operands, first row): each operand [rows, C] in the dtype that is computed in.
-  using Body = std::function<void(std::span<const Tensor> operands, int64_t first_row)>;
-  void run(const Body& body);
+  using Body = FunctionRef<void(std::span<const Tensor> operands, int64_t first_row)>;
+  void run(Body body);
 
   // That dtype, which parameters are brought to as well (convert.h).
   DType dtype() const { return work_; }
@@ -36,15 +34,17 @@ class RowPass {
   struct Operand {
     Tensor tensor;  // as it came
     Tensor rows;    // as rows where it may be used as it lies
-    bool read, write;
+    bool read = false, write = false;
   };
   size_t add(const Tensor& t, bool read, bool write);
-  void run_slabs(const Body& body);
+  void run_slabs(Body body);
 
   Context& context_;
   DType work_;
   Layout layout_;
-  std::vector<Operand> operands_;
+  static constexpr size_t kMost = 4;  // no memory is asked for in a small call
+  Operand operands_[kMost];
+  size_t count_ = 0;
   bool direct_ = true;
 };
 

@@ -128,7 +128,7 @@ def attention_backward(q, k, v, mask, scale, causal, causal_offset, dout, out, l
 
 
 def lora(x, a, b, scales, index):
-    return x.new_empty((*x.shape[:-1], b.shape[1]))
+    return x.new_empty((*x.shape[:-1], b.shape[-2]))
 
 
 def reparameterize(mean, logvar, noise):

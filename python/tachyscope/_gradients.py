@@ -7,9 +7,9 @@ import torch
 
 from . import _gradients_torch
 from ._ops import add_op_namespace_prefix
-from ._ops import ops as _ops
 
 _rules = {}
+direct = {}  # name of an op -> what backward passes call: the public op, or where it is there the function in C in front of it
 
 
 def _rule(cls):
@@ -35,9 +35,9 @@ def _pass(name, dy, x=None):
     """The backward pass for gradients like `dy`: the op, or torch's operations on the CPU, where ours are definitions, and
     where `x` is given and has its channels first, since ours take them last."""
     first = x is not None and x.dim() > 2 and x.is_contiguous() and x.numel() > x.shape[0] * x.shape[1]
-    if dy.dtype != torch.float64 and (dy.device.type == "cpu" or first):
+    if (dy.is_cpu or first) and dy.dtype != torch.float64:
         return _gradients_torch.passes(name)
-    return getattr(_ops, name)
+    return direct[name]
 
 
 @_rule
@@ -97,10 +97,10 @@ class add_norm:
         dscale = dshift = dgate = None
         if scale is not None:
             if ctx.kind == 0:
-                normed = _ops._rms_norm(h, weight, ctx.eps, False)
+                normed = direct["rms_norm"](h, weight, ctx.eps, False)
                 normed = normed if bias is None else normed + bias
             else:
-                normed = _ops._layer_norm(h, weight, bias, None, None, ctx.eps)
+                normed = direct["layer_norm"](h, weight, bias, None, None, ctx.eps)
             dscale, dshift = _sum_to(dy * normed, scale), _sum_to(dy, scale)
             dy = dy * (1 + scale).to(dy.dtype)
         dh, dweight, dbias = _pass("add_norm_backward", dy)(dy, dsum, h, weight, bias, ctx.kind, ctx.eps)
@@ -176,7 +176,7 @@ class rope:
     def backward(ctx, dy):
         _refuse(ctx, 1, "rope: cos")
         _refuse(ctx, 2, "rope: sin")
-        return _ops.rope(dy, *ctx.saved_tensors, ctx.halves, not ctx.back), None, None, None, None
+        return direct["rope"](dy, *ctx.saved_tensors, ctx.halves, not ctx.back), None, None, None, None
 
 
 @_rule
@@ -187,7 +187,7 @@ class rope_1d:
 
     @staticmethod
     def backward(ctx, dy):
-        return _ops.rope_1d(dy, *ctx.words, not ctx.back), None, None, None, None, None
+        return direct["rope_1d"](dy, *ctx.words, not ctx.back), None, None, None, None, None
 
 
 @_rule
@@ -198,7 +198,7 @@ class rope_3d:
 
     @staticmethod
     def backward(ctx, dy):
-        return _ops.rope_3d(dy, *ctx.words, not ctx.back), None, None, None, None, None, None, None
+        return direct["rope_3d"](dy, *ctx.words, not ctx.back), None, None, None, None, None, None, None
 
 
 @_rule
@@ -240,7 +240,7 @@ class attention_lse:
     def backward(ctx, dout, _):
         _refuse(ctx, 3, "attention: mask")
         q, k, v, mask, out, lse = ctx.saved_tensors
-        gradients = _ops.attention_backward(q, k, v, mask, ctx.scale, ctx.causal, ctx.causal_offset, dout, out, lse)
+        gradients = direct["attention_backward"](q, k, v, mask, ctx.scale, ctx.causal, ctx.causal_offset, dout, out, lse)
         return *gradients, None, None, None, None
 
 
@@ -252,12 +252,31 @@ class lora:
 
     @staticmethod
     def backward(ctx, dy):
-        """Products of torch, over rows [m] and adapters [n] with the weight that each adapter has in each row."""
+        """Products of torch."""
+        if not torch._C._is_any_autocast_enabled():
+            return lora.products(dy, *ctx.saved_tensors)
         with torch.autocast(dy.device.type, enabled=False):
-            return lora.gradients(dy, *ctx.saved_tensors)
+            return lora.products(dy, *ctx.saved_tensors)
 
     @staticmethod
-    def gradients(dy, x, a, b, scales, index):
+    def products(dy, x, a, b, scales, index):
+        return (lora.of_one if a.dim() == 2 and index is None else lora.of_all)(dy, x, a, b, scales, index)
+
+    @staticmethod
+    def of_one(dy, x, a, b, scales, _):
+        wide = torch.promote_types(x.dtype, torch.float32)
+        rows, dy, a_, b_ = (t.to(wide) for t in (x.flatten(0, -2), dy.flatten(0, -2), a, b))
+        u, v = rows @ a_.t(), dy @ b_
+        dscales = None
+        if scales is not None:
+            dscales = (u * v).sum().view(1).to(scales.dtype)
+            factor = scales.to(wide)
+            u, v = u * factor, v * factor
+        return (v @ a_).view(x.shape).to(x.dtype), (v.t() @ rows).to(a.dtype), (dy.t() @ u).to(b.dtype), dscales, None
+
+    @staticmethod
+    def of_all(dy, x, a, b, scales, index):
+        """Over rows [m] and adapters [n] with the weight that each adapter has in each row."""
         rows, dy = x.flatten(0, -2), dy.flatten(0, -2)
         wide = torch.promote_types(x.dtype, torch.float32)
         weights = rows.new_ones((1, a.shape[0]), dtype=wide) if scales is None else scales.to(wide)[None]
@@ -302,9 +321,27 @@ def _nothing(name):
 def register(op):
     rule = _rules.get(op.name) or _nothing(op.name)
     torch.library.register_autograd(add_op_namespace_prefix(op.name), rule.backward, setup_context=rule.keep)
+    direct[op.name] = op.public
     private = op.private
     op.function = type(op.name, (torch.autograd.Function,), {
         "forward": staticmethod(lambda *args: private(*args)),
         "setup_context": staticmethod(rule.keep),
         "backward": staticmethod(rule.backward),
     })
+
+
+def recorder(op, compute):
+    """What records the gradients of a plain eager call, whose results `compute` makes. torch's own `Function.apply` looks at
+    signatures and transforms, which takes three times as long as the rest; where there are transforms, nobody comes here."""
+    rule = _rules.get(op.name)
+    if rule is None:
+        return op.any_eager
+    keep = rule.keep
+
+    def forward(ctx, *inputs):
+        output = compute(*inputs)
+        keep(ctx, inputs, output)
+        return output
+
+    function = type(op.name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(rule.backward)})
+    return super(torch.autograd.Function, function).apply

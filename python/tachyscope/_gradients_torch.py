@@ -143,9 +143,12 @@ class _Once(torch.autograd.Function):
     """A pass whose own gradient is refused."""
 
     @staticmethod
-    def forward(ctx, function, *args):
-        ctx.name = function.__name__
+    def forward(function, *args):
         return function(*args)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.name = inputs[0].__name__
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -155,4 +158,6 @@ class _Once(torch.autograd.Function):
 def passes(name):
     """The pass of that name, as a function of its arguments."""
     function = globals()[name]
+    if not torch.is_grad_enabled():
+        return function
     return lambda *args: _Once.apply(function, *args)

@@ -1,8 +1,10 @@
 """How a function of `tachyscope.ops` finds what computes: one `Op` object for each op of the table in python/bind.
 
-A tensor of torch takes one of three ways, since what torch.compile and autograd need costs more than the kernel of a small
-tensor: while torch.compile looks, the public op (which has a fake function and gradients); where gradients are recorded,
-an autograd.Function over the private op; otherwise the private op alone. Everything else goes to `_core`.
+A tensor of torch takes one of four ways, since what torch.compile, autograd and torch's dispatcher need costs more than the kernel of
+a small tensor: while torch.compile looks, the public op (which has a fake function and gradients); a plain eager call the
+function in C of python/bind/front.cpp, behind an autograd.Function where gradients are recorded; any other eager call (under
+autocast, a profiler, a mode or a transform, of a subclass of tensors) the private op, behind an autograd.Function or alone.
+Everything else goes to `_core`.
 """
 
 import sys
@@ -10,8 +12,13 @@ import sys
 from . import _core
 
 _Tensor = ()  # torch.Tensor once the ops are registered with torch; isinstance(x, ()) is False
-_is_grad_enabled = _is_compiling = _any_autocast = _cast = _forward_ad = _last_refusal = None
+_is_grad_enabled = _any_autocast = _cast = _forward_ad = _last_refusal = None
 _all = []
+
+
+def _is_compiling():
+    """torch's own once it is there."""
+    return False
 
 
 class Op:
@@ -21,12 +28,17 @@ class Op:
         self.name = name
         self.core = getattr(_core, name)
         self.public = self.private = self.into = self.function = None  # _torch.register fills these in
+        self.eager = self.any_eager  # and puts the function in C here, where there is one
         _all.append(self)
 
     def __call__(self, *args):
+        if _is_compiling() and isinstance(args[0], _Tensor):
+            return self.public(*_cast(self.name, args))
+        return self.eager(*args)
+
+    def any_eager(self, *args):
+        """Any call that torch.compile does not look at."""
         if isinstance(args[0], _Tensor):
-            if _is_compiling():
-                return self.public(*_cast(self.name, args))
             if _any_autocast():
                 args = _cast(self.name, args)
             if _forward_ad._current_level >= 0:

@@ -6,7 +6,7 @@ import pathlib
 
 import torch
 
-from . import _fake, _gradients
+from . import _core, _fake, _gradients
 from ._ops import add_op_namespace_prefix
 from ._ops import ops as space
 
@@ -41,5 +41,23 @@ def register(ops):
             torch.library.register_fake(add_op_namespace_prefix(f"_{op.name}_out"), lambda *args: None)
     for op in ops:
         _gradients.register(op)
+    if hasattr(_core, "_torch_front"):
+        _in_front(ops)
     library.tachyscope_last_refusal.restype = ctypes.c_char_p
     return lambda: library.tachyscope_last_refusal().decode()
+
+
+def _in_front(ops):
+    """Puts functions in C in front of the eager ways, for calls whose tensors are plain and that nobody watches."""
+    _core._use_torch({
+        "tensor": torch.Tensor, "parameter": torch.nn.Parameter,
+        # Modes and tracers see ops only; a profiler shows them by name; autocast changes arguments, functorch what a tensor is.
+        "watchers": (torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack, torch._C._is_any_autocast_enabled,
+                     torch._C._are_functorch_transforms_active, torch._C._is_tracing),
+        "forward_ad": torch.autograd.forward_ad, "profiler": torch.autograd.profiler, "grad_enabled": torch.is_grad_enabled, "is_negated": torch.Tensor.is_neg,
+        "empty_like": torch.empty_like, "empty_strided": torch.Tensor.new_empty_strided,
+        "dtypes": (torch.float32, torch.float16, torch.bfloat16, torch.float64)})
+    for op in ops:
+        inside = _core._torch_front(op.name, op.private, None)
+        op.eager = _core._torch_front(op.name, op.any_eager, _gradients.recorder(op, inside))
+        _gradients.direct[op.name] = _core._torch_front(op.name, op.public, op.public)

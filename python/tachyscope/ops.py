@@ -253,7 +253,10 @@ def lora(x, a, b, scale=1.0, *, out=None):
     rounded to x's dtype on a GPU. What x·aᵀ gives stays in float32."""
     if len(getattr(a, "shape", ())) != 2 or len(getattr(b, "shape", ())) != 2:
         raise ValueError(f"lora: expected a [rank, in] and b [out, rank], got {_shape(a)} and {_shape(b)}")
-    return grouped_lora(x, a[None], b[None], _one_scale(scale, x), out=out)
+    scales = None if type(scale) in (int, float) and scale == 1 else _one_scale(scale, x)
+    if out is not None:
+        return _op["lora"].out(out, x, a, b, scales, None)
+    return _op["lora"](x, a, b, scales, None)
 
 
 def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
@@ -261,7 +264,9 @@ def grouped_lora(x, a, b, scales=None, index=None, *, out=None):
 
     x [..., in], a [n, rank, in], b [n, out, rank], scales [n] or None for ones. index has x's dims but the last, int32 or int64
     (as int32), values from −1 (none) to n − 1; on a GPU any other value means none."""
-    kind = str(getattr(index, "dtype", ""))
+    if len(getattr(a, "shape", ())) == 2:
+        raise ValueError(f"lora: expected a [n, rank, in], got {_shape(a)}")
+    kind = "" if index is None else str(getattr(index, "dtype", ""))
     if kind == "torch.int64":
         index = index.int()
     elif kind == "int64":

@@ -141,6 +141,17 @@ def lora(name, x, n, rank, out, scales=True, rows=None):
                 scales=(n,) if scales else None)
 
 
+def one_lora(name, x, rank, out, scale):
+    def theirs(x, a, b):
+        wide = torch.promote_types(x.dtype, torch.float32)
+        return (scale * (x.to(wide) @ a.to(wide).T @ b.to(wide).T)).to(x.dtype)
+
+    def raw(x, a, b):
+        return x, a, b, None if scale == 1 else torch.full((1,), scale, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32), None
+
+    return case(name, lambda x, a, b, out=None: ops.lora(x, a, b, scale, out=out), theirs, "lora", raw, x=x, a=(rank, x[-1]), b=(out, rank))
+
+
 def reparameterize(name, shape):
     def theirs(mean, logvar, noise):
         return mean + torch.exp(logvar.clamp(-30, 20) / 2) * noise
@@ -154,6 +165,8 @@ HEAD_CASES = [
     lora("lora, the sum of three", (3, 5, 24), 3, 4, 40),
     lora("lora without scales", (7, 33), 1, 5, 17, scales=False),
     lora("lora of each row's own", (2, 4, 24), 3, 4, 40, rows=[[0, 2, -1, 1], [1, 1, 0, -1]]),
+    one_lora("lora of one", (3, 5, 24), 4, 40, 1),
+    one_lora("lora of one, scaled", (7, 33), 5, 17, 0.5),
     reparameterize("reparameterize", (2, 4, 5, 7)),
     rope("rope", (2, 7, 3, 20), False),
     rope("rope by halves", (2, 7, 3, 20), True),

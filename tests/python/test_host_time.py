@@ -1,29 +1,31 @@
-"""What a call costs beside its kernel: at most one and a half times F.layer_norm's, measured in turns in one run."""
+"""What a call costs beside its kernel, as a multiple of F.layer_norm's, measured in turns in one run."""
 
 import time
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 import tachyscope
 
 
-def seconds(call, times=2000):
+def seconds(call, times=1000):
     begin = time.perf_counter()
     for _ in range(times):
         call()
     return (time.perf_counter() - begin) / times
 
 
-def test_host_time(capsys):
+@pytest.mark.parametrize("recorded, most", [(False, 1.3), (True, 2.5)], ids=["without gradients", "gradients recorded"])
+def test_host_time(recorded, most, capsys):
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     tachyscope.set_threads(1)
     try:
-        x, weight, bias = torch.randn(4, 64), torch.randn(64), torch.randn(64)
+        x, weight, bias = (t.requires_grad_(recorded) for t in (torch.randn(4, 64), torch.randn(64), torch.randn(64)))
         calls = {"theirs": lambda: F.layer_norm(x, (64,), weight, bias), "ours": lambda: tachyscope.ops.rms_norm(x, weight)}
         best = dict.fromkeys(calls, float("inf"))
-        for _ in range(15):  # in turns, so that a busy machine is busy for both
+        for _ in range(25):  # in turns, so that a busy machine is busy for both
             for name, call in calls.items():
                 best[name] = min(best[name], seconds(call))
     finally:
@@ -31,4 +33,4 @@ def test_host_time(capsys):
         tachyscope.set_threads(0)
     with capsys.disabled():
         print(f"\n  a call of rms_norm: {best['ours'] * 1e6:.1f} µs, of F.layer_norm: {best['theirs'] * 1e6:.1f} µs")
-    assert best["ours"] <= 1.5 * best["theirs"]
+    assert best["ours"] <= most * best["theirs"]
