@@ -22,6 +22,21 @@ Encode encode_function() {
 
 }  // namespace
 
+namespace {
+
+CUtensorMapDataType type_of(DType dtype) {
+  if (dtype == DType::f8_e4m3) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  return dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+CUtensorMapSwizzle swizzle_of(int64_t row_bytes) {
+  return row_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+         : row_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                           : CU_TENSOR_MAP_SWIZZLE_32B;
+}
+
+}  // namespace
+
 bool tensor_maps_available() { return encode_function() != nullptr; }
 
 TensorMapShape dense_map(int rank, const int64_t (&dims)[kMaxMapDims], const int64_t (&box)[kMaxMapDims]) {
@@ -39,13 +54,12 @@ CUtensorMap make_tensor_map(const char* what, DType dtype, const void* data, con
   cuuint32_t box[kMaxMapDims], step[kMaxMapDims];
   for (int i = 0; i < m.rank; ++i) {
     dims[i] = static_cast<cuuint64_t>(m.dims[i]);
-    if (i > 0) strides[i - 1] = static_cast<cuuint64_t>(m.strides[i] * 2);
+    if (i > 0) strides[i - 1] = static_cast<cuuint64_t>(m.strides[i] * dtype_size(dtype));
     box[i] = static_cast<cuuint32_t>(m.box[i]), step[i] = static_cast<cuuint32_t>(m.step[i]);
   }
   const CUresult status = encode_function()(
-      &map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-      static_cast<cuuint32_t>(m.rank), const_cast<void*>(data), dims, strides, box, step,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, m.box[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+      &map, type_of(dtype), static_cast<cuuint32_t>(m.rank), const_cast<void*>(data), dims, strides, box,
+      step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(m.box[0] * dtype_size(dtype)),
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   check(status == CUDA_SUCCESS, ErrorCode::internal,
         "{}: the driver refused a tensor map of [{}, {}, {}, {}], box {}x{}x{}x{} (error {})", what,

@@ -12,12 +12,12 @@ namespace tachy::cuda {
 
 inline constexpr int kMaxMapDims = 4;
 
-// Dims innermost first; the innermost is contiguous. 16-bit values.
+// Dims innermost first; the innermost is contiguous. Values of bf16, f16 or e4m3.
 struct TensorMapShape {
   int rank;
   int64_t dims[kMaxMapDims];
   int64_t strides[kMaxMapDims];  // in values; [0] is not read
-  int64_t box[kMaxMapDims];      // box[0] of 64 values is swizzled by 128 bytes, of 32 values by 64
+  int64_t box[kMaxMapDims];      // swizzled by as many bytes as box[0] has: 32, 64 or 128
   int64_t step[kMaxMapDims] = {1, 1, 1, 1};
 };
 

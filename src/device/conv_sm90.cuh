@@ -120,11 +120,11 @@ __device__ inline void conv90_release(uint64_t* empty) {
   if ((threadIdx.x & 31) == 0) barrier_arrive(empty);
 }
 
-// What the channels [c, c + 1] of row `row` of a step hold, two values.
-template <class C>
-__device__ inline uint32_t conv90_pair(const char* step, int row, int c) {
-  const uint32_t at = row * C::kRowBytes + c * 2;  // the swizzle: 16-byte pieces ^ 128-byte lines
-  return *reinterpret_cast<const uint32_t*>(step + (at ^ (at >> 7 & (C::kRowBytes / 16 - 1)) << 4));
+// What the channels [c, c + 1] of row `row` of a box of 16-bit numbers hold, two values.
+template <int kRowBytes>
+__device__ inline uint32_t conv90_pair(const char* box, int row, int c) {
+  const uint32_t at = row * kRowBytes + c * 2;  // the swizzle: 16-byte pieces ^ 128-byte lines
+  return *reinterpret_cast<const uint32_t*>(box + (at ^ (at >> 7 & (kRowBytes / 16 - 1)) << 4));
 }
 
 // acc → y at the tile's place. A thread gathers 8 channels of a position from its quad: 16-byte stores. (With
@@ -248,7 +248,7 @@ __device__ inline void conv90_finish(const Conv90Params& p, const Conv90Work& w,
           const int position = (group * C::kMi + mi) * 64 + warp * 16 + half * 8 + lane / 4;
 #pragma unroll
           for (int c = 0; c < C::kChunk && c0 + c < C::kN; c += 8) {
-            const float2 add = unpack2(conv90_pair<C>(step, position, c + quad * 2), T{});
+            const float2 add = unpack2(conv90_pair<C::kRowBytes>(step, position, c + quad * 2), T{});
             const int at = (c0 + c) / 2 + half * 2;
             acc[mi][at] += add.x, acc[mi][at + 1] += add.y;
           }

@@ -1,0 +1,21 @@
+// Parameters of the Hopper convolution in 8 bits, made by the host.
+#pragma once
+
+#include "device/conv_sm90_params.h"
+
+namespace tachy::device {
+
+struct Conv8Params {
+  Conv90Params c;      // its `normed` is of numbers
+  const float* scale;  // [Co]: of the sums of codes
+  void* codes;         // the norm as e4m3, or null
+  float inverse;       // 1 / the codes' scale
+};
+
+// Boxes of the frames, of the weights and of the residual. A chunk of channels is a wide box and perhaps a
+// narrow one behind it.
+struct Conv8Maps {
+  CUtensorMap chunk[2], cache[2], weights[2], residual;
+};
+
+}  // namespace tachy::device
