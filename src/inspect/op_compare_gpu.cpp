@@ -115,11 +115,13 @@ void compare_on_gpu(GpuBench& bench, const Expected& expected, const std::string
     }
     std::vector<float> stored = expected.working[n];
     for (float& v : stored) v = ops::rounded(v, dtype);
-    const Distance allowed = distance(stored, reference), error = distance(got[n], reference);
+    const bool codes = dtype == DType::f8_e4m3;
+    const std::vector<float> steps = codes ? code_steps(reference) : std::vector<float>();
+    const Distance allowed = distance(stored, reference, steps), error = distance(got[n], reference, steps);
     const float highest = highest_of(reference);
-    const double unit = highest > 0 ? ulp(highest, dtype) : 0;
+    const double unit = codes ? highest * kCodeUnit : highest > 0 ? ulp(highest, dtype) : 0;
     const double bound = factor * (2 * allowed.max + 2 * unit),
-                 rms_bound = factor * (2 * allowed.rms + 2 * unit);
+                 rms_bound = factor * (2 * allowed.rms + 2 * unit + code_rms(steps));
     const bool ok = error.same_specials && error.max <= bound && error.rms <= rms_bound;
     // Of the output that comes closest to its bound: outputs differ in dtype and size.
     if (result.bound == 0 || error.max * result.bound > result.error * bound)

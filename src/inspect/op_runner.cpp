@@ -8,10 +8,43 @@
 namespace tachy {
 namespace {
 
-std::vector<float> floats_of(const std::vector<char>& bytes) {
-  std::vector<float> values(bytes.size() / 4);
-  std::memcpy(values.data(), bytes.data(), values.size() * 4);
+// The values of all outputs of a kind, one after another: those that are numbers, or those that are codes.
+std::vector<float> floats_of(const std::vector<char>& bytes, const std::vector<Tensor>& outputs, bool codes) {
+  std::vector<float> values;
+  const char* from = bytes.data();
+  for (const Tensor& t : outputs) {
+    const bool code = t.dtype == DType::f8_e4m3;
+    const auto count = static_cast<size_t>(t.numel()), first = values.size();
+    if (code == codes) values.resize(first + count);
+    if (code && codes)
+      for (size_t i = 0; i < count; ++i)
+        values[first + i] = to_float(f8_e4m3_t{static_cast<uint8_t>(from[i])});
+    if (!code && !codes) std::memcpy(values.data() + first, from, count * 4);
+    from += t.bytes();
+  }
   return values;
+}
+
+// One kind of outputs. Those that come closest to their bound are shown.
+void compare_values(const std::vector<float>& got, const std::vector<float>& reference,
+                    const std::vector<float>& working, bool codes, double factor, OpResult& result) {
+  float highest = 0;
+  for (float v : reference)
+    if (std::isfinite(v)) highest = std::max(highest, std::abs(v));
+  const double ulp =
+      codes ? highest * kCodeUnit : static_cast<double>(std::nextafter(highest, INFINITY)) - highest;
+  const std::vector<float> steps = codes ? code_steps(reference) : std::vector<float>();
+  const Distance allowed = distance(working, reference, steps), error = distance(got, reference, steps);
+  const double bound = factor * (2 * allowed.max + 2 * ulp),
+               rms_bound = factor * (2 * allowed.rms + 2 * ulp + code_rms(steps));
+  const bool ok = error.same_specials && error.max <= bound && error.rms <= rms_bound;
+  if (result.detail.empty() || (result.ok && !ok) || error.max * result.bound > result.error * bound) {
+    result.error = error.max, result.bound = bound;
+    result.detail =
+        fmt::format("max {:.2e} (bound {:.2e}), rms {:.2e} (bound {:.2e}){}", error.max, bound, error.rms,
+                    rms_bound, error.same_specials ? "" : ", NaN or Inf in other places");
+  }
+  result.ok = result.ok && ok;
 }
 
 void compare_with_definition(Bench& bench, const std::vector<char>& definition,
@@ -23,20 +56,13 @@ void compare_with_definition(Bench& bench, const std::vector<char>& definition,
     result.detail = result.ok ? "exact" : "expected the definition's bytes, got others";
     return;
   }
-  const auto reference = floats_of(definition);
-  float highest = 0;
-  for (float v : reference)
-    if (std::isfinite(v)) highest = std::max(highest, std::abs(v));
-  const double ulp = static_cast<double>(std::nextafter(highest, INFINITY)) - highest;
-  const Distance allowed = distance(floats_of(working), reference),
-                 error = distance(floats_of(got), reference);
-  const double factor = bench.op().factor;
-  result.error = error.max, result.bound = factor * (2 * allowed.max + 2 * ulp);
-  const double rms_bound = factor * (2 * allowed.rms + 2 * ulp);
-  result.ok = error.same_specials && error.max <= result.bound && error.rms <= rms_bound;
-  result.detail =
-      fmt::format("max {:.2e} (bound {:.2e}), rms {:.2e} (bound {:.2e}){}", error.max, result.bound,
-                  error.rms, rms_bound, error.same_specials ? "" : ", NaN or Inf in other places");
+  const std::vector<Tensor>& outputs = bench.op().outputs;
+  for (const bool codes : {false, true}) {
+    const auto reference = floats_of(definition, outputs, codes);
+    if (!reference.empty())
+      compare_values(floats_of(got, outputs, codes), reference, floats_of(working, outputs, codes), codes,
+                     bench.op().factor, result);
+  }
 }
 
 // pools[0] is the one that other modes run on.

@@ -2,7 +2,7 @@
 //
 //   ref      each implementation against the definition, with the one tolerance rule: R the definition, L the
 //            same with float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS.
-//            Outputs start as NaN.
+//            Outputs start as NaN. Codes (e4m3) may also be one step off, a sixteenth of them.
 //   bitwise  two runs, and any number of threads from 1 to one more than asked for, give equal bytes
 //   canary   outputs start poisoned; bytes round and between them and all inputs are unchanged
 //   perf     median µs and spread, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as

@@ -121,7 +121,9 @@ struct Distance {
   bool same_specials = true;  // NaN and infinities in the same places
 };
 
-inline Distance distance(const std::vector<float>& a, const std::vector<float>& b) {
+// steps: what an error may have for nothing in `max`, a value each; none: nothing.
+inline Distance distance(const std::vector<float>& a, const std::vector<float>& b,
+                         const std::vector<float>& steps = {}) {
   Distance d;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
@@ -129,11 +131,30 @@ inline Distance distance(const std::vector<float>& a, const std::vector<float>& 
       continue;
     }
     const double e = std::abs(static_cast<double>(a[i]) - b[i]);
-    d.max = std::max(d.max, e);
+    d.max = std::max(d.max, steps.empty() ? e : e - steps[i]);
     d.rms += e * e;
   }
   d.rms = a.empty() ? 0 : std::sqrt(d.rms / static_cast<double>(a.size()));
   return d;
+}
+
+// Outputs in e4m3 are codes: an error of any size, however small, may make a value the next code. So each may
+// be one step off, and few are: a sixteenth of them. What is rounded to codes has about bf16's precision, which
+// near zero is many steps.
+inline constexpr double kCodeUnit = 0x1p-10;  // of the largest value
+inline std::vector<float> code_steps(const std::vector<float>& values) {
+  std::vector<float> steps;
+  for (const float v : values) {
+    int exponent;
+    std::frexp(v, &exponent);  // v = m · 2^exponent, m in [0.5, 1)
+    steps.push_back(std::isfinite(v) ? std::ldexp(1.0f, std::max(exponent - 4, -9)) : 0.0f);
+  }
+  return steps;
+}
+inline double code_rms(const std::vector<float>& steps) {
+  double squares = 0;
+  for (const float s : steps) squares += static_cast<double>(s) * s;
+  return steps.empty() ? 0 : 0.25 * std::sqrt(squares / static_cast<double>(steps.size()));
 }
 
 // The result of one mode of an implementation: `blank` with what body(result) says; skipped where why_not has

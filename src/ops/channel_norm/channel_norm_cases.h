@@ -31,19 +31,21 @@ inline void add_channel_norm_backward_cases(std::vector<OpCase>& cases) {
 
 inline std::vector<OpCase> channel_norm_cases() {
   std::vector<OpCase> cases;
-  const auto add = [&](CaseKind kind, int64_t p, int64_t c, bool silu, bool zeros) {
-    const auto name = fmt::format("{}x{}{}{}", p, c, silu ? "-silu" : "", zeros ? "-zeros" : "");
-    cases.push_back({"channel_norm", name, kind, 8.0 * p * c, 24.0 * p * c, [=](CaseMemory& memory) {
-                       ChannelNormArgs args{.x = memory.normal({p, c}),
-                                            .gamma = memory.param({c}),
-                                            .silu = silu,
-                                            .y = memory.output({p, c})};
-                       if (zeros)
-                         std::memset(memory.host(args.x).data, 0,
-                                     static_cast<size_t>(c) * 4);  // a black position
-                       return bind_op("channel_norm", channel_norm, channel_norm_table(),
-                                      channel_norm_working, args, {args.y});
-                     }});
+  const auto add = [&](CaseKind kind, int64_t p, int64_t c, bool silu, bool zeros, bool codes = false) {
+    const auto name =
+        fmt::format("{}x{}{}{}{}", p, c, silu ? "-silu" : "", zeros ? "-zeros" : "", codes ? "-codes" : "");
+    const double bytes = codes ? 5.0 : 8.0;
+    cases.push_back(
+        {"channel_norm", name, kind, bytes * p * c, 24.0 * p * c, [=](CaseMemory& memory) {
+           ChannelNormArgs args{.x = memory.normal({p, c}), .gamma = memory.param({c}), .silu = silu};
+           args.y = codes ? memory.output(DType::f8_e4m3, {p, c}) : memory.output({p, c});
+           args.y_scale = codes ? 0.01f : 1;  // so that the largest saturate
+           if (zeros)
+             std::memset(memory.host(args.x).data, 0,
+                         static_cast<size_t>(c) * 4);  // a black position
+           return bind_op("channel_norm", channel_norm, channel_norm_table(), channel_norm_working, args,
+                          {args.y});
+         }});
   };
   add(CaseKind::tiny, 4, 16, true, true);
   add(CaseKind::tiny, 1, 3, false, false);
@@ -51,6 +53,13 @@ inline std::vector<OpCase> channel_norm_cases() {
   add(CaseKind::odd, 7, 384, false, false);
   for (const int64_t c : {96, 160, 192, 256, 384, 512, 640, 1024})
     add(CaseKind::tiny, 133, c, c != 160, true);
+  add(CaseKind::tiny, 4, 16, true, true, true);
+  add(CaseKind::odd, 101, 77, true, true, true);
+  add(CaseKind::odd, 7, 384, false, false, true);
+  for (const int64_t c : {32, 96, 192, 384, 512, 1024, 2048})
+    add(CaseKind::tiny, 133, c, c != 192, true, true);
+  add(CaseKind::video, 4 * 480 * 832, 96, true, false, true);
+  add(CaseKind::video, 4 * 240 * 416, 192, true, false, true);
   add(CaseKind::video, 4 * 480 * 832, 96, true, false);
   add(CaseKind::video, 4 * 240 * 416, 192, true, false);
   add(CaseKind::real, 4 * 120 * 208, 384, true, false);

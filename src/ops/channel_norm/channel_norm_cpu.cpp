@@ -1,4 +1,5 @@
 #include <cmath>
+#include <vector>
 
 #include "ops/channel_norm/channel_norm_impl.h"
 #include "ops/op_helpers.h"
@@ -16,12 +17,14 @@ namespace simd = cpu::HWY_NAMESPACE;
 void channel_norm_rows(const ChannelNormArgs& a, int64_t begin, int64_t end) {
   const int64_t c = a.x.dims[1];
   const float* gamma = row_ptr(a.gamma, 0);
-  simd::RowWriter writer(past_caches(a.x, a.y, c), c);
+  const bool codes = a.y.dtype == DType::f8_e4m3;
+  std::vector<float> wide(codes ? static_cast<size_t>(c) : 0);  // of one row
+  simd::RowWriter writer(!codes && past_caches(a.x, a.y, c), c);
   const float root = std::sqrt(static_cast<float>(c));
   with_activation(a.silu ? Activation::silu : Activation::none, [&]<Activation K>() HWY_ATTR {
     for (int64_t i = begin; i < end; ++i) {
       const float* x = row_ptr(a.x, i);
-      float* const out = static_cast<float*>(a.y.data) + i * c;
+      float* const out = codes ? wide.data() : static_cast<float*>(a.y.data) + i * c;
       float* const y = writer.begin(out);
       const float norm = std::sqrt(simd::sum_squares(x, c));
       const float factor = root / (norm > 1e-12f ? norm : 1e-12f);
@@ -30,6 +33,8 @@ void channel_norm_rows(const ChannelNormArgs& a, int64_t begin, int64_t end) {
         hn::StoreU(activate<K>(d, n), d, y + j);
       });
       writer.end(out);
+      for (int64_t j = 0; codes && j < c; ++j)
+        static_cast<uint8_t*>(a.y.data)[i * c + j] = channel_norm_code(out[j] / a.y_scale);
     }
   });
 }

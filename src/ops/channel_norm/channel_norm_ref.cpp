@@ -15,12 +15,17 @@ void define(const ChannelNormArgs& a, Stream& stream) {
   parallel_ranges(stream, p, rows_per_tile(c), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const Store* x = a.x.as<Store>() + i * c;
-      Store* y = a.y.as<Store>() + i * c;
       Real sum = 0;
       for (int64_t j = 0; j < c; ++j) sum += Real(x[j]) * Real(x[j]);
       const Real factor = std::sqrt(Real(c)) / std::max(std::sqrt(sum), Real(1e-12f));
-      for (int64_t j = 0; j < c; ++j)
-        y[j] = static_cast<Store>(activate(Real(x[j]) * factor * Real(gamma[j]), kind));
+      for (int64_t j = 0; j < c; ++j) {
+        const Real v = activate(Real(x[j]) * factor * Real(gamma[j]), kind);
+        if (a.y.dtype == DType::f8_e4m3)
+          static_cast<uint8_t*>(a.y.data)[i * c + j] =
+              channel_norm_code(static_cast<float>(v / Real(a.y_scale)));
+        else
+          static_cast<Store*>(a.y.data)[i * c + j] = static_cast<Store>(v);
+      }
     }
   });
 }

@@ -139,7 +139,7 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
 
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream) {
   const char* op = "push_frames";
-  expect_float_dtype(op, "cache", cache, stream);
+  if (cache.dtype != DType::f8_e4m3) expect_float_dtype(op, "cache", cache, stream);
   expect_dense(op, "cache", cache, {-1, -1, -1, -1}, cache.dtype);
   expect_dense(op, "x", x, {-1, cache.dim(1), cache.dim(2), cache.dim(3)}, cache.dtype);
   const int64_t n = cache.dim(0), t = x.dim(0);

@@ -46,7 +46,7 @@ int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t ke
 void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stream);
 
 // Keeps the last n = cache.dim(0) frames of (valid history ++ x) in the cache, at its end; returns the new
-// history count (at most n). Null-safe in a measure run.
+// history count (at most n). Null-safe in a measure run. Frames of numbers, or of codes (f8_e4m3).
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream);
 
 }  // namespace tachy::ops

@@ -1,0 +1,153 @@
+// Checks, packing and dispatch of the causal convolution in 8 bits.
+#include "ops/scaled_conv3d/scaled_conv3d.h"
+
+#include <cstring>
+#include <vector>
+
+#include "base/env.h"
+#include "cpu/conv_tiles.h"
+#include "cpu/widen.h"
+#include "cuda/gpu.h"
+#include "ops/op_helpers.h"
+#include "ops/scaled_conv3d/scaled_conv3d_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+constexpr Impl<ScaledConv3dArgs> kTable[] = {
+    gpu_impl<scaled_conv3d_sm90, scaled_conv3d_why_not_sm90>("sm90"),
+    {"onednn", scaled_conv3d_why_not_onednn, scaled_conv3d_onednn},
+    {"ref", nullptr, scaled_conv3d_ref},
+};
+
+constexpr int64_t kTaps = 27;
+
+// A GPU's weights are [Co, taps, padded Ci] codes: K of the tensor cores' product is 32 of them.
+int64_t padded_channels(int64_t ci) { return (ci + 31) / 32 * 32; }
+
+int64_t codes_bytes(int64_t co, int64_t ci, const Stream& stream) {
+  return stream.gpu ? co * kTaps * padded_channels(ci) : 3 * cpu::packed_conv_bytes(co, ci, 3, 3);
+}
+
+void expect_frames(const char* name, const Tensor& t, std::initializer_list<int64_t> shape, DType dtype,
+                   const Stream& stream) {
+  const char* op = "scaled_conv3d";
+  expect_here(op, name, t, stream);
+  expect_shape(op, name, t, shape);
+  expect_dtype(op, name, t, dtype);
+  expect_contiguous(op, name, t);
+}
+
+void check_args(const ScaledConv3dArgs& a, const Stream& stream) {
+  const char* op = "scaled_conv3d";
+  expect_frames("x", a.x, {-1, -1, -1, -1}, DType::f8_e4m3, stream);
+  require(a.y.defined() || (a.gamma.defined() && a.normed.defined()),
+          "{}: expected y, or gamma and normed in its place", op);
+  require(a.gamma.defined() == a.normed.defined(), "{}: expected gamma and normed together", op);
+  const Tensor& result = scaled_conv3d_result(a);
+  expect_shape(op, "y", result, {-1, -1, -1, -1});
+  const int64_t t = a.x.dim(0), h = a.x.dim(1), w = a.x.dim(2), co = result.dim(3);
+  // In which dtype the sums, the residual and a norm that is no codes are.
+  const Tensor& wide = a.y.defined() ? a.y : a.residual.defined() ? a.residual : a.normed;
+  if (wide.dtype != DType::f8_e4m3) expect_float_dtype(op, "y", wide, stream);
+  if (a.y.defined()) expect_frames("y", a.y, {t, h, w, co}, wide.dtype, stream);
+  if (a.cache.defined()) expect_frames("cache", a.cache, {-1, h, w, a.x.dim(3)}, DType::f8_e4m3, stream);
+  const int64_t kept = a.cache.defined() ? a.cache.dim(0) : 0;
+  require(a.history >= 0 && a.history <= std::min<int64_t>(kept, 2),
+          "{}: expected history of at most the cache's {} frames and 2, got {}", op, kept, a.history);
+  if (a.bias.defined()) expect_f32(op, "bias", a.bias, {co});
+  if (a.residual.defined()) {
+    expect_float_dtype(op, "residual", a.residual, stream);
+    expect_frames("residual", a.residual, {t, h, w, co}, wide.dtype, stream);
+  }
+  if (a.gamma.defined()) expect_f32(op, "gamma", a.gamma, {co});
+  if (a.normed.defined()) {
+    const bool codes = a.normed.dtype == DType::f8_e4m3;
+    expect_frames("normed", a.normed, {t, h, w, co}, codes ? DType::f8_e4m3 : wide.dtype, stream);
+    require(!codes || (std::isfinite(a.normed_scale) && a.normed_scale > 0),
+            "{}: expected a normed_scale above 0, got {}", op, a.normed_scale);
+  }
+  expect_dtype(op, "packed", a.packed, DType::u8);
+  expect_shape(op, "packed", a.packed, {packed_scaled_conv3d_bytes(co, a.x.dim(3), stream)});
+}
+
+// Codes of all weights of a row (a scale of largest / 448, as quantize's) and the scale.
+float round_row(const float* row, int64_t count, uint8_t* codes) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(row[i]));
+  const float scale = largest > 0 ? std::max(largest / 448.0f, 0x1p-126f) : 1.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    const float v = row[i] / scale;
+    codes[i] = to_f8_e4m3(std::isnan(v) ? v : std::clamp(v, -448.0f, 448.0f)).bits;
+  }
+  return scale;
+}
+
+}  // namespace
+
+std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table() { return kTable; }
+
+bool scaled_conv3d_runs(const Stream& stream) {
+  if (!stream.gpu) return true;
+  if constexpr (cuda::kBuilt)
+    return scaled_conv3d_on_gpu(stream);
+  else
+    return false;
+}
+
+bool scaled_conv3d_normalises(const ScaledConv3dArgs& args, const Stream& stream) {
+  static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
+  if (off) return false;
+  return choose<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream) != nullptr;
+}
+
+void scaled_conv3d(const ScaledConv3dArgs& args, Stream& stream) {
+  check_args(args, stream);
+  const int64_t values = scaled_conv3d_result(args).numel();
+  if (values == 0) return;
+  stream.count_flops(2.0 * static_cast<double>(values) * static_cast<double>(kTaps * args.x.dim(3)));
+  pick<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream).run(args, stream);
+}
+
+int64_t packed_scaled_conv3d_bytes(int64_t co, int64_t ci, const Stream& stream) {
+  return static_cast<int64_t>(align_up(static_cast<size_t>(codes_bytes(co, ci, stream)))) +
+         co * static_cast<int64_t>(sizeof(float));
+}
+
+void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor& packed, Stream& stream) {
+  const char* op = "pack_scaled_conv3d_weight";
+  expect_shape(op, "weight", weight, {-1, -1, 3, 3, 3});
+  require(weight.contiguous() && cpu::widens(weight.dtype),
+          "{}: expected a contiguous weight of f32, f16, bf16 or f8, got {}", op, dtype_name(weight.dtype));
+  require(std::isfinite(x_scale) && x_scale > 0, "{}: expected a scale of x above 0, got {}", op, x_scale);
+  const int64_t co = weight.dim(0), ci = weight.dim(1), row = ci * kTaps;
+  expect_shape(op, "packed", packed, {packed_scaled_conv3d_bytes(co, ci, stream)});
+  if (stream.measuring()) return;
+  std::vector<uint8_t> codes(static_cast<size_t>(co * row));
+  std::vector<float> scales(static_cast<size_t>(co));
+  stream.pool->run(co, [&](int64_t o, int) {
+    std::vector<float> wide(static_cast<size_t>(row));
+    cpu::widen(static_cast<const char*>(weight.data) + o * row * dtype_size(weight.dtype), weight.dtype, row,
+               wide.data());
+    scales[static_cast<size_t>(o)] = x_scale * round_row(wide.data(), row, codes.data() + o * row);
+  });
+  const int64_t scales_at = packed.numel() - co * static_cast<int64_t>(sizeof(float));
+  if (!stream.gpu) {
+    cpu::pack_conv_parts(Tensor(codes.data(), DType::f8_e4m3, weight.shape()), 3, 3, 3, packed.data,
+                         *stream.pool);
+    std::memcpy(static_cast<char*>(packed.data) + scales_at, scales.data(), scales.size() * sizeof(float));
+    return;
+  }
+  const int64_t padded = padded_channels(ci);
+  std::vector<uint8_t> host(static_cast<size_t>(packed.numel()), 0);
+  stream.pool->run(co, [&](int64_t o, int) {
+    for (int64_t tap = 0; tap < kTaps; ++tap)
+      for (int64_t c = 0; c < ci; ++c)
+        host[static_cast<size_t>((o * kTaps + tap) * padded + c)] =
+            codes[static_cast<size_t>(o * row + c * kTaps + tap)];
+  });
+  std::memcpy(host.data() + scales_at, scales.data(), scales.size() * sizeof(float));
+  stream.gpu->upload(packed.data, host.data(), host.size());
+}
+
+}  // namespace tachy::ops

@@ -1,0 +1,75 @@
+// On a CPU: the codes as float32, and the vendor library's convolution of them, band by band and tap by tap as
+// ops/conv3d does it. The scale and what follows are applied while a band's sums are in cache. No CPU has a
+// fast product of e4m3; this is for tests of models in 8 bits, which the definition is too slow for.
+#include <array>
+
+#include "cpu/conv_tiles.h"
+#include "ops/op_helpers.h"
+#include "ops/scaled_conv3d/scaled_conv3d_impl.h"
+
+namespace tachy::ops {
+namespace {
+
+cpu::ConvTiles tiles_of(const ScaledConv3dArgs& a) {
+  cpu::ConvTiles tiles({.h = a.x.dim(1),
+                        .w = a.x.dim(2),
+                        .ci = a.x.dim(3),
+                        .co = scaled_conv3d_result(a).dim(3),
+                        .kernel_h = 3,
+                        .kernel_w = 3,
+                        .stride = 1,
+                        .pad_top = 1,
+                        .pad_left = 1,
+                        .pad_bottom = 1,
+                        .pad_right = 1});
+  tiles.prepare(false, false);
+  tiles.prepare(false, true);
+  return tiles;
+}
+
+// The frames that the kernel reaches, in order, as float32.
+void widen_frames(const ScaledConv3dArgs& a, const Tensor& frames, Stream& stream) {
+  std::array<float, 256> values;
+  for (int code = 0; code < 256; ++code)
+    values[static_cast<size_t>(code)] = to_float(f8_e4m3_t{static_cast<uint8_t>(code)});
+  const int64_t pixels = frames.stride(0);
+  for (int64_t f = 0; f < frames.dim(0); ++f) {
+    const uint8_t* codes = scaled_conv3d_frame(a, f + 2 - a.history);
+    float* to = frames.as<float>() + f * pixels;
+    parallel_ranges(stream, pixels, int64_t{1} << 16, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) to[i] = values[codes[i]];
+    });
+  }
+}
+
+}  // namespace
+
+std::optional<Refusal> scaled_conv3d_why_not_onednn(const ScaledConv3dArgs& a, const Stream&) {
+  return tiles_of(a).why_not();
+}
+
+void scaled_conv3d_onednn(const ScaledConv3dArgs& a, Stream& stream) {
+  const int64_t h = a.x.dim(1), w = a.x.dim(2), ci = a.x.dim(3), co = scaled_conv3d_result(a).dim(3);
+  const cpu::ConvTiles tiles = tiles_of(a);
+  const int64_t block = cpu::packed_conv_bytes(co, ci, 3, 3);
+  const ArenaScope scope(*stream.arena);
+  const Tensor frames = stream.arena->f32({a.history + a.x.dim(0), h, w, ci});
+  const Tensor bands = stream.arena->f32({stream.threads(), tiles.max_rows() * w * co});
+  char* scratch =
+      static_cast<char*>(stream.arena->bytes(static_cast<size_t>(stream.threads() * tiles.scratch_bytes())));
+  if (stream.measuring()) return;
+  widen_frames(a, frames, stream);
+  stream.pool->run(a.x.dim(0) * tiles.count(), [&](int64_t tile, int worker) {
+    const int64_t t = tile / tiles.count(), index = tile % tiles.count();
+    const cpu::Band& band = tiles.band(index);
+    float* sums = bands.as<float>() + worker * bands.stride(0);
+    for (int64_t tap = std::max<int64_t>(0, 2 - a.history - t), first = tap; tap < 3; ++tap)
+      tiles.run_band(index, frames.as<float>() + (t + tap - 2 + a.history) * frames.stride(0),
+                     static_cast<const char*>(a.packed.data) + tap * block, nullptr, tap > first, sums,
+                     scratch + worker * tiles.scratch_bytes());
+    for (int64_t p = 0; p < band.rows * w; ++p)
+      scaled_conv3d_finish(a, (t * h + band.first_row) * w + p, sums + p * co);
+  });
+}
+
+}  // namespace tachy::ops
