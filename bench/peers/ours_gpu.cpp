@@ -7,6 +7,7 @@
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
 //
+// DTYPE fp8 of decode and encode: activations in bf16, the residual blocks' convolutions in e4m3.
 // The word behind dit's REPEATS is the residual stream: float32, or as the activations; int8: the latter, and self-attention
 // in 8 bits; fp8: the latter, and the blocks' linear layers in e4m3; fp8-int8: both; fp8-f32: fp8
 // with the residual stream in float32. With a SHARE of all blocks of keys self-attention is block-sparse; its OUT.bin then differs from the dense one
@@ -96,7 +97,11 @@ struct Run {
 
   explicit Run(const std::string& dtype) {
     stream.gpu = gpu.get(), stream.memory = gpu.get();
-    stream.precision.activation = dtype == "bf16" ? DType::bf16 : dtype == "f16" ? DType::f16 : DType::f32;
+    const bool fp8 = dtype == "fp8";
+    stream.precision.activation = fp8 || dtype == "bf16" ? DType::bf16
+                                  : dtype == "f16"       ? DType::f16
+                                                         : DType::f32;
+    if (fp8) stream.precision.products = Products::e4m3;
   }
 
   // body(plan_only) twice: measured, then in an arena of that size.

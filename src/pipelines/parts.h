@@ -21,6 +21,10 @@ const TensorSource& part_file(const ModelBundle& model, Part part);
 // Of two experts 0 is the high-noise one, 1 the low-noise one.
 inline Part transformer_part(int expert) { return expert == 0 ? Part::transformer : Part::transformer_2; }
 
+// What the convolutions of the VAE's residual blocks multiply in: e4m3 (models/wan_vae/codes_block.cpp) or as the
+// activations.
+Products vae_products(const Precision& precision);
+
 // Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host.
 struct BlockPlan {
   int64_t blocks = 0, streamed = 0;

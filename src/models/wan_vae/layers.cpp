@@ -13,13 +13,6 @@
 namespace tachy::wan_vae {
 namespace {
 
-Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
-
-void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream) {
-  const ProfileRange range(stream.hooks.profiler, silu ? "norm + silu" : "norm", ProfileKind::norm);
-  ops::channel_norm({.x = rows_of(x), .gamma = gamma, .silu = silu, .y = rows_of(y)}, stream);
-}
-
 class Pointwise : public Layer {
  public:
   explicit Pointwise(nn::Linear linear) : linear_(std::move(linear)) {}
@@ -127,8 +120,21 @@ class Head : public Layer {
 
 }  // namespace
 
-int Loader::add_slot(int64_t channels, int64_t frames) const {
-  slots.push_back({channels, frames, level});
+void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream,
+               float scale) {
+  const ProfileRange range(stream.hooks.profiler, silu ? "norm + silu" : "norm", ProfileKind::norm);
+  ops::channel_norm({.x = rows_of(x), .gamma = gamma, .silu = silu, .y = rows_of(y), .y_scale = scale},
+                    stream);
+}
+
+void remember(int slot, const Tensor& x, Pass& pass) {
+  const ProfileRange range(pass.stream.hooks.profiler, "cache update", ProfileKind::cache);
+  VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
+  if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
+}
+
+int Loader::add_slot(int64_t channels, int64_t frames, bool codes) const {
+  slots.push_back({channels, frames, level, codes});
   return static_cast<int>(slots.size()) - 1;
 }
 
@@ -155,17 +161,11 @@ ops::CausalConv3dArgs CausalConv::args_of(const Tensor& x, const Tensor& y, cons
   return {.x = x, .cache = cache.frames, .history = cache.history, .packed = packed, .bias = bias, .y = y};
 }
 
-void CausalConv::remember(const Tensor& x, Pass& pass) const {
-  const ProfileRange range(pass.stream.hooks.profiler, "cache update", ProfileKind::cache);
-  VaeState::Cache& cache = pass.state.caches[static_cast<size_t>(slot)];
-  if (cache.frames.defined()) cache.history = ops::push_frames(cache.frames, cache.history, x, pass.stream);
-}
-
 void CausalConv::run(const Tensor& x, const Tensor& y, Pass& pass) const {
   ProfileRange range(pass.stream.hooks.profiler, "conv 3x3x3", ProfileKind::convolution);
   ops::causal_conv3d(args_of(x, y, pass), pass.stream);
   range.done();
-  remember(x, pass);
+  remember(slot, x, pass);
 }
 
 void CausalConv::run_normed(const Tensor& x, const Tensor& gamma, const Tensor& y, Pass& pass) const {
@@ -178,13 +178,13 @@ void CausalConv::run_normed(const Tensor& x, const Tensor& gamma, const Tensor& 
   ProfileRange range(pass.stream.hooks.profiler, "conv 3x3x3, norm + silu", ProfileKind::convolution);
   ops::causal_conv3d(args, pass.stream);
   range.done();
-  remember(x, pass);
+  remember(slot, x, pass);
 }
 
 void CausalConv::run_residual(const Tensor& x, const Tensor& y, Pass& pass) const {
   ops::CausalConv3dArgs args = args_of(x, y, pass);
   args.residual = y;
-  if (pass.next_gamma) {
+  if (pass.next_gamma && pass.next_scale == 0) {
     args.gamma = *pass.next_gamma;
     if (!pass.next_in_place) args.normed = pass.room;
     pass.normed = ops::causal_conv3d_normalises(args, pass.stream);
@@ -195,12 +195,13 @@ void CausalConv::run_residual(const Tensor& x, const Tensor& y, Pass& pass) cons
                      ProfileKind::convolution);
   ops::causal_conv3d(args, pass.stream);
   range.done();
-  remember(x, pass);
+  remember(slot, x, pass);
 }
 
 LayerPtr make_pointwise(nn::Linear linear) { return std::make_unique<Pointwise>(std::move(linear)); }
 LayerPtr make_conv(const Loader& at, int64_t ci, int64_t co) { return std::make_unique<Conv>(at, ci, co); }
 LayerPtr make_res_block(const Loader& at, int64_t ci, int64_t co) {
+  if (at.in_codes(ci, co)) return make_codes_block(at, ci, co);
   return std::make_unique<ResBlock>(at, ci, co);
 }
 LayerPtr make_attention(const Loader& at, int64_t channels) {

@@ -13,13 +13,15 @@
 #include "models/wan_vae/wan_vae.h"
 #include "nn/linear.h"
 #include "ops/conv3d/conv3d.h"
+#include "ops/scaled_conv3d/scaled_conv3d.h"
 
 namespace tachy::wan_vae {
 
-// Shape of one cache: frames x (input size shifted by level) x channels.
+// Shape of one cache: frames x (input size shifted by level) x channels; of codes for a convolution in e4m3.
 struct Slot {
   int64_t channels, frames;
   int level;
+  bool codes = false;
 };
 
 // Where a layer's tensors come from and where its memory goes.
@@ -30,7 +32,10 @@ struct Loader {
   int level = 0;  // of the layer's input
 
   Loader sub(std::string_view name) const { return {scope.sub(name), store, slots, level}; }
-  int add_slot(int64_t channels, int64_t frames) const;
+  int add_slot(int64_t channels, int64_t frames, bool codes = false) const;
+  // Whether a convolution behind a norm computes in e4m3 here; then its x has the scale norm_scale(gamma).
+  bool in_codes(int64_t ci, int64_t co) const;
+  float norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const;
   Tensor vector(std::string_view name, std::initializer_list<int64_t> dims) const;  // f32 [dims[0]]
 };
 
@@ -41,9 +46,10 @@ struct Pass {
   std::vector<Tensor> saved;  // block inputs that a shortcut adds later, by id
 
   // A convolution that can also normalises its result for the layer that comes next, a pass over memory less.
-  Tensor room;  // of the current layer's y: its input after the norm goes here
+  Tensor room;  // of the current layer's y: its input after the norm goes here, numbers or codes
   const Tensor* next_gamma =
       nullptr;                 // of the next layer's norm (with silu), which reads `room`, or y itself
+  float next_scale = 0;        // … of the codes that it wants; 0: it wants numbers
   bool next_in_place = false;  // … where it needs nothing but the norm
   bool normed = false;         // whether the layer before did so
   bool first() const { return state.next_frame == 0; }
@@ -55,6 +61,7 @@ class Layer {
   virtual void run(const Tensor& x, const Tensor& y, Pass& pass) const = 0;
   virtual const char* name() const = 0;                          // of its range in a profile
   virtual const Tensor* input_gamma() const { return nullptr; }  // of the norm with silu that it begins with
+  virtual float input_scale() const { return 0; }                // above 0: of the codes that it wants of it
   virtual bool needs_input() const { return true; }              // and not only the norm of it
 };
 using LayerPtr = std::unique_ptr<Layer>;
@@ -77,12 +84,37 @@ struct CausalConv {
 
  private:
   ops::CausalConv3dArgs args_of(const Tensor& x, const Tensor& y, const Pass& pass) const;
-  void remember(const Tensor& x, Pass& pass) const;
 };
+
+// The same in e4m3 (ops/scaled_conv3d), behind a norm: its x are codes of that norm, and so is its cache.
+struct CodesConv {
+  float scale = 0;  // of x
+
+  CodesConv(const Loader& at, int64_t ci, int64_t co, float scale);
+  // y = codes of silu(norm(conv(x))) with next_scale.
+  void run_normed(const Tensor& x, const Tensor& gamma, float next_scale, const Tensor& y, Pass& pass) const;
+  // y += conv(x), and what the pass says about the next layer.
+  void run_residual(const Tensor& x, const Tensor& y, Pass& pass) const;
+
+ private:
+  ops::ScaledConv3dArgs args_of(const Tensor& x, const Pass& pass) const;
+  void compute(const char* range, const ops::ScaledConv3dArgs& args, Pass& pass) const;
+
+  Tensor packed_, bias_;
+  int slot_ = -1;
+};
+
+// y = norm(x) or silu of it; y is numbers, or codes of that scale.
+void normalise(const Tensor& x, const Tensor& gamma, bool silu, const Tensor& y, Stream& stream,
+               float scale = 1);
+// Keeps x's last frames in the cache of a slot.
+void remember(int slot, const Tensor& x, Pass& pass);
+inline Tensor rows_of(const Tensor& x) { return x.view({-1, x.dim(-1)}); }
 
 LayerPtr make_pointwise(nn::Linear linear);                    // 1x1x1
 LayerPtr make_conv(const Loader& at, int64_t ci, int64_t co);  // 3x3x3
 LayerPtr make_res_block(const Loader& at, int64_t ci, int64_t co);
+LayerPtr make_codes_block(const Loader& at, int64_t ci, int64_t co);  // the same in e4m3
 LayerPtr make_attention(const Loader& at, int64_t channels);
 LayerPtr make_upsample(const Loader& at, int64_t ci, int64_t co, bool in_time);
 LayerPtr make_downsample(const Loader& at, int64_t channels, bool in_time);

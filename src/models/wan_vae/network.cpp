@@ -54,7 +54,7 @@ VaeState Network::make_state(int64_t height, int64_t width, bool single, const S
   state.caches.resize(slots_.size());
   if (single) return state;
   const auto shape = [&](const Slot& slot, void* data, Device device) {
-    return Tensor(data, precision_.activation,
+    return Tensor(data, slot.codes ? DType::f8_e4m3 : precision_.activation,
                   {slot.frames, scaled(height, slot.level), scaled(width, slot.level), slot.channels},
                   device);
   };
@@ -98,6 +98,13 @@ void Network::run(const Tensor& x, const Tensor& y, VaeState& state, Stream& str
   state.next_frame += frames;
 }
 
+// Of the normalised input of a group's layers: numbers where one of them wants numbers.
+DType Network::room_dtype(const Group& group) const {
+  for (size_t i = 1; i < group.layers.size(); ++i)
+    if (group.layers[i]->input_gamma() && group.layers[i]->input_scale() == 0) return precision_.activation;
+  return DType::f8_e4m3;
+}
+
 void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const {
   const Group& group = groups_[index];
   Arena& arena = *pass.stream.arena;
@@ -124,14 +131,14 @@ void Network::run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pa
   }
   const auto normalising = [](const LayerPtr& layer) { return layer->input_gamma() != nullptr; };
   if (std::any_of(group.layers.begin() + 1, group.layers.end(), normalising))
-    pass.room = arena.tensor(y.dtype, y.shape());
+    pass.room = arena.tensor(room_dtype(group), y.shape());
   const Layer* after = index + 1 < groups_.size() ? groups_[index + 1].layers.front().get() : nullptr;
   for (size_t i = 1; i < group.layers.size(); ++i) {
     const bool last = i + 1 == group.layers.size();
     pass.next_in_place = last;
-    pass.next_gamma = !last                            ? group.layers[i + 1]->input_gamma()
-                      : after && !after->needs_input() ? after->input_gamma()
-                                                       : nullptr;
+    const Layer* next = !last ? group.layers[i + 1].get() : after && !after->needs_input() ? after : nullptr;
+    pass.next_gamma = next ? next->input_gamma() : nullptr;
+    pass.next_scale = next ? next->input_scale() : 0;
     runtime::checkpoint(pass.stream);
     const ProfileRange range(pass.stream.hooks.profiler, group.layers[i]->name(), ProfileKind::group,
                              static_cast<int64_t>(index));

@@ -54,6 +54,7 @@ class Network {
   }
   std::vector<int64_t> dims(const VaeState& state, int64_t frames, int64_t channels, int level,
                             int time_level) const;
+  DType room_dtype(const Group& group) const;
   void run_group(size_t index, const Tensor& x, const Tensor& y, Pass& pass, int64_t frames) const;
 
   Direction direction_;
