@@ -20,34 +20,38 @@ struct Choice {
   double cost = 0;
 };
 
-// TACHY_CONV8_TILE=128+0x192x2 (channels of the boxes x output channels x positions / 128) leaves one, so that
+// Channels of a step: the widest that divides them. They alone decide in which order a sum is added up, so that
+// a video's pieces, whose tiles may differ, give the same bits.
+int64_t chunk_of(int64_t padded) {
+  for (const int64_t chunk : {128, 96, 64})
+    if (padded % chunk == 0) return chunk;
+  return 32;
+}
+
+// TACHY_CONV8_TILE=128+0x192x2 (channels of the boxes x output channels x positions / 128) asks for one, so that
 // tiles can be timed beside each other.
 bool asked_for(const Conv8Entry& e) {
   static const std::string wanted = env_string("TACHY_CONV8_TILE", "");
-  return wanted.empty() || wanted == fmt::format("{}+{}x{}x{}", e.wide, e.narrow, e.n, e.mi);
+  return wanted == fmt::format("{}+{}x{}x{}", e.wide, e.narrow, e.n, e.mi);
 }
 
-// Whole: all of a position's channels in one tile, which its norm needs.
-bool fits(const Conv8Entry& e, const device::ConvShape& s, bool whole) {
-  return padded_ci(s) % e.chunk() == 0 && (!whole || e.n >= s.co);
-}
-
-// As cost_of in conv_sm90.cpp: time of a tile times the rounds of tiles that the GPU needs. Short rows of a box
-// mean more steps, each with its barriers, for the same products. Guessed, until it is measured.
+// As cost_of in conv_sm90.cpp: time of a tile times the rounds of tiles that the GPU needs.
 double cost_of(const Conv8Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
   const int columns = 1 << columns_log2, rows = e.positions() / columns;
   const int64_t rectangles = ceil_div(s.height, rows) * ceil_div(s.width, columns);
   const int64_t rounds = ceil_div(rectangles * s.frames * ceil_div(s.co, e.n), multiprocessors);
-  const double step = e.chunk() == 32 ? 1.15 : e.chunk() == 64 ? 1.04 : 1;
-  return static_cast<double>(rounds) * e.n * e.mi * (1 + 12.0 / e.n + 0.15 / e.mi) * step;
+  return static_cast<double>(rounds) * e.n * e.mi * (1 + 12.0 / e.n + 0.15 / e.mi);
 }
 
 Choice choose(const Conv8Problem& problem, int multiprocessors) {
   const device::ConvShape& s = problem.conv.shape;
+  const int64_t padded = padded_ci(s);
   Choice best;
   for (const bool asked : {true, false}) {
     for (const Conv8Entry& e : conv8_entries()) {
-      if (!fits(e, s, problem.conv.gamma.defined()) || (asked && !asked_for(e))) continue;
+      if (problem.conv.gamma.defined() && e.n < s.co)
+        continue;  // the norm needs all of a position's channels
+      if (asked ? !asked_for(e) || padded % e.chunk() != 0 : e.chunk() != chunk_of(padded)) continue;
       for (const int columns_log2 : {4, 3}) {
         const double cost = cost_of(e, s, columns_log2, multiprocessors);
         if (!best.entry || cost < best.cost * 0.999) best = {&e, columns_log2, cost};

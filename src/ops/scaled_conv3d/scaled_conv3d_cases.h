@@ -23,8 +23,9 @@ inline Tensor scaled_conv3d_case_codes(CaseMemory& memory, std::initializer_list
   std::vector<uint8_t> some(size_t{1} << 12);
   for (uint8_t& code : some) code = to_f8_e4m3(16.0f * memory.random()).bits;
   auto* to = static_cast<uint8_t*>(values.data);
-  for (int64_t i = 0; i < values.numel(); ++i)  // the random bits that are there choose
-    to[i] = some[static_cast<size_t>(to[i] | (to[(i * 7 + 3) % values.numel()] & 15) << 8) ^ (i % 37)];
+  const int64_t last = values.numel() - 1;
+  for (int64_t i = 0; i <= last; ++i)  // the random bits that are there choose
+    to[i] = some[static_cast<size_t>(to[i] | (i < last ? to[i + 1] & 15 : 0) << 8)];
   return codes;
 }
 

@@ -120,5 +120,48 @@ INSTANTIATE_TEST_SUITE_P(All, OnGpu,
                                               dtype_name(std::get<1>(info.param)));
                          });
 
+// The shipped model's golden video with the residual blocks in e4m3, against bf16 on the same GPU; a
+// repetition gives the same bits.
+TEST(WanVaeCodesOnGpu, FramesHardlyChange) {
+  if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+  const auto gpu = cuda::open_gpu();
+  if (gpu->info().major != 9) GTEST_SKIP() << "not Hopper";
+  const std::string model = std::string(TACHY_SOURCE_DIR) + "/models/sprites/";
+  const Scope scope(open_safetensors(model + "vae/diffusion_pytorch_model.safetensors"));
+  const VaeConfig config = VaeConfig::from_json(read_json(model + "vae/config.json"));
+  const auto golden = open_safetensors(model + "golden/generation.safetensors");
+  const auto* entry = golden->find("latents");
+  const Tensor latents(const_cast<void*>(entry->data), entry->dtype, entry->dims);
+  const auto decode = [&](Products products) {
+    std::vector<float> values;
+    planned(*gpu, DType::bf16, [&](bool plan, Stream& stream) {
+      stream.precision.products = products;
+      const VaeDecoder decoder(scope, config, {.plan_only = plan}, stream);
+      Buffer buffer;
+      const Tensor z = plan ? Tensor(nullptr, DType::f32, latents.shape(), Device::null)
+                            : uploaded(latents, buffer, stream);
+      const auto sink = [&](const Tensor& frames, int64_t) {
+        if (plan) return;
+        Buffer wide(static_cast<size_t>(frames.numel()) * 4, stream.memory);
+        const Tensor f32(wide.data(), DType::f32, frames.shape(), stream.device());
+        ops::copy({.x = frames, .y = f32}, stream);
+        values.resize(values.size() + static_cast<size_t>(frames.numel()));
+        download(f32, values.data() + values.size() - frames.numel(), stream);
+      };
+      decoder.decode(z, sink, stream);
+    });
+    return values;
+  };
+  const auto plain = decode(Products::as_activations), codes = decode(Products::e4m3);
+  ASSERT_EQ(plain.size(), codes.size());
+  double squares = 0;
+  for (size_t i = 0; i < plain.size(); ++i) squares += std::pow(static_cast<double>(plain[i]) - codes[i], 2);
+  const double db = 10 * std::log10(4.0 * static_cast<double>(plain.size()) / squares);
+  RecordProperty("psnr", fmt::format("{:.2f}", db));
+  EXPECT_GE(db, 45);
+  EXPECT_LE(db, 80) << "were there any codes?";
+  EXPECT_EQ(codes, decode(Products::e4m3));
+}
+
 }  // namespace
 }  // namespace tachy::test
