@@ -32,8 +32,11 @@ def _sum_to(gradient, like):
 
 
 def _pass(name, dy, x=None):
-    """The backward pass for gradients like `dy`: the op, or torch's operations on the CPU, where ours are definitions, and
-    where `x` is given and has its channels first, since ours take them last."""
+    """The backward pass for gradients like `dy`: the op, or torch's operations on the CPU, where ours are definitions, where `x`
+    is given and has its channels first, since ours take them last, and under torch.func, which takes no op whose autograd is
+    registered in Python."""
+    if torch._C._are_functorch_transforms_active():
+        return _gradients_torch.passes(name)
     first = x is not None and x.dim() > 2 and x.is_contiguous() and x.numel() > x.shape[0] * x.shape[1]
     if (dy.is_cpu or first) and dy.dtype != torch.float64:
         return _gradients_torch.passes(name)
