@@ -33,6 +33,10 @@ enum class AdapterRole {
   lokr_w2,
   lokr_w2_a,
   lokr_w2_b,
+  glora_a1,
+  glora_a2,
+  glora_b1,
+  glora_b2,
   unsupported,  // known, and not built here
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "adapters/joined_down.h"
 #include "base/error.h"
 #include "cpu/widen.h"
 #include "weights/quote.h"
@@ -60,6 +61,7 @@ class LayerReader {
   void low_rank();
   void hadamard();
   void kronecker();
+  void product();
   void deltas();
 
   const AdapterFile& file_;
@@ -112,22 +114,6 @@ void expect_shape(const Tensor& up, const Tensor& down, const Entry& target) {
   const auto [out, in] = Extents(target);
   if (up.dim(0) != out || down.dim(1) != in || up.dim(1) != down.dim(0))
     misfit("its pair is {} · {}, the model's weight [{}, {}]", shape_string(up), shape_string(down), out, in);
-}
-
-// mid [r, r, kernel…] between a pair: A'[p, i, kernel] = Σ mid[p, q, kernel]·A[q, i].
-std::shared_ptr<std::vector<float>> joined_down(const Tensor& mid, const Tensor& down) {
-  const int64_t r = mid.dim(0), q_count = mid.dim(1), in = down.dim(1), taps = mid.numel() / (r * q_count);
-  std::vector<float> m(static_cast<size_t>(mid.numel())), a(static_cast<size_t>(down.numel()));
-  cpu::widen(mid.data, mid.dtype, mid.numel(), m.data());
-  cpu::widen(down.data, down.dtype, down.numel(), a.data());
-  auto out = std::make_shared<std::vector<float>>(static_cast<size_t>(r * in * taps), 0.0f);
-  for (int64_t p = 0; p < r; ++p)
-    for (int64_t q = 0; q < q_count; ++q)
-      for (int64_t i = 0; i < in; ++i)
-        for (int64_t k = 0; k < taps; ++k)
-          (*out)[static_cast<size_t>((p * in + i) * taps + k)] +=
-              m[static_cast<size_t>((p * q_count + q) * taps + k)] * a[static_cast<size_t>(q * in + i)];
-  return out;
 }
 
 void LayerReader::low_rank() {
@@ -201,6 +187,19 @@ void LayerReader::kronecker() {
   keep(std::move(c));
 }
 
+void LayerReader::product() {
+  WeightChange c = change(target_.weight, "weight", WeightChange::Kind::product);
+  c.up = matrix(Role::glora_b1, "b1"), c.down = matrix(Role::glora_b2, "b2");
+  c.up_2 = matrix(Role::glora_a1, "a1"), c.down_2 = matrix(Role::glora_a2, "a2");
+  expect_shape(c.up, c.down, *target_.weight);
+  const int64_t in = c.down.dim(1);
+  if (c.up_2.dim(0) != in || c.down_2.dim(1) != in || c.up_2.dim(1) != c.down_2.dim(0))
+    misfit("its a1 and a2 are {} · {}, the model's weight has {} columns", shape_string(c.up_2),
+           shape_string(c.down_2), in);
+  take_scale(c, c.down.dim(0));
+  keep(std::move(c));
+}
+
 // Files that carry deltas of all norms often have zeros in them.
 void LayerReader::keep_delta(WeightChange c) {
   const auto* bytes = static_cast<const char*>(c.up.data);
@@ -233,6 +232,7 @@ LayerChanges LayerReader::read() {
     if (has(Role::down) || has(Role::up)) low_rank();
     if (has(Role::hada_w1_a) || has(Role::hada_w2_a)) hadamard();
     if (has(Role::lokr_w1) || has(Role::lokr_w1_a) || has(Role::lokr_w2) || has(Role::lokr_w2_a)) kronecker();
+    if (has(Role::glora_a1) || has(Role::glora_b1)) product();
     deltas();
     if (out_.changes.empty() && out_.zero == 0) misfit("it has nothing to add (only {})", layer_.suffix);
   } catch (const Misfit& why) {

@@ -87,6 +87,16 @@ void apply_kronecker(const WeightChange& c, double factor, int64_t first, const 
   }
 }
 
+// W·A1·A2 is of W as it was, so that it is made before B1·B2 is added.
+void apply_product(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
+  const int64_t n = rows.dim(0), in = c.up_2.dim(0), rank = c.up_2.dim(1);
+  Values through(static_cast<size_t>(n * rank), 0.0f);
+  add_low_rank(rows.as<float>(), wide(c.up_2).data(), n, in, rank, 1, through.data());
+  add_low_rank(through.data(), wide(c.down_2).data(), n, rank, in, static_cast<float>(factor),
+               rows.as<float>());
+  apply_low_rank(c, factor, first, rows);
+}
+
 double squares_of(const Values& values) {
   double sum = 0;
   for (const float v : values) sum += static_cast<double>(v) * v;
@@ -124,6 +134,8 @@ const char* kind_name(const WeightChange& c) {
       return "LoHa";
     case Kind::kronecker:
       return "LoKr";
+    case Kind::product:
+      return "GLoRA";
   }
   return "";
 }
@@ -145,6 +157,8 @@ void apply_change(const WeightChange& c, double strength, int64_t first, const T
       return add(hadamard_rows(c, first, rows.dim(0)), factor, rows);
     case Kind::kronecker:
       return apply_kronecker(c, factor, first, rows);
+    case Kind::product:
+      return apply_product(c, factor, first, rows);
   }
 }
 

@@ -6,6 +6,7 @@
 //   replace      W  = D                                         set_weight
 //   hadamard     W += s·(B1·A1) ∘ (B2·A2)                       LoHa
 //   kronecker    W += s·(W1 ⊗ W2)                               LoKr
+//   product      W += s·(W·A1·A2 + B1·B2)                       GLoRA
 //   magnitude    W  = m ∘ (W + s·B·A) / |rows of (W + s·B·A)|   DoRA
 //
 // where s is alpha / rank. With a strength other than 1, so much of the difference is added.
@@ -20,14 +21,15 @@
 namespace tachy {
 
 struct WeightChange {
-  enum class Kind { low_rank, full, replace, hadamard, kronecker };
+  enum class Kind { low_rank, full, replace, hadamard, kronecker, product };
   Kind kind = Kind::low_rank;
   std::string tensor;  // of the model: blocks.0.attn1.to_q.weight
   int64_t rank = 0;
   double scale = 1;
   std::string scale_from;  // for reports
   // Views of the file, any float dtype, as matrices: B [out, r] and A [r, in] for low rank; D for full and
-  // replace; B1, A1, B2, A2 for hadamard; W1 and W2, each alone or as two factors, for kronecker.
+  // replace; B1, A1, B2, A2 for hadamard; W1 and W2, each alone or as two factors, for kronecker;
+  // B1 [out, r], B2 [r, in], A1 [in, r], A2 [r, in] for product.
   Tensor up, down, up_2, down_2;
   Tensor magnitude;                       // [out], of low rank
   std::shared_ptr<const void> made = {};  // owns what is not a view of the file

@@ -58,6 +58,13 @@ TEST(Match, SaysWhyALayerDoesNotFit) {
                        .add("blocks.0.attn1.to_q.lora_B.weight", {24, 2}),
                    "expected a matrix");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.alpha", {1}), "nothing to add");
+  expect_unmatched(MadeSource()
+                       .add("blocks.0.attn1.to_q.a1.weight", {24, 2})
+                       .add("blocks.0.attn1.to_q.a2.weight", {3, 24})
+                       .add("blocks.0.attn1.to_q.b1.weight", {24, 2})
+                       .add("blocks.0.attn1.to_q.b2.weight", {2, 24}),
+                   "its a1 and a2 are [24, 2] · [3, 24]");
+  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.b1.weight", {24, 2}), "it has no b2");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.oft_blocks", {1, 24, 24}),
                    ".oft_blocks is not supported");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.weight", {24, 24}), "no tensor of an adapter");

@@ -1,5 +1,11 @@
 // Adapters of every kind merged into a model, against what peft and diffusers make of the same files.
+#include <unistd.h>
+
+#include <cmath>
+
 #include "support.h"
+#include "weights/quantized_source.h"
+#include "weights/safetensors.h"
 
 namespace tachy::test {
 namespace {
@@ -55,6 +61,76 @@ INSTANTIATE_TEST_SUITE_P(Adapters, Merge,
                                          Case{"diffusers", "diffusers.safetensors", 0.75, 8},
                                          Case{"deltas", "deltas.safetensors", 0.5, 9}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// W + strength·alpha/rank·(W·a1·a2 + b1·b2), as LyCORIS says; here by plain sums in float64.
+TEST(Merge, GloraMultipliesTheWeightItself) {
+  const Model model;
+  const std::string layer = "blocks.0.attn1.to_q";
+  const TensorSource::Entry& weight = *model.source->find(layer + ".weight");
+  const int64_t out = weight.dims[0], in = weight.dims[1], rank = 3;
+  MadeSource made;
+  const auto add = [&](const char* name, int64_t rows, int64_t columns, float step) {
+    made.add("diffusion_model.blocks.0.self_attn.q." + std::string(name) + ".weight", {rows, columns});
+    for (size_t i = 0; i < made.values.back().size(); ++i)
+      made.values.back()[i] = std::sin(static_cast<float>(i + 1) * step);
+  };
+  add("a1", in, rank, 0.7f), add("a2", rank, in, 1.3f), add("b1", out, rank, 0.4f), add("b2", rank, in, 2.1f);
+  made.add("diffusion_model.blocks.0.self_attn.q.alpha", {1}, 1.5f);
+  const AdapterFile file = made_adapter(made);
+  const AdapterMatch match = model.match(file);
+  ASSERT_EQ(match.parts[0].changes.size(), 1u);
+  EXPECT_STREQ(kind_name(*match.parts[0].changes[0]), "GLoRA");
+  const auto ours = values_of(*merged_source(model.source, changes_of(model, file, 0.6)), weight.name),
+             before = values_of(*model.source, weight.name);
+  const auto at = [](const std::vector<float>& m, int64_t columns, int64_t i, int64_t j) {
+    return static_cast<double>(m[static_cast<size_t>(i * columns + j)]);
+  };
+  double most = 0;
+  for (int64_t i = 0; i < out; ++i) {
+    std::vector<double> through(rank);
+    for (int64_t r = 0; r < rank; ++r)
+      for (int64_t k = 0; k < in; ++k)
+        through[static_cast<size_t>(r)] += at(before, in, i, k) * at(made.values[0], rank, k, r);
+    for (int64_t j = 0; j < in; ++j) {
+      double sum = 0;
+      for (int64_t r = 0; r < rank; ++r)
+        sum += through[static_cast<size_t>(r)] * at(made.values[1], in, r, j) +
+               at(made.values[2], rank, i, r) * at(made.values[3], in, r, j);
+      ASSERT_NEAR(at(ours, in, i, j), at(before, in, i, j) + 0.6 * 0.5 * sum, 2e-5) << i << " " << j;
+      most = std::max(most, std::abs(sum));
+    }
+  }
+  EXPECT_GT(most, 0.1);
+}
+
+// A weight in 8 bits is what it means, code times scale, before anything is added; what is made is no 8 bits.
+TEST(Merge, IntoTheValuesOfCodesAndNotIntoCodes) {
+  const std::string layer = "blocks.0.attn1.to_q";
+  uint8_t codes[64];
+  for (int i = 0; i < 64; ++i) codes[i] = to_f8_e4m3(static_cast<float>(i - 20) / 8).bits;
+  float scale = 0.015625f;
+  uint8_t marker[2] = {};
+  const fs::path path = fs::temp_directory_path() / ("tachy_merge_" + std::to_string(::getpid()));
+  for (const bool scaled : {false, true}) {
+    std::vector<NamedTensor> tensors = {{layer + ".weight", Tensor(codes, DType::f8_e4m3, {8, 8})}};
+    if (scaled) {
+      tensors.push_back({layer + ".scale_weight", Tensor(&scale, DType::f32, {1})});
+      tensors.push_back({"scaled_fp8", Tensor(marker, DType::f8_e4m3, {2})});
+    }
+    write_safetensors(path, tensors);
+    const Model model(dequantized(open_safetensors(path)));
+    fs::remove(path);
+    MadeSource lora;
+    lora.add(layer + ".lora_A.weight", {1, 8}, 0.5f).add(layer + ".lora_B.weight", {8, 1}, 0.25f);
+    const AdapterFile file = made_adapter(lora);
+    const auto merged = merged_source(model.source, changes_of(model, file, 1));
+    const TensorSource::Entry& entry = *merged->find(layer + ".weight");
+    EXPECT_EQ(entry.dtype, DType::bf16);
+    const std::vector<float> values = values_of(*merged, entry.name);
+    for (size_t i = 0; i < 64; ++i)
+      EXPECT_EQ(values[i], to_float(f8_e4m3_t{codes[i]}) * (scaled ? scale : 1) + 0.125f) << i;
+  }
+}
 
 // A strength moves along the straight line between the weight and the merged weight, also where the change
 // depends on the weight.

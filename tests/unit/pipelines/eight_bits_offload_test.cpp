@@ -87,6 +87,33 @@ TEST(EightBitsOnADevice, EachRowOfAWeightIsMadeOnce) {
     }
 }
 
+// Weights of plain 8-bit floats, without scales, are widened on their way to a device that multiplies wider ones.
+TEST(EightBitsOnADevice, PlainFloat8IsWidenedOnItsWay) {
+  RandomFile file;
+  file.add_linear("layer", kIn, kOut);
+  std::vector<uint8_t> codes;
+  for (const float v : file.values[0]) codes.push_back(to_f8_e4m3(v).bits);
+  RandomFile wide = file;
+  TensorSource::Entry& entry = file.entries[0];
+  entry.dtype = DType::f8_e4m3, entry.data = codes.data(), entry.bytes = codes.size();
+  std::vector<float> meant;
+  for (const uint8_t code : codes) meant.push_back(to_float(f8_e4m3_t{code}));
+  wide.entries[0].data = meant.data();
+  const auto x = HostRun::rows(7, kIn);
+  std::vector<float> results[2];
+  for (const bool low : {false, true}) {
+    HostRun host;
+    HostDevice device(size_t{1} << 26);
+    Arena arena(size_t{1} << 22, &device);
+    Stream stream{.arena = &arena, .pool = &host.pool, .memory = &device};
+    nn::ParamStore store({}, stream);
+    const nn::Linear linear((low ? file : wide).scope().sub("layer"), store, kIn, kOut);
+    EXPECT_GT(store.bytes(), static_cast<size_t>(kIn * kOut)) << "codes would take a byte each";
+    results[low] = product_of(linear, x, stream);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 VideoRequest in_int8(std::vector<std::string> loras = {}, const char* mode = "auto") {
   VideoRequest request = short_request();
   request.math = "int8", request.loras = std::move(loras), request.lora_mode = mode;
