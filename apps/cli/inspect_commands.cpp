@@ -141,8 +141,10 @@ Command add_stage(CommandLine& line) {
   sub.add_option("--shift", o->shift, "sampler: shift of the flow schedule");
   sub.add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
   sub.add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH");
-  sub.add_option("--image", o->image, "fit-image: the picture (PNG, JPEG, WebP)");
+  sub.add_option("--image", o->image, "fit-image, image-processor: the picture (PNG, JPEG, WebP)");
   sub.add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
+  sub.add_option("--clip-preparation,--clip_preparation", o->clip_preparation,
+                 "image-processor: processor or original");
   sub.add_option("--rng", o->rng, "noise: cpu or cuda");
   sub.add_option("--rng-multiprocessors", o->rng_multiprocessors,
                  "noise: multiprocessors of the GPU that --rng cuda imitates");
@@ -164,7 +166,9 @@ Command add_stage(CommandLine& line) {
       "  vae-decode     latents [B, z, T, h, w], un-normalised      -> decoded [B, 3, T, H, W]\n"
       "  sampler        --sampler --grid --shift --steps            -> sigmas, timesteps\n"
       "  noise          --seed --shape --rng                        -> noise\n"
-      "  fit-image      --image --image-fit --shape                 -> image [H, W, 3]");
+      "  fit-image      --image --image-fit --shape                 -> image [H, W, 3]\n"
+      "  image-processor  --image --clip-preparation --model        -> pixel_values [1, 3, S, S]\n"
+      "  image-encoder  pixel_values [B, 3, S, S]                   -> image_embeds [B, tokens, d]");
   return [o, shape, weights] {
     o->shape = parse_shape(*shape);
     o->pack_weights = *weights == "packed";

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 
 #include "cuda/open_device.h"
 #include "inspect/stage_runners.h"
@@ -11,10 +12,16 @@ namespace {
 
 using Runner = void (*)(const StageRequest&, StageIo&);
 const std::map<std::string, Runner, std::less<>>& runners() {
-  static const std::map<std::string, Runner, std::less<>> map = {
-      {"tokenize", run_tokenize},     {"text-encoder", run_text_encoder}, {"transformer", run_transformer},
-      {"vae-encode", run_vae_encode}, {"vae-decode", run_vae_decode},     {"sampler", run_sampler},
-      {"noise", run_noise},           {"fit-image", run_fit_image}};
+  static const std::map<std::string, Runner, std::less<>> map = {{"tokenize", run_tokenize},
+                                                                 {"text-encoder", run_text_encoder},
+                                                                 {"transformer", run_transformer},
+                                                                 {"vae-encode", run_vae_encode},
+                                                                 {"vae-decode", run_vae_decode},
+                                                                 {"sampler", run_sampler},
+                                                                 {"noise", run_noise},
+                                                                 {"fit-image", run_fit_image},
+                                                                 {"image-encoder", run_image_encoder},
+                                                                 {"image-processor", run_image_processor}};
   return map;
 }
 
@@ -33,8 +40,9 @@ void run_stage(const StageRequest& request) {
     for (const auto& name : stage_names()) known += (known.empty() ? "" : ", ") + name;
     fail(ErrorCode::invalid_argument, "stage: no stage '{}'; there are {}", request.name, known);
   }
-  const bool needs_model =
-      request.name != "sampler" && request.name != "noise" && request.name != "fit-image";
+  static const std::set<std::string_view> without_model = {"sampler", "noise", "fit-image",
+                                                           "image-processor"};
+  const bool needs_model = !without_model.contains(request.name);
   require(!needs_model || !request.model.empty(), "stage {}: `model` is needed", request.name);
   require(!request.output.empty(), "stage {}: `output` is needed", request.name);
   cuda::check_device_name(request.device);

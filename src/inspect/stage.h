@@ -8,9 +8,12 @@
 //                  → sample [B, C_out, T, H, W]
 //   vae-encode     video [B, 3, T, H, W] in [−1, 1] → mean, logvar [B, z, T', h, w]
 //   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
+//   image-encoder  pixel_values [B, 3, S, S] → image_embeds [B, tokens, d], CLIP's hidden_states[-2]
 //   sampler        → sigmas [steps + 1], timesteps [steps]
 //   noise          seed, shape → noise f32
 //   fit-image      a picture's file, stretch or crop, shape H,W → image [H, W, 3] u8, as the VAE is given it
+//   image-processor  a picture's file, processor or original → pixel_values [1, 3, S, S], as CLIP is given it; with
+//                  the image encoder as model its S and its processor's options, otherwise 224 and the usual ones
 #pragma once
 
 #include <atomic>
@@ -36,8 +39,9 @@ struct StageRequest {
   std::vector<int64_t> shape;
   std::string rng = "cpu";
   int rng_multiprocessors = 132;
-  std::filesystem::path image;  // fit-image
+  std::filesystem::path image;  // fit-image, image-processor
   std::string image_fit = "stretch";
+  std::string clip_preparation = "processor";  // image-processor: or original
   std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
   // What products multiply in, f32 or bf16; on a GPU what activations are held in, f32, f16 or bf16. "": as
   // the level says there.

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/field.h"
 #include "inspect/stage_runners.h"
+#include "media/clip_picture.h"
 #include "media/image_reader.h"
 #include "pipelines/denoise_stage.h"
 #include "pipelines/parts.h"
@@ -92,9 +94,24 @@ void run_fit_image(const StageRequest& request, StageIo& io) {
   check_fields(r);
   const RgbFrame picture = naming("`image`", [&] { return read_image(request.image); });
   const int64_t height = request.shape[0], width = request.shape[1];
-  const auto fit = request.image_fit == "crop" ? resize_crop : resize;
-  const RgbFrame fitted = fit(picture.view(), static_cast<int>(width), static_cast<int>(height));
+  const auto fit = [&](int w, int h) {
+    return request.image_fit == "crop" ? resize_crop(picture.view(), w, h) : resize(picture.view(), w, h);
+  };
+  const RgbFrame fitted = fit(static_cast<int>(width), static_cast<int>(height));
   std::memcpy(io.output("image", DType::u8, {height, width, 3}).data, fitted.rgb.data(), fitted.rgb.size());
+}
+
+void run_image_processor(const StageRequest& request, StageIo& io) {
+  require(!request.image.empty(), "stage image-processor: `image` is needed");
+  check_choice("clip_preparation", request.clip_preparation, {"processor", "original"});
+  ClipPreparation how;
+  if (!request.model.empty())
+    how = naming("`model`", [&] { return open_image_encoder(request.model).preparation; });
+  how.original = request.clip_preparation == "original";
+  const std::vector<float> pixels =
+      naming("`image`", [&] { return clip_pixels(read_image(request.image).view(), how); });
+  std::copy(pixels.begin(), pixels.end(),
+            io.output("pixel_values", DType::f32, {1, 3, how.side, how.side}).as<float>());
 }
 
 }  // namespace tachy

@@ -203,4 +203,22 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
   });
 }
 
+void run_image_encoder(const StageRequest& request, StageIo& io) {
+  const ImageEncoderFiles files = naming("`model`", [&] { return open_image_encoder(request.model); });
+  const ClipVisionConfig& c = files.config;
+  const Tensor pixels = io.input("pixel_values", 4, 4);
+  expect_shape("stage image-encoder", "pixel_values", pixels, {-1, 3, c.image_size, c.image_size});
+  const Tensor out = io.output("image_embeds", DType::f32, {pixels.dim(0), c.tokens(), c.hidden_size});
+  run_planned(how(request), [&](Stream& stream, bool plan_only) {
+    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+    const auto model =
+        load_component(files.source, "image encoder", ClipVision::ignorable(c),
+                       [&](const Scope& scope) { return std::make_unique<ClipVision>(scope, c, store); });
+    const Tensor given = where_it_computes(pixels, store);
+    const Result result(out, store);
+    model->forward(given, result.tensor(), stream);
+    result.fetch(stream);
+  });
+}
+
 }  // namespace tachy

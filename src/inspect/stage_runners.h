@@ -10,11 +10,13 @@ void run_text_encoder(const StageRequest& request, StageIo& io);
 void run_transformer(const StageRequest& request, StageIo& io);
 void run_vae_encode(const StageRequest& request, StageIo& io);
 void run_vae_decode(const StageRequest& request, StageIo& io);
+void run_image_encoder(const StageRequest& request, StageIo& io);
 
 // stage_host.cpp
 void run_tokenize(const StageRequest& request, StageIo& io);
 void run_sampler(const StageRequest& request, StageIo& io);
 void run_noise(const StageRequest& request, StageIo& io);
 void run_fit_image(const StageRequest& request, StageIo& io);
+void run_image_processor(const StageRequest& request, StageIo& io);
 
 }  // namespace tachy

@@ -20,8 +20,9 @@ struct ImageSize {
 };
 ImageSize read_image_size(const std::filesystem::path& path);
 
-// Lanczos (3 lobes, widened when shrinking), equal to Pillow 13's LANCZOS. Stretches when the shapes differ.
-RgbFrame resize(RgbView image, int width, int height);
+// Lanczos (3 lobes) or bicubic, widened when shrinking, equal to Pillow 13's. Stretches when the shapes differ.
+enum class Filter { lanczos, bicubic };
+RgbFrame resize(RgbView image, int width, int height, Filter filter = Filter::lanczos);
 
 // Resized so that it covers width x height, then its centre: equal to diffusers' resize_mode "crop".
 RgbFrame resize_crop(RgbView image, int width, int height);

@@ -1,12 +1,14 @@
-// Lanczos resampling, one axis after the other.
+// Lanczos and bicubic resampling, one axis after the other.
 //
-//   out[i] = sum_j w(i, j) in[j],   w ~ sinc(d) sinc(d / 3), |d| < 3
+//   out[i] = sum_j w(i, j) in[j],   Lanczos: w ~ sinc(d) sinc(d / 3), |d| < 3
+//                                   bicubic: w ~ 1.5 |d|^3 - 2.5 |d|^2 + 1, |d| < 1;
+//                                                -0.5 (|d|^3 - 5 |d|^2 + 8 |d| - 4), 1 <= |d| < 2
 //   d = (j + 1/2 - (i + 1/2) s) / max(s, 1),   s = in / out;   the weights of an output pixel sum to 1
 //
 // The arithmetic is Pillow's, to the bit: weights become 22-bit fixed-point numbers, each pass ends in 8
 // bits, rows come first unless the height loses more than twice as many pixels as the width (Pillow 13; older
 // ones always begin with the rows). Image-to-video models were trained behind Pillow's resize and its result
-// is what diffusers gives them.
+// is what diffusers gives them; bicubic is what transformers prepares CLIP's pictures with.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +20,6 @@
 namespace tachy {
 namespace {
 
-constexpr double kLobes = 3;
 constexpr int kBits = 22;  // of a weight's fraction: 255 times the largest sum still fits 32 bits
 
 double sinc(double x) {
@@ -27,15 +28,30 @@ double sinc(double x) {
   return std::sin(x) / x;
 }
 
-double lanczos(double x) { return std::abs(x) < kLobes ? sinc(x) * sinc(x / kLobes) : 0; }
+struct Kernel {
+  double reach;
+  double (*weight)(double d);
+};
+
+constexpr double kLobes = 3;
+constexpr Kernel kLanczos = {kLobes,
+                             [](double d) { return std::abs(d) < kLobes ? sinc(d) * sinc(d / kLobes) : 0; }};
+
+constexpr Kernel kBicubic = {2, [](double d) {
+                               const double x = std::abs(d), a = -0.5;
+                               if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+                               return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+                             }};
+
+const Kernel& kernel_of(Filter filter) { return filter == Filter::bicubic ? kBicubic : kLanczos; }
 
 struct Taps {
   int begin = 0;
   std::vector<int32_t> weights;  // times 2^kBits
 };
 
-std::vector<Taps> make_taps(int in, int out) {
-  const double scale = double(in) / out, widen = std::max(scale, 1.0), reach = kLobes * widen,
+std::vector<Taps> make_taps(int in, int out, const Kernel& kernel) {
+  const double scale = double(in) / out, widen = std::max(scale, 1.0), reach = kernel.reach * widen,
                narrow = 1.0 / widen;
   std::vector<Taps> taps(static_cast<size_t>(out));
   for (int i = 0; i < out; ++i) {
@@ -43,7 +59,7 @@ std::vector<Taps> make_taps(int in, int out) {
     int begin = std::max(0, int(center - reach + 0.5)), end = std::min(in, int(center + reach + 0.5));
     std::vector<double> weights;
     double sum = 0;
-    for (int j = begin; j < end; ++j) sum += weights.emplace_back(lanczos((j - center + 0.5) * narrow));
+    for (int j = begin; j < end; ++j) sum += weights.emplace_back(kernel.weight((j - center + 0.5) * narrow));
     Taps& t = taps[size_t(i)];
     t.begin = begin;
     for (double w : weights) {
@@ -68,9 +84,9 @@ void check_size(RgbView image, int width, int height) {
           kMaxImagePixels, width, height);
 }
 
-RgbFrame resize_rows(RgbView in, int width) {
+RgbFrame resize_rows(RgbView in, int width, const Kernel& kernel) {
   RgbFrame out(width, in.height);
-  std::vector<Taps> taps = make_taps(in.width, width);
+  std::vector<Taps> taps = make_taps(in.width, width, kernel);
   for (int y = 0; y < in.height; ++y) {
     uint8_t* to = out.row(y);
     for (const Taps& t : taps) {
@@ -87,9 +103,9 @@ RgbFrame resize_rows(RgbView in, int width) {
   return out;
 }
 
-RgbFrame resize_columns(RgbView in, int height) {
+RgbFrame resize_columns(RgbView in, int height, const Kernel& kernel) {
   RgbFrame out(in.width, height);
-  std::vector<Taps> taps = make_taps(in.height, height);
+  std::vector<Taps> taps = make_taps(in.height, height, kernel);
   std::vector<int32_t> sums(size_t(in.width) * 3);
   for (int y = 0; y < height; ++y) {
     const Taps& t = taps[size_t(y)];
@@ -105,17 +121,17 @@ RgbFrame resize_columns(RgbView in, int height) {
   return out;
 }
 
-RgbFrame resize_unchecked(RgbView image, int width, int height) {
+RgbFrame resize_unchecked(RgbView image, int width, int height, const Kernel& kernel) {
   if (height < image.height && width != image.width && image.height - height > 2 * (image.width - width)) {
-    const RgbFrame columns = resize_columns(image, height);
-    return resize_rows(columns.view(), width);
+    const RgbFrame columns = resize_columns(image, height, kernel);
+    return resize_rows(columns.view(), width, kernel);
   }
   RgbFrame rows;
   if (width != image.width) {
-    rows = resize_rows(image, width);
+    rows = resize_rows(image, width, kernel);
     image = rows.view();
   }
-  if (height != image.height) return resize_columns(image, height);
+  if (height != image.height) return resize_columns(image, height, kernel);
   if (!rows.rgb.empty()) return rows;
   RgbFrame copy(width, height);
   for (int y = 0; y < height; ++y) std::memcpy(copy.row(y), image.row(y), size_t(width) * 3);
@@ -124,9 +140,9 @@ RgbFrame resize_unchecked(RgbView image, int width, int height) {
 
 }  // namespace
 
-RgbFrame resize(RgbView image, int width, int height) {
+RgbFrame resize(RgbView image, int width, int height, Filter filter) {
   check_size(image, width, height);
-  return resize_unchecked(image, width, height);
+  return resize_unchecked(image, width, height, kernel_of(filter));
 }
 
 RgbFrame resize_crop(RgbView image, int width, int height) {
@@ -138,7 +154,8 @@ RgbFrame resize_crop(RgbView image, int width, int height) {
   require(std::max(covered_w, covered_h) <= 4 * kMaxImageSide,
           "resize: a picture of {}x{} cannot be cropped to {}x{}: its shape is too far from that", w, h,
           width, height);
-  const RgbFrame covered = resize_unchecked(image, static_cast<int>(covered_w), static_cast<int>(covered_h));
+  const RgbFrame covered =
+      resize_unchecked(image, static_cast<int>(covered_w), static_cast<int>(covered_h), kLanczos);
   RgbFrame out(width, height);  // black where rounding left a row or column uncovered
   const int64_t left = width / 2 - covered_w / 2, top = height / 2 - covered_h / 2;
   for (int64_t y = 0; y < height; ++y)

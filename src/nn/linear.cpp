@@ -78,11 +78,13 @@ Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, b
                  make_weight({&weight, 1}, store, store.eight_bits(layer_name(scope))), bias, store);
 }
 
-Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims) {
+Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims,
+                           bool has_bias) {
   const int64_t out = *dims.begin();
   const WeightPart weight = read_weight(scope, dims);
-  const Tensor bias = scope.tensor("bias", {out});
-  return Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), {&bias, 1}, store);
+  std::vector<Tensor> bias;
+  if (has_bias) bias.push_back(scope.tensor("bias", {out}));
+  return Linear({{layer_name(scope), 0, out}}, make_weight({&weight, 1}, store), bias, store);
 }
 
 Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,

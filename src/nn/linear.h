@@ -36,7 +36,8 @@ class Linear {
   Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, bool has_bias = true);
   // A weight whose file shape has more dims (a convolution whose
   // kernel equals its stride): [out, …] read as [out, in].
-  static Linear from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims);
+  static Linear from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims,
+                            bool has_bias = true);
   // Several layers of one input and the same size as one product. Where their weights lie in a mapped file it
   // is one product a part, with the same bits.
   static Linear joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,

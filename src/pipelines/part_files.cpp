@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "models/clip_vision/clip_preparation.h"
 #include "models/wan/infer_config.h"
 #include "weights/json_file.h"
 #include "weights/rename.h"
@@ -18,6 +19,7 @@ using Json = std::shared_ptr<const nlohmann::json>;
 constexpr const char* kTransformerKey = "ffn_dim";
 constexpr const char* kTextEncoderKey = "d_kv";
 constexpr const char* kVaeKey = "z_dim";
+constexpr const char* kImageEncoderKey = "image_size";
 
 Json config_beside(const fs::path& file, const char* key) {
   fs::path own = file;
@@ -70,11 +72,13 @@ WanConfig transformer_config(const ComponentFiles& files, const NamedSource& nam
 
 // A file of another part is told to go where it belongs.
 void check_is_transformer(const std::shared_ptr<TensorSource>& source) {
-  const char* other = is_umt5_encoder(*umt5_source(source).source) ? "text encoder"
-                      : is_wan_vae(*vae_source(source).source)     ? "VAE"
-                                                                   : nullptr;
-  check(!other, ErrorCode::invalid_argument, "{}: expected a transformer, this is a {}: it goes to `{}`",
-        source->files_text(), other ? other : "", other && *other == 'V' ? "vae" : "text_encoder");
+  const auto refuse = [&](bool is, const char* other, const char* field) {
+    check(!is, ErrorCode::invalid_argument, "{}: expected a transformer, this is {}: it goes to `{}`",
+          source->files_text(), other, field);
+  };
+  refuse(is_umt5_encoder(*umt5_source(source).source), "a text encoder", "text_encoder");
+  refuse(is_wan_vae(*vae_source(source).source), "a VAE", "vae");
+  refuse(is_clip_vision(*clip_vision_source(source).source), "an image encoder", "image_encoder");
 }
 
 }  // namespace
@@ -103,6 +107,25 @@ VaeFiles read_vae(const ComponentFiles& files, FileAccess access) {
   return out;
 }
 
+ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access) {
+  ImageEncoderFiles out{.source = clip_vision_source(open_weights(files.weights, access)).source,
+                        .config = {},
+                        .preparation = {}};
+  const Json json = config_of(files, *out.source, kImageEncoderKey);
+  out.config = json ? ClipVisionConfig::from_json(*json) : ClipVisionConfig::from_tensors(*out.source);
+  const auto side = static_cast<int>(out.config.image_size);
+  out.preparation = {.shortest_edge = side, .side = side};
+  const fs::path folder = files.weights.parent_path();
+  for (const fs::path& place : {folder, folder.parent_path() / "image_processor"}) {
+    const fs::path file = place / "preprocessor_config.json";
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) continue;
+    out.preparation = naming(file.string(), [&] { return clip_preparation(read_json(file), side); });
+    break;
+  }
+  return out;
+}
+
 ComponentFiles transformer_at(const fs::path& path) {
   return part_at(path, &ModelFiles::transformer, kTransformerKey);
 }
@@ -110,9 +133,17 @@ ComponentFiles text_encoder_at(const fs::path& path) {
   return part_at(path, &ModelFiles::text_encoder, kTextEncoderKey);
 }
 ComponentFiles vae_at(const fs::path& path) { return part_at(path, &ModelFiles::vae, kVaeKey); }
+ComponentFiles image_encoder_at(const fs::path& path) {
+  return part_at(path, &ModelFiles::image_encoder, kImageEncoderKey);
+}
 
 TransformerFiles open_transformer(const fs::path& path) { return read_transformer(transformer_at(path)); }
 TextEncoderFiles open_text_encoder(const fs::path& path) { return read_text_encoder(text_encoder_at(path)); }
 VaeFiles open_vae(const fs::path& path) { return read_vae(vae_at(path)); }
+ImageEncoderFiles open_image_encoder(const fs::path& path) {
+  const ComponentFiles files = image_encoder_at(path);
+  check(files.present(), ErrorCode::not_found, "{}: it has no image encoder", path.string());
+  return read_image_encoder(files);
+}
 
 }  // namespace tachy

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/clip_preparation.h"
+#include "models/clip_vision/clip_vision_config.h"
 #include "models/umt5/umt5_config.h"
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
@@ -38,9 +40,19 @@ struct VaeFiles {
 VaeFiles read_vae(const ComponentFiles& files, FileAccess access = FileAccess::map);
 VaeFiles open_vae(const std::filesystem::path& path);
 
+struct ImageEncoderFiles {
+  std::shared_ptr<TensorSource> source;
+  ClipVisionConfig config;
+  ClipPreparation
+      preparation;  // as its image processor's config says, beside it or in image_processor/ there
+};
+ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
+ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);
+
 // Where a part lies that was named by itself.
 ComponentFiles transformer_at(const std::filesystem::path& path);
 ComponentFiles text_encoder_at(const std::filesystem::path& path);
 ComponentFiles vae_at(const std::filesystem::path& path);
+ComponentFiles image_encoder_at(const std::filesystem::path& path);
 
 }  // namespace tachy

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "models/clip_vision/clip_vision.h"
 #include "models/umt5/umt5_encoder.h"
 #include "models/wan/dit.h"
 #include "models/wan_vae/wan_vae.h"

@@ -1,7 +1,7 @@
 // Names of the original Wan checkpoints, and of llama.cpp's text encoders, mapped to the diffusers / Hugging
 // Face ones, which models read.
 //
-// DiT, VAE: diffusers; text encoder: UMT5EncoderModel, with the embedding as `shared.weight`. Names that a
+// DiT, VAE: diffusers; text encoder: UMT5EncoderModel, with the embedding as `shared.weight`; CLIP: CLIPVisionModel. Names that a
 // map does not know stay as they are, so that the report of unused tensors shows them. No value is permuted.
 #pragma once
 
@@ -51,5 +51,8 @@ NamedSource dit_source(const std::shared_ptr<TensorSource>& source);
 NamedSource umt5_source(
     const std::shared_ptr<TensorSource>& source);  // also makes shared.weight from embed_tokens
 NamedSource vae_source(const std::shared_ptr<TensorSource>& source);  // 2.1 and 2.2
+// CLIP's vision model (clip_names.cpp): "vision_model.…", with q, k and v apart, of Hugging Face's files with and
+// without that prefix, and of the original's.
+NamedSource clip_vision_source(const std::shared_ptr<TensorSource>& source);
 
 }  // namespace tachy

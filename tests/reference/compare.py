@@ -17,6 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import clip_pictures  # noqa: E402
 import conversions  # noqa: E402
 import experts  # noqa: E402
 import generation  # noqa: E402
@@ -172,6 +173,7 @@ def main():
             "noise": lambda: compare_noise(ctx),
             "ops": lambda: ops.compare(ctx, args.draws),
             "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
+            "image-encoder": lambda: clip_pictures.compare(ctx, args.draws, STAGE_BOUND),
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
             "vae": lambda: [compare_vae(ctx, i) for i in range(args.draws)],
             "vae-command": lambda: vae_command.compare(ctx),

@@ -5,7 +5,7 @@ import random
 
 import torch
 from diffusers import AutoencoderKLWan, WanTransformer3DModel
-from transformers import UMT5Config, UMT5EncoderModel
+from transformers import CLIPVisionConfig, CLIPVisionModel, CLIPVisionModelWithProjection, UMT5Config, UMT5EncoderModel
 
 
 def _randomise(model, rng):
@@ -43,6 +43,15 @@ def text_encoder(rng, **overrides):
                   num_layers=rng.choice([1, 3]), num_heads=rng.choice([2, 5]), feed_forward_proj="gated-gelu", dropout_rate=0.0)
     config.update(overrides)
     return _randomise(UMT5EncoderModel(UMT5Config(**config)), rng)
+
+
+def image_encoder(rng, projection=False, **overrides):
+    """CLIP's vision model, by the class of diffusers' pipelines or by the one whose files have a prefix in their names."""
+    torch.manual_seed(rng.randrange(2**31))
+    config = dict(hidden_act="gelu", image_size=28, patch_size=14)
+    config.update(overrides)
+    model = (CLIPVisionModelWithProjection if projection else CLIPVisionModel)(CLIPVisionConfig(**config))
+    return _randomise(model, rng)
 
 
 def vae(rng, **overrides):

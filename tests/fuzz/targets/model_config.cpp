@@ -1,6 +1,8 @@
 // The JSON files of a model folder, one at a time, the rest being those of the golden tiny model: the first
 // byte says which. Opens the model and fills in a request as `generate` and `info` do.
 #include "../fuzz_input.h"
+#include "models/clip_vision/clip_preparation.h"
+#include "models/clip_vision/clip_vision_config.h"
 #include "models/umt5/umt5_config.h"
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
@@ -52,6 +54,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const nlohmann::json j = parse_json(text, "fuzz");
     fuzz::expect_error_or_result([&] { Umt5Config::from_json(j); });
     fuzz::expect_error_or_result([&] { WanConfig::from_json(j); });
+    fuzz::expect_error_or_result([&] {
+      const ClipVisionConfig c = ClipVisionConfig::from_json(j);
+      if (c.head_dim() < 1 || c.tokens() < 2) std::abort();
+    });
+    fuzz::expect_error_or_result([&] {
+      const ClipPreparation how = clip_preparation(j, 224);
+      if (how.shortest_edge < 224) std::abort();
+    });
     fuzz::expect_error_or_result([&] {
       const VaeConfig c = VaeConfig::from_json(j);
       if (c.spatial_stride() < 1 || c.temporal_stride() < 1 || c.latent_frames(5) < 1) std::abort();

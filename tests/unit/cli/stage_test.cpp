@@ -1,4 +1,4 @@
-// `tachyscope stage`: the seven stages on golden tensors; wrong names and shapes are named.
+// `tachyscope stage`: the stages on golden tensors; wrong names and shapes are named.
 #include "binary.h"
 #include "weights/safetensors.h"
 
@@ -189,6 +189,28 @@ TEST_F(Stage, WrongInputsAreNamed) {
     EXPECT_THAT(done.err, HasSubstr(wrong.says)) << wrong.name << names;
     EXPECT_FALSE(fs::exists(path("out.safetensors")));
   }
+}
+
+TEST_F(Stage, ImageEncoderAndItsPictures) {
+  const auto own = open_safetensors(golden("clip_vision/plain.safetensors"));
+  const Tensor pixels = tensor(*own, "pixel_values");
+  const std::string folder = golden("clip_vision/plain");
+  for (const std::string& model : {folder, folder + "/model.safetensors"}) {  // its config lies beside it
+    const Done done = stage("image-encoder", {{"pixel_values", pixels}}, {"-m", model});
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_LE(error("image_embeds", tensor(*own, "image_embeds")), 5e-6) << model;
+  }
+  const std::string picture = golden("image_pipeline/first.png");
+  ASSERT_EQ(stage("image-processor", {}, {"-m", folder, "--image", picture}).code, 0);
+  const auto source = open_safetensors(path("out.safetensors"));
+  EXPECT_EQ(shape_string(tensor(*source, "pixel_values")), "[1, 3, 28, 28]");
+  const Done wrong =
+      stage("image-encoder", {{"pixel_values", pixels}}, {"-m", golden("clip_vision/projected")});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("[-1, 3, 42, 42]"));
+  const Done text = stage("image-encoder", {{"pixel_values", pixels}}, {"-m", model_path()});
+  EXPECT_EQ(text.code, 3);
+  EXPECT_THAT(text.err, HasSubstr("no image encoder"));
 }
 
 TEST_F(Stage, WrongOptions) {

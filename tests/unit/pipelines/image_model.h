@@ -10,8 +10,8 @@ inline std::string image_file(const std::string& name) { return golden_path("ima
 
 inline std::shared_ptr<const Picture> picture(const std::string& file, const VideoRequest& r) {
   const RgbFrame whole = read_image(file);
-  const auto fit = r.image_fit == "crop" ? resize_crop : resize;
-  RgbFrame frame = fit(whole.view(), *r.width, *r.height);
+  RgbFrame frame = r.image_fit == "crop" ? resize_crop(whole.view(), *r.width, *r.height)
+                                         : resize(whole.view(), *r.width, *r.height);
   return std::make_shared<Picture>(Picture{frame.width, frame.height, std::move(frame.rgb)});
 }
 

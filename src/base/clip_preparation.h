@@ -1,0 +1,21 @@
+// How a picture becomes what CLIP's vision model is given. A model's folder says some of it (its reader is in
+// models/clip_vision), media/clip_picture.h does it; neither knows the other.
+#pragma once
+
+#include <array>
+
+namespace tachy {
+
+struct ClipPreparation {
+  // The original repository squashes the picture to the model's square; transformers' CLIPImageProcessor keeps its
+  // shape and takes the middle.
+  bool original = false;
+  int shortest_edge = 224;  // of the processor's resized picture
+  int side = 224;           // of what the model is given
+  double rescale = 1.0 / 255;
+  std::array<double, 3> mean{0.48145466, 0.4578275, 0.40821073};
+  std::array<double, 3> deviation{0.26862954, 0.26130258, 0.27577711};
+  bool operator==(const ClipPreparation&) const = default;
+};
+
+}  // namespace tachy
