@@ -11,6 +11,7 @@ constexpr FieldOption kRequestOptions[] = {
     {"last_image", "--last-image,--last_image,--last_frame,--end-img", kImageGroup},
     {"image_embeds", "--image-embeds,--image_embeds", kImageGroup},
     {"image_fit", "--image-fit", kImageGroup},
+    {"clip_preparation", "--clip-preparation,--clip_preparation", kImageGroup},
 
     {"width", "-W,--width", kVideoGroup},
     {"height", "-H,--height", kVideoGroup},
@@ -51,6 +52,7 @@ constexpr FieldOption kRequestOptions[] = {
 constexpr FieldOption kModelPartOptions[] = {
     {"text_encoder", "--text-encoder,--text_encoder,--t5xxl"},
     {"vae", "--vae"},
+    {"image_encoder", "--image-encoder,--image_encoder,--clip-vision,--clip_vision"},
     {"tokenizer", "--tokenizer"},
     {"transformer_2", "--transformer-2,--transformer_2"},
 };

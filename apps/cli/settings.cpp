@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 // The engine's fields that say where parts of the model lie.
-constexpr const char* kModelParts[] = {"text_encoder", "vae", "tokenizer", "transformer_2"};
+constexpr const char* kModelParts[] = {"text_encoder", "vae", "image_encoder", "tokenizer", "transformer_2"};
 bool is_model_part(std::string_view key) {
   return std::find(std::begin(kModelParts), std::end(kModelParts), key) != std::end(kModelParts);
 }

@@ -5,6 +5,7 @@
 #include "base/isa.h"
 #include "cuda/open_device.h"
 #include "inspect/places.h"
+#include "media/clip_picture.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {
@@ -16,6 +17,8 @@ WeightMode weight_mode(const std::string& name) {
          : name == "mapped" ? WeightMode::mapped
                             : WeightMode::automatic;
 }
+
+RgbView view_of(const Picture& p) { return {p.rgb.data(), p.width, p.height, int64_t{p.width} * 3}; }
 
 }  // namespace
 
@@ -29,9 +32,21 @@ struct Engine::State {
   TextToVideo::Prepared prepare(const VideoRequest& request) {
     ResolvedRequest r = pipeline.resolved(request);
     VideoRequest& q = r.request;
+    prepare_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
     q.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     q.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
     return pipeline.prepare(std::move(r));
+  }
+
+  void prepare_for_clip(ResolvedRequest& r) {
+    const std::pair<const char*, const Picture*> pictures[] = {{"`image`", r.request.image.get()},
+                                                               {"`last_image`", r.request.last_image.get()}};
+    ClipPreparation how = pipeline.model().clip_preparation;
+    how.original = r.request.clip_preparation == "original";
+    for (const auto& [field, picture] : std::span(pictures).first(static_cast<size_t>(r.clip_pictures))) {
+      const std::vector<float> pixels = naming(field, [&] { return clip_pixels(view_of(*picture), how); });
+      r.clip_pixels.insert(r.clip_pixels.end(), pixels.begin(), pixels.end());
+    }
   }
 
   TextToVideo pipeline;
@@ -93,7 +108,7 @@ VideoRequest Engine::example_request() const {
   if (m.image_input == ImageInput::channels)
     r.image = std::make_shared<Picture>(Picture{1, 1, std::vector<uint8_t>(3)});
   if (m.dit.pos_embed_seq_len > 0) r.last_image = r.image;
-  if (m.dit.image_branch()) {
+  if (m.dit.image_branch() && !m.image_encoder) {
     const int64_t rows = m.dit.pos_embed_seq_len > 0 ? m.dit.pos_embed_seq_len : 257;
     r.image_embeds = std::make_shared<ImageEmbeds>(ImageEmbeds{
         std::vector<float>(static_cast<size_t>(rows * m.dit.image_dim)), {rows, m.dit.image_dim}});
@@ -122,7 +137,7 @@ uint64_t parse_bytes(const std::string& text) {
 }
 
 PartPaths part_paths(const EngineOptions& options) {
-  return {options.transformer_2, options.text_encoder, options.vae, options.tokenizer};
+  return {options.transformer_2, options.text_encoder, options.vae, options.tokenizer, options.image_encoder};
 }
 
 std::string version() { return TACHY_VERSION; }

@@ -36,6 +36,10 @@ const std::vector<EngineField>& engine_fields() {
        "file in ComfyUI's folders the only one there that fits)"},
       {"vae", &E::vae,
        "the VAE, likewise: a file (wan_2.1_vae.safetensors), a component's folder, or a model's folder"},
+      {"image_encoder", &E::image_encoder,
+       "CLIP's vision model, through which Wan 2.1's image-to-video models look at their pictures, likewise: "
+       "a file "
+       "(clip_vision_h.safetensors), a component's folder, or a model's folder"},
       {"tokenizer", &E::tokenizer,
        "tokenizer.json, spiece.model or a folder that has one (default: what the text encoder's file "
        "carries, "

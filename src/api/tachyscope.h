@@ -47,7 +47,7 @@ struct EngineOptions {
   // Parts of the model that lie elsewhere: a file, a component's folder, or a model's folder whose part it is.
   // They take the place of the model's own, and belong to a model that is one file; "": the model's own, or
   // what lies in ComfyUI's folders beside its file.
-  std::string transformer_2, text_encoder, vae, tokenizer;
+  std::string transformer_2, text_encoder, vae, tokenizer, image_encoder;
 };
 
 // What a wish for a device comes to on this machine: "cpu" or "cuda:N". "auto" is the first GPU that this

@@ -74,6 +74,17 @@ ComponentInfo describe_vae(const TensorSource& source, const VaeConfig& c) {
   return vae;
 }
 
+ComponentInfo describe_image_encoder(const TensorSource& source, const ClipVisionConfig& c) {
+  ComponentInfo clip = describe("image encoder", source);
+  clip.options = {{"layers", fmt::format("{} of {}", c.num_layers - 1, c.num_layers)},
+                  {"width", fmt::format("{}", c.hidden_size)},
+                  {"heads", fmt::format("{} of {}", c.num_heads, c.head_dim())},
+                  {"feed-forward", fmt::format("{}", c.intermediate_size)},
+                  {"picture", fmt::format("{}x{}", c.image_size, c.image_size)},
+                  {"patch", fmt::format("{}x{}", c.patch_size, c.patch_size)}};
+  return clip;
+}
+
 // A file that makes no video by itself.
 ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::string> missing) {
   ModelInfo info{.path = path.string(),
@@ -88,6 +99,10 @@ ModelInfo describe_file(const std::filesystem::path& path, std::vector<std::stri
     const VaeFiles vae = open_vae(path);
     info.missing = {"a transformer: this is a VAE, which `vae` takes"};
     info.kind = "VAE", info.components = {describe_vae(*vae.source, vae.config)};
+  } else if (is_clip_vision(*clip_vision_source(weights).source)) {
+    const ImageEncoderFiles clip = open_image_encoder(path);
+    info.missing = {"a transformer: this is an image encoder, which `image_encoder` takes"};
+    info.kind = "image encoder", info.components = {describe_image_encoder(*clip.source, clip.config)};
   } else {
     ModelBundle m;
     const TransformerFiles dit = open_transformer(path);
@@ -121,6 +136,8 @@ ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& par
     low.options = {{"expert", fmt::format("low noise: timesteps below {:g}", 1000 * m.boundary)}};
     info.components = {text, dit, low, vae};
   }
+  if (m.image_encoder)
+    info.components.insert(info.components.begin() + 1, describe_image_encoder(*m.image_encoder, m.clip));
 
   const VideoRequest& d = m.defaults;
   info.defaults = {{"size", fmt::format("{}x{}", *d.width, *d.height)},

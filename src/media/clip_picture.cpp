@@ -17,7 +17,8 @@ std::vector<float> as_processor(RgbView picture, const ClipPreparation& how) {
   };
   const int64_t to_w = w <= h ? edge : longer(w, h), to_h = w <= h ? longer(h, w) : edge;
   require(std::max(to_w, to_h) <= kMaxImageSide,
-          "a picture of {}x{} is too narrow for CLIP: its shorter side would have {} pixels and the longer one {}",
+          "a picture of {}x{} is too narrow for CLIP: its shorter side would have {} pixels and the longer "
+          "one {}",
           w, h, edge, std::max(to_w, to_h));
   const RgbFrame fitted = resize(picture, static_cast<int>(to_w), static_cast<int>(to_h), Filter::bicubic);
   const int64_t left = (to_w - side) / 2, top = (to_h - side) / 2;

@@ -21,11 +21,11 @@ struct ClipInput {
   int first_step = 0;                     // which begin with this one
   std::vector<Tensor> texts;              // [n, text_dim] f32, one for each guidance branch
   int64_t text_rows = 0;                  // rows of a text's context; what is beyond n is padding
-  Tensor image_embeds;                    // the same for all branches; undefined without
-  Tensor channels;                        // [c, T, h, w] behind the latents' z; undefined without
-  std::vector<int64_t> latent_shape;      // z, T, h, w
-  std::optional<Sinusoid> sinusoid;       // the network's unless given
-  std::optional<WanSparse> sparse;        // block-sparse self-attention
+  Tensor image_embeds;  // the same for all branches, on the host or where it computes; undefined without
+  Tensor channels;      // [c, T, h, w] behind the latents' z; undefined without
+  std::vector<int64_t> latent_shape;    // z, T, h, w
+  std::optional<Sinusoid> sinusoid;     // the network's unless given
+  std::optional<WanSparse> sparse;      // block-sparse self-attention
   int dense_steps = 0;                  // of the whole run: the steps before this one are dense nevertheless
   uint64_t serial = 0;                  // of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // where the pass may be captured

@@ -24,7 +24,7 @@ std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequ
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& request,
                           const Tensor& condition, Stream& stream);
 
-// The request's CLIP embeddings as [n, d], where they lie; undefined without.
+// The CLIP embeddings that the request gives, as [n, d], on the host where they lie; undefined without.
 Tensor image_embeds(const ModelBundle& model, const ResolvedRequest& request);
 
 }  // namespace tachy

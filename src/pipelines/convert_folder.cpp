@@ -4,14 +4,11 @@
 
 #include "base/disk.h"
 #include "base/error.h"
-#include "models/wan/infer_config.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/diffusers_config.h"
-#include "pipelines/model_defaults.h"
 #include "text/tokenizer.h"
 #include "weights/entry_values.h"
 #include "weights/quote.h"
-#include "weights/rename.h"
 
 namespace tachy {
 namespace {
@@ -71,71 +68,6 @@ class Shards {
   uint64_t most_, bytes_ = 0, total_ = 0;
   std::vector<ConvertFile> files_;
 };
-
-// Opens a part that may be absent: what it lacks is noted.
-template <class Body>
-void attempt(std::vector<std::string>& notes, bool named, Body&& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    if (named || (e.code() != ErrorCode::not_found && e.code() != ErrorCode::invalid_argument)) throw;
-    notes.push_back("left out: " + e.message());
-  }
-}
-
-// A transformer by itself, with the other parts that are named or lie in ComfyUI's folders.
-void open_parts(ModelBundle& m, const fs::path& in, const PartPaths& parts, std::vector<std::string>& notes) {
-  m.files = {.layout = ModelFiles::Layout::single, .root = in, .transformer = transformer_at(in)};
-  const TransformerFiles dit = read_transformer(m.files.transformer);
-  m.transformer = dit.source, m.dit = dit.config, m.original = dit.original;
-  attempt(notes, !parts.text_encoder.empty(), [&] {
-    m.files.text_encoder =
-        parts.text_encoder.empty() ? find_text_encoder(in, m.dit) : text_encoder_at(parts.text_encoder);
-    const TextEncoderFiles text = read_text_encoder(m.files.text_encoder);
-    m.text_encoder = text.source, m.text = text.config;
-  });
-  attempt(notes, !parts.vae.empty(), [&] {
-    m.files.vae = parts.vae.empty() ? find_vae(in, m.dit) : vae_at(parts.vae);
-    const VaeFiles vae = read_vae(m.files.vae);
-    m.vae = vae.source, m.vae_config = vae.config;
-  });
-  if (!parts.tokenizer.empty())
-    m.files.tokenizer = parts.tokenizer;
-  else if (m.text_encoder && !carries_tokenizer(*m.text_encoder))
-    m.files.tokenizer = tokenizer_beside(m.files.text_encoder.weights);
-  m.image_input = detect_image_input(m.files, m.dit);
-  m.defaults = default_request(m);
-}
-
-// A text encoder or a VAE by itself.
-bool open_other_part(ModelBundle& m, const fs::path& in) {
-  const auto weights = open_weights(in);
-  if (is_umt5_encoder(*umt5_source(weights).source)) {
-    m.files.text_encoder = text_encoder_at(in);
-    const TextEncoderFiles text = read_text_encoder(m.files.text_encoder);
-    m.text_encoder = text.source, m.text = text.config;
-    if (!carries_tokenizer(*m.text_encoder)) m.files.tokenizer = tokenizer_beside(in);
-    return true;
-  }
-  if (!is_wan_vae(*vae_source(weights).source)) return false;
-  m.files.vae = vae_at(in);
-  const VaeFiles vae = read_vae(m.files.vae);
-  m.vae = vae.source, m.vae_config = vae.config;
-  return true;
-}
-
-ModelBundle open_model_for(const fs::path& in, const PartPaths& parts, std::vector<std::string>& notes) {
-  std::error_code ignored;
-  const bool folder = fs::is_directory(in, ignored);
-  if (folder && !is_component_folder(in)) return ModelBundle::open(in, FileAccess::map, parts);
-  ModelBundle m;
-  if (open_other_part(m, in)) return m;
-  if (parts.transformer_2.empty() && (folder || !missing_parts(in, parts).empty()))
-    open_parts(m, in, parts, notes);
-  else
-    m = ModelBundle::open(in, FileAccess::map, parts);
-  return m;
-}
 
 class FolderPlanner {
  public:
@@ -202,14 +134,21 @@ class FolderPlanner {
     return carried != nullptr;
   }
 
-  // Not read by this engine: a folder of diffusers' is copied as it is.
+  // A folder of diffusers' is copied as it is. Of others the vision model is written, without the text model that
+  // may lie in the same file.
   void add_image_encoder() {
-    if (m_.files.layout != ModelFiles::Layout::diffusers) {
-      if (m_.files.image_encoder.present())
-        plan_.notes.push_back(fmt::format("left out: the image encoder {}, whose names are not diffusers'",
-                                          m_.files.image_encoder.weights.string()));
+    const bool copied = m_.files.image_encoder.weights.parent_path() == m_.files.root / "image_encoder";
+    if (m_.image_encoder && !copied) {
+      Shards shards(plan_, "image_encoder", "model", most_);
+      for (const Entry& entry : m_.image_encoder->entries())
+        if (entry.name.starts_with("vision_model.")) shards.add(restored(*m_.image_encoder, entry));
+      shards.finish();
+      text("image_encoder/config.json", image_encoder_json(m_.files.image_encoder, m_.clip));
+      text("image_processor/preprocessor_config.json", image_processor_json(m_.clip_preparation));
+      note(m_.image_encoder), plan_.sources.push_back(m_.image_encoder);
       return;
     }
+    if (m_.files.layout != ModelFiles::Layout::diffusers) return;
     for (const char* folder : {"image_encoder", "image_processor"}) {
       const fs::path from = m_.files.root / folder;
       std::error_code error, ignored;

@@ -46,6 +46,10 @@ struct ConvertForm {
 };
 ConvertForm parse_form(const std::string& to);
 
+// What goes into a folder; the other parts of a transformer by itself may be absent, which the notes say.
+ModelBundle open_model_for(const std::filesystem::path& in, const PartPaths& parts,
+                           std::vector<std::string>& notes);
+
 ConvertPlan plan_file(const std::filesystem::path& in, const ConvertForm& form, const std::string& part);
 ConvertPlan plan_folder(const std::filesystem::path& in, const PartPaths& parts, uint64_t max_shard_bytes);
 

@@ -70,16 +70,17 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   const LoadedDit& network = session_.transformer(expert);
   const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
   const std::span<const double> timesteps = sampler_.schedule().timesteps;
-  ClipInput clip{.network = network.model.get(),
-                 .weights = model.transformer_of(expert).get(),
-                 .first_step = static_cast<int>(begin - part_of_step_.begin()),
-                 .texts = {shared.text},
-                 .text_rows = r.max_text_tokens,
-                 .image_embeds = image_embeds(model, job_.request),
-                 .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
-                 .serial = network.serial,
-                 .graph = session_.graph(expert),
-                 .shelf = session_.denoiser_shelf(expert)};
+  ClipInput clip{
+      .network = network.model.get(),
+      .weights = model.transformer_of(expert).get(),
+      .first_step = static_cast<int>(begin - part_of_step_.begin()),
+      .texts = {shared.text},
+      .text_rows = r.max_text_tokens,
+      .image_embeds = shared.image_embeds.defined() ? shared.image_embeds : image_embeds(model, job_.request),
+      .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
+      .serial = network.serial,
+      .graph = session_.graph(expert),
+      .shelf = session_.denoiser_shelf(expert)};
   clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
   if (guidance_of_parts(r).at(static_cast<size_t>(expert)).size() == 2) clip.texts.push_back(shared.negative);

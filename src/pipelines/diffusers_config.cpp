@@ -82,6 +82,36 @@ json text_encoder_json(const ComponentFiles& files, const Umt5Config& c, DType d
           {"vocab_size", c.vocab_size}};
 }
 
+json image_encoder_json(const ComponentFiles& files, const ClipVisionConfig& c) {
+  if (json out = own(files, "num_attention_heads"); !out.is_null()) return out;
+  return {{"architectures", {"CLIPVisionModel"}},
+          {"hidden_act", c.act == ops::Activation::gelu_erf ? "gelu" : "gelu_pytorch_tanh"},
+          {"hidden_size", c.hidden_size},
+          {"image_size", c.image_size},
+          {"intermediate_size", c.intermediate_size},
+          {"layer_norm_eps", number(c.eps)},
+          {"model_type", "clip_vision_model"},
+          {"num_attention_heads", c.num_heads},
+          {"num_channels", 3},
+          {"num_hidden_layers", c.num_layers},
+          {"patch_size", c.patch_size}};
+}
+
+json image_processor_json(const ClipPreparation& p) {
+  return {{"crop_size", {{"height", p.side}, {"width", p.side}}},
+          {"do_center_crop", true},
+          {"do_convert_rgb", true},
+          {"do_normalize", true},
+          {"do_rescale", true},
+          {"do_resize", true},
+          {"image_mean", p.mean},
+          {"image_processor_type", "CLIPImageProcessor"},
+          {"image_std", p.deviation},
+          {"resample", 3},
+          {"rescale_factor", p.rescale},
+          {"size", {{"shortest_edge", p.shortest_edge}}}};
+}
+
 json vae_json(const ComponentFiles& files, const VaeConfig& c) {
   if (json out = own(files, "z_dim"); !out.is_null()) return out;
   return {{"_class_name", "AutoencoderKLWan"},
@@ -121,22 +151,32 @@ json scheduler_json(const ModelBundle& m) {
 }
 
 json model_index_json(const ModelBundle& m, bool tokenizer) {
-  if (m.files.model_index) return *m.files.model_index;
+  json out = m.files.model_index ? *m.files.model_index : json();
   const auto part = [](bool there, const char* library, const char* name) {
     return there ? json::array({library, name}) : json::array({nullptr, nullptr});
   };
-  const bool pictures = m.image_input == ImageInput::channels;
-  json out = {{"_class_name", pictures ? "WanImageToVideoPipeline" : "WanPipeline"},
-              {"_diffusers_version", kDiffusersVersion},
-              {"boundary_ratio", m.transformer_2 ? json(m.boundary) : json()},
-              {"expand_timesteps", m.image_input == ImageInput::first_frame},
-              {"scheduler", part(true, "diffusers", "UniPCMultistepScheduler")},
-              {"text_encoder", part(m.text_encoder != nullptr, "transformers", "UMT5EncoderModel")},
-              {"tokenizer", part(tokenizer, "transformers", "T5TokenizerFast")},
-              {"transformer", part(m.transformer != nullptr, "diffusers", "WanTransformer3DModel")},
-              {"transformer_2", part(m.transformer_2 != nullptr, "diffusers", "WanTransformer3DModel")},
-              {"vae", part(m.vae != nullptr, "diffusers", "AutoencoderKLWan")}};
-  if (pictures) out["image_encoder"] = out["image_processor"] = json::array({nullptr, nullptr});
+  const bool pictures = m.image_input == ImageInput::channels, looks = m.image_encoder != nullptr;
+  const auto add_image_encoder = [&] {
+    out["image_encoder"] = part(looks, "transformers", "CLIPVisionModel");
+    out["image_processor"] = part(looks, "transformers", "CLIPImageProcessor");
+  };
+  if (!out.is_null()) {
+    const auto it = out.find("image_encoder");
+    const bool listed = it != out.end() && it->is_array() && it->size() == 2 && !(*it)[1].is_null();
+    if (looks && !listed) add_image_encoder();
+    return out;
+  }
+  out = {{"_class_name", pictures ? "WanImageToVideoPipeline" : "WanPipeline"},
+         {"_diffusers_version", kDiffusersVersion},
+         {"boundary_ratio", m.transformer_2 ? json(m.boundary) : json()},
+         {"expand_timesteps", m.image_input == ImageInput::first_frame},
+         {"scheduler", part(true, "diffusers", "UniPCMultistepScheduler")},
+         {"text_encoder", part(m.text_encoder != nullptr, "transformers", "UMT5EncoderModel")},
+         {"tokenizer", part(tokenizer, "transformers", "T5TokenizerFast")},
+         {"transformer", part(m.transformer != nullptr, "diffusers", "WanTransformer3DModel")},
+         {"transformer_2", part(m.transformer_2 != nullptr, "diffusers", "WanTransformer3DModel")},
+         {"vae", part(m.vae != nullptr, "diffusers", "AutoencoderKLWan")}};
+  if (pictures) add_image_encoder();
   return out;
 }
 

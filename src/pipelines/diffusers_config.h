@@ -10,6 +10,8 @@ namespace tachy {
 
 nlohmann::json transformer_json(const ComponentFiles& files, const WanConfig& config);
 nlohmann::json text_encoder_json(const ComponentFiles& files, const Umt5Config& config, DType dtype);
+nlohmann::json image_encoder_json(const ComponentFiles& files, const ClipVisionConfig& config);
+nlohmann::json image_processor_json(const ClipPreparation& preparation);
 nlohmann::json vae_json(const ComponentFiles& files, const VaeConfig& config);
 nlohmann::json scheduler_json(const ModelBundle& model);
 

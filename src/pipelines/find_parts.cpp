@@ -127,6 +127,22 @@ ComponentFiles find_vae(const fs::path& transformer, const WanConfig& config) {
        }}));
 }
 
+ComponentFiles find_image_encoder(const fs::path& transformer, const WanConfig& config) {
+  const std::string what =
+      fmt::format("a CLIP vision model whose embeddings have {} channels", config.image_dim);
+  return image_encoder_at(
+      only_one(transformer, {.field = "image_encoder",
+                             .what = what.c_str(),
+                             .example = "clip_vision_h.safetensors",
+                             .folders = {"clip_vision"},
+                             .fits = [&](const fs::path& file) {
+                               const auto source = clip_vision_source(open_weights(file)).source;
+                               return is_clip_vision(*source) &&
+                                      source->find("vision_model.embeddings.class_embedding")->dims ==
+                                          std::vector<int64_t>{config.image_dim};
+                             }}));
+}
+
 std::vector<std::string> missing_parts(const fs::path& transformer, const PartPaths& parts) {
   const WanConfig config = open_transformer(transformer).config;
   std::vector<std::string> out;
@@ -150,6 +166,8 @@ std::vector<std::string> missing_parts(const fs::path& transformer, const PartPa
           source->files_text());
   });
   attempt("`vae`", [&] { read_vae(parts.vae.empty() ? find_vae(transformer, config) : vae_at(parts.vae)); });
+  if (!parts.image_encoder.empty())
+    attempt("`image_encoder`", [&] { open_image_encoder(parts.image_encoder); });
   return out;
 }
 

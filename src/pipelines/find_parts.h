@@ -1,6 +1,6 @@
 // The other parts of a model whose transformer is one file: as they were named, or as they lie in ComfyUI's
-// folders, where the transformer is in …/diffusion_models or …/unet, text encoders in …/text_encoders or …/clip
-// and VAEs in …/vae beside it. A part is taken from there if it is the only one that fits.
+// folders, where the transformer is in …/diffusion_models or …/unet, text encoders in …/text_encoders or …/clip,
+// VAEs in …/vae and image encoders in …/clip_vision beside it. A part is taken from there if it is the only one that fits.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,12 @@
 
 namespace tachy {
 
-// A umT5 whose embeddings are as wide as the transformer expects them, and a VAE of its latents. Throw not_found
+// A umT5 whose embeddings are as wide as the transformer expects them, a VAE of its latents, and a vision model of
+// CLIP's as wide as its image branch. Throw not_found
 // where there is none and invalid_argument where there are several, naming the field and the candidates.
 ComponentFiles find_text_encoder(const std::filesystem::path& transformer, const WanConfig& config);
 ComponentFiles find_vae(const std::filesystem::path& transformer, const WanConfig& config);
+ComponentFiles find_image_encoder(const std::filesystem::path& transformer, const WanConfig& config);
 
 // What a model in one file lacks: the messages of those errors and of what was named but cannot be opened.
 std::vector<std::string> missing_parts(const std::filesystem::path& transformer, const PartPaths& parts);

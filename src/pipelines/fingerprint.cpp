@@ -84,6 +84,13 @@ std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras
     add_weights(hash, *m.transformer_2);
     hash.add(fmt::format("boundary {}", m.boundary));
   }
+  if (m.image_encoder) {
+    add_json(hash, m.files.image_encoder.config);
+    add_weights(hash, *m.image_encoder);
+    const ClipPreparation& p = m.clip_preparation;
+    hash.add(fmt::format("pictures {} {} {} {} {}\n", p.shortest_edge, p.side, p.rescale,
+                         fmt::join(p.mean, " "), fmt::join(p.deviation, " ")));
+  }
   for (const std::string& text : loras) add_adapter(hash, text);
   return hash.hex();
 }

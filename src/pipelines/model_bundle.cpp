@@ -45,6 +45,8 @@ ModelFiles model_files(const fs::path& path, const PartPaths& parts) {
   if (!parts.text_encoder.empty())
     files.text_encoder = named_part("`text_encoder`", parts.text_encoder, text_encoder_at);
   if (!parts.vae.empty()) files.vae = named_part("`vae`", parts.vae, vae_at);
+  if (!parts.image_encoder.empty())
+    files.image_encoder = named_part("`image_encoder`", parts.image_encoder, image_encoder_at);
   return files;
 }
 
@@ -68,6 +70,40 @@ void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
   check(!tokenizer.empty(), ErrorCode::not_found,
         "`tokenizer`: {} carries none: name tokenizer.json, spiece.model or a folder that has one",
         m.text_encoder->files_text());
+}
+
+// Opens CLIP's vision model, if the transformer looks at its results and it is there.
+void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths& parts, FileAccess access) {
+  ComponentFiles& files = m.files.image_encoder;
+  if (!m.dit.image_branch()) {
+    require(parts.image_encoder.empty(), "`image_encoder`: this model has no image branch; leave it out");
+    return;
+  }
+  m.no_image_encoder = fmt::format(
+      "`image_encoder`: this model looks at its pictures through CLIP's vision model too, and {} has none: "
+      "name it "
+      "(clip_vision_h.safetensors, models_clip_open-clip-xlm-roberta-large-vit-huge-14.pth, or a folder)",
+      m.files.root.string());
+  if (!files.present() && m.files.layout == ModelFiles::Layout::single) {
+    try {
+      files = find_image_encoder(path, m.dit);
+    } catch (const Error& e) {  // embeddings may be given in its place
+      m.no_image_encoder = e.message();
+    }
+  }
+  if (!files.present()) return;
+  const auto read = [&] { return read_image_encoder(files, access); };
+  const ImageEncoderFiles clip =
+      parts.image_encoder.empty() && !files.alone ? read() : naming("`image_encoder`", read);
+  m.image_encoder = clip.source, m.clip = clip.config, m.clip_preparation = clip.preparation;
+  const std::string where =
+      (parts.image_encoder.empty() ? "" : "`image_encoder`: ") + m.image_encoder->files_text();
+  check(m.clip.hidden_size == m.dit.image_dim, ErrorCode::corrupt,
+        "{}: the transformer expects image embeddings of {} channels, the image encoder makes {}", where,
+        m.dit.image_dim, m.clip.hidden_size);
+  check(m.dit.pos_embed_seq_len == 0 || m.dit.pos_embed_seq_len == 2 * m.clip.tokens(), ErrorCode::corrupt,
+        "{}: the transformer expects {} rows of two pictures, the image encoder makes {} of each", where,
+        m.dit.pos_embed_seq_len, m.clip.tokens());
 }
 
 // Opens the low-noise expert, if there is one.
@@ -111,6 +147,7 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   choose_tokenizer(m, parts);
   m.image_input = detect_image_input(m.files, m.dit);
   open_second_expert(m, access);
+  open_image_encoder_of(m, path, parts, access);
   m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
@@ -133,7 +170,8 @@ uint64_t ModelBundle::mapped_transformer_bytes() const {
 
 uint64_t ModelBundle::read_bytes() const {
   return text_encoder->read_bytes() + transformer->read_bytes() + vae->read_bytes() +
-         (transformer_2 ? transformer_2->read_bytes() : 0);
+         (transformer_2 ? transformer_2->read_bytes() : 0) +
+         (image_encoder ? image_encoder->read_bytes() : 0);
 }
 
 int64_t ModelBundle::size_multiple() const {

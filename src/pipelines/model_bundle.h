@@ -29,6 +29,12 @@ struct ModelBundle {
   // timesteps from 1000 · boundary on. Null for models of one transformer.
   std::shared_ptr<TensorSource> transformer_2;
   double boundary = 0;
+  // CLIP's vision model, for transformers with an image branch; null: the pictures' embeddings must be given, and
+  // no_image_encoder says what is missing.
+  std::shared_ptr<TensorSource> image_encoder;
+  std::string no_image_encoder;
+  ClipVisionConfig clip;
+  ClipPreparation clip_preparation;
   WanConfig dit;  // of both
   Umt5Config text;
   VaeConfig vae_config;

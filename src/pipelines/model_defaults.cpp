@@ -75,6 +75,7 @@ VideoRequest default_request(const ModelBundle& m) {
   const bool ti2v = m.image_input == ImageInput::first_frame, flf2v = m.dit.pos_embed_seq_len > 0;
   fill(d.sampler, std::string("unipc"));
   fill(d.grid, std::string(original ? "original" : "diffusers"));
+  if (m.dit.image_branch()) d.clip_preparation = original ? "original" : "processor";
   const bool experts = m.experts() == 2, channels = m.image_input == ImageInput::channels;
   fill(d.shift, flf2v ? 16.0 : experts && !channels ? 12.0 : 5.0);
   fill(d.steps, experts || (m.dit.image_branch() && !flf2v) ? 40 : 50);

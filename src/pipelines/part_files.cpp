@@ -111,6 +111,8 @@ ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess acc
   ImageEncoderFiles out{.source = clip_vision_source(open_weights(files.weights, access)).source,
                         .config = {},
                         .preparation = {}};
+  check(is_clip_vision(*out.source), ErrorCode::not_found, "{}: it holds no vision model of CLIP's",
+        out.source->files_text());
   const Json json = config_of(files, *out.source, kImageEncoderKey);
   out.config = json ? ClipVisionConfig::from_json(*json) : ClipVisionConfig::from_tensors(*out.source);
   const auto side = static_cast<int>(out.config.image_size);

@@ -9,7 +9,7 @@ namespace tachy {
 // A file, a component's folder, or a model's folder whose part it is (the tokenizer: its file, or a folder that
 // holds it). Empty: the model's own.
 struct PartPaths {
-  std::filesystem::path transformer_2, text_encoder, vae, tokenizer;
+  std::filesystem::path transformer_2, text_encoder, vae, tokenizer, image_encoder;
   bool operator==(const PartPaths&) const = default;
 };
 

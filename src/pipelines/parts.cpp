@@ -68,6 +68,8 @@ const char* load_range(Part part) {
   switch (part) {
     case Part::text:
       return "load text encoder";
+    case Part::image_encoder:
+      return "load image encoder";
     case Part::vae_encoder:
       return "load vae encoder";
     case Part::transformer:
@@ -84,6 +86,8 @@ const TensorSource& part_file(const ModelBundle& model, Part part) {
   switch (part) {
     case Part::text:
       return *model.text_encoder;
+    case Part::image_encoder:
+      return *model.image_encoder;
     case Part::transformer:
       return *model.transformer;
     case Part::transformer_2:
@@ -105,6 +109,19 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
       out, model.text_encoder, "text encoder", {"encoder.embed_tokens.", "spiece_model"}, stream,
       [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, model.text, store); });
   out.bytes = store.bytes() + copied, out.blocks = block_plan(store, streamed);
+  out.memory = store.keep();
+  return out;
+}
+
+LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream) {
+  model.image_encoder->check_files();
+  // One or two pictures are encoded once: as for a prompt, packing would only add a copy.
+  nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false}, stream);
+  LoadedImageEncoder out;
+  const uint64_t copied = load_network(
+      out, model.image_encoder, "image encoder", ClipVision::ignorable(model.clip), stream,
+      [&](const Scope& scope) { return std::make_unique<ClipVision>(scope, model.clip, store); });
+  out.bytes = store.bytes() + copied;
   out.memory = store.keep();
   return out;
 }
@@ -176,6 +193,8 @@ std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const
   switch (part) {
     case Part::text:
       return shared(load_text(model, stream, how.streamed));
+    case Part::image_encoder:
+      return shared(load_image_encoder(model, stream));
     case Part::vae_encoder:
       return shared(load_vae_encoder(model, stream));
     case Part::transformer:

@@ -1,4 +1,4 @@
-// The parts of a model: text encoder, VAE encoder, transformers, VAE decoder. Loaded once, a part never
+// The parts of a model: text encoder, image encoder, VAE encoder, transformers, VAE decoder. Loaded once, a part never
 // changes, and any number of threads may compute with it (but one whose blocks pass through slots of a
 // device, runtime/block_stream.h: that one belongs to the session that loaded it).
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tachy {
 
-enum class Part { text, vae_encoder, transformer, transformer_2, vae_decoder };
+enum class Part { text, image_encoder, vae_encoder, transformer, transformer_2, vae_decoder };
 
 const char* part_name(Part part);   // "text encoder", "transformer_2"
 const char* load_range(Part part);  // in profiles: "load text encoder"
@@ -47,6 +47,7 @@ struct Loaded : LoadedPart {
   std::unique_ptr<Network> model;
 };
 using LoadedText = Loaded<Umt5Encoder>;
+using LoadedImageEncoder = Loaded<ClipVision>;
 using LoadedVaeEncoder = Loaded<VaeEncoder>;
 using LoadedDit = Loaded<WanDit>;
 using LoadedVae = Loaded<VaeDecoder>;
@@ -58,6 +59,7 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
 // With a measuring arena they load nothing and count.
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
+LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream);
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream);
 LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream,
                    int64_t streamed = 0, const LoadProgress& progress = {});

@@ -25,17 +25,21 @@ void check_frames(int value, int64_t stride) {
           below + stride);
 }
 
-void check_embeds(const WanConfig& dit, const ImageEmbeds* given) {
+void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
+  const WanConfig& dit = model.dit;
   const int64_t rows = dit.pos_embed_seq_len;
   const std::string expected = fmt::format("[{}, {}]", rows > 0 ? rows : 257, dit.image_dim);
   if (!dit.image_branch()) {
     require(given == nullptr, "`image_embeds`: this model has no image branch; leave them out");
     return;
   }
-  require(given != nullptr,
-          "`image_embeds`: this model needs CLIP embeddings of its pictures too: a .safetensors file with "
-          "'image_embeds' {}, saved from diffusers' encode_image",
-          expected);
+  if (!given) {
+    require(model.image_encoder != nullptr,
+            "{}; or give `image_embeds`, a .safetensors file with 'image_embeds' {}, saved from diffusers' "
+            "encode_image",
+            model.no_image_encoder, expected);
+    return;
+  }
   int64_t count = 1;
   for (const int64_t extent : given->shape) count *= extent;
   const int64_t width = given->shape.empty() ? 0 : given->shape.back(), found = width > 0 ? count / width : 0;
@@ -69,7 +73,7 @@ void check_images(const ModelBundle& model, const VideoRequest& r) {
     return;
   }
   require(r.image || !r.last_image, "`last_image`: the first frame is needed too, as `image`");
-  check_embeds(dit, r.image_embeds.get());
+  check_embeds(model, r.image_embeds.get());
   if (model.image_input == ImageInput::first_frame) {
     require(!r.last_image, "`last_image`: this model takes only the first frame (`image`)");
     require(!r.image || *r.frames > 1, "`frames`: 1 would give back the picture of `image`; 5 would work");
@@ -195,6 +199,8 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   out.latent_width = *r.width / model.vae_config.spatial_stride();
   out.guided = *r.guidance > 1 || r.guidance_2.value_or(0) > 1;
   out.pictured = r.image != nullptr;
+  if (out.pictured && model.dit.image_branch() && !r.image_embeds)
+    out.clip_pictures = model.dit.pos_embed_seq_len > 0 ? 2 : 1;
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);
   require(r.init_latents.empty() || r.init_latents.size() == expected,

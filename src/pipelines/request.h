@@ -23,8 +23,8 @@ struct Picture {
   std::vector<uint8_t> rgb;  // [height, width, 3]
 };
 
-// What the CLIP vision model makes of the picture (diffusers'
-// image_embeds), for models that have an image branch.
+// What the CLIP vision model makes of the picture (diffusers' image_embeds), for models that have an image branch.
+// Given, it stands for the model's own image encoder.
 struct ImageEmbeds {
   std::vector<float> values;
   std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]
@@ -54,7 +54,10 @@ struct VideoRequest {
   std::shared_ptr<const Picture> image, last_image;  // first and last frame, for models that take them
   std::shared_ptr<const ImageEmbeds> image_embeds;
   std::string image_fit = "stretch";  // to the video's size as diffusers does it; "crop" keeps the shape
-  std::string level = "safe";         // none, safe, aggressive, extreme: what the two below default to
+  // How the pictures are made ready for CLIP: as transformers' "processor" does it, or the "original" repository;
+  // the model's layout decides.
+  std::optional<std::string> clip_preparation;
+  std::string level = "safe";  // none, safe, aggressive, extreme: what the two below default to
   std::optional<std::string>
       dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it
   std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
@@ -73,7 +76,7 @@ struct VideoRequest {
 };
 
 struct Progress {
-  std::string stage;  // "text", "image", "load", "denoise", "decode"
+  std::string stage;  // "text", "image-embeds", "image", "load", "denoise", "decode"
   int64_t done = 0, total = 0;
   double elapsed_seconds = 0;  // of this stage
   double eta_seconds = -1;     // of this stage; negative: not known yet
@@ -111,7 +114,7 @@ struct VideoCallbacks {
 };
 
 struct StagePlan {
-  std::string name;           // "text", "image", "denoise", "decode"
+  std::string name;           // "text", "image-embeds", "image", "denoise", "decode"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
   uint64_t part_bytes = 0;    // those of them that belong to the model's parts, which other runs may share
@@ -142,9 +145,11 @@ struct VideoPlan {
 struct ResolvedRequest {
   VideoRequest request;  // every optional filled
   int64_t latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
-  bool guided = false;    // in some step
-  bool pictured = false;  // begins with a picture
-  int steps_reused = 0;   // by the step cache, after a run
+  bool guided = false;             // in some step
+  bool pictured = false;           // begins with a picture
+  int clip_pictures = 0;           // that the model's image encoder will look at
+  std::vector<float> clip_pixels;  // these, prepared: [clip_pictures, 3, side, side]; the Engine makes them
+  int steps_reused = 0;            // by the step cache, after a run
 };
 
 }  // namespace tachy

@@ -15,6 +15,11 @@ std::vector<RequestField> video_fields() {
       {"image_fit", "image_fit", &R::image_fit,
        "to the video's size: stretch (default, as diffusers does it) or crop (keeps the shape)",
        Choices{"stretch", "crop"}, [](const R& r) { return r.image != nullptr; }},
+      {"clip_preparation", "clip_preparation", &R::clip_preparation,
+       "how pictures are made ready for CLIP, for Wan 2.1's models: processor (as diffusers: the middle) or "
+       "original "
+       "(the whole, squashed) (default: by the model's layout)",
+       Choices{"processor", "original"}, [](const R& r) { return r.image && !r.image_embeds; }},
       {"width", "width", &R::width, "width in pixels", Range{1, 16384}},
       {"height", "height", &R::height, "height in pixels", Range{1, 16384}},
       {"frames", "num_frames", &R::frames, "number of frames, 4n + 1", Range{1, 65536}},
@@ -151,7 +156,9 @@ const std::vector<RequestInput>& request_inputs() {
        "the picture that the video begins with (PNG, JPEG, WebP), for models that take one"},
       {"last_image", &R::last_image, "the picture that it ends with, for models that take two"},
       {"image_embeds", &R::image_embeds,
-       "CLIP embeddings of the pictures (.safetensors, 'image_embeds'), for Wan 2.1's models"},
+       "CLIP embeddings of the pictures (.safetensors, 'image_embeds') in place of what the image encoder of "
+       "Wan 2.1's "
+       "models makes"},
   };
   return all;
 }

@@ -63,6 +63,9 @@ class Session {
 
   // The part, loaded. Held until it is given back.
   const LoadedText& text() { return static_cast<const LoadedText&>(use(Part::text)); }
+  const LoadedImageEncoder& image_encoder() {
+    return static_cast<const LoadedImageEncoder&>(use(Part::image_encoder));
+  }
   const LoadedVaeEncoder& vae_encoder() {
     return static_cast<const LoadedVaeEncoder&>(use(Part::vae_encoder));
   }

@@ -1,4 +1,4 @@
-// A stage of a generation: text, image, denoise or decode. A pipeline is a list of them (walk.h), and each is
+// A stage of a generation: text, image-embeds, image, denoise or decode. A pipeline is a list of them (walk.h), and each is
 // one piece of code that runs in two kinds of session: in a measuring one it loads and computes nothing and
 // tells what it would hold, in a computing one it does its work.
 #pragma once
@@ -16,9 +16,9 @@ namespace nn {
 class ParamStore;
 }
 
-// What lives across stages: text embeddings, the picture's latents, and the latents.
+// What lives across stages: embeddings of the texts and the pictures, the picture's latents, and the latents.
 struct Shared {
-  Tensor text, negative, condition, latents;
+  Tensor text, negative, image_embeds, condition, latents;
   Shared(const ResolvedRequest& request, const ModelBundle& model, const Prompts& prompts,
          nn::ParamStore& store);
 };
@@ -44,6 +44,7 @@ class Stage {
 };
 
 std::unique_ptr<Stage> make_text_stage();
+std::unique_ptr<Stage> make_image_embeds_stage();
 std::unique_ptr<Stage> make_image_stage();
 std::unique_ptr<Stage> make_denoise_stage();
 std::unique_ptr<Stage> make_decode_stage();

@@ -10,6 +10,9 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
   const int64_t width = model.text.d_model;
   text = store.allocate(DType::f32, {static_cast<int64_t>(prompts.positive.size()), width});
   if (r.guided) negative = store.allocate(DType::f32, {static_cast<int64_t>(prompts.negative.size()), width});
+  if (r.clip_pictures > 0)
+    image_embeds =
+        store.allocate(DType::f32, {r.clip_pictures * model.clip.tokens(), model.clip.hidden_size});
   if (const auto dims = condition_dims(model, r); !dims.empty())
     condition = store.allocate(DType::f32, std::span<const int64_t>(dims));
   latents = store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
@@ -21,6 +24,7 @@ Stages video_stages(const Job& job) {
       job.resume && job.resume->step == Sampler(sampler_config(job.request.request)).steps();
   if (!denoised) {
     out.push_back(make_text_stage());
+    if (job.request.clip_pictures > 0) out.push_back(make_image_embeds_stage());
     if (job.request.pictured) out.push_back(make_image_stage());
     out.push_back(make_denoise_stage());
   }

@@ -8,7 +8,7 @@ namespace tachy {
 
 using Stages = std::vector<std::unique_ptr<Stage>>;
 
-// Text, image with a picture, denoise, decode; of a run that goes on after its last step only the last.
+// Text, with a picture image-embeds (where the model looks at it through CLIP) and image, denoise, decode; of a run that goes on after its last step only the last.
 Stages video_stages(const Job& job);
 
 // What each stage took; in a computing session their names alone.

@@ -34,6 +34,13 @@ void download(const Tensor& from, void* host, const Stream& stream) {
     std::memcpy(host, from.data, bytes);
 }
 
+void bring(const Tensor& from, const Tensor& to, const Stream& stream) {
+  if (from.device == to.device)
+    copy_bytes(from, to, stream);
+  else
+    upload(from.data, to, stream);
+}
+
 void copy_bytes(const Tensor& from, const Tensor& to, const Stream& stream) {
   const size_t bytes = checked_bytes(from, stream);
   check(bytes == checked_bytes(to, stream), ErrorCode::internal, "transfer: {} bytes into {}", bytes,

@@ -13,6 +13,8 @@ void upload(const void* host, const Tensor& to, const Stream& stream);
 void download(const Tensor& from, void* host, const Stream& stream);  // waits for what was queued before
 void copy_bytes(const Tensor& from, const Tensor& to,
                 const Stream& stream);  // both where the stream computes
+void bring(const Tensor& from, const Tensor& to,
+           const Stream& stream);  // from the host or from there: the tensor says where it lies
 void zero(const Tensor& to, const Stream& stream);
 
 // Runs body(host stream) on the CPU with an arena of its own, whose size a

@@ -22,8 +22,12 @@ constexpr Rule kTop[] = {
     {"post_norm.", "post_layernorm."},
 };
 constexpr Rule kLayer[] = {
-    {"norm1.", "layer_norm1."}, {"attn.to_qkv.", "self_attn.qkv."}, {"attn.proj.", "self_attn.out_proj."},
-    {"norm2.", "layer_norm2."}, {"mlp.0.", "mlp.fc1."},             {"mlp.2.", "mlp.fc2."},
+    {"norm1.", "layer_norm1."},
+    {"attn.to_qkv.", "self_attn.qkv."},
+    {"attn.proj.", "self_attn.out_proj."},
+    {"norm2.", "layer_norm2."},
+    {"mlp.0.", "mlp.fc1."},
+    {"mlp.2.", "mlp.fc2."},
 };
 
 // Some rows of a tensor that is derived.
@@ -50,7 +54,8 @@ std::string from_original(std::string_view name) {
   const std::string_view index = name.substr(layers.size(), dot - layers.size()), rest = name.substr(dot + 1);
   for (const auto& [from, to] : kLayer)
     if (rest.starts_with(from))
-      return "encoder.layers." + std::string(index) + "." + std::string(to) + std::string(rest.substr(from.size()));
+      return "encoder.layers." + std::string(index) + "." + std::string(to) +
+             std::string(rest.substr(from.size()));
   return {};
 }
 

@@ -8,10 +8,11 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
+import clip_pictures
 import generation
 import random_models as rm
 
-VARIANTS = ("ti2v", "i2v", "flf2v", "i2v22", "i2v22_last")
+VARIANTS = ("ti2v", "i2v", "flf2v", "i2v22", "i2v22_last", "i2v_clip", "flf2v_clip")
 
 
 def picture(ctx, width, height):
@@ -31,15 +32,20 @@ def pipeline(ctx, variant, folder):
         vae = rm.vae(ctx.rng, base_dim=8, z_dim=z, num_res_blocks=1)
         heads, dim = ctx.rng.choice([1, 2]), ctx.rng.choice([12, 32])
         options = dict(in_channels=2 * z + 4, out_channels=z, text_dim=24, num_attention_heads=heads, attention_head_dim=dim)
-        if variant in ("i2v", "flf2v"):
+        if variant.startswith(("i2v_clip", "flf2v")) or variant == "i2v":
             options.update(image_dim=24, added_kv_proj_dim=heads * dim)
-        if variant == "flf2v":
-            options.update(pos_embed_seq_len=18)
+        if variant.startswith("flf2v"):
+            options.update(pos_embed_seq_len=34 if variant == "flf2v_clip" else 18)
         dit = rm.transformer(ctx.rng, **options)
     rm.tiny_tokenizer(folder / "tokenizer-source")
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer-source")
     pipe = WanImageToVideoPipeline(tokenizer=tokenizer, text_encoder=rm.text_encoder(ctx.rng, d_model=24, vocab_size=64), vae=vae,
                                    scheduler=generation.scheduler("unipc", 3.0), transformer=dit, expand_timesteps=variant == "ti2v")
+    if variant.endswith("_clip"):  # 17 rows a picture
+        side, heads = ctx.rng.choice([28, 56]), ctx.rng.choice([1, 2, 3])
+        pipe.register_modules(image_encoder=rm.image_encoder(ctx.rng, hidden_size=24, intermediate_size=50, num_attention_heads=heads,
+                                                             num_hidden_layers=ctx.rng.choice([2, 4]), image_size=side, patch_size=side // 4),
+                              image_processor=clip_pictures.processor(side))
     pipe.set_progress_bar_config(disable=True)
     pipe.save_pretrained(folder / "model")
     return pipe
@@ -57,13 +63,14 @@ def compare(ctx):
         first.save(folder / "first.png")
         last.save(folder / "last.png")
         fit, sampler = ctx.rng.choice(["stretch", "crop"]), generation.SAMPLERS[i % 3]
-        two, seed = variant in ("flf2v", "i2v22_last"), ctx.rng.randrange(2**31)
+        two, seed = variant in ("flf2v", "flf2v_clip", "i2v22_last"), ctx.rng.randrange(2**31)
         embeds = None
         if variant in ("i2v", "flf2v"):
             embeds = torch.randn(2 if two else 1, 9, 24)
             save_file({"image_embeds": embeds}, folder / "embeds.safetensors")
         pipe.scheduler = generation.scheduler(sampler, 3.0)
-        pipe.encode_image = lambda *_, e=embeds: e  # the vision model's work is given
+        if not variant.endswith("_clip"):
+            pipe.encode_image = lambda *_, e=embeds: e  # the vision model's work is given
         plain = type(pipe.video_processor)(vae_scale_factor=pipe.vae_scale_factor_spatial)
         mode = "crop" if fit == "crop" else "default"
         pipe.video_processor.preprocess = lambda *a, p=plain, m=mode, **k: p.preprocess(*a, **k, resize_mode=m)

@@ -12,7 +12,8 @@ constexpr const char* kWhat = "image processor";
 constexpr int64_t kBicubic = 3;  // as Pillow counts its filters
 
 // "size": {"shortest_edge": 224} or 224; "crop_size": {"height": 224, "width": 224} or 224.
-int64_t extent(const nlohmann::json& j, const char* key, std::initializer_list<const char*> sides, int64_t otherwise) {
+int64_t extent(const nlohmann::json& j, const char* key, std::initializer_list<const char*> sides,
+               int64_t otherwise) {
   const auto found = j.find(key);
   if (found == j.end() || found->is_null()) return otherwise;
   if (!found->is_object()) return json_int(j, key, otherwise, 1, 4096);
@@ -31,7 +32,8 @@ int64_t extent(const nlohmann::json& j, const char* key, std::initializer_list<c
 void take_channels(const nlohmann::json& j, const char* key, std::array<double, 3>& to, double least) {
   const std::vector<double> values = json_doubles(j, key, 3);
   if (values.empty()) return;
-  check(values.size() == 3, ErrorCode::corrupt, "{}: '{}' has {} values, expected 3", kWhat, key, values.size());
+  check(values.size() == 3, ErrorCode::corrupt, "{}: '{}' has {} values, expected 3", kWhat, key,
+        values.size());
   for (size_t i = 0; i < 3; ++i) {
     check(std::isfinite(values[i]) && values[i] >= least && values[i] <= 1e6, ErrorCode::corrupt,
           "{}: '{}' holds {}, expected {} to 1e6", kWhat, key, values[i], least);
@@ -44,15 +46,15 @@ void take_channels(const nlohmann::json& j, const char* key, std::array<double, 
 ClipPreparation clip_preparation(const nlohmann::json& j, int side) {
   ClipPreparation out;
   for (const char* step : {"do_resize", "do_center_crop", "do_rescale", "do_normalize"})
-    check(json_bool(j, step, true), ErrorCode::unsupported, "{}: {} is false; pictures are always prepared so", kWhat,
-          step);
+    check(json_bool(j, step, true), ErrorCode::unsupported,
+          "{}: {} is false; pictures are always prepared so", kWhat, step);
   const int64_t resample = json_int(j, "resample", kBicubic, 0, 100);
-  check(resample == kBicubic, ErrorCode::unsupported, "{}: 'resample' is {}, expected {} (bicubic)", kWhat, resample,
-        kBicubic);
+  check(resample == kBicubic, ErrorCode::unsupported, "{}: 'resample' is {}, expected {} (bicubic)", kWhat,
+        resample, kBicubic);
   out.shortest_edge = static_cast<int>(extent(j, "size", {"shortest_edge"}, side));
   out.side = static_cast<int>(extent(j, "crop_size", {"height", "width"}, side));
-  check(out.side == side, ErrorCode::corrupt, "{}: crop_size {} is not the image encoder's image_size {}", kWhat,
-        out.side, side);
+  check(out.side == side, ErrorCode::corrupt, "{}: crop_size {} is not the image encoder's image_size {}",
+        kWhat, out.side, side);
   check(out.shortest_edge >= out.side, ErrorCode::unsupported,
         "{}: pictures of {} pixels are too small for a middle of {}", kWhat, out.shortest_edge, out.side);
   out.rescale = json_double(j, "rescale_factor", out.rescale, 0, 1e6);

@@ -62,8 +62,9 @@ void ClipVision::embed(const Tensor& pixels, const Tensor& h, Stream& stream) co
   const int64_t batch = pixels.dim(0), patches = c.tokens() - 1, side = c.image_size, p = c.patch_size;
   const ArenaScope scope(*stream.arena);
   const Tensor flat = stream.arena->tensor(stream.precision.activation, {batch, patches, 3 * p * p});
-  ops::patchify({.x = pixels.view({batch, 3, 1, side, side}), .patch_t = 1, .patch_h = p, .patch_w = p, .y = flat},
-                stream);
+  ops::patchify(
+      {.x = pixels.view({batch, 3, 1, side, side}), .patch_t = 1, .patch_h = p, .patch_w = p, .y = flat},
+      stream);
   for (int64_t b = 0; b < batch; ++b) {
     const Tensor rows = h.select(0, b);
     ops::LincombArgs first{.count = 2, .out = rows.select(0, 0)};

@@ -33,10 +33,10 @@ class ClipVision {
   void embed(const Tensor& pixels, const Tensor& h, Stream& stream) const;
 
   ClipVisionConfig config_;
-  Precision precision_;   // what the weights were made for
-  Tensor class_;          // [hidden_size]
-  Tensor positions_;      // [tokens, hidden_size]
-  nn::Linear patches_;    // a convolution whose kernel equals its stride
+  Precision precision_;  // what the weights were made for
+  Tensor class_;         // [hidden_size]
+  Tensor positions_;     // [tokens, hidden_size]
+  nn::Linear patches_;   // a convolution whose kernel equals its stride
   nn::Norm pre_norm_;
   std::vector<nn::EncoderLayer> layers_;
   std::shared_ptr<const nn::LinearRegistry> linears_;

@@ -26,7 +26,8 @@ ops::Activation activation_of(const std::string& name) {
   if (name == "gelu") return ops::Activation::gelu_erf;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return ops::Activation::gelu_tanh;
   fail(ErrorCode::unsupported,
-       "image encoder: hidden_act '{}' is not supported, only gelu, gelu_new and gelu_pytorch_tanh; the vision "
+       "image encoder: hidden_act '{}' is not supported, only gelu, gelu_new and gelu_pytorch_tanh; the "
+       "vision "
        "model of Wan's (ViT-H/14) has gelu",
        name);
 }
@@ -37,7 +38,8 @@ void check_together(const ClipVisionConfig& c, const std::string& of) {
         "image encoder: {}: hidden_size {} is not a multiple of num_attention_heads {}", of, c.hidden_size,
         c.num_heads);
   check(c.image_size % c.patch_size == 0, ErrorCode::unsupported,
-        "image encoder: {}: image_size {} is not a multiple of patch_size {}", of, c.image_size, c.patch_size);
+        "image encoder: {}: image_size {} is not a multiple of patch_size {}", of, c.image_size,
+        c.patch_size);
   check(c.tokens() <= kMostTokens, ErrorCode::corrupt,
         "image encoder: {}: image_size {} and patch_size {} make {} tokens, expected at most {}", of,
         c.image_size, c.patch_size, c.tokens(), kMostTokens);
@@ -48,7 +50,8 @@ int64_t heads_of(const TensorSource& source, int64_t hidden_size) {
   static const std::map<int64_t, int64_t> known = {{768, 12}, {1024, 16}, {1280, 16}, {1408, 16}, {1664, 16}};
   const auto found = known.find(hidden_size);
   check(found != known.end(), ErrorCode::not_found,
-        "image encoder: {}: shapes do not tell how many heads a model of width {} has; a config.json beside the "
+        "image encoder: {}: shapes do not tell how many heads a model of width {} has; a config.json beside "
+        "the "
         "file would (num_attention_heads)",
         source.files_text(), hidden_size);
   return found->second;

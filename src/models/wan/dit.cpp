@@ -176,7 +176,7 @@ void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore&
   const Tensor given_image = stream.arena->f32({tokens, c.image_dim});
   const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim});
   const Tensor wide = stream.arena->tensor(type, {tokens, dim});
-  upload(image.data, given_image, stream);
+  bring(image, given_image, stream);
   if (image_.pos_embed.defined()) {
     expect_shape("transformer", "encoder_hidden_states_image", image, {c.pos_embed_seq_len, c.image_dim});
     ops::LincombArgs sum{.count = 2, .out = given_image};

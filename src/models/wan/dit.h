@@ -56,7 +56,7 @@ class WanDit {
   WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store,
                       std::optional<Sinusoid> sinusoid = std::nullopt) const;
   // text [n, text_dim] f32: the real rows; the context has `total_rows` ≥ n, the others being zeros before
-  // the text MLP. image [m, image_dim] (undefined without the branch; first-last-frame models: both images'
+  // the text MLP. image [m, image_dim] f32, on the host or where the model computes (undefined without the branch; first-last-frame models: both images'
   // rows after each other).
   WanContext make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
                           nn::ParamStore& store) const;

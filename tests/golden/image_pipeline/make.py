@@ -9,10 +9,12 @@
         i2v      mask and encoded video in channels, image branch (Wan2.1-I2V-14B)
         flf2v    the same with two pictures (Wan2.1-FLF2V-14B)
         i2v22    channels, no image branch (one expert of Wan2.2-I2V-A14B), with and without a last picture
+        flf2v_clip   as flf2v, with CLIP's vision model and its processor: the runs on it, and i2v_clip, which lends
+                     i2v its vision model, are made from the pictures alone
     runs.json                 per run: case, sampler, prompt, size, seed …
     golden.safetensors        <run>.condition, <run>.latents [z, T, h, w], of some <run>.frames [T, H, W, 3] u8: diffusers' own
                               prepare_latents and schedulers, everything in float64 but the noise. The pipeline's own
-                              float32 run is asserted to agree.
+                              float32 run is asserted to agree. <run>.embeds: what its encode_image makes in float64.
 """
 
 import json
@@ -32,9 +34,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "reference"))
 import generation  # noqa: E402
 import random_models as rm  # noqa: E402
+from clip_pictures import processor  # noqa: E402
 from precision import float64  # noqa: E402
 
 torch.set_num_threads(1)
+TOKENS = 5  # of CLIP's vision model, for a picture
 COMMON = dict(prompt="the red cat moves, a bee sings", negative_prompt="ugly", num_frames=9, guidance_scale=4.0, flow_shift=3.0)
 RUNS = {
     "ti2v_unipc": dict(case="ti2v", sampler="unipc", width=96, height=64, num_inference_steps=12, seed=7),
@@ -43,6 +47,8 @@ RUNS = {
     "i2v_unipc": dict(case="i2v", sampler="unipc", width=48, height=32, num_inference_steps=12, seed=10),
     "flf2v_euler": dict(case="flf2v", sampler="euler", width=32, height=48, num_inference_steps=8, seed=11, last=True),
     "i2v22_unipc": dict(case="i2v22", sampler="unipc", width=48, height=32, num_inference_steps=8, seed=12),
+    "i2v_clip": dict(case="i2v", sampler="unipc", width=48, height=32, num_inference_steps=6, seed=14, clip=True),
+    "flf2v_clip": dict(case="flf2v_clip", sampler="euler", width=32, height=48, num_inference_steps=6, seed=15, last=True, clip=True),
     "i2v22_last": dict(case="i2v22", sampler="dpm++", width=48, height=32, num_inference_steps=8, seed=13, last=True),
 }
 
@@ -66,8 +72,8 @@ def make_model(case, rng, tokenizer, t5):
         channels = dict(in_channels=2 * z + 4)
         if case != "i2v22":
             channels.update(image_dim=12, added_kv_proj_dim=24)
-        if case == "flf2v":
-            channels.update(pos_embed_seq_len=14)
+        if case.startswith("flf2v"):
+            channels.update(pos_embed_seq_len=14 if case == "flf2v" else 2 * TOKENS)
     dit = rm.transformer(rng, **{**dict(attention_head_dim=12, num_attention_heads=2, in_channels=z, out_channels=z, text_dim=24, ffn_dim=40,
                                         num_layers=2), **channels})
     for part in (dit, vae):
@@ -76,6 +82,16 @@ def make_model(case, rng, tokenizer, t5):
                 p.copy_(p.to(torch.bfloat16))
     return WanImageToVideoPipeline(tokenizer=tokenizer, text_encoder=t5, vae=vae, scheduler=generation.scheduler("unipc", 3.0),
                                    transformer=dit, expand_timesteps=case == "ti2v")
+
+
+def clip(pipe):
+    """Gives the pipeline the vision model and the processor, the same ones for all."""
+    model = rm.image_encoder(random.Random(24), hidden_size=12, intermediate_size=20, num_hidden_layers=3, num_attention_heads=2)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.to(torch.bfloat16))
+    assert model.config.image_size == 28 and (28 // model.config.patch_size) ** 2 + 1 == TOKENS
+    pipe.register_modules(image_encoder=model, image_processor=processor(28))
 
 
 def save_model(pipe, case):
@@ -91,6 +107,14 @@ def save_model(pipe, case):
 def preprocess(pipe, image, run):
     mode = "crop" if run.get("fit") == "crop" else "default"
     return pipe.video_processor.preprocess(image, height=run["height"], width=run["width"], resize_mode=mode).float()
+
+
+def embeds_in_float64(pipe, pictures):
+    pixels = pipe.image_processor(images=pictures, return_tensors="pt")["pixel_values"].double()
+    with torch.no_grad(), float64():
+        out = pipe.image_encoder.double()(pixels, output_hidden_states=True).hidden_states[-2]
+    pipe.image_encoder.float()
+    return out
 
 
 def reference(pipe, run, first, last, embeds):
@@ -132,7 +156,8 @@ def pipeline(pipe, run, first, last, embeds):
     """diffusers' own call, in float32."""
     pipe.scheduler = generation.scheduler(run["sampler"], COMMON["flow_shift"])
     pipe.set_progress_bar_config(disable=True)
-    pipe.encode_image = lambda *_: embeds
+    if embeds is not None:
+        pipe.encode_image = lambda *_: embeds
     plain = type(pipe.video_processor)(vae_scale_factor=pipe.vae_scale_factor_spatial)
     if run.get("fit") == "crop":
         pipe.video_processor.preprocess = lambda *a, **k: plain.preprocess(*a, **k, resize_mode="crop")
@@ -162,18 +187,27 @@ def main():
         for p in t5.parameters():
             p.copy_(p.to(torch.bfloat16))
     golden = {}
-    for case in ("ti2v", "i2v", "flf2v", "i2v22"):
+    for case in ("ti2v", "i2v", "flf2v", "i2v22", "flf2v_clip"):
         pipe = make_model(case, rng, tokenizer, t5)
+        if case == "flf2v_clip":
+            clip(pipe)
         save_model(pipe, case)
         given = {"i2v": embeds, "flf2v": pair}.get(case)
         for name, run in RUNS.items():
             if run["case"] != case:
                 continue
-            condition, latents, frames = reference(pipe, run, pictures["first"], pictures["last"], given)
-            own = pipeline(pipe, run, pictures["first"], pictures["last"], given)
+            seen = given
+            if run.get("clip"):
+                clip(pipe)
+                pipe.__dict__.pop("encode_image", None)
+                seen = golden[f"{name}.embeds"] = embeds_in_float64(pipe, list(pictures.values())[: 2 if run.get("last") else 1])
+            condition, latents, frames = reference(pipe, run, pictures["first"], pictures["last"], seen)
+            own = pipeline(pipe, run, pictures["first"], pictures["last"], None if run.get("clip") else given)
             apart = float((own.double() - latents).abs().max() / latents.abs().max())
             print(name, list(latents.shape), f"pipeline in float32 apart {apart:.1e}, max {float(latents.abs().max()):.2f}")
             assert apart < 1e-5
+            if run.get("clip"):
+                golden[f"{name}.embeds"] = seen.flatten(0, 1).float()
             golden[f"{name}.condition"], golden[f"{name}.latents"] = condition.float(), latents.float()
             if name.endswith("unipc"):
                 golden[f"{name}.frames"] = frames

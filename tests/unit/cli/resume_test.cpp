@@ -284,6 +284,47 @@ TEST_F(ImageOption, BadInputsNameOptionValueAndRemedy) {
   EXPECT_THAT(files(), testing::ElementsAre("broken.png", "text.png"));
 }
 
+// The vision model's pictures are prepared by the engine, from the files as they are.
+TEST_F(ImageOption, ThePictureAloneSufficesForAModelWithAnImageEncoder) {
+  const std::vector<std::string> common{"generate",    "the red cat moves",
+                                        "--size",      "32x48",
+                                        "--frames",    "5",
+                                        "--steps",     "2",
+                                        "-t",          "2",
+                                        "--image",     golden("image_pipeline/first.png"),
+                                        "--image-fit", "crop"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = common;
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const std::string last = golden("image_pipeline/last.png"), pair = golden("image_pipeline/flf2v_clip");
+  Done done = with({"-m", pair, "--last-image", last, "-o", "a.mp4", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("\"image-embeds\""));
+  EXPECT_EQ(json::parse(read_text(path("a.json")))["clip_preparation"], "processor");
+  done = with({"-m", golden("image_pipeline/i2v"), "--image-encoder", pair, "-o", "b.mp4"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(json::parse(read_text(path("b.json")))["image_encoder"], pair);
+  EXPECT_EQ(run({"generate", "--from", "b.mp4", "-o", "c.mp4", "-t", "1"}).code, 0);
+  EXPECT_EQ(read_text(path("b.mp4")), read_text(path("c.mp4")));
+  EXPECT_EQ(run({"generate", "--from", "b.mp4", "-o", "d.mp4", "--clip-preparation", "original"}).code, 0);
+  EXPECT_NE(read_text(path("b.mp4")), read_text(path("d.mp4")));
+  done = with({"-m", golden("image_pipeline/i2v"), "-o", "x.mp4"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("--image-encoder"), HasSubstr("--image-embeds")));
+  const Done plan = with({"-m", pair, "--last-image", last, "--plan", "--json"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const json stages = json::parse(plan.out)["stages"];
+  ASSERT_EQ(stages.size(), 5u);
+  EXPECT_EQ(stages[1]["stage"], "image-embeds");
+  const Done info = run({"info", pair, "--json"});
+  ASSERT_EQ(info.code, 0) << info.err;
+  EXPECT_EQ(json::parse(info.out)["components"][1]["name"], "image encoder");
+  const Done file = run({"info", pair + "/image_encoder/model.safetensors"});
+  EXPECT_THAT(file.out + file.err, HasSubstr("--image-encoder"));
+}
+
 TEST_F(ImageOption, PlanAndInfoKnowTheImageStage) {
   const std::string first = golden("image_pipeline/first.png");
   const Done plan = run(ti2v({"--image", first, "--plan", "--json"}));

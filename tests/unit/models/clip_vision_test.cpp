@@ -21,8 +21,8 @@ json config_of(const std::string& name) {
   return read_json(golden_path("clip_vision/" + name + "/config.json"));
 }
 
-std::vector<float> encode(const std::shared_ptr<TensorSource>& source, const json& config, const Tensor& pixels,
-                          test::PlannedRun& run) {
+std::vector<float> encode(const std::shared_ptr<TensorSource>& source, const json& config,
+                          const Tensor& pixels, test::PlannedRun& run) {
   const ClipVisionConfig c = ClipVisionConfig::from_json(config);
   std::vector<float> values(static_cast<size_t>(pixels.dim(0) * c.tokens() * c.hidden_size), NAN);
   const Tensor out(values.data(), DType::f32, {pixels.dim(0), c.tokens(), c.hidden_size});
@@ -69,12 +69,12 @@ INSTANTIATE_TEST_SUITE_P(Cases, ClipGolden, testing::Values("plain", "projected"
 class OriginalNames {
  public:
   explicit OriginalNames(std::shared_ptr<TensorSource> own) : own_(std::move(own)) {
-    for (const auto& [to, from] : std::map<std::string, std::string>{
-             {"patch_embedding.weight", "embeddings.patch_embedding.weight"},
-             {"cls_embedding", "embeddings.class_embedding"},
-             {"pos_embedding", "embeddings.position_embedding.weight"},
-             {"pre_norm.weight", "pre_layrnorm.weight"},
-             {"pre_norm.bias", "pre_layrnorm.bias"}})
+    for (const auto& [to, from] :
+         std::map<std::string, std::string>{{"patch_embedding.weight", "embeddings.patch_embedding.weight"},
+                                            {"cls_embedding", "embeddings.class_embedding"},
+                                            {"pos_embedding", "embeddings.position_embedding.weight"},
+                                            {"pre_norm.weight", "pre_layrnorm.weight"},
+                                            {"pre_norm.bias", "pre_layrnorm.bias"}})
       put(to, from);
     for (const int i : {0, 1})
       for (const std::string kind : {"weight", "bias"}) {
@@ -100,7 +100,9 @@ class OriginalNames {
   }
 
  private:
-  const TensorSource::Entry& own(const std::string& name) const { return *own_->find("vision_model." + name); }
+  const TensorSource::Entry& own(const std::string& name) const {
+    return *own_->find("vision_model." + name);
+  }
   void put(const std::string& to, const std::string& from) {
     entries_.push_back(own(from));
     entries_.back().name = to;
@@ -216,15 +218,19 @@ TEST(ClipVision, ShapesTellAllButTheHeads) {
 TEST(ClipVision, ProcessorsSayWhatTheyDoOtherwise) {
   const auto with = [](const json& config) { return clip_preparation(config, 224); };
   EXPECT_EQ(with(json::object()), ClipPreparation{});
-  EXPECT_EQ(with({{"size", {{"shortest_edge", 224}}}, {"crop_size", {{"height", 224}, {"width", 224}}}, {"resample", 3}}),
+  EXPECT_EQ(with({{"size", {{"shortest_edge", 224}}},
+                  {"crop_size", {{"height", 224}, {"width", 224}}},
+                  {"resample", 3}}),
             ClipPreparation{});
   EXPECT_EQ(with({{"size", 336}}).shortest_edge, 336);
   const auto bad = [&](const json& config, ErrorCode code) { return refusal([&] { with(config); }, code); };
   EXPECT_THAT(bad({{"do_resize", false}}, ErrorCode::unsupported), HasSubstr("do_resize"));
   EXPECT_THAT(bad({{"resample", 2}}, ErrorCode::unsupported), HasSubstr("bicubic"));
-  EXPECT_THAT(bad({{"size", {{"height", 224}, {"width", 224}}}}, ErrorCode::unsupported), HasSubstr("shortest_edge"));
+  EXPECT_THAT(bad({{"size", {{"height", 224}, {"width", 224}}}}, ErrorCode::unsupported),
+              HasSubstr("shortest_edge"));
   EXPECT_THAT(bad({{"size", 100}}, ErrorCode::unsupported), HasSubstr("too small"));
-  EXPECT_THAT(bad({{"crop_size", {{"height", 224}, {"width", 200}}}}, ErrorCode::unsupported), HasSubstr("square"));
+  EXPECT_THAT(bad({{"crop_size", {{"height", 224}, {"width", 200}}}}, ErrorCode::unsupported),
+              HasSubstr("square"));
   EXPECT_THAT(bad({{"crop_size", 336}, {"size", 336}}, ErrorCode::corrupt), HasSubstr("image_size 224"));
   EXPECT_THAT(bad({{"image_mean", {0.5, 0.5}}}, ErrorCode::corrupt), HasSubstr("image_mean"));
   EXPECT_THAT(bad({{"image_std", {0.5, 0.0, 0.5}}}, ErrorCode::corrupt), HasSubstr("image_std"));

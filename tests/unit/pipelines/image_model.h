@@ -44,6 +44,7 @@ inline ImageRun image_run(const std::string& name) {
   if (j.contains("fit")) r.image_fit = j.at("fit").get<std::string>();
   r.image = picture(image_file("first.png"), r);
   if (j.contains("last")) r.last_image = picture(image_file("last.png"), r);
+  if (j.contains("clip")) return out;  // made from the pictures alone
   if (model == "i2v") r.image_embeds = embeds("embeds.safetensors");
   if (model == "flf2v") r.image_embeds = embeds("embeds_pair.safetensors");
   return out;

@@ -43,9 +43,9 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;
   const auto& [prompt, negative_prompt, width, height, frames, fps, preset, steps, guidance, guidance_2,
                shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents,
-               image, last_image, image_embeds, image_fit, level, dtype, step_cache, residual, attention,
-               math, sparse_attention, sparse_chooser, sparse_dense_steps, loras, lora_mode, lora_unmatched] =
-      r;
+               image, last_image, image_embeds, image_fit, clip_preparation, level, dtype, step_cache,
+               residual, attention, math, sparse_attention, sparse_chooser, sparse_dense_steps, loras,
+               lora_mode, lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -69,6 +69,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &last_image,
                                          &image_embeds,
                                          &image_fit,
+                                         &clip_preparation,
                                          &attention,
                                          &math,
                                          &level,
