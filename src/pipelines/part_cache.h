@@ -26,8 +26,8 @@ struct PartKey {
         activation(precision.activation),
         compute(precision.compute),
         products(which == Part::transformer || which == Part::transformer_2 ? precision.products
-                 : which == Part::text                                      ? Products::as_activations
-                                                                            : vae_products(precision)),
+                 : which == Part::vae_encoder || which == Part::vae_decoder ? vae_products()
+                                                                            : Products::as_activations),
         adapters(std::move(merged)) {}
   auto operator<=>(const PartKey&) const = default;
   bool made_for(const Precision& precision) const { return *this == PartKey(part, precision, adapters); }

@@ -126,20 +126,16 @@ LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream) 
   return out;
 }
 
-Products vae_products(const Precision& precision) {
-  // Whether `math` of fp8 means these convolutions, too: not before their kernel has run on a GPU.
-  constexpr bool kWithMath = false;
+Products vae_products() {
   static const std::string how = env_string("TACHY_VAE_MATH", "");
   require(how.empty() || how == "bf16" || how == "fp8", "TACHY_VAE_MATH: expected bf16 or fp8, got '{}'",
           how);
-  if (how == "fp8") return Products::e4m3;
-  const bool with = kWithMath && how.empty() && precision.products == Products::e4m3;
-  return with ? Products::e4m3 : Products::as_activations;
+  return how == "fp8" ? Products::e4m3 : Products::as_activations;
 }
 
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& given) {
   Stream stream = given;
-  stream.precision.products = vae_products(given.precision);
+  stream.precision.products = vae_products();
   model.vae->check_files();
   LoadedVaeEncoder out;
   const uint64_t copied =
@@ -172,7 +168,7 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
 
 LoadedVae load_vae(const ModelBundle& model, Stream& given) {
   Stream stream = given;
-  stream.precision.products = vae_products(given.precision);
+  stream.precision.products = vae_products();
   model.vae->check_files();
   LoadedVae out;
   const uint64_t copied =

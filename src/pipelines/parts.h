@@ -22,9 +22,9 @@ const TensorSource& part_file(const ModelBundle& model, Part part);
 // Of two experts 0 is the high-noise one, 1 the low-noise one.
 inline Part transformer_part(int expert) { return expert == 0 ? Part::transformer : Part::transformer_2; }
 
-// What the convolutions of the VAE's residual blocks multiply in: e4m3 (models/wan_vae/codes_block.cpp) or as the
-// activations.
-Products vae_products(const Precision& precision);
+// What the convolutions of the VAE's residual blocks multiply in, whatever the precision says: as the activations, or in
+// e4m3 where TACHY_VAE_MATH is fp8 (models/wan_vae/codes_block.cpp).
+Products vae_products();
 
 // Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host.
 struct BlockPlan {
