@@ -154,22 +154,48 @@ std::unique_ptr<nn::AdapterSet> random_adapters(const nn::LinearRegistry& linear
   const size_t x = which.find('x');
   check(x != std::string::npos, ErrorCode::invalid_argument, "expected COUNTxRANK, got {}", which);
   const int64_t count = std::stol(which.substr(0, x)), rank = std::stol(which.substr(x + 1));
-  static std::vector<float> values;
+  static std::vector<bf16_t> values;  // as most files have them
   int64_t most = 0;
   for (const auto& entry : linears) most = std::max({most, entry.linear.in(), entry.linear.out()});
   values.resize(static_cast<size_t>(most * rank));
   uint32_t state = 1;
-  for (float& v : values)
-    v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f * 0.02f - 0.01f;
+  for (bf16_t& v : values)
+    v = to_bf16(static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f * 0.02f - 0.01f);
   std::vector<nn::LowRank> low;
   for (const auto& entry : linears) {
     if (!entry.name().starts_with("blocks.")) continue;
     for (int64_t i = 0; i < count; ++i)
       low.push_back({.layer = entry.name(),
-                     .a = Tensor(values.data(), DType::f32, {rank, entry.linear.in()}),
-                     .b = Tensor(values.data(), DType::f32, {entry.part().rows, rank})});
+                     .a = Tensor(values.data(), DType::bf16, {rank, entry.linear.in()}),
+                     .b = Tensor(values.data(), DType::bf16, {entry.part().rows, rank})});
   }
   return std::make_unique<nn::AdapterSet>(low, linears, "transformer", store);
+}
+
+// How long it takes to put other adapters into the place of those before, and to give them other strengths.
+void time_swaps(const nn::LinearRegistry& linears, const std::string& which, Run& run) {
+  BufferShelf shelf;
+  std::vector<double> swaps, strengths;
+  size_t bytes = 0;
+  const auto milliseconds = [&](const auto& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    run.gpu->synchronize();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  for (int i = 0; i < 4; ++i) {
+    std::unique_ptr<nn::AdapterSet> set;
+    shelf.rewind();
+    nn::ParamStore store({.shelf = &shelf}, run.stream);
+    swaps.push_back(milliseconds([&] { set = random_adapters(linears, which, store); }));
+    bytes = store.bytes();
+    const std::vector<float> scales(set->size(), 0.5f);
+    for (int j = 0; j < 5; ++j)
+      strengths.push_back(milliseconds([&] { set->set_scales(scales, run.stream); }));
+  }
+  swaps.erase(swaps.begin());  // which took the memory
+  fmt::print("adapters: {:.2f} GiB, swapped in {:.1f} ms, another strength in {:.3f} ms\n", gib(bytes),
+             median(swaps), median(strengths));
 }
 
 void dit(char** a, int count, bool plan_only) {
@@ -213,6 +239,7 @@ void dit(char** a, int count, bool plan_only) {
                         gib(store.bytes()), gib(arena), gib(store.bytes() + arena));
     }
     run.time("dit", std::atoi(a[10]), work, true);
+    if (adapted) time_swaps(model->linears(), a[13], run);
     std::vector<float> out(static_cast<size_t>(y.numel()));
     download(y, out.data(), run.stream);
     write_floats(a[9], out);

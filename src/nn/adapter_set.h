@@ -1,23 +1,22 @@
 // Low-rank adapters of a model's linear layers, which belong to a run and not to the model:
 //   y = epilogue(x·Wᵀ + bias + Σ scale_i·(x·A_iᵀ)·B_iᵀ),   A_i [r_i, in], B_i [out, r_i]
 // A run makes a set of those that it wants and hands it to its stream (Stream::adapters). The model, which
-// other runs may be using, does not change; a stream without a set pays a branch a layer.
+// other runs may be using, does not change; a stream without a set pays a branch a layer. How one product takes its
+// adapters is told by nn/adapted_linear.h.
 //
-// All adapters of one product read x together: their A lie one below another, with their scales in them.
-// Those of one layer are added in one product, their B side by side, in the order in which they were given.
-// Layers that are joined have adapters of their own, which are added to their columns. A rank is filled up
-// with zeros to a multiple of 8, so that all rows begin where a GPU's products like them to.
-//
-// What is linear in an epilogue takes the sum in two products; an activation is a pass of its own after them.
-// Products read and write the activations' dtype, so there, as in PyTorch, what enters the activation is
-// rounded.
+// Memory is taken in the order of the model's layers. On a device another set of the same layers and about the same
+// ranks, made over the same BufferShelf, finds the same addresses: what was recorded with this one then computes
+// with the other (layout()).
 #pragma once
 
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "nn/adapted_linear.h"
 #include "nn/linear_registry.h"
+#include "tensor/adapters.h"
 
 namespace tachy::nn {
 
@@ -25,30 +24,6 @@ struct LowRank {
   std::string layer;  // its name in the registry: blocks.3.attn1.to_q
   Tensor a, b;        // [r, in] and [out, r], on the host, any float dtype; not needed once the set is made
   float scale = 1;
-};
-
-// One product with what is added to it.
-class AdaptedLinear {
- public:
-  // parts[i]: the adapters of linear.parts()[i].
-  using PartAdapters = std::vector<std::vector<const LowRank*>>;
-  AdaptedLinear(const Linear& linear, const PartAdapters& parts, ParamStore& store);
-
-  const Linear& linear() const { return linear_; }
-  // As Linear's; scratch for x·Aᵀ comes from the stream's arena.
-  void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const;
-
- private:
-  struct Part {
-    int64_t first, columns;  // of y
-    int64_t from, rank;      // of the columns of x·Aᵀ
-    Tensor b;                // [columns, rank]
-  };
-  void add(const Tensor& low, const Tensor& y, const Epilogue& epilogue, Stream& stream) const;
-
-  Linear linear_;
-  Tensor a_;  // [Σ rank, in]
-  std::vector<Part> parts_;
 };
 
 class AdapterSet final : public Adapters {
@@ -65,11 +40,26 @@ class AdapterSet final : public Adapters {
     return static_cast<const AdapterSet*>(stream.adapters);
   }
   const AdaptedLinear* find(const Linear& linear) const;
+  // New scales of the adapters that it was made of, in their order; of all else it is as it was.
+  void set_scales(std::span<const float> scales, Stream& stream);
+  size_t size() const { return adapters_; }
   // Whether the layers that it adds to are this model's, which was not loaded anew since.
   bool made_for(const LinearRegistry& linears) const;
 
  private:
+  struct Row {
+    int64_t adapter;  // -1: none, a row of zeros
+    float factor;
+  };
+  // Of the layers that compute on one side: scales of all rows of all stacked A, one after another.
+  struct Scales {
+    Tensor values;
+    std::vector<Row> rows;
+  };
+
+  size_t adapters_;
   std::unordered_map<const void*, AdaptedLinear> layers_;  // by Linear::id
+  std::array<Scales, 2> scales_;                           // on the store's device, and on the host beside it
 };
 
 // Throws internal when the stream's adapters are not for this model: they would be left out silently.

@@ -110,23 +110,27 @@ Linear Linear::from_host(const Scope& scope, const Tensor& weight, const Tensor&
 int64_t Linear::in() const { return layer_->weight->in(); }
 int64_t Linear::out() const { return layer_->weight->out(); }
 bool Linear::on_gpu() const { return layer_->on_gpu; }
+const WeightForm& Linear::weight() const { return *layer_->weight; }
 const char* Linear::form() const { return layer_->weight->name(); }
 std::span<const Linear::Part> Linear::parts() const { return layer_->parts; }
 
 void Linear::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const {
   if (stream.adapters)
     if (const AdaptedLinear* own = AdapterSet::of(stream)->find(*this)) return (*own)(x, y, stream, epilogue);
-  layer_->weight->product({.x = x,
-                           .weight = {},
-                           .packed = {},
-                           .bias = y.dtype == DType::f32 ? layer_->bias : layer_->low_bias,
-                           .act = epilogue.act,
-                           .multiply = epilogue.multiply,
-                           .gate = epilogue.gate,
-                           .row = epilogue.row,
-                           .residual = epilogue.residual,
-                           .y = y},
-                          stream);
+  layer_->weight->product(arguments(x, y, epilogue), stream);
+}
+
+ops::GemmArgs Linear::arguments(const Tensor& x, const Tensor& y, const Epilogue& epilogue) const {
+  return {.x = x,
+          .weight = {},
+          .packed = {},
+          .bias = y.dtype == DType::f32 ? layer_->bias : layer_->low_bias,
+          .act = epilogue.act,
+          .multiply = epilogue.multiply,
+          .gate = epilogue.gate,
+          .row = epilogue.row,
+          .residual = epilogue.residual,
+          .y = y};
 }
 
 }  // namespace tachy::nn

@@ -49,6 +49,10 @@ class Linear {
   // it or f32.
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue = {}) const;
 
+  // The product's arguments, for which the weight's form picks a weight.
+  ops::GemmArgs arguments(const Tensor& x, const Tensor& y, const Epilogue& epilogue) const;
+  const WeightForm& weight() const;
+
   bool defined() const { return layer_ != nullptr; }
   int64_t in() const;
   int64_t out() const;

@@ -85,6 +85,16 @@ bool ParamStore::defer(const Tensor& to, const WeightPart& source) {
   return true;
 }
 
+void ParamStore::fill_together(const std::function<void()>& body) {
+  struct Open {
+    explicit Open(ParamStore& s) : store(s) { store.in_block_ = true; }
+    ~Open() { store.in_block_ = false, store.deferred_.clear(), store.deferred_bytes_ = 0; }
+    ParamStore& store;
+  } const open(*this);
+  body();
+  send_deferred();
+}
+
 void ParamStore::send_deferred() {
   std::vector<StreamingMemory::Upload> uploads;
   for (const auto& [to, source] : deferred_)

@@ -72,6 +72,10 @@ class ParamStore {
   void fill(const Tensor& to, const Tensor& source) { fill(to, WeightPart{source}); }
   void fill(const Tensor& to, const WeightPart& source);
 
+  // body() fills tensors for a device outside of a model's blocks: they wait until there are enough of them to keep all
+  // threads at work, and are all there at its end. What they are made of must live as long.
+  void fill_together(const std::function<void()>& body);
+
   // The store of what the host computes beside a GPU: its weights stay where they lie in the file, and its
   // bytes are not counted. On the CPU, this store itself.
   ParamStore& beside();

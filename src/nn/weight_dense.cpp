@@ -24,6 +24,8 @@ class DenseWeight final : public WeightForm {
     args.weight = weight_;
     ops::gemm(args, stream);
   }
+  bool has_matrix() const override { return true; }
+  Matrix matrix(Stream&) const override { return {.values = weight_}; }
 
  private:
   Tensor weight_;

@@ -1,5 +1,7 @@
 #include "nn/weight_form.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tachy::nn {
@@ -12,6 +14,17 @@ ops::GemmArgs WeightForm::columns_of(const ops::GemmArgs& args, int64_t first, i
     if (all.defined()) own.*t = all.slice(all.rank - 1, first, end);
   }
   return own;
+}
+
+// Asked of a form that does not have it.
+WeightForm::Matrix WeightForm::matrix(Stream&) const {
+  throw Error(ErrorCode::internal, fmt::format("a weight in the form {} has no matrix", name()));
+}
+WeightForm::Codes WeightForm::codes_of(const Tensor&, Stream&) const {
+  throw Error(ErrorCode::internal, fmt::format("a weight in the form {} reads no codes", name()));
+}
+void WeightForm::product_of(const Codes&, const ops::GemmArgs&, Stream&) const {
+  throw Error(ErrorCode::internal, fmt::format("a weight in the form {} reads no codes", name()));
 }
 
 WeightPtr make_unpacked_weight(const WeightPart& weight) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "nn/params.h"
@@ -30,6 +31,25 @@ class WeightForm {
   virtual int64_t in() const = 0;
   // All of `args` but the weight is given: x [M, in] → y [M, out].
   virtual void product(ops::GemmArgs args, Stream& stream) const = 0;
+
+  // What adapters beside the weight (nn/adapted_linear.h) make use of, where a form has it.
+  //
+  // The whole matrix where the stream computes, in the activations' dtype: its own, or in scratch of the stream's
+  // arena, where the caller may write.
+  struct Matrix {
+    Tensor values;  // [out, in]
+    bool scratch = false;
+  };
+  virtual bool has_matrix() const { return false; }
+  virtual Matrix matrix(Stream& stream) const;
+  // x [M, in] rounded to 8 bits (code_dtype()) as a product rounds it, in scratch, and the product of that; args.x is not read, and
+  // args.residual is added before the activation.
+  struct Codes {
+    Tensor values, scale;  // [M, in] and [M] f32
+  };
+  virtual std::optional<DType> code_dtype() const { return std::nullopt; }
+  virtual Codes codes_of(const Tensor& x, Stream& stream) const;
+  virtual void product_of(const Codes& x, const ops::GemmArgs& args, Stream& stream) const;
 
  protected:
   // A product's arguments for columns [first, end) of y alone.

@@ -60,18 +60,24 @@ class StoredWeight final : public WeightForm {
 
   void product(ops::GemmArgs args, Stream& stream) const override {
     const ArenaScope scope(*stream.arena);
-    args.weight = stream.arena->tensor(stream.precision.activation, {out_, in_});
+    args.weight = matrix(stream).values;
+    ops::gemm(args, stream);
+  }
+
+  bool has_matrix() const override { return true; }
+  Matrix matrix(Stream& stream) const override {
+    const Tensor all = stream.arena->tensor(stream.precision.activation, {out_, in_});
     int64_t first = 0;
     for (const Part& part : parts_) {
       const int64_t end = first + part.bytes.dim(0);
-      const Tensor rows = args.weight.slice(0, first, end);
+      const Tensor rows = all.slice(0, first, end);
       if (part.type)
         ops::decode_blocks({.type = part.type, .blocks = part.bytes, .y = rows}, stream);
       else
         ops::dequantize({.q = part.bytes, .block = part.block, .scale = part.scales, .y = rows}, stream);
       first = end;
     }
-    ops::gemm(args, stream);
+    return {.values = all, .scratch = true};
   }
 
  private:

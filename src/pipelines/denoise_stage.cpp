@@ -39,13 +39,8 @@ class Denoising {
  private:
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_denoiser(int expert);
-  void add_adapters(int expert);
-  void drop_adapters() {
-    session_.stream().adapters = nullptr;
-    adapters_.reset(), adapter_memory_.reset(), adapter_bytes_ = 0;
-  }
   void give_back(int expert) {
-    drop_adapters();
+    session_.drop_adapters(expert);
     session_.give_back(transformer_part(expert), "after the last step");
   }
 
@@ -53,11 +48,8 @@ class Denoising {
   Session& session_;
   const Sampler sampler_;
   const std::vector<int> part_of_step_;
-  // What is added to the products of the expert at work.
-  std::unique_ptr<const nn::AdapterSet> adapters_;
-  std::shared_ptr<const void> adapter_memory_;
-  uint64_t adapter_bytes_ = 0;
-  uint64_t tables_ = 0;  // of the denoisers that were made and whose memory stays
+  uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
+  uint64_t adapters_ = 0;  // likewise of what is added to products
   uint64_t most_ = 0;
 };
 
@@ -95,29 +87,13 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   return std::make_unique<ClipDenoiser>(clip, stream);
 }
 
-// The stream carries them from here on: what the denoiser makes once (keys and values of the text) has them,
-// too.
-void Denoising::add_adapters(int expert) {
-  Stream& stream = session_.stream();
-  drop_adapters();
-  if (!session_.adapters()) return;
-  const auto& added = session_.adapters()->added.at(static_cast<size_t>(expert));
-  if (added.empty()) return;
-  for (const auto& file : session_.adapters()->files) file->check_files();
-  const MemoryLabel label("adapters");
-  nn::ParamStore store({.plan_only = stream.measuring()}, stream);
-  adapters_ = std::make_unique<nn::AdapterSet>(added, session_.transformer(expert).model->linears(),
-                                               ModelBundle::transformer_name(expert), store);
-  adapter_memory_ = store.keep(), adapter_bytes_ = store.bytes();
-  stream.adapters = adapters_.get();
-}
-
 std::unique_ptr<Denoiser> Denoising::make(int expert) {
-  session_.transformer(expert);  // loaded before make_denoiser's range begins
-  add_adapters(expert);
+  session_.transformer(expert);   // loaded before make_denoiser's range begins
+  session_.add_adapters(expert);  // what the denoiser makes once (keys and values of the text) has them, too
   std::unique_ptr<Denoiser> out = make_denoiser(expert);
   tables_ = out->bytes() + (session_.placement().keeps ? tables_ : 0);
-  most_ = std::max(most_, session_.part_bytes() + tables_ + adapter_bytes_);
+  adapters_ = session_.adapter_bytes(expert) + (session_.placement().keeps ? adapters_ : 0);
+  most_ = std::max(most_, session_.part_bytes() + tables_ + adapters_);
   return out;
 }
 

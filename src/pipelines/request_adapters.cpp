@@ -60,6 +60,14 @@ void report(const LoraSpec& lora, const AdapterMatch& match, bool strict) {
        match.layers, text);
 }
 
+// Another file under the same path is another adapter.
+std::string file_key(const AdapterFile& file, Sha256& changes) {
+  std::string key = fmt::format("{}, {}", file.path.string(), changes.hex());
+  for (const auto& mapped : file.source->files())
+    key += fmt::format(", {} bytes of {}", mapped->size(), mapped->modified_ns());
+  return key + "; ";
+}
+
 class Opener {
  public:
   Opener(const ModelBundle& model, const VideoRequest& request, bool keep_loaded)
@@ -117,11 +125,13 @@ void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::
                   const TensorSource& source) {
   if (strength == 0) return;
   const size_t before = merged_[slot].size();
-  Sha256 what;  // of which tensors, and by how much: a file's expert and a config beside it decide that
+  Sha256 merged,
+      added;  // of which tensors, and by how much: a file's expert and a config beside it decide that
   for (const auto& change : part.changes) {
+    const std::string what = fmt::format("{} {} {}\n", change->tensor, kind_name(*change), change->scale);
     if (slot == 2 || !add_ || !can_be_added(*change, source)) {
       merged_[slot].push_back({change, strength, file.source});
-      what.add(fmt::format("{} {} {}\n", change->tensor, kind_name(*change), change->scale));
+      merged.add(what);
       continue;
     }
     out_->owners.push_back(change);
@@ -129,13 +139,11 @@ void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::
                                  .a = aligned(change->down, out_->owners),
                                  .b = aligned(change->up, out_->owners),
                                  .scale = static_cast<float>(strength * change->scale)});
+    added.add(what);
   }
-  if (merged_[slot].size() == before) return;
-  std::string& key = out_->keys[slot];  // another file under this path is another adapter
-  key += fmt::format("{} at {}, {}", file.path.string(), strength, what.hex());
-  for (const auto& mapped : file.source->files())
-    key += fmt::format(", {} bytes of {}", mapped->size(), mapped->modified_ns());
-  key += "; ";
+  if (merged_[slot].size() > before)
+    out_->keys[slot] += fmt::format("at {}, {}; ", strength, file_key(file, merged));
+  if (slot < 2) out_->added_keys[slot] += file_key(file, added);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct RequestAdapters {
   // What distinguishes a part from that of the model as it is; empty where nothing is merged into it.
   std::array<std::string, 3> keys;                         // transformer, transformer_2, text encoder
   std::array<std::vector<nn::LowRank>, 2> added;           // at run time, to the transformers
+  std::array<std::string, 2> added_keys;                   // what those are, whatever their strengths
   std::vector<std::shared_ptr<const TensorSource>> files;  // that these lie in
   std::vector<std::shared_ptr<const void>> owners;
 

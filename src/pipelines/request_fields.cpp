@@ -120,7 +120,8 @@ std::vector<RequestField> adapter_fields() {
       {"lora_mode", "lora_mode", &R::lora_mode,
        "merge: into the weights, at no cost a step; runtime: added to the products, at no cost to begin "
        "with; "
-       "auto (default): runtime where the model stays loaded for further requests",
+       "auto (default): runtime where the model stays loaded for further requests, and on a GPU unless "
+       "products are in 8 bits",
        Choices{"auto", "merge", "runtime"}, given},
       {"lora_unmatched", "lora_unmatched", &R::lora_unmatched,
        "what layers of an adapter are that fit nothing in the model: warn (default; they are left out) or "

@@ -49,6 +49,7 @@ void Session::end(bool well) noexcept {
 void Session::drop() {
   for (runtime::StepGraph& graph : graphs_) graph.forget();
   for (BufferShelf& shelf : denoisers_) shelf.clear();
+  for (AdapterShelf& shelf : adapters_) shelf.clear();
   loop_.clear();
   arena_.reset();
   layout_.clear();
@@ -62,7 +63,7 @@ Session::Layout Session::layout_of(const VideoPlan& plan) {
 
 uint64_t Session::kept_bytes() const {
   return (arena_ ? align_up(arena_->capacity()) : 0) + denoisers_[0].bytes() + denoisers_[1].bytes() +
-         loop_.bytes();
+         adapters_[0].kept_bytes() + adapters_[1].kept_bytes() + loop_.bytes();
 }
 
 runtime::StepGraph* Session::graph(int expert) {
@@ -72,6 +73,24 @@ runtime::StepGraph* Session::graph(int expert) {
 
 BufferShelf* Session::denoiser_shelf(int expert) {
   return keeps() ? &denoisers_.at(static_cast<size_t>(expert)) : nullptr;
+}
+
+void Session::add_adapters(int expert) {
+  stream_.adapters = nullptr;
+  const auto i = static_cast<size_t>(expert);
+  if (!setup_.adapters || setup_.adapters->added.at(i).empty()) return;
+  const RequestAdapters& all = *setup_.adapters;
+  for (const auto& file : all.files) file->check_files();
+  stream_.adapters = &adapters_.at(i).put({.adapters = all.added.at(i),
+                                           .key = all.added_keys.at(i),
+                                           .linears = transformer(expert).model->linears(),
+                                           .model = ModelBundle::transformer_name(expert)},
+                                          keeps(), stream_);
+}
+
+void Session::drop_adapters(int expert) {
+  stream_.adapters = nullptr;
+  adapters_.at(static_cast<size_t>(expert)).release();
 }
 
 int64_t Session::streamed(Part part) const {

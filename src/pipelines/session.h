@@ -4,7 +4,7 @@
 // A measuring session has arenas without storage: the same walk over the same stages then loads and computes
 // nothing, and tells what a computing session would hold.
 //
-// Where models stay loaded, a session keeps its arena, the denoiser's tensors and the graphs after its job:
+// Where models stay loaded, a session keeps its arena, the denoiser's tensors, adapters and the graphs after its job:
 // the next job of the same layout finds the same addresses and captures nothing. drop() gives them back.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "pipelines/adapter_shelf.h"
 #include "pipelines/model.h"
 #include "pipelines/request_adapters.h"
 #include "pipelines/stage.h"
@@ -83,6 +84,10 @@ class Session {
   runtime::StepGraph* graph(int expert);
   BufferShelf* denoiser_shelf(int expert);
   BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
+  // From here on the stream has what the job adds to this expert's products.
+  void add_adapters(int expert);
+  void drop_adapters(int expert);
+  uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
 
   // What it keeps between jobs.
   using Layout = std::vector<uint64_t>;
@@ -114,6 +119,7 @@ class Session {
   Layout layout_;
   std::optional<Arena> arena_;  // of all stages
   std::array<BufferShelf, 2> denoisers_;
+  std::array<AdapterShelf, 2> adapters_;
   BufferShelf loop_;
   std::array<runtime::StepGraph, 2> graphs_;
 };

@@ -24,14 +24,16 @@ StepSignature& StepSignature::add(const Tensor& t) {
 
 StepSignature& StepSignature::add(const Stream& stream) {
   const Precision& p = stream.precision;
-  return add(reinterpret_cast<uintptr_t>(stream.arena->bytes(0)))
+  add(reinterpret_cast<uintptr_t>(stream.arena->bytes(0)))
       .add(static_cast<uint64_t>(p.activation))
       .add(static_cast<uint64_t>(p.residual))
       .add(static_cast<uint64_t>(p.compute))
       .add(p.definitions)
       .add(p.attention_int8)
-      .add(static_cast<uint64_t>(p.products))
-      .add(stream.adapters ? stream.adapters->serial() : 0);
+      .add(static_cast<uint64_t>(p.products));
+  if (stream.adapters)
+    values_.insert(values_.end(), stream.adapters->layout().begin(), stream.adapters->layout().end());
+  return *this;
 }
 
 bool StepGraph::possible(const Stream& stream) {

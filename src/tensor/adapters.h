@@ -2,8 +2,8 @@
 // it, and only nn/ looks inside. The model stays as it is for whoever else uses it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace tachy {
 
@@ -11,16 +11,15 @@ class Adapters {
  public:
   Adapters(const Adapters&) = delete;
   Adapters& operator=(const Adapters&) = delete;
-  // No other set of this process has had it, whereas addresses come again.
-  uint64_t serial() const { return serial_; }
+  // All that a recorded step of this model depends on: which layers, where their matrices lie, of which shapes. Sets
+  // with the same layout may take each other's place in it.
+  const std::vector<uint64_t>& layout() const { return layout_; }
 
  protected:
   Adapters() = default;
   ~Adapters() = default;
 
- private:
-  inline static std::atomic<uint64_t> last_{0};
-  uint64_t serial_ = ++last_;
+  std::vector<uint64_t> layout_;
 };
 
 }  // namespace tachy

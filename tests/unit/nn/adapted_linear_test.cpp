@@ -37,29 +37,39 @@ TEST(AdaptedLinear, AddsLowRankProductsToALayerInEveryForm) {
       }
 }
 
-// The layer's own product rounds to 8 bits; what adapters add does not.
+// A layer's own product rounds to 8 bits. What adapters add is rounded with it where the product reads codes: x and A, a
+// scale a row. int8 on a CPU adds it unrounded.
 TEST(AdaptedLinear, AddsLowRankProductsToALayerInEightBits) {
-  for (const Products products : {Products::e4m3, Products::int8}) {
-    Layers layers;
-    layers.host.stream.precision.products = products;
-    const LowRank adapters[] = {layers.adapter("a.to_q", "one", 0.5f), layers.adapter("a.to_q", "two")};
-    ParamStore store({}, layers.host.stream);
-    store.set_eight_bits([](std::string_view) { return true; });
-    const Linear linear = layers.alone("a.to_q", store, Form::packed);
-    EXPECT_STREQ(linear.form(), products == Products::int8 ? "int8" : "fp8");
-    const AdapterSet set(adapters, store.linears(), "model", store);
-    constexpr int64_t kRows = 7;
-    const auto x = HostRun::rows(kRows, kIn), alone = run(linear, x, layers.host.stream, nullptr),
-               both = run(linear, x, layers.host.stream, &set);
-    for (int64_t i = 0; i < kRows; ++i) {
-      const auto with = layers.row_of("a.to_q", x.data() + i * kIn, adapters),
-                 without = layers.row_of("a.to_q", x.data() + i * kIn, {});
-      for (size_t j = 0; j < with.size(); ++j) {
-        const size_t at = static_cast<size_t>(i * kEach) + j;
-        EXPECT_NEAR(both[at] - alone[at], with[j] - without[j], 1e-5) << linear.form();
+  for (const Products products : {Products::e4m3, Products::int8})
+    for (const bool joined : {false, true})
+      for (const Activation act : {Activation::none, Activation::gelu_tanh}) {
+        Layers layers;
+        layers.host.stream.precision.products = products;
+        std::vector<LowRank> adapters = {layers.adapter("a.to_q", "one", 0.5f),
+                                         layers.adapter("a.to_q", "two")};
+        if (joined && act == Activation::none) adapters.push_back(layers.adapter("a.to_v", "three", -0.5f));
+        if (joined && act != Activation::none)  // in all of y, so that they come before the activation
+          for (const char* name : {"a.to_k", "a.to_v"})
+            adapters.push_back(layers.adapter(name, "three", -0.5f));
+        ParamStore store({}, layers.host.stream);
+        store.set_eight_bits([](std::string_view) { return true; });
+        const Linear linear = joined ? layers.joined(store) : layers.alone("a.to_q", store, Form::packed);
+        EXPECT_STREQ(linear.form(), products == Products::int8 ? "int8" : "fp8");
+        const AdapterSet set(adapters, store.linears(), "model", store);
+        constexpr int64_t kRows = 7;
+        const auto x = HostRun::rows(kRows, kIn), alone = run(linear, x, layers.host.stream, nullptr),
+                   both = run(linear, x, layers.host.stream, &set, act);
+        const bool codes = products == Products::e4m3;
+        for (int64_t i = 0; i < kRows; ++i)
+          for (size_t part = 0; part < linear.parts().size(); ++part) {
+            const auto added = layers.added(linear.parts()[part].name, x.data() + i * kIn, adapters, codes);
+            for (size_t j = 0; j < added.size(); ++j) {
+              const size_t at = static_cast<size_t>(i * linear.out()) + part * kEach + j;
+              ASSERT_NEAR(both[at], activate(alone[at] + added[j], act), kClose)
+                  << linear.form() << " joined " << joined << " act " << static_cast<int>(act);
+            }
+          }
       }
-    }
-  }
 }
 
 TEST(AdaptedLinear, JoinedLayersTakeAdaptersInTheirOwnColumns) {

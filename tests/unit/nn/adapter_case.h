@@ -70,6 +70,32 @@ struct Layers {
     }
     return y;
   }
+  // What adapters add to it; codes: x and the rows of A are rounded to e4m3 with a scale each.
+  std::vector<double> added(const std::string& layer, const float* x, std::span<const LowRank> adapters,
+                            bool codes) const {
+    std::vector<double> y(kEach);
+    const auto own_x = values_of(kIn, codes, [&](int64_t i) { return x[i]; });
+    for (const LowRank& own : adapters)
+      for (int64_t r = 0; own.layer == layer && r < own.a.dim(0); ++r) {
+        const auto a =
+            values_of(kIn, codes, [&](int64_t i) { return static_cast<float>(value(own.a, r * kIn + i)); });
+        double low = 0;
+        for (size_t i = 0; i < a.size(); ++i) low += own_x[i] * a[i];
+        for (int64_t j = 0; j < kEach; ++j)
+          y[static_cast<size_t>(j)] += own.scale * low * value(own.b, j * own.a.dim(0) + r);
+      }
+    return y;
+  }
+  template <class Value>
+  static std::vector<double> values_of(int64_t count, bool codes, Value&& at) {
+    float largest = 0;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(at(i)));
+    const float scale = largest / 448.0f;
+    std::vector<double> out;
+    for (int64_t i = 0; i < count; ++i)
+      out.push_back(codes ? to_float(to_f8_e4m3(at(i) / scale)) * static_cast<double>(scale) : at(i));
+    return out;
+  }
   static double value(const Tensor& t, int64_t i) {
     return t.dtype == DType::bf16 ? to_float(t.as<bf16_t>()[i]) : t.as<float>()[i];
   }
@@ -80,10 +106,10 @@ inline Tensor tensor_of(std::vector<float>& values, int64_t columns) {
 }
 
 inline std::vector<float> run(const Linear& linear, std::vector<float> x, Stream stream,
-                              const AdapterSet* set) {
+                              const AdapterSet* set, ops::Activation act = ops::Activation::none) {
   stream.adapters = set;
   std::vector<float> y(x.size() / kIn * static_cast<size_t>(linear.out()), NAN);
-  linear(tensor_of(x, kIn), tensor_of(y, linear.out()), stream);
+  linear(tensor_of(x, kIn), tensor_of(y, linear.out()), stream, {.act = act});
   return y;
 }
 

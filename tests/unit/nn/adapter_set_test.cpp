@@ -96,6 +96,57 @@ TEST(AdapterSet, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(message(bad), HasSubstr("adapter of a.to_k: expected a finite scale, got nan"));
 }
 
+// Of sets over one shelf: what was recorded with the first computes with the second, where layers and sizes are the same.
+TEST(AdapterSet, ASetInThePlaceOfAnotherHasItsLayout) {
+  Layers layers;
+  ParamStore store({.pack_weights = true}, layers.host.stream);
+  const Linear linear = layers.joined(store);
+  const auto x = HostRun::rows(3, kIn);
+  BufferShelf shelf;
+  const auto in_place = [&](std::vector<LowRank> adapters) {
+    shelf.rewind();
+    ParamStore own({.shelf = &shelf}, layers.host.stream);
+    return std::make_unique<AdapterSet>(adapters, store.linears(), "model", own);
+  };
+  const LowRank one = layers.adapter("a.to_q", "one"), two = layers.adapter("a.to_v", "two"),
+                three = layers.adapter("a.to_v", "three");
+  const auto first = in_place({one, two});
+  const auto layout = first->layout();
+  EXPECT_EQ(in_place({three, one})->layout(), layout) << "another order, a rank of 16 in place of 9";
+  const auto again = in_place({one, two});
+  const std::vector<float> want = run(linear, x, layers.host.stream, again.get());
+  EXPECT_NE(in_place({one})->layout(), layout);
+  EXPECT_NE(in_place({one, layers.adapter("a.to_k", "two")})->layout(), layout);
+  const LowRank both[] = {one, two};
+  const AdapterSet elsewhere(both, store.linears(), "model", store);
+  EXPECT_NE(elsewhere.layout(), layout);
+  EXPECT_EQ(run(linear, x, layers.host.stream, &elsewhere), want);
+}
+
+// New scales are those of a set that was made with them, to the bit.
+TEST(AdapterSet, ScalesChangeAlone) {
+  for (const Products products : {Products::as_activations, Products::e4m3, Products::int8}) {
+    Layers layers;
+    layers.host.stream.precision.products = products;
+    ParamStore store({.pack_weights = true}, layers.host.stream);
+    store.set_eight_bits([](std::string_view) { return true; });
+    const Linear linear = layers.joined(store);
+    const auto x = HostRun::rows(5, kIn);
+    const LowRank given[] = {layers.adapter("a.to_v", "one", 3), layers.adapter("a.to_q", "two", -1),
+                             layers.adapter("a.to_v", "three", 0.25f)};
+    AdapterSet set(given, store.linears(), "model", store);
+    const auto before = run(linear, x, layers.host.stream, &set);
+    LowRank other[] = {given[0], given[1], given[2]};
+    const float scales[] = {0.3f, 0, -2};
+    for (size_t i = 0; i < 3; ++i) other[i].scale = scales[i];
+    const AdapterSet made(other, store.linears(), "model", store);
+    set.set_scales(scales, layers.host.stream);
+    EXPECT_EQ(run(linear, x, layers.host.stream, &set), run(linear, x, layers.host.stream, &made));
+    EXPECT_NE(run(linear, x, layers.host.stream, &set), before);
+    EXPECT_THROW(set.set_scales({scales, 2}, layers.host.stream), Error);
+  }
+}
+
 // A model that was loaded anew has other layers of the same names: a set of the old ones would do nothing there.
 TEST(AdapterSet, AnotherModelsStreamIsRefused) {
   Layers layers;
@@ -116,7 +167,7 @@ TEST(AdapterSet, AnotherModelsStreamIsRefused) {
     EXPECT_EQ(e.code(), ErrorCode::internal);
     EXPECT_THAT(e.message(), HasSubstr("transformer: the stream's adapters were made for another model"));
   }
-  EXPECT_NE(set.serial(), other.serial());
+  EXPECT_NE(set.layout(), other.layout()) << "matrices that lie elsewhere";
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include <deque>
 
-#include "host_device.h"
+#include "experts_model.h"
+#include "lora_files.h"
+#include "recording_device.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -77,6 +79,38 @@ TEST(AdaptersBeside, ThePlanOfADeviceCountsItsMemoryAlone) {
   const auto there = test::run(pipeline, adapted);
   EXPECT_EQ(device->peak_bytes(), plan.peak_bytes);
   EXPECT_EQ(there.latents, test::run(test::model_path(), adapted, {.weights = WeightMode::packed}).latents);
+}
+
+// Where a model stays loaded, adapters lie where the last ones lay: a recorded step computes with whatever is there, so
+// that other files and other strengths record nothing anew.
+TEST(AdaptersBeside, OtherAdaptersTakeThePlaceOfTheOnesBefore) {
+  const test::ScratchFolder scratch;
+  const auto folder = test::model_copy(scratch);
+  test::make_two_experts(folder);
+  const std::string a = test::make_lora(folder, scratch, "a.safetensors", 1),
+                    b = test::make_lora(folder, scratch, "b.safetensors", 2);
+  const auto device = std::make_shared<test::RecordingDevice>(size_t{1} << 30);
+  TextToVideo kept(ModelBundle::open(folder),
+                   {.threads = 2, .weights = WeightMode::packed, .keep_loaded = true, .memory = device});
+  uint64_t planned = 0;
+  const auto check = [&](std::vector<std::string> loras, int captured) {
+    for (std::string& lora : loras) lora += "@both";
+    VideoRequest request = with(std::move(loras), "runtime");
+    request.steps = 12;
+    planned = std::max(planned, kept.plan(request).peak_bytes);
+    EXPECT_EQ(test::run(kept, request).latents,
+              test::run(folder, request, {.weights = WeightMode::packed}).latents);
+    EXPECT_EQ(kept.counters().captured, captured);
+    EXPECT_LE(device->peak_bytes(), planned);
+  };
+  check({a}, 2);
+  check({b}, 2);
+  check({b + ":0.25"}, 2);
+  check({a + ":-1"}, 2);
+  check({a, b}, 2);  // a rank of 6 has the place of 3
+  check({a + ":0.5", b + ":2"}, 2);
+  check({}, 4);
+  check({a}, 6);
 }
 
 }  // namespace

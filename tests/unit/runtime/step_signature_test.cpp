@@ -1,14 +1,16 @@
 // What a captured step is known by: where another set of adapters or another precision is used, it is another step.
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <vector>
 
 #include "runtime/step_graph.h"
 
 namespace tachy {
 namespace {
 
-class SomeAdapters final : public Adapters {};
+struct SomeAdapters final : Adapters {
+  explicit SomeAdapters(std::vector<uint64_t> layout) { layout_ = std::move(layout); }
+};
 
 TEST(StepSignature, KnowsAStreamsPrecision) {
   ThreadPool pool(1);
@@ -40,13 +42,14 @@ TEST(StepSignature, KnowsAStreamsAdapters) {
   };
   const auto plain = signature();
   EXPECT_EQ(signature(), plain);
-  std::optional<SomeAdapters> set;
-  stream.adapters = &set.emplace();
+  const SomeAdapters some({1, 2}), alike({1, 2}), others({1, 3});
+  stream.adapters = &some;
   const auto first = signature();
   EXPECT_NE(first, plain);
-  EXPECT_EQ(signature(), first);
-  stream.adapters = &set.emplace();
-  EXPECT_NE(signature(), first) << "others at the same address";
+  stream.adapters = &alike;
+  EXPECT_EQ(signature(), first) << "they may take each other's place";
+  stream.adapters = &others;
+  EXPECT_NE(signature(), first);
   stream.adapters = nullptr;
   EXPECT_EQ(signature(), plain);
 }
