@@ -128,6 +128,14 @@ void TorchCpuGenerator::normal(std::span<float> out) {
   box_muller_block(last);
 }
 
+std::vector<int64_t> TorchCpuGenerator::permutation(int64_t n) {
+  std::vector<int64_t> out(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) out[static_cast<size_t>(i)] = i;
+  for (int64_t i = 0; i + 1 < n; ++i)
+    std::swap(out[static_cast<size_t>(i)], out[static_cast<size_t>(i + next() % (n - i))]);
+  return out;
+}
+
 std::array<uint32_t, 4> philox4x32_10(std::array<uint32_t, 4> c, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xd2511f53u} * c[0], b = uint64_t{0xcd9e8d57u} * c[2];

@@ -24,6 +24,9 @@ class TorchCpuGenerator {
   // next call; from 16 on blocks of 16 uniforms, the last block redrawn when n % 16 != 0.
   void normal(std::span<float> out);
 
+  // torch.randperm(n, generator=this)
+  std::vector<int64_t> permutation(int64_t n);
+
   // Everything that the next values depend on, as bytes;
   // restore throws corrupt for bytes that save cannot make.
   std::vector<uint8_t> save() const;
