@@ -34,6 +34,14 @@ constexpr FieldOption kRequestOptions[] = {
     {"max_text_tokens", "--max-sequence-length,--max_sequence_length", kSamplingGroup},
     {"init_latents", "--init-latents", kSamplingGroup},
 
+    {"windows", "--windows,--context-windows,--context_windows", kWindowGroup},
+    {"window_frames", "--window-frames,--context-frames,--context_frames", kWindowGroup},
+    {"window_overlap", "--window-overlap,--context-overlap,--context_overlap", kWindowGroup},
+    {"window_stride", "--window-stride,--context-stride,--context_stride", kWindowGroup},
+    {"window_mask", "--window-mask,--window_mask", kWindowGroup},
+    {"free_noise", "--free-noise,--freenoise", kWindowGroup},
+    {"riflex", "--riflex", kWindowGroup},
+
     {"loras", "--lora,--loras", kAdapterGroup},
     {"lora_mode", "--lora-mode,--lora_mode", kAdapterGroup},
     {"lora_unmatched", "--lora-unmatched,--lora_unmatched", kAdapterGroup},

@@ -150,6 +150,7 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
   register_fields(app, o, kVideoGroup);
   register_encoding(app, o);
   register_fields(app, o, kSamplingGroup);
+  register_fields(app, o, kWindowGroup);
   register_fields(app, o, kAdapterGroup);
   app.add_option("--save-latents", o.save_latents, "write the final latents here (.safetensors)")
       ->group(kSamplingGroup);

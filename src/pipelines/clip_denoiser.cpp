@@ -22,7 +22,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
   const WanConfig& c = network.config();
   std::vector<int32_t> places;
   if (in.sparse) places = compact_places(frames / c.patch_t, h / c.patch_h, w / c.patch_w);
-  pass_->grid = network.make_grid(frames, h, w, store_, std::move(places));
+  pass_->grid = network.make_grid(frames, h, w, store_, std::move(places), in.riflex);
   if (in.sparse) keys_ = make_keys(*in.sparse, pass_->grid, store_);
   std::vector<double> timesteps;
   for (const double t : in.timesteps) {
@@ -35,8 +35,13 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
   if (runtime::StepGraph::possible(stream))
     current_ = {store_.allocate(DType::f32, {distinct_, times_.embedding.dim(1)}),
                 store_.allocate(DType::f32, {distinct_, times_.projection.dim(1)})};
-  for (int64_t b = 0; b < branches && extra > 0; ++b)
-    copy_bytes(in.channels, input_.select(0, b).slice(0, z, z + extra), stream);
+  if (extra > 0) put_channels(in.channels);
+}
+
+void ClipDenoiser::put_channels(const Tensor& channels) {
+  const int64_t all = input_.dim(1), first = all - channels.dim(0);
+  for (int64_t b = 0; b < input_.dim(0); ++b)
+    copy_bytes(channels, input_.select(0, b).slice(0, first, all), stream_);
 }
 
 void ClipDenoiser::make_contexts(const ClipInput& in) {

@@ -26,6 +26,7 @@ struct ClipInput {
   std::vector<int64_t> latent_shape;    // z, T, h, w
   std::optional<Sinusoid> sinusoid;     // the network's unless given
   std::optional<WanSparse> sparse;      // block-sparse self-attention
+  int riflex = 0;                       // WanDit::make_grid's
   int dense_steps = 0;                  // of the whole run: the steps before this one are dense nevertheless
   uint64_t serial = 0;                  // of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // where the pass may be captured
@@ -39,6 +40,12 @@ class ClipDenoiser : public Denoiser {
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
   int kind(int step) const override { return keys_.all() || step < dense_steps_ ? 0 : 1; }
   uint64_t bytes() const override { return store_.bytes(); }
+
+  // For whoever lets it predict one part of a longer clip after another (windows_denoiser.h). Other channels [c, T, h, w]
+  // in the place of ClipInput's:
+  void put_channels(const Tensor& channels);
+  // At which of its frames the longer clip begins; -1: at none.
+  virtual void place_first(int64_t frame) { (void)frame; }
 
  protected:
   // fixed_times: timesteps that every step has beside its own; tokens point at them through `row_`.

@@ -165,4 +165,25 @@ std::vector<std::vector<float>> blend_weights(const WindowPlan& plan, int64_t cl
   return out;
 }
 
+void repeat_noise(const WindowPlan& plan, int64_t clip, int64_t z, std::span<float> noise,
+                  const std::function<std::vector<int64_t>(int64_t)>& shuffled) {
+  const size_t frame = noise.size() / static_cast<size_t>(z * clip);
+  const int64_t piece = plan.frames - plan.overlap;
+  for (int64_t first = 0; first + plan.frames < clip; first += piece) {
+    const int64_t place = first + plan.frames, count = std::min(piece, clip - place);
+    const std::vector<int64_t> order = shuffled(count);
+    for (int64_t channel = 0; channel < z; ++channel) {
+      const auto at = [&](int64_t i) {
+        return noise.begin() + (channel * clip + i) * static_cast<int64_t>(frame);
+      };
+      const std::vector<float> before(
+          at(first), at(first + count));  // which reaches into the place, where windows are short
+      for (int64_t i = 0; i < count; ++i) {
+        const auto from = before.begin() + order[static_cast<size_t>(i)] * static_cast<int64_t>(frame);
+        std::copy(from, from + static_cast<int64_t>(frame), at(place + i));
+      }
+    }
+  }
+}
+
 }  // namespace tachy

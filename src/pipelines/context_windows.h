@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,10 @@ std::vector<float> window_weights(const WindowPlan& plan, int64_t clip, std::spa
 // its windows weigh with 0 gets the mean of them.
 std::vector<std::vector<float>> blend_weights(const WindowPlan& plan, int64_t clip,
                                               std::span<const Window> windows);
+
+// FreeNoise: of noise [z, clip, h, w], the frames behind the first window become those before them, shuffled a piece at a
+// time, so that all windows begin alike. shuffled(n): a permutation of 0 … n - 1.
+void repeat_noise(const WindowPlan& plan, int64_t clip, int64_t z, std::span<float> noise,
+                  const std::function<std::vector<int64_t>(int64_t n)>& shuffled);
 
 }  // namespace tachy

@@ -9,6 +9,7 @@
 #include "pipelines/experts_denoiser.h"
 #include "pipelines/first_frame_denoiser.h"
 #include "pipelines/session.h"
+#include "pipelines/windows_denoiser.h"
 
 namespace tachy {
 namespace {
@@ -77,12 +78,19 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
   if (guidance_of_parts(r).at(static_cast<size_t>(expert)).size() == 2) clip.texts.push_back(shared.negative);
   if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
+  clip.riflex = r.riflex;
   if (r.sparse_attention.value_or(0) > 0) {
     clip.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
     clip.dense_steps = *r.sparse_dense_steps;
   }
-  if (shared.condition.defined() && model.image_input == ImageInput::first_frame)
-    return std::make_unique<FirstFrameDenoiser>(clip, shared.condition, stream);
+  const bool framed = shared.condition.defined() && model.image_input == ImageInput::first_frame;
+  if (const WindowPlan windows = window_plan(r, model); windows.divides(clip.latent_shape.at(1))) {
+    if (!framed) clip.channels = shared.condition;
+    return std::make_unique<WindowsDenoiser>(
+        WindowsDenoiser::Input{.plan = windows, .clip = clip, .frame = framed ? shared.condition : Tensor()},
+        stream);
+  }
+  if (framed) return std::make_unique<FirstFrameDenoiser>(clip, shared.condition, stream);
   clip.channels = shared.condition;
   return std::make_unique<ClipDenoiser>(clip, stream);
 }

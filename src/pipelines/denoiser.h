@@ -5,6 +5,7 @@
 //   clip_denoiser         the whole clip in one forward pass, perhaps with condition channels behind the
 //                         latents'
 //   first_frame_denoiser  the same, where latent frame 0 is given and stays at timestep 0
+//   windows_denoiser      a long clip in overlapping windows, each as one of these two
 //   experts_denoiser      two networks, one for the steps of high noise and one for the others
 #pragma once
 

@@ -12,9 +12,11 @@ class FirstFrameDenoiser final : public ClipDenoiser {
   FirstFrameDenoiser(const ClipInput& in, const Tensor& frame, Stream& stream);
 
   void put_given(const Tensor& x) const override;
+  void place_first(int64_t frame) override;
 
  private:
   Tensor frame_;
+  int64_t branches_, place_ = -2;  // where it lies; -1: nowhere, -2: not said yet
 };
 
 }  // namespace tachy

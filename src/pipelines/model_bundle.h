@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "pipelines/context_windows.h"
 #include "pipelines/find_parts.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/level.h"
@@ -67,6 +68,9 @@ std::unique_ptr<Tokenizer> read_carried_tokenizer(const TensorSource& text_encod
 // Differs when a part's options, weights or tokenizer differ; the folder's name and place play no part.
 // With adapters (VideoRequest::loras), also when one of them is another file.
 std::string fingerprint(const ModelBundle& model, std::span<const std::string> loras = {});
+
+// The windows that a request asks for, in latent frames. Throws invalid_argument where neighbours would share all of one.
+WindowPlan window_plan(const VideoRequest& request, const ModelBundle& model);
 
 // Fills the request from the model's defaults and checks it.
 // Errors name the option, its value and what would work.

@@ -10,10 +10,15 @@ namespace tachy {
 
 class NoiseSource {
  public:
-  explicit NoiseSource(const VideoRequest& request) : generator_(make(request)) {}
+  explicit NoiseSource(const VideoRequest& request) : generator_(make(request)), shuffles_(request.seed) {}
 
   void draw(std::span<float> values) {
     std::visit([&](auto& g) { g.normal(values); }, generator_);
+  }
+  // torch.randperm(n) of the run's generator, or where that is of a GPU, of one on the CPU with the same seed.
+  std::vector<int64_t> permutation(int64_t n) {
+    if (auto* own = std::get_if<TorchCpuGenerator>(&generator_)) return own->permutation(n);
+    return shuffles_.permutation(n);
   }
   std::vector<uint8_t> save() const {
     return std::visit([](const auto& g) { return g.save(); }, generator_);
@@ -30,6 +35,7 @@ class NoiseSource {
   }
 
   Generator generator_;
+  TorchCpuGenerator shuffles_;  // only of the starting noise, so that no saved state needs it
 };
 
 }  // namespace tachy

@@ -159,6 +159,21 @@ void resolve_sparse(VideoRequest& r) {
 
 }  // namespace
 
+WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
+  WindowPlan out;
+  naming("`windows`", [&] { out.kind = parse_window_kind(r.windows); });
+  if (out.kind == WindowKind::none) return out;
+  naming("`window_mask`", [&] { out.mask = parse_window_mask(r.window_mask); });
+  const int64_t latent = model.vae_config.temporal_stride();
+  out.frames = model.vae_config.latent_frames(r.window_frames);
+  out.overlap = r.window_overlap / latent;
+  out.strides = std::max<int64_t>(1, r.window_stride / latent);
+  require(out.overlap < out.frames,
+          "`window_overlap`: expected fewer than the window's {} frames, got {} ({} and {} latent frames)",
+          r.window_frames, r.window_overlap, out.frames, out.overlap);
+  return out;
+}
+
 Compute parse_compute(const std::string& dtype) {
   require(dtype == "f32" || dtype == "bf16", "`dtype`: expected f32 or bf16, got '{}'", dtype);
   return dtype == "bf16" ? Compute::bf16 : Compute::f32;
@@ -192,6 +207,10 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   check_images(model, r);
   resolve_level(r, gpu);
   resolve_sparse(r);
+  window_plan(r, model);
+  const int64_t time_pairs = (model.dit.head_dim - 4 * (model.dit.head_dim / 6)) / 2;
+  require(r.riflex <= time_pairs, "`riflex`: the model's time axis has {} frequencies, got {}", time_pairs,
+          r.riflex);
 
   out.latent_channels = model.vae_config.z_dim;
   out.latent_frames = model.vae_config.latent_frames(*r.frames);

@@ -68,6 +68,14 @@ struct VideoRequest {
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // of these blocks: top-k or sliding-tile
   std::optional<int> sparse_dense_steps;      // so many first steps attend to all keys nevertheless
+  // Clips that are longer than what the model was trained on (context_windows.h): none, static, uniform or looped. Frames
+  // of the video that a window holds, shares with the next one, and skips at most from one to the next.
+  std::string windows = "none";
+  int window_frames = 81, window_overlap = 16, window_stride = 4;
+  std::string window_mask = "linear";  // how windows are blended: linear or pyramid
+  std::string free_noise =
+      "on";        // with windows: noise behind the first one is that of the frames before, shuffled
+  int riflex = 0;  // RIFLEx: this frequency of the time axis turns less than once in the clip; 0: none
   // Adapters, in the order in which they are applied: "FILE[:strength][@high|@low|@both]", a file of any trainer
   // or a folder with one; @ says which of a model's two experts it is for.
   std::vector<std::string> loras;

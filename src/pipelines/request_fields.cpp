@@ -60,6 +60,37 @@ std::vector<RequestField> sampling_fields() {
   };
 }
 
+bool windowed(const R& r) { return r.windows != "none"; }
+
+std::vector<RequestField> window_fields() {
+  return {
+      {"windows", "context_windows", &R::windows,
+       "for clips longer than the model's own: predict them in windows of `window_frames` and blend these: "
+       "static (one after the other), uniform (elsewhere in each step) or looped (and the end goes on at the "
+       "beginning); none: the whole clip at once (default)",
+       Choices{"none", "static", "uniform", "looped"}, windowed},
+      {"window_frames", "context_frames", &R::window_frames, "frames of a window (default 81)",
+       Range{5, 65536}, windowed},
+      {"window_overlap", "context_overlap", &R::window_overlap,
+       "frames that neighbouring windows share (default 16)", Range{0, 65532}, windowed},
+      {"window_stride", "context_stride", &R::window_stride,
+       "of uniform and looped windows: from 8 on they also skip frames, at most so many from one to the next "
+       "(default 4)",
+       Range{1, 64}, windowed},
+      {"window_mask", "context_mask", &R::window_mask,
+       "weights of the blend: linear (ramps where windows overlap; default) or pyramid",
+       Choices{"linear", "pyramid"}, windowed},
+      {"free_noise", "free_noise", &R::free_noise,
+       "with windows: on (default; the noise of further windows is the first one's, its frames shuffled) or "
+       "off",
+       Choices{"on", "off"}, windowed},
+      {"riflex", "riflex", &R::riflex,
+       "RIFLEx, against clips that begin anew when they are long: this frequency of the time axis turns less "
+       "than once, 6 for Wan; 0 is off (default 0)",
+       Range{.least = 0, .most = 512, .zero = "off"}, [](const R& r) { return r.riflex != 0; }},
+  };
+}
+
 // Settings of runs without it are what they were before it was there.
 bool sparse(const R& r) { return r.sparse_attention.value_or(0) > 0; }
 
@@ -142,7 +173,8 @@ void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
 const std::vector<RequestField>& request_fields() {
   static const std::vector<RequestField> all = [] {
     std::vector<RequestField> out;
-    for (const auto& some : {video_fields(), sampling_fields(), adapter_fields(), arithmetic_fields()})
+    for (const auto& some :
+         {video_fields(), sampling_fields(), window_fields(), adapter_fields(), arithmetic_fields()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();

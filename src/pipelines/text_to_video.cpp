@@ -126,14 +126,20 @@ void check_state(const RunState& s, const Sampler& sampler, bool step_cache, siz
 // Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one
 // generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw. Given latents
 // stand for the noise, and are scaled as it is where a recipe wants that.
-std::vector<float> first_latents(const VideoRequest& r, const RunState* resume, size_t count,
-                                 NoiseSource& noise) {
+std::vector<float> first_latents(const VideoRequest& r, const WindowPlan& windows, const RunState* resume,
+                                 const Tensor& latents, NoiseSource& noise) {
   if (resume) {
     noise.restore(resume->generator);
     return resume->latents;
   }
+  const int64_t z = latents.dim(0), clip = latents.dim(1);
+  const auto count = static_cast<size_t>(latents.numel());
   std::vector<float> values = r.init_latents;
-  if (values.empty()) values.resize(count), noise.draw(values);
+  if (values.empty()) {
+    values.resize(count), noise.draw(values);
+    if (windows.divides(clip) && r.free_noise == "on")
+      repeat_noise(windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
+  }
   if (const float scale = Sampler(sampler_config(r)).noise_scale(); scale != 1)
     for (float& value : values) value *= scale;
   return values;
@@ -171,7 +177,8 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
   if (resume) check_state(*resume, Sampler(sampler_config(r.request)), *r.request.step_cache > 0, count);
   part.next("noise", ProfileKind::other);
   NoiseSource noise(r.request);
-  upload(first_latents(r.request, resume, count, noise).data(), shared.latents, stream);
+  const WindowPlan windows = window_plan(r.request, session.model());
+  upload(first_latents(r.request, windows, resume, shared.latents, noise).data(), shared.latents, stream);
   part.done();
   Job job{.request = r, .prompts = prepared.prompts, .shared = shared, .resume = resume, .noise = &noise};
   walk(job, session);

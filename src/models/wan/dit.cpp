@@ -76,7 +76,7 @@ void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
 }
 
 WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width,
-                          nn::ParamStore& store, std::vector<int32_t> places) const {
+                          nn::ParamStore& store, std::vector<int32_t> places, int64_t riflex) const {
   const WanConfig& c = config_;
   require(latent_frames % c.patch_t == 0 && latent_height % c.patch_h == 0 && latent_width % c.patch_w == 0,
           "transformer: latents of {}x{}x{} do not divide into patches of {}x{}x{}", latent_frames,
@@ -95,8 +95,8 @@ WanGrid WanDit::make_grid(int64_t latent_frames, int64_t latent_height, int64_t 
   if (store.plan_only()) return grid;
   make_on_host(store.stream(), {grid.cos, grid.sin}, [&](Stream& host, std::span<const Tensor> to) {
     if (!host.measuring())
-      ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, to[0], to[1], {},
-                         grid.places);
+      ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, 10000.0, to[0], to[1],
+                         {.riflex = riflex}, grid.places);
   });
   return grid;
 }

@@ -49,9 +49,9 @@ class WanDit {
   const nn::LinearRegistry& linears() const { return *linears_; }  // by their names in diffusers' layout
 
   // The following put what they make into `store`; the caller keeps store.keep() as long as it is used.
-  // places: where tokens lie (compact_places, for one), or empty.
+  // places: where tokens lie (compact_places, for one), or empty. riflex: ops::RopeTime's.
   WanGrid make_grid(int64_t latent_frames, int64_t latent_height, int64_t latent_width, nn::ParamStore& store,
-                    std::vector<int32_t> places = {}) const;
+                    std::vector<int32_t> places = {}, int64_t riflex = 0) const;
   // sinusoid: the config's unless given.
   WanTimes make_times(std::span<const double> timesteps, nn::ParamStore& store,
                       std::optional<Sinusoid> sinusoid = std::nullopt) const;

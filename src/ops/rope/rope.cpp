@@ -1,6 +1,7 @@
 #include "ops/rope/rope.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "ops/op_helpers.h"
 #include "ops/rope/rope_impl.h"
@@ -40,7 +41,9 @@ void fill_axis(const RopeAxis& axis, double theta, const Tensor& cos, const Tens
                std::span<const int32_t> place = {}) {
   for (int64_t p = 0; p < axis.dim / 2; ++p) {
     const double frequency =
-        1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(axis.dim));
+        p + 1 == axis.positions.riflex
+            ? 0.9 * 2 * std::numbers::pi / static_cast<double>(axis.extent)
+            : 1.0 / std::pow(theta, static_cast<double>(2 * p) / static_cast<double>(axis.dim));
     for (int64_t i = 0; i < axis.extent; ++i) {
       const int64_t position = axis.positions.first + (axis.positions.reverse ? axis.extent - 1 - i : i);
       // One cos and sin per position of the axis, copied to the tokens that share it.
@@ -88,6 +91,8 @@ void rope_table_3d(int64_t frames, int64_t rows, int64_t columns, int64_t head_d
     require(at >= 0 && at < tokens, "{}: expected places in [0, {}), got {}", op, tokens, at);
   if (cos.device == Device::null) return;
   const int64_t side = 2 * (head_dim / 6), first = head_dim - 2 * side;
+  require(time.riflex >= 0 && time.riflex <= first / 2, "{}: expected a pair of the time axis's {}, got {}",
+          op, first / 2, time.riflex);
   fill_axis({1, frames, rows * columns, 0, first, time}, theta, cos, sin, place);
   fill_axis({frames, rows, columns, first / 2, side, {}}, theta, cos, sin, place);
   fill_axis({frames * rows, columns, 1, first / 2 + side / 2, side, {}}, theta, cos, sin, place);

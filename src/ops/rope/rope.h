@@ -29,6 +29,9 @@ void rope(const RopeArgs& args, Stream& stream);
 struct RopeTime {
   int64_t first = 0;     // position of the first frame (or token); with `reverse` of the last one
   bool reverse = false;  // positions count down
+  // RIFLEx (Zhao et al. 2025): this pair (from 1) turns 0.9 times over all positions, so that a clip longer than those of
+  // the training does not begin anew; 0: none.
+  int64_t riflex = 0;
 };
 
 // Fills cos and sin, both [length, head_dim/2] f32.

@@ -64,4 +64,5 @@ def main():
     save_file(out, pathlib.Path(__file__).with_name("windows.safetensors"))
 
 
-main()
+if __name__ == "__main__":
+    main()
