@@ -1,7 +1,8 @@
 #include "nn/adapted_linear.h"
 
+#include <utility>
+
 #include "nn/adapter_set.h"
-#include "nn/rounded_weight.h"
 #include "nn/weight_form.h"
 #include "ops/activation/activation.h"
 #include "ops/elementwise/elementwise.h"
@@ -38,16 +39,22 @@ AdaptedLinear::AdaptedLinear(const Linear& linear, const PartAdapters& parts, Pa
     const WeightPart a = stacked_a(adapters, part->rank);
     if (!codes_) {
       store.fill(to, a);
-    } else if (!store.plan_only()) {
-      const RoundedWeight rounded(a, to.dtype);
-      std::vector<float> scales(static_cast<size_t>(part->rank));
-      rounded.scales(0, Tensor(scales.data(), DType::f32, {part->rank, 1}));
-      for (size_t i = 0; i < scales.size(); ++i)
-        rows_[static_cast<size_t>(part->from) + i].factor = scales[i];
-      rounded.fill_codes(to, store);
+    } else {
+      rounded_.emplace_back(a, to.dtype).fill_codes(to, store);
     }
     ++part;
   }
+}
+
+std::vector<AdaptedLinear::Row> AdaptedLinear::take_rows() {
+  for (size_t i = 0; i < rounded_.size(); ++i) {
+    std::vector<float> scales(static_cast<size_t>(parts_[i].rank));
+    rounded_[i].scales(0, Tensor(scales.data(), DType::f32, {parts_[i].rank, 1}));
+    for (size_t k = 0; k < scales.size(); ++k)
+      rows_[static_cast<size_t>(parts_[i].from) + k].factor = scales[k];
+  }
+  rounded_.clear();
+  return std::exchange(rows_, {});
 }
 
 void AdaptedLinear::add_layout(std::vector<uint64_t>& to) const {

@@ -19,6 +19,7 @@
 
 #include "nn/adapter_values.h"
 #include "nn/linear.h"
+#include "nn/rounded_weight.h"
 #include "nn/weight_form.h"
 
 namespace tachy::nn {
@@ -35,15 +36,14 @@ class AdaptedLinear {
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const;
 
   // For each row of the stacked A: which adapter's it is (null: a row of zeros), and what its strength is to be
-  // multiplied with.
+  // multiplied with. Once, when what was filled is there: making codes has told their scales.
   struct Row {
     const LowRank* adapter;
     float factor;
   };
-  const std::vector<Row>& rows() const { return rows_; }
-  void take_scales(const Tensor& scales) {
-    scales_ = scales;
-  }  // [rows().size()] f32, where the linear computes
+  std::vector<Row> take_rows();
+  int64_t rank() const { return a_.dim(0); }                    // of the stacked A
+  void take_scales(const Tensor& scales) { scales_ = scales; }  // [rank()] f32, where the linear computes
   // All that a recorded product depends on, but the linear.
   void add_layout(std::vector<uint64_t>& to) const;
 
@@ -66,7 +66,8 @@ class AdaptedLinear {
   Tensor a_;            // [R, in]
   Tensor scales_;       // [R] f32
   std::vector<Part> parts_;
-  std::vector<Row> rows_;
+  std::vector<Row> rows_;               // until they are taken
+  std::vector<RoundedWeight> rounded_;  // likewise: of each part's codes
 };
 
 }  // namespace tachy::nn

@@ -35,33 +35,35 @@ AdapterSet::AdapterSet(std::span<const LowRank> adapters, const LinearRegistry& 
     parts.resize(entry.linear.parts().size());
     parts[entry.index].push_back(&adapter);
   }
-  std::array<std::vector<std::pair<AdaptedLinear*, int64_t>>, 2> made;  // with their first rows
-  const auto make = [&](const LinearRegistry::Entry& entry) {
-    const auto found = wanted.find(entry.linear.id());
-    if (found == wanted.end() || entry.index > 0) return;
-    const size_t side = entry.linear.on_gpu() == store.on_gpu() ? 0 : 1;
-    ParamStore& own = side == 0 ? store : store.beside();
-    AdaptedLinear& linear =
-        layers_.emplace(entry.linear.id(), AdaptedLinear(entry.linear, found->second, own)).first->second;
-    std::vector<Row>& rows = scales_[side].rows;
-    made[side].emplace_back(&linear, static_cast<int64_t>(rows.size()));
-    for (const AdaptedLinear::Row& row : linear.rows())
-      rows.push_back({row.adapter ? row.adapter - adapters.data() : -1, row.factor});
-  };
-  store.fill_together([&] { std::ranges::for_each(linears, make); });
+  std::array<std::vector<AdaptedLinear*>, 2> made;
+  store.fill_together([&] {
+    for (const LinearRegistry::Entry& entry : linears) {
+      const auto found = wanted.find(entry.linear.id());
+      if (found == wanted.end() || entry.index > 0) continue;
+      const size_t side = entry.linear.on_gpu() == store.on_gpu() ? 0 : 1;
+      AdaptedLinear linear(entry.linear, found->second, side == 0 ? store : store.beside());
+      made[side].push_back(&layers_.emplace(entry.linear.id(), std::move(linear)).first->second);
+    }
+  });
   for (const size_t side : {0u, 1u}) {
-    const auto count = static_cast<int64_t>(scales_[side].rows.size());
+    int64_t count = 0, first = 0;
+    for (const AdaptedLinear* linear : made[side]) count += linear->rank();
     if (count == 0) continue;
     scales_[side].values = (side == 0 ? store : store.beside()).allocate(DType::f32, {count});
-    for (const auto& [linear, first] : made[side])
-      linear->take_scales(
-          scales_[side].values.slice(0, first, first + static_cast<int64_t>(linear->rows().size())));
+    for (AdaptedLinear* linear : made[side]) {
+      linear->take_scales(scales_[side].values.slice(0, first, first + linear->rank()));
+      first += linear->rank();
+    }
   }
-  for (const auto& [linear, first] : made[0]) {  // what the host computes is in no recording
+  for (const AdaptedLinear* linear : made[0]) {  // what the host computes is in no recording
     layout_.push_back(reinterpret_cast<uintptr_t>(linear->linear().id()));
     linear->add_layout(layout_);
   }
   if (store.plan_only()) return;
+  for (const size_t side : {0u, 1u})
+    for (AdaptedLinear* linear : made[side])
+      for (const AdaptedLinear::Row& row : linear->take_rows())
+        scales_[side].rows.push_back({row.adapter ? row.adapter - adapters.data() : -1, row.factor});
   std::vector<float> scales;
   for (const LowRank& adapter : adapters) scales.push_back(adapter.scale);
   set_scales(scales, store.stream());
