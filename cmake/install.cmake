@@ -14,7 +14,7 @@ set_target_properties(tachyscope PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tachys
 target_link_options(tachyscope PRIVATE -Wl,--disable-new-dtags)
 install(TARGETS tachyscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
-install(TARGETS tachyscope_interface tachy_api tachy_inspect tachy_op_runner tachy_pipelines tachy_clip_vision tachy_umt5 tachy_wan tachy_wan_vae
+install(TARGETS tachyscope_interface tachy_api tachy_inspect tachy_op_runner tachy_pipelines tachy_clip_vision tachy_umt5 tachy_wan tachy_wan_vae tachy_wav2vec2
   tachy_samplers tachy_runtime tachy_nn tachy_adapters tachy_weights tachy_text tachy_media tachy_ops tachy_cuda tachy_cpu tachy_tensor tachy_base
   EXPORT tachyscope ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tachyscope)
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tachyscope)

@@ -140,7 +140,8 @@ Command add_stage(CommandLine& line) {
   sub.add_option("--steps", o->steps, "sampler: steps, 1 to 1000")->check(between(1, 1000));
   sub.add_option("--shift", o->shift, "sampler: shift of the flow schedule");
   sub.add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
-  sub.add_option("--shape", *shape, "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH");
+  sub.add_option("--shape", *shape,
+                 "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH; audio-encoder: FRAMES");
   sub.add_option("--image", o->image, "fit-image, image-processor: the picture (PNG, JPEG, WebP)");
   sub.add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
   sub.add_option("--clip-preparation,--clip_preparation", o->clip_preparation,
@@ -168,7 +169,8 @@ Command add_stage(CommandLine& line) {
       "  noise          --seed --shape --rng                        -> noise\n"
       "  fit-image      --image --image-fit --shape                 -> image [H, W, 3]\n"
       "  image-processor  --image --clip-preparation --model        -> pixel_values [1, 3, S, S]\n"
-      "  image-encoder  pixel_values [B, 3, S, S]                   -> image_embeds [B, tokens, d]");
+      "  image-encoder  pixel_values [B, 3, S, S]                   -> image_embeds [B, tokens, d]\n"
+      "  audio-encoder  input_values [1, n] of 16 kHz, --shape      -> hidden_states [frames, layers, d]");
   return [o, shape, weights] {
     o->shape = parse_shape(*shape);
     o->pack_weights = *weights == "packed";

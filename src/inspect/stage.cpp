@@ -21,6 +21,7 @@ const std::map<std::string, Runner, std::less<>>& runners() {
                                                                  {"noise", run_noise},
                                                                  {"fit-image", run_fit_image},
                                                                  {"image-encoder", run_image_encoder},
+                                                                 {"audio-encoder", run_audio_encoder},
                                                                  {"image-processor", run_image_processor}};
   return map;
 }

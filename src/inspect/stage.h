@@ -9,6 +9,8 @@
 //   vae-encode     video [B, 3, T, H, W] in [−1, 1] → mean, logvar [B, z, T', h, w]
 //   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
 //   image-encoder  pixel_values [B, 3, S, S] → image_embeds [B, tokens, d], CLIP's hidden_states[-2]
+//   audio-encoder  input_values [1, n] of 16 kHz, perhaps shape FRAMES → hidden_states [frames, layers, d] of wav2vec2's
+//                  layers 1 to the last; frames: those of 25 a second, unless they are given
 //   sampler        → sigmas [steps + 1], timesteps [steps]
 //   noise          seed, shape → noise f32
 //   fit-image      a picture's file, stretch or crop, shape H,W → image [H, W, 3] u8, as the VAE is given it

@@ -101,6 +101,14 @@ Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t 
   return Linear(std::move(parts), make_weight(weights, store, eight_bits), biases, store);
 }
 
+Linear Linear::from_part(const Scope& scope, const WeightPart& weight, const Tensor& bias,
+                         ParamStore& store) {
+  std::vector<Tensor> biases;
+  if (bias.defined()) biases.push_back(bias);
+  return Linear({{layer_name(scope), 0, weight.tensor.dim(0)}}, make_weight({&weight, 1}, store), biases,
+                store);
+}
+
 Linear Linear::from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store) {
   const WeightPart part{weight};
   return Linear({{layer_name(scope), 0, weight.dim(0)}}, make_dense_weight({&part, 1}, store), {&bias, 1},

@@ -42,6 +42,10 @@ class Linear {
   // is one product a part, with the same bits.
   static Linear joined(std::span<const Scope> scopes, ParamStore& store, int64_t in, int64_t out_each,
                        bool has_bias = true);
+  // A weight that is made of the file's values in another way than theirs, in the form that suits the store; the
+  // bias may be undefined.
+  static Linear from_part(const Scope& scope, const WeightPart& weight, const Tensor& bias,
+                          ParamStore& store);
   // What the caller made of the layer at `scope`: float32 on the host, not needed afterwards.
   static Linear from_host(const Scope& scope, const Tensor& weight, const Tensor& bias, ParamStore& store);
 

@@ -20,6 +20,7 @@ constexpr const char* kTransformerKey = "ffn_dim";
 constexpr const char* kTextEncoderKey = "d_kv";
 constexpr const char* kVaeKey = "z_dim";
 constexpr const char* kImageEncoderKey = "image_size";
+constexpr const char* kAudioEncoderKey = "conv_kernel";
 
 Json config_beside(const fs::path& file, const char* key) {
   fs::path own = file;
@@ -146,6 +147,31 @@ ImageEncoderFiles open_image_encoder(const fs::path& path) {
   const ComponentFiles files = image_encoder_at(path);
   check(files.present(), ErrorCode::not_found, "{}: it has no image encoder", path.string());
   return read_image_encoder(files);
+}
+
+AudioEncoderFiles open_audio_encoder(const fs::path& path) {
+  std::error_code ignored;
+  check(fs::exists(path, ignored), ErrorCode::not_found, "{}: no such file or folder", path.string());
+  const bool folder = fs::is_directory(path, ignored);
+  const ComponentFiles files =
+      folder
+          ? open_component(path)
+          : ComponentFiles{.weights = path, .config = config_beside(path, kAudioEncoderKey), .alone = true};
+  AudioEncoderFiles out{
+      .source = wav2vec2_source(open_weights(files.weights)), .config = {}, .normalise = {}};
+  check(is_wav2vec2(*out.source), ErrorCode::not_found, "{}: it holds no wav2vec2", out.source->files_text());
+  const Json json = config_of(files, *out.source, kAudioEncoderKey);
+  out.config = json ? Wav2Vec2Config::from_json(*json) : Wav2Vec2Config::from_tensors(*out.source);
+  const fs::path file = (folder ? path : path.parent_path()) / "preprocessor_config.json";
+  if (!fs::is_regular_file(file, ignored)) return out;
+  naming(file.string(), [&] {
+    const nlohmann::json processor = read_json(file);
+    const int64_t rate = json_int(processor, "sampling_rate", Wav2Vec2Config::kSampleRate, 1, 1 << 20);
+    check(rate == Wav2Vec2Config::kSampleRate, ErrorCode::unsupported,
+          "sampling_rate {} is not supported, only {}", rate, Wav2Vec2Config::kSampleRate);
+    out.normalise = json_bool(processor, "do_normalize", true);
+  });
+  return out;
 }
 
 }  // namespace tachy

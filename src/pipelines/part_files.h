@@ -7,12 +7,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/clip_preparation.h"
 #include "models/clip_vision/clip_vision_config.h"
 #include "models/umt5/umt5_config.h"
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
+#include "models/wav2vec2/wav2vec2_config.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 
@@ -48,6 +50,15 @@ struct ImageEncoderFiles {
 };
 ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
 ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);
+
+struct AudioEncoderFiles {
+  std::shared_ptr<TensorSource> source;
+  Wav2Vec2Config config;
+  // Whether its preprocessor_config.json wants a clip of mean 0 and variance 1; nothing where it has none.
+  std::optional<bool> normalise;
+};
+// A component's folder or a file by itself.
+AudioEncoderFiles open_audio_encoder(const std::filesystem::path& path);
 
 // Where a part lies that was named by itself.
 ComponentFiles transformer_at(const std::filesystem::path& path);

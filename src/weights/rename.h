@@ -54,5 +54,7 @@ NamedSource vae_source(const std::shared_ptr<TensorSource>& source);  // 2.1 and
 // CLIP's vision model (clip_names.cpp): "vision_model.…", with q, k and v apart, of Hugging Face's files with and
 // without that prefix, and of the original's.
 NamedSource clip_vision_source(const std::shared_ptr<TensorSource>& source);
+// Transformers' Wav2Vec2Model, newer or older, by itself or in a model with a head (wav2vec2_names.cpp).
+std::shared_ptr<TensorSource> wav2vec2_source(const std::shared_ptr<TensorSource>& source);
 
 }  // namespace tachy

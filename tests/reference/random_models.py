@@ -1,11 +1,12 @@
 """Small random models of the true architectures, as component folders in the diffusers layout."""
 
 import json
+import math
 import random
 
 import torch
 from diffusers import AutoencoderKLWan, WanTransformer3DModel
-from transformers import CLIPVisionConfig, CLIPVisionModel, CLIPVisionModelWithProjection, UMT5Config, UMT5EncoderModel
+from transformers import CLIPVisionConfig, CLIPVisionModel, CLIPVisionModelWithProjection, UMT5Config, UMT5EncoderModel, Wav2Vec2Config, Wav2Vec2ForCTC, Wav2Vec2Model
 
 
 def _randomise(model, rng):
@@ -52,6 +53,24 @@ def image_encoder(rng, projection=False, **overrides):
     config.update(overrides)
     model = (CLIPVisionModelWithProjection if projection else CLIPVisionModel)(CLIPVisionConfig(**config))
     return _randomise(model, rng)
+
+
+def audio_encoder(rng, head=False, **overrides):
+    """wav2vec2, by itself or with a head for CTC, whose files have a prefix in their names. Weights so large that no part of
+    it is lost beside the others."""
+    torch.manual_seed(rng.randrange(2**31))
+    config = dict(vocab_size=11, conv_dim=[16] * 7)
+    config.update(overrides)
+    model = _randomise((Wav2Vec2ForCTC if head else Wav2Vec2Model)(Wav2Vec2Config(**config)), rng)
+    gen = torch.Generator().manual_seed(rng.randrange(2**31))
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=gen)
+            if name.endswith("original0"):  # weight norm's gains, one a tap
+                p.copy_(math.sqrt(model.config.hidden_size / p.numel()) * (1 + 0.3 * noise))
+            elif p.ndim >= 2:
+                p.copy_(noise * math.sqrt((2 if "conv_layers" in name else 1) / p[0].numel()))
+    return model.eval()
 
 
 def vae(rng, **overrides):

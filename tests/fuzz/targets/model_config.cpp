@@ -6,6 +6,7 @@
 #include "models/umt5/umt5_config.h"
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
+#include "models/wav2vec2/wav2vec2_config.h"
 #include "pipelines/model_bundle.h"
 #include "weights/json_file.h"
 
@@ -61,6 +62,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::expect_error_or_result([&] {
       const ClipPreparation how = clip_preparation(j, 224);
       if (how.shortest_edge < 224) std::abort();
+    });
+    fuzz::expect_error_or_result([&] {
+      const Wav2Vec2Config c = Wav2Vec2Config::from_json(j);
+      if (c.head_dim() < 1 || c.vectors(c.least_samples()) != 1) std::abort();
     });
     fuzz::expect_error_or_result([&] {
       const VaeConfig c = VaeConfig::from_json(j);

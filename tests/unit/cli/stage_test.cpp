@@ -213,6 +213,27 @@ TEST_F(Stage, ImageEncoderAndItsPictures) {
   EXPECT_THAT(text.err, HasSubstr("no image encoder"));
 }
 
+TEST_F(Stage, AudioEncoder) {
+  const auto own = open_safetensors(golden("wav2vec2/base.safetensors"));
+  const Tensor samples = tensor(*own, "input_values"), clip = samples.view({1, -1});
+  const std::string folder = golden("wav2vec2/base");
+  for (const std::string& model : {folder, folder + "/model.safetensors"}) {
+    const Done done =
+        stage("audio-encoder", {{"input_values", clip}}, {"-m", model});  // 25 frames a second: 14
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_LE(error("hidden_states", tensor(*own, "hidden_states_14")), 5e-6) << model;
+  }
+  ASSERT_EQ(stage("audio-encoder", {{"input_values", samples}}, {"-m", folder, "--shape", "61"}).code, 0);
+  EXPECT_LE(error("hidden_states", tensor(*own, "hidden_states_61")), 5e-6);
+  const Done brief = stage("audio-encoder", {{"input_values", samples.slice(0, 0, 399)}}, {"-m", folder});
+  EXPECT_EQ(brief.code, 2);
+  EXPECT_THAT(brief.err, HasSubstr("at least 400"));
+  EXPECT_EQ(stage("audio-encoder", {{"input_values", samples}}, {"-m", folder, "--shape", "1,2"}).code, 2);
+  const Done other = stage("audio-encoder", {{"input_values", samples}}, {"-m", golden("clip_vision/plain")});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, HasSubstr("no wav2vec2"));
+}
+
 TEST_F(Stage, WrongOptions) {
   EXPECT_THAT(stage("frobnicate", {}).err, HasSubstr("vae-decode"));
   EXPECT_EQ(stage("frobnicate", {}).code, 2);
