@@ -46,7 +46,7 @@ nn::WeightPart conv_weight(const Tensor& weight, int64_t first, int64_t rows, co
           std::make_shared<ConvWeight>(weight, first, factors)};
 }
 
-std::vector<float> values_of(const Tensor& t) {
+std::vector<float> file_values(const Tensor& t) {
   std::vector<float> values(static_cast<size_t>(t.numel()));
   entry_values(entry_of(t), 0, values);
   return values;
@@ -61,7 +61,7 @@ TapFactors weight_norm_factors(const Tensor& g, const Tensor& v) {
     for (size_t i = 0; i < row.size(); ++i)
       squares[i % squares.size()] += static_cast<double>(row[i]) * row[i];
   }
-  const std::vector<float> gains = values_of(g);
+  const std::vector<float> gains = file_values(g);
   for (size_t t = 0; t < squares.size(); ++t) squares[t] = gains[t] / std::sqrt(squares[t]);
   return std::make_shared<const std::vector<double>>(std::move(squares));
 }

@@ -16,7 +16,7 @@ using TapFactors = std::shared_ptr<const std::vector<double>>;
 nn::WeightPart conv_weight(const Tensor& weight, int64_t first, int64_t rows, const TapFactors& factors = {});
 
 // Values of a small tensor of a file, as float32.
-std::vector<float> values_of(const Tensor& t);
+std::vector<float> file_values(const Tensor& t);
 
 // What weight norm over the last axis multiplies each tap of `v` [out, channels, kernel] by: g / ‖v[:, :, tap]‖.
 TapFactors weight_norm_factors(const Tensor& g, const Tensor& v);

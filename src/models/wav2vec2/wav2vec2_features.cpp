@@ -66,14 +66,14 @@ Wav2Vec2Features::Wav2Vec2Features(const Scope& scope, const Wav2Vec2Config& c, 
     if (i > 0) {
       made.linear = nn::Linear::from_part(conv, conv_weight(weight, 0, out), bias, store);
     } else {
-      weight_ = values_of(weight);
-      bias_ = bias.defined() ? values_of(bias) : std::vector<float>(static_cast<size_t>(out));
+      weight_ = file_values(weight);
+      bias_ = bias.defined() ? file_values(bias) : std::vector<float>(static_cast<size_t>(out));
     }
     if (c.layer_features) {
       made.norm = nn::Norm::layer(layer.sub("layer_norm"), store, out, kFeatureEps);
     } else if (i == 0) {
       const Scope norm = layer.sub("layer_norm");  // called so, though it is the group norm
-      gain_ = values_of(norm.tensor("weight", {out})), shift_ = values_of(norm.tensor("bias", {out}));
+      gain_ = file_values(norm.tensor("weight", {out})), shift_ = file_values(norm.tensor("bias", {out}));
     }
     in = out;
   }
