@@ -5,8 +5,8 @@
 #include <map>
 #include <memory>
 
+#include "inspect/stage_result.h"
 #include "inspect/stage_runners.h"
-#include "models/wav2vec2/wav2vec2.h"
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/parts.h"
 #include "pipelines/single_run.h"
@@ -15,10 +15,6 @@
 namespace tachy {
 namespace {
 
-SingleRun how(const StageRequest& request) {
-  return {request.threads, request.device, request.level, request.dtype, request.cancel};
-}
-
 // A host tensor where the stream computes.
 Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
   if (!store.on_gpu() || !host.defined()) return host;
@@ -26,20 +22,6 @@ Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
   upload(host.data, t, store.stream());
   return t;
 }
-
-// A result made where the stream computes, for the host tensor that is written to the file.
-class Result {
- public:
-  Result(const Tensor& host, nn::ParamStore& store)
-      : host_(host), made_(store.on_gpu() ? store.allocate(host.dtype, host.shape()) : host) {}
-  const Tensor& tensor() const { return made_; }
-  void fetch(const Stream& stream) const {
-    if (stream.gpu) download(made_, host_.data, stream);
-  }
-
- private:
-  Tensor host_, made_;
-};
 
 // Rows at the end that are all zero: what diffusers pads the text with. They collapse to one key.
 int64_t real_rows(const Tensor& text) {
@@ -85,12 +67,12 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
   }
   const Tensor out =
       io.output("last_hidden_state", DType::f32, {ids.dim(0), ids.dim(1), files.config.d_model});
-  run_planned(how(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
     const auto model = load_component(
         files.source, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
         [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, files.config, store); });
-    const Result result(out, store);
+    const StageResult result(out, store);
     model->forward(ids, mask, result.tensor(), stream);
     result.fetch(stream);
   });
@@ -124,7 +106,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
 
   const TimeRows times = time_rows(time, batch, tokens, io);
   const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
-  run_planned(how(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
     const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
       return std::make_unique<WanDit>(scope, c, store);
@@ -142,7 +124,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
                 .times = model->make_times(times.timesteps, store),
                 .row = where_it_computes(times.row, store)};
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
-    const Result result(out, store);
+    const StageResult result(out, store);
     model->forward(in, result.tensor(), stream);
     result.fetch(stream);
   });
@@ -159,14 +141,14 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
   const int64_t h = video.dim(3) / s, w = video.dim(4) / s;
   const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
   const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
-  run_planned(how(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = plan_only}, stream);
         });
     nn::ParamStore store({.plan_only = plan_only}, stream);
     const Tensor frames_in = where_it_computes(video, store);
-    const Result means(mean, store), logvars(logvar, store);
+    const StageResult means(mean, store), logvars(logvar, store);
     for (int64_t b = 0; b < batch; ++b)
       model->encode(channels_last_view(frames_in.select(0, b)), means.tensor().select(0, b),
                     logvars.tensor().select(0, b), stream);
@@ -182,7 +164,7 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
   const int64_t batch = latents.dim(0), frames = c.pixel_frames(latents.dim(2)), s = c.spatial_stride();
   const Tensor decoded = io.output(
       "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
-  run_planned(how(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeDecoder>(
@@ -190,7 +172,7 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
         });
     nn::ParamStore store({.plan_only = plan_only}, stream);
     const Tensor z = where_it_computes(latents, store);
-    const Result result(decoded, store);
+    const StageResult result(decoded, store);
     for (int64_t b = 0; b < batch; ++b) {
       const Tensor target = channels_last_view(result.tensor().select(0, b));
       model->decode(
@@ -210,43 +192,14 @@ void run_image_encoder(const StageRequest& request, StageIo& io) {
   const Tensor pixels = io.input("pixel_values", 4, 4);
   expect_shape("stage image-encoder", "pixel_values", pixels, {-1, 3, c.image_size, c.image_size});
   const Tensor out = io.output("image_embeds", DType::f32, {pixels.dim(0), c.tokens(), c.hidden_size});
-  run_planned(how(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
     const auto model =
         load_component(files.source, "image encoder", ClipVision::ignorable(c),
                        [&](const Scope& scope) { return std::make_unique<ClipVision>(scope, c, store); });
     const Tensor given = where_it_computes(pixels, store);
-    const Result result(out, store);
+    const StageResult result(out, store);
     model->forward(given, result.tensor(), stream);
-    result.fetch(stream);
-  });
-}
-
-void run_audio_encoder(const StageRequest& request, StageIo& io) {
-  const AudioEncoderFiles files = naming("`model`", [&] { return open_audio_encoder(request.model); });
-  const Wav2Vec2Config& c = files.config;
-  const Tensor given = io.input("input_values", 1, 2);
-  expect_dtype("stage audio-encoder", "input_values", given, DType::f32);
-  require(given.rank == 1 || given.dim(0) == 1,
-          "stage audio-encoder: expected one clip of input_values, got {}", given.dim(0));
-  const Tensor samples = given.view({-1});
-  constexpr double kFrameRate = 25;
-  const auto frames_there = [&] {
-    return static_cast<int64_t>(static_cast<double>(samples.dim(0)) / Wav2Vec2Config::kSampleRate *
-                                kFrameRate);
-  };
-  const bool told = !request.shape.empty();
-  require(!told || (request.shape.size() == 1 && request.shape[0] > 0 && request.shape[0] <= 1 << 24),
-          "`shape`: expected a number of frames, got {}", shape_string(request.shape));
-  const int64_t frames = told ? request.shape[0] : std::max<int64_t>(frames_there(), 1);
-  const Tensor out = io.output("hidden_states", DType::f32, {frames, c.num_layers, c.hidden_size});
-  run_planned(how(request), [&](Stream& stream, bool plan_only) {
-    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
-    const auto model =
-        load_component(files.source, "audio encoder", Wav2Vec2::ignorable(),
-                       [&](const Scope& scope) { return std::make_unique<Wav2Vec2>(scope, c, store); });
-    const Result result(out, store);
-    model->forward(samples, result.tensor(), stream);
     result.fetch(stream);
   });
 }

@@ -1,0 +1,29 @@
+// How a stage runs a model, and where its result is made.
+#pragma once
+
+#include "inspect/stage_io.h"
+#include "nn/params.h"
+#include "pipelines/single_run.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+
+inline SingleRun stage_run(const StageRequest& request) {
+  return {request.threads, request.device, request.level, request.dtype, request.cancel};
+}
+
+// A result made where the stream computes, for the host tensor that is written to the file.
+class StageResult {
+ public:
+  StageResult(const Tensor& host, nn::ParamStore& store)
+      : host_(host), made_(store.on_gpu() ? store.allocate(host.dtype, host.shape()) : host) {}
+  const Tensor& tensor() const { return made_; }
+  void fetch(const Stream& stream) const {
+    if (stream.gpu) download(made_, host_.data, stream);
+  }
+
+ private:
+  Tensor host_, made_;
+};
+
+}  // namespace tachy
