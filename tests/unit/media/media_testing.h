@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -64,6 +65,13 @@ inline int max_difference(const std::vector<uint8_t>& a, const std::vector<uint8
 inline std::vector<uint8_t> bytes_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline std::vector<float> floats_of(const fs::path& path) {
+  const std::vector<uint8_t> bytes = bytes_of(path);
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  return out;
 }
 
 inline void write_bytes(const fs::path& path, const std::vector<uint8_t>& bytes) {
