@@ -1,0 +1,35 @@
+// How loud a sound is, and sounds made equally loud, before a model of speech hears them.
+//
+// Loudness is that of ITU-R BS.1770-4 for one channel, in LUFS:
+//
+//   y    = highpass(highshelf(x))                     two biquads (4 dB above 1500 Hz; 38 Hz)
+//   z_j  = sum of y^2 over block j / (0.4 rate)       blocks of 0.4 s, a new one each 0.1 s
+//   l(z) = -0.691 + 10 log10 z
+//   L    = l(mean of z_j with l(z_j) > -70 and l(z_j) > l(mean of z_j with l(z_j) >= -70) - 10)
+//
+// The filters are pyloudnorm's, which the models' own pipelines measure with: its high pass has another
+// numerator than the standard's table, and its last block may end after the sound. Everything is in double
+// precision; the sound is gone through once, each sample going to the blocks that are open at it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace tachy {
+
+inline constexpr double kLoudnessBlockSeconds = 0.4;
+
+// LUFS; minus infinity where no block is above -70 (silence). Throws invalid_argument for less than 0.4 s,
+// which has no loudness, for a rate outside that of Resampler, and for samples that are not finite.
+double integrated_loudness(std::span<const float> samples, int rate);
+
+// Brings the sound to `target` LUFS by one factor, without clipping. A sound whose loudness is beyond 100 in
+// either direction (silence) is left as it is. Throws what integrated_loudness throws.
+void normalise_loudness(std::vector<float>& samples, int rate, double target = -23);
+
+// x <- (x - mean) / sqrt(variance + 1e-7) over the whole sound, in float32, as transformers'
+// Wav2Vec2FeatureExtractor does it where a model's preprocessor_config.json sets do_normalize. The mean and the
+// variance are summed in double precision and then rounded.
+void standardise(std::vector<float>& samples);
+
+}  // namespace tachy
