@@ -150,6 +150,7 @@ Command add_stage(CommandLine& line) {
   sub.add_option("--rng-multiprocessors", o->rng_multiprocessors,
                  "noise: multiprocessors of the GPU that --rng cuda imitates");
   sub.add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
+  sub.add_option("--infinitetalk", o->infinitetalk, "transformer: InfiniteTalk's file, laid over the model");
   sub.add_option("--dtype,--precision", o->dtype,
                  "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, "
                  "bf16");
@@ -162,7 +163,8 @@ Command add_stage(CommandLine& line) {
       "  tokenize       --prompt TEXT        -> input_ids, attention_mask [1, 512]\n"
       "  text-encoder   input_ids, attention_mask [B, L]            -> last_hidden_state [B, L, d]\n"
       "  transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens],\n"
-      "                 encoder_hidden_states [B, n, d], encoder_hidden_states_image [B, m, d] -> sample\n"
+      "                 encoder_hidden_states [B, n, d], encoder_hidden_states_image [B, m, d] -> sample;\n"
+      "                 with InfiniteTalk audio_embeds [B, frames, layers, d], audio_start [1]\n"
       "  vae-encode     video [B, 3, T, H, W] in [-1, 1]            -> mean, logvar\n"
       "  vae-decode     latents [B, z, T, h, w], un-normalised      -> decoded [B, 3, T, H, W]\n"
       "  sampler        --sampler --grid --shift --steps            -> sigmas, timesteps\n"

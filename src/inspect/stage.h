@@ -5,7 +5,8 @@
 //   text-encoder   input_ids, attention_mask [B, L] → last_hidden_state [B, L, d]
 //   transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens], encoder_hidden_states
 //                  [B, n, text_dim], encoder_hidden_states_image [B, m, image_dim] (optional)
-//                  → sample [B, C_out, T, H, W]
+//                  → sample [B, C_out, T, H, W]; with InfiniteTalk's tensors also audio_embeds [B, frames, layers, d] of the
+//                  whole clip (zeros: no speech), perhaps audio_start [1]: the pixel frame that latent frame 0 shows
 //   vae-encode     video [B, 3, T, H, W] in [−1, 1] → mean, logvar [B, z, T', h, w]
 //   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
 //   image-encoder  pixel_values [B, 3, S, S] → image_embeds [B, tokens, d], CLIP's hidden_states[-2]
@@ -29,10 +30,11 @@ namespace tachy {
 
 struct StageRequest {
   std::string name;
-  std::filesystem::path model;   // a component folder (config.json + weights) or a whole model
-  std::filesystem::path input;   // .safetensors
-  std::filesystem::path output;  // .safetensors
-  std::string prompt;            // tokenize
+  std::filesystem::path infinitetalk;  // transformer: InfiniteTalk's file beside the model
+  std::filesystem::path model;         // a component folder (config.json + weights) or a whole model
+  std::filesystem::path input;         // .safetensors
+  std::filesystem::path output;        // .safetensors
+  std::string prompt;                  // tokenize
   int max_text_tokens = 512;
   std::string sampler = "unipc", grid = "diffusers";
   int steps = 50;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "models/clip_vision/clip_preparation.h"
+#include "models/wan/audio_branch.h"
 #include "models/wan/infer_config.h"
 #include "weights/json_file.h"
 #include "weights/rename.h"
@@ -88,7 +89,26 @@ TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access
   const auto weights = open_weights(files.weights, access);
   const NamedSource named = dit_source(weights);
   if (files.alone && !is_wan_transformer(*named.source)) check_is_transformer(weights);
-  return {.source = named.source, .config = transformer_config(files, named), .original = named.original};
+  TransformerFiles out{
+      .source = named.source, .config = transformer_config(files, named), .original = named.original};
+  add_audio_branch(out.config, *out.source);
+  return out;
+}
+
+void add_infinitetalk(TransformerFiles& transformer, const fs::path& path, FileAccess access) {
+  naming("`infinitetalk`", [&] {
+    const auto added = infinitetalk_source(open_weights(path, access));
+    check(has_audio_branch(*added), ErrorCode::invalid_argument,
+          "{}: expected InfiniteTalk's audio branch, found no tensors 'audio_proj.proj1.weight' and "
+          "'blocks.0.audio_cross_attn.kv_linear.weight' in it",
+          added->files_text());
+    check(!transformer.config.audio_branch(), ErrorCode::invalid_argument,
+          "{}: the transformer in {} has an audio branch already", added->files_text(),
+          transformer.source->files_text());
+    transformer.source = joined(*transformer.source, *added);
+    add_audio_branch(transformer.config, *transformer.source);
+    return 0;
+  });
 }
 
 TextEncoderFiles read_text_encoder(const ComponentFiles& files, FileAccess access) {

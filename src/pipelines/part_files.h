@@ -27,6 +27,9 @@ struct TransformerFiles {
 };
 TransformerFiles read_transformer(const ComponentFiles& files, FileAccess access = FileAccess::map);
 TransformerFiles open_transformer(const std::filesystem::path& path);
+// Lays InfiniteTalk's file over a transformer that has no audio branch of its own.
+void add_infinitetalk(TransformerFiles& transformer, const std::filesystem::path& path,
+                      FileAccess access = FileAccess::map);
 
 struct TextEncoderFiles {
   std::shared_ptr<TensorSource> source;

@@ -56,5 +56,7 @@ NamedSource vae_source(const std::shared_ptr<TensorSource>& source);  // 2.1 and
 NamedSource clip_vision_source(const std::shared_ptr<TensorSource>& source);
 // Transformers' Wav2Vec2Model, newer or older, by itself or in a model with a head (wav2vec2_names.cpp).
 std::shared_ptr<TensorSource> wav2vec2_source(const std::shared_ptr<TensorSource>& source);
+// The tensors that InfiniteTalk adds to a transformer (infinitetalk_names.cpp): audio_proj.…, blocks.N.audio_cross_attn.….
+std::shared_ptr<TensorSource> infinitetalk_source(const std::shared_ptr<TensorSource>& source);
 
 }  // namespace tachy

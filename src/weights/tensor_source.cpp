@@ -151,4 +151,16 @@ std::shared_ptr<TensorSource> open_weights(const fs::path& path, FileAccess acce
   return open_file(found, access);
 }
 
+std::shared_ptr<TensorSource> joined(const TensorSource& first, const TensorSource& second) {
+  std::vector<TensorSource::Entry> entries(first.entries().begin(), first.entries().end());
+  auto files = first.files();
+  const auto before = static_cast<uint32_t>(files.size());
+  files.insert(files.end(), second.files().begin(), second.files().end());
+  for (TensorSource::Entry entry : second.entries()) {
+    entry.file += before;
+    entries.push_back(std::move(entry));
+  }
+  return std::make_shared<TensorSource>(std::move(entries), std::move(files), first.metadata());
+}
+
 }  // namespace tachy

@@ -59,6 +59,9 @@ class TensorSource {
   std::map<std::string, std::string> metadata_;
 };
 
+// The tensors of both, with the metadata of the first. Throws corrupt when both have a tensor of one name.
+std::shared_ptr<TensorSource> joined(const TensorSource& first, const TensorSource& second);
+
 // Opens weights by content: a .safetensors file, a torch zip (.pth .pt .bin), a .gguf file, a *.index.json of shards,
 // or a folder that holds one of them under a usual name (diffusion_pytorch_model, model, pytorch_model) or alone.
 std::shared_ptr<TensorSource> open_weights(const std::filesystem::path& path,

@@ -33,6 +33,13 @@ WanBlock::WanBlock(const Scope& scope, const WanConfig& c, const Tensor& table, 
     image_.norm_k = nn::Norm::rms(cross.sub("norm_added_k"), store, dim, c.eps);
   }
   if (c.cross_attn_norm) cross_norm_ = nn::Norm::layer(scope.sub("norm2"), store, dim, c.eps);
+  if (c.audio_branch()) {
+    const Scope audio = scope.sub("audio_cross_attn");
+    audio_norm_ = nn::Norm::layer(scope.sub("norm_x"), store, dim, c.eps);
+    audio_q_ = nn::Linear(audio.sub("q_linear"), store, dim, dim);
+    audio_kv_ = nn::Linear(audio.sub("kv_linear"), store, c.audio_dim, 2 * dim);
+    audio_out_ = nn::Linear(audio.sub("proj"), store, dim, dim);
+  }
   mlp_.up = nn::Linear(scope.sub("ffn.net.0.proj"), store, dim, c.ffn_dim);
   mlp_.down = nn::Linear(scope.sub("ffn.net.2"), store, c.ffn_dim, dim);
 }
@@ -42,6 +49,10 @@ void WanBlock::text_keys(const Tensor& text, const Tensor& k, const Tensor& v, S
 }
 void WanBlock::image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const {
   image_.keys(image, k, v, stream);
+}
+
+void WanBlock::audio_keys(const Tensor& tokens, const Tensor& kv, Stream& stream) const {
+  audio_kv_(tokens, kv, stream);
 }
 
 Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) {

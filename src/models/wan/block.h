@@ -1,6 +1,7 @@
 // One Wan transformer block:
 //   u = LN(x)(1 + M1) + M0;  x += SelfAttn(u)·M2          q, k RMS-normed over all channels, 3-D rope
 //   x += CrossAttn(LN_affine(x))                          keys and values made once per prompt (see Context)
+//   x += AudioAttn(LN_affine(x))                          InfiniteTalk's: a latent frame looks at its own audio tokens (WanAudio)
 //   u = LN(x)(1 + M4) + M3;  x += FFN(u)·M5               FFN: Linear, gelu(tanh), Linear
 // with M = scale_shift_table + the time projection, rows shift, scale, gate of attention, then of the FFN.
 #pragma once
@@ -24,6 +25,13 @@ struct WanContext {
   Tensor image_k, image_v;  // [layers, image_keys, dim] f32, or undefined
 };
 
+// Keys and values of the audio tokens of a window's latent frames, for every block.
+struct WanAudio {
+  Tensor
+      kv;  // [layers, frames·tokens a frame, 2·dim] of the activations' dtype: a token's key, then its value
+  int64_t frames = 0;  // latent ones
+};
+
 struct WanBlockInput {
   int64_t batch = 1, tokens = 0;
   Tensor x;           // [batch·tokens, dim], the residual stream, updated in place
@@ -36,7 +44,8 @@ struct WanBlockInput {
   // The ranks that tokens are divided among: `tokens` and all that is counted by them are this rank's; contexts
   // are whole on each. Null: one rank has all.
   runtime::Comm* comm = nullptr;
-  WanKeys keys = {};  // what self-attention attends to
+  WanKeys keys = {};                        // what self-attention attends to
+  std::vector<const WanAudio*> audio = {};  // one a batch item, of a model with the audio branch
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.
@@ -58,6 +67,8 @@ class WanBlock {
   // text [n, dim] after the text MLP → k, v [n, dim]; the same for the image tokens.
   void text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const;
   void image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const;
+  void audio_keys(const Tensor& tokens, const Tensor& kv,
+                  Stream& stream) const;  // [n, audio_dim] → [n, 2·dim]
 
  private:
   static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
@@ -69,6 +80,8 @@ class WanBlock {
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
                        Stream& stream) const;
+  // From the rows u = LN_affine(x) on; leaves in u what it adds to x, with `room` as scratch of its size.
+  void audio_attention(const WanBlockInput& in, int64_t index, const Tensor& room, Stream& stream) const;
   void feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next, bool last,
                     Stream& stream) const;
 
@@ -76,6 +89,8 @@ class WanBlock {
   nn::Attention self_, cross_;
   nn::Attention image_;  // keys and values of the image's tokens, for cross_'s queries
   nn::Norm cross_norm_;  // or undefined
+  nn::Norm audio_norm_;  // of the audio branch, as these
+  nn::Linear audio_q_, audio_kv_, audio_out_;
   nn::Mlp mlp_;
 };
 

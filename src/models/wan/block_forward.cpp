@@ -2,6 +2,7 @@
 // and the rope, and every residual add in one pass with the norm that follows it:
 //   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
+//   [x += a·Wo,     u = LN_affine(x);  a = attention of each latent frame with its audio tokens: InfiniteTalk's]
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
@@ -120,9 +121,24 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
   part.next("out", ProfileKind::linear);
   cross_.out(u, q, stream);
+  if (config_.audio_branch()) {
+    part.next("residual + norm", ProfileKind::norm);
+    ops::add_norm({.x = in.x,
+                   .u = q,
+                   .kind = ops::NormKind::layer,
+                   .weight = audio_norm_.weight,
+                   .bias = audio_norm_.bias,
+                   .eps = audio_norm_.eps,
+                   .sum = in.x,
+                   .y = u},
+                  stream);
+    part.next("audio attention", ProfileKind::attention);
+    audio_attention(in, index, q, stream);
+  }
+  const bool added = config_.audio_branch();
   part.next("residual + norm + modulate", ProfileKind::norm);
   ops::add_norm({.x = in.x,
-                 .u = q,
+                 .u = added ? u : q,
                  .row = in.row,
                  .kind = ops::NormKind::layer,
                  .scale = modulation.select(1, 4),
@@ -155,6 +171,30 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                     .accumulate = true,
                     .out = out},
                    stream);
+}
+
+void WanBlock::audio_attention(const WanBlockInput& in, int64_t index, const Tensor& room,
+                               Stream& stream) const {
+  const ArenaScope scope(*stream.arena);
+  const int64_t dim = config_.dim();
+  const Tensor mixed = stream.arena->tensor(stream.precision.activation, in.u.shape());
+  audio_q_(in.u, room, stream);
+  for (int64_t b = 0; b < in.batch; ++b) {
+    const WanAudio& audio = *in.audio[static_cast<size_t>(b)];
+    // A latent frame's tokens lie together, so frames are the batch of one attention.
+    const auto by_frames = [&](const Tensor& t) { return cross_.by_heads(t, audio.frames); };
+    const auto of_item = [&](const Tensor& t) {
+      return by_frames(t.slice(0, b * in.tokens, (b + 1) * in.tokens));
+    };
+    const Tensor kv = audio.kv.select(0, index);
+    ops::attention({.q = of_item(room),
+                    .k = by_frames(kv.slice(1, 0, dim)),
+                    .v = by_frames(kv.slice(1, dim, 2 * dim)),
+                    .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+                    .out = of_item(mixed)},
+                   stream);
+  }
+  audio_out_(mixed, in.u, stream);
 }
 
 void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,

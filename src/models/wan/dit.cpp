@@ -24,8 +24,10 @@ constexpr float kImageNormEps = 1e-5f;
 // inherits.
 bool in_eight_bits(std::string_view layer) {
   const auto is = [&](std::string_view end) { return layer.ends_with(end); };
-  return layer.find("blocks.") != layer.npos && (layer.find(".attn1.") != layer.npos || is(".attn2.to_q") ||
-                                                 is(".attn2.to_out.0") || layer.find(".ffn.") != layer.npos);
+  return layer.find("blocks.") != layer.npos &&
+         (layer.find(".attn1.") != layer.npos || is(".attn2.to_q") || is(".attn2.to_out.0") ||
+          layer.find(".ffn.") != layer.npos || is(".audio_cross_attn.q_linear") ||
+          is(".audio_cross_attn.proj"));
 }
 
 }  // namespace
@@ -49,6 +51,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     image_.mlp.act = ops::Activation::gelu_erf;
     image_.norm2 = nn::Norm::layer(image.sub("norm2"), store, dim, kImageNormEps);
   }
+  if (c.audio_branch()) audio_ = AudioProjection(scope.sub("audio_proj"), c, store.beside());
   store.set_eight_bits(in_eight_bits);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
@@ -123,77 +126,6 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
   return times;
 }
 
-WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
-                                nn::ParamStore& store) const {
-  const WanConfig& c = config_;
-  Stream& stream = store.stream();
-  const ArenaScope scope(*stream.arena);
-  const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
-  expect_same_weights("transformer", precision_, stream.precision);
-  expect_same_products("transformer", precision_, stream.precision);
-  nn::expect_own_adapters("transformer", stream, *linears_);
-  expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
-  require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
-  const bool padded = total_rows > given;
-  const int64_t keys = given + (padded ? 1 : 0);
-
-  // One zero row stands for all rows past the prompt: equal rows stay equal, and exp(s + ln n) = n·exp(s).
-  const DType type = stream.precision.activation;
-  const Tensor rows = stream.arena->tensor(type, {keys, c.text_dim});
-  const Tensor hidden = stream.arena->tensor(type, {keys, dim}),
-               embedded = stream.arena->tensor(type, {keys, dim});
-  WanContext context;
-  context.k = store.allocate(type, {layers, keys, dim});
-  context.v = store.allocate(type, {layers, keys, dim});
-  if (padded) context.key_bias = store.allocate(DType::f32, {1, keys});
-  ops::copy({.x = text, .y = rows.slice(0, 0, given)}, stream);
-  if (padded) {
-    zero(rows.slice(0, given, keys), stream);
-    std::vector<float> bias(static_cast<size_t>(keys), 0.0f);
-    bias.back() = static_cast<float>(std::log(static_cast<double>(total_rows - given)));
-    upload(bias.data(), context.key_bias, stream);
-  }
-  text1_(rows, hidden, stream, {.act = ops::Activation::gelu_tanh});
-  text2_(hidden, embedded, stream);
-  each_block([&](const WanBlock& block, int64_t i) {
-    block.text_keys(embedded, context.k.select(0, i), context.v.select(0, i), stream);
-  });
-  if (!c.image_branch()) {
-    require(!image.defined(), "transformer: image embeddings given, but the model has no image branch");
-    return context;
-  }
-  if (image.defined()) add_image(image, context, store);
-  return context;
-}
-
-void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const {
-  const WanConfig& c = config_;
-  Stream& stream = store.stream();
-  const ArenaScope scope(*stream.arena);
-  const DType type = stream.precision.activation;
-  const int64_t tokens = image.dim(0), dim = c.dim(), layers = c.num_layers;
-  expect_shape("transformer", "encoder_hidden_states_image", image, {tokens, c.image_dim});
-  const Tensor given_image = stream.arena->f32({tokens, c.image_dim});
-  const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim});
-  const Tensor wide = stream.arena->tensor(type, {tokens, dim});
-  bring(image, given_image, stream);
-  if (image_.pos_embed.defined()) {
-    expect_shape("transformer", "encoder_hidden_states_image", image, {c.pos_embed_seq_len, c.image_dim});
-    ops::LincombArgs sum{.count = 2, .out = given_image};
-    sum.terms[0].x = given_image;
-    sum.terms[1].x = image_.pos_embed.view({tokens, c.image_dim});
-    ops::lincomb(sum, stream);
-  }
-  image_.norm1(given_image, a, stream);
-  image_.mlp(a, wide, stream);
-  image_.norm2(wide, wide, stream);
-  context.image_k = store.allocate(type, {layers, tokens, dim});
-  context.image_v = store.allocate(type, {layers, tokens, dim});
-  each_block([&](const WanBlock& block, int64_t i) {
-    block.image_keys(wide, context.image_k.select(0, i), context.image_v.select(0, i), stream);
-  });
-}
-
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
   expect_same_weights("transformer", precision_, stream.precision);
   expect_same_products("transformer", precision_, stream.precision);
@@ -203,6 +135,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   expect_shape("transformer", "hidden_states", in.latents,
                {batch, c.in_channels, in.grid->frames * c.patch_t, in.grid->rows * c.patch_h,
                 in.grid->columns * c.patch_w});
+  expect_audio(in);
   check(static_cast<int64_t>(in.contexts.size()) == batch, ErrorCode::internal,
         "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
   Arena& arena = *stream.arena;
@@ -216,7 +149,8 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .cos = in.grid->cos,
                       .sin = in.grid->sin,
                       .contexts = in.contexts,
-                      .keys = in.keys};
+                      .keys = in.keys,
+                      .audio = in.audio};
   ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   {

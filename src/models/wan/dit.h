@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "models/wan/audio_projection.h"
 #include "models/wan/block.h"
 #include "nn/linear_registry.h"
 
@@ -38,6 +39,7 @@ struct WanInput {
   Tensor row;      // [B·tokens] i32: row of `times` of each token, as they lie; undefined: row 0
   std::vector<const WanContext*> contexts;  // B of them
   WanKeys keys = {};  // what self-attention attends to: all, or blocks of the grid's order
+  std::vector<const WanAudio*> audio = {};  // B of them where the model has the audio branch
 };
 
 class WanDit {
@@ -61,12 +63,18 @@ class WanDit {
   WanContext make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
                           nn::ParamStore& store) const;
 
+  // Room for the audio of a window of `latent_frames`, and its making, as often as windows come: the addresses stay. With the
+  // states undefined it is what the branch of guidance without speech is given.
+  WanAudio allocate_audio(int64_t latent_frames, nn::ParamStore& store) const;
+  void make_audio(const AudioWindow& window, const WanAudio& audio, Stream& stream) const;
+
   // velocity [B, C_out, T, H, W] f32. Scratch comes from the stream's arena.
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
 
  private:
   // Keys and values of an image's rows for every block.
   void add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const;
+  void expect_audio(const WanInput& input) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
   // visit(block, index) for each in order, streamed ones while they are on the device.
   template <class Visit>
@@ -89,6 +97,7 @@ class WanDit {
   Precision precision_;  // what the weights were made for
   nn::Linear patch_embedding_, text1_, text2_, time1_, time2_, time_projection_, head_;
   ImageEmbedding image_;
+  AudioProjection audio_;
   Tensor block_tables_;  // [layers, 6·dim] f32
   Tensor head_table_;    // [2, dim] f32
   std::vector<WanBlock> blocks_;

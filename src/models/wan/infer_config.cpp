@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "models/wan/audio_branch.h"
 #include "weights/quote.h"
 
 namespace tachy {
@@ -15,6 +16,7 @@ constexpr const char* kEmbedder = "condition_embedder.";
 struct Relative {
   std::string_view begins, name;
 };
+constexpr std::string_view kAudioBegins = "audio_proj.";  // InfiniteTalk's, and others'
 constexpr Relative kRelatives[] = {
     {"vace_", "a VACE model"},
     {"motion_encoder.", "Wan-Animate"},
@@ -23,7 +25,7 @@ constexpr Relative kRelatives[] = {
     {"pose_patch_embedding.", "Wan-Animate"},
     {"casual_audio_encoder.", "Wan-S2V"},
     {"audio_injector.", "Wan-S2V"},
-    {"audio_proj.", "a model that follows speech"},
+    {kAudioBegins, "another model that follows speech"},
     {"control_adapter.", "a Fun model with camera control"},
     {"ref_conv.", "a Fun model with control"},
     {"time_embedding_r.", "a MeanFlow model"},
@@ -63,9 +65,10 @@ int64_t count_blocks(const TensorSource& source) {
 }
 
 void refuse_relatives(const TensorSource& source) {
+  const bool speech = has_audio_branch(source);
   for (const auto& entry : source.entries())
     for (const auto& [begins, name] : kRelatives)
-      check(!entry.name.starts_with(begins), ErrorCode::unsupported,
+      check((speech && begins == kAudioBegins) || !entry.name.starts_with(begins), ErrorCode::unsupported,
             "{}: it is {} (tensor {}), which is not supported; text-to-video and image-to-video models are",
             source.files_text(), name, in_quotes(entry.name_in_file));
 }

@@ -24,10 +24,14 @@ struct WanConfig {
   int64_t image_dim = 0;          // > 0: the image branch of 2.1 image-to-video
   int64_t pos_embed_seq_len = 0;  // > 0: first-last-frame models (two images)
   int64_t rope_max_seq_len = 1024;
+  // > 0: the audio branch of InfiniteTalk, as its tensors say (add_audio_branch): the width of an audio token and of the
+  // speech encoder's states, how many of its layers are looked at, tokens a latent frame, the projection's width.
+  int64_t audio_dim = 0, audio_layers = 12, audio_tokens = 32, audio_hidden = 512;
   Sinusoid sinusoid = Sinusoid::diffusers;
 
   int64_t dim() const { return num_heads * head_dim; }
   bool image_branch() const { return image_dim > 0; }
+  bool audio_branch() const { return audio_dim > 0; }
 
   bool operator==(const WanConfig&) const = default;
 

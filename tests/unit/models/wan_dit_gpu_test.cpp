@@ -78,7 +78,7 @@ TEST_P(WanOnGpu, AdaptersOfEveryLayerAreAsMerged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, WanOnGpu,
-                         testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v"),
+                         testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v", "talk"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

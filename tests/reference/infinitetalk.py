@@ -1,0 +1,148 @@
+"""InfiniteTalk's audio branch restated on diffusers' WanTransformer3DModel, from the published description of its tensors:
+AudioProjModel, which makes tokens of the speech encoder's states, and the attention of each latent frame with its own tokens."""
+
+import random_models as rm
+import torch
+from precision import float64
+from safetensors.torch import save_file
+from torch import nn
+
+
+class AudioProj(nn.Module):
+    def __init__(self, layers, width, hidden, tokens):
+        super().__init__()
+        self.tokens = tokens
+        self.proj1 = nn.Linear(5 * layers * width, hidden)
+        self.proj1_vf = nn.Linear(8 * layers * width, hidden)
+        self.proj2 = nn.Linear(hidden, hidden)
+        self.proj3 = nn.Linear(hidden, tokens * width)
+        self.norm = nn.LayerNorm(width, eps=1e-5)
+
+    def forward(self, states, start, latent_frames):
+        """states [L, layers, width] of a clip, a window of it from pixel frame `start` on → [latent_frames, tokens, width].
+
+        Written from the frames' side: every frame has five rows, its own in the middle; of the four frames of a latent the
+        first gives rows 0 to 2, the two in between row 2, the last one rows 2 to 4."""
+        around = torch.arange(-2, 3)
+        frames = start + torch.arange(4 * latent_frames - 3)
+        rows = states[(frames[:, None] + around).clamp(0, len(states) - 1)]  # [frames, 5, layers, width]
+        first = torch.relu(self.proj1(rows[0].flatten()))[None]
+        groups = rows[1:].unflatten(0, (latent_frames - 1, 4))
+        eight = torch.cat([groups[:, 0, :3], groups[:, 1:3, 2], groups[:, 3, 2:]], 1)
+        h = torch.cat([first, torch.relu(self.proj1_vf(eight.flatten(1)))])
+        h = self.proj3(torch.relu(self.proj2(h)))
+        return self.norm(h.unflatten(1, (self.tokens, -1)))
+
+
+class AudioAttention(nn.Module):
+    def __init__(self, dim, heads, width):
+        super().__init__()
+        self.heads = heads
+        self.q_linear = nn.Linear(dim, dim)
+        self.kv_linear = nn.Linear(width, 2 * dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, tokens):
+        """x [B, T·S, dim], tokens [B, T, n, width]"""
+        batch, frames = tokens.shape[:2]
+        q = self.q_linear(x).unflatten(1, (frames, -1)).unflatten(-1, (self.heads, -1)).transpose(2, 3)
+        kv = self.kv_linear(tokens).unflatten(-1, (2, self.heads, -1)).permute(3, 0, 1, 4, 2, 5)
+        y = nn.functional.scaled_dot_product_attention(q, kv[0], kv[1])
+        return self.proj(y.transpose(2, 3).flatten(-2).reshape(batch, -1, self.heads * kv.shape[-1]))
+
+
+class Talker(nn.Module):
+    """A transformer with the branch. Its own tensors, without the transformer's, are what branch_state() names."""
+
+    def __init__(self, transformer, layers=3, width=8, hidden=12, tokens=4):
+        super().__init__()
+        c = transformer.config
+        dim = c.num_attention_heads * c.attention_head_dim
+        self.transformer = transformer
+        self.audio_proj = AudioProj(layers, width, hidden, tokens)
+        self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=c.eps) for _ in transformer.blocks)
+        self.attentions = nn.ModuleList(AudioAttention(dim, c.num_attention_heads, width) for _ in transformer.blocks)
+        self.audio = None
+        for block, norm, attention in zip(transformer.blocks, self.norms, self.attentions):
+            self._join(block, norm, attention)
+
+    def _join(self, block, norm, attention):
+        """The block adds its cross-attention to x; what speech adds, too, follows from that sum."""
+        seen = {}
+        block.norm2.register_forward_pre_hook(lambda m, args: seen.update(x=args[0]))
+        block.attn2.register_forward_hook(lambda m, args, out: out + attention(norm(seen["x"] + out), self.audio))
+
+    def forward(self, audio_embeds, audio_start, **inputs):
+        """audio_embeds [B, L, layers, width]"""
+        frames = inputs["hidden_states"].shape[2]
+        self.audio = torch.stack([self.audio_proj(states, int(audio_start), frames) for states in audio_embeds])
+        return self.transformer(**inputs).sample
+
+    def branch_state(self):
+        state = {f"audio_proj.{k}": v for k, v in self.audio_proj.state_dict().items()}
+        for i, (norm, attention) in enumerate(zip(self.norms, self.attentions)):
+            state |= {f"blocks.{i}.norm_x.{k}": v for k, v in norm.state_dict().items()}
+            state |= {f"blocks.{i}.audio_cross_attn.{k}": v for k, v in attention.state_dict().items()}
+        return {k: v.contiguous() for k, v in state.items()}
+
+
+def talker(rng, transformer, **sizes):
+    """With weights so large that speech matters: about as much of the output as the rest."""
+    torch.manual_seed(rng.randrange(2**31))
+    made = Talker(transformer, **sizes)
+    gen = torch.Generator().manual_seed(rng.randrange(2**31))
+    with torch.no_grad():
+        for name, p in (*made.audio_proj.named_parameters(), *made.norms.named_parameters(), *made.attentions.named_parameters()):
+            noise = torch.randn(p.shape, generator=gen)
+            if p.ndim == 2:
+                p.copy_(noise * (1.5 / p.shape[1] ** 0.5))
+            else:
+                p.copy_(1 + 0.2 * noise if name.endswith("weight") else 0.2 * noise)
+    return made.eval()
+
+
+def exactly(model, inputs):
+    with torch.no_grad(), float64():
+        return model(**{k: v.double() if k != "timestep" and v.is_floating_point() else v for k, v in inputs.items()})
+
+
+def both(model, inputs):
+    """In float32 and in float64; the model is float64 afterwards."""
+    with torch.no_grad():
+        r32 = model(**inputs)
+    r64 = exactly(model.double(), inputs)
+    assert r64.dtype == torch.float64
+    return r32, r64
+
+
+def compare(ctx, draws, bound):
+    """The stage transformer with InfiniteTalk's file beside it, by both spellings of its names."""
+    for i in range(max(draws, 3)):
+        heads, head_dim = ctx.rng.choice([1, 3]), ctx.rng.choice([12, 128])
+        base = rm.transformer(ctx.rng, "i2v", num_attention_heads=heads, attention_head_dim=head_dim, added_kv_proj_dim=heads * head_dim)
+        folder, file = ctx.folder / f"talker-{i}", ctx.folder / f"infinitetalk-{i}.safetensors"
+        layers, frames, clip = ctx.rng.choice([1, 4]), ctx.rng.choice([1, 2, 5]), ctx.rng.randint(1, 40)
+        model = talker(ctx.rng, base, layers=layers, width=ctx.rng.choice([8, 24]), hidden=ctx.rng.choice([16, 33]), tokens=ctx.rng.choice([1, 5, 32]))
+        bf16 = i % 2 == 1
+        with torch.no_grad():
+            for p in model.parameters() if bf16 else ():
+                p.copy_(p.to(torch.bfloat16))
+        base.save_pretrained(folder)
+        prefix = "multitalk_audio_proj." if i % 3 == 1 else "audio_proj."
+        save_file({k.replace("audio_proj.", prefix): v.to(torch.bfloat16 if bf16 else torch.float32) for k, v in model.branch_state().items()}, file)
+        c, batch, start = base.config, 2, ctx.rng.randint(0, 30)
+        h, w = 2 * ctx.rng.randint(1, 5), 2 * ctx.rng.randint(1, 5)
+        text = torch.randn(batch, 512, c.text_dim)
+        text[:, ctx.rng.randint(1, 40):] = 0
+        states = torch.randn(batch, clip, layers, model.audio_proj.norm.normalized_shape[0])
+        if i % 2:
+            states[1] = 0  # guidance's branch without speech
+        inputs = {"hidden_states": torch.randn(batch, c.in_channels, frames, h, w), "encoder_hidden_states": text,
+                  "timestep": torch.tensor([ctx.rng.randint(0, 1000) for _ in range(batch)]), "audio_embeds": states,
+                  "encoder_hidden_states_image": torch.randn(batch, 9, c.image_dim), "audio_start": torch.tensor([start])}
+        y = ctx.stage("transformer", folder, inputs, "--infinitetalk", file)["sample"]
+        r32, r64 = both(model, inputs)
+        ctx.check(f"talker {i}: {frames} latent frames from {start} of {clip}, {layers} layers", y, r64, r32, bound)
+        silent = exactly(model, inputs | {"audio_embeds": states * 0})
+        moved = ((silent - r64)[0].norm() / r64[0].norm()).item()
+        ctx.report(f"talker {i}: speech moves the result by {moved:.2f} of it", -moved, -0.02)
