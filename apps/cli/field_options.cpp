@@ -67,6 +67,7 @@ constexpr FieldOption kModelPartOptions[] = {
 
 // What else messages name: options of an engine, of a video's file, and of the commands that look inside.
 constexpr FieldOption kOtherOptions[] = {
+    {"infinitetalk", "--infinitetalk"},
     {"model", "--model"},
     {"device", "--device"},
     {"threads", "--threads"},

@@ -150,6 +150,7 @@ const std::vector<BadValue> kBadValues = {
      {"image-processor", "--image", kPicture}},
     {"stage", "--rng", "tpu", 2, {"cpu", "cuda"}, {"noise", "--shape", "4"}},
     {"stage", "--rng-multiprocessors", "0", 2, {"1 to 1024"}, {"noise", "--shape", "4", "--rng", "cuda"}},
+    {"stage", "--infinitetalk", "gone.safetensors", 3, {"no such file"}, {"transformer"}},
     {"stage", "--sinusoid", "cosine", 2, {"diffusers", "original"}, {"transformer"}},
     {"stage", "--weights", "mmap", 2, {"packed", "mapped"}, {"vae-decode"}},
     {"stage", "--device", "gpu", 2, {"cpu", "cuda", "auto"}, {"noise", "--shape", "4"}},
