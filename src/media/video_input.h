@@ -13,12 +13,18 @@ struct CloseInput {
 };
 using InputPtr = std::unique_ptr<AVFormatContext, CloseInput>;
 
-// Throws not_found, io, unsupported (no container that we take) or corrupt.
-InputPtr open_input(const std::filesystem::path& path);
+// What may be in a file: libavformat's and libavcodec's names, separated by commas, and what to call it all.
+struct Allowed {
+  const char* containers;
+  const char* decoders;
+  const char* what;
+};
+extern const Allowed kVideos;
+
+// Throws not_found, io or corrupt (also for a container that is not allowed).
+InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos);
 
 // The "comment" tag of a container, or empty.
 std::string comment_of(const AVFormatContext& input);
-
-extern const char* const kDecoders;  // the codecs that are tried, separated by commas
 
 }  // namespace tachy::av

@@ -12,25 +12,22 @@
 namespace tachy {
 namespace av {
 
-const char* const kDecoders =
-    "h264,hevc,vp8,vp9,libvpx,libvpx-vp9,av1,libdav1d,libaom-av1,mpeg4,mjpeg,png,gif,prores,ffv1";
+const Allowed kVideos = {
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif",
+    "h264,hevc,vp8,vp9,libvpx,libvpx-vp9,av1,libdav1d,libaom-av1,mpeg4,mjpeg,png,gif,prores,ffv1",
+    "a video (mp4, mov, mkv, webm, avi or gif)"};
 
-namespace {
-constexpr const char* kContainers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif";
-}
-
-InputPtr open_input(const std::filesystem::path& path) {
+InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed) {
   check_readable_file(path);
   AVFormatContext* context = nullptr;
   Dictionary options({{"protocol_whitelist", "file"},
-                      {"format_whitelist", kContainers},
-                      {"codec_whitelist", kDecoders},
+                      {"format_whitelist", allowed.containers},
+                      {"codec_whitelist", allowed.decoders},
                       {"max_streams", "16"}});
   int rc = avformat_open_input(&context, ("file:" + path.string()).c_str(), nullptr, options.get());
   if (rc == AVERROR(EACCES) || rc == AVERROR(EIO) || rc == AVERROR(EMFILE))
     fail(ErrorCode::io, "{}: cannot read: {}", path.string(), reason(rc));
-  check(rc >= 0, ErrorCode::corrupt,
-        "{}: expected a video (mp4, mov, mkv, webm, avi or gif), or it is damaged: {}", path.string(),
+  check(rc >= 0, ErrorCode::corrupt, "{}: expected {}, or it is damaged: {}", path.string(), allowed.what,
         reason(rc));
   return InputPtr(context);
 }
@@ -61,7 +58,7 @@ class MovieReader final : public VideoReader {
     check(rc >= 0, ErrorCode::corrupt, "{}: bad stream parameters: {}", name_, av::reason(rc));
     codec_->thread_count = std::clamp(options_.threads, 1, 64);
     codec_->max_pixels = options_.max_pixels;
-    av::Dictionary only(av::Options{{"codec_whitelist", av::kDecoders}});
+    av::Dictionary only(av::Options{{"codec_whitelist", av::kVideos.decoders}});
     rc = avcodec_open2(codec_.get(), decoder, only.get());
     check(rc >= 0, ErrorCode::unsupported, "{}: cannot start the decoder {}: {}", name_, decoder->name,
           av::reason(rc));

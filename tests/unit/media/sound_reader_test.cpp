@@ -1,0 +1,161 @@
+// Reading sound: against librosa (tests/golden/media/make_sound_files.py), limits, damaged and hostile files.
+#include "media/sound_reader.h"
+
+#include <bit>
+#include <limits>
+#include <random>
+
+#include "media/video_writer.h"
+#include "media_testing.h"
+
+namespace tachy {
+namespace {
+using namespace tachy::testing;
+
+class SoundReaderTest : public MediaTest {};
+
+void put_number(std::vector<uint8_t>& to, uint32_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) to.push_back(uint8_t(value >> (8 * i)));
+}
+
+// A wav file of float samples whose header tells of `told` bytes.
+std::vector<uint8_t> wav(const std::vector<float>& samples, int channels, uint32_t told,
+                         uint32_t rate = 8000) {
+  std::vector<uint8_t> out;
+  const auto tag = [&out](const char* text) { out.insert(out.end(), text, text + 4); };
+  tag("RIFF"), put_number(out, 36 + told, 4), tag("WAVE"), tag("fmt "), put_number(out, 16, 4);
+  put_number(out, 3, 2), put_number(out, uint32_t(channels), 2), put_number(out, rate, 4);
+  put_number(out, rate * 4 * uint32_t(channels), 4), put_number(out, 4 * uint32_t(channels), 2);
+  put_number(out, 32, 2), tag("data"), put_number(out, told, 4);
+  for (const float v : samples) put_number(out, std::bit_cast<uint32_t>(v), 4);
+  return out;
+}
+
+struct Case {
+  const char *file, *codec;
+  int rate, channels;
+  double tolerance;  // other decoders of lossy codecs round otherwise
+};
+
+TEST_F(SoundReaderTest, AsLibrosa) {
+  for (const Case& c : {Case{"read_s16.wav", "pcm_s16le", 44100, 2, 0},
+                        {"read_s24.wav", "pcm_s24le", 48000, 1, 0},
+                        {"read_u8.wav", "pcm_u8", 8000, 1, 0},
+                        {"read_f32.wav", "pcm_f32le", 22050, 3, 1e-7},
+                        {"read_f64.wav", "pcm_f64le", 16000, 1, 0},
+                        {"read_stereo.flac", "flac", 44100, 2, 0},
+                        {"read_mono.mp3", "mp3", 44100, 1, 1e-4},
+                        {"read_opus.ogg", "opus", 48000, 2, 1e-3},
+                        {"read_vorbis.ogg", "vorbis", 44100, 1, 1e-4},
+                        {"read_aac.m4a", "aac", 44100, 2, 1e-5},
+                        {"read_film.mp4", "aac", 48000, 2, 1e-5},
+                        {"read_track.webm", "opus", 48000, 2, 1e-5}}) {
+    const Sound sound = read_sound(golden(c.file));
+    EXPECT_EQ(sound.codec, c.codec) << c.file;
+    EXPECT_EQ(sound.rate, c.rate) << c.file;
+    EXPECT_EQ(sound.channels, c.channels) << c.file;
+    const auto got = read_speech(golden(c.file));
+    const auto want = floats_of(golden(fs::path(c.file).replace_extension(".f32")));
+    ASSERT_FALSE(want.empty()) << c.file;
+    ASSERT_EQ(got.size(), want.size()) << c.file;
+    double largest = 0;
+    for (size_t i = 0; i < got.size(); ++i) largest = std::max(largest, std::abs(double(got[i]) - want[i]));
+#if defined(__x86_64__)
+    EXPECT_LE(largest, c.tolerance) << c.file;
+#else
+    EXPECT_LE(largest, c.tolerance + 2e-6) << c.file;
+#endif
+  }
+}
+
+TEST_F(SoundReaderTest, CutFiles) {
+  const fs::path path = folder_ / "cut.wav";
+  const std::vector<float> samples(5000, 0.25f);
+  write_bytes(path, wav(samples, 1, 20000));
+  EXPECT_EQ(read_sound(path).samples, samples);
+  // Also where the last packet happens to be whole.
+  for (const uint32_t told : {20004u, 40000u, 1u << 30}) {
+    SCOPED_TRACE(told);
+    write_bytes(path, wav(samples, 1, told));
+    expect_error(ErrorCode::corrupt, {"cut.wav", "cut short"}, [&] { read_sound(path); });
+  }
+  write_bytes(path, wav(std::vector<float>(4096, 0.25f), 1, 20000));
+  expect_error(ErrorCode::corrupt, {"cut.wav", "cut short"}, [&] { read_sound(path); });
+  // What a pipe's writer leaves there.
+  write_bytes(path, wav(samples, 1, 0xffffffff));
+  EXPECT_EQ(read_sound(path).samples, samples);
+  auto bytes = bytes_of(golden("read_stereo.flac"));
+  bytes.resize(bytes.size() * 2 / 3);
+  write_bytes(folder_ / "cut.flac", bytes);
+  expect_error(ErrorCode::corrupt, {"cut.flac"}, [&] { read_sound(folder_ / "cut.flac"); });
+}
+
+TEST_F(SoundReaderTest, ClearErrors) {
+  expect_error(ErrorCode::not_found, {"none.wav"}, [&] { read_sound(folder_ / "none.wav"); });
+  const fs::path text = folder_ / "text.wav", empty = folder_ / "empty.wav", bad = folder_ / "bad.wav";
+  write_bytes(text, std::vector<uint8_t>(3000, 'a'));
+  expect_error(ErrorCode::corrupt, {"text.wav", "expected a sound", "flac"}, [&] { read_sound(text); });
+  write_bytes(empty, {});
+  expect_error(ErrorCode::corrupt, {"empty.wav"}, [&] { read_sound(empty); });
+  write_bytes(empty, wav({}, 1, 0));
+  expect_error(ErrorCode::corrupt, {"empty.wav", "without samples"}, [&] { read_sound(empty); });
+  for (const float v : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> samples(1000, 0.5f);
+    samples[777] = v;
+    write_bytes(bad, wav(samples, 2, 4000));
+    expect_error(ErrorCode::corrupt, {"bad.wav", "sample 388", "finite"}, [&] { read_sound(bad); });
+  }
+  auto writer = VideoWriter::open(folder_ / "mute.mp4", 64, 64);
+  for (int t = 0; t < 3; ++t) writer->write(wave(64, 64, t).view());
+  writer->finish();
+  expect_error(ErrorCode::unsupported, {"mute.mp4", "no sound"}, [&] { read_sound(folder_ / "mute.mp4"); });
+}
+
+TEST_F(SoundReaderTest, Limits) {
+  const fs::path path = folder_ / "long.wav";
+  write_bytes(path, wav(std::vector<float>(8000, 0.5f), 1, 32000));
+  SoundLimits limits;
+  limits.max_seconds = 1;
+  EXPECT_EQ(read_sound(path, limits).samples.size(), 8000u);
+  limits.max_seconds = 0.9;
+  expect_error(ErrorCode::out_of_memory, {"long.wav", "0.9 seconds"}, [&] { read_sound(path, limits); });
+  write_bytes(path, wav(std::vector<float>(1700, 0.5f), 17, 6800));
+  expect_error(ErrorCode::unsupported, {"16 channels", "17"}, [&] { read_sound(path); });
+  for (const uint32_t rate : {1u, 999u, 768001u}) {
+    write_bytes(path, wav(std::vector<float>(1000, 0.5f), 1, 4000, rate));
+    expect_error(ErrorCode::unsupported, {"1000 to 768000"}, [&] { read_sound(path); });
+  }
+}
+
+// A list that names other files is no sound.
+TEST_F(SoundReaderTest, OpensNoOtherFile) {
+  const std::string list = "#EXTM3U\n#EXTINF:1,\nfile://" + golden("read_s16.wav").string() + "\n";
+  const std::string concat = "ffconcat version 1.0\nfile " + golden("read_s16.wav").string() + "\n";
+  for (const std::string& text : {list, concat}) {
+    write_bytes(folder_ / "list.wav", {text.begin(), text.end()});
+    expect_error(ErrorCode::corrupt, {"list.wav"}, [&] { read_sound(folder_ / "list.wav"); });
+  }
+}
+
+// Whatever bytes change: samples or an Error.
+TEST_F(SoundReaderTest, DamagedFiles) {
+  std::mt19937 random(11);
+  for (const char* name : {"read_s16.wav", "read_stereo.flac", "read_mono.mp3", "read_opus.ogg",
+                           "read_vorbis.ogg", "read_aac.m4a", "read_film.mp4", "read_track.webm"}) {
+    const auto whole = bytes_of(golden(name));
+    for (int round = 0; round < 40; ++round) {
+      auto bytes = whole;
+      for (int i = 0; i <= round % 7; ++i) bytes[random() % bytes.size()] = uint8_t(random());
+      if (round % 3 == 0) bytes.resize(random() % bytes.size());
+      write_bytes(folder_ / name, bytes);
+      try {
+        for (const float v : read_speech(folder_ / name)) ASSERT_TRUE(std::isfinite(v)) << name;
+      } catch (const Error& e) {
+        EXPECT_NE(e.message().find(name), std::string::npos) << e.what();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tachy
