@@ -46,7 +46,7 @@ std::vector<RequestField> sampling_fields() {
       {"sampler", "sampler", &R::sampler,
        "unipc, euler, dpm++, lcm or a list of a distilled model such as lightx2v-4"},
       {"grid", "grid", &R::grid,
-       "whose sigmas and timesteps: diffusers or original (default: by the model's layout)"},
+       "whose sigmas and timesteps: diffusers, original or multitalk (default: by the model's layout)"},
       {"sinusoid", "sinusoid", &R::sinusoid,
        "time sinusoid of diffusers (float32) or original (float64) (default: by the model's layout)",
        Choices{"diffusers", "original"}},

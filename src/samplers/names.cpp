@@ -60,7 +60,8 @@ Grid parse_grid(std::string_view name) {
   const std::string key = squeeze(name);
   if (key == "diffusers") return Grid::diffusers;
   if (key == "original" || key == "orig" || key == "wan") return Grid::original;
-  fail(ErrorCode::invalid_argument, "expected diffusers or original, got '{}'", name);
+  if (key == "multitalk" || key == "infinitetalk") return Grid::multitalk;
+  fail(ErrorCode::invalid_argument, "expected diffusers, original or multitalk, got '{}'", name);
 }
 
 std::string_view to_string(SamplerKind kind) {
@@ -77,6 +78,16 @@ std::string_view to_string(SamplerKind kind) {
   return "?";
 }
 
-std::string_view to_string(Grid grid) { return grid == Grid::diffusers ? "diffusers" : "original"; }
+std::string_view to_string(Grid grid) {
+  switch (grid) {
+    case Grid::diffusers:
+      return "diffusers";
+    case Grid::original:
+      return "original";
+    case Grid::multitalk:
+      return "multitalk";
+  }
+  return "?";
+}
 
 }  // namespace tachy

@@ -29,7 +29,9 @@ enum class SamplerKind {
   lcm,    // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
 };
 
-enum class Grid { diffusers, original };
+// multitalk: that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal distances, shifted once, and 0
+// behind them, all in float32. Its last step does next to nothing, for it begins at what timestep 1 becomes.
+enum class Grid { diffusers, original, multitalk };
 
 struct SamplerConfig {
   SamplerKind kind = SamplerKind::unipc;

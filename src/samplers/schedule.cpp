@@ -59,6 +59,18 @@ std::vector<double> euler_bases(const SamplerConfig& config) {
   return out;
 }
 
+// The timesteps of Grid::multitalk: numpy's linspace rounded to float32, then torch's arithmetic in float32.
+std::vector<float> multitalk_timesteps(const SamplerConfig& config) {
+  const auto shift = static_cast<float>(config.shift), less = static_cast<float>(config.shift - 1);
+  constexpr auto kSteps = static_cast<float>(kTrainSteps);
+  std::vector<float> out;
+  for (const double t : linspace(kTrainSteps, 1.0, config.steps)) {
+    const float base = static_cast<float>(t) / kSteps;
+    out.push_back(shift * base / (1 + less * base) * kSteps);
+  }
+  return out;
+}
+
 std::vector<double> grid_sigmas(const SamplerConfig& config) {
   std::vector<double> out;
   switch (config.kind) {
@@ -87,6 +99,9 @@ void check_config(const SamplerConfig& config) {
             config.steps);
     require(config.shift >= 0.01 && config.shift <= 1000, "shift: expected 0.01 to 1000, got {}",
             config.shift);
+    require(config.grid != Grid::multitalk || config.kind == SamplerKind::euler ||
+                config.kind == SamplerKind::lcm,
+            "grid: multitalk is a grid of euler and lcm, the sampler is {}", to_string(config.kind));
     return;
   }
   require(config.sigmas.size() <= kMaxSteps, "sigmas: expected at most {} values, got {}", kMaxSteps,
@@ -104,11 +119,32 @@ void check_config(const SamplerConfig& config) {
     require(t >= 0 && t <= kTrainSteps, "timesteps: expected values from 0 to 1000, got {}", t);
 }
 
+void check_falling(const Schedule& s, const SamplerConfig& config) {
+  for (size_t i = 1; i < s.sigmas.size(); ++i)
+    require(
+        s.sigmas[i] < s.sigmas[i - 1],
+        "sampler: {} steps with shift {} repeat the sigma {} in float32; use fewer steps or a smaller shift",
+        s.sigmas.size(), config.shift, s.sigmas[i]);
+}
+
+Schedule multitalk_schedule(const SamplerConfig& config) {
+  Schedule out;
+  out.high_noise_steps = config.high_noise_steps;
+  for (const float t : multitalk_timesteps(config)) {
+    out.timesteps.push_back(t);
+    out.sigmas.push_back(t / static_cast<float>(kTrainSteps));
+  }
+  check_falling(out, config);
+  out.sigmas.push_back(0.0f);
+  return out;
+}
+
 }  // namespace
 
 Schedule make_schedule(const SamplerConfig& config) {
   check_config(config);
   const bool listed = !config.sigmas.empty();
+  if (!listed && config.grid == Grid::multitalk) return multitalk_schedule(config);
   const std::vector<double> sigmas = listed ? config.sigmas : grid_sigmas(config);
   const bool whole = config.kind == SamplerKind::unipc || config.kind == SamplerKind::dpmpp;
   Schedule out;
@@ -119,11 +155,7 @@ Schedule make_schedule(const SamplerConfig& config) {
     out.timesteps.push_back(whole ? std::trunc(sigma * kTrainSteps)
                                   : static_cast<double>(out.sigmas.back() * static_cast<float>(kTrainSteps)));
   }
-  for (size_t i = 1; i < out.sigmas.size(); ++i)
-    require(
-        out.sigmas[i] < out.sigmas[i - 1],
-        "sampler: {} steps with shift {} repeat the sigma {} in float32; use fewer steps or a smaller shift",
-        out.steps(), config.shift, out.sigmas[i]);
+  check_falling(out, config);
   out.sigmas.push_back(0.0f);
   if (!config.timesteps.empty()) out.timesteps = config.timesteps;
   return out;
