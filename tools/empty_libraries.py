@@ -4,7 +4,7 @@ carry their libraries (tools/make_wheel).
 
 A distribution's FFmpeg is linked with everything: network protocols, audio codecs, encoders, displays. They are loaded at each start,
 with what they load in turn, and are two thirds of what the libraries in a package would weigh, but a program that reads and writes H.264, VP9,
-WebP and JPEG calls none of them. An empty library has the same name, versions and symbols; its functions give 0, which FFmpeg takes as "no
+Opus, WebP and JPEG calls none of them. An empty library has the same name, versions and symbols; its functions give 0, which FFmpeg takes as "no
 such thing" (null, or a probe that failed), and its data are zeros. libgme is no such library: its answer is read without a look.
 
     tools/empty_libraries.py BUILD      the tests of media/ and a film with the empty libraries in front of the real ones"""
@@ -19,7 +19,7 @@ import tempfile
 
 # What libavcodec, libavformat and libavutil load, and why it is not missed.
 LEFT_OUT = {
-    "codecs of audio": ["libcodec2", "libgsm", "libmp3lame", "libopus", "libshine", "libspeex", "libtwolame", "libvorbis",
+    "codecs of audio": ["libcodec2", "libgsm", "libmp3lame", "libshine", "libspeex", "libtwolame", "libvorbis",
                         "libvorbisenc", "libopenmpt", "libchromaprint"],
     "encoders of other codecs": ["libx265", "libxvidcore", "librav1e", "libSvtAv1Enc", "libtheoraenc", "libtheoradec"],
     "decoders that are not the first for their codec, and pictures that are no video": [

@@ -67,12 +67,15 @@ Output::Output(const OutputSetup& setup) : part_(setup.path), cancel_(setup.canc
   picture_ = new_picture(setup.format, setup.width, setup.height);
   packet_ = new_packet();
 
+  if (!setup.sound.empty())
+    sound_ = std::make_unique<SoundTrack>(*format_, setup.sound_encoder, setup.path.string());
   rc = avio_open(&format_->pb, url.c_str(), AVIO_FLAG_WRITE);
   if (rc < 0) fail_write("write", rc);
   Dictionary muxer_options(setup.muxer_options);
   rc = avformat_write_header(format_, muxer_options.get());
   if (rc < 0) fail_write("write the header", rc);
   begun_ = true;
+  if (sound_) sound_->write(setup.sound, setup.sound_rate);
   guard.context = nullptr;
 }
 

@@ -3,10 +3,13 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <string>
 
 #include "media/files.h"
 #include "media/libav.h"
+#include "media/sound_track.h"
 
 namespace tachy::av {
 
@@ -19,6 +22,9 @@ struct OutputSetup {
   bool video_color = false;  // tag as BT.709, limited range
   Options encoder_options, muxer_options;
   std::string comment;
+  std::string sound_encoder;  // of the sound track, where there is one
+  std::span<const float> sound;
+  int sound_rate = 0;
   const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
 };
 
@@ -44,6 +50,7 @@ class Output {
   bool begun_ = false;  // the header is written, the trailer is not
   AVStream* stream_ = nullptr;
   CodecPtr codec_;
+  std::unique_ptr<SoundTrack> sound_;
   FramePtr picture_;
   PacketPtr packet_;
 };

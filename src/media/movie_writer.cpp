@@ -84,6 +84,9 @@ av::OutputSetup setup_of(const std::filesystem::path& path, int width, int heigh
   setup.video_color = true;
   setup.comment = options.comment;
   setup.cancel = options.cancel;
+  setup.sound_encoder = mp4 ? "aac" : "libopus";
+  setup.sound = options.sound;
+  setup.sound_rate = options.sound_rate;
   return setup;
 }
 

@@ -13,6 +13,7 @@
 #include "media/name_pattern.h"
 #include "media/png.h"
 #include "media/png_writer.h"
+#include "media/resampler.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
@@ -73,6 +74,14 @@ std::unique_ptr<VideoWriter> VideoWriter::open(const fs::path& path, int width, 
   check_speed(name, options.speed);
   require(std::isfinite(options.fps) && options.fps >= 0.1 && options.fps <= 240,
           "{}: expected 0.1 to 240 frames a second, got {}", name, options.fps);
+  require(options.sound.empty() || format == VideoFormat::mp4 || format == VideoFormat::webm,
+          "{}: this format holds no sound; write .mp4 or .webm", name);
+  require(
+      options.sound.empty() || (options.sound_rate >= kMinSampleRate && options.sound_rate <= kMaxSampleRate),
+      "{}: `sound_rate`: expected {} to {} Hz, got {}", name, kMinSampleRate, kMaxSampleRate,
+      options.sound_rate);
+  for (const float v : options.sound)
+    require(std::isfinite(v), "{}: a sample of the sound is not a finite number", name);
   if (format == VideoFormat::png) {
     require(options.expected_frames <= 1,
             "{}: {} frames do not fit in one picture; write out_%04d.png or a folder/", name,

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,9 @@ struct VideoOptions {
   int64_t expected_frames = 0;  // if known: lets open() refuse what could only fail later
   // Looked at while an encoder catches up: once true, write() and finish() throw cancelled.
   const std::atomic<bool>* cancel = nullptr;
+  // One channel from the first frame on, for mp4 and webm; open() has used it up when it returns.
+  std::span<const float> sound = {};
+  int sound_rate = 16000;
 };
 
 // x264's presets; for VP9 the steps of its own scale that come closest. The default is measured
