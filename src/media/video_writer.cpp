@@ -78,7 +78,7 @@ std::unique_ptr<VideoWriter> VideoWriter::open(const fs::path& path, int width, 
           "{}: this format holds no sound; write .mp4 or .webm", name);
   require(
       options.sound.empty() || (options.sound_rate >= kMinSampleRate && options.sound_rate <= kMaxSampleRate),
-      "{}: `sound_rate`: expected {} to {} Hz, got {}", name, kMinSampleRate, kMaxSampleRate,
+      "{}: the rate of the sound: expected {} to {} Hz, got {}", name, kMinSampleRate, kMaxSampleRate,
       options.sound_rate);
   for (const float v : options.sound)
     require(std::isfinite(v), "{}: a sample of the sound is not a finite number", name);

@@ -80,7 +80,8 @@ TEST_F(SoundTrackTest, Refusals) {
   auto sound = noise_of(100);
   for (const char* name : {"a.gif", "a_%04d.png", "a.png"})
     expect_error(ErrorCode::invalid_argument, {"no sound", ".mp4"}, [&] { make(name, 1, sound); });
-  expect_error(ErrorCode::invalid_argument, {"sound_rate", "999"}, [&] { make("a.mp4", 1, sound, 999); });
+  expect_error(ErrorCode::invalid_argument, {"rate of the sound", "999"},
+               [&] { make("a.mp4", 1, sound, 999); });
   sound[5] = std::numeric_limits<float>::quiet_NaN();
   expect_error(ErrorCode::invalid_argument, {"finite"}, [&] { make("a.mp4", 1, sound); });
 }
