@@ -36,6 +36,15 @@ const TensorSource::Entry* TensorSource::find(std::string_view name) const {
   return it != entries_.end() && it->name == name ? &*it : nullptr;
 }
 
+const std::vector<int64_t>& TensorSource::dims_of(std::string_view part, std::string_view name,
+                                                  size_t rank) const {
+  const Entry* entry = find(name);
+  check(entry != nullptr, ErrorCode::not_found, "{}: no tensor '{}' in {}", part, name, files_text());
+  check(entry->dims.size() == rank, ErrorCode::corrupt, "{}: tensor {}: expected {} dimensions, got {}",
+        file_of(*entry), in_quotes(entry->name_in_file), rank, entry->dims.size());
+  return entry->dims;
+}
+
 std::string TensorSource::file_of(const Entry& entry) const {
   return entry.file < files_.size() ? files_[entry.file]->path() : std::string("(no file)");
 }

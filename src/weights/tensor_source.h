@@ -40,6 +40,9 @@ class TensorSource {
                std::map<std::string, std::string> metadata = {});
 
   const Entry* find(std::string_view name) const;  // nullptr when there is none
+  // The dims of a tensor that a part of a model (which messages name) must have. Throws not_found without it, corrupt when it
+  // has another rank.
+  const std::vector<int64_t>& dims_of(std::string_view part, std::string_view name, size_t rank) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   std::span<const Entry> entries() const { return entries_; }
 

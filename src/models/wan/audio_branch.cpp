@@ -2,24 +2,16 @@
 
 #include "base/error.h"
 #include "models/wan/audio_projection.h"
-#include "weights/quote.h"
 
 namespace tachy {
 namespace {
+
+constexpr const char* kPart = "audio branch";  // as messages name it
 
 constexpr const char* kFirst = "audio_proj.proj1.weight";
 constexpr const char* kOthers = "audio_proj.proj1_vf.weight";
 constexpr const char* kTokens = "audio_proj.proj3.weight";
 constexpr const char* kNorm = "audio_proj.norm.weight";
-
-const std::vector<int64_t>& dims_of(const TensorSource& source, const char* name, size_t rank) {
-  const TensorSource::Entry* entry = source.find(name);
-  check(entry != nullptr, ErrorCode::not_found, "audio branch: no tensor '{}' in {}", name,
-        source.files_text());
-  check(entry->dims.size() == rank, ErrorCode::corrupt, "{}: tensor {}: expected {} dimensions, got {}",
-        source.file_of(*entry), in_quotes(entry->name_in_file), rank, entry->dims.size());
-  return entry->dims;
-}
 
 // How many times `unit` goes into an extent of the tensor `name`.
 int64_t times(const TensorSource& source, const char* name, int64_t extent, int64_t unit, int64_t most) {
@@ -38,8 +30,8 @@ bool has_audio_branch(const TensorSource& source) {
 
 void add_audio_branch(WanConfig& config, const TensorSource& source) {
   if (!has_audio_branch(source)) return;
-  const auto &first = dims_of(source, kFirst, 2), &others = dims_of(source, kOthers, 2);
-  const int64_t width = dims_of(source, kNorm, 1)[0];
+  const auto &first = source.dims_of(kPart, kFirst, 2), &others = source.dims_of(kPart, kOthers, 2);
+  const int64_t width = source.dims_of(kPart, kNorm, 1)[0];
   check(width >= 1 && width <= 1 << 16, ErrorCode::corrupt, "{}: tensor '{}' has {} values, expected 1 to {}",
         source.files_text(), kNorm, width, 1 << 16);
   const int64_t layers = times(source, kFirst, first[1], AudioWindow::kFirstRows * width, 4096);
@@ -47,7 +39,7 @@ void add_audio_branch(WanConfig& config, const TensorSource& source) {
         "{}: tensor '{}' is [{}, {}], expected [{}, {}] beside '{}'", source.files_text(), kOthers, others[0],
         others[1], first[0], AudioWindow::kRows * layers * width, kFirst);
   config.audio_dim = width, config.audio_layers = layers, config.audio_hidden = first[0];
-  config.audio_tokens = times(source, kTokens, dims_of(source, kTokens, 2)[0], width, 4096);
+  config.audio_tokens = times(source, kTokens, source.dims_of(kPart, kTokens, 2)[0], width, 4096);
 }
 
 }  // namespace tachy

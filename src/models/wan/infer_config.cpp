@@ -9,6 +9,8 @@
 namespace tachy {
 namespace {
 
+constexpr const char* kPart = "transformer";  // as messages name it
+
 constexpr int64_t kPublishedHead = 128;
 constexpr const char* kEmbedder = "condition_embedder.";
 
@@ -30,15 +32,6 @@ constexpr Relative kRelatives[] = {
     {"ref_conv.", "a Fun model with control"},
     {"time_embedding_r.", "a MeanFlow model"},
 };
-
-const std::vector<int64_t>& dims_of(const TensorSource& source, const std::string& name, size_t rank) {
-  const TensorSource::Entry* entry = source.find(name);
-  check(entry != nullptr, ErrorCode::not_found, "transformer: no tensor '{}' in {}", name,
-        source.files_text());
-  check(entry->dims.size() == rank, ErrorCode::corrupt, "{}: tensor {}: expected {} dimensions, got {}",
-        source.file_of(*entry), in_quotes(entry->name_in_file), rank, entry->dims.size());
-  return entry->dims;
-}
 
 int64_t in_range(const TensorSource& source, const char* option, int64_t value, int64_t least, int64_t most) {
   check(value >= least && value <= most, ErrorCode::corrupt,
@@ -81,38 +74,38 @@ WanConfig without_heads(const TensorSource& s) {
         s.files_text());
   refuse_relatives(s);
   WanConfig c;
-  const auto& patch = dims_of(s, "patch_embedding.weight", 5);
+  const auto& patch = s.dims_of(kPart, "patch_embedding.weight", 5);
   c.num_heads = in_range(s, "the width", patch[0], 2, 1 << 20), c.head_dim = 0;
   c.in_channels = in_range(s, "in_channels", patch[1], 1, 4096);
   c.patch_t = in_range(s, "patch_size", patch[2], 1, 16);
   c.patch_h = in_range(s, "patch_size", patch[3], 1, 16);
   c.patch_w = in_range(s, "patch_size", patch[4], 1, 16);
-  const int64_t rows = dims_of(s, "proj_out.weight", 2)[0], area = c.patch_t * c.patch_h * c.patch_w;
+  const int64_t rows = s.dims_of(kPart, "proj_out.weight", 2)[0], area = c.patch_t * c.patch_h * c.patch_w;
   check(rows % area == 0, ErrorCode::corrupt, "{}: proj_out has {} rows, expected a multiple of {}",
         s.files_text(), rows, area);
   c.out_channels = in_range(s, "out_channels", rows / area, 1, 4096);
   const std::string condition = kEmbedder;
-  c.text_dim =
-      in_range(s, "text_dim", dims_of(s, condition + "text_embedder.linear_1.weight", 2)[1], 1, 1 << 16);
-  c.freq_dim =
-      in_range(s, "freq_dim", dims_of(s, condition + "time_embedder.linear_1.weight", 2)[1], 2, 1 << 16);
+  c.text_dim = in_range(s, "text_dim", s.dims_of(kPart, condition + "text_embedder.linear_1.weight", 2)[1], 1,
+                        1 << 16);
+  c.freq_dim = in_range(s, "freq_dim", s.dims_of(kPart, condition + "time_embedder.linear_1.weight", 2)[1], 2,
+                        1 << 16);
   check(c.freq_dim % 2 == 0, ErrorCode::unsupported, "{}: freq_dim {} must be even", s.files_text(),
         c.freq_dim);
   c.num_layers = count_blocks(s);
-  c.ffn_dim = in_range(s, "ffn_dim", dims_of(s, "blocks.0.ffn.net.0.proj.weight", 2)[0], 1, 1 << 18);
+  c.ffn_dim = in_range(s, "ffn_dim", s.dims_of(kPart, "blocks.0.ffn.net.0.proj.weight", 2)[0], 1, 1 << 18);
   c.cross_attn_norm = s.has("blocks.0.norm2.weight");
   if (s.has(condition + "image_embedder.norm1.weight"))
-    c.image_dim =
-        in_range(s, "image_dim", dims_of(s, condition + "image_embedder.norm1.weight", 1)[0], 1, 1 << 16);
+    c.image_dim = in_range(s, "image_dim", s.dims_of(kPart, condition + "image_embedder.norm1.weight", 1)[0],
+                           1, 1 << 16);
   if (s.has(condition + "image_embedder.pos_embed"))
-    c.pos_embed_seq_len = in_range(s, "pos_embed_seq_len",
-                                   dims_of(s, condition + "image_embedder.pos_embed", 3)[1], 1, 1 << 16);
+    c.pos_embed_seq_len = in_range(
+        s, "pos_embed_seq_len", s.dims_of(kPart, condition + "image_embedder.pos_embed", 3)[1], 1, 1 << 16);
   return c;
 }
 
 // q and k are normalised over the whole width in all of Wan's models; per head is another model.
 void check_qk_norm(const TensorSource& s, int64_t width) {
-  const int64_t norm = dims_of(s, "blocks.0.attn1.norm_q.weight", 1)[0];
+  const int64_t norm = s.dims_of(kPart, "blocks.0.attn1.norm_q.weight", 1)[0];
   check(norm == width, ErrorCode::unsupported,
         "{}: blocks.0.attn1.norm_q has {} values, expected {} (one norm over all heads)", s.files_text(),
         norm, width);
