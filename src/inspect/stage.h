@@ -30,11 +30,10 @@ namespace tachy {
 
 struct StageRequest {
   std::string name;
-  std::filesystem::path infinitetalk;  // transformer: InfiniteTalk's file beside the model
-  std::filesystem::path model;         // a component folder (config.json + weights) or a whole model
-  std::filesystem::path input;         // .safetensors
-  std::filesystem::path output;        // .safetensors
-  std::string prompt;                  // tokenize
+  std::filesystem::path model;   // a component folder (config.json + weights) or a whole model
+  std::filesystem::path input;   // .safetensors
+  std::filesystem::path output;  // .safetensors
+  std::string prompt;            // tokenize
   int max_text_tokens = 512;
   std::string sampler = "unipc", grid = "diffusers";
   int steps = 50;
@@ -46,6 +45,7 @@ struct StageRequest {
   std::filesystem::path image;  // fit-image, image-processor
   std::string image_fit = "stretch";
   std::string clip_preparation = "processor";  // image-processor: or original
+  std::filesystem::path infinitetalk;          // transformer: InfiniteTalk's file, laid over the model
   std::optional<std::string> sinusoid;  // transformer: diffusers or original; default by the model's layout
   // What products multiply in, f32 or bf16; on a GPU what activations are held in, f32, f16 or bf16. "": as
   // the level says there.

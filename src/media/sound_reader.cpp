@@ -124,25 +124,15 @@ class SoundReader {
   std::string place() const { return fmt::format("sample {}", sound_.samples.size()); }
 
   void feed() {
-    for (;;) {
-      int rc = av_read_frame(input_.get(), packet_.get());
-      if (rc == AVERROR_EOF) {
-        avcodec_send_packet(codec_.get(), nullptr);
-        return;
-      }
-      check(rc >= 0, ErrorCode::corrupt, "{}: cannot read beyond {} (truncated?): {}", name_, place(),
-            av::reason(rc));
-      if (packet_->stream_index != stream_->index) {
-        av_packet_unref(packet_.get());
-        continue;
-      }
-      check(length_checked_ || !(packet_->flags & AV_PKT_FLAG_CORRUPT), ErrorCode::corrupt,
-            "{}: the data after {} are cut short", name_, place());
-      rc = avcodec_send_packet(codec_.get(), packet_.get());
-      av_packet_unref(packet_.get());
-      check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode near {}: {}", name_, place(), av::reason(rc));
+    if (!av::next_packet(*input_, *stream_, *packet_, name_, place())) {
+      avcodec_send_packet(codec_.get(), nullptr);
       return;
     }
+    check(length_checked_ || !(packet_->flags & AV_PKT_FLAG_CORRUPT), ErrorCode::corrupt,
+          "{}: the data after {} are cut short", name_, place());
+    const int rc = avcodec_send_packet(codec_.get(), packet_.get());
+    av_packet_unref(packet_.get());
+    check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode near {}: {}", name_, place(), av::reason(rc));
   }
 
   void take_frame() {

@@ -24,6 +24,10 @@ extern const Allowed kVideos;
 // Throws not_found, io or corrupt (also for a container that is not allowed).
 InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos);
 
+// The next packet of one stream; false at the end. Throws corrupt, naming the file and how far its reader had come.
+bool next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet, const std::string& name,
+                 const std::string& place);
+
 // The "comment" tag of a container, or empty.
 std::string comment_of(const AVFormatContext& input);
 

@@ -32,6 +32,17 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed) {
   return InputPtr(context);
 }
 
+bool next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet, const std::string& name,
+                 const std::string& place) {
+  for (;;) {
+    const int rc = av_read_frame(&input, &packet);
+    if (rc == AVERROR_EOF) return false;
+    check(rc >= 0, ErrorCode::corrupt, "{}: cannot read beyond {} (truncated?): {}", name, place, reason(rc));
+    if (packet.stream_index == stream.index) return true;
+    av_packet_unref(&packet);
+  }
+}
+
 std::string comment_of(const AVFormatContext& input) {
   const AVDictionaryEntry* entry = av_dict_get(input.metadata, "comment", nullptr, 0);
   return entry != nullptr ? entry->value : "";
@@ -105,26 +116,15 @@ class MovieReader final : public VideoReader {
   }
 
   void feed() {
-    for (;;) {
-      int rc = av_read_frame(input_.get(), packet_.get());
-      if (rc == AVERROR_EOF) {
-        avcodec_send_packet(codec_.get(), nullptr);
-        return;
-      }
-      check(rc >= 0, ErrorCode::corrupt, "{}: cannot read beyond frame {} (truncated?): {}", name_, count_,
-            av::reason(rc));
-      if (packet_->stream_index != stream_->index) {
-        av_packet_unref(packet_.get());
-        continue;
-      }
-      check(!(packet_->flags & AV_PKT_FLAG_CORRUPT), ErrorCode::corrupt, "{}: data of frame {} is cut short",
-            name_, count_);
-      rc = avcodec_send_packet(codec_.get(), packet_.get());
-      av_packet_unref(packet_.get());
-      check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode near frame {}: {}", name_, count_,
-            av::reason(rc));
+    if (!av::next_packet(*input_, *stream_, *packet_, name_, fmt::format("frame {}", count_))) {
+      avcodec_send_packet(codec_.get(), nullptr);
       return;
     }
+    check(!(packet_->flags & AV_PKT_FLAG_CORRUPT), ErrorCode::corrupt, "{}: data of frame {} is cut short",
+          name_, count_);
+    const int rc = avcodec_send_packet(codec_.get(), packet_.get());
+    av_packet_unref(packet_.get());
+    check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode near frame {}: {}", name_, count_, av::reason(rc));
   }
 
   void describe(const fs::path& path) {

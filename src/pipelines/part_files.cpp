@@ -107,7 +107,6 @@ void add_infinitetalk(TransformerFiles& transformer, const fs::path& path, FileA
           transformer.source->files_text());
     transformer.source = joined(*transformer.source, *added);
     add_audio_branch(transformer.config, *transformer.source);
-    return 0;
   });
 }
 

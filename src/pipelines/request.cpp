@@ -188,6 +188,10 @@ Mode mode_of(const VideoRequest& r) {
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
   ResolvedRequest out;
   VideoRequest& r = out.request;
+  check(
+      !model.dit.audio_branch(), ErrorCode::unsupported,
+      "{}: this transformer follows speech (InfiniteTalk's audio branch), which videos are not made with yet",
+      model.transformer->files_text());
   r = given;
   apply_preset(model, r);
   const bool shifted = r.shift.has_value();  // by the caller or the preset

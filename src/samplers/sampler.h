@@ -14,6 +14,8 @@
 //     lcm    FlowMatchLCMScheduler(num_train_timesteps=1000, shift=s)  (euler's grid)
 //   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps,
 //   dpmpp and euler from sigma 1; euler's timesteps are fractional.
+//   Grid::multitalk is that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal
+//   distances, shifted once, and 0 behind them, all in float32. Its last step moves next to nothing.
 #pragma once
 
 #include <string>
@@ -29,8 +31,6 @@ enum class SamplerKind {
   lcm,    // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
 };
 
-// multitalk: that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal distances, shifted once, and 0
-// behind them, all in float32. Its last step does next to nothing, for it begins at what timestep 1 becomes.
 enum class Grid { diffusers, original, multitalk };
 
 struct SamplerConfig {

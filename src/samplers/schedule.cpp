@@ -101,7 +101,7 @@ void check_config(const SamplerConfig& config) {
             config.shift);
     require(config.grid != Grid::multitalk || config.kind == SamplerKind::euler ||
                 config.kind == SamplerKind::lcm,
-            "grid: multitalk is a grid of euler and lcm, the sampler is {}", to_string(config.kind));
+            "`grid`: multitalk is a grid of euler and lcm, the sampler is {}", to_string(config.kind));
     return;
   }
   require(config.sigmas.size() <= kMaxSteps, "sigmas: expected at most {} values, got {}", kMaxSteps,

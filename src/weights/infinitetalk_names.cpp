@@ -1,6 +1,4 @@
 // InfiniteTalk's own file: the tensors of its audio branch, as the original and repackaged files name them (rename.h).
-#include <array>
-
 #include "weights/quantized_source.h"
 #include "weights/rename.h"
 

@@ -80,8 +80,9 @@ class WanBlock {
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
                        Stream& stream) const;
-  // From the rows u = LN_affine(x) on; leaves in u what it adds to x, with `room` as scratch of its size.
-  void audio_attention(const WanBlockInput& in, int64_t index, const Tensor& room, Stream& stream) const;
+  // Attention of batch item b's q rows, each latent frame's with its own audio tokens, into u's rows.
+  void audio_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
+                       Stream& stream) const;
   void feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next, bool last,
                     Stream& stream) const;
 

@@ -132,13 +132,16 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
                    .sum = in.x,
                    .y = u},
                   stream);
+    part.next("audio q", ProfileKind::linear);
+    audio_q_(u, q, stream);
     part.next("audio attention", ProfileKind::attention);
-    audio_attention(in, index, q, stream);
+    for (int64_t b = 0; b < in.batch; ++b) audio_attention(in, index, b, q, u, stream);
+    part.next("audio out", ProfileKind::linear);
+    audio_out_(u, q, stream);
   }
-  const bool added = config_.audio_branch();
   part.next("residual + norm + modulate", ProfileKind::norm);
   ops::add_norm({.x = in.x,
-                 .u = added ? u : q,
+                 .u = q,
                  .row = in.row,
                  .kind = ops::NormKind::layer,
                  .scale = modulation.select(1, 4),
@@ -173,28 +176,22 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                    stream);
 }
 
-void WanBlock::audio_attention(const WanBlockInput& in, int64_t index, const Tensor& room,
-                               Stream& stream) const {
-  const ArenaScope scope(*stream.arena);
+void WanBlock::audio_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
+                               const Tensor& u, Stream& stream) const {
+  const WanAudio& audio = *in.audio[static_cast<size_t>(b)];
   const int64_t dim = config_.dim();
-  const Tensor mixed = stream.arena->tensor(stream.precision.activation, in.u.shape());
-  audio_q_(in.u, room, stream);
-  for (int64_t b = 0; b < in.batch; ++b) {
-    const WanAudio& audio = *in.audio[static_cast<size_t>(b)];
-    // A latent frame's tokens lie together, so frames are the batch of one attention.
-    const auto by_frames = [&](const Tensor& t) { return cross_.by_heads(t, audio.frames); };
-    const auto of_item = [&](const Tensor& t) {
-      return by_frames(t.slice(0, b * in.tokens, (b + 1) * in.tokens));
-    };
-    const Tensor kv = audio.kv.select(0, index);
-    ops::attention({.q = of_item(room),
-                    .k = by_frames(kv.slice(1, 0, dim)),
-                    .v = by_frames(kv.slice(1, dim, 2 * dim)),
-                    .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
-                    .out = of_item(mixed)},
-                   stream);
-  }
-  audio_out_(mixed, in.u, stream);
+  // A latent frame's tokens lie together, so frames are the batch of one attention.
+  const auto by_frames = [&](const Tensor& t) { return cross_.by_heads(t, audio.frames); };
+  const auto of_item = [&](const Tensor& t) {
+    return by_frames(t.slice(0, b * in.tokens, (b + 1) * in.tokens));
+  };
+  const Tensor kv = audio.kv.select(0, index);
+  ops::attention({.q = of_item(q),
+                  .k = by_frames(kv.slice(1, 0, dim)),
+                  .v = by_frames(kv.slice(1, dim, 2 * dim)),
+                  .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+                  .out = of_item(u)},
+                 stream);
 }
 
 void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,

@@ -13,22 +13,17 @@
 #include "base/error.h"
 #include "models/umt5/umt5_config.h"
 #include "models/wan_vae/vae_config.h"
+#include "shapes.h"
 
 namespace tachy {
 namespace {
 
+using test::Shapes;
+using test::source_of;
 using testing::HasSubstr;
-using Shapes = std::map<std::string, std::vector<int64_t>>;
 
 std::string golden_weights(const std::string& name) {
   return std::string(TACHY_SOURCE_DIR) + "/tests/golden/weights/" + name;
-}
-
-std::shared_ptr<TensorSource> source_of(const Shapes& shapes) {
-  std::vector<TensorSource::Entry> entries;
-  for (const auto& [name, dims] : shapes)
-    entries.push_back({.name = name, .name_in_file = name, .dims = dims});
-  return std::make_shared<TensorSource>(std::move(entries), std::vector<std::shared_ptr<const MappedFile>>{});
 }
 
 struct Published {

@@ -4,20 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "models/wan/infer_config.h"
+#include "shapes.h"
 #include "wan_dit_case.h"
 
 namespace tachy {
 namespace {
 
+using test::Shapes;
+using test::source_of;
 using testing::HasSubstr;
-using Shapes = std::map<std::string, std::vector<int64_t>>;
-
-std::shared_ptr<TensorSource> source_of(const Shapes& shapes) {
-  std::vector<TensorSource::Entry> entries;
-  for (const auto& [name, dims] : shapes)
-    entries.push_back({.name = name, .name_in_file = name, .dims = dims});
-  return std::make_shared<TensorSource>(std::move(entries), std::vector<std::shared_ptr<const MappedFile>>{});
-}
 
 Shapes published() {
   return {{"audio_proj.proj1.weight", {512, 46080}},
