@@ -5,8 +5,9 @@
 
 Prints the seed; exits with 1 when anything differs. SentencePiece's own NFKC maps and more regular expressions are tried
 besides make.py's variants, and spiece.model files of every kind against libsentencepiece itself. Known and left out: characters
-that Unicode has got since the tables of the tokenizers library, where it leaves alone what has a decomposition (U+A7F2 and U+1FBF4
-under NFKD) and combining marks; [[:punct:]], which has symbols in it or not by the release of Oniguruma. User-defined pieces of a spiece.model that can be put
+that Unicode has got since this Python's tables (a mark then moves past others, U+1E08F), or since those of the tokenizers library,
+where it leaves alone what has a decomposition (U+A7F2 and U+1FBF4 under NFKD) and combining marks (or takes U+1CF2 for one);
+[[:punct:]], which has symbols in it or not by the release of Oniguruma. User-defined pieces of a spiece.model that can be put
 into one text in several equally good ways ("aaa" into "aaaa"): libsentencepiece's choice follows from how its sums are rounded.
 """
 import argparse
@@ -34,9 +35,14 @@ REFERENCES = ["&", "#", "x", "X", ";", "amp", "lt", "not", "notin", "it", "copy"
 STRIP_ACCENTS, DECOMPOSE = StripAccents(), NFKD()
 
 
-def newer_mark(c):
-    """A combining mark that the library's Unicode tables lack."""
-    return unicodedata.category(c) == "Mn" and STRIP_ACCENTS.normalize_str(c) != ""
+def disputed_mark(c):
+    """Whether it is a combining mark has changed since the library's Unicode tables."""
+    return unicodedata.category(c).startswith("M") != (STRIP_ACCENTS.normalize_str(c) == "")
+
+
+def unassigned(c):
+    """A character that the Unicode tables of this Python lack, and those of the library, which are older."""
+    return unicodedata.category(c) == "Cn"
 
 
 def newer_decomposition(c):
@@ -48,8 +54,11 @@ def any_char(rng):
     while True:
         c = rng.choice([rng.randint(0, 0x2FF), rng.randint(0x300, 0xFFFF), rng.randint(0xFF00, 0xFFEF),
                         rng.randint(0x10000, 0x10FFFF)])
-        if not 0xD800 <= c <= 0xDFFF and not newer_mark(chr(c)) and not newer_decomposition(chr(c)):
-            return chr(c)
+        if 0xD800 <= c <= 0xDFFF:
+            continue
+        c = chr(c)
+        if not unassigned(c) and not disputed_mark(c) and not newer_decomposition(c):
+            return c
 
 
 def random_texts(rng, count):
