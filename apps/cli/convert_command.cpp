@@ -79,7 +79,7 @@ Command add_convert(CommandLine& line) {
   sub.add_option("--max-shard-size,--max_shard_size", o->max_shard_size,
                  "diffusers: a file's largest size (default 10GB)");
   sub.add_flag("--overwrite", o->convert.overwrite, "replace what is there");
-  register_model_parts(sub, o->engine, kPartsGroup);
+  register_model_parts(sub, o->engine, kPartsGroup, false);
   sub.add_option("-t,--threads", o->convert.threads, "threads (default: all this process may use)")
       ->check(between(0, 1024));
   sub.add_flag("--json", o->json, "print JSON lines instead of text");

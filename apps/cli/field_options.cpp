@@ -7,11 +7,19 @@ constexpr FieldOption kRequestOptions[] = {
     {"prompt", "prompt,-p,--prompt", kPromptGroup},
     {"negative_prompt", "-n,--negative-prompt,--negative_prompt,--n_prompt", kPromptGroup},
 
-    {"image", "-i,--image,--init-img", kImageGroup},
+    {"image", "-i,--image,--init-img,--photo", kImageGroup},
     {"last_image", "--last-image,--last_image,--last_frame,--end-img", kImageGroup},
     {"image_embeds", "--image-embeds,--image_embeds", kImageGroup},
     {"image_fit", "--image-fit", kImageGroup},
     {"clip_preparation", "--clip-preparation,--clip_preparation", kImageGroup},
+
+    {"speech", "--audio,--speech,--cond-audio,--cond_audio", kSpeechGroup},
+    {"audio_guidance",
+     "--audio-guidance,--audio_guidance,--audio-guidance-scale,--audio_guidance_scale,--audio-cfg-scale,"
+     "--sample_audio_guide_scale",
+     kSpeechGroup},
+    {"motion_frames", "--motion-frames,--motion_frames,--motion-frame,--motion_frame", kSpeechGroup},
+    {"recipe", "--recipe", kSpeechGroup},
 
     {"width", "-W,--width", kVideoGroup},
     {"height", "-H,--height", kVideoGroup},
@@ -63,11 +71,12 @@ constexpr FieldOption kModelPartOptions[] = {
     {"image_encoder", "--image-encoder,--image_encoder,--clip-vision,--clip_vision"},
     {"tokenizer", "--tokenizer"},
     {"transformer_2", "--transformer-2,--transformer_2"},
+    {"infinitetalk", "--infinitetalk,--infinitetalk_dir"},
+    {"audio_encoder", "--audio-encoder,--audio_encoder,--wav2vec2,--wav2vec_dir"},
 };
 
 // What else messages name: options of an engine, of a video's file, and of the commands that look inside.
 constexpr FieldOption kOtherOptions[] = {
-    {"infinitetalk", "--infinitetalk"},
     {"model", "--model"},
     {"device", "--device"},
     {"threads", "--threads"},

@@ -14,9 +14,10 @@ struct FieldOption {
 };
 
 inline constexpr const char kPromptGroup[] = "Options", kPartsGroup[] = "Parts of the model",
-                            kImageGroup[] = "Image to video", kVideoGroup[] = "Video",
-                            kSamplingGroup[] = "Sampling", kWindowGroup[] = "Long clips",
-                            kAdapterGroup[] = "Adapters", kRunningGroup[] = "Running";
+                            kImageGroup[] = "Image to video", kSpeechGroup[] = "Talking photo",
+                            kVideoGroup[] = "Video", kSamplingGroup[] = "Sampling",
+                            kWindowGroup[] = "Long clips", kAdapterGroup[] = "Adapters",
+                            kRunningGroup[] = "Running";
 
 // Every request field and input, in the order of `generate --help`.
 std::span<const FieldOption> request_options();

@@ -75,7 +75,32 @@ int run(const GenerateOptions& o) {
   return 0;
 }
 
+// `talk` is `generate` of a photo and speech: what is said with it is enough.
+int run_talk(GenerateOptions& o) {
+  if (o.from.empty())
+    for (const char* needed : {"image", "speech"})
+      require(!o.inputs[needed].empty(),
+              "`{}`: a talking photo needs one: tachyscope talk {} me.jpg {} speech.wav", needed, "--photo",
+              "--audio");
+  if (o.prompts.empty() && o.prompt_file.empty() && o.from.empty()) o.prompts = {"a person is talking"};
+  return run(o);
+}
+
 }  // namespace
+
+Command add_talk(CommandLine& line) {
+  CommandOptions sub = line.add_command("talk", "make a photo say what is said in a sound file");
+  auto options = std::make_shared<GenerateOptions>();
+  register_options(sub, *options);
+  sub.footer(
+      "The options are those of generate. Without a prompt it is \"a person is talking\".\n"
+      "Example:\n"
+      "  tachyscope talk --photo me.jpg --audio speech.mp3 --model Wan2.1-I2V-14B-480P --infinitetalk "
+      "infinitetalk.safetensors\n"
+      "    --wav2vec2 chinese-wav2vec2-base --lora lightx2v.safetensors --preset talk-3 --size 1024x1024 -o "
+      "talk.mp4");
+  return [options] { return run_talk(*options); };
+}
 
 Command add_generate(CommandLine& line) {
   CommandOptions sub = line.add_command("generate", "make a video from a prompt");

@@ -35,8 +35,8 @@ struct GenerateOptions {
 };
 
 void register_options(CommandOptions& app, GenerateOptions& options);
-// Those that name parts of a model: of `generate` and `info`.
-void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group);
+// Those that name parts of a model: of `generate` and `info`, without those of talking photos where `speech` is false.
+void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group, bool speech = true);
 
 // "832x480" or the original repository's "832*480".
 void parse_size(const std::string& text, int& width, int& height);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "interrupt.h"
 #include "media/background_writer.h"
 #include "media/files.h"
+#include "media/sound_reader.h"
 #include "plan_report.h"
 #include "progress.h"
 #include "state_file.h"
@@ -103,6 +105,20 @@ VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer
   return callbacks;
 }
 
+// What is said, for the video's sound track: as it is in the file, as long as the video.
+Sound sound_of(const Job& job, const VideoRequest& filled) {
+  if (!filled.speech) return {};
+  const VideoFormat format = video_format(job.output);
+  if (format != VideoFormat::mp4 && format != VideoFormat::webm) {
+    warn("{} has no sound: only mp4 and webm do", job.output.string());
+    return {};
+  }
+  Sound sound = read_sound(job.settings.inputs.at("speech").path);
+  const auto most = static_cast<size_t>(std::ceil(*filled.frames / *filled.fps * sound.rate));
+  if (sound.samples.size() > most) sound.samples.resize(most);
+  return sound;
+}
+
 void report_done(const GenerateOptions& o, const Job& job, const VideoRequest& filled, const json& settings,
                  int64_t steps_reused, double seconds) {
   const std::string reused =
@@ -148,12 +164,15 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   std::optional<RunProfiler> profiler;
   if (!o.profile.empty()) profiler.emplace();
 
+  const Sound sound = sound_of(job, filled);
   VideoOptions video{.fps = *filled.fps,
                      .crf = o.crf,
                      .comment = settings.dump(),
                      .speed = o.encode_speed,
                      .expected_frames = *filled.frames,
-                     .cancel = &g_cancel};
+                     .cancel = &g_cancel,
+                     .sound = sound.samples,
+                     .sound_rate = sound.rate > 0 ? sound.rate : kSpeechRate};
   BackgroundWriter writer(naming("--output",
                                  [&] {  // fails before hours are spent
                                    return VideoWriter::open(job.output, *filled.width, *filled.height, video);

@@ -33,6 +33,7 @@ json row_json(const PresetRow& row) {
               {"timesteps", schedule.timesteps},
               {"sigmas", schedule.sigmas}};
   if (!is_list(row)) out["grid"] = row.grid, out["flow_shift"] = row.shift;
+  if (row.audio_guidance) out["audio_guidance_scale"] = *row.audio_guidance;
   if (row.guidance_2) out["guidance_scale_2"] = *row.guidance_2;
   if (row.lora_strength_2) out["lora_strength_2"] = *row.lora_strength_2;
   if (schedule.high_noise_steps >= 0) out["high_noise_steps"] = schedule.high_noise_steps;
@@ -64,10 +65,11 @@ void print(const Preset& preset) {
     const Schedule schedule = make_schedule(config);
     const std::string_view kind = to_string(config.kind);
     fmt::print("  for       {}\n", fmt::join(families(row), ",\n            "));
-    fmt::print("  sets      {}, guidance {}{}\n",
+    fmt::print("  sets      {}, guidance {}{}{}\n",
                is_list(row) ? fmt::format("the list {} ({}), {} steps", row.sampler, kind, row.steps)
                             : fmt::format("{}, {} steps, shift {:g}", row.sampler, row.steps, row.shift),
                pair(row.guidance, row.guidance_2),
+               row.audio_guidance ? fmt::format(" and of speech {:g}", *row.audio_guidance) : "",
                schedule.high_noise_steps >= 0
                    ? fmt::format(", {} steps of the high-noise expert", schedule.high_noise_steps)
                    : "");

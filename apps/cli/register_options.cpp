@@ -127,8 +127,9 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
 
 }  // namespace
 
-void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group) {
+void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group, bool speech) {
   for (const FieldOption& option : model_part_options()) {
+    if (!speech && (option.field == "infinitetalk" || option.field == "audio_encoder")) continue;
     const EngineField& field = *find_field(engine_fields(), option.field);
     app.add_option(option.names, engine.*std::get<std::string EngineOptions::*>(field.member),
                    spelled(field.help))
@@ -146,6 +147,7 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
                  "prompt, .mp4)");
   register_model_parts(app, o.engine, kPartsGroup);
   register_fields(app, o, kImageGroup);
+  register_fields(app, o, kSpeechGroup);
   app.add_option("--size", o.size, "WIDTHxHEIGHT in pixels")->group(kVideoGroup);
   register_fields(app, o, kVideoGroup);
   register_encoding(app, o);

@@ -17,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 // The engine's fields that say where parts of the model lie.
-constexpr const char* kModelParts[] = {"text_encoder", "vae", "image_encoder", "tokenizer", "transformer_2"};
+constexpr const char* kModelParts[] = {"text_encoder",  "vae",          "image_encoder", "tokenizer",
+                                       "transformer_2", "infinitetalk", "audio_encoder"};
 bool is_model_part(std::string_view key) {
   return std::find(std::begin(kModelParts), std::end(kModelParts), key) != std::end(kModelParts);
 }
@@ -77,6 +78,9 @@ void read_into(std::shared_ptr<const Picture>& picture, const std::string& path)
 }
 void read_into(std::shared_ptr<const ImageEmbeds>& embeds, const std::string& path) {
   embeds = std::make_shared<ImageEmbeds>(read_image_embeds(path));
+}
+void read_into(std::shared_ptr<const Speech>& speech, const std::string& path) {
+  speech = std::make_shared<Speech>(read_speech_of(path));
 }
 
 std::string sha256_of(const std::string& path, const std::string& input) {

@@ -6,6 +6,8 @@
 #include "cuda/open_device.h"
 #include "inspect/places.h"
 #include "media/clip_picture.h"
+#include "media/loudness.h"
+#include "media/sound_reader.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {
@@ -32,10 +34,19 @@ struct Engine::State {
   TextToVideo::Prepared prepare(const VideoRequest& request) {
     ResolvedRequest r = pipeline.resolved(request);
     VideoRequest& q = r.request;
+    if (q.speech) r.speech = heard(*q.speech);
     prepare_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
     q.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     q.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
     return pipeline.prepare(std::move(r));
+  }
+
+  // As loud as InfiniteTalk makes it, and as the encoder's own preparation has it.
+  std::vector<float> heard(const Speech& speech) const {
+    std::vector<float> samples = speech.samples;
+    naming("`speech`", [&] { normalise_loudness(samples, kSpeechRate); });
+    if (pipeline.model().audio_standardised) standardise(samples);
+    return samples;
   }
 
   void prepare_for_clip(ResolvedRequest& r) {
@@ -108,6 +119,11 @@ VideoRequest Engine::example_request() const {
   if (m.image_input == ImageInput::channels)
     r.image = std::make_shared<Picture>(Picture{1, 1, std::vector<uint8_t>(3)});
   if (m.dit.pos_embed_seq_len > 0) r.last_image = r.image;
+  if (m.audio_encoder) {  // as long as a window
+    const auto samples = static_cast<size_t>(r.window_frames) * kSpeechRate / 25;
+    r.speech = std::make_shared<Speech>(Speech{std::vector<float>(samples + 1)});
+    r.frames = r.window_frames;
+  }
   if (m.dit.image_branch() && !m.image_encoder) {
     const int64_t rows = m.dit.pos_embed_seq_len > 0 ? m.dit.pos_embed_seq_len : 257;
     r.image_embeds = std::make_shared<ImageEmbeds>(ImageEmbeds{
@@ -137,7 +153,8 @@ uint64_t parse_bytes(const std::string& text) {
 }
 
 PartPaths part_paths(const EngineOptions& options) {
-  return {options.transformer_2, options.text_encoder, options.vae, options.tokenizer, options.image_encoder};
+  return {options.transformer_2, options.text_encoder, options.vae,          options.tokenizer,
+          options.image_encoder, options.infinitetalk, options.audio_encoder};
 }
 
 std::string version() { return TACHY_VERSION; }

@@ -46,6 +46,14 @@ const std::vector<EngineField>& engine_fields() {
        "or what lies beside it)"},
       {"transformer_2", &E::transformer_2,
        "the low-noise expert of Wan 2.2 A14B, whose high-noise one is the model"},
+      {"infinitetalk", &E::infinitetalk,
+       "InfiniteTalk's file (infinitetalk.safetensors), laid over an image-to-video model's transformer, "
+       "which then "
+       "follows speech"},
+      {"audio_encoder", &E::audio_encoder,
+       "the wav2vec2 through which such a model hears speech (chinese-wav2vec2-base): its folder or file "
+       "(default: "
+       "audio_encoder in the model's folder)"},
   };
   return all;
 }

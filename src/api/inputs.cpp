@@ -3,6 +3,7 @@
 
 #include "api/tachyscope.h"
 #include "media/image_reader.h"
+#include "media/sound_reader.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 
@@ -46,6 +47,8 @@ const TensorSource::Entry& entry_of(const TensorSource& source, std::string_view
 }
 
 }  // namespace
+
+Speech read_speech_of(const std::filesystem::path& path) { return {read_speech(path)}; }
 
 Picture read_picture(const std::filesystem::path& path) {
   RgbFrame frame = read_image(path);

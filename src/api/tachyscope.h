@@ -48,6 +48,8 @@ struct EngineOptions {
   // They take the place of the model's own, and belong to a model that is one file; "": the model's own, or
   // what lies in ComfyUI's folders beside its file.
   std::string transformer_2, text_encoder, vae, tokenizer, image_encoder;
+  // Of talking photos: InfiniteTalk's file, laid over the transformer, and the wav2vec2 that hears what is said.
+  std::string infinitetalk, audio_encoder;
 };
 
 // What a wish for a device comes to on this machine: "cpu" or "cuda:N". "auto" is the first GPU that this
@@ -131,6 +133,7 @@ LatentFile read_latents(const std::filesystem::path& path);
 void write_latents(const std::filesystem::path& path, std::span<const float> values,
                    std::span<const int64_t> shape, const std::map<std::string, std::string>& about = {});
 
+Speech read_speech_of(const std::filesystem::path& path);          // a sound file, or a film's sound
 Picture read_picture(const std::filesystem::path& path);           // PNG, JPEG, WebP
 ImageEmbeds read_image_embeds(const std::filesystem::path& path);  // .safetensors, 'image_embeds'
 std::shared_ptr<const Picture> fit_picture(const std::shared_ptr<const Picture>& picture,

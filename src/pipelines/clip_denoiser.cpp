@@ -1,5 +1,6 @@
 #include "pipelines/clip_denoiser.h"
 
+#include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -12,6 +13,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       serial_(in.serial),
       dense_steps_(in.dense_steps),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
+      given_(in.given),
       graph_(stream.hooks.profiler ? nullptr : in.graph) {  // a profiler's ranges end where their work does
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
@@ -19,6 +21,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
   const WanDit& network = *in.network;
   pass_->network = &network;
   make_contexts(in);
+  make_speech(in);
   const WanConfig& c = network.config();
   std::vector<int32_t> places;
   if (in.sparse) places = compact_places(frames / c.patch_t, h / c.patch_h, w / c.patch_w);
@@ -46,13 +49,35 @@ void ClipDenoiser::put_channels(const Tensor& channels) {
 
 void ClipDenoiser::make_contexts(const ClipInput& in) {
   std::vector<WanContext>& contexts = pass_->contexts;
-  for (const Tensor& text : in.texts) {
+  for (size_t i = 0; i < in.texts.size(); ++i) {
+    if (i > 0 && in.texts[i].data == in.texts[i - 1].data) {
+      contexts.push_back(contexts.back());
+      continue;
+    }
     const Tensor image = contexts.empty() ? in.image_embeds : Tensor();
-    contexts.push_back(in.network->make_context(text, in.text_rows, image, store_));
+    contexts.push_back(in.network->make_context(in.texts[i], in.text_rows, image, store_));
     // All branches see the same picture.
     contexts.back().image_k = contexts.front().image_k;
     contexts.back().image_v = contexts.front().image_v;
   }
+}
+
+void ClipDenoiser::make_speech(const ClipInput& in) {
+  if (!in.speech) return;
+  std::optional<WanAudio> made[2];  // without and with speech
+  for (const bool hears : in.hears) {
+    std::optional<WanAudio>& audio = made[hears ? 1 : 0];
+    if (!audio) {
+      audio = in.network->allocate_audio(in.latent_shape.at(1), store_);
+      const AudioWindow silence{.states = {}, .first_frame = in.speech->first_frame};
+      in.network->make_audio(hears ? *in.speech : silence, *audio, stream_);
+    }
+    pass_->audio.push_back(*audio);
+  }
+}
+
+void ClipDenoiser::put_given(const Tensor& x) const {
+  if (given_.defined()) ops::copy({.x = given_, .y = x.slice(1, 0, given_.dim(1))}, stream_);
 }
 
 // What the pass of a step reads, with its timesteps where a captured pass finds them.
@@ -63,6 +88,7 @@ const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
   const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
   input.times = {times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
   for (const WanContext& context : pass_->contexts) input.contexts.push_back(&context);
+  for (const WanAudio& audio : pass_->audio) input.audio.push_back(&audio);
   if (current_.embedding.defined()) {
     copy_bytes(input.times.embedding, current_.embedding, stream_);
     copy_bytes(input.times.projection, current_.projection, stream_);
@@ -82,6 +108,7 @@ runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   out.add(static_cast<uint64_t>(input.keys.keep));
   for (const WanContext& c : pass_->contexts)
     for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
+  for (const WanAudio& audio : pass_->audio) out.add(audio.kv);
   return out;
 }
 

@@ -23,6 +23,10 @@ struct ClipInput {
   int64_t text_rows = 0;                  // rows of a text's context; what is beyond n is padding
   Tensor image_embeds;  // the same for all branches, on the host or where it computes; undefined without
   Tensor channels;      // [c, T, h, w] behind the latents' z; undefined without
+  Tensor given;  // [z, n, h, w] f32: the first latent frames, where they are not denoised; undefined without
+  // Of models with the audio branch: what is said, and whether each guidance branch hears it.
+  const AudioWindow* speech = nullptr;
+  std::vector<bool> hears;
   std::vector<int64_t> latent_shape;    // z, T, h, w
   std::optional<Sinusoid> sinusoid;     // the network's unless given
   std::optional<WanSparse> sparse;      // block-sparse self-attention
@@ -38,6 +42,7 @@ class ClipDenoiser : public Denoiser {
   ClipDenoiser(const ClipInput& in, Stream& stream) : ClipDenoiser(in, {}, stream) {}
 
   void predict(const Tensor& latents, int step, const Tensor& velocity) override;
+  void put_given(const Tensor& x) const override;
   int kind(int step) const override { return keys_.all() || step < dense_steps_ ? 0 : 1; }
   uint64_t bytes() const override { return store_.bytes(); }
 
@@ -59,12 +64,14 @@ class ClipDenoiser : public Denoiser {
 
  private:
   void make_contexts(const ClipInput& in);
+  void make_speech(const ClipInput& in);
 
   // What a forward pass reads: a graph that outlives the denoiser holds it, too.
   struct Pass {
     const WanDit* network = nullptr;
     WanGrid grid;
     std::vector<WanContext> contexts;
+    std::vector<WanAudio> audio;  // one a branch; those that hear the same are the same
     WanInput input;
   };
   const Pass& prepare(int step);
@@ -78,6 +85,7 @@ class ClipDenoiser : public Denoiser {
   int64_t distinct_;  // timesteps of a step
   WanTimes times_;    // of all its steps
   WanTimes current_;  // where a pass may be captured: this step's, where it reads them
+  Tensor given_;      // as ClipInput's
   Tensor input_;      // [branches, z + c, T, h, w]
   std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
   runtime::StepGraph* graph_;

@@ -48,7 +48,7 @@ std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequ
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& r,
                           const Tensor& condition, Stream& stream) {
   const bool whole = model.image_input == ImageInput::channels;
-  const int64_t frames = whole ? *r.request.frames : 1, height = *r.request.height, width = *r.request.width;
+  const int64_t frames = whole ? r.clip_frames : 1, height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
   // Frames come in chunks; most are zeros, so one buffer is enough and only what changes is written.
   const Tensor chunk =

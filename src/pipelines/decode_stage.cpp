@@ -19,6 +19,26 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
   callbacks->latents(values, latents.shape());
 }
 
+FramesOut frames_out(const Job& job) {
+  const TalkWindows& talk = job.request.talk;
+  if (talk.frames == 0) return {};
+  const int64_t taken_over = talk.taken_over(job.window);
+  return {.skip = taken_over,
+          .first = talk.first(job.window) + taken_over,
+          .total = talk.frames,
+          .tail = job.window + 1 < talk.count() ? job.shared.tail : Tensor()};
+}
+
+// Frames of the clip, from number `first` on, into those of `tail` that they are.
+void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor& tail, Stream& stream) {
+  if (!tail.defined()) return;
+  const int64_t begin = std::max(first, total - tail.dim(0)), end = first + frames.dim(0);
+  if (begin >= end) return;
+  const int64_t to = begin - (total - tail.dim(0));
+  ops::copy({.x = frames.slice(0, begin - first, end - first), .y = tail.slice(0, to, to + end - begin)},
+            stream);
+}
+
 class DecodeStage final : public Stage {
  public:
   const char* name() const override { return "decode"; }
@@ -32,7 +52,7 @@ class DecodeStage final : public Stage {
     show_latents(job.shared.latents, session.callbacks(), stream);
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(vae, job.shared.latents, session.callbacks(), stream);
+    decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job));
     const ResolvedRequest& r = job.request;
     const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
     const uint64_t held = session.part_bytes() + state;
@@ -44,34 +64,37 @@ class DecodeStage final : public Stage {
 }  // namespace
 
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream) {
-  const int64_t total = vae.config().pixel_frames(latents.dim(1));
+                   Stream& stream, const FramesOut& out) {
+  const int64_t clip = vae.config().pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
   // Pixels as bytes, four frames at a time.
   const int64_t stride = vae.config().spatial_stride(),
-                chunk = std::min(total, vae.config().temporal_stride());
+                chunk = std::min(clip, vae.config().temporal_stride());
   const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;
   const ArenaScope scope(*stream.arena);
   const Tensor bytes = stream.arena->tensor(DType::u8, {chunk, height, width, 3});
   std::vector<uint8_t> host(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes.bytes()) : 0);
   std::optional<StageClock> clock;
-  if (!stream.measuring()) clock.emplace(callbacks, "decode", total);
+  if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
   vae.decode(
       latents,
       [&](const Tensor& frames, int64_t first) {
         const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
         ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
+        keep_tail(frames, first, clip, out.tail, stream);
         ops::to_rgb8(frames, rgb, stream);
         if (stream.measuring()) return;
         const uint8_t* pixels = stream.gpu ? host.data() : rgb.as<uint8_t>();
         if (stream.gpu) download(rgb, host.data(), stream);
         part.next("frames out", ProfileKind::output);
-        for (int64_t i = 0; i < frames.dim(0); ++i)
-          if (callbacks && callbacks->frame)
-            callbacks->frame({{pixels + i * height * width * 3, static_cast<size_t>(height * width * 3)},
-                              static_cast<int>(width),
-                              static_cast<int>(height)},
-                             first + i);
-        clock->done(first + frames.dim(0));
+        for (int64_t i = 0; i < frames.dim(0); ++i) {
+          const int64_t index = first + i - out.skip + out.first;
+          if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) continue;
+          callbacks->frame({{pixels + i * height * width * 3, static_cast<size_t>(height * width * 3)},
+                            static_cast<int>(width),
+                            static_cast<int>(height)},
+                           index);
+        }
+        clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
       },
       stream);
 }

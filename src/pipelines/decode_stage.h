@@ -6,9 +6,17 @@
 
 namespace tachy {
 
+// Which of a clip's frames are handed out: all, or where it is a window of a longer video, those that are new in it.
+struct FramesOut {
+  int64_t skip = 0;   // so many first ones are not,
+  int64_t first = 0;  // the next one is this of the video,
+  int64_t total = 0;  // which has so many; 0: as many as the clip
+  Tensor tail = {};   // [n, H, W, 3] f32: where the clip's last frames are kept; undefined: nowhere
+};
+
 // latents [z, T, h, w] f32 where the stream computes. Calls callbacks->frame for each frame in order and tells
 // callbacks->progress ("decode", in frames); callbacks may be null. It may be measured.
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
-                   Stream& stream);
+                   Stream& stream, const FramesOut& out = {});
 
 }  // namespace tachy

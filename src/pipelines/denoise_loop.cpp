@@ -19,7 +19,7 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
       cache_(in.step_cache, in.latents, store_) {
   const Tensor& x = in.latents;
   size_t branches = 1;
-  for (const Guidance& weights : in.guidance) branches = std::max(branches, weights.size());
+  for (const Branches& of_part : in.guidance) branches = std::max(branches, of_part.size());
   velocity_ =
       store_.allocate(DType::f32, {static_cast<int64_t>(branches), x.dim(0), x.dim(1), x.dim(2), x.dim(3)});
   noise_ = store_.allocate(DType::f32, x.shape());
@@ -35,14 +35,15 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
 
 void DenoiseLoop::run() {
   const int steps = sampler_.steps(), first = in_.resume ? static_cast<int>(in_.resume->step) : 0;
-  StageClock clock(in_.callbacks, "denoise", steps, first);
+  const int64_t before = in_.window * steps;
+  StageClock clock(in_.callbacks, "denoise", in_.windows * steps, before + first);
   ProfileRange range(stream_.hooks.profiler);
   for (int i = first; i < steps; ++i) {
     stream_.throw_if_cancelled();
     range.next("step", ProfileKind::group, i);
     step(i);
     report_state(i + 1);
-    clock.done(i + 1);
+    clock.done(before + i + 1);
   }
 }
 
@@ -66,8 +67,8 @@ void DenoiseLoop::predict(int i, const Tensor& velocity) {
 
 void DenoiseLoop::step(int i) {
   const int steps = sampler_.steps();
-  const Guidance& weights = guidance(i);
-  const Tensor velocity = velocity_.slice(0, 0, static_cast<int64_t>(weights.size()));
+  const Branches& branches = guidance(i);
+  const Tensor velocity = velocity_.slice(0, 0, static_cast<int64_t>(branches.size()));
   const Tensor prediction = velocity.select(0, 0);
   if (i > 0 && denoiser_.part(i) != denoiser_.part(i - 1)) cache_.forget();
   const bool reused = reuse(i, prediction);
@@ -78,7 +79,7 @@ void DenoiseLoop::step(int i) {
   check(ops::all_finite(reused ? prediction : velocity, stream_), ErrorCode::numerical,
         "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
   if (!reused) {
-    guide(weights, velocity);
+    guide(branches, velocity);
     cache_.computed(in_.latents, prediction);
   }
   draw_noise(i);
@@ -94,13 +95,13 @@ bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
 }
 
 // prediction = Σ weight · velocity over the branches, the last one first: u (1 - g) + c g.
-void DenoiseLoop::guide(const Guidance& weights, const Tensor& velocity) {
-  const size_t branches = weights.size();
-  if (branches == 1) return;
-  ops::LincombArgs sum{.count = static_cast<int>(branches), .out = velocity.select(0, 0)};
-  for (size_t k = 0; k < branches; ++k) {
-    const size_t branch = branches - 1 - k;
-    sum.terms.at(k) = {velocity.select(0, static_cast<int64_t>(branch)), weights[branch]};
+void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
+  const size_t count = branches.size();
+  if (count == 1) return;
+  ops::LincombArgs sum{.count = static_cast<int>(count), .out = velocity.select(0, 0)};
+  for (size_t k = 0; k < count; ++k) {
+    const size_t branch = count - 1 - k;
+    sum.terms.at(k) = {velocity.select(0, static_cast<int64_t>(branch)), branches[branch].weight};
   }
   ops::lincomb(sum, stream_);
 }

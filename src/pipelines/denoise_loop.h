@@ -9,24 +9,22 @@
 #include <vector>
 
 #include "pipelines/denoiser.h"
+#include "pipelines/guidance.h"
 #include "pipelines/noise_source.h"
 #include "pipelines/step_cache.h"
 #include "samplers/sampler.h"
 
 namespace tachy {
 
-// Weights of the branches' predictions, which sum to 1: {g, 1 - g} for the prompt and the negative prompt,
-// {1} without guidance.
-using Guidance = std::vector<float>;
-
 struct LoopInput {
   const Sampler* sampler = nullptr;
-  std::vector<Guidance> guidance;                       // of each part (Denoiser::part)
+  std::vector<Branches> guidance;                       // of each part (Denoiser::part)
   double step_cache = 0;                                // threshold; 0: off
   Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
   NoiseSource* noise = nullptr;                         // of the run; not needed to measure
   const VideoCallbacks* callbacks = nullptr;            // or null
   const std::vector<float>* preview_factors = nullptr;  // of latent_preview(); for previews
+  int64_t window = 0, windows = 1;   // which of several loops one after the other it is, for progress
   const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
   int* reused = nullptr;             // counts the steps that the step cache saved
   BufferShelf* shelf = nullptr;      // whose Buffers its tensors lie in, if not its own
@@ -42,9 +40,9 @@ class DenoiseLoop {
  private:
   void predict(int i, const Tensor& velocity);
   void step(int i);
-  const Guidance& guidance(int i) const { return in_.guidance.at(static_cast<size_t>(denoiser_.part(i))); }
+  const Branches& guidance(int i) const { return in_.guidance.at(static_cast<size_t>(denoiser_.part(i))); }
   bool reuse(int i, const Tensor& prediction);
-  void guide(const Guidance& weights, const Tensor& velocity);
+  void guide(const Branches& branches, const Tensor& velocity);
   void draw_noise(int i);
   void preview(int i, const Tensor& prediction);
   void update(int i, const Tensor& prediction);

@@ -14,17 +14,6 @@
 namespace tachy {
 namespace {
 
-Guidance guidance_of(double scale) {
-  const auto g = static_cast<float>(scale);
-  return scale > 1 ? Guidance{g, 1 - g} : Guidance{1};
-}
-
-std::vector<Guidance> guidance_of_parts(const VideoRequest& r) {
-  std::vector<Guidance> out{guidance_of(*r.guidance)};
-  if (r.guidance_2) out.push_back(guidance_of(*r.guidance_2));
-  return out;
-}
-
 // One job's denoising.
 class Denoising {
  public:
@@ -32,7 +21,14 @@ class Denoising {
       : job_(job),
         session_(session),
         sampler_(sampler_config(job.request.request)),
-        part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {}
+        part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {
+    const TalkWindows& talk = job.request.talk;
+    if (talk.frames == 0) return;
+    // Rows behind the end of speech are the last window's alone.
+    const bool last = job.window + 1 == talk.count();
+    speech_ = {.states = job.shared.speech.slice(0, 0, last ? job.shared.speech.dim(0) : talk.spoken),
+               .first_frame = talk.first(job.window)};
+  }
   ~Denoising() { session_.stream().adapters = nullptr; }
 
   uint64_t run();
@@ -40,6 +36,7 @@ class Denoising {
  private:
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_denoiser(int expert);
+  void add_speech(ClipInput& clip) const;
   void give_back(int expert) {
     session_.drop_adapters(expert);
     session_.give_back(transformer_part(expert), "after the last step");
@@ -52,7 +49,19 @@ class Denoising {
   uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
   uint64_t adapters_ = 0;  // likewise of what is added to products
   uint64_t most_ = 0;
+  AudioWindow speech_;
 };
+
+// What is said in a talking photo's window, and the frames that it takes over: those of the photo in the first one.
+void Denoising::add_speech(ClipInput& clip) const {
+  const TalkWindows& talk = job_.request.talk;
+  if (talk.frames == 0) return;
+  clip.speech = &speech_;
+  const Shared& shared = job_.shared;
+  const int64_t mask = shared.condition.dim(0) - shared.latents.dim(0);
+  clip.given = job_.window > 0 ? shared.motion
+                               : shared.condition.slice(0, mask, shared.condition.dim(0)).slice(1, 0, 1);
+}
 
 std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   Stream& stream = session_.stream();
@@ -67,7 +76,6 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
       .network = network.model.get(),
       .weights = model.transformer_of(expert).get(),
       .first_step = static_cast<int>(begin - part_of_step_.begin()),
-      .texts = {shared.text},
       .text_rows = r.max_text_tokens,
       .image_embeds = shared.image_embeds.defined() ? shared.image_embeds : image_embeds(model, job_.request),
       .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
@@ -76,7 +84,12 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
       .shelf = session_.denoiser_shelf(expert)};
   clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
-  if (guidance_of_parts(r).at(static_cast<size_t>(expert)).size() == 2) clip.texts.push_back(shared.negative);
+  const Branches branches = guidance_of(r).at(static_cast<size_t>(expert));
+  for (const Branch& branch : branches) {
+    clip.texts.push_back(branch.negative ? shared.negative : shared.text);
+    clip.hears.push_back(!branch.silent);
+  }
+  add_speech(clip);
   if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
   clip.riflex = r.riflex;
   if (r.sparse_attention.value_or(0) > 0) {
@@ -132,12 +145,14 @@ uint64_t Denoising::run() {
   else
     denoiser = make(0);
   DenoiseLoop loop({.sampler = &sampler_,
-                    .guidance = guidance_of_parts(job_.request.request),
+                    .guidance = guidance_of(job_.request.request),
                     .step_cache = job_.request.request.step_cache.value_or(0),
                     .latents = job_.shared.latents,
                     .noise = job_.noise,
                     .callbacks = session_.callbacks(),
                     .preview_factors = &model.preview_factors,
+                    .window = job_.window,
+                    .windows = std::max<int64_t>(job_.request.talk.count(), 1),
                     .resume = job_.resume,
                     .reused = &job_.steps_reused,
                     .shelf = session_.loop_shelf()},

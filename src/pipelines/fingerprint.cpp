@@ -91,6 +91,10 @@ std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras
     hash.add(fmt::format("pictures {} {} {} {} {}\n", p.shortest_edge, p.side, p.rescale,
                          fmt::join(p.mean, " "), fmt::join(p.deviation, " ")));
   }
+  if (m.audio_encoder) {
+    add_weights(hash, *m.audio_encoder);
+    hash.add(fmt::format("sound {}\n", m.audio_standardised));
+  }
   for (const std::string& text : loras) add_adapter(hash, text);
   return hash.hex();
 }

@@ -83,12 +83,14 @@ VideoPlan plan_within(const PlanInput& in) {
 // The most frames of this size that fit; "" when not even the fewest do.
 std::string what_would_fit(const PlanInput& in) {
   const ResolvedRequest& r = *in.request;
+  if (r.talk.frames > 0) return "a smaller size or shorter windows (`window_frames`)";
   const VaeConfig& vae = in.model->bundle().vae_config;
   const auto stride = static_cast<int>(vae.temporal_stride());
   const auto fits = [&](int chunks) {
     ResolvedRequest smaller = r;
     smaller.request.frames = chunks * stride + 1;
-    smaller.latent_frames = vae.latent_frames(*smaller.request.frames);
+    smaller.clip_frames = *smaller.request.frames;
+    smaller.latent_frames = vae.latent_frames(smaller.clip_frames);
     PlanInput other = in;
     other.request = &smaller;
     const VideoPlan plan = plan_within(other);

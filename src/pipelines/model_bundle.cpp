@@ -128,6 +128,31 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
         m.files.root.string());
 }
 
+// Opens the audio encoder, if the transformer follows speech: the one that was named, or the model's own.
+void open_audio_encoder_of(ModelBundle& m, const PartPaths& parts) {
+  if (!m.dit.audio_branch()) {
+    require(
+        parts.audio_encoder.empty(),
+        "`audio_encoder`: {}: this transformer has no audio branch to hear with; name InfiniteTalk's file "
+        "(`infinitetalk`), or leave it out",
+        parts.audio_encoder.string());
+    return;
+  }
+  fs::path path = parts.audio_encoder;
+  std::error_code ignored;
+  if (path.empty() && fs::is_directory(m.files.root / "audio_encoder", ignored))
+    path = m.files.root / "audio_encoder";
+  if (path.empty()) return;
+  const AudioEncoderFiles files = naming("`audio_encoder`", [&] { return open_audio_encoder(path); });
+  m.audio_encoder = files.source, m.audio = files.config;
+  m.audio_standardised = files.normalise.value_or(false);
+  check(m.audio.hidden_size == m.dit.audio_dim && m.audio.num_layers == m.dit.audio_layers,
+        ErrorCode::corrupt,
+        "`audio_encoder`: {}: the transformer expects {} states of {} channels, this makes {} of {}",
+        m.audio_encoder->files_text(), m.dit.audio_layers, m.dit.audio_dim, m.audio.num_layers,
+        m.audio.hidden_size);
+}
+
 }  // namespace
 
 ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const PartPaths& parts) {
@@ -135,6 +160,7 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   m.files = model_files(path, parts);
   const bool single = m.files.layout == ModelFiles::Layout::single;
   TransformerFiles transformer = read_transformer(m.files.transformer, access);
+  if (!parts.infinitetalk.empty()) add_infinitetalk(transformer, parts.infinitetalk, access);
   m.transformer = transformer.source, m.dit = transformer.config;
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
   if (!m.files.text_encoder.present()) m.files.text_encoder = find_text_encoder(path, m.dit);
@@ -148,6 +174,7 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   m.image_input = detect_image_input(m.files, m.dit);
   open_second_expert(m, access);
   open_image_encoder_of(m, path, parts, access);
+  open_audio_encoder_of(m, parts);
   m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
@@ -171,7 +198,8 @@ uint64_t ModelBundle::mapped_transformer_bytes() const {
 uint64_t ModelBundle::read_bytes() const {
   return text_encoder->read_bytes() + transformer->read_bytes() + vae->read_bytes() +
          (transformer_2 ? transformer_2->read_bytes() : 0) +
-         (image_encoder ? image_encoder->read_bytes() : 0);
+         (image_encoder ? image_encoder->read_bytes() : 0) +
+         (audio_encoder ? audio_encoder->read_bytes() : 0);
 }
 
 int64_t ModelBundle::size_multiple() const {

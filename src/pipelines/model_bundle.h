@@ -36,6 +36,11 @@ struct ModelBundle {
   std::string no_image_encoder;
   ClipVisionConfig clip;
   ClipPreparation clip_preparation;
+  // What hears speech, for transformers with InfiniteTalk's audio branch; null: none was named. audio_standardised: whether it
+  // wants sounds of mean 0 and variance 1.
+  std::shared_ptr<TensorSource> audio_encoder;
+  Wav2Vec2Config audio;
+  bool audio_standardised = false;
   WanConfig dit;  // of both
   Umt5Config text;
   VaeConfig vae_config;

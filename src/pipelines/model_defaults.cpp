@@ -63,6 +63,13 @@ VideoRequest default_request(const ModelBundle& m) {
       d.sampler = std::string(to_string(
           naming("generation_config.json", [&] { return parse_sampler(json_string(j, "sampler", "")); })));
     if (j.contains("grid")) d.grid = json_string(j, "grid", "");
+    if (j.contains("audio_guidance_scale"))
+      d.audio_guidance = json_double(j, "audio_guidance_scale", 4, 0, 100);
+  }
+  if (m.dit
+          .audio_branch()) {  // InfiniteTalk's own program; a scheduler's config is that of the model below it
+    fill(d.sampler, std::string("euler")), fill(d.grid, std::string("multitalk"));
+    fill(d.shift, 7.0), fill(d.steps, 40), fill(d.audio_guidance, 4.0), fill(d.fps, 25.0);
   }
   if (m.files.scheduler) {
     const nlohmann::json& j = *m.files.scheduler;
@@ -83,7 +90,7 @@ VideoRequest default_request(const ModelBundle& m) {
     fill(d.guidance_2, d.guidance.value_or(channels ? 3.5 : 3.0));
     fill(d.guidance, channels ? 3.5 : 4.0);
   }
-  fill(d.guidance, 5.0);
+  fill(d.guidance, 5.0), fill(d.audio_guidance, 1.0);
   fill(d.height, ti2v ? 704 : 480);
   fill(d.width, ti2v ? 1280 : 832);
   fill(d.frames, ti2v ? 121 : 81);

@@ -10,6 +10,8 @@ namespace tachy {
 // holds it). Empty: the model's own.
 struct PartPaths {
   std::filesystem::path transformer_2, text_encoder, vae, tokenizer, image_encoder;
+  std::filesystem::path infinitetalk,
+      audio_encoder;  // of a talking photo: a file each, or the encoder's folder
   bool operator==(const PartPaths&) const = default;
 };
 

@@ -70,6 +70,8 @@ const char* load_range(Part part) {
       return "load text encoder";
     case Part::image_encoder:
       return "load image encoder";
+    case Part::audio_encoder:
+      return "load audio encoder";
     case Part::vae_encoder:
       return "load vae encoder";
     case Part::transformer:
@@ -88,6 +90,8 @@ const TensorSource& part_file(const ModelBundle& model, Part part) {
       return *model.text_encoder;
     case Part::image_encoder:
       return *model.image_encoder;
+    case Part::audio_encoder:
+      return *model.audio_encoder;
     case Part::transformer:
       return *model.transformer;
     case Part::transformer_2:
@@ -121,6 +125,20 @@ LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream) 
   const uint64_t copied = load_network(
       out, model.image_encoder, "image encoder", ClipVision::ignorable(model.clip), stream,
       [&](const Scope& scope) { return std::make_unique<ClipVision>(scope, model.clip, store); });
+  out.bytes = store.bytes() + copied;
+  out.memory = store.keep();
+  return out;
+}
+
+LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& given) {
+  Stream stream = given;
+  stream.precision = audio_encoder_precision(given.precision);
+  model.audio_encoder->check_files();
+  nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false}, stream);
+  LoadedAudioEncoder out;
+  const uint64_t copied =
+      load_network(out, model.audio_encoder, "audio encoder", Wav2Vec2::ignorable(), stream,
+                   [&](const Scope& scope) { return std::make_unique<Wav2Vec2>(scope, model.audio, store); });
   out.bytes = store.bytes() + copied;
   out.memory = store.keep();
   return out;
@@ -191,6 +209,8 @@ std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const
       return shared(load_text(model, stream, how.streamed));
     case Part::image_encoder:
       return shared(load_image_encoder(model, stream));
+    case Part::audio_encoder:
+      return shared(load_audio_encoder(model, stream));
     case Part::vae_encoder:
       return shared(load_vae_encoder(model, stream));
     case Part::transformer:

@@ -1,4 +1,4 @@
-// The parts of a model: text encoder, image encoder, VAE encoder, transformers, VAE decoder. Loaded once, a part never
+// The parts of a model: text encoder, image encoder, audio encoder, VAE encoder, transformers, VAE decoder. Loaded once, a part never
 // changes, and any number of threads may compute with it (but one whose blocks pass through slots of a
 // device, runtime/block_stream.h: that one belongs to the session that loaded it).
 #pragma once
@@ -10,11 +10,12 @@
 #include "models/umt5/umt5_encoder.h"
 #include "models/wan/dit.h"
 #include "models/wan_vae/wan_vae.h"
+#include "models/wav2vec2/wav2vec2.h"
 #include "pipelines/model_bundle.h"
 
 namespace tachy {
 
-enum class Part { text, image_encoder, vae_encoder, transformer, transformer_2, vae_decoder };
+enum class Part { text, image_encoder, audio_encoder, vae_encoder, transformer, transformer_2, vae_decoder };
 
 const char* part_name(Part part);   // "text encoder", "transformer_2"
 const char* load_range(Part part);  // in profiles: "load text encoder"
@@ -25,6 +26,12 @@ inline Part transformer_part(int expert) { return expert == 0 ? Part::transforme
 // What the convolutions of the VAE's residual blocks multiply in, whatever the precision says: as the activations, or in
 // e4m3 where TACHY_VAE_MATH is fp8 (models/wan_vae/codes_block.cpp).
 Products vae_products();
+
+// The audio encoder computes in float32 whatever else does not: its states are what a whole video is made of, and it takes next
+// to no time.
+inline Precision audio_encoder_precision(const Precision& of_request) {
+  return {.definitions = of_request.definitions};
+}
 
 // Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host.
 struct BlockPlan {
@@ -48,6 +55,7 @@ struct Loaded : LoadedPart {
 };
 using LoadedText = Loaded<Umt5Encoder>;
 using LoadedImageEncoder = Loaded<ClipVision>;
+using LoadedAudioEncoder = Loaded<Wav2Vec2>;
 using LoadedVaeEncoder = Loaded<VaeEncoder>;
 using LoadedDit = Loaded<WanDit>;
 using LoadedVae = Loaded<VaeDecoder>;
@@ -60,6 +68,7 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 // With a measuring arena they load nothing and count.
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
 LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream);
+LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
 LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream);
 LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream,
                    int64_t streamed = 0, const LoadProgress& progress = {});

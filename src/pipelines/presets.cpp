@@ -84,6 +84,18 @@ std::vector<Preset> make_presets() {
        "aejion/AccVideo README.md, sample_wanx_t2v.py, sample_wanx_i2v.py",
        {{{text}, "unipc", "original", 10, 5, 1, {}, 1, {}},
         {{image}, "unipc", "original", 10, 3, 1, {}, 1, {}}}},
+      // README: the lightx2v LoRA in four steps with guidance of text 1 and of speech 2, two passes a step; the shift is
+      // its program's for the sizes around 480p (11 for those around 720p).
+      {"talk-4",
+       "a talking photo with LightX2V's LoRA, four steps",
+       "MeiGen-AI/InfiniteTalk README.md, generate_infinitetalk.py",
+       {{{talking}, "euler", "multitalk", 4, 7, 1, {}, 1, {}, 2}}},
+      // The wrapper's example has shift 11 and both scales 1, one pass a step, at six steps; three are what a LoRA of
+      // four steps still bears, for the last one of this grid moves next to nothing.
+      {"talk-3",
+       "a talking photo with LightX2V's LoRA, three steps of one pass",
+       "kijai/ComfyUI-WanVideoWrapper example_workflows (scales, shift)",
+       {{{talking}, "euler", "multitalk", 3, 11, 1, {}, 1, {}, 1}}},
   };
 }
 
@@ -123,6 +135,7 @@ Choices preset_names() {
 }
 
 ModelFamily family_of(const ModelBundle& model, bool last_image) {
+  if (model.dit.audio_branch()) return talking;
   if (model.image_input == ImageInput::first_frame) return first_frame;
   if (model.image_input == ImageInput::none) return model.experts() == 2 ? text_experts : text;
   if (model.experts() == 2) return last_image ? two_pictures_experts : image_experts;
@@ -145,6 +158,8 @@ std::string_view family_text(ModelFamily family) {
       return "image-to-video models of two experts (Wan2.2-I2V-A14B)";
     case two_pictures_experts:
       return "image-to-video models of two experts with a last picture";
+    case talking:
+      return "image-to-video models with InfiniteTalk's audio branch";
   }
   return "?";
 }
@@ -174,6 +189,7 @@ void apply_preset(const ModelBundle& model, VideoRequest& r) {
   fill(r.guidance, row->guidance);
   if (row->grid) fill(r.grid, row->grid);
   if (row->guidance_2) fill(r.guidance_2, *row->guidance_2);
+  if (row->audio_guidance) fill(r.audio_guidance, *row->audio_guidance);
 }
 
 }  // namespace tachy

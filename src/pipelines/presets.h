@@ -25,6 +25,7 @@ enum class ModelFamily {
   text_experts,          // Wan2.2-T2V-A14B
   image_experts,         // Wan2.2-I2V-A14B
   two_pictures_experts,  // the same with a last picture too
+  talking,               // Wan2.1-I2V with InfiniteTalk's audio branch
 };
 ModelFamily family_of(const ModelBundle& model, bool last_image);
 std::string_view family_text(ModelFamily family);  // "text-to-video models (Wan2.1-T2V)"
@@ -42,6 +43,7 @@ struct PresetRow {
   // adapter, unless that one has its own.
   double lora_strength;
   std::optional<double> lora_strength_2;
+  std::optional<double> audio_guidance = {};  // of talking photos
 };
 
 struct Preset {

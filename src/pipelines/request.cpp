@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "pipelines/guidance.h"
 #include "pipelines/model_bundle.h"
 #include "pipelines/presets.h"
 #include "pipelines/request_fields.h"
+#include "pipelines/resolve_talk.h"
 #include "samplers/sampler.h"
 
 namespace tachy {
@@ -161,6 +163,7 @@ void resolve_sparse(VideoRequest& r) {
 
 WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   WindowPlan out;
+  if (r.speech) return out;  // TalkWindows
   naming("`windows`", [&] { out.kind = parse_window_kind(r.windows); });
   if (out.kind == WindowKind::none) return out;
   naming("`window_mask`", [&] { out.mask = parse_window_mask(r.window_mask); });
@@ -188,10 +191,6 @@ Mode mode_of(const VideoRequest& r) {
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
   ResolvedRequest out;
   VideoRequest& r = out.request;
-  check(
-      !model.dit.audio_branch(), ErrorCode::unsupported,
-      "{}: this transformer follows speech (InfiniteTalk's audio branch), which videos are not made with yet",
-      model.transformer->files_text());
   r = given;
   apply_preset(model, r);
   const bool shifted = r.shift.has_value();  // by the caller or the preset
@@ -204,23 +203,26 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   check_fields(r);
   check_multiple("width", *r.width, model.size_multiple());
   check_multiple("height", *r.height, model.size_multiple());
-  check_frames(*r.frames, model.vae_config.temporal_stride());
+  if (!r.speech) check_frames(*r.frames, model.vae_config.temporal_stride());
   resolve_guidance(model, given, r);
   naming("`sampler`", [&] { resolve_sampler(given, r); });
   naming("`grid`", [&] { parse_grid(*r.grid); });
   check_images(model, r);
   resolve_level(r, gpu);
   resolve_sparse(r);
+  out.talk = resolve_talk(model, given, r);
   window_plan(r, model);
   const int64_t time_pairs = (model.dit.head_dim - 4 * (model.dit.head_dim / 6)) / 2;
   require(r.riflex <= time_pairs, "`riflex`: the model's time axis has {} frequencies, got {}", time_pairs,
           r.riflex);
 
   out.latent_channels = model.vae_config.z_dim;
-  out.latent_frames = model.vae_config.latent_frames(*r.frames);
+  out.clip_frames = out.talk.frames > 0 ? out.talk.window : *r.frames;
+  out.latent_frames = model.vae_config.latent_frames(out.clip_frames);
   out.latent_height = *r.height / model.vae_config.spatial_stride();
   out.latent_width = *r.width / model.vae_config.spatial_stride();
-  out.guided = *r.guidance > 1 || r.guidance_2.value_or(0) > 1;
+  for (const Branches& branches : guidance_of(r))
+    out.guided = out.guided || std::ranges::any_of(branches, &Branch::negative);
   out.pictured = r.image != nullptr;
   if (out.pictured && model.dit.image_branch() && !r.image_embeds)
     out.clip_pictures = model.dit.pos_embed_seq_len > 0 ? 2 : 1;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/pick_record.h"
+#include "pipelines/talk_windows.h"
 
 namespace tachy {
 
@@ -29,12 +30,17 @@ struct ImageEmbeds {
   std::vector<float> values;
   std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]
 };
+// What a talking photo says: one channel at 16 kHz (media/sound_reader.h), as it is in the file; the Engine makes it as loud
+// as models of speech expect.
+struct Speech {
+  std::vector<float> samples;
+};
 // Everything left out comes from the model's own defaults.
 struct VideoRequest {
   std::string prompt;
   std::optional<std::string> negative_prompt;
   std::optional<int> width, height;  // pixels
-  std::optional<int> frames;         // 4n + 1
+  std::optional<int> frames;         // 4n + 1; with speech any number, and left out as long as that is
   std::optional<double> fps;
   std::optional<std::string>
       preset;  // of a distilled model (presets.h): fills what of the next ones is left out
@@ -57,6 +63,12 @@ struct VideoRequest {
   // How the pictures are made ready for CLIP: as transformers' "processor" does it, or the "original" repository;
   // the model's layout decides.
   std::optional<std::string> clip_preparation;
+  // For transformers with InfiniteTalk's audio branch: what is said, how much it counts (1: as the model has it), how many
+  // frames a window takes over from the one before it, and whose formulas and random draws: infinitetalk or wrapper.
+  std::shared_ptr<const Speech> speech;
+  std::optional<double> audio_guidance;
+  int motion_frames = 9;
+  std::string recipe = "infinitetalk";
   std::string level = "safe";  // none, safe, aggressive, extreme: what the two below default to
   std::optional<std::string>
       dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it
@@ -68,8 +80,8 @@ struct VideoRequest {
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // of these blocks: top-k or sliding-tile
   std::optional<int> sparse_dense_steps;      // so many first steps attend to all keys nevertheless
-  // Clips that are longer than what the model was trained on (context_windows.h): none, static, uniform or looped. Frames
-  // of the video that a window holds, shares with the next one, and skips at most from one to the next.
+  // Clips that are longer than what the model was trained on (context_windows.h): none, static, uniform or looped; with
+  // speech one after the other (talk_windows.h): infinitetalk, or even. Frames of the video that a window holds, shares with the next one, and skips at most from one to the next.
   std::string windows = "none";
   int window_frames = 81, window_overlap = 16, window_stride = 4;
   std::string window_mask = "linear";  // how windows are blended: linear or pyramid
@@ -84,7 +96,7 @@ struct VideoRequest {
 };
 
 struct Progress {
-  std::string stage;  // "text", "image-embeds", "image", "load", "denoise", "decode"
+  std::string stage;  // "text", "image-embeds", "speech", "image", "load", "denoise", "decode"
   int64_t done = 0, total = 0;
   double elapsed_seconds = 0;  // of this stage
   double eta_seconds = -1;     // of this stage; negative: not known yet
@@ -113,8 +125,9 @@ struct VideoCallbacks {
   std::function<void(const Progress&)> progress;
   std::function<void(const RgbImage&, int64_t index)> frame;  // in order, as they are decoded
   std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
-  std::function<void(std::span<const float>, std::span<const int64_t> shape)> latents;  // final, [z, T, h, w]
-  std::function<void(const RunStateView&)> state;                                       // after each step
+  std::function<void(std::span<const float>, std::span<const int64_t> shape)>
+      latents;                                     // final, [z, T, h, w], of each window
+  std::function<void(const RunStateView&)> state;  // after each step
   // After each stage: which implementation each op got. What the plan did not count says so (OpPick::why).
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
   const std::atomic<bool>* cancel = nullptr;
@@ -122,7 +135,7 @@ struct VideoCallbacks {
 };
 
 struct StagePlan {
-  std::string name;           // "text", "image-embeds", "image", "denoise", "decode"
+  std::string name;           // "text", "image-embeds", "speech", "image", "denoise", "decode", "motion"
   uint64_t mapped_bytes = 0;  // weights used where they lie in the file (page cache)
   uint64_t weight_bytes = 0;  // packed or widened copies, caches, tables
   uint64_t part_bytes = 0;    // those of them that belong to the model's parts, which other runs may share
@@ -152,11 +165,14 @@ struct VideoPlan {
 // The same with nothing left out, after validation.
 struct ResolvedRequest {
   VideoRequest request;  // every optional filled
-  int64_t latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
+  // Of what is denoised at once: the clip, or one window of a talking photo's.
+  int64_t clip_frames = 0, latent_frames = 0, latent_height = 0, latent_width = 0, latent_channels = 0;
+  TalkWindows talk;                // of a talking photo
   bool guided = false;             // in some step
   bool pictured = false;           // begins with a picture
   int clip_pictures = 0;           // that the model's image encoder will look at
   std::vector<float> clip_pixels;  // these, prepared: [clip_pictures, 3, side, side]; the Engine makes them
+  std::vector<float> speech;       // what the audio encoder hears; the Engine makes it of the request's
   int steps_reused = 0;            // by the step cache, after a run
 };
 

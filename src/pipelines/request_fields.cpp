@@ -22,7 +22,9 @@ std::vector<RequestField> video_fields() {
        Choices{"processor", "original"}, [](const R& r) { return r.image && !r.image_embeds; }},
       {"width", "width", &R::width, "width in pixels", Range{1, 16384}},
       {"height", "height", &R::height, "height in pixels", Range{1, 16384}},
-      {"frames", "num_frames", &R::frames, "number of frames, 4n + 1", Range{1, 65536}},
+      {"frames", "num_frames", &R::frames,
+       "number of frames, 4n + 1; of a talking photo at most so many (default: as long as the speech)",
+       Range{1, 65536}},
       {"fps", "fps", &R::fps, "frames a second of the file", Range{.least = 0, .most = 1000, .above = true}},
   };
 }
@@ -61,14 +63,35 @@ std::vector<RequestField> sampling_fields() {
 }
 
 bool windowed(const R& r) { return r.windows != "none"; }
+bool spoken(const R& r) { return r.speech != nullptr; }
+
+std::vector<RequestField> speech_fields() {
+  return {
+      {"audio_guidance", "audio_guidance_scale", &R::audio_guidance,
+       "guidance scale of speech; 1 or less: none. With `guidance` each step takes three passes, with one of "
+       "them two",
+       Range{0, 100}, spoken},
+      {"motion_frames", "motion_frames", &R::motion_frames,
+       "frames of a talking photo's window that the next one takes over, 4n + 1 (default 9)", Range{1, 65533},
+       spoken},
+      {"recipe", "recipe", &R::recipe,
+       "of a talking photo, whose formula of guidance and whose random draws: infinitetalk (default) or "
+       "wrapper "
+       "(ComfyUI-WanVideoWrapper: the scale of text multiplies that of speech)",
+       Choices{"infinitetalk", "wrapper"}, spoken},
+  };
+}
 
 std::vector<RequestField> window_fields() {
   return {
       {"windows", "context_windows", &R::windows,
        "for clips longer than the model's own: predict them in windows of `window_frames` and blend these: "
        "static (one after the other), uniform (elsewhere in each step) or looped (and the end goes on at the "
-       "beginning); none: the whole clip at once (default)",
-       Choices{"none", "static", "uniform", "looped"}, windowed},
+       "beginning); none: the whole clip at once (default). With speech: one after the other, each beginning "
+       "with the last "
+       "frames of the one before (infinitetalk, default), or the same in equal windows, as short as possible "
+       "(even)",
+       Choices{"none", "static", "uniform", "looped", "infinitetalk", "even"}, windowed},
       {"window_frames", "context_frames", &R::window_frames, "frames of a window (default 81)",
        Range{5, 65536}, windowed},
       {"window_overlap", "context_overlap", &R::window_overlap,
@@ -173,8 +196,8 @@ void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
 const std::vector<RequestField>& request_fields() {
   static const std::vector<RequestField> all = [] {
     std::vector<RequestField> out;
-    for (const auto& some :
-         {video_fields(), sampling_fields(), window_fields(), adapter_fields(), arithmetic_fields()})
+    for (const auto& some : {video_fields(), sampling_fields(), speech_fields(), window_fields(),
+                             adapter_fields(), arithmetic_fields()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();
@@ -192,6 +215,10 @@ const std::vector<RequestInput>& request_inputs() {
        "CLIP embeddings of the pictures (.safetensors, 'image_embeds') in place of what the image encoder of "
        "Wan 2.1's "
        "models makes"},
+      {"speech", &R::speech,
+       "what the photo says: a sound file (wav, mp3, m4a, flac, ogg) or a film with sound, for "
+       "image-to-video models "
+       "with InfiniteTalk's audio branch"},
   };
   return all;
 }

@@ -36,7 +36,8 @@ struct RequestField {
 struct RequestInput {
   using Member =
       std::variant<std::vector<float> VideoRequest::*, std::shared_ptr<const Picture> VideoRequest::*,
-                   std::shared_ptr<const ImageEmbeds> VideoRequest::*>;
+                   std::shared_ptr<const ImageEmbeds> VideoRequest::*,
+                   std::shared_ptr<const Speech> VideoRequest::*>;
 
   const char* name;
   Member member;

@@ -30,7 +30,7 @@ void Session::begin(const Setup& setup) {
   const Layout wanted = keeps() ? layout_of(*setup.plan) : Layout();
   if (wanted != layout_) drop();
   if (!keeps()) return;
-  denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind();
+  begin_again();
   if (arena_) return arena_->rewind(0);
   const MemoryLabel label("activations");
   size_t most = 1;
@@ -42,6 +42,7 @@ void Session::begin(const Setup& setup) {
 void Session::end(bool well) noexcept {
   if (!well || !keeps()) drop();
   held_.clear();
+  holds_ = false;
   stream_.hooks = {}, stream_.arena = &between_;
   setup_ = {};
 }
@@ -146,7 +147,7 @@ PartCache::Handle Session::load(Part part) {
 void Session::give_back(Part part, const char* when) {
   if (nn::UploadCheck* check = model_.upload_check(); check && when && !measuring() && held_.contains(part))
     check->verify(part_name(part), part_file(model(), part), when);
-  if (!setup_.placement.keeps) held_.erase(part);
+  if (!setup_.placement.keeps && !holds_) held_.erase(part);
 }
 
 uint64_t Session::part_bytes() const {
@@ -184,7 +185,7 @@ void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
   if (out.name == "denoise")
     out.adapters = merged_into(Part::transformer), out.adapters_2 = merged_into(Part::transformer_2);
   stream_.hooks.flops = nullptr, stream_.hooks.picks = nullptr;
-  held_.clear();  // each stage is counted on its own, also where parts stay
+  if (!holds_) held_.clear();  // each stage is counted on its own, also where parts stay for another request
 }
 
 // With an arena of the planned size. Errors of a device name the stage.

@@ -67,6 +67,9 @@ class Session {
   const LoadedImageEncoder& image_encoder() {
     return static_cast<const LoadedImageEncoder&>(use(Part::image_encoder));
   }
+  const LoadedAudioEncoder& audio_encoder() {
+    return static_cast<const LoadedAudioEncoder&>(use(Part::audio_encoder));
+  }
   const LoadedVaeEncoder& vae_encoder() {
     return static_cast<const LoadedVaeEncoder&>(use(Part::vae_encoder));
   }
@@ -77,6 +80,11 @@ class Session {
   // It has done its work: where parts do not stay it is released, unless another session holds it, too. when:
   // for messages of `verify_upload`, "after the last step".
   void give_back(Part part, const char* when = nullptr);
+  // While it holds parts, those that are given back stay until the job ends: the same stages come again. Where parts stay for
+  // further jobs anyway this is nothing new.
+  void hold_parts(bool hold) { holds_ = hold && !setup_.placement.keeps; }
+  // The next stages are those before once more, at the same addresses where these stay.
+  void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
   uint64_t part_bytes() const;  // of those it holds
 
   // Where a pass of this expert may be captured, and where its denoiser's tensors and the loop's lie; null:
@@ -113,6 +121,7 @@ class Session {
   Arena between_{0};  // no op runs between the stages
   Stream stream_;
   uint64_t most_part_bytes_ = 0;  // of the stage under way
+  bool holds_ = false;
   BlockPlan blocks_;
   std::map<Part, PartCache::Handle> held_;
 

@@ -1,6 +1,6 @@
-// A stage of a generation: text, image-embeds, image, denoise or decode. A pipeline is a list of them (walk.h), and each is
-// one piece of code that runs in two kinds of session: in a measuring one it loads and computes nothing and
-// tells what it would hold, in a computing one it does its work.
+// A stage of a generation: text, image-embeds, speech, image, denoise, decode or motion. A pipeline is a list of them
+// (walk.h), and each is one piece of code that runs in two kinds of session: in a measuring one it loads and computes nothing
+// and tells what it would hold, in a computing one it does its work.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,13 @@ namespace nn {
 class ParamStore;
 }
 
-// What lives across stages: embeddings of the texts and the pictures, the picture's latents, and the latents.
+// What lives across stages: embeddings of the texts and the pictures, the picture's latents, and the latents. Of a talking
+// photo also what the audio encoder says of each frame, on the host, and from window to window the last frames and what
+// the VAE makes of them.
 struct Shared {
   Tensor text, negative, image_embeds, condition, latents;
+  Tensor speech;        // [frames + TalkWindows::rows_behind, layers, width] f32
+  Tensor tail, motion;  // [m, H, W, 3] and [z, T, h, w] f32
   Shared(const ResolvedRequest& request, const ModelBundle& model, const Prompts& prompts,
          nn::ParamStore& store);
 };
@@ -30,6 +34,7 @@ struct Job {
   const Shared& shared;
   const RunState* resume = nullptr;  // goes on after its steps
   NoiseSource* noise = nullptr;      // of a computing session
+  int64_t window = 0;                // of a talking photo: the one under way
   int steps_reused = 0;
 };
 
@@ -45,8 +50,10 @@ class Stage {
 
 std::unique_ptr<Stage> make_text_stage();
 std::unique_ptr<Stage> make_image_embeds_stage();
+std::unique_ptr<Stage> make_speech_stage();
 std::unique_ptr<Stage> make_image_stage();
 std::unique_ptr<Stage> make_denoise_stage();
 std::unique_ptr<Stage> make_decode_stage();
+std::unique_ptr<Stage> make_motion_stage();
 
 }  // namespace tachy

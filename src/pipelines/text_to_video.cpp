@@ -137,6 +137,7 @@ std::vector<float> first_latents(const VideoRequest& r, const WindowPlan& window
   std::vector<float> values = r.init_latents;
   if (values.empty()) {
     values.resize(count), noise.draw(values);
+    if (r.speech && r.recipe == "wrapper") noise.draw(values);  // its sampler's own draw goes unused
     if (windows.divides(clip) && r.free_noise == "on")
       repeat_noise(windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
   }
@@ -187,9 +188,14 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
 
 }  // namespace
 
-ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& callbacks,
+ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& given,
                                       const RunState* resume) {
   const VideoPlan& plan = prepared.plan;
+  VideoCallbacks callbacks = given;
+  if (prepared.request.talk.frames > 0) {  // a state is of one clip, not of several windows
+    check(!resume, ErrorCode::unsupported, "resume: a talking photo cannot be gone on with yet");
+    callbacks.state = nullptr;
+  }
   if (!model_.options().keep_loaded) model_.prompts().release();
   log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
             human_bytes(plan.peak_bytes), resolved_.load(), tokenised_.load(), planned_.load());

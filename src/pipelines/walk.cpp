@@ -1,7 +1,10 @@
 #include "pipelines/walk.h"
 
+#include <algorithm>
+
 #include "pipelines/condition.h"
 #include "pipelines/denoise_stage.h"
+#include "tensor/transfer.h"
 
 namespace tachy {
 
@@ -16,6 +19,13 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
   if (const auto dims = condition_dims(model, r); !dims.empty())
     condition = store.allocate(DType::f32, std::span<const int64_t>(dims));
   latents = store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
+  if (r.talk.frames == 0) return;
+  speech = store.beside().allocate(
+      DType::f32, {r.talk.spoken + r.talk.rows_behind(), model.audio.num_layers, model.audio.hidden_size});
+  if (r.talk.count() == 1) return;
+  tail = store.allocate(DType::f32, {r.talk.motion, *r.request.height, *r.request.width, 3});
+  motion = store.allocate(DType::f32, {r.latent_channels, model.vae_config.latent_frames(r.talk.motion),
+                                       r.latent_height, r.latent_width});
 }
 
 Stages video_stages(const Job& job) {
@@ -25,6 +35,7 @@ Stages video_stages(const Job& job) {
   if (!denoised) {
     out.push_back(make_text_stage());
     if (job.request.clip_pictures > 0) out.push_back(make_image_embeds_stage());
+    if (job.request.talk.frames > 0) out.push_back(make_speech_stage());
     if (job.request.pictured) out.push_back(make_image_stage());
     out.push_back(make_denoise_stage());
   }
@@ -32,7 +43,68 @@ Stages video_stages(const Job& job) {
   return out;
 }
 
+namespace {
+
+// The worst of what a stage took in several windows; of work and time the sum.
+void add(std::vector<StagePlan>& plans, StagePlan plan, int64_t times) {
+  plan.flops *= static_cast<double>(times);
+  const auto same = std::ranges::find(plans, plan.name, &StagePlan::name);
+  if (same == plans.end()) return plans.push_back(std::move(plan));
+  plan.flops += same->flops;
+  for (const ops::OpPick& before : same->picks)  // those of loading, for one
+    if (std::ranges::none_of(
+            plan.picks, [&](const ops::OpPick& p) { return p.op == before.op && p.impl == before.impl; }))
+      plan.picks.push_back(before);
+  std::ranges::stable_sort(plan.picks, {}, &ops::OpPick::op);
+  plan.weight_bytes = std::max(plan.weight_bytes, same->weight_bytes);
+  plan.part_bytes = std::max(plan.part_bytes, same->part_bytes);
+  plan.arena_bytes = std::max(plan.arena_bytes, same->arena_bytes);
+  *same = std::move(plan);
+}
+
+// The noise of a window behind the first. InfiniteTalk draws more than it uses: noise for the frames that are taken
+// over, before the first step and after each, which it then overwrites.
+void draw_noise(Job& job, Session& session) {
+  const Tensor& latents = job.shared.latents;
+  std::vector<float> values(static_cast<size_t>(latents.numel()));
+  job.noise->draw(values);
+  upload(values.data(), latents, session.stream());
+  if (job.request.request.recipe != "infinitetalk") return;
+  values.resize(static_cast<size_t>(job.shared.motion.numel()));
+  for (int i = 0; i <= *job.request.request.steps; ++i) job.noise->draw(values);
+}
+
+// A talking photo's windows one after the other; what they are made with stays loaded until the last. The second window
+// and those after it are the same work, so that a measuring walk goes through two.
+std::vector<StagePlan> walk_windows(Job& job, Session& session) {
+  std::vector<StagePlan> out;
+  const int64_t count = job.request.talk.count(),
+                walked = session.measuring() ? std::min<int64_t>(count, 2) : count;
+  Stages before = video_stages(job);
+  before.resize(before.size() - 2);
+  for (const auto& stage : before) add(out, session.run(*stage, job), 1);
+  const auto denoise = make_denoise_stage(), decode = make_decode_stage(), motion = make_motion_stage();
+  for (job.window = 0; job.window < walked; ++job.window) {
+    const bool last = job.window + 1 == count;
+    const int64_t alike = session.measuring() && job.window == 1 ? count - 1 : 1;
+    session.hold_parts(!last);
+    if (last) session.give_back(Part::vae_encoder);
+    if (job.window > 0) {
+      session.begin_again();
+      if (!session.measuring()) draw_noise(job, session);
+    }
+    add(out, session.run(*denoise, job), alike);
+    add(out, session.run(*decode, job), alike);
+    if (!last) add(out, session.run(*motion, job), alike);
+  }
+  session.hold_parts(false);
+  return out;
+}
+
+}  // namespace
+
 std::vector<StagePlan> walk(Job& job, Session& session) {
+  if (job.request.talk.frames > 0) return walk_windows(job, session);
   std::vector<StagePlan> out;
   for (const auto& stage : video_stages(job)) out.push_back(session.run(*stage, job));
   return out;

@@ -31,6 +31,7 @@ import properties  # noqa: E402
 import random_models as rm  # noqa: E402
 import single_files  # noqa: E402
 import sparse  # noqa: E402
+import talk  # noqa: E402
 import vae_command  # noqa: E402
 import infinitetalk  # noqa: E402
 import wav2vec2  # noqa: E402
@@ -177,6 +178,7 @@ def main():
             "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
             "image-encoder": lambda: clip_pictures.compare(ctx, args.draws, STAGE_BOUND),
             "infinitetalk": lambda: infinitetalk.compare(ctx, args.draws, STAGE_BOUND),
+            "talking-photo": lambda: talk.compare(ctx),
             "audio-encoder": lambda: wav2vec2.compare(ctx, args.draws, STAGE_BOUND),
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
             "vae": lambda: [compare_vae(ctx, i) for i in range(args.draws)],

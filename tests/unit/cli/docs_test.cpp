@@ -59,6 +59,12 @@ TEST_F(Docs, OptionsPageListsWhatHelpLists) {
     Names listed = options(command);
     EXPECT_EQ(listed.erase("-h") + listed.erase("--help"), 2u) << command;
     found += listed.size();
+    if (command == "talk") {  // one and the same
+      Names same = options("generate");
+      same.erase("-h"), same.erase("--help");
+      EXPECT_EQ(listed, same);
+      continue;
+    }
     EXPECT_EQ(pages[command], listed)
         << "docs/options.md (left) and `tachyscope " << command << " --help` (right) differ";
   }

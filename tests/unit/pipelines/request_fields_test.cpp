@@ -43,10 +43,10 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const VideoRequest r;
   const auto& [prompt, negative_prompt, width, height, frames, fps, preset, steps, guidance, guidance_2,
                shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents,
-               image, last_image, image_embeds, image_fit, clip_preparation, level, dtype, step_cache,
-               residual, attention, math, sparse_attention, sparse_chooser, sparse_dense_steps, windows,
-               window_frames, window_overlap, window_stride, window_mask, free_noise, riflex, loras,
-               lora_mode, lora_unmatched] = r;
+               image, last_image, image_embeds, image_fit, clip_preparation, speech, audio_guidance,
+               motion_frames, recipe, level, dtype, step_cache, residual, attention, math, sparse_attention,
+               sparse_chooser, sparse_dense_steps, windows, window_frames, window_overlap, window_stride,
+               window_mask, free_noise, riflex, loras, lora_mode, lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -71,6 +71,10 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &image_embeds,
                                          &image_fit,
                                          &clip_preparation,
+                                         &speech,
+                                         &audio_guidance,
+                                         &motion_frames,
+                                         &recipe,
                                          &attention,
                                          &math,
                                          &level,

@@ -1,0 +1,192 @@
+"""A talking photo of fresh random models, picture and sound: the whole of InfiniteTalk's loop restated on diffusers', transformers' and
+infinitetalk.py's modules, from the published description, against `tachyscope talk`.
+
+Windows of F frames follow each other; each begins with the last m frames of the one before, encoded anew, which no step changes;
+speech goes backwards behind its end; three passes a step. In float64, and in float32 for what rounding comes to."""
+
+import math
+import wave
+
+import numpy as np
+import torch
+from diffusers import WanImageToVideoPipeline
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedTokenizerFast
+
+import clip_pictures
+import generation
+import infinitetalk
+import random_models as rm
+import wav2vec2
+from precision import error, float64
+
+PROMPT, NEGATIVE = "the red cat moves", "ugly"
+WIDTH, HEIGHT, SIDE = 48, 32, 28
+
+
+def biquad(x, b, a):
+    y, x1, x2, y1, y2 = np.empty_like(x), 0.0, 0.0, 0.0, 0.0
+    for i, x0 in enumerate(x.tolist()):
+        y0 = b[0] * x0 + b[1] * x1 + b[2] * x2 - a[0] * y1 - a[1] * y2
+        y[i], x1, x2, y1, y2 = y0, x0, x1, y0, y1
+    return y
+
+
+def as_loud_as_expected(samples):
+    """-23 LUFS by ITU-R BS.1770 as pyloudnorm measures it at 16 kHz: coefficients, blocks and gates of the description."""
+    x = biquad(samples.double().numpy(), (1.444233908713844, -1.839542987741787, 0.685432300820589), (-1.1071392365035588, 0.3972624582962044))
+    x = biquad(x, (0.9852425301500196, -1.9704850603000392, 0.9852425301500196), (-1.9703753578722906, 0.9705947627276879))
+    count = round((len(x) / 16000 - 0.4) / 0.1) + 1
+    z = np.array([(x[int(0.4 * 16000 * 0.25 * j):int(0.4 * 16000 * (0.25 * j + 1))] ** 2).sum() / 6400 for j in range(count)])
+    loudness = -0.691 + 10 * np.log10(z)
+    gate = -0.691 + 10 * math.log10(z[loudness >= -70].mean()) - 10
+    whole = -0.691 + 10 * math.log10(z[(loudness > gate) & (loudness > -70)].mean())
+    return (samples.double() * 10 ** ((-23 - whole) / 20)).float()
+
+
+def weights(recipe, text, speech):
+    """[(weight, negative prompt?, silent?)]: expanded from the formulas of InfiniteTalk and of the wrapper."""
+    if text == 1 and speech == 1:
+        return [(1.0, False, False)]
+    if text == 1:
+        return [(speech, False, False), (1 - speech, False, True)]
+    if recipe == "infinitetalk":  # n + text (c - t) + speech (t - n)
+        return [(text, False, False), (speech - text, True, False), (1 - speech, True, True)]
+    # n + text ((c - t) + speech (t - n))
+    return [(text, False, False), (text * speech - text, True, False), (1 - text * speech, True, True)]
+
+
+class Case:
+    def __init__(self, ctx, i):
+        self.ctx, self.folder = ctx, ctx.folder / f"talk-{i}"
+        self.folder.mkdir()
+        rng, z = ctx.rng, ctx.rng.choice([4, 6])
+        heads, dim = rng.choice([1, 2]), rng.choice([12, 32])
+        vae = rm.vae(rng, base_dim=8, z_dim=z, num_res_blocks=1)
+        dit = rm.transformer(rng, in_channels=2 * z + 4, out_channels=z, text_dim=24, image_dim=24, num_attention_heads=heads,
+                             attention_head_dim=dim, added_kv_proj_dim=heads * dim, num_layers=2)
+        rm.tiny_tokenizer(self.folder / "tokenizer-source")
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(self.folder / "tokenizer-source")
+        clip = rm.image_encoder(rng, hidden_size=24, intermediate_size=50, num_attention_heads=2, num_hidden_layers=2, image_size=SIDE, patch_size=14)
+        self.pipe = WanImageToVideoPipeline(tokenizer=tokenizer, text_encoder=rm.text_encoder(rng, d_model=24, vocab_size=64), vae=vae,
+                                            scheduler=generation.scheduler("unipc", 3.0), transformer=dit, image_encoder=clip,
+                                            image_processor=clip_pictures.processor(SIDE))
+        self.pipe.save_pretrained(self.folder / "model")
+        self.ears = rm.audio_encoder(rng, hidden_size=16, num_attention_heads=2, intermediate_size=40, num_hidden_layers=3, conv_dim=[8] * 7,
+                                     num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4)
+        self.ears.save_pretrained(self.folder / "wav2vec2")
+        self.talker = infinitetalk.talker(rng, dit, layers=3, width=16)
+        save_file(self.talker.branch_state(), self.folder / "infinitetalk.safetensors")
+
+    def given(self, frames):
+        """A picture and a sound of so many frames, and a little more."""
+        rng = self.ctx.rng
+        image = clip_pictures.random_picture(np.random.default_rng(rng.randrange(2**32)), WIDTH, HEIGHT)
+        image.save(self.folder / "photo.png")
+        sound = wav2vec2.random_sound(rng, frames * 640 + rng.randint(0, 639), 0.2).clamp(-1, 1)
+        integers = (sound * 32767).round().to(torch.int16)
+        with wave.open(str(self.folder / "speech.wav"), "wb") as out:
+            out.setnchannels(1), out.setsampwidth(2), out.setframerate(16000)
+            out.writeframes(integers.numpy().tobytes())
+        return image, integers.float() / 32768
+
+    def embeddings(self, image, samples, frames):
+        """Of both prompts, the picture and speech, in the precision that the models have."""
+        pipe, dtype = self.pipe, self.ears.dtype
+        positive, negative = pipe.encode_prompt(PROMPT, NEGATIVE, True, 1, max_sequence_length=512)
+        pixels = pipe.image_processor(images=image, return_tensors="pt")["pixel_values"]
+        picture = pipe.image_encoder(pixels.to(dtype), output_hidden_states=True).hidden_states[-2]
+        return positive, negative, picture, wav2vec2.hidden_states(self.ears, as_loud_as_expected(samples).to(dtype), frames)
+
+
+def encode(vae, pixels):
+    mean, std = (torch.tensor(v, dtype=pixels.dtype).view(1, -1, 1, 1, 1) for v in (vae.config.latents_mean, vae.config.latents_std))
+    return (vae.encode(pixels).latent_dist.mode() - mean) / std
+
+
+def decode(vae, latents):
+    mean, std = (torch.tensor(v, dtype=latents.dtype).view(1, -1, 1, 1, 1) for v in (vae.config.latents_mean, vae.config.latents_std))
+    return vae.decode(latents * std + mean).sample.clamp(-1, 1)
+
+
+def schedule(steps, shift):
+    t = torch.linspace(1000, 1, steps) / 1000
+    return torch.cat([shift * t / (1 + (shift - 1) * t) * 1000, torch.zeros(1)])
+
+
+def talk(case, embeddings, image, frames, r, dtype):
+    """The last window's latents, and all frames [frames, H, W, 3] in [-1, 1]."""
+    positive, negative, picture, states = (t.to(dtype) for t in embeddings)
+    vae, talker, window, m = case.pipe.vae, case.talker, r["window"], r["motion"]
+    photo = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).float().div(255).mul(2).sub(1)[None, :, None].to(dtype)
+    y = encode(vae, torch.cat([photo, torch.zeros(1, 3, window - 1, HEIGHT, WIDTH, dtype=dtype)], 2))
+    mask = torch.zeros(1, 4, *y.shape[2:], dtype=dtype)
+    mask[:, :, 0] = 1
+    motion, generator, times = encode(vae, photo), torch.Generator().manual_seed(r["seed"]), schedule(r["steps"], r["shift"])
+    draw = lambda shape: torch.randn(shape, generator=generator)
+    if r["recipe"] == "wrapper":
+        draw(y.shape[1:])
+    made, first, total = [], 0, len(states)
+    while True:
+        x = draw(y.shape[1:])[None].to(dtype)
+        if first and r["recipe"] == "infinitetalk":
+            for _ in range(r["steps"] + 1):
+                draw(motion.shape[1:])
+        for i in range(r["steps"]):
+            x[:, :, :motion.shape[2]] = motion
+            v = 0
+            for weight, no, silent in weights(r["recipe"], r["text"], r["speech"]):
+                v = v + weight * talker(hidden_states=torch.cat([x, mask, y], 1), timestep=times[i:i + 1],
+                                        encoder_hidden_states=negative if no else positive, encoder_hidden_states_image=picture,
+                                        audio_embeds=states[None] * (0 if silent else 1), audio_start=torch.tensor([first]))
+            x = x + (times[i + 1] - times[i]).to(dtype) / 1000 * v
+        x[:, :, :motion.shape[2]] = motion
+        pixels = decode(vae, x)
+        made.append(pixels[:, :, m if first else 0:])
+        if first + window >= min(frames, total):
+            break
+        motion = encode(vae, pixels[:, :, -m:])
+        first += window - m
+        behind = first + window - total + 3
+        if first + window >= min(frames, total) and behind > 0:
+            states = torch.cat([states, states[-behind:].flip(0)])
+    video = torch.cat(made, 2)[0, :, :frames].permute(1, 2, 3, 0)
+    return x[0], video
+
+
+def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=None):
+    case = Case(ctx, i)
+    image, samples = case.given(spoken)
+    r = {"window": window, "motion": motion, "steps": 3, "shift": ctx.rng.choice([5.0, 11.0]), "text": text, "speech": speech, "recipe": recipe,
+         "seed": ctx.rng.randrange(2**31)}
+    folder, frames = case.folder, frames or spoken
+    ctx.run("talk", PROMPT, "-n", NEGATIVE, "--model", folder / "model", "--photo", folder / "photo.png", "--audio", folder / "speech.wav",
+            "--infinitetalk", folder / "infinitetalk.safetensors", "--wav2vec2", folder / "wav2vec2", "--size", f"{WIDTH}x{HEIGHT}", "--steps", 3,
+            "--guidance", text, "--audio-guidance", speech, "--shift", r["shift"], "--seed", r["seed"], "--recipe", recipe, "--frames", frames,
+            "--window-frames", window, "--motion-frames", motion, "--save-latents", folder / "out.safetensors", "-q", "-o", f"{folder}/frames/")
+    with torch.no_grad():
+        r32, _ = talk(case, case.embeddings(image, samples, spoken), image, frames, r, torch.float32)
+        with float64():
+            for part in (case.pipe.vae, case.talker, case.ears, case.pipe.text_encoder, case.pipe.image_encoder):
+                part.double()
+            embeddings = case.embeddings(image, samples, spoken)
+            assert all(e.dtype == torch.float64 for e in embeddings)
+            r64, video = talk(case, embeddings, image, frames, r, torch.float64)
+            deaf, _ = talk(case, (*embeddings[:3], embeddings[3] * 0), image, frames, r, torch.float64)
+    label = f"talk: {frames} of {spoken} frames, windows of {window} and {motion}, text {text:g}, speech {speech:g}, {recipe}"
+    got = load_file(folder / "out.safetensors")["latents"]
+    ctx.report(label, error(got, r64), max(3 * error(r32, r64), 1e-5))
+    ours = np.stack([np.asarray(Image.open(f)).astype(np.int16) for f in sorted((folder / "frames").glob("*.png"))])
+    want = ((video + 1) * 127.5).round().numpy().astype(np.int16)
+    ctx.report(f"{label}: frames missing", float(abs(len(ours) - frames)), 0.0)
+    ctx.report(f"{label}: levels apart", float(np.abs(ours[:len(want)] - want).max()), 1.0)
+    ctx.report(f"{label}: what speech does", -error(deaf, r64), -0.02)
+
+
+def compare(ctx):
+    compare_one(ctx, 0, 13, 5, 26, 5.0, 4.0, "infinitetalk")  # three windows, three passes; the last one looks behind the end
+    compare_one(ctx, 1, 9, 1, 25, 1.0, 2.0, "infinitetalk")  # ends with a window
+    compare_one(ctx, 2, 13, 9, 19, 3.0, 2.0, "wrapper")
+    compare_one(ctx, 3, 17, 5, 12, 1.0, 1.0, "infinitetalk")  # shorter than a window
+    compare_one(ctx, 4, 13, 5, 40, 2.0, 1.5, "infinitetalk", frames=22)  # the first of what is said

@@ -1,0 +1,162 @@
+// Talking photos as whole runs: the plan is exact, bits repeat, what comes later changes nothing before it. Their values are compared
+// with a restatement of InfiniteTalk in tests/reference/talk.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "talk_model.h"
+
+namespace tachy {
+namespace {
+
+using test::talk;
+using test::talk_request;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const test::TalkModel& model() {
+  static const test::TalkModel made;
+  return made;
+}
+
+TEST(Talk, PlanIsExact) {
+  for (const int64_t frames : {7, 9, 13, 24})
+    for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped})
+      for (const double guidance : {1.0, 3.0}) {
+        VideoRequest request = talk_request(frames);
+        request.guidance = guidance;
+        TextToVideo pipeline(model().open(), {.threads = 2, .weights = mode});
+        ResolvedRequest r = pipeline.resolved(request);
+        r.speech = request.speech->samples;
+        const VideoPlan plan = pipeline.prepare(r).plan;
+        EXPECT_EQ(plan.stages.size(), frames > 9 ? 6u : 5u);
+        const size_t before = Buffer::live_bytes();
+        Buffer::reset_peak();
+        EXPECT_EQ(talk(pipeline, request).frames, frames);
+        EXPECT_EQ(Buffer::live_bytes(), before);
+        EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes)
+            << frames << " frames, guidance " << guidance;
+      }
+}
+
+TEST(Talk, ProgressCountsAllWindows) {
+  TextToVideo pipeline(model().open(), {.threads = 2});
+  std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> seen;
+  VideoCallbacks callbacks;
+  callbacks.progress = [&](const Progress& p) { seen[p.stage].push_back({p.done, p.total}); };
+  talk(pipeline, talk_request(16), callbacks);  // windows at 0, 4, 8
+  for (const auto& [stage, total] : std::map<std::string, int64_t>{{"denoise", 6}, {"decode", 16}}) {
+    EXPECT_EQ(seen[stage].back(), std::pair(total, total)) << stage;
+    EXPECT_TRUE(std::ranges::is_sorted(seen[stage])) << stage;
+    for (const auto& [done, of] : seen[stage]) EXPECT_EQ(of, total) << stage;
+  }
+}
+
+TEST(Talk, BitsDoNotDependOnThreadsWeightsOrRepetition) {
+  const VideoRequest request = talk_request(16);
+  TextToVideo kept(model().open(), {.threads = 1, .keep_loaded = true});
+  const test::Result first = talk(kept, request), again = talk(kept, request);
+  EXPECT_EQ(first.rgb, again.rgb);
+  for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped}) {
+    TextToVideo other(model().open(), {.threads = 3, .weights = mode});
+    const test::Result result = talk(other, request);
+    EXPECT_EQ(first.rgb, result.rgb);
+    EXPECT_EQ(first.latents, result.latents);
+  }
+}
+
+// The first frames of a longer video are those of a shorter one, which hears the same speech.
+TEST(Talk, FramesAreCutFromTheSameVideo) {
+  TextToVideo pipeline(model().open(), {.threads = 2});
+  VideoRequest request = talk_request(24);
+  const test::Result whole = talk(pipeline, request);
+  const size_t frame = whole.rgb.size() / 24;
+  for (const int frames : {3, 9, 11}) {
+    request.frames = frames;
+    const test::Result some = talk(pipeline, request);
+    ASSERT_EQ(some.frames, frames);
+    EXPECT_TRUE(
+        std::ranges::equal(some.rgb, std::span(whole.rgb).first(frame * static_cast<size_t>(frames))));
+  }
+}
+
+TEST(Talk, OtherWordsMoveOtherLips) {
+  TextToVideo pipeline(model().open(), {.threads = 2});
+  VideoRequest request = talk_request(13);
+  const test::Result said = talk(pipeline, request);
+  auto other = std::make_shared<Speech>(*request.speech);
+  std::ranges::reverse(other->samples);
+  request.speech = other;
+  EXPECT_NE(talk(pipeline, request).rgb, said.rgb);
+}
+
+std::string refusal(const std::function<void(VideoRequest&)>& change, const ModelBundle& bundle,
+                    ErrorCode code = ErrorCode::invalid_argument) {
+  VideoRequest request = talk_request(13);
+  change(request);
+  return test::refusal([&] { resolve(bundle, request); }, code);
+}
+
+TEST(Talk, WrongRequestsNameOptionAndWhatWouldWork) {
+  const ModelBundle talking = model().open();
+  EXPECT_THAT(refusal([](auto& r) { r.speech = nullptr; }, talking), HasSubstr("`speech`"));
+  EXPECT_THAT(refusal([](auto& r) { r.image = nullptr; }, talking), HasSubstr("`image`"));
+  EXPECT_THAT(refusal([](auto& r) { r.fps = 16; }, talking), AllOf(HasSubstr("`fps`"), HasSubstr("25")));
+  EXPECT_THAT(refusal([](auto& r) { r.windows = "static"; }, talking),
+              AllOf(HasSubstr("`windows`"), HasSubstr("even")));
+  EXPECT_THAT(refusal([](auto& r) { r.window_frames = 80; }, talking),
+              AllOf(HasSubstr("`window_frames`"), HasSubstr("81")));
+  EXPECT_THAT(refusal([](auto& r) { r.motion_frames = 8; }, talking),
+              AllOf(HasSubstr("`motion_frames`"), HasSubstr("5 or 9")));
+  EXPECT_THAT(refusal([](auto& r) { r.motion_frames = 9; }, talking), HasSubstr("fewer than the window's 9"));
+  EXPECT_THAT(refusal([](auto& r) { r.riflex = 6; }, talking), HasSubstr("`riflex`"));
+  EXPECT_THAT(refusal([](auto& r) { r.sparse_attention = 0.5; }, talking, ErrorCode::unsupported),
+              HasSubstr("`sparse_attention`"));
+  EXPECT_THAT(refusal([](auto& r) { r.init_latents = {1}; }, talking), HasSubstr("`init_latents`"));
+  EXPECT_THAT(
+      refusal([](auto& r) { r.speech = std::make_shared<Speech>(Speech{std::vector<float>(300)}); }, talking),
+      AllOf(HasSubstr("`speech`"), HasSubstr("too short")));
+  PartPaths deaf = model().parts;
+  deaf.audio_encoder.clear();
+  EXPECT_THAT(refusal([](auto&) {}, ModelBundle::open(test::image_file("i2v"), FileAccess::map, deaf),
+                      ErrorCode::not_found),
+              HasSubstr("`audio_encoder`"));
+  const ModelBundle plain = ModelBundle::open(test::image_file("i2v"));
+  EXPECT_THAT(refusal([](auto&) {}, plain), AllOf(HasSubstr("`speech`"), HasSubstr("`infinitetalk`")));
+  PartPaths odd;
+  odd.audio_encoder = model().parts.audio_encoder;
+  EXPECT_THAT(test::refusal([&] { ModelBundle::open(test::image_file("i2v"), FileAccess::map, odd); },
+                            ErrorCode::invalid_argument),
+              HasSubstr("`audio_encoder`"));
+  TextToVideo pipeline(talking, {.threads = 2});
+  ResolvedRequest r = pipeline.resolved(talk_request(13));
+  r.speech = r.request.speech->samples;
+  RunState state;
+  EXPECT_THAT(
+      test::refusal([&] { pipeline.generate(pipeline.prepare(r), {}, &state); }, ErrorCode::unsupported),
+      HasSubstr("resume"));
+}
+
+TEST(Talk, DefaultsAndPresetsAreThoseOfTalkingModels) {
+  const ModelBundle talking = model().open();
+  VideoRequest request = talk_request(13);
+  request.steps.reset(), request.guidance.reset(), request.audio_guidance.reset();
+  const ResolvedRequest plain = resolve(talking, request);
+  EXPECT_EQ(*plain.request.grid, "multitalk");
+  EXPECT_EQ(*plain.request.sampler, "euler");
+  EXPECT_EQ(*plain.request.steps, 40);
+  EXPECT_EQ(*plain.request.shift, 7);
+  EXPECT_EQ(*plain.request.audio_guidance, 4);
+  EXPECT_EQ(*plain.request.frames, 13);
+  request.preset = "talk-4";
+  const ResolvedRequest four = resolve(talking, request);
+  EXPECT_EQ(*four.request.steps, 4);
+  EXPECT_EQ(*four.request.guidance, 1);
+  EXPECT_EQ(*four.request.audio_guidance, 2);
+  EXPECT_FALSE(four.guided);
+  request.preset = "lightx2v-4";
+  EXPECT_THAT(test::refusal([&] { resolve(talking, request); }, ErrorCode::invalid_argument),
+              HasSubstr("talk-4"));
+}
+
+}  // namespace
+}  // namespace tachy
