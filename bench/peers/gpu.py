@@ -8,7 +8,7 @@ on the same GPU in the same run: times, peak memory, and errors against the floa
 Wan 2.2's TI2V-5B, for its VAE (--vae 2.2). --layers N: only so many of a transformer's blocks. --plan: only the memory ours would take, nothing is run.
 
 --residual LIST: ours with each of f32, low (the residual stream as the activations), int8 (low, attention in 8 bits), fp8 (low, the blocks' linear
-layers in e4m3), fp8-int8 and fp8-f32 (fp8 with the residual stream in float32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm, a scale a row of weights and of
+layers in e4m3), fp8-int8, fp8-f32 (fp8 with the residual stream in float32) and tf32 (with --dtype f32: linear layers in TF32). --fp8: diffusers' compiled transformer also with the same layers by torch._scaled_mm, a scale a row of weights and of
 activations, quantised in the compiled graph (what torchao's per-row dynamic quantisation does).
 
 --adapters 1x64,8x64: ours also with random low-rank adapters beside every linear layer of the blocks, at run time. --stored gguf:Q4_0,fp8: ours also from a

@@ -2,7 +2,7 @@
 // on given values, timed as it runs in a generation (captured, replayed), its
 // result written for the comparison. Values are raw float32 files.
 //
-//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
+//   ours_gpu dit FOLDER DTYPE T H W TEXT_ROWS TIMESTEP LATENTS.bin TEXT.bin OUT.bin REPEATS [f32|low|int8|fp8|fp8-int8|fp8-f32|tf32 [SHARE top-k|sliding-tile | adapters COUNTxRANK]]
 //   ours_gpu plan …the same (the files need not exist): the memory that dit would take, nothing loaded
 //   ours_gpu decode FOLDER DTYPE T H W LATENTS.bin OUT.bin REPEATS [CHUNK [profile]]
 //   ours_gpu encode FOLDER DTYPE T H W VIDEO.bin OUT.bin REPEATS [0 [profile]]
@@ -10,7 +10,7 @@
 // DTYPE fp8 of decode and encode: activations in bf16, the residual blocks' convolutions in e4m3.
 // The word behind dit's REPEATS is the residual stream: float32, or as the activations; int8: the latter, and self-attention
 // in 8 bits; fp8: the latter, and the blocks' linear layers in e4m3; fp8-int8: both; fp8-f32: fp8
-// with the residual stream in float32. With a SHARE of all blocks of keys self-attention is block-sparse; its OUT.bin then differs from the dense one
+// with the residual stream in float32; tf32 (DTYPE f32): products of linear layers in TF32. With a SHARE of all blocks of keys self-attention is block-sparse; its OUT.bin then differs from the dense one
 // by what it leaves out. adapters: COUNT random low-rank adapters beside every linear layer of the blocks. `profile` prints where the time goes, waiting for the GPU at both ends of each part: small parts
 // look 10 to 20 µs longer than they are.
 #include <fmt/format.h>
@@ -202,6 +202,7 @@ void dit(char** a, int count, bool plan_only) {
   const int64_t t = std::atol(a[2]), h = std::atol(a[3]), w = std::atol(a[4]), rows = std::atol(a[5]);
   Run run(a[1]);
   const std::string mode = count > 11 ? a[11] : "f32";
+  if (mode == "tf32") run.stream.precision.products = Products::tf32;
   if (!mode.ends_with("f32")) run.stream.precision.residual = run.stream.precision.activation;
   run.stream.precision.attention_int8 = mode.ends_with("int8");
   if (mode.starts_with("fp8")) run.stream.precision.products = Products::e4m3;

@@ -22,6 +22,7 @@ struct MatmulShape {
   bool bias = false, gelu = false;         // y = gelu_tanh(x·w + bias): without scales neither with c
   bool c = false;                          // beta is used; may alias y
   bool scales = false;                     // x and w are codes with a scale a row of each: f8_e4m3, w [n, k]
+  bool tf32 = false;                       // x and w are f32, and may be rounded to TF32
   int alignment = 16;                      // bytes that every pointer and row begins at a multiple of
 };
 

@@ -26,15 +26,16 @@ cudaDataType_t cuda_type(DType type) {
 }  // namespace
 
 std::string key_of(const MatmulShape& s) {
-  return fmt::format("{}x{}x{} rows {} {} {} {} {} {}{}{}{}{}{} a{}", s.m, s.n, s.k, s.x_row, s.w_row,
+  return fmt::format("{}x{}x{} rows {} {} {} {} {} {}{}{}{}{}{}{} a{}", s.m, s.n, s.k, s.x_row, s.w_row,
                      s.y_row, s.c ? s.c_row : 0, dtype_name(s.type), dtype_name(s.out),
                      s.w_is_nk ? " nk" : " kn", s.bias ? " bias" : "", s.gelu ? " gelu" : "", s.c ? " c" : "",
-                     s.scales ? " scales" : "", s.alignment);
+                     s.scales ? " scales" : "", s.tf32 ? " tf32" : "", s.alignment);
 }
 
 void describe_product(CublasLtPlan& p, const MatmulShape& s) {
   const CublasLtApi& api = *p.api;
-  api.check(api.create_desc(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "descriptor");
+  api.check(api.create_desc(&p.desc, s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+            "descriptor");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     api.check(api.set_desc(p.desc, attribute, &value, sizeof value), "descriptor");
   };

@@ -84,7 +84,7 @@ class ParamStore {
   // unless a model says so; never those beside a GPU.
   void set_eight_bits(std::function<bool(std::string_view layer)> which) { eight_bits_ = std::move(which); }
   bool eight_bits(std::string_view layer) const {
-    return stream_.precision.products != Products::as_activations && eight_bits_ && eight_bits_(layer);
+    return in_eight_bits(stream_.precision.products) && eight_bits_ && eight_bits_(layer);
   }
 
   // The linear layers built in this store (or beside it) since the last take_linears(), which a model's

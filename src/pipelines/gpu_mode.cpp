@@ -25,8 +25,8 @@ const std::vector<GpuLevel>& gpu_levels() {
 
 namespace {
 
-// What `math` asks for, or the level where it says auto: 8 bits need activations in bf16.
-Products products_of(std::string_view math, const GpuMode& mode, int capability) {
+// What `math` asks for, or the level where it says auto: 8 bits need activations in bf16, TF32 such in float32.
+Products products_of(std::string_view math, std::string_view level, const GpuMode& mode, int capability) {
   const bool low = mode.activation == DType::bf16;
   if (math == "auto") return capability / 10 == 9 && low ? mode.products : Products::as_activations;
   require(math != "bf16" || low, "`math`: bf16 needs activations in bf16, and `dtype` is {}",
@@ -35,6 +35,13 @@ Products products_of(std::string_view math, const GpuMode& mode, int capability)
   check(capability >= 80, ErrorCode::unsupported,
         "`math`: {} needs a GPU of compute capability 8.0, this one has {}.{}", math, capability / 10,
         capability % 10);
+  if (math == "tf32") {
+    require(level != "none", "`math`: level none computes in IEEE float32; use `level` safe and `dtype` f32");
+    require(mode.activation == DType::f32,
+            "`math`: tf32 needs activations in f32, and `dtype` is {}; say `dtype` f32, or leave `math` out",
+            dtype_name(mode.activation));
+    return Products::tf32;
+  }
   require(low, "`math`: {} needs activations in bf16, and `dtype` is {}", math, dtype_name(mode.activation));
   return math == "int8" ? Products::int8 : Products::e4m3;
 }
@@ -72,7 +79,7 @@ GpuMode gpu_mode(std::string_view level, std::string_view dtype, int capability,
     mode.residual = wanted == "f32" ? DType::f32 : mode.activation;
   }
   if (!graphs.empty()) mode.graphs = graphs == "on";
-  mode.products = products_of(math, mode, capability);
+  mode.products = products_of(math, level, mode, capability);
   require(attention != "bf16" || mode.activation == DType::bf16,
           "`attention`: bf16 needs activations in bf16, and `dtype` is {}", dtype_name(mode.activation));
   if (attention != "int8") return mode;

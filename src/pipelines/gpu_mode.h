@@ -8,7 +8,8 @@
 //   extreme     + the step cache, and on Hopper linear layers in e4m3
 //
 // Each can be switched alone: `dtype`, `step_cache`, `graphs` (TACHY_GRAPHS=off), `residual`
-// (TACHY_RESIDUAL=f32 or low), `math`. No level turns on attention in 8 bits: `attention` does.
+// (TACHY_RESIDUAL=f32 or low), `math`. No level turns on attention in 8 bits or products in TF32: `attention` and
+// `math` do.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@ struct GpuMode {
   DType activation = DType::bf16;                // of activations and of the products' operands
   DType residual = DType::f32;                   // of the transformer's residual stream
   bool attention_int8 = false;                   // self-attention's products in 8 bits
-  Products products = Products::as_activations;  // of the transformer's blocks
+  Products products = Products::as_activations;  // of the transformer's blocks; tf32: of all layers
   bool graphs = true;                            // denoising steps are captured and replayed
   double step_cache = 0;
   bool operator==(const GpuMode&) const = default;
@@ -37,7 +38,7 @@ struct GpuLevel {
 const std::vector<GpuLevel>& gpu_levels();  // the names of levels()
 
 // dtype: f32, f16 or bf16 in place of the level's, or ""; residual: f32, or the same as dtype, or ""; attention: auto,
-// bf16 or int8; math: auto, bf16, fp8 or int8. Throws invalid_argument or unsupported, naming `level`, `dtype`,
+// bf16 or int8; math: auto, bf16, fp8, int8 or tf32. Throws invalid_argument or unsupported, naming `level`, `dtype`,
 // `residual`, `attention` or `math`.
 // capability: the GPU's, if known. Before 8.0 there are no bf16
 // products: f16 is the default there, and bf16 unsupported.

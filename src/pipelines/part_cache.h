@@ -25,7 +25,7 @@ struct PartKey {
       : part(which),
         activation(precision.activation),
         compute(precision.compute),
-        products(which == Part::transformer || which == Part::transformer_2 ? precision.products
+        products(which == Part::transformer || which == Part::transformer_2 ? weights_of(precision.products)
                  : which == Part::vae_encoder || which == Part::vae_decoder ? vae_products()
                                                                             : Products::as_activations),
         adapters(std::move(merged)) {}

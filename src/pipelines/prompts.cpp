@@ -36,6 +36,7 @@ TextCache::Key PromptReader::key(const std::vector<int64_t>& ids, const Precisio
     const cuda::GpuInfo& g = gpu->info();
     how += fmt::format("; {} {}, driver {}, CUDA {}, activations {}", g.name, g.capability(), g.driver,
                        g.runtime, dtype_name(p.activation));
+    if (p.products == Products::tf32) how += ", products tf32";
     for (const auto& [name, version] : cuda::vendor_libraries(*gpu))
       how += fmt::format("; {} {}", name, version);
   }

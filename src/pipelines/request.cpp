@@ -143,6 +143,7 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
           r.attention == "int8" ? ", and a Hopper GPU there" : "");
   require(r.math != "fp8", "`math`: fp8 needs `device` cuda; int8 works here");
+  require(r.math != "tf32", "`math`: tf32 needs `device` cuda, and `dtype` f32 there");
   require(r.math != "int8" || !mode.reference, "`math`: level none runs definitions, in f32");
   require(r.math != "bf16" || wanted == Compute::bf16,
           "`math`: bf16 needs products in bf16, and `dtype` is f32");

@@ -142,8 +142,9 @@ std::vector<RequestField> arithmetic_fields() {
        "fp8 at "
        "level extreme on a Hopper GPU, otherwise the activations' dtype), bf16 (whatever the level says), "
        "fp8 "
-       "(on a GPU: e4m3, a scale a row: half the weights' memory) or int8 (the same in int8, also on a CPU)",
-       Choices{"auto", "bf16", "fp8", "int8"}, [](const R& r) { return r.math != "auto"; }},
+       "(on a GPU: e4m3, a scale a row: half the weights' memory), int8 (the same in int8, also on a CPU) or "
+       "tf32 (on a GPU with dtype f32: all linear layers round their operands to TF32)",
+       Choices{"auto", "bf16", "fp8", "int8", "tf32"}, [](const R& r) { return r.math != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "reuse the model's output while its predicted relative change is below this; 0: never",
        Range{.least = 0, .most = 1, .zero = "off"}},

@@ -40,7 +40,7 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
   ResolvedRequest r = resolve(model(), request, &mode);
   // On a GPU adding costs less than a hundredth of a step, and neither time to load nor the few bits of quantised
   // weights; beside products in 8 bits it costs several hundredths.
-  settle_lora_mode(r.request, model_.options().keep_loaded || mode.products == Products::as_activations);
+  settle_lora_mode(r.request, model_.options().keep_loaded || !in_eight_bits(mode.products));
   // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
   const cuda::GpuInfo& info = gpu()->info();
   check(*r.request.sparse_attention == 0 || (info.major == 9 && mode.activation != DType::f32),

@@ -9,9 +9,15 @@ namespace tachy {
 // and so is everything else there.
 enum class Compute { f32, bf16 };
 
-// What the large linear layers of a transformer's blocks multiply in: numbers of the activations' kind, or
-// 8 bits, with a scale a row of the weight and a row of the activations.
-enum class Products { as_activations, e4m3, int8 };
+// What linear layers multiply in: numbers of the activations' kind; on a GPU, where those are float32, operands
+// rounded to TF32 (10 binary digits behind the point, as f16 has, and float32's range; sums stay float32); or, the
+// large ones of a transformer's blocks, 8 bits, with a scale a row of the weight and a row of the activations.
+enum class Products { as_activations, e4m3, int8, tf32 };
+
+// Whether weights are made in 8 bits for them.
+constexpr bool in_eight_bits(Products p) { return p == Products::e4m3 || p == Products::int8; }
+// TF32's operands are rounded on their way into the product, from the weights that any float32 run has.
+constexpr Products weights_of(Products p) { return in_eight_bits(p) ? p : Products::as_activations; }
 
 struct Precision {
   DType activation = DType::f32;  // of a model's activations, and of its weights on a GPU; float32 on the CPU

@@ -22,7 +22,7 @@ constexpr float kImageNormEps = 1e-5f;
 // The layers that take nearly all of a step: the blocks', but for keys and values of the text and the image,
 // which are made once a run. Embedders and the head keep the activations' dtype: what they round, every block
 // inherits.
-bool in_eight_bits(std::string_view layer) {
+bool multiplies_in_eight_bits(std::string_view layer) {
   const auto is = [&](std::string_view end) { return layer.ends_with(end); };
   return layer.find("blocks.") != layer.npos &&
          (layer.find(".attn1.") != layer.npos || is(".attn2.to_q") || is(".attn2.to_out.0") ||
@@ -52,7 +52,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     image_.norm2 = nn::Norm::layer(image.sub("norm2"), store, dim, kImageNormEps);
   }
   if (c.audio_branch()) audio_ = AudioProjection(scope.sub("audio_proj"), c, store.beside());
-  store.set_eight_bits(in_eight_bits);
+  store.set_eight_bits(multiplies_in_eight_bits);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
   streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe, int64_t i) {

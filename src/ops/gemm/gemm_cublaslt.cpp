@@ -1,6 +1,7 @@
 // The linear layer through cuBLASLt. Bias, GELU (tanh) and the residual go into the product's epilogue; what
 // cuBLASLt has no epilogue for (other activations, multiply, gate) is one more pass over a float32 product in
 // scratch, a band of rows at a time so that the product mostly stays in the cache and memory stays small.
+// Products::tf32 lets the library round float32 operands to TF32; otherwise float32 products are IEEE's.
 #include <algorithm>
 
 #include "cuda/cublaslt.h"
@@ -28,7 +29,7 @@ bool fits_epilogue(const GemmArgs& a) {
   return a.act == Activation::none;
 }
 
-MatmulShape shape_of(const GemmArgs& a) {
+MatmulShape shape_of(const GemmArgs& a, const Stream& stream) {
   return {.m = a.x.dims[0],
           .n = a.weight.dims[0],
           .k = a.weight.dims[1],
@@ -39,19 +40,20 @@ MatmulShape shape_of(const GemmArgs& a) {
           .out = a.y.dtype,
           .bias = a.bias.defined(),
           .gelu = a.act == Activation::gelu_tanh,
+          .tf32 = a.x.dtype == DType::f32 && stream.precision.products == Products::tf32,
           .alignment = cuda::alignment_of({&a.x, &a.weight, &a.y, &a.residual, &a.bias})};
 }
 
 Work work_of(CublasLt& lt, const GemmArgs& a, const Stream& stream) {
   Work work;
   if (fits_epilogue(a)) {
-    MatmulShape shape = shape_of(a);
+    MatmulShape shape = shape_of(a, stream);
     if (a.residual.defined()) shape.c = true, shape.c_row = cuda::row_stride(a.residual);
     work.whole = &lt.plan(shape);
     if (work.whole->why.empty()) return work;
     work.whole = nullptr;
   }
-  MatmulShape shape = shape_of(a);
+  MatmulShape shape = shape_of(a, stream);
   shape.out = DType::f32, shape.y_row = shape.n, shape.bias = shape.gelu = false;
   shape.alignment = cuda::alignment_of({&a.x, &a.weight});
   if (shape.n % 4) shape.alignment = std::min(shape.alignment, shape.n % 2 ? 4 : 8);

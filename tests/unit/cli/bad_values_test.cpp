@@ -80,7 +80,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
     {"generate", "--step-cache", "7", 2, {"0 (off) to 1"}},
     {"generate", "--attention", "int4", 2, {"auto, bf16 or int8"}},
-    {"generate", "--math", "fp4", 2, {"auto, bf16, fp8 or int8"}},
+    {"generate", "--math", "fp4", 2, {"auto, bf16, fp8, int8 or tf32"}},
     {"generate", "--sparse-attention", "1.5", 2, {"0 (off) to 1"}},
     {"generate", "--sparse-chooser", "bottom-k", 2, {"top-k", "sliding-tile"}},
     {"generate", "--sparse-dense-steps", "-1", 2, {"0 to 1000"}},

@@ -6,13 +6,17 @@
 #include <hwy/targets.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <random>
 #include <thread>
 
 #include "cpu/onednn.h"
+#include "cuda/gpu.h"
 #include "gemm_conv_golden.h"
 #include "ops/conv3d/conv3d.h"
 #include "ops/gemm/gemm_cases.h"
+#include "ops/pick_record.h"
 
 namespace tachy {
 namespace {
@@ -54,6 +58,53 @@ TEST_P(Gemm, AgreesWithTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("f32", "ref"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Without Products::tf32 float32 products are IEEE's. TF32 keeps 10 digits of each operand: cut off, not rounded, both
+// together lose 7e-4 of a product on average, rounded 3e-4, which is what is left of a sum of any length.
+TEST(Gemm, RoundsToTf32OnAGpuWhereThatIsAskedFor) {
+  if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
+  const auto gpu = cuda::open_gpu();
+  if (gpu->info().capability() < 80) GTEST_SKIP() << "TF32 needs compute capability 8.0";
+  constexpr int64_t m = 300, n = 384, k = 512;
+  std::vector<float> x(m * k), w(n * k), got(m * n);
+  std::mt19937 random(17);
+  std::normal_distribution<float> normal;
+  for (auto* values : {&x, &w})
+    for (float& v : *values) v = normal(random);
+  ops::PickRecord picks;
+  const auto error = [&](Products products) {
+    ThreadPool pool(1);
+    Arena arena(size_t{64} << 20, gpu.get());
+    Stream stream{.arena = &arena, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get()};
+    stream.precision.products = products;
+    stream.hooks.picks = &picks;
+    const Tensor on_x = arena.f32({m, k}), on_w = arena.f32({n, k}), y = arena.f32({m, n});
+    gpu->upload(on_x.data, x.data(), x.size() * sizeof(float));
+    gpu->upload(on_w.data, w.data(), w.size() * sizeof(float));
+    Arena measure;
+    stream.arena = &measure;  // a measure run notes who is picked
+    ops::gemm({.x = on_x, .weight = on_w, .y = y}, stream);
+    stream.arena = &arena;
+    ops::gemm({.x = on_x, .weight = on_w, .y = y}, stream);
+    gpu->synchronize();
+    gpu->download(got.data(), y.data, got.size() * sizeof(float));
+    double off = 0, size = 0;
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += static_cast<double>(x[static_cast<size_t>(i * k + l)]) * w[static_cast<size_t>(j * k + l)];
+        off += std::pow(got[static_cast<size_t>(i * n + j)] - sum, 2), size += sum * sum;
+      }
+    return std::sqrt(off / size);
+  };
+  EXPECT_LT(error(Products::as_activations), 2e-6);
+  if (picks.picks().at(0).impl != "cublaslt") GTEST_SKIP() << picks.picks()[0].why;
+  const double tf32 = error(Products::tf32);
+  EXPECT_GT(tf32, 5e-5) << "the operands were not rounded";
+  EXPECT_LT(tf32, 1e-3);
+  RecordProperty("error", fmt::format("{:.2e}", tf32));
+}
 
 TEST(Gemm, NamesWhatIsWrong) {
   GoldenCase golden("linear");

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "pipelines/level.h"
+#include "pipelines/part_cache.h"
+#include "runtime/step_graph.h"
 
 namespace tachy {
 namespace {
@@ -129,6 +131,43 @@ TEST(GpuMode, ProductsInEightBits) {
   EXPECT_EQ(failure("fp8", "f16", 90), ErrorCode::invalid_argument);
   EXPECT_EQ(failure("bf16", "f16", 90), ErrorCode::invalid_argument);
   EXPECT_EQ(failure("int8", "f16", 75), ErrorCode::unsupported);
+}
+
+TEST(GpuMode, ProductsInTf32AreAChoiceForFloat32) {
+  EXPECT_EQ(gpu_mode("safe", "f32", 80, "", "auto", "tf32").products, Products::tf32);
+  EXPECT_EQ(gpu_mode("extreme", "f32", 90, "", "auto", "tf32").products, Products::tf32);
+  for (const GpuLevel& level : gpu_levels())
+    EXPECT_EQ(gpu_mode(level.name, "f32", 90).products, Products::as_activations) << level.name;
+  struct Refused {
+    const char *level, *dtype;
+    int capability;
+    ErrorCode code;
+    const char* says;
+  };
+  for (const Refused& r : {Refused{"safe", "", 90, ErrorCode::invalid_argument, "say `dtype` f32"},
+                           {"safe", "f16", 90, ErrorCode::invalid_argument, "`dtype` is f16"},
+                           {"none", "", 90, ErrorCode::invalid_argument, "use `level` safe"},
+                           {"safe", "f32", 75, ErrorCode::unsupported, "needs a GPU of compute"}})
+    try {
+      gpu_mode(r.level, r.dtype, r.capability, "", "auto", "tf32");
+      ADD_FAILURE() << r.says;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), r.code);
+      EXPECT_NE(e.message().find("`math`"), std::string::npos) << e.message();
+      EXPECT_NE(e.message().find(r.says), std::string::npos) << e.message();
+    }
+}
+
+// A run in TF32 and one in float32 share their weights, and not their captured steps.
+TEST(GpuMode, Tf32ReadsTheWeightsOfFloat32) {
+  const Precision ieee, tf32{.products = Products::tf32}, int8{.products = Products::int8};
+  EXPECT_EQ(PartKey(Part::transformer, ieee), PartKey(Part::transformer, tf32));
+  EXPECT_NE(PartKey(Part::transformer, ieee), PartKey(Part::transformer, int8));
+  EXPECT_NO_THROW(expect_same_products("transformer", ieee, tf32));
+  EXPECT_THROW(expect_same_products("transformer", int8, tf32), Error);
+  Arena arena(64);
+  Stream one{.arena = &arena, .precision = ieee}, other{.arena = &arena, .precision = tf32};
+  EXPECT_NE(runtime::StepSignature().add(one), runtime::StepSignature().add(other));
 }
 
 TEST(GpuMode, AttentionInBf16IsThatOfTheActivations) {

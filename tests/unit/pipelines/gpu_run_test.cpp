@@ -189,6 +189,43 @@ TEST_F(OnGpu, ProductsInEightBits) {
   }
 }
 
+// float32 runs in whose products operands are rounded: the same memory and weights, and other values, which are
+// nearer to IEEE's than those of bf16, whose operands have three digits less.
+TEST_F(OnGpu, ProductsInTf32) {
+  request.steps = 1, request.guidance = 1, request.dtype = "f32";
+  const auto with = open(), without = open({.graphs = false});
+  if (with->gpu()->info().capability() < 80) {
+    request.math = "tf32";
+    EXPECT_EQ(failure(*with).code(), ErrorCode::unsupported);
+    GTEST_SKIP() << "TF32 needs compute capability 8.0";
+  }
+  const auto ieee = test::run(*with, request).latents;
+  const auto distance = [&](const std::vector<float>& latents) {
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < ieee.size(); ++i) {
+      difference += std::pow(static_cast<double>(ieee[i]) - latents[i], 2);
+      size += std::pow(static_cast<double>(ieee[i]), 2);
+    }
+    return std::sqrt(difference / size);
+  };
+  const uint64_t planned = with->plan(request).peak_bytes;
+  request.dtype = "bf16";
+  const double bf16 = distance(test::run(*with, request).latents);
+  request.dtype = "f32", request.math = "tf32";
+  EXPECT_EQ(with->plan(request).peak_bytes, planned);
+  const auto fresh = open();
+  const auto rounded = test::run(*fresh, request).latents;
+  EXPECT_EQ(fresh->gpu()->peak_bytes(), planned);
+  EXPECT_NE(rounded, ieee) << "the products were not rounded";
+  EXPECT_LT(distance(rounded), bf16);
+  RecordProperty("distance_tf32", fmt::format("{:.2e}", distance(rounded)));
+  RecordProperty("distance_bf16", fmt::format("{:.2e}", bf16));
+  EXPECT_EQ(test::run(*with, request).latents, rounded) << "another run gives other bits";
+  EXPECT_EQ(test::run(*without, request).latents, rounded) << "graphs change bits";
+  request.math = "auto";
+  EXPECT_EQ(test::run(*with, request).latents, ieee) << "TF32 stayed on";
+}
+
 TEST_F(OnGpu, AttentionInEightBits) {
   request.width = request.height = 256, request.frames = 33;  // 2,304 tokens: enough for 8 bits to pay
   request.attention = "int8";

@@ -85,6 +85,8 @@ TEST(Int8OnACpu, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(refusal(request), HasSubstr("`math`: level none"));
   request = int8_request(), request.math = "fp8";
   EXPECT_THAT(refusal(request), HasSubstr("`math`: fp8 needs `device` cuda"));
+  request.math = "tf32";
+  EXPECT_THAT(refusal(request), HasSubstr("`math`: tf32 needs `device` cuda"));
   request.math = "bf16";
   EXPECT_THAT(refusal(request), HasSubstr("`math`: bf16 needs products in bf16"));
   request.dtype = "bf16";

@@ -84,18 +84,9 @@ inline VideoRequest talk_request(int64_t frames) {
 
 inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCallbacks callbacks = {}) {
   Result out;
-  callbacks.frame = [&](const RgbImage& image, int64_t index) {
-    require(index == out.frames, "frames out of order");
-    out.rgb.insert(out.rgb.end(), image.rgb.begin(), image.rgb.end());
-    ++out.frames;
-  };
-  callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
-    out.latents.assign(values.begin(), values.end());
-    out.shape.assign(shape.begin(), shape.end());
-  };
   ResolvedRequest r = pipeline.resolved(request);
   r.speech = request.speech->samples;  // as the Engine gives it, but for its loudness
-  pipeline.generate(pipeline.prepare(std::move(r)), callbacks);
+  pipeline.generate(pipeline.prepare(std::move(r)), collecting(out, std::move(callbacks)));
   return out;
 }
 

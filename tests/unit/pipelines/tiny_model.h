@@ -49,18 +49,23 @@ struct Result {
   int frames = 0, previews = 0;
 };
 
-inline Result run(TextToVideo& pipeline, const VideoRequest& request, VideoCallbacks callbacks = {}) {
-  Result out;
-  callbacks.frame = [&](const RgbImage& image, int64_t index) {
+// With callbacks that collect frames and latents in `out`.
+inline VideoCallbacks collecting(Result& out, VideoCallbacks callbacks) {
+  callbacks.frame = [&out](const RgbImage& image, int64_t index) {
     require(index == out.frames, "frames out of order");
     out.rgb.insert(out.rgb.end(), image.rgb.begin(), image.rgb.end());
     ++out.frames;
   };
-  callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
+  callbacks.latents = [&out](std::span<const float> values, std::span<const int64_t> shape) {
     out.latents.assign(values.begin(), values.end());
     out.shape.assign(shape.begin(), shape.end());
   };
-  pipeline.generate(request, callbacks);
+  return callbacks;
+}
+
+inline Result run(TextToVideo& pipeline, const VideoRequest& request, VideoCallbacks callbacks = {}) {
+  Result out;
+  pipeline.generate(request, collecting(out, std::move(callbacks)));
   return out;
 }
 
