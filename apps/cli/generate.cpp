@@ -44,9 +44,10 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
       again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.engine.device);
   options.graphs = !o.no_graph;
   if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+  const char* ships = jobs.front().settings.request.speech ? "talker" : "sprites";
   const auto open = [&] {
     return naming("`model`",
-                  [&] { return Engine(model.empty() ? shipped_model() : fs::path(model), options); });
+                  [&] { return Engine(model.empty() ? shipped_model(ships) : fs::path(model), options); });
   };
   Engine engine = open();
   if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.engine.device))
@@ -93,8 +94,10 @@ Command add_talk(CommandLine& line) {
   auto options = std::make_shared<GenerateOptions>();
   register_options(sub, *options);
   sub.footer(
-      "The options are those of generate. Without a prompt it is \"a person is talking\".\n"
-      "Example:\n"
+      "The options are those of generate. Without a prompt it is \"a person is talking\", without a model "
+      "the one that ships.\n"
+      "Examples:\n"
+      "  tachyscope talk --photo me.jpg --audio speech.wav -o talk.mp4\n"
       "  tachyscope talk --photo me.jpg --audio speech.mp3 --model Wan2.1-I2V-14B-480P --infinitetalk "
       "infinitetalk.safetensors\n"
       "    --wav2vec2 chinese-wav2vec2-base --lora lightx2v.safetensors --preset talk-3 --size 1024x1024 -o "

@@ -159,12 +159,13 @@ PartPaths part_paths(const EngineOptions& options) {
 
 std::string version() { return TACHY_VERSION; }
 
-std::filesystem::path shipped_model() {
+std::filesystem::path shipped_model(std::string_view name) {
   std::string looked;
   std::error_code ec;
   for (const auto& models : model_places()) {
-    const auto place = models / "sprites";
-    if (std::filesystem::exists(place / "model_index.json", ec))
+    const auto place = models / name;
+    if (std::filesystem::exists(place / "model_index.json", ec) ||
+        std::filesystem::exists(place / "config.json", ec))
       return std::filesystem::weakly_canonical(place, ec);
     looked += (looked.empty() ? "" : ", ") + place.lexically_normal().string();
   }

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -119,9 +120,9 @@ std::string version();  // "0.1.0"
 // Options that name the parts of a model.
 PartPaths part_paths(const EngineOptions& options);
 
-// The model that ships with the project: $TACHY_MODEL_DIR/sprites, or beside the executable. Throws
-// not_found, naming the places looked at.
-std::filesystem::path shipped_model();
+// A model that ships with the project: $TACHY_MODEL_DIR/NAME, or beside the executable; sprites makes videos from text, talker
+// talking photos. Throws not_found, naming the places looked at.
+std::filesystem::path shipped_model(std::string_view name = "sprites");
 
 // Latents [z, T, h, w] (or [1, z, T, h, w]) float32, in a .safetensors file under the name "latents".
 struct LatentFile {

@@ -153,6 +153,17 @@ void open_audio_encoder_of(ModelBundle& m, const PartPaths& parts) {
         m.audio.hidden_size);
 }
 
+// InfiniteTalk's file: the one that was named, or the one of its folder that a model names itself.
+fs::path infinitetalk_of(const ModelFiles& files, const PartPaths& parts) {
+  if (!parts.infinitetalk.empty() || !files.generation_config) return parts.infinitetalk;
+  const std::string name = json_string(*files.generation_config, "infinitetalk", "");
+  if (name.empty()) return {};
+  check(fs::path(name).filename() == name && name != "." && name != "..", ErrorCode::corrupt,
+        "{}: generation_config.json: infinitetalk: expected the name of a file beside it, got '{}'",
+        files.root.string(), name);
+  return files.root / name;
+}
+
 }  // namespace
 
 ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const PartPaths& parts) {
@@ -160,7 +171,8 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   m.files = model_files(path, parts);
   const bool single = m.files.layout == ModelFiles::Layout::single;
   TransformerFiles transformer = read_transformer(m.files.transformer, access);
-  if (!parts.infinitetalk.empty()) add_infinitetalk(transformer, parts.infinitetalk, access);
+  if (const fs::path file = infinitetalk_of(m.files, parts); !file.empty())
+    add_infinitetalk(transformer, file, access);
   m.transformer = transformer.source, m.dit = transformer.config;
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
   if (!m.files.text_encoder.present()) m.files.text_encoder = find_text_encoder(path, m.dit);

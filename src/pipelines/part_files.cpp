@@ -43,8 +43,9 @@ Json config_in_header(const TensorSource& source, const char* key) {
   return json->contains(key) ? json : nullptr;
 }
 
+// The original repositories' text encoders, VAEs and image encoders have no file for it.
 Json config_of(const ComponentFiles& files, const TensorSource& source, const char* key) {
-  return files.config || !files.alone ? files.config : config_in_header(source, key);
+  return files.config ? files.config : config_in_header(source, key);
 }
 
 ComponentFiles part_at(const fs::path& path, ComponentFiles ModelFiles::*part, const char* key) {

@@ -104,6 +104,9 @@ TEST(ShippedModel, NamesThePlacesLookedAt) {
   std::filesystem::create_directories(folder / "sprites");
   std::ofstream(folder / "sprites" / "model_index.json") << "{}";
   EXPECT_EQ(shipped_model(), std::filesystem::canonical(folder / "sprites"));
+  std::filesystem::create_directories(folder / "talker");
+  std::ofstream(folder / "talker" / "config.json") << "{}";
+  EXPECT_EQ(shipped_model("talker"), std::filesystem::canonical(folder / "talker"));
   std::filesystem::remove_all(folder);
   old.empty() ? unsetenv("TACHY_MODEL_DIR") : setenv("TACHY_MODEL_DIR", old.c_str(), 1);
 }

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""A talking photo on a GPU, stage by stage: InfiniteTalk on Wan2.1-I2V-14B of true shape with random weights, 120 frames.
+
+    python3 bench/peers/talk.py build/tachyscope [--rows 1024 576 512] [--kinds bf16 int8 fp8-int8] [--windows infinitetalk even] [--models FOLDER] [--json FILE]
+    python3 bench/peers/talk.py build/tachyscope --tiny --device cpu          # the script itself, anywhere
+
+Each row is one process of `tachyscope talk` with --json, whose events tell the seconds of each stage; what is loaded in a stage counts as
+"load". Three steps, one pass each, as --preset talk-3 has them. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its
+umT5 is a token one, which is stated. Needs torch, diffusers and transformers."""
+import argparse
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "reference"), str(pathlib.Path(__file__).resolve().parent)]
+SIZES = {"1024": (1024, 1024), "576": (576, 1024), "512": (512, 512), "tiny": (64, 64)}
+KINDS = {"bf16": [], "int8": ["--attention", "int8"], "fp8": ["--math", "fp8"], "fp8-int8": ["--math", "fp8", "--attention", "int8"], "f32": ["--level", "safe"]}
+FRAMES = 120
+
+
+def sizes(tiny):
+    """(transformer, CLIP, wav2vec2, layers and width of the ears, projection)"""
+    dit = dict(patch_size=(1, 2, 2), num_attention_heads=40, attention_head_dim=128, in_channels=36, out_channels=16, text_dim=4096, freq_dim=256, ffn_dim=13824,
+               num_layers=40, cross_attn_norm=True, qk_norm="rms_norm_across_heads", eps=1e-6, image_dim=1280, added_kv_proj_dim=5120)
+    clip = dict(hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, image_size=224, patch_size=14, hidden_act="gelu")
+    if tiny:
+        dit |= dict(num_attention_heads=2, attention_head_dim=24, text_dim=4096, ffn_dim=64, num_layers=2, image_dim=32, added_kv_proj_dim=48)
+        clip |= dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2)
+    return dit, clip, dict(num_hidden_layers=2, hidden_size=16, num_attention_heads=2, intermediate_size=32, conv_dim=[8] * 7) if tiny else {}
+
+
+def make_branch(path, dit, width, layers, hidden, tokens, device):
+    """InfiniteTalk's file."""
+    import torch
+    from safetensors.torch import save_file
+    dim, out = dit["num_attention_heads"] * dit["attention_head_dim"], {}
+
+    def linear(name, rows, columns):
+        out[f"{name}.weight"] = torch.randn(rows, columns, dtype=torch.bfloat16, device=device) * columns**-0.5
+        out[f"{name}.bias"] = torch.zeros(rows, dtype=torch.bfloat16, device=device)
+
+    def norm(name, n):
+        out[f"{name}.weight"], out[f"{name}.bias"] = (torch.full((n,), v, dtype=torch.bfloat16) for v in (1.0, 0.0))
+    row = layers * width
+    for name, rows, columns in (("proj1", hidden, 5 * row), ("proj1_vf", hidden, 8 * row), ("proj2", hidden, hidden), ("proj3", tokens * width, hidden)):
+        linear(f"audio_proj.{name}", rows, columns)
+    norm("audio_proj.norm", width)
+    for i in range(dit["num_layers"]):
+        norm(f"blocks.{i}.norm_x", dim)
+        linear(f"blocks.{i}.audio_cross_attn.q_linear", dim, dim)
+        linear(f"blocks.{i}.audio_cross_attn.kv_linear", 2 * dim, width)
+        linear(f"blocks.{i}.audio_cross_attn.proj", dim, dim)
+    save_file({k: v.cpu() for k, v in out.items()}, path)
+
+
+def make(folder, tiny, device):
+    import torch
+    import random_model
+    import true_shape
+    from diffusers import AutoencoderKLWan
+    from transformers import CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5EncoderModel, Wav2Vec2Config, Wav2Vec2Model
+    start = time.time()
+    dit, clip, ears = sizes(tiny)
+    folder.mkdir(parents=True)
+    torch.manual_seed(0)
+    t5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "vocab_size": 512, "num_layers": 1, "num_heads": 2, "d_ff": 64}))
+    vae = AutoencoderKLWan(**(dict(base_dim=8) if tiny else {}))
+    true_shape.save_diffusers(folder, random_model.make_transformer(dit), true_shape.randomise(t5), true_shape.randomise(vae))
+    with torch.device(device):
+        seen, heard = true_shape.randomise(CLIPVisionModel(CLIPVisionConfig(**clip))), true_shape.randomise(Wav2Vec2Model(Wav2Vec2Config(**ears)))
+    seen.save_pretrained(folder / "image_encoder")
+    heard.save_pretrained(folder / "audio_encoder")
+    c = heard.config
+    make_branch(folder / "infinitetalk.safetensors", dit, c.hidden_size, c.num_hidden_layers, 12 if tiny else 512, 4 if tiny else 32, device)
+    index = json.loads((folder / "model_index.json").read_text())
+    index |= {"_class_name": "WanImageToVideoPipeline", "image_encoder": ["transformers", "CLIPVisionModel"], "image_processor": ["transformers", "CLIPImageProcessor"]}
+    (folder / "model_index.json").write_text(json.dumps(index))
+    print(f"model made in {time.time() - start:.0f} s", flush=True)
+
+
+def inputs(folder):
+    """A photo of noise and five seconds of a gliding tone."""
+    import torch
+    from PIL import Image
+    gen = torch.Generator().manual_seed(1)
+    Image.fromarray(torch.randint(0, 256, (512, 512, 3), generator=gen, dtype=torch.uint8).numpy()).save(folder / "photo.png")
+    samples = [int(6000 * math.sin(0.05 * i + 9 * math.sin(i / 3000)) * abs(math.sin(i / 1700))) for i in range(FRAMES * 640 + 80)]
+    data = struct.pack(f"<{len(samples)}h", *samples)
+    (folder / "speech.wav").write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16) + b"data" + struct.pack("<I", len(data)) + data)
+
+
+def run(binary, folder, size, kind, windows, device, more):
+    width, height = SIZES[size]
+    command = [binary, "talk", "--photo", folder / "photo.png", "--audio", folder / "speech.wav", "--model", folder, "--infinitetalk", folder / "infinitetalk.safetensors",
+               "--audio-encoder", folder / "audio_encoder", "--preset", "talk-3", "--size", f"{width}x{height}", "--windows", windows, "--device", device, "--json",
+               *([] if kind == "f32" else ["--level", "aggressive"]), *KINDS[kind], *more, "-o", folder / "out.mp4"]
+    start = last = time.time()
+    stages, done = {}, None
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True)
+        for line in child.stdout:
+            now, event = time.time(), json.loads(line)
+            if event["event"] == "progress":
+                stages[event["stage"]] = stages.get(event["stage"], 0) + now - last
+                last = now
+            elif event["event"] == "done":
+                done = event
+        code = child.wait()
+        errors.seek(0)
+        said = errors.read()
+    if code or done is None:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit code {code}: {said[-1500:]}")
+    return {"row": size, "kind": kind, "windows": windows, "more": more, "whole_s": round(time.time() - start, 2), "loaded_s": round(time.time() - start - stages.get("load", 0), 2),
+            "stages_s": {k: round(v, 2) for k, v in stages.items()}, "end_s": round(time.time() - last, 2), "memory": {k: v for k, v in done.items() if "bytes" in k or "peak" in k}, "said": said[-400:]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours")
+    parser.add_argument("--rows", nargs="+", default=["1024", "576", "512"], choices=SIZES)
+    parser.add_argument("--kinds", nargs="+", default=["fp8-int8"], choices=KINDS)
+    parser.add_argument("--windows", nargs="+", default=["infinitetalk"], choices=["infinitetalk", "even"])
+    parser.add_argument("--models", type=pathlib.Path, help="where the model lies or is made (default: a temporary folder)")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script")
+    parser.add_argument("--make-only", action="store_true")
+    parser.add_argument("--more", nargs="*", default=[], help="further options of each run, such as --more=--max-vram --more=22GiB")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (args.models or pathlib.Path(temporary)) / ("talk-tiny" if args.tiny else "talk-14b")
+        if not (folder / "model_index.json").exists():
+            make(folder, args.tiny, args.device)
+        inputs(folder)
+        report = []
+        for size in () if args.make_only else ["tiny"] if args.tiny else args.rows:
+            for kind in args.kinds if not args.tiny else ["f32"]:
+                for windows in args.windows:
+                    try:
+                        report.append(run(args.ours, folder, size, kind, windows, args.device, args.more))
+                    except RuntimeError as e:
+                        report.append({"row": size, "kind": kind, "windows": windows, "failed": str(e)})
+                    print(json.dumps(report[-1]), flush=True)
+                    if args.json:
+                        args.json.write_text(json.dumps(report, indent=1))
+    if any("failed" in r for r in report):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
