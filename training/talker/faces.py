@@ -29,12 +29,13 @@ MOTIONS = ["still", "nod", "shake", "tilt", "blink"]
 
 CENTRE = (64.0, 61.0)   # of the head at rest
 PIVOT = 30.0            # the head rolls about a point this far below its centre
-MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 5.0, -5.0   # below the centre of the head
+MOUTH_Y, NOSE_Y, EYE_Y = 16.0, 3.5, -5.0   # below the centre of the head
 HALF_WIDTH = (7.0, 11.0)                   # of the mouth's inside: at width 0, and how much width 1 adds
 HALF_HEIGHT = 9.0                          # of the mouth's inside at opening 1
 LIP = 2.3                                  # how thick lips are
 EYE = (7.2, 5.4)                           # half axes of an eye's white
 IRIS, PUPIL_RADIUS = 4.5, 1.9
+GLASSES_SHAPES = {"round": (10.2, 10.2, 10.1, 1.15), "square": (10.8, 8.6, 2.0, 1.15)}  # half axes, radius of the corners, half thickness
 
 
 @dataclass
@@ -160,8 +161,8 @@ def _numbers(f):
         n.update(back_y=-h - 7, back_rx=11.5, back_ry=10.0, low=2.0)
     elif f.style == "curly":
         n.update(back_y=-11.0, back_rx=w + 6.5, back_ry=h - 6.5, wave=2.4, low=3.0)
-    n.update({"none": dict(frame=NONE, frame_rx=10.0, frame_ry=10.0, frame_round=9.9), "round": dict(frame=1.15, frame_rx=10.2, frame_ry=10.2, frame_round=10.1),
-              "square": dict(frame=1.15, frame_rx=10.8, frame_ry=8.6, frame_round=2.0)}[f.glasses])
+    rx, ry, round_, thick = GLASSES_SHAPES.get(f.glasses, (10.0, 10.0, 9.9, NONE))
+    n.update(frame=thick, frame_rx=rx, frame_ry=ry, frame_round=round_)
     n.update(head_width=w, head_height=h, eye_distance=f.eye_distance, mouth_y=f.mouth_y, smile=f.smile, shoulders=f.shoulders)
     return [n[k] for k in NUMBERS]
 
@@ -229,7 +230,7 @@ def render(p, mouth, pose, torch=None):
     img = over(img, cover(head), skin)
     img = over(img, cover(_ellipse(torch, u, v - NOSE_Y, 3.2, 2.4)), skin * 0.78)
 
-    # eyes: white, iris, pupil; the lid comes down as a line
+    # eyes: white, iris, pupil; the lid comes down
     ex, ey = au - c["eye_distance"], v - EYE_Y
     eye = _ellipse(torch, ex, ey, *EYE)
     lid = (2 * lids - 1) * (EYE[1] + 0.6) - ey        # negative below the lid's edge
@@ -238,7 +239,8 @@ def render(p, mouth, pose, torch=None):
     iris = over(over(constant(WHITE), cover(ring - IRIS), colours["eyes"]), cover(ring - PUPIL_RADIUS), constant(PUPIL))
     img = over(img, m, skin * 0.90)
     img = over(img, m * cover(lid), iris)
-    img = over(img, m * cover(torch.abs(lid) - 0.6) * lids, constant(PUPIL))  # lashes show as the eye closes
+    lash = torch.maximum(torch.abs(eye + 0.9) - 0.8, 0.5 - ey)                # shows as the eye closes
+    img = over(img, m * cover(lash) * lids, constant(PUPIL))
 
     # the mouth: lips, then its inside, whose cover is exact along y however little it is open
     opening, wide = mouth[:, :, :1].unsqueeze(-1), mouth[:, :, 1:].unsqueeze(-1)
