@@ -72,10 +72,14 @@ def place(pose, u, v):
 def blur(frames):
     """A 5 x 5 box, twice: float32."""
     x = frames.astype(np.float32)
-    for axis in (1, 2, 1, 2):
-        p = np.pad(x, [(2, 2) if k == axis else (0, 0) for k in range(4)], mode="edge")
+    for axis in (1, 1, 2, 2):
+        p = np.moveaxis(np.pad(x, [(2, 2) if k == axis else (0, 0) for k in range(4)], mode="edge"), axis, 0)
         n = x.shape[axis]
-        x = sum(np.take(p, np.arange(d, d + n), axis) for d in range(5)) / 5
+        out = p[:n] + p[1:n + 1]
+        for d in range(2, 5):
+            out += p[d:n + d]
+        x = np.moveaxis(out, 0, axis)
+    x = np.ascontiguousarray(x) / 625
     return x
 
 
