@@ -33,6 +33,14 @@ def draw(item, mouth=None, pose=None):
     return torch.round((v + 1) * 127.5).clamp(0, 255).byte()[0].permute(1, 2, 3, 0).numpy()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():  # the pictures are small: threads would mostly wait for each other
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def items():
     return heldout.heldout_set(24, SECONDS, seed=31)
@@ -184,6 +192,13 @@ def test_media(items, tmp_path):
     assert image.size == (128, 128) and np.array_equal(np.asarray(image), first)
     late, soon = heldout.speech_of(items[0], late=5), heldout.speech_of(items[0])
     assert not late[:3200].any() and np.array_equal(late[3200:], soon[:-3200])
+
+
+def test_folders_of_frames(clips, tmp_path):
+    pytest.importorskip("PIL")
+    for k in range(12):
+        heldout.write_png(tmp_path / f"{k + 1:04d}.png", clips[1][k])
+    assert np.array_equal(reading.load(str(tmp_path)), clips[1][:12])
 
 
 def test_command_line(items, clips, tmp_path):
