@@ -3,7 +3,10 @@
     python3 training/talker/judge.py --set heldout.json --videos DIR   # DIR/000.mp4 (ffmpeg), 000.npy, or folders 000/ of PNG frames (Pillow)
         [--limit N] [--json] [--no-limits] [--speech as-is|late|silent]      # late: speech 5 frames late; silent: no speech (heldout.py makes both)
 
-`reading.py` says what a clip shows; here it is compared with what was asked for. MEASURED
+`reading.py` says what a clip shows; here it is compared with what was asked for. Every third of the 200 held-out items, drawn by the
+renderer: 100 % of all shares and of all frames of all attributes, correlation 1.000 (shuffled 0.06, at most 0.27), drift 0, seam 0.75; the
+same blurred, with half the colour resolution and noise, as a small autoencoder of 31 dB leaves it: 100 %, correlation 0.999 (5th percentile
+0.998), drift 0.24, seam 0.95. At 26 dB pauses (95 %) are the first to miss their limit.
 """
 import argparse
 import json
