@@ -120,7 +120,7 @@ VideoRequest Engine::example_request() const {
     r.image = std::make_shared<Picture>(Picture{1, 1, std::vector<uint8_t>(3)});
   if (m.dit.pos_embed_seq_len > 0) r.last_image = r.image;
   if (m.audio_encoder) {  // as long as a window
-    const auto samples = static_cast<size_t>(r.window_frames) * kSpeechRate / 25;
+    const auto samples = static_cast<size_t>(*r.window_frames) * kSpeechRate / 25;
     r.speech = std::make_shared<Speech>(Speech{std::vector<float>(samples + 1)});
     r.frames = r.window_frames;
   }

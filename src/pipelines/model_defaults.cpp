@@ -51,6 +51,8 @@ VideoRequest default_request(const ModelBundle& m) {
     if (j.contains("height")) d.height = static_cast<int>(json_int(j, "height", 1, 1 << 14));
     if (j.contains("width")) d.width = static_cast<int>(json_int(j, "width", 1, 1 << 14));
     if (j.contains("num_frames")) d.frames = static_cast<int>(json_int(j, "num_frames", 1, 1 << 16));
+    if (j.contains("window_frames"))
+      d.window_frames = static_cast<int>(json_int(j, "window_frames", 5, 1 << 16));
     if (j.contains("fps")) d.fps = json_double(j, "fps", 16, 0.1, 1000);
     if (j.contains("num_inference_steps"))
       d.steps = static_cast<int>(json_int(j, "num_inference_steps", 1, 1000));
@@ -95,6 +97,7 @@ VideoRequest default_request(const ModelBundle& m) {
   fill(d.width, ti2v ? 1280 : 832);
   fill(d.frames, ti2v ? 121 : 81);
   fill(d.fps, ti2v ? 24.0 : 16.0);
+  fill(d.window_frames, 81);
   // 2.1's image-to-video models were given a longer one: no shaking camera, and no cuts.
   const std::string shots = flf2v ? "镜头切换，镜头晃动，" : m.dit.image_branch() ? "镜头晃动，" : "";
   fill(d.negative_prompt, original ? shots + kOriginalNegativePrompt : std::string());

@@ -169,12 +169,12 @@ WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   if (out.kind == WindowKind::none) return out;
   naming("`window_mask`", [&] { out.mask = parse_window_mask(r.window_mask); });
   const int64_t latent = model.vae_config.temporal_stride();
-  out.frames = model.vae_config.latent_frames(r.window_frames);
+  out.frames = model.vae_config.latent_frames(*r.window_frames);
   out.overlap = r.window_overlap / latent;
   out.strides = std::max<int64_t>(1, r.window_stride / latent);
   require(out.overlap < out.frames,
           "`window_overlap`: expected fewer than the window's {} frames, got {} ({} and {} latent frames)",
-          r.window_frames, r.window_overlap, out.frames, out.overlap);
+          *r.window_frames, r.window_overlap, out.frames, out.overlap);
   return out;
 }
 

@@ -83,7 +83,8 @@ struct VideoRequest {
   // Clips that are longer than what the model was trained on (context_windows.h): none, static, uniform or looped; with
   // speech one after the other (talk_windows.h): infinitetalk, or even. Frames of the video that a window holds, shares with the next one, and skips at most from one to the next.
   std::string windows = "none";
-  int window_frames = 81, window_overlap = 16, window_stride = 4;
+  std::optional<int> window_frames;  // the model's own number, 81 of Wan's
+  int window_overlap = 16, window_stride = 4;
   std::string window_mask = "linear";  // how windows are blended: linear or pyramid
   std::string free_noise =
       "on";        // with windows: noise behind the first one is that of the frames before, shuffled

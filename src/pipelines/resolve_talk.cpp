@@ -71,15 +71,15 @@ TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, Vi
             "`{}`: expected a multiple of {} plus 1 with speech, got {}; {} or {} would work", name, stride,
             value, (value - 1) / stride * stride + 1, (value - 1) / stride * stride + 1 + stride);
   };
-  whole("window_frames", r.window_frames);
+  whole("window_frames", *r.window_frames);
   whole("motion_frames", r.motion_frames);
-  require(r.motion_frames < r.window_frames,
-          "`motion_frames`: expected fewer than the window's {} frames, got {}", r.window_frames,
+  require(r.motion_frames < *r.window_frames,
+          "`motion_frames`: expected fewer than the window's {} frames, got {}", *r.window_frames,
           r.motion_frames);
   if (r.windows == "none") r.windows = "infinitetalk";
   TalkWindows out{.frames = given.frames ? std::min<int64_t>(*given.frames, spoken) : spoken,
                   .spoken = spoken,
-                  .window = r.window_frames,
+                  .window = *r.window_frames,
                   .motion = r.motion_frames};
   if (r.windows == "even") out = even_windows(out);
   r.frames = static_cast<int>(out.frames);

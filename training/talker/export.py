@@ -61,6 +61,10 @@ PARTS = [("text_encoder", "models_t5_umt5.safetensors", "model.safetensors", tex
          ("image_encoder", "models_clip_vision.safetensors", "model.safetensors", None)]
 
 
+DEFAULTS = {"height": 128, "width": 128, "num_inference_steps": 8, "guidance_scale": 1.0, "audio_guidance_scale": 1.0, "flow_shift": 3.0, "window_frames": 33,
+            "negative_prompt": "", "infinitetalk": "infinitetalk.safetensors"}
+
+
 def there(model):
     for part, file, weights, rename in PARTS:
         source = os.path.join(model, "parts", part)
@@ -78,6 +82,12 @@ def there(model):
         json.dump({"do_normalize": True, "feature_extractor_type": "Wav2Vec2FeatureExtractor", "feature_size": 1, "padding_side": "right",
                    "padding_value": 0.0, "return_attention_mask": False, "sampling_rate": 16000}, f, indent=2)
         f.write("\n")
+    with open(os.path.join(model, "generation_config.json"), "w") as f:
+        json.dump(DEFAULTS, f, indent=2)
+        f.write("\n")
+    for folder, _, files in os.walk(model):
+        for file in files:
+            os.chmod(os.path.join(folder, file), 0o644)
 
 
 def back(model):

@@ -299,7 +299,7 @@ def is_branch(name):
 
 def wan_config():
     return {"_class_name": "WanModel", "_diffusers_version": "0.33.0", "model_type": "i2v", "dim": WIDTH, "num_heads": HEADS, "num_layers": LAYERS,
-            "ffn_dim": FFN, "freq_dim": FREQ, "in_dim": 36, "out_dim": 16, "text_dim": TEXT, "text_len": CONTEXT, "img_dim": IMAGE, "eps": 1e-6}
+            "ffn_dim": FFN, "freq_dim": FREQ, "in_dim": 36, "out_dim": 16, "text_dim": TEXT, "text_len": CONTEXT, "eps": 1e-6}
 
 
 def save_denoiser(net, folder):
