@@ -1,5 +1,6 @@
 # The front door. Each target installs what it lacks (Debian packages, see tools/install_deps) and builds first.
 #   make demo [PROMPT="…"] [MODEL=FOLDER]   generate a video with the model that ships (or another), into out/
+#   make demo-talk          the talking photo that ships says what its example says, into out/
 #   make build               the binary at build/tachyscope
 #   make test                all tests
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
@@ -17,7 +18,7 @@ JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo build test test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk build test test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -36,6 +37,12 @@ demo: build
 	@mkdir -p out
 	$(BUILD)/tachyscope generate "$(PROMPT)" $(if $(MODEL),--model $(MODEL)) -o out/demo.mp4
 	@echo "the video is out/demo.mp4 (open it in any browser); its settings are out/demo.json"
+
+TALKER = models/talker/example
+demo-talk: build
+	@mkdir -p out
+	$(BUILD)/tachyscope talk "a person talks and nods" --photo $(TALKER)/photo.png --audio $(TALKER)/speech.wav -o out/talk.mp4
+	@echo "the video with its sound is out/talk.mp4; try --photo and --audio of your own (the model knows drawn faces only)"
 
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)

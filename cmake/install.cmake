@@ -30,6 +30,6 @@ foreach(header base/error.h base/field.h base/profile_range.h base/profiler.h ba
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models/sprites/model_index.json)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast ${PROJECT_SOURCE_DIR}/models/talker
           DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime) # sprites-fast links to its neighbour
 endif()

@@ -92,8 +92,8 @@ std::vector<RequestField> window_fields() {
        "frames of the one before (infinitetalk, default), or the same in equal windows, as short as possible "
        "(even)",
        Choices{"none", "static", "uniform", "looped", "infinitetalk", "even"}, windowed},
-      {"window_frames", "context_frames", &R::window_frames, "frames of a window (default: the model's own, 81 of Wan's)",
-       Range{5, 65536}, windowed},
+      {"window_frames", "context_frames", &R::window_frames,
+       "frames of a window (default: the model's own, 81 of Wan's)", Range{5, 65536}, windowed},
       {"window_overlap", "context_overlap", &R::window_overlap,
        "frames that neighbouring windows share (default 16)", Range{0, 65532}, windowed},
       {"window_stride", "context_stride", &R::window_stride,
