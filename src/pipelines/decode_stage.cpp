@@ -81,8 +81,7 @@ class DecodeStage final : public Stage {
     show_latents(job.shared.latents, session.callbacks(), stream);
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(vae, job.shared.latents, session.callbacks(), stream,
-                  frames_out(job, stream));
+    decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job, stream));
     const ResolvedRequest& r = job.request;
     const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
     const uint64_t held = session.part_bytes() + state;

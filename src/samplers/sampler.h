@@ -28,11 +28,11 @@
 namespace tachy {
 
 enum class SamplerKind {
-  unipc,  // UniPC order 2, B(h) = expm1: predictor and corrector
-  euler,  // x + (s' - s) v
-  dpmpp,  // DPM-Solver++ 2M, midpoint
+  unipc,      // UniPC order 2, B(h) = expm1: predictor and corrector
+  euler,      // x + (s' - s) v
+  dpmpp,      // DPM-Solver++ 2M, midpoint
   dpmpp_sde,  // the same for the stochastic equation: fresh noise in each step
-  lcm,    // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
+  lcm,        // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
 };
 
 enum class Grid { diffusers, original, multitalk, wrapper };
@@ -52,9 +52,10 @@ struct SamplerConfig {
 };
 
 struct Schedule {
-  std::vector<float> sigmas;      // steps + 1 values, the last is 0
-  std::vector<double> timesteps;  // steps values, 0 to 1000: whole for unipc, dpmpp and dpmpp_sde, else fractional
-  int high_noise_steps = -1;      // as in SamplerConfig
+  std::vector<float> sigmas;  // steps + 1 values, the last is 0
+  std::vector<double>
+      timesteps;  // steps values, 0 to 1000: whole for unipc, dpmpp and dpmpp_sde, else fractional
+  int high_noise_steps = -1;  // as in SamplerConfig
 
   int steps() const { return static_cast<int>(timesteps.size()); }
   // Models of two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).

@@ -10,15 +10,15 @@ inline std::vector<OpCase> match_colors_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t n, int64_t h, int64_t w, double strength, float scale) {
     const double pixels = 1.0 * n * h * w;
-    cases.push_back({"match_colors", fmt::format("{}x{}x{}-strength{}-scale{}", n, h, w, strength, scale), kind,
-                     24 * pixels, 500 * pixels, [=](CaseMemory& memory) {
+    cases.push_back({"match_colors", fmt::format("{}x{}x{}-strength{}-scale{}", n, h, w, strength, scale),
+                     kind, 24 * pixels, 500 * pixels, [=](CaseMemory& memory) {
                        // Twice as colourful as the frames, so that some of it is clipped.
                        MatchColorsArgs args{.x = memory.param({n, h, w, 3}, scale, 0.2f),
                                             .picture = {{55, 5, -10}, {30, 24, 20}},
                                             .strength = strength,
                                             .y = memory.output(DType::f32, {n, h, w, 3})};
-                       return bind_op("match_colors", match_colors, match_colors_table(), match_colors_working,
-                                      args, {args.y});
+                       return bind_op("match_colors", match_colors, match_colors_table(),
+                                      match_colors_working, args, {args.y});
                      }});
   };
   add(CaseKind::tiny, 2, 3, 5, 1, 0.5f);

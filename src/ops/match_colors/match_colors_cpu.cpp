@@ -69,7 +69,8 @@ HWY_INLINE V curve_of(D d, V c) {
   const V one = hn::Set(d, 1.0);
   const V safe = hn::Min(one, hn::Max(c, hn::Set(d, lab::kStraightLinear / 2)));
   const V r = inverse_root<12>(d, safe), r2 = hn::Mul(r, r), r4 = hn::Mul(r2, r2);
-  const V curved = hn::MulAdd(hn::Set(d, 1.055), hn::Mul(safe, hn::Mul(r4, hn::Mul(r2, r))), hn::Set(d, -0.055));
+  const V curved =
+      hn::MulAdd(hn::Set(d, 1.055), hn::Mul(safe, hn::Mul(r4, hn::Mul(r2, r))), hn::Set(d, -0.055));
   const V out =
       hn::IfThenElse(hn::Gt(c, hn::Set(d, lab::kStraightLinear)), curved, hn::Mul(c, hn::Set(d, 12.92)));
   return hn::Min(one, hn::Max(out, hn::Zero(d)));
@@ -184,7 +185,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <cmath>
-
 namespace tachy::ops {
 
 HWY_EXPORT(sum_tile);
@@ -194,7 +194,6 @@ HWY_EXPORT(lab_of);
 namespace {
 
 constexpr int64_t kTile = lab::kTilePixels;
-
 // Of n frames; tiles are added in their order, whoever made them.
 std::vector<LabStatistics> statistics(const float* x, int64_t frames, int64_t pixels, Stream& stream) {
   const int64_t tiles = (pixels + kTile - 1) / kTile;

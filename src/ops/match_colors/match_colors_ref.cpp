@@ -40,8 +40,8 @@ Color<Real> to_rgb(const Color<Real>& c) {
   Color<Real> v = {c[1] / 500 + y, y, std::max(y - c[2] / 200, Real(0))};
   for (size_t i = 0; i < 3; ++i) {
     const bool cubic = v[i] > Real(lab::kStraightRoot);
-    v[i] = (cubic ? v[i] * v[i] * v[i] : (v[i] - Real(lab::kOffset)) / Real(lab::kSlope)) *
-           Real(lab::kWhite[i]);
+    v[i] =
+        (cubic ? v[i] * v[i] * v[i] : (v[i] - Real(lab::kOffset)) / Real(lab::kSlope)) * Real(lab::kWhite[i]);
   }
   v = product(lab::kRgbOfXyz, v);
   for (Real& t : v) {

@@ -88,8 +88,10 @@ struct Projecting {
   std::vector<std::vector<float>> tokens(const std::vector<float>& states, int64_t start, int64_t frames) {
     const WanConfig& c = talk.config;
     const int64_t row = c.audio_layers * c.audio_dim, each = c.audio_tokens * c.audio_dim;
-    const Tensor clip(const_cast<float*>(states.data()), DType::f32,
-                      {static_cast<int64_t>(states.size()) / row, c.audio_layers, c.audio_dim});
+    Tensor clip;  // without states none: no speech
+    if (!states.empty())
+      clip = Tensor(const_cast<float*>(states.data()), DType::f32,
+                    {static_cast<int64_t>(states.size()) / row, c.audio_layers, c.audio_dim});
     std::vector<float> out(static_cast<size_t>(frames * each), NAN);
     projection({clip, start}, frames, Tensor(out.data(), DType::f32, {frames * c.audio_tokens, c.audio_dim}),
                stream);
@@ -127,14 +129,16 @@ TEST(WanAudioBranch, ALatentFrameLooksAtItsFramesAndTheirNeighbours) {
 TEST(WanAudioBranch, NoSpeechIsZerosThroughTheProjection) {
   Projecting p;
   const int64_t row = p.talk.config.audio_layers * p.talk.config.audio_dim;
-  const auto silent = p.tokens({}, 0, 3), zeros = p.tokens(std::vector<float>(static_cast<size_t>(9 * row)), 0, 3);
+  const auto silent = p.tokens({}, 0, 3),
+             zeros = p.tokens(std::vector<float>(static_cast<size_t>(9 * row)), 0, 3);
   EXPECT_EQ(silent, zeros);
   for (const auto& tokens : silent) EXPECT_GT(*std::ranges::max_element(tokens), 0.01f);
 }
 
 // The norm behind it divides by the root of variance plus 1e-5, not 1e-6 as the transformer's norms do.
 TEST(WanAudioBranch, EpsOfTheProjectionsNorm) {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("tachyscope-eps-{}.safetensors", getpid());
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("tachyscope-eps-{}.safetensors", getpid());
   std::vector<float> zeros(32), one = {1}, last = {1e-3f, -1e-3f, 2e-3f, -2e-3f}, ones = {1, 1, 1, 1};
   const auto named = [](const char* name, std::vector<float>& values, std::initializer_list<int64_t> dims) {
     return NamedTensor{name, Tensor(values.data(), DType::f32, dims)};

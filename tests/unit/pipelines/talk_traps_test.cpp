@@ -104,7 +104,8 @@ TEST(TalkTraps, ColoursOfEveryFrameAreThePhotos) {
     Stream stream{.arena = &arena, .pool = &pool};
     std::vector<float> pixels =
         pixels_of({*request.width, *request.height, std::vector<uint8_t>(rgb.begin(), rgb.end())});
-    return ops::lab_statistics(Tensor(pixels.data(), DType::f32, {*request.height, *request.width, 3}), stream);
+    return ops::lab_statistics(Tensor(pixels.data(), DType::f32, {*request.height, *request.width, 3}),
+                               stream);
   };
   const ops::LabStatistics photo = colors(request.image->rgb);
   const Windows corrected = run(request);  // by default

@@ -133,7 +133,8 @@ TEST(Sampler, RefusesWhatCannotRun) {
 }
 
 TEST(Sampler, UpdatesAreWellFormed) {
-  for (auto kind : {SamplerKind::unipc, SamplerKind::euler, SamplerKind::dpmpp, SamplerKind::dpmpp_sde, SamplerKind::lcm})
+  for (auto kind :
+       {SamplerKind::unipc, SamplerKind::euler, SamplerKind::dpmpp, SamplerKind::dpmpp_sde, SamplerKind::lcm})
     for (auto grid : {Grid::diffusers, Grid::original, Grid::wrapper})
       for (int steps : {1, 2, 3, 7}) {
         SamplerConfig config;

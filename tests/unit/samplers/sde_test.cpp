@@ -80,7 +80,8 @@ TEST(WrapperGrid, IsDiffusersForEulerAndLcm) {
     other.grid = Grid::diffusers;
     EXPECT_EQ(make_schedule(wrapper(6, 11, kind)).sigmas, make_schedule(other).sigmas);
     const std::vector<double> want = {1000, 978.07, 943.83, 882.84, 743.68, 108.04};
-    EXPECT_THAT(make_schedule(wrapper(6, 11, kind)).timesteps, testing::Pointwise(testing::DoubleNear(0.006), want));
+    EXPECT_THAT(make_schedule(wrapper(6, 11, kind)).timesteps,
+                testing::Pointwise(testing::DoubleNear(0.006), want));
   }
   EXPECT_EQ(parse_grid("WanVideoWrapper"), Grid::wrapper);
   EXPECT_EQ(parse_grid(to_string(Grid::wrapper)), Grid::wrapper);
