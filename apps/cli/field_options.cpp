@@ -20,6 +20,9 @@ constexpr FieldOption kRequestOptions[] = {
      kSpeechGroup},
     {"motion_frames", "--motion-frames,--motion_frames,--motion-frame,--motion_frame", kSpeechGroup},
     {"recipe", "--recipe", kSpeechGroup},
+    {"color_correction",
+     "--color-correction,--color_correction,--color-correction-strength,--color_correction_strength",
+     kSpeechGroup},
 
     {"width", "-W,--width", kVideoGroup},
     {"height", "-H,--height", kVideoGroup},

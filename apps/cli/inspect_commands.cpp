@@ -135,8 +135,8 @@ Command add_stage(CommandLine& line) {
   sub.add_option("-p,--prompt", o->prompt, "tokenize: the text");
   sub.add_option("--max-sequence-length", o->max_text_tokens, "tokenize: padded length, 1 to 4096")
       ->check(between(1, 4096));
-  sub.add_option("--sampler", o->sampler, "sampler: unipc, euler, dpm++, lcm, or a few-step list");
-  sub.add_option("--grid", o->grid, "sampler: diffusers, original or multitalk");
+  sub.add_option("--sampler", o->sampler, "sampler: unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list");
+  sub.add_option("--grid", o->grid, "sampler: diffusers, original, multitalk or wrapper");
   sub.add_option("--steps", o->steps, "sampler: steps, 1 to 1000")->check(between(1, 1000));
   sub.add_option("--shift", o->shift, "sampler: shift of the flow schedule");
   sub.add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);

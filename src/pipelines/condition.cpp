@@ -8,20 +8,12 @@
 namespace tachy {
 namespace {
 
-void fill_pixels(const Picture& picture, const Tensor& frame) {
+// The picture where the stream computes.
+void put_picture(const Picture& picture, const Tensor& frame, Stream& stream) {
   check(frame.dim(0) == picture.height && frame.dim(1) == picture.width, ErrorCode::internal,
         "image: a picture of {}x{} for frames of {}x{}", picture.width, picture.height, frame.dim(1),
         frame.dim(0));
-  auto* out = frame.as<float>();
-  for (size_t i = 0; i < picture.rgb.size(); ++i)
-    out[i] = 2.0f * (static_cast<float>(picture.rgb[i]) / 255.0f) - 1.0f;
-}
-
-// The same where the stream computes.
-void put_picture(const Picture& picture, const Tensor& frame, Stream& stream) {
-  std::vector<float> pixels(picture.rgb.size());
-  fill_pixels(picture, Tensor(pixels.data(), DType::f32, frame.shape()));
-  upload(pixels.data(), frame, stream);
+  upload(pixels_of(picture).data(), frame, stream);
 }
 
 // mask [s, T, h, w]: entry s·t + c is pixel frame max(0, s·t + c - (s - 1)).
@@ -36,6 +28,13 @@ void fill_mask(const Tensor& mask, bool last) {
 }
 
 }  // namespace
+
+std::vector<float> pixels_of(const Picture& picture) {
+  std::vector<float> out(picture.rgb.size());
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = 2.0f * (static_cast<float>(picture.rgb[i]) / 255.0f) - 1.0f;
+  return out;
+}
 
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& r) {
   if (!r.pictured) return {};

@@ -16,6 +16,9 @@
 
 namespace tachy {
 
+// A picture's pixels as models see them, in [-1, 1].
+std::vector<float> pixels_of(const Picture& picture);
+
 // Dims of the condition; empty when the request has no picture.
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& request);
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ops/elementwise/elementwise.h"
+#include "pipelines/condition.h"
 #include "pipelines/session.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/transfer.h"
@@ -19,13 +20,41 @@ void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream
   callbacks->latents(values, latents.shape());
 }
 
-FramesOut frames_out(const Job& job) {
+ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {
+  std::vector<float> pixels = pixels_of(picture);
+  const Tensor x(pixels.data(), DType::f32, {picture.height, picture.width, 3});
+  ops::LabStatistics out;
+  if (!stream.gpu) return ops::lab_statistics(x, stream);
+  run_on_host(stream, [&](Stream& host) { out = ops::lab_statistics(x, host); });
+  return out;
+}
+
+// In place. Beside a GPU on the host, at about 20 ns a pixel and core: a window of 81 frames of 1024x1024 takes it 1.7 s of one
+// core, and a GPU's attention half a minute.
+void correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream) {
+  if (out.color_correction == 0) return;
+  const ProfileRange range(stream.hooks.profiler, "colours", ProfileKind::elementwise);
+  ops::MatchColorsArgs args{
+      .x = frames, .picture = out.picture, .strength = out.color_correction, .y = frames};
+  if (!stream.gpu) return ops::match_colors(args, stream);
+  if (stream.measuring()) return;
+  std::vector<float> values(static_cast<size_t>(frames.numel()));
+  download(frames, values.data(), stream);
+  args.x = args.y = Tensor(values.data(), DType::f32, frames.shape());
+  run_on_host(stream, [&](Stream& host) { ops::match_colors(args, host); });
+  upload(values.data(), frames, stream);
+}
+
+FramesOut frames_out(const Job& job, Stream& stream) {
   const TalkWindows& talk = job.request.talk;
   if (talk.frames == 0) return {};
   const int64_t taken_over = talk.taken_over(job.window);
+  const double correction = job.request.request.color_correction.value_or(0);
   return {.skip = taken_over,
           .first = talk.first(job.window) + taken_over,
           .total = talk.frames,
+          .color_correction = correction,
+          .picture = correction > 0 ? colors_of(*job.request.request.image, stream) : ops::LabStatistics(),
           .tail = job.window + 1 < talk.count() ? job.shared.tail : Tensor()};
 }
 
@@ -52,7 +81,7 @@ class DecodeStage final : public Stage {
     show_latents(job.shared.latents, session.callbacks(), stream);
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
-    decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job));
+    decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job, stream));
     const ResolvedRequest& r = job.request;
     const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
     const uint64_t held = session.part_bytes() + state;
@@ -79,6 +108,7 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
       latents,
       [&](const Tensor& frames, int64_t first) {
         const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
+        correct_colors(frames, out, stream);
         ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
         keep_tail(frames, first, clip, out.tail, stream);
         ops::to_rgb8(frames, rgb, stream);

@@ -49,8 +49,8 @@ struct VideoRequest {
   std::optional<double>
       guidance_2;  // of the low-noise expert, where a model has two; guidance is then the other's
   std::optional<double> shift;          // of the flow schedule
-  std::optional<std::string> sampler;   // unipc, euler, dpm++, lcm, or a few-step list's name
-  std::optional<std::string> grid;      // diffusers or original
+  std::optional<std::string> sampler;   // unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list's name
+  std::optional<std::string> grid;      // diffusers, original, multitalk or wrapper
   std::optional<std::string> sinusoid;  // time path of diffusers or original; the model's layout decides
   uint64_t seed = 0;
   std::string rng = "cpu";        // whose noise the seed means: torch's "cpu" or "cuda" generator
@@ -69,6 +69,8 @@ struct VideoRequest {
   std::optional<double> audio_guidance;
   int motion_frames = 9;
   std::string recipe = "infinitetalk";
+  // How far each frame's colours are brought to the photo's, 0 to 1; left out: 1, and 0 with recipe wrapper.
+  std::optional<double> color_correction;
   std::string level = "safe";  // none, safe, aggressive, extreme: what the two below default to
   std::optional<std::string>
       dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it

@@ -46,9 +46,10 @@ std::vector<RequestField> sampling_fields() {
        Range{.least = 0, .most = 100, .above = true}},
       // Names of samplers and grids have aliases, which their parsers know (samplers/names.cpp).
       {"sampler", "sampler", &R::sampler,
-       "unipc, euler, dpm++, lcm or a list of a distilled model such as lightx2v-4"},
+       "unipc, euler, dpm++, dpm++_sde, lcm or a list of a distilled model such as lightx2v-4"},
       {"grid", "grid", &R::grid,
-       "whose sigmas and timesteps: diffusers, original or multitalk (default: by the model's layout)"},
+       "whose sigmas and timesteps: diffusers, original, multitalk or wrapper (default: by the model's "
+       "layout, or sampler)"},
       {"sinusoid", "sinusoid", &R::sinusoid,
        "time sinusoid of diffusers (float32) or original (float64) (default: by the model's layout)",
        Choices{"diffusers", "original"}},
@@ -79,6 +80,11 @@ std::vector<RequestField> speech_fields() {
        "wrapper "
        "(ComfyUI-WanVideoWrapper: the scale of text multiplies that of speech)",
        Choices{"infinitetalk", "wrapper"}, spoken},
+      {"color_correction", "color_correction_strength", &R::color_correction,
+       "how far the colours of a talking photo's frames are brought to the photo's, 0 to 1 (default: 1; with "
+       "`recipe` "
+       "wrapper 0)",
+       Range{0, 1}, spoken},
   };
 }
 

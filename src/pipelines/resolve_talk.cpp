@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "samplers/sampler.h"
 
 namespace tachy {
 namespace {
@@ -57,6 +58,12 @@ TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, Vi
     return {};
   }
   check_others(given, r);
+  r.color_correction = r.color_correction.value_or(r.recipe == "wrapper" ? 0 : 1);
+  // InfiniteTalk's own grid is one of euler and lcm; what else runs on the model is the wrapper's.
+  if (!given.grid && *r.grid == "multitalk" && !find_few_step_list(*r.sampler)) {
+    const SamplerKind kind = parse_sampler(*r.sampler);
+    if (kind != SamplerKind::euler && kind != SamplerKind::lcm) r.grid = "wrapper";
+  }
   const int64_t spoken = frames_of(r.speech->samples);
   const auto least = static_cast<size_t>(model.audio.least_samples());
   require(spoken >= 1 && r.speech->samples.size() >= least,

@@ -42,6 +42,11 @@ constexpr Alias kAliases[] = {
     {"dpmsolvermultistep", SamplerKind::dpmpp},
     {"dpmsolvermultistepscheduler", SamplerKind::dpmpp},
     {"flowdpmsolvermultistepscheduler", SamplerKind::dpmpp},
+    {"dpm++sde", SamplerKind::dpmpp_sde},
+    {"dpmppsde", SamplerKind::dpmpp_sde},
+    {"dpm++2msde", SamplerKind::dpmpp_sde},
+    {"dpmpp2msde", SamplerKind::dpmpp_sde},
+    {"sdedpmsolver++", SamplerKind::dpmpp_sde},
     {"lcm", SamplerKind::lcm},
     {"flowmatchlcm", SamplerKind::lcm},
     {"flowmatchlcmscheduler", SamplerKind::lcm},
@@ -53,7 +58,7 @@ SamplerKind parse_sampler(std::string_view name) {
   const std::string key = squeeze(name);
   for (const Alias& alias : kAliases)
     if (alias.name == key) return alias.kind;
-  fail(ErrorCode::invalid_argument, "expected unipc, euler, dpm++ or lcm, got '{}'", name);
+  fail(ErrorCode::invalid_argument, "expected unipc, euler, dpm++, dpm++_sde or lcm, got '{}'", name);
 }
 
 Grid parse_grid(std::string_view name) {
@@ -61,7 +66,8 @@ Grid parse_grid(std::string_view name) {
   if (key == "diffusers") return Grid::diffusers;
   if (key == "original" || key == "orig" || key == "wan") return Grid::original;
   if (key == "multitalk" || key == "infinitetalk") return Grid::multitalk;
-  fail(ErrorCode::invalid_argument, "expected diffusers, original or multitalk, got '{}'", name);
+  if (key == "wrapper" || key == "wanvideowrapper") return Grid::wrapper;
+  fail(ErrorCode::invalid_argument, "expected diffusers, original, multitalk or wrapper, got '{}'", name);
 }
 
 std::string_view to_string(SamplerKind kind) {
@@ -72,6 +78,8 @@ std::string_view to_string(SamplerKind kind) {
       return "euler";
     case SamplerKind::dpmpp:
       return "dpm++";
+    case SamplerKind::dpmpp_sde:
+      return "dpm++_sde";
     case SamplerKind::lcm:
       return "lcm";
   }
@@ -86,6 +94,8 @@ std::string_view to_string(Grid grid) {
       return "original";
     case Grid::multitalk:
       return "multitalk";
+    case Grid::wrapper:
+      return "wrapper";
   }
   return "?";
 }

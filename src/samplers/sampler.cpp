@@ -7,6 +7,8 @@
 //   lcm    x' = (1 - s') m + s' noise
 //   dpmpp  x' = (s'/s) x - a B m - a B (m - m1) / (2 r),  r = (lambda - lambda1) / h; the last term
 //          from step 1 on, not in the last step
+//   dpmpp_sde  x' = (s'/s) e x + a (1 - e^2) (m + (m - m1) / (2 r)) + s' sqrt(1 - e^2) noise,  e = exp(-h); the difference
+//          as in dpmpp
 //   unipc  the same predictor with r = (lambda1 - lambda) / h and (m1 - m); before it, from step 1 on, x is
 //          corrected with the m just obtained (m itself comes from the uncorrected x).
 // Where a sigma is exactly 1, lambda is -inf: 1/r is then
@@ -82,6 +84,20 @@ Update dpmpp_update(const std::vector<float>& s, size_t i) {
   return {assign(m, {{Slot::latent, 1}, {Slot::prediction, -double{s[i]}}}), predictor(t, m, m1, order, r)};
 }
 
+Update dpmpp_sde_update(const std::vector<float>& s, size_t i) {
+  const bool last = i + 2 == s.size();
+  if (last) return to_clean(s[i]);
+  const Slot m = state(static_cast<int>(i % 2)), m1 = state(static_cast<int>((i + 1) % 2));
+  const Transition t(s[i], s[i + 1]);
+  const double e = std::exp(-t.h), clean = -t.a * std::expm1(-2 * t.h);  // h may be infinite
+  const double difference = i >= 1 ? -clean * 0.5 / step_ratio(s[i - 1], s[i], t.h) : 0;
+  return {assign(m, {{Slot::latent, 1}, {Slot::prediction, -double{s[i]}}}),
+          assign(Slot::latent, {{Slot::latent, t.ratio * e},
+                                {m, clean + difference},
+                                {m1, -difference},
+                                {Slot::noise, s[i + 1] * std::sqrt(-std::expm1(-2 * t.h))}})};
+}
+
 // The corrected x of step i, into state 0 where the corrected x of step i - 1 lies. States 1 and 2 hold m of
 // the even and the odd steps, so m2 lies where this step's m will be written.
 Assignment corrector(const std::vector<float>& s, size_t i, Slot m1, Slot m2) {
@@ -128,8 +144,9 @@ Update unipc_update(const std::vector<float>& s, size_t i) {
 
 Sampler::Sampler(const SamplerConfig& config) : schedule_(make_schedule(config)) {
   if (config.kind == SamplerKind::unipc) state_tensors_ = 3;
-  if (config.kind == SamplerKind::dpmpp) state_tensors_ = 2;
+  if (config.kind == SamplerKind::dpmpp || config.kind == SamplerKind::dpmpp_sde) state_tensors_ = 2;
   if (steps() == 1) state_tensors_ = 0;
+  always_draws_ = config.kind == SamplerKind::dpmpp_sde || config.kind == SamplerKind::lcm;
   if (config.scaled_noise) noise_scale_ = schedule_.sigmas[0];
   for (size_t i = 0; i + 1 < schedule_.sigmas.size(); ++i) {
     switch (config.kind) {
@@ -141,6 +158,9 @@ Sampler::Sampler(const SamplerConfig& config) : schedule_(make_schedule(config))
         break;
       case SamplerKind::dpmpp:
         updates_.push_back(dpmpp_update(schedule_.sigmas, i));
+        break;
+      case SamplerKind::dpmpp_sde:
+        updates_.push_back(dpmpp_sde_update(schedule_.sigmas, i));
         break;
       case SamplerKind::lcm:
         updates_.push_back(lcm_update(schedule_.sigmas, i));

@@ -11,9 +11,12 @@
 //     euler  FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=s)  (which shifts twice)
 //     dpmpp  DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=s,
 //            num_train_timesteps=1000, algorithm_type="dpmsolver++", solver_order=2, solver_type="midpoint")
+//     dpmpp_sde  the same with algorithm_type="sde-dpmsolver++", which draws noise in each step
 //     lcm    FlowMatchLCMScheduler(num_train_timesteps=1000, shift=s)  (euler's grid)
 //   Grid::original reproduces the model authors' code: unipc from sigma 0.999 with truncated timesteps,
 //   dpmpp and euler from sigma 1; euler's timesteps are fractional.
+//   Grid::wrapper is ComfyUI-WanVideoWrapper's: for unipc, dpmpp and dpmpp_sde it begins at the shifted 0.999 and is shifted
+//   again, with truncated timesteps; for euler and lcm it is diffusers'.
 //   Grid::multitalk is that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal
 //   distances, shifted once, and 0 behind them, all in float32. Its last step moves next to nothing.
 #pragma once
@@ -25,13 +28,14 @@
 namespace tachy {
 
 enum class SamplerKind {
-  unipc,  // UniPC order 2, B(h) = expm1: predictor and corrector
-  euler,  // x + (s' - s) v
-  dpmpp,  // DPM-Solver++ 2M, midpoint
-  lcm,    // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
+  unipc,      // UniPC order 2, B(h) = expm1: predictor and corrector
+  euler,      // x + (s' - s) v
+  dpmpp,      // DPM-Solver++ 2M, midpoint
+  dpmpp_sde,  // the same for the stochastic equation: fresh noise in each step
+  lcm,        // stochastic few-step: x0 = x - s v, then (1 - s') x0 + s' fresh noise
 };
 
-enum class Grid { diffusers, original, multitalk };
+enum class Grid { diffusers, original, multitalk, wrapper };
 
 struct SamplerConfig {
   SamplerKind kind = SamplerKind::unipc;
@@ -40,7 +44,7 @@ struct SamplerConfig {
   double shift = 5.0;
   // A list of a distilled model: given sigmas (each in (0, 1], falling, without the final 0) replace the
   // grid, `steps` and `shift`. Given timesteps (as many) are what the model sees; otherwise it sees
-  // 1000 * sigma (truncated for unipc and dpmpp).
+  // 1000 * sigma (truncated for unipc, dpmpp and dpmpp_sde).
   std::vector<double> sigmas;
   std::vector<double> timesteps;
   int high_noise_steps = -1;  // of two experts the first one's steps by number; negative: by the boundary
@@ -48,9 +52,10 @@ struct SamplerConfig {
 };
 
 struct Schedule {
-  std::vector<float> sigmas;      // steps + 1 values, the last is 0
-  std::vector<double> timesteps;  // steps values, 0 to 1000: whole for unipc and dpmpp, fractional otherwise
-  int high_noise_steps = -1;      // as in SamplerConfig
+  std::vector<float> sigmas;  // steps + 1 values, the last is 0
+  std::vector<double>
+      timesteps;  // steps values, 0 to 1000: whole for unipc, dpmpp and dpmpp_sde, else fractional
+  int high_noise_steps = -1;  // as in SamplerConfig
 
   int steps() const { return static_cast<int>(timesteps.size()); }
   // Models of two experts: whether step i belongs to the high-noise one (boundary 0.875 or 0.9).
@@ -95,6 +100,9 @@ class Sampler {
   int state_tensors() const { return state_tensors_; }  // latent-sized float32 tensors to keep between steps
   const Update& update(int step) const;
   bool needs_noise(int step) const;
+  // Whether the references draw noise in each step, also where it does not count (the last one): what is drawn afterwards,
+  // for a further clip, depends on it.
+  bool always_draws() const { return always_draws_; }
   float noise_scale() const { return noise_scale_; }  // of the noise that a run begins with
   // x0 as the model sees it at this step (for previews): latent + coefficient * prediction.
   float denoised_coefficient(int step) const { return -schedule_.sigmas[step]; }
@@ -102,11 +110,12 @@ class Sampler {
  private:
   Schedule schedule_;
   int state_tensors_ = 0;
+  bool always_draws_ = false;
   float noise_scale_ = 1;
   std::vector<Update> updates_;
 };
 
-// "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "lcm" … and diffusers' class names; any
+// "unipc", "uni_pc", "euler", "flowmatch_euler", "dpm++", "dpmpp", "dpm++_sde", "lcm" … and diffusers' class names; any
 // case. The error names what would work.
 SamplerKind parse_sampler(std::string_view name);
 Grid parse_grid(std::string_view name);

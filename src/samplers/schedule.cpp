@@ -30,13 +30,22 @@ std::vector<double> drop_last(std::vector<double> values) {
   return values;
 }
 
+// The wrapper's schedulers are made with the shift: their highest sigma is 0.999 shifted, in float32, and their list is
+// shifted once more.
+std::vector<double> wrapper_bases(const SamplerConfig& config) {
+  const auto shift = static_cast<float>(config.shift), less = static_cast<float>(config.shift - 1);
+  return drop_last(linspace(shift * 0.999f / (1 + less * 0.999f), 0.0, config.steps + 1));
+}
+
 std::vector<double> unipc_bases(const SamplerConfig& config) {
+  if (config.grid == Grid::wrapper) return wrapper_bases(config);
   // The original's highest sigma is the float32 value of 0.999.
   if (config.grid == Grid::original) return drop_last(linspace(0.999f, 0.0, config.steps + 1));
   return drop_last(linspace(1.0, 1 / kTrainSteps, config.steps + 1));
 }
 
 std::vector<double> dpmpp_bases(const SamplerConfig& config) {
+  if (config.grid == Grid::wrapper) return wrapper_bases(config);
   if (config.grid == Grid::original) return drop_last(linspace(1.0, 0.0, config.steps + 1));
   // diffusers runs the grid over alpha = 1 - sigma, so that it starts at 0.999 and stops short of 0.
   const std::vector<double> alphas = linspace(1.0, 1 / kTrainSteps, config.steps + 1);
@@ -78,6 +87,7 @@ std::vector<double> grid_sigmas(const SamplerConfig& config) {
       out = unipc_bases(config);
       break;
     case SamplerKind::dpmpp:
+    case SamplerKind::dpmpp_sde:
       out = dpmpp_bases(config);
       break;
     case SamplerKind::euler:
@@ -146,7 +156,7 @@ Schedule make_schedule(const SamplerConfig& config) {
   const bool listed = !config.sigmas.empty();
   if (!listed && config.grid == Grid::multitalk) return multitalk_schedule(config);
   const std::vector<double> sigmas = listed ? config.sigmas : grid_sigmas(config);
-  const bool whole = config.kind == SamplerKind::unipc || config.kind == SamplerKind::dpmpp;
+  const bool whole = config.kind != SamplerKind::euler && config.kind != SamplerKind::lcm;
   Schedule out;
   out.high_noise_steps = config.high_noise_steps;
   for (double sigma : sigmas) {

@@ -317,9 +317,35 @@ def images():
         chunk(b"IDAT", zlib.compress(bytes(5000))) + chunk(b"IEND", b""))
 
 
+def sounds():
+    """A choice (rate, pieces), then a file of 0.1 to 0.5 seconds: wav written here, the others those that the reader's tests read."""
+    t = np.arange(4000) / 8000
+    samples = (0.3 * np.sin(2 * np.pi * 220 * t) * np.exp(-2 * t)).astype(np.float32)
+
+    def wav(kind, bits, channels, values, rate=8000, told=None):
+        data = values.tobytes()
+        block = bits // 8 * channels
+        fmt = struct.pack("<HHIIHH", kind, channels, rate, rate * block, block, bits)
+        told = len(data) if told is None else told
+        return b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<I", 16) + fmt + b"data" + struct.pack("<I", told) + data
+
+    short = samples[:800]
+    plain = wav(1, 16, 1, (samples * 32767).astype("<i2"))
+    put("sound", "s16.wav", b"\0" + plain)
+    put("sound", "u8.wav", b"\1" + wav(1, 8, 2, np.repeat((short * 127 + 128).astype(np.uint8), 2)))
+    put("sound", "f32.wav", b"\x82" + wav(3, 32, 1, short))
+    put("sound", "f64.wav", b"\3" + wav(3, 64, 1, short.astype("<f8"), rate=16000))
+    put("sound", "alaw.wav", b"\0" + wav(6, 8, 1, (short * 127 + 128).astype(np.uint8)))
+    put("sound", "pipe.wav", b"\0" + wav(1, 16, 1, (short * 32767).astype("<i2"), told=2**32 - 1))
+    put("sound", "not-finite.wav", b"\0" + wav(3, 32, 1, np.float32([0, np.nan, np.inf, 1e30])))
+    for i, name in enumerate(("stereo.flac", "mono.mp3", "opus.ogg", "vorbis.ogg", "aac.m4a", "track.webm")):
+        put("sound", name, bytes([i]) + (GOLDEN / "media" / f"read_{name}").read_bytes())
+
+
 if __name__ == "__main__":
     weights()
     ggufs()
     configs()
     texts()
     images()
+    sounds()

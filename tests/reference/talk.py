@@ -2,9 +2,12 @@
 infinitetalk.py's modules, from the published description, against `tachyscope talk`.
 
 Windows of F frames follow each other; each begins with the last m frames of the one before, encoded anew, which no step changes;
-speech goes backwards behind its end; three passes a step. In float64, and in float32 for what rounding comes to."""
+speech goes backwards behind its end; three passes a step; each frame's colours are brought to the photo's before anything else is
+done with it (golden/ops/lab.py, which is compared with scikit-image). The wrapper's sampler dpm++_sde likewise. In float64, and in float32 for what rounding comes to."""
 
 import math
+import pathlib
+import sys
 import wave
 
 import numpy as np
@@ -20,6 +23,9 @@ import infinitetalk
 import random_models as rm
 import wav2vec2
 from precision import error, float64
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden" / "ops"))
+import lab  # noqa: E402
 
 PROMPT, NEGATIVE = "the red cat moves", "ugly"
 WIDTH, HEIGHT, SIDE = 48, 32, 28
@@ -110,9 +116,38 @@ def decode(vae, latents):
     return vae.decode(latents * std + mean).sample.clamp(-1, 1)
 
 
-def schedule(steps, shift):
-    t = torch.linspace(1000, 1, steps) / 1000
-    return torch.cat([shift * t / (1 + (shift - 1) * t) * 1000, torch.zeros(1)])
+class Euler:
+    """MultiTalk's and InfiniteTalk's: timesteps from 1000 to 1, shifted once."""
+
+    def __init__(self, steps, shift):
+        t = torch.linspace(1000, 1, steps) / 1000
+        self.times = torch.cat([shift * t / (1 + (shift - 1) * t) * 1000, torch.zeros(1)])
+
+    def step(self, i, x, v, draw):
+        return x + (self.times[i + 1] - self.times[i]).to(x.dtype) / 1000 * v
+
+
+class Sde:
+    """The wrapper's dpm++_sde: two-step DPM-Solver++ of the stochastic equation, noise in each step, also in the last."""
+
+    def __init__(self, steps, shift):
+        shifted = lambda u: shift * u / (1 + (shift - 1) * u)
+        sigmas = shifted(np.linspace(float(shifted(torch.tensor([0.999]))), 0, steps + 1)[:-1])
+        self.times = torch.from_numpy(np.trunc(sigmas * 1000)).float()
+        self.sigmas, self.before = np.append(sigmas, 0).astype(np.float32).astype(np.float64), None
+
+    def step(self, i, x, v, draw):
+        s, after, z = self.sigmas[i], self.sigmas[i + 1], draw(x.shape[1:])[None].to(x.dtype)
+        clean = x - s * v
+        if after == 0:
+            return clean
+        half = lambda sigma: math.log((1 - sigma) / sigma)
+        h, estimate = half(after) - half(s), clean
+        if self.before is not None:
+            estimate = clean + 0.5 * (clean - self.before) * h / (half(s) - half(self.sigmas[i - 1]))
+        self.before = clean
+        e = math.exp(-h)
+        return after / s * e * x + (1 - after) * (1 - e * e) * estimate + after * math.sqrt(1 - e * e) * z
 
 
 def talk(case, embeddings, image, frames, r, dtype):
@@ -123,13 +158,13 @@ def talk(case, embeddings, image, frames, r, dtype):
     y = encode(vae, torch.cat([photo, torch.zeros(1, 3, window - 1, HEIGHT, WIDTH, dtype=dtype)], 2))
     mask = torch.zeros(1, 4, *y.shape[2:], dtype=dtype)
     mask[:, :, 0] = 1
-    motion, generator, times = encode(vae, photo), torch.Generator().manual_seed(r["seed"]), schedule(r["steps"], r["shift"])
+    motion, generator = encode(vae, photo), torch.Generator().manual_seed(r["seed"])
     draw = lambda shape: torch.randn(shape, generator=generator)
     if r["recipe"] == "wrapper":
         draw(y.shape[1:])
     made, first, total = [], 0, len(states)
     while True:
-        x = draw(y.shape[1:])[None].to(dtype)
+        x, sampler = draw(y.shape[1:])[None].to(dtype), r["sampler"](r["steps"], r["shift"])
         if first and r["recipe"] == "infinitetalk":
             for _ in range(r["steps"] + 1):
                 draw(motion.shape[1:])
@@ -137,12 +172,15 @@ def talk(case, embeddings, image, frames, r, dtype):
             x[:, :, :motion.shape[2]] = motion
             v = 0
             for weight, no, silent in weights(r["recipe"], r["text"], r["speech"]):
-                v = v + weight * talker(hidden_states=torch.cat([x, mask, y], 1), timestep=times[i:i + 1],
+                v = v + weight * talker(hidden_states=torch.cat([x, mask, y], 1), timestep=sampler.times[i:i + 1],
                                         encoder_hidden_states=negative if no else positive, encoder_hidden_states_image=picture,
                                         audio_embeds=states[None] * (0 if silent else 1), audio_start=torch.tensor([first]))
-            x = x + (times[i + 1] - times[i]).to(dtype) / 1000 * v
+            x = sampler.step(i, x, v, draw)
         x[:, :, :motion.shape[2]] = motion
         pixels = decode(vae, x)
+        if r["colors"]:
+            frames_of = lambda video: video[0].permute(1, 2, 3, 0)
+            pixels = lab.match_colors(frames_of(pixels), frames_of(photo)[0], r["colors"]).permute(3, 0, 1, 2)[None]
         made.append(pixels[:, :, m if first else 0:])
         if first + window >= min(frames, total):
             break
@@ -155,16 +193,18 @@ def talk(case, embeddings, image, frames, r, dtype):
     return x[0], video
 
 
-def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=None):
+def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=None, colors=None, sampler=None):
     case = Case(ctx, i)
     image, samples = case.given(spoken)
     r = {"window": window, "motion": motion, "steps": 3, "shift": ctx.rng.choice([5.0, 11.0]), "text": text, "speech": speech, "recipe": recipe,
-         "seed": ctx.rng.randrange(2**31)}
+         "seed": ctx.rng.randrange(2**31), "colors": colors if colors is not None else float(recipe == "infinitetalk"),
+         "sampler": Sde if sampler else Euler}
     folder, frames = case.folder, frames or spoken
     ctx.run("talk", PROMPT, "-n", NEGATIVE, "--model", folder / "model", "--photo", folder / "photo.png", "--audio", folder / "speech.wav",
             "--infinitetalk", folder / "infinitetalk.safetensors", "--wav2vec2", folder / "wav2vec2", "--size", f"{WIDTH}x{HEIGHT}", "--steps", 3,
             "--guidance", text, "--audio-guidance", speech, "--shift", r["shift"], "--seed", r["seed"], "--recipe", recipe, "--frames", frames,
-            "--window-frames", window, "--motion-frames", motion, "--save-latents", folder / "out.safetensors", "-q", "-o", f"{folder}/frames/")
+            "--window-frames", window, "--motion-frames", motion, "--save-latents", folder / "out.safetensors", "-q", "-o", f"{folder}/frames/",
+            *(["--color-correction", colors] if colors is not None else []), *(["--sampler", sampler] if sampler else []))
     with torch.no_grad():
         r32, _ = talk(case, case.embeddings(image, samples, spoken), image, frames, r, torch.float32)
         with float64():
@@ -174,7 +214,7 @@ def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=Non
             assert all(e.dtype == torch.float64 for e in embeddings)
             r64, video = talk(case, embeddings, image, frames, r, torch.float64)
             deaf, _ = talk(case, (*embeddings[:3], embeddings[3] * 0), image, frames, r, torch.float64)
-    label = f"talk: {frames} of {spoken} frames, windows of {window} and {motion}, text {text:g}, speech {speech:g}, {recipe}"
+    label = f"talk: {frames} of {spoken} frames, windows of {window} and {motion}, text {text:g}, speech {speech:g}, {recipe}, colours {r['colors']:g}{', ' + sampler if sampler else ''}"
     got = load_file(folder / "out.safetensors")["latents"]
     ctx.report(label, error(got, r64), max(3 * error(r32, r64), 1e-5))
     ours = np.stack([np.asarray(Image.open(f)).astype(np.int16) for f in sorted((folder / "frames").glob("*.png"))])
@@ -187,6 +227,7 @@ def compare_one(ctx, i, window, motion, spoken, text, speech, recipe, frames=Non
 def compare(ctx):
     compare_one(ctx, 0, 13, 5, 26, 5.0, 4.0, "infinitetalk")  # three windows, three passes; the last one looks behind the end
     compare_one(ctx, 1, 9, 1, 25, 1.0, 2.0, "infinitetalk")  # ends with a window
-    compare_one(ctx, 2, 13, 9, 19, 3.0, 2.0, "wrapper")
+    compare_one(ctx, 2, 13, 9, 19, 3.0, 2.0, "wrapper", sampler="dpm++_sde")
     compare_one(ctx, 3, 17, 5, 12, 1.0, 1.0, "infinitetalk")  # shorter than a window
-    compare_one(ctx, 4, 13, 5, 40, 2.0, 1.5, "infinitetalk", frames=22)  # the first of what is said
+    compare_one(ctx, 4, 13, 5, 40, 2.0, 1.5, "infinitetalk", frames=22, colors=0)  # the first of what is said
+    compare_one(ctx, 5, 13, 5, 26, 1.0, 2.0, "wrapper", colors=0.4)

@@ -16,6 +16,8 @@ from diffusers.models.embeddings import apply_rotary_emb, get_1d_rotary_pos_embe
 from diffusers.models.transformers.transformer_wan import WanRotaryPosEmbed
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+import lab
+
 FLOOR32, FLOOR64 = 1e-6, 1e-11
 ACTS = {"none": lambda x: x, "silu": F.silu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "gelu_erf": F.gelu,
         "mish": F.mish}
@@ -328,6 +330,13 @@ def scaled_gemm_cases(rng):
             yield case("scaled_gemm", {"type": name, "act": act}, {key: t[key] for key in keep}, product)
 
 
+def color_cases(rng):
+    for scale, strength in ((0.3, 1.0), (0.5, 0.4)):
+        h, w = rng.randint(2, 90), rng.randint(2, 90)
+        t = {"frames": scale * torch.randn(rng.randint(1, 3), h, w, 3) + 0.1, "picture": 0.4 * torch.randn(h, w, 3) - 0.1}
+        yield case("match_colors", {"strength": strength}, t, lambda t: {"y": lab.match_colors(t["frames"], t["picture"], strength)})
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -339,5 +348,6 @@ def all_cases(seed, largest=1000):
     rng = Sizes(seed)
     rng.limit = largest
     torch.manual_seed(seed)
-    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases, scaled_gemm_cases):
+    for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases, scaled_gemm_cases,
+                  color_cases):
         yield from group(rng)

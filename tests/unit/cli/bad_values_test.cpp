@@ -70,6 +70,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--audio-guidance", "-1", 2, {"0 to 100"}},
     {"generate", "--motion-frames", "0", 2, {"1 to 65533"}},
     {"generate", "--recipe", "soup", 2, {"infinitetalk", "wrapper"}},
+    {"generate", "--color-correction", "1.5", 2, {"0 to 1"}},
     {"generate", "--infinitetalk", "gone.safetensors", 3, {"no such file"}},
     {"generate", "--audio-encoder", "gone", 2, {"audio branch"}},
     {"generate", "--state-every", "-1", 2, {"0 or more seconds"}},

@@ -55,7 +55,7 @@ class Resume : public CliTest {
 };
 
 TEST_F(Resume, KilledRunsGoOnBitForBit) {
-  for (const std::string sampler : {"unipc", "euler", "dpm++", "lcm"}) {
+  for (const std::string sampler : {"unipc", "euler", "dpm++", "dpm++_sde", "lcm"}) {
     ASSERT_EQ(run(job(sampler, "whole.mp4")).code, 0);
     EXPECT_FALSE(fs::exists(path("whole.mp4.resume")));
     // Three times killed, each time further on.

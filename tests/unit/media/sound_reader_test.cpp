@@ -157,5 +157,42 @@ TEST_F(SoundReaderTest, DamagedFiles) {
   }
 }
 
+// Small files with each byte another and cut at each length: samples or an Error, in memory that such a file can ask for.
+TEST_F(SoundReaderTest, EveryByteDamagedAndEveryLength) {
+  const auto most_kib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const long before = most_kib();
+  const SoundLimits limits{.max_seconds = 20};
+  int read = 0, refused = 0;
+  for (const char* name : {"read_u8.wav", "read_mono.mp3"}) {
+    const auto whole = bytes_of(golden(name));
+    const auto attempt = [&](const std::vector<uint8_t>& bytes) {
+      write_bytes(folder_ / name, bytes);
+      try {
+        const Sound sound = read_sound(folder_ / name, limits);
+        for (const float v : sound.samples) ASSERT_TRUE(std::isfinite(v)) << name;
+        ASSERT_LE(double(sound.samples.size()), 20.0 * sound.rate);
+        ++read;
+      } catch (const Error& e) {
+        EXPECT_NE(e.message().find(name), std::string::npos) << e.what();
+        EXPECT_NE(to_string(e.code()), to_string(ErrorCode::internal)) << e.what();
+        ++refused;
+      }
+    };
+    for (size_t i = 0; i < whole.size(); ++i) {
+      auto bytes = whole;
+      bytes[i] = uint8_t(~bytes[i]);
+      attempt(bytes);
+      attempt({whole.begin(), whole.begin() + std::ptrdiff_t(i)});
+    }
+  }
+  EXPECT_GT(read, 100);
+  EXPECT_GT(refused, 100);
+  EXPECT_LT(most_kib() - before, 512 << 10) << "KiB";
+}
+
 }  // namespace
 }  // namespace tachy

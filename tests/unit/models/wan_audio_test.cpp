@@ -6,6 +6,7 @@
 #include "models/wan/infer_config.h"
 #include "shapes.h"
 #include "wan_dit_case.h"
+#include "weights/safetensors.h"
 
 namespace tachy {
 namespace {
@@ -87,8 +88,10 @@ struct Projecting {
   std::vector<std::vector<float>> tokens(const std::vector<float>& states, int64_t start, int64_t frames) {
     const WanConfig& c = talk.config;
     const int64_t row = c.audio_layers * c.audio_dim, each = c.audio_tokens * c.audio_dim;
-    const Tensor clip(const_cast<float*>(states.data()), DType::f32,
-                      {static_cast<int64_t>(states.size()) / row, c.audio_layers, c.audio_dim});
+    Tensor clip;  // without states none: no speech
+    if (!states.empty())
+      clip = Tensor(const_cast<float*>(states.data()), DType::f32,
+                    {static_cast<int64_t>(states.size()) / row, c.audio_layers, c.audio_dim});
     std::vector<float> out(static_cast<size_t>(frames * each), NAN);
     projection({clip, start}, frames, Tensor(out.data(), DType::f32, {frames * c.audio_tokens, c.audio_dim}),
                stream);
@@ -120,6 +123,42 @@ TEST(WanAudioBranch, ALatentFrameLooksAtItsFramesAndTheirNeighbours) {
       }
     }
   }
+}
+
+// "No speech" is zeros that the projection makes tokens of, not tokens of zeros.
+TEST(WanAudioBranch, NoSpeechIsZerosThroughTheProjection) {
+  Projecting p;
+  const int64_t row = p.talk.config.audio_layers * p.talk.config.audio_dim;
+  const auto silent = p.tokens({}, 0, 3),
+             zeros = p.tokens(std::vector<float>(static_cast<size_t>(9 * row)), 0, 3);
+  EXPECT_EQ(silent, zeros);
+  for (const auto& tokens : silent) EXPECT_GT(*std::ranges::max_element(tokens), 0.01f);
+}
+
+// The norm behind it divides by the root of variance plus 1e-5, not 1e-6 as the transformer's norms do.
+TEST(WanAudioBranch, EpsOfTheProjectionsNorm) {
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("tachyscope-eps-{}.safetensors", getpid());
+  std::vector<float> zeros(32), one = {1}, last = {1e-3f, -1e-3f, 2e-3f, -2e-3f}, ones = {1, 1, 1, 1};
+  const auto named = [](const char* name, std::vector<float>& values, std::initializer_list<int64_t> dims) {
+    return NamedTensor{name, Tensor(values.data(), DType::f32, dims)};
+  };
+  write_safetensors(path, {named("proj1.weight", zeros, {1, 20}), named("proj1.bias", one, {1}),
+                           named("proj1_vf.weight", zeros, {1, 32}), named("proj1_vf.bias", one, {1}),
+                           named("proj2.weight", one, {1, 1}), named("proj2.bias", zeros, {1}),
+                           named("proj3.weight", last, {4, 1}), named("proj3.bias", zeros, {4}),
+                           named("norm.weight", ones, {4}), named("norm.bias", zeros, {4})});
+  WanConfig c;
+  c.audio_dim = 4, c.audio_layers = 1, c.audio_hidden = 1, c.audio_tokens = 1;
+  ThreadPool pool(1);
+  Arena arena(1 << 20);
+  Stream stream{.arena = &arena, .pool = &pool};
+  nn::ParamStore store({}, stream);
+  const AudioProjection projection(Scope(open_weights(path)), c, store);
+  std::vector<float> tokens(8);
+  projection({}, 2, Tensor(tokens.data(), DType::f32, {2, 4}), stream);
+  for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(tokens[i], last[i % 4] / std::sqrt(2.5e-6 + 1e-5), 1e-5);
+  std::filesystem::remove(path);
 }
 
 TEST(WanAudioBranch, SpeechAndModelMustGoTogether) {

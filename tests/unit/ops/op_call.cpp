@@ -16,6 +16,7 @@
 #include "ops/layernorm_modulate/layernorm_modulate_backward.h"
 #include "ops/lora/lora.h"
 #include "ops/lora/lora_backward.h"
+#include "ops/match_colors/match_colors.h"
 #include "ops/qk_norm_rope/qk_norm_rope_backward.h"
 #include "ops/quantize/quantize.h"
 #include "ops/reparameterize/reparameterize.h"
@@ -325,6 +326,14 @@ const std::map<std::string, Function>& functions() {
                                 .dx = c.like("dx", c.in("x")),
                                 .dweight = c.like_given("dweight", c.in("weight"))},
                                s);
+       }},
+      {"match_colors",
+       [](const Call& c, Stream& s) {
+         match_colors({.x = c.in("frames"),
+                       .picture = lab_statistics(c.in("picture"), s),
+                       .strength = c.option("strength", 1.0),
+                       .y = c.like("y", c.in("frames"))},
+                      s);
        }},
       {"reparameterize",
        [](const Call& c, Stream& s) {

@@ -44,9 +44,9 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
   const auto& [prompt, negative_prompt, width, height, frames, fps, preset, steps, guidance, guidance_2,
                shift, sampler, grid, sinusoid, seed, rng, rng_multiprocessors, max_text_tokens, init_latents,
                image, last_image, image_embeds, image_fit, clip_preparation, speech, audio_guidance,
-               motion_frames, recipe, level, dtype, step_cache, residual, attention, math, sparse_attention,
-               sparse_chooser, sparse_dense_steps, windows, window_frames, window_overlap, window_stride,
-               window_mask, free_noise, riflex, loras, lora_mode, lora_unmatched] = r;
+               motion_frames, recipe, color_correction, level, dtype, step_cache, residual, attention, math,
+               sparse_attention, sparse_chooser, sparse_dense_steps, windows, window_frames, window_overlap,
+               window_stride, window_mask, free_noise, riflex, loras, lora_mode, lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -75,6 +75,7 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &audio_guidance,
                                          &motion_frames,
                                          &recipe,
+                                         &color_correction,
                                          &attention,
                                          &math,
                                          &level,

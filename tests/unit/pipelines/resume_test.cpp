@@ -57,7 +57,7 @@ test::Result go_on(const std::string& model, const VideoRequest& request, const 
 TEST(Resume, EverySamplerFromEveryStep) {
   VideoRequest request = test::short_request();
   request.steps = 5;
-  for (const char* sampler : {"unipc", "euler", "dpm++", "lcm", "self-forcing-4", "fastwan-3"})
+  for (const char* sampler : {"unipc", "euler", "dpm++", "dpm++_sde", "lcm", "self-forcing-4", "fastwan-3"})
     for (const char* rng : {"cpu", "cuda"}) {
       request.sampler = sampler, request.rng = rng;
       const Watched whole = watch(test::model_path(), request);

@@ -133,8 +133,9 @@ TEST(Sampler, RefusesWhatCannotRun) {
 }
 
 TEST(Sampler, UpdatesAreWellFormed) {
-  for (auto kind : {SamplerKind::unipc, SamplerKind::euler, SamplerKind::dpmpp, SamplerKind::lcm})
-    for (auto grid : {Grid::diffusers, Grid::original})
+  for (auto kind :
+       {SamplerKind::unipc, SamplerKind::euler, SamplerKind::dpmpp, SamplerKind::dpmpp_sde, SamplerKind::lcm})
+    for (auto grid : {Grid::diffusers, Grid::original, Grid::wrapper})
       for (int steps : {1, 2, 3, 7}) {
         SamplerConfig config;
         config.kind = kind, config.grid = grid, config.steps = steps;
@@ -143,7 +144,8 @@ TEST(Sampler, UpdatesAreWellFormed) {
           const Update& update = sampler.update(i);
           ASSERT_FALSE(update.empty());
           EXPECT_EQ(update.back().target, Slot::latent);
-          EXPECT_EQ(sampler.needs_noise(i), kind == SamplerKind::lcm && i + 1 < steps);
+          const bool stochastic = kind == SamplerKind::lcm || kind == SamplerKind::dpmpp_sde;
+          EXPECT_EQ(sampler.needs_noise(i), stochastic && i + 1 < steps);
           for (const Assignment& assignment : update) {
             EXPECT_LE(assignment.terms.size(), static_cast<size_t>(kMaxTerms));
             EXPECT_NE(assignment.target, Slot::prediction);

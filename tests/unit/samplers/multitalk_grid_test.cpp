@@ -57,7 +57,7 @@ TEST(MultitalkGrid, PublishedTimesteps) {
 TEST(MultitalkGrid, BelongsToEulerAndLcm) {
   EXPECT_EQ(make_schedule(multitalk(4, 5, SamplerKind::lcm)).timesteps,
             make_schedule(multitalk(4, 5)).timesteps);
-  for (const SamplerKind kind : {SamplerKind::unipc, SamplerKind::dpmpp}) try {
+  for (const SamplerKind kind : {SamplerKind::unipc, SamplerKind::dpmpp, SamplerKind::dpmpp_sde}) try {
       make_schedule(multitalk(4, 5, kind));
       ADD_FAILURE() << to_string(kind);
     } catch (const Error& e) {
