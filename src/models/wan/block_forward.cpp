@@ -2,10 +2,12 @@
 // and the rope, and every residual add in one pass with the norm that follows it:
 //   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
-//   [x += a·Wo,     u = LN_affine(x);  a = attention of each latent frame with its audio tokens: InfiniteTalk's]
+//   [x += a·Wo,     u = LN_affine(x);  a = attention of each latent frame with its audio tokens: InfiniteTalk's; of two speakers
+//                   q = rope(u·Wq) by what self-attention's q looks at in the first latent frame: block_routes.cpp]
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
+#include <algorithm>
 #include <cmath>
 
 #include "models/wan/block.h"
@@ -26,15 +28,20 @@ float WanBlock::query_scale() const {
 void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
                        Stream& stream) const {
   const Tensor modulation = block_modulation(in, index);
+  const ArenaScope scope(*stream.arena);
+  const auto routed = std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); });
+  Tensor routes;
+  if (routed > 0) routes = stream.arena->f32({routed, 2, in.tokens, config_.head_dim / 2});
   ProfileRange part(stream.hooks.profiler, "self-attention", ProfileKind::group);
-  self_attention(in, modulation, stream);
+  self_attention(in, modulation, routes, stream);
   part.next("cross-attention", ProfileKind::group);
-  cross_attention(in, modulation, index, stream);
+  cross_attention(in, modulation, index, routes, stream);
   part.next("feed-forward", ProfileKind::group);
   feed_forward(in, modulation, next, index + 1 == config_.num_layers, stream);
 }
 
-void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
+void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& routes,
+                              Stream& stream) const {
   const Tensor& u = in.u;
   const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
@@ -74,6 +81,10 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                                                      stream);
                            });
   runtime::checkpoint(stream);
+  if (routes.defined()) {
+    part.next("speakers", ProfileKind::attention);
+    make_routes(in, made, routes, stream);
+  }
   part.next("out", ProfileKind::linear);
   const Tensor y(made.q.data, u.dtype, u.shape(), u.device);  // q, k and v are done with
   self_.out(u, y, stream);
@@ -96,7 +107,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
 }
 
 void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                               Stream& stream) const {
+                               const Tensor& routes, Stream& stream) const {
   Arena& arena = *stream.arena;
   const Tensor& u = in.u;
   const ArenaScope scope(arena);
@@ -134,6 +145,10 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
                   stream);
     part.next("audio q", ProfileKind::linear);
     audio_q_(u, q, stream);
+    if (routes.defined()) {
+      part.next("speakers", ProfileKind::elementwise);
+      turn_by_routes(in, routes, q, stream);
+    }
     part.next("audio attention", ProfileKind::attention);
     for (int64_t b = 0; b < in.batch; ++b) audio_attention(in, index, b, q, u, stream);
     part.next("audio out", ProfileKind::linear);
