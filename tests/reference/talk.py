@@ -232,7 +232,7 @@ def compare(ctx):
     compare_one(ctx, 3, 17, 5, 12, 1.0, 1.0, "infinitetalk")  # shorter than a window
     compare_one(ctx, 4, 13, 5, 40, 2.0, 1.5, "infinitetalk", frames=22)  # the first of what is said
     i = 5
-    for two in ({"spoken": 18, "second": 14}, {"spoken": 9, "second": 11, "in_turn": True}):
+    for two in ({"spoken": 18, "second": 14}, {"spoken": 11, "second": 13, "in_turn": True}):
         spoken = two.pop("spoken")
         while not compare_one(ctx, i, 13, 5, spoken, 2.0, 3.0, "infinitetalk", **two):
             i += 1

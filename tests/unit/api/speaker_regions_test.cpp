@@ -37,8 +37,9 @@ std::shared_ptr<const Picture> mask_of(const Picture& like, int x0, int y0, int 
 
 TEST(SpeakerRegions, AreThoseOfInfiniteTalk) {
   std::ifstream in(TACHY_SOURCE_DIR "/tests/golden/infinitetalk/golden.json");
+  const json golden = json::parse(in);
   int compared = 0;
-  for (const json& c : json::parse(in).at("regions")) {
+  for (const json& c : golden.at("regions")) {
     const auto size = c.at("picture").get<std::vector<int>>(), video = c.at("video").get<std::vector<int>>();
     VideoRequest r = request_of(size[0], size[1], video[0], video[1]);
     std::vector<std::vector<int>> boxes = c.at("boxes");

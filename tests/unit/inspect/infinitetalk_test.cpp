@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "../pipelines/tiny_model.h"
 #include "inspect/stage.h"
@@ -93,7 +94,7 @@ class InfiniteTalk : public testing::Test {
     return 4 * golden_.at("about").at("restatement").at(static_cast<size_t>(speakers - 1)).get<double>();
   }
 
-  json golden_ = test::read_json(test::golden_path("infinitetalk/golden.json"));
+  json golden_ = read_json(test::golden_path("infinitetalk/golden.json"));
   test::GoldenFile samples_{"infinitetalk/golden.safetensors"};
   test::ScratchFolder scratch_;
   std::deque<std::vector<float>> storage_;
