@@ -54,6 +54,23 @@ TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& i
   return out;
 }
 
+// Of each batch item; of a model without the audio branch of none.
+std::vector<WanAudio> make_audio(const WanDit& model, const ClipAudio& speech, int64_t latent_frames,
+                                 nn::ParamStore& store) {
+  std::vector<WanAudio> out;
+  if (!speech.states.defined()) return out;
+  WanRegions regions;
+  if (!speech.regions.empty()) regions = model.make_regions(speech.regions, store);
+  for (int64_t b = 0; b < speech.states.dim(0); ++b) {
+    out.push_back(model.allocate_audio(latent_frames, store, regions));
+    std::vector<AudioWindow> speakers;
+    for (int64_t s = 0; s < speech.states.dim(1); ++s)
+      speakers.push_back({speech.states.select(0, b).select(0, s), speech.start});
+    model.make_audio(speakers, out.back(), store.stream());
+  }
+  return out;
+}
+
 }  // namespace
 
 void run_text_encoder(const StageRequest& request, StageIo& io) {
@@ -126,16 +143,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
                 .times = model->make_times(times.timesteps, store),
                 .row = where_it_computes(times.row, store)};
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
-    WanRegions regions;
-    if (!speech.regions.empty()) regions = model->make_regions(speech.regions, store);
-    std::vector<WanAudio> audio;
-    for (int64_t b = 0; b < (c.audio_branch() ? batch : 0); ++b) {
-      audio.push_back(model->allocate_audio(x.dim(2), store, regions));
-      std::vector<AudioWindow> speakers;
-      for (int64_t s = 0; s < speech.states.dim(1); ++s)
-        speakers.push_back({speech.states.select(0, b).select(0, s), speech.start});
-      model->make_audio(speakers, audio.back(), stream);
-    }
+    const std::vector<WanAudio> audio = make_audio(*model, speech, x.dim(2), store);
     for (const WanAudio& one : audio) in.audio.push_back(&one);
     const StageResult result(out, store);
     model->forward(in, result.tensor(), stream);

@@ -57,6 +57,8 @@ struct WanBlockInput {
   runtime::Comm* comm = nullptr;
   WanKeys keys = {};                        // what self-attention attends to
   std::vector<const WanAudio*> audio = {};  // one a batch item, of a model with the audio branch
+  // Of batch items with two speakers, one after the other: room for where their tokens look, each block anew.
+  Tensor routes = {};  // [items, cos and sin, tokens, head_dim/2] f32, or undefined
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.
@@ -90,15 +92,13 @@ class WanBlock {
   // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                          Stream& stream) const;
-  // routes [batch items of two speakers, cos and sin, tokens, head_dim/2] f32, or undefined: self-attention makes them, and
-  // cross_attention turns the audio attention's queries by them.
-  void self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& routes,
-                      Stream& stream) const;
-  void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index, const Tensor& routes,
+  void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
+  void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
                        Stream& stream) const;
-  void make_routes(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& routes,
-                   Stream& stream) const;
-  void turn_by_routes(const WanBlockInput& in, const Tensor& routes, const Tensor& q, Stream& stream) const;
+  // Of two speakers (block_routes.cpp): from self-attention's q and k to in.routes, in the place of its values, which are done
+  // with; and the audio attention's queries turned by them. Of one nothing.
+  void make_routes(const WanBlockInput& in, const nn::Attention::Projected& made, Stream& stream) const;
+  void turn_by_routes(const WanBlockInput& in, const Tensor& q, Stream& stream) const;
   // Attention of batch item b's q rows, each latent frame's with its own audio tokens, into u's rows.
   void audio_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                        Stream& stream) const;

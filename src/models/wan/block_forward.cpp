@@ -7,7 +7,6 @@
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
-#include <algorithm>
 #include <cmath>
 
 #include "models/wan/block.h"
@@ -28,24 +27,18 @@ float WanBlock::query_scale() const {
 void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
                        Stream& stream) const {
   const Tensor modulation = block_modulation(in, index);
-  const ArenaScope scope(*stream.arena);
-  const auto routed = std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); });
-  Tensor routes;
-  if (routed > 0) routes = stream.arena->f32({routed, 2, in.tokens, config_.head_dim / 2});
   ProfileRange part(stream.hooks.profiler, "self-attention", ProfileKind::group);
-  self_attention(in, modulation, routes, stream);
+  self_attention(in, modulation, stream);
   part.next("cross-attention", ProfileKind::group);
-  cross_attention(in, modulation, index, routes, stream);
+  cross_attention(in, modulation, index, stream);
   part.next("feed-forward", ProfileKind::group);
   feed_forward(in, modulation, next, index + 1 == config_.num_layers, stream);
 }
 
-void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, const Tensor& routes,
-                              Stream& stream) const {
-  const Tensor& u = in.u;
+void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  const nn::Attention::Projected made = self_.project(u, stream);
+  const nn::Attention::Projected made = self_.project(in.u, stream);
   part.next("q, k norm + rope", ProfileKind::norm);
   const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
   ops::qk_norm_rope({.x = q,
@@ -66,7 +59,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                            {.q = self_.by_heads(made.q, in.batch),
                             .k = self_.by_heads(made.k, in.batch),
                             .v = self_.by_heads(made.v, in.batch),
-                            .out = self_.by_heads(u, in.batch)},
+                            .out = self_.by_heads(in.u, in.batch)},
                            stream, [&](const runtime::HeadTensors& t) {
                              const ArenaScope lists(*stream.arena);
                              const ops::BlockLists blocks = in.keys.for_heads(t.q, t.k, stream);
@@ -81,13 +74,10 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                                                      stream);
                            });
   runtime::checkpoint(stream);
-  if (routes.defined()) {
-    part.next("speakers", ProfileKind::attention);
-    make_routes(in, made, routes, stream);
-  }
+  make_routes(in, made, stream);
   part.next("out", ProfileKind::linear);
-  const Tensor y(made.q.data, u.dtype, u.shape(), u.device);  // q, k and v are done with
-  self_.out(u, y, stream);
+  const Tensor y(made.q.data, in.u.dtype, in.u.shape(), in.u.device);  // q, k and v are done with
+  self_.out(in.u, y, stream);
   part.next("gated residual + norm", ProfileKind::norm);
   if (config_.cross_attn_norm)
     ops::add_norm({.x = in.x,
@@ -99,7 +89,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                    .bias = cross_norm_.bias,
                    .eps = config_.eps,
                    .sum = in.x,
-                   .y = u},
+                   .y = in.u},
                   stream);
   else
     ops::gated_residual({.x = in.x, .u = y, .gate = modulation.select(1, 2), .row = in.row, .y = in.x},
@@ -107,7 +97,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
 }
 
 void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                               const Tensor& routes, Stream& stream) const {
+                               Stream& stream) const {
   Arena& arena = *stream.arena;
   const Tensor& u = in.u;
   const ArenaScope scope(arena);
@@ -145,10 +135,7 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
                   stream);
     part.next("audio q", ProfileKind::linear);
     audio_q_(u, q, stream);
-    if (routes.defined()) {
-      part.next("speakers", ProfileKind::elementwise);
-      turn_by_routes(in, routes, q, stream);
-    }
+    turn_by_routes(in, q, stream);
     part.next("audio attention", ProfileKind::attention);
     for (int64_t b = 0; b < in.batch; ++b) audio_attention(in, index, b, q, u, stream);
     part.next("audio out", ProfileKind::linear);

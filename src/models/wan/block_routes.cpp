@@ -3,7 +3,7 @@
 // on a line (ops/region_rope), and the audio attention's queries and keys are turned by their places: near ones find each other.
 //
 // The softmax over the first frame's keys is an attention whose values are masks. Its cost is that of self-attention by the
-// number of latent frames (1/21 of it at 81 frames), and it needs no memory: what it gives goes where self-attention's values were.
+// number of latent frames (1/21 of it at 81 frames), and what it gives goes where self-attention's values were: no memory of its own.
 #include "models/wan/block.h"
 #include "ops/region_rope/region_rope.h"
 #include "ops/rope/rope.h"
@@ -11,7 +11,8 @@
 namespace tachy {
 
 void WanBlock::make_routes(const WanBlockInput& in, const nn::Attention::Projected& made,
-                           const Tensor& routes, Stream& stream) const {
+                           Stream& stream) const {
+  if (!in.routes.defined()) return;
   check(in.comm == nullptr, ErrorCode::unsupported, "transformer: two speakers need all tokens on one rank");
   int64_t at = 0;
   for (int64_t b = 0; b < in.batch; ++b) {
@@ -25,7 +26,7 @@ void WanBlock::make_routes(const WanBlockInput& in, const nn::Attention::Project
                              .scale = ops::kPowersOfTwo,
                              .out = shares},
                             stream);
-    const Tensor route = routes.select(0, at++);
+    const Tensor route = in.routes.select(0, at++);
     ops::region_rope({.shares = shares.select(0, 0),
                       .sizes = regions.sizes,
                       .cos = route.select(0, 0),
@@ -34,12 +35,12 @@ void WanBlock::make_routes(const WanBlockInput& in, const nn::Attention::Project
   }
 }
 
-void WanBlock::turn_by_routes(const WanBlockInput& in, const Tensor& routes, const Tensor& q,
-                              Stream& stream) const {
+void WanBlock::turn_by_routes(const WanBlockInput& in, const Tensor& q, Stream& stream) const {
+  if (!in.routes.defined()) return;
   int64_t at = 0;
   for (int64_t b = 0; b < in.batch; ++b) {
     if (!in.audio[static_cast<size_t>(b)]->regions.defined()) continue;
-    const Tensor queries = cross_.by_heads(q, in.batch).slice(0, b, b + 1), route = routes.select(0, at++);
+    const Tensor queries = cross_.by_heads(q, in.batch).slice(0, b, b + 1), route = in.routes.select(0, at++);
     ops::rope({.x = queries, .cos = route.select(0, 0), .sin = route.select(0, 1), .y = queries}, stream);
   }
 }

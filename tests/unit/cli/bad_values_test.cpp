@@ -315,8 +315,8 @@ TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
 
 // Of two people: a third sound, and a second one said twice.
 TEST_F(BadValues, ThreeSoundsAreTooMany) {
-  for (const char* option : {"--audio", "--speaker-mask"})
-    for (const std::string third : {option, std::string(option) + "-2"}) {
+  for (const std::string option : {"--audio", "--speaker-mask"})
+    for (const std::string& third : {option, option + "-2"}) {
       const Done done =
           run({"talk", "--photo", "a.png", "--audio", "x.wav", option, "a", option, "b", third, "c"});
       EXPECT_EQ(done.code, 2);

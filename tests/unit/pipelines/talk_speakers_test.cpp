@@ -18,37 +18,8 @@ const test::TalkModel& model() {
   return made;
 }
 
-// The second one says something else, and ends earlier.
-VideoRequest two(int64_t frames) {
-  VideoRequest r = talk_request(frames);
-  auto other = std::make_shared<Speech>(*r.speech);
-  std::ranges::reverse(other->samples);
-  other->samples.resize(other->samples.size() - 700);
-  r.speech_2 = other;
-  return r;
-}
-
-// As the Engine completes it, but for loudness: sounds laid in time, and masks of the left and the right part of the tokens.
-ResolvedRequest complete(const TextToVideo& pipeline, ResolvedRequest r, int64_t left = 0) {
-  const WanConfig& c = pipeline.model().dit;
-  const int64_t rows = r.latent_height / c.patch_h, columns = r.latent_width / c.patch_w,
-                tokens = rows * columns;
-  r.speech = r.request.speech->samples, r.speech_2 = r.request.speech_2->samples;
-  lay_in_time(*r.request.speakers, r.speech, r.speech_2);
-  r.speaker_regions.assign(static_cast<size_t>(3 * tokens), 0);
-  for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t x = t % columns, of = x < left + 1 ? 0 : x + 1 == columns && t > 0 ? 1 : 2;
-    r.speaker_regions[static_cast<size_t>(of * tokens + t)] = 1;
-  }
-  return r;
-}
-
-test::Result talk(TextToVideo& pipeline, const VideoRequest& request, int64_t left = 0) {
-  test::Result out;
-  pipeline.generate(pipeline.prepare(complete(pipeline, pipeline.resolved(request), left)),
-                    test::collecting(out, {}));
-  return out;
-}
+VideoRequest two(int64_t frames) { return test::two_talk(frames); }
+using test::complete, test::talk_of_two;
 
 TEST(TalkOfTwo, PlanIsExact) {
   for (const int64_t frames : {7, 24})
@@ -60,7 +31,7 @@ TEST(TalkOfTwo, PlanIsExact) {
         const VideoPlan plan = pipeline.prepare(complete(pipeline, pipeline.resolved(request))).plan;
         const size_t before = Buffer::live_bytes();
         Buffer::reset_peak();
-        EXPECT_EQ(talk(pipeline, request).frames, frames);
+        EXPECT_EQ(talk_of_two(pipeline, request).frames, frames);
         EXPECT_EQ(Buffer::live_bytes(), before);
         EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes)
             << frames << " frames, guidance " << guidance;
@@ -70,25 +41,26 @@ TEST(TalkOfTwo, PlanIsExact) {
 TEST(TalkOfTwo, BitsDoNotDependOnThreadsWeightsOrRepetition) {
   const VideoRequest request = two(16);
   TextToVideo kept(model().open(), {.threads = 1, .keep_loaded = true});
-  const test::Result first = talk(kept, request);
-  EXPECT_EQ(first.rgb, talk(kept, request).rgb);
+  const test::Result first = talk_of_two(kept, request);
+  EXPECT_EQ(first.rgb, talk_of_two(kept, request).rgb);
   TextToVideo other(model().open(), {.threads = 3, .weights = WeightMode::mapped});
-  EXPECT_EQ(first.rgb, talk(other, request).rgb);
+  EXPECT_EQ(first.rgb, talk_of_two(other, request).rgb);
 }
 
 TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
   TextToVideo pipeline(model().open(), {.threads = 2});
   const VideoRequest request = two(9);
-  const test::Result said = talk(pipeline, request);
-  EXPECT_NE(talk(pipeline, request, 1).latents, said.latents);  // the first one takes more of the picture
+  const test::Result said = talk_of_two(pipeline, request);
+  EXPECT_NE(talk_of_two(pipeline, request, 1).latents,
+            said.latents);  // the first one takes more of the picture
   VideoRequest other = request;
   std::swap(other.speech, other.speech_2);
-  EXPECT_NE(talk(pipeline, other).latents, said.latents);
+  EXPECT_NE(talk_of_two(pipeline, other).latents, said.latents);
   other = request;
   other.speakers = "add";
   other.frames = 9;
   EXPECT_EQ(pipeline.resolved(other).talk.spoken, 9 + 8);  // 100 samples and 700 less beside 640 a frame
-  EXPECT_NE(talk(pipeline, other).latents, said.latents);
+  EXPECT_NE(talk_of_two(pipeline, other).latents, said.latents);
   EXPECT_NE(test::talk(pipeline, talk_request(9)).latents, said.latents);
 }
 
@@ -97,8 +69,8 @@ TEST(TalkOfTwo, RegionsOfEarlierRequestsAreForgotten) {
   TextToVideo kept(model().open(), {.threads = 2, .keep_loaded = true}),
       fresh(model().open(), {.threads = 2});
   const VideoRequest request = two(9);
-  talk(kept, request, 1);
-  EXPECT_EQ(talk(kept, request).latents, talk(fresh, request).latents);
+  talk_of_two(kept, request, 1);
+  EXPECT_EQ(talk_of_two(kept, request).latents, talk_of_two(fresh, request).latents);
 }
 
 TEST(TalkOfTwo, SoundsAreLaidInTime) {
