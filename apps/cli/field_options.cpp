@@ -14,6 +14,11 @@ constexpr FieldOption kRequestOptions[] = {
     {"clip_preparation", "--clip-preparation,--clip_preparation", kImageGroup},
 
     {"speech", "--audio,--speech,--cond-audio,--cond_audio", kSpeechGroup},
+    {"speech_2", "--audio-2,--audio_2,--speech-2", kSpeechGroup},
+    {"speakers", "--speakers,--audio-type,--audio_type", kSpeechGroup},
+    {"speaker_boxes", "--speaker-box,--speaker_box,--speaker-boxes", kSpeechGroup},
+    {"speaker_mask", "--speaker-mask,--speaker_mask", kSpeechGroup},
+    {"speaker_mask_2", "--speaker-mask-2,--speaker_mask_2", kSpeechGroup},
     {"audio_guidance",
      "--audio-guidance,--audio_guidance,--audio-guidance-scale,--audio_guidance_scale,--audio-cfg-scale,"
      "--sample_audio_guide_scale",

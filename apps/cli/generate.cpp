@@ -64,7 +64,8 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   }
 }
 
-int run(const GenerateOptions& o) {
+int run(GenerateOptions& o) {
+  o.settle_pairs();
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
   const std::vector<Job> jobs = make_jobs(o);
@@ -78,6 +79,7 @@ int run(const GenerateOptions& o) {
 
 // `talk` is `generate` of a photo and speech: what is said with it is enough.
 int run_talk(GenerateOptions& o) {
+  o.settle_pairs();
   if (o.from.empty())
     for (const char* needed : {"image", "speech"})
       require(!o.inputs[needed].empty(),

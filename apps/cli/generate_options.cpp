@@ -65,6 +65,22 @@ void GenerateOptions::apply(VideoRequest& r) const {
       std::visit([&](auto member) { take(says->second, r.*member); }, field.member);
 }
 
+bool has_second(const std::string& name) { return find_field(request_inputs(), name + "_2") != nullptr; }
+
+void GenerateOptions::settle_pairs() {
+  for (auto& [name, files] : pairs) {
+    std::string& second = inputs[name + "_2"];
+    if (files.size() == 2 && second.empty()) {
+      second = files[1];
+      files.pop_back();
+    }
+    require(files.size() < 2, "`{}`: expected at most two, one for each speaker, got {}", name,
+            files.size() + (second.empty() ? 0 : 1));
+    if (!files.empty()) inputs[name] = files[0];
+    files.clear();
+  }
+}
+
 std::vector<std::string> all_prompts(const GenerateOptions& o) {
   std::vector<std::string> out = o.prompts;
   if (o.prompt_file.empty()) return out;

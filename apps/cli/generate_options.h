@@ -21,6 +21,8 @@ struct GenerateOptions {
   std::string prompt_file, model, size, output, from, save_latents, preview, profile;
   std::map<std::string, GivenField> fields;   // by name
   std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": none
+  // Of inputs that may be given twice, the second time for NAME_2: in the order given.
+  std::map<std::string, std::vector<std::string>> pairs;
   std::vector<uint64_t> seeds;
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
   std::string max_vram;                // "8GiB"
@@ -32,7 +34,12 @@ struct GenerateOptions {
 
   // Overlays what was given on `base` (defaults, or the settings of --from).
   void apply(VideoRequest& base) const;
+  // Moves what was given of `pairs` to the inputs. Throws where it was given more than twice.
+  void settle_pairs();
 };
+
+// Whether there is an input that is the second one of `name`.
+bool has_second(const std::string& name);
 
 void register_options(CommandOptions& app, GenerateOptions& options);
 // Those that name parts of a model: of `generate` and `info`, without those of talking photos where `speech` is false.

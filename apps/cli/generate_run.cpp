@@ -15,7 +15,7 @@
 #include "interrupt.h"
 #include "media/background_writer.h"
 #include "media/files.h"
-#include "media/sound_reader.h"
+#include "media/sound_mix.h"
 #include "plan_report.h"
 #include "progress.h"
 #include "state_file.h"
@@ -105,7 +105,7 @@ VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer
   return callbacks;
 }
 
-// What is said, for the video's sound track: as it is in the file, as long as the video.
+// What is said, for the video's sound track: as it is in the file (of two speakers the sum), as long as the video.
 Sound sound_of(const Job& job, const VideoRequest& filled) {
   if (!filled.speech) return {};
   const VideoFormat format = video_format(job.output);
@@ -113,7 +113,10 @@ Sound sound_of(const Job& job, const VideoRequest& filled) {
     warn("{} has no sound: only mp4 and webm do", job.output.string());
     return {};
   }
-  Sound sound = read_sound(job.settings.inputs.at("speech").path);
+  const auto& files = job.settings.inputs;
+  Sound sound = read_sound(files.at("speech").path);
+  if (filled.speech_2)
+    sound = mixed(sound, read_sound(files.at("speech_2").path), *filled.speakers == "one-after-the-other");
   const auto most = static_cast<size_t>(std::ceil(*filled.frames / *filled.fps * sound.rate));
   if (sound.samples.size() > most) sound.samples.resize(most);
   return sound;

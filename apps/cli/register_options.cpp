@@ -48,8 +48,14 @@ void register_fields(CommandOptions& app, GenerateOptions& o, std::string_view g
       add_seeds(app, o, option);
     else if (const RequestField* field = find_field(request_fields(), option.field))
       add_setting(app, o, option, *field);
-    else if (const RequestInput* input = find_field(request_inputs(), option.field))
-      app.add_option(option.names, o.inputs[input->name], input->help)->group(option.group);
+    else if (const RequestInput* input = find_field(request_inputs(), option.field)) {
+      if (has_second(input->name))
+        app.add_option(option.names, o.pairs[input->name], input->help)
+            ->allow_extra_args(false)
+            ->group(option.group);
+      else
+        app.add_option(option.names, o.inputs[input->name], input->help)->group(option.group);
+    }
   }
 }
 

@@ -2,12 +2,14 @@
 #include <charconv>
 
 #include "api/fields.h"
+#include "api/speaker_regions.h"
 #include "base/isa.h"
 #include "cuda/open_device.h"
 #include "inspect/places.h"
 #include "media/clip_picture.h"
 #include "media/loudness.h"
 #include "media/sound_reader.h"
+#include "pipelines/speakers.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {
@@ -34,19 +36,32 @@ struct Engine::State {
   TextToVideo::Prepared prepare(const VideoRequest& request) {
     ResolvedRequest r = pipeline.resolved(request);
     VideoRequest& q = r.request;
-    if (q.speech) r.speech = heard(*q.speech);
+    if (q.speech) hear(r);
     prepare_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
     q.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     q.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
     return pipeline.prepare(std::move(r));
   }
 
-  // As loud as InfiniteTalk makes it, and as the encoder's own preparation has it.
-  std::vector<float> heard(const Speech& speech) const {
-    std::vector<float> samples = speech.samples;
-    naming("`speech`", [&] { normalise_loudness(samples, kSpeechRate); });
-    if (pipeline.model().audio_standardised) standardise(samples);
-    return samples;
+  // Each sound as loud as InfiniteTalk makes it, then both laid in time, and as the encoder's own preparation has them; and
+  // where the speakers are in the whole picture.
+  void hear(ResolvedRequest& r) const {
+    const VideoRequest& q = r.request;
+    const ModelBundle& model = pipeline.model();
+    const auto loud = [](const char* field, const Speech& speech, std::vector<float>& samples) {
+      samples = speech.samples;
+      naming(field, [&] { normalise_loudness(samples, kSpeechRate); });
+    };
+    loud("`speech`", *q.speech, r.speech);
+    if (q.speech_2) {
+      loud("`speech_2`", *q.speech_2, r.speech_2);
+      lay_in_time(*q.speakers, r.speech, r.speech_2);
+      r.speaker_regions =
+          speaker_regions(q, r.latent_height / model.dit.patch_h, r.latent_width / model.dit.patch_w);
+    }
+    if (!model.audio_standardised) return;
+    standardise(r.speech);
+    if (q.speech_2) standardise(r.speech_2);
   }
 
   void prepare_for_clip(ResolvedRequest& r) {

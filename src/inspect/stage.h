@@ -6,7 +6,8 @@
 //   transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens], encoder_hidden_states
 //                  [B, n, text_dim], encoder_hidden_states_image [B, m, image_dim] (optional)
 //                  → sample [B, C_out, T, H, W]; with InfiniteTalk's tensors also audio_embeds [B, frames, layers, d] of the
-//                  whole clip (zeros: no speech), perhaps audio_start [1]: the pixel frame that latent frame 0 shows
+//                  whole clip (zeros: no speech), perhaps audio_start [1]: the pixel frame that latent frame 0 shows; of two speakers
+//                  audio_embeds [B, 2, frames, layers, d] and speaker_masks [3, rows, columns]: which tokens of a frame show whom
 //   vae-encode     video [B, 3, T, H, W] in [−1, 1] → mean, logvar [B, z, T', h, w]
 //   vae-decode     latents [B, z, T', h, w], un-normalised → decoded [B, 3, T, H, W]
 //   image-encoder  pixel_values [B, 3, S, S] → image_embeds [B, tokens, d], CLIP's hidden_states[-2]

@@ -8,6 +8,46 @@
 #include "pipelines/parts.h"
 
 namespace tachy {
+namespace {
+
+// speaker_masks: not 0 where a token of a latent frame is the first speaker's, the second one's or of the background.
+std::vector<uint8_t> clip_regions(const Tensor& x, const WanConfig& c, StageIo& io) {
+  const Tensor masks = io.input("speaker_masks", 3, 3);
+  expect_shape("stage transformer", "speaker_masks", masks, {3, x.dim(3) / c.patch_h, x.dim(4) / c.patch_w});
+  expect_dtype("stage transformer", "speaker_masks", masks, DType::f32);
+  const std::span<const float> values(masks.as<float>(), static_cast<size_t>(masks.numel()));
+  std::vector<uint8_t> out;
+  for (const float v : values) out.push_back(v != 0);
+  return out;
+}
+
+}  // namespace
+
+ClipAudio clip_audio(const Tensor& x, const WanConfig& c, StageIo& io) {
+  const int64_t batch = x.dim(0);
+  const bool given = io.has("audio_embeds");
+  require(given == c.audio_branch(), "stage transformer: {}",
+          given ? "audio_embeds given, but the model has no audio branch (`infinitetalk`)"
+                : "the model has an audio branch: expected audio_embeds, zeros where there is no speech");
+  if (!given) return {};
+  ClipAudio out{.states = io.input("audio_embeds", 4, 5)};
+  if (out.states.rank == 5) {
+    expect_shape("stage transformer", "audio_embeds", out.states,
+                 {batch, 2, -1, c.audio_layers, c.audio_dim});
+    out.regions = clip_regions(x, c, io);
+  } else {
+    expect_shape("stage transformer", "audio_embeds", out.states, {batch, -1, c.audio_layers, c.audio_dim});
+    out.states = out.states.view({batch, 1, out.states.dim(1), c.audio_layers, c.audio_dim});
+  }
+  if (!io.has("audio_start")) return out;
+  const Tensor start = io.input("audio_start", 1, 1);
+  expect_shape("stage transformer", "audio_start", start, {1});
+  expect_dtype("stage transformer", "audio_start", start, DType::i64);
+  out.start = *start.as<int64_t>();
+  require(out.start >= 0 && out.start <= 1 << 24, "stage transformer: audio_start: expected 0 to {}, got {}",
+          1 << 24, out.start);
+  return out;
+}
 
 void run_audio_encoder(const StageRequest& request, StageIo& io) {
   const AudioEncoderFiles files = naming("`model`", [&] { return open_audio_encoder(request.model); });

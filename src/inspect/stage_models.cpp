@@ -54,26 +54,20 @@ TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& i
   return out;
 }
 
-// What a model with an audio branch is told of the speech.
-struct ClipAudio {
-  Tensor states;  // [B, frames, layers, width]
-  int64_t start = 0;
-};
-ClipAudio clip_audio(const WanConfig& c, int64_t batch, StageIo& io) {
-  const bool given = io.has("audio_embeds");
-  require(given == c.audio_branch(), "stage transformer: {}",
-          given ? "audio_embeds given, but the model has no audio branch (`infinitetalk`)"
-                : "the model has an audio branch: expected audio_embeds, zeros where there is no speech");
-  if (!given) return {};
-  ClipAudio out{.states = io.input("audio_embeds", 4, 4)};
-  expect_shape("stage transformer", "audio_embeds", out.states, {batch, -1, c.audio_layers, c.audio_dim});
-  if (!io.has("audio_start")) return out;
-  const Tensor start = io.input("audio_start", 1, 1);
-  expect_shape("stage transformer", "audio_start", start, {1});
-  expect_dtype("stage transformer", "audio_start", start, DType::i64);
-  out.start = *start.as<int64_t>();
-  require(out.start >= 0 && out.start <= 1 << 24, "stage transformer: audio_start: expected 0 to {}, got {}",
-          1 << 24, out.start);
+// Of each batch item; of a model without the audio branch of none.
+std::vector<WanAudio> make_audio(const WanDit& model, const ClipAudio& speech, int64_t latent_frames,
+                                 nn::ParamStore& store) {
+  std::vector<WanAudio> out;
+  if (!speech.states.defined()) return out;
+  WanRegions regions;
+  if (!speech.regions.empty()) regions = model.make_regions(speech.regions, store);
+  for (int64_t b = 0; b < speech.states.dim(0); ++b) {
+    out.push_back(model.allocate_audio(latent_frames, store, regions));
+    std::vector<AudioWindow> speakers;
+    for (int64_t s = 0; s < speech.states.dim(1); ++s)
+      speakers.push_back({speech.states.select(0, b).select(0, s), speech.start});
+    model.make_audio(speakers, out.back(), store.stream());
+  }
   return out;
 }
 
@@ -129,7 +123,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
     expect_shape("stage transformer", "timestep", time, {batch});
 
   const TimeRows times = time_rows(time, batch, tokens, io);
-  const ClipAudio speech = clip_audio(c, batch, io);
+  const ClipAudio speech = clip_audio(x, c, io);
   const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
   run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
     nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
@@ -149,11 +143,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
                 .times = model->make_times(times.timesteps, store),
                 .row = where_it_computes(times.row, store)};
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
-    std::vector<WanAudio> audio;
-    for (int64_t b = 0; b < (c.audio_branch() ? batch : 0); ++b) {
-      audio.push_back(model->allocate_audio(x.dim(2), store));
-      model->make_audio({speech.states.select(0, b), speech.start}, audio.back(), stream);
-    }
+    const std::vector<WanAudio> audio = make_audio(*model, speech, x.dim(2), store);
     for (const WanAudio& one : audio) in.audio.push_back(&one);
     const StageResult result(out, store);
     model->forward(in, result.tensor(), stream);

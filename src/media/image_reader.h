@@ -24,6 +24,13 @@ ImageSize read_image_size(const std::filesystem::path& path);
 enum class Filter { lanczos, bicubic };
 RgbFrame resize(RgbView image, int width, int height, Filter filter = Filter::lanczos);
 
+// How a picture of w x h covers width x height: resized to this size, with its corner here in the result (0 or less, but for
+// what rounding leaves uncovered). Integer divisions as diffusers has them.
+struct Cover {
+  int64_t width = 0, height = 0, left = 0, top = 0;
+};
+Cover cover(int64_t w, int64_t h, int width, int height);
+
 // Resized so that it covers width x height, then its centre: equal to diffusers' resize_mode "crop".
 RgbFrame resize_crop(RgbView image, int width, int height);
 

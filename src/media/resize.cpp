@@ -145,19 +145,22 @@ RgbFrame resize(RgbView image, int width, int height, Filter filter) {
   return resize_unchecked(image, width, height, kernel_of(filter));
 }
 
+Cover cover(int64_t w, int64_t h, int width, int height) {
+  const bool wide = width * h > w * height;  // the result is wider than the picture: its width decides
+  const int64_t covered_w = wide ? width : w * height / h, covered_h = wide ? h * width / w : height;
+  return {covered_w, covered_h, width / 2 - covered_w / 2, height / 2 - covered_h / 2};
+}
+
 RgbFrame resize_crop(RgbView image, int width, int height) {
   check_size(image, width, height);
   const int64_t w = image.width, h = image.height;
-  // Integer divisions as the reference has them.
-  const bool wide = width * h > w * height;  // the result is wider than the picture: its width decides
-  const int64_t covered_w = wide ? width : w * height / h, covered_h = wide ? h * width / w : height;
+  const auto [covered_w, covered_h, left, top] = cover(w, h, width, height);
   require(std::max(covered_w, covered_h) <= 4 * kMaxImageSide,
           "resize: a picture of {}x{} cannot be cropped to {}x{}: its shape is too far from that", w, h,
           width, height);
   const RgbFrame covered =
       resize_unchecked(image, static_cast<int>(covered_w), static_cast<int>(covered_h), kLanczos);
   RgbFrame out(width, height);  // black where rounding left a row or column uncovered
-  const int64_t left = width / 2 - covered_w / 2, top = height / 2 - covered_h / 2;
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x) {
       const int64_t from_y = y - top, from_x = x - left;

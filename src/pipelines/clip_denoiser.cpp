@@ -63,14 +63,16 @@ void ClipDenoiser::make_contexts(const ClipInput& in) {
 }
 
 void ClipDenoiser::make_speech(const ClipInput& in) {
-  if (!in.speech) return;
+  if (in.speech.empty()) return;
+  const AudioWindow silence{.states = {}, .first_frame = in.speech.front().first_frame};
+  WanRegions regions;  // guidance without speech has one speaker, as in InfiniteTalk
+  if (!in.regions.empty()) regions = in.network->make_regions(in.regions, store_);
   std::optional<WanAudio> made[2];  // without and with speech
   for (const bool hears : in.hears) {
     std::optional<WanAudio>& audio = made[hears ? 1 : 0];
     if (!audio) {
-      audio = in.network->allocate_audio(in.latent_shape.at(1), store_);
-      const AudioWindow silence{.states = {}, .first_frame = in.speech->first_frame};
-      in.network->make_audio(hears ? *in.speech : silence, *audio, stream_);
+      audio = in.network->allocate_audio(in.latent_shape.at(1), store_, hears ? regions : WanRegions());
+      in.network->make_audio(hears ? in.speech : std::span(&silence, 1), *audio, stream_);
     }
     pass_->audio.push_back(*audio);
   }
@@ -108,7 +110,8 @@ runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   out.add(static_cast<uint64_t>(input.keys.keep));
   for (const WanContext& c : pass_->contexts)
     for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
-  for (const WanAudio& audio : pass_->audio) out.add(audio.kv);
+  for (const WanAudio& audio : pass_->audio)
+    for (const Tensor& t : {audio.kv, audio.regions.values, audio.regions.sizes}) out.add(t);
   return out;
 }
 

@@ -24,8 +24,10 @@ struct ClipInput {
   Tensor image_embeds;  // the same for all branches, on the host or where it computes; undefined without
   Tensor channels;      // [c, T, h, w] behind the latents' z; undefined without
   Tensor given;  // [z, n, h, w] f32: the first latent frames, where they are not denoised; undefined without
-  // Of models with the audio branch: what is said, and whether each guidance branch hears it.
-  const AudioWindow* speech = nullptr;
+  // Of models with the audio branch: what each speaker says, and whether each guidance branch hears it. Of two speakers also
+  // where they are (WanDit::make_regions).
+  std::span<const AudioWindow> speech = {};
+  std::span<const uint8_t> regions = {};
   std::vector<bool> hears;
   std::vector<int64_t> latent_shape;    // z, T, h, w
   std::optional<Sinusoid> sinusoid;     // the network's unless given

@@ -26,8 +26,10 @@ class Denoising {
     if (talk.frames == 0) return;
     // Rows behind the end of speech are the last window's alone.
     const bool last = job.window + 1 == talk.count();
-    speech_ = {.states = job.shared.speech.slice(0, 0, last ? job.shared.speech.dim(0) : talk.spoken),
-               .first_frame = talk.first(job.window)};
+    const Tensor& all = job.shared.speech;
+    for (int64_t s = 0; s < all.dim(0); ++s)
+      speech_.push_back({.states = all.select(0, s).slice(0, 0, last ? all.dim(1) : talk.spoken),
+                         .first_frame = talk.first(job.window)});
   }
   ~Denoising() { session_.stream().adapters = nullptr; }
 
@@ -49,14 +51,14 @@ class Denoising {
   uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
   uint64_t adapters_ = 0;  // likewise of what is added to products
   uint64_t most_ = 0;
-  AudioWindow speech_;
+  std::vector<AudioWindow> speech_;  // of each speaker
 };
 
 // What is said in a talking photo's window, and the frames that it takes over: those of the photo in the first one.
 void Denoising::add_speech(ClipInput& clip) const {
   const TalkWindows& talk = job_.request.talk;
   if (talk.frames == 0) return;
-  clip.speech = &speech_;
+  clip.speech = speech_, clip.regions = job_.request.speaker_regions;
   const Shared& shared = job_.shared;
   const int64_t mask = shared.condition.dim(0) - shared.latents.dim(0);
   clip.given = job_.window > 0 ? shared.motion

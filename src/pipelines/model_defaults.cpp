@@ -67,6 +67,7 @@ VideoRequest default_request(const ModelBundle& m) {
     if (j.contains("grid")) d.grid = json_string(j, "grid", "");
     if (j.contains("audio_guidance_scale"))
       d.audio_guidance = json_double(j, "audio_guidance_scale", 4, 0, 100);
+    if (j.contains("color_correction")) d.color_correction = json_double(j, "color_correction", 1, 0, 1);
   }
   if (m.dit
           .audio_branch()) {  // InfiniteTalk's own program; a scheduler's config is that of the model below it

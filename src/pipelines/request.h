@@ -66,6 +66,13 @@ struct VideoRequest {
   // For transformers with InfiniteTalk's audio branch: what is said, how much it counts (1: as the model has it), how many
   // frames a window takes over from the one before it, and whose formulas and random draws: infinitetalk or wrapper.
   std::shared_ptr<const Speech> speech;
+  // Two people in the picture (speakers.h): what the second one says, whether both begin together or the second one after the
+  // first, and where they are: a box each, "X0,Y0,X1,Y1" in the picture's pixels, or a mask each, of its size, not black where
+  // the speaker is; neither: the left half and the right one.
+  std::shared_ptr<const Speech> speech_2;
+  std::optional<std::string> speakers;  // together (default) or one-after-the-other
+  std::vector<std::string> speaker_boxes;
+  std::shared_ptr<const Picture> speaker_mask, speaker_mask_2;
   std::optional<double> audio_guidance;
   int motion_frames = 9;
   std::string recipe = "infinitetalk";
@@ -176,7 +183,11 @@ struct ResolvedRequest {
   int clip_pictures = 0;           // that the model's image encoder will look at
   std::vector<float> clip_pixels;  // these, prepared: [clip_pictures, 3, side, side]; the Engine makes them
   std::vector<float> speech;       // what the audio encoder hears; the Engine makes it of the request's
-  int steps_reused = 0;            // by the step cache, after a run
+  std::vector<float> speech_2;     // of the second speaker, as long as the first one's
+  // Of two speakers: 1 where a token of a frame shows the first one, the second, neither: one after the other.
+  std::vector<uint8_t> speaker_regions;
+  int64_t speakers() const { return request.speech_2 ? 2 : 1; }
+  int steps_reused = 0;  // by the step cache, after a run
 };
 
 }  // namespace tachy

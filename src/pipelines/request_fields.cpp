@@ -203,8 +203,8 @@ void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
 const std::vector<RequestField>& request_fields() {
   static const std::vector<RequestField> all = [] {
     std::vector<RequestField> out;
-    for (const auto& some : {video_fields(), sampling_fields(), speech_fields(), window_fields(),
-                             adapter_fields(), arithmetic_fields()})
+    for (const auto& some : {video_fields(), sampling_fields(), speech_fields(), speaker_fields(),
+                             window_fields(), adapter_fields(), arithmetic_fields()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();
@@ -225,7 +225,12 @@ const std::vector<RequestInput>& request_inputs() {
       {"speech", &R::speech,
        "what the photo says: a sound file (wav, mp3, m4a, flac, ogg) or a film with sound, for "
        "image-to-video models "
-       "with InfiniteTalk's audio branch"},
+       "with InfiniteTalk's audio branch; given twice, a second person in the picture says the second one"},
+      {"speech_2", &R::speech_2, "what the second person in the picture says"},
+      {"speaker_mask", &R::speaker_mask,
+       "a picture of the photo's size, not black where the first speaker is; given twice, the second one's, "
+       "too"},
+      {"speaker_mask_2", &R::speaker_mask_2, "the same of the second speaker"},
   };
   return all;
 }

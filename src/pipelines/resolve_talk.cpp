@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "pipelines/speakers.h"
 #include "samplers/sampler.h"
 
 namespace tachy {
@@ -44,14 +45,15 @@ void check_others(const VideoRequest& given, const VideoRequest& r) {
 }
 
 // int(len / 16000 * 25) in double precision, as InfiniteTalk counts.
-int64_t frames_of(const std::vector<float>& samples) {
-  return static_cast<int64_t>(static_cast<double>(samples.size()) / Wav2Vec2Config::kSampleRate * kFrameRate);
+int64_t frames_of(size_t samples) {
+  return static_cast<int64_t>(static_cast<double>(samples) / Wav2Vec2Config::kSampleRate * kFrameRate);
 }
 
 }  // namespace
 
 TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, VideoRequest& r) {
   check_model(model, r);
+  resolve_speakers(r);
   if (!r.speech) {
     require(r.windows != "infinitetalk" && r.windows != "even", "`windows`: {} is for videos with speech",
             r.windows);
@@ -64,11 +66,11 @@ TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, Vi
     const SamplerKind kind = parse_sampler(*r.sampler);
     if (kind != SamplerKind::euler && kind != SamplerKind::lcm) r.grid = "wrapper";
   }
-  const int64_t spoken = frames_of(r.speech->samples);
+  const size_t samples = spoken_samples(r);
+  const int64_t spoken = frames_of(samples);
   const auto least = static_cast<size_t>(model.audio.least_samples());
-  require(spoken >= 1 && r.speech->samples.size() >= least,
-          "`speech`: {} samples of 16 kHz are too short to follow; a second would do",
-          r.speech->samples.size());
+  require(spoken >= 1 && samples >= least,
+          "`speech`: {} samples of 16 kHz are too short to follow; a second would do", samples);
   require(given.frames || spoken <= kMostFrames,
           "`speech`: {} frames, at most {} can be made at once; `frames` {} would make the first of them",
           spoken, kMostFrames, kMostFrames);

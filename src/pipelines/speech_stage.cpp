@@ -1,4 +1,4 @@
-// The speech stage: what is said to what the audio encoder makes of it for each frame of the video, which the transformer's audio
+// The speech stage: what is said, by each speaker, to what the audio encoder makes of it for each frame of the video, which the transformer's audio
 // branch hears (models/wav2vec2). In float32 whatever the request computes in, as InfiniteTalk has it.
 #include <algorithm>
 
@@ -33,7 +33,9 @@ class SpeechStage final : public Stage {
     Stream stream = session.stream();
     stream.precision = audio_encoder_precision(stream.precision);
     const ProfileRange range(stream.hooks.profiler, "audio encoder", ProfileKind::group);
-    hear(*encoder.model, job.request.speech, job.shared.speech, job.request.talk.spoken, stream);
+    for (int64_t s = 0; s < job.request.speakers(); ++s)
+      hear(*encoder.model, s == 0 ? job.request.speech : job.request.speech_2, job.shared.speech.select(0, s),
+           job.request.talk.spoken, stream);
     clock.done(1);
     const uint64_t held = session.part_bytes();
     session.give_back(Part::audio_encoder, "after the last pass");

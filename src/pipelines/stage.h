@@ -21,7 +21,7 @@ class ParamStore;
 // the VAE makes of them.
 struct Shared {
   Tensor text, negative, image_embeds, condition, latents;
-  Tensor speech;        // [frames + TalkWindows::rows_behind, layers, width] f32
+  Tensor speech;        // [speakers, frames + TalkWindows::rows_behind, layers, width] f32
   Tensor tail, motion;  // [m, H, W, 3] and [z, T, h, w] f32
   Shared(const ResolvedRequest& request, const ModelBundle& model, const Prompts& prompts,
          nn::ParamStore& store);

@@ -20,8 +20,8 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
     condition = store.allocate(DType::f32, std::span<const int64_t>(dims));
   latents = store.allocate(DType::f32, {r.latent_channels, r.latent_frames, r.latent_height, r.latent_width});
   if (r.talk.frames == 0) return;
-  speech = store.beside().allocate(
-      DType::f32, {r.talk.spoken + r.talk.rows_behind(), model.audio.num_layers, model.audio.hidden_size});
+  speech = store.beside().allocate(DType::f32, {r.speakers(), r.talk.spoken + r.talk.rows_behind(),
+                                                model.audio.num_layers, model.audio.hidden_size});
   if (r.talk.count() == 1) return;
   tail = store.allocate(DType::f32, {r.talk.motion, *r.request.height, *r.request.width, 3});
   motion = store.allocate(DType::f32, {r.latent_channels, model.vae_config.latent_frames(r.talk.motion),

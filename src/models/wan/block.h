@@ -1,7 +1,8 @@
 // One Wan transformer block:
 //   u = LN(x)(1 + M1) + M0;  x += SelfAttn(u)·M2          q, k RMS-normed over all channels, 3-D rope
 //   x += CrossAttn(LN_affine(x))                          keys and values made once per prompt (see Context)
-//   x += AudioAttn(LN_affine(x))                          InfiniteTalk's: a latent frame looks at its own audio tokens (WanAudio)
+//   x += AudioAttn(LN_affine(x))                          InfiniteTalk's: a latent frame looks at its own audio tokens (WanAudio);
+//                                                         of two speakers q and k are turned by where x looks (WanRegions)
 //   u = LN(x)(1 + M4) + M3;  x += FFN(u)·M5               FFN: Linear, gelu(tanh), Linear
 // with M = scale_shift_table + the time projection, rows shift, scale, gate of attention, then of the FFN.
 #pragma once
@@ -25,11 +26,21 @@ struct WanContext {
   Tensor image_k, image_v;  // [layers, image_keys, dim] f32, or undefined
 };
 
+// Where two speakers are in the picture: of each token of a latent frame whether it is the first one's, the second one's or of
+// the background. `values` are what an attention gives the sum of whose weights on each region is wanted.
+struct WanRegions {
+  Tensor
+      values;  // [tokens of a frame, dim] of the activations' dtype: a head's channels 0 to 2 are the masks, the others 0
+  Tensor sizes;  // [3] f32: tokens of each
+  bool defined() const { return values.defined(); }
+};
+
 // Keys and values of the audio tokens of a window's latent frames, for every block.
 struct WanAudio {
   Tensor
       kv;  // [layers, frames·tokens a frame, 2·dim] of the activations' dtype: a token's key, then its value
-  int64_t frames = 0;  // latent ones
+  int64_t frames = 0;       // latent ones
+  WanRegions regions = {};  // of two speakers, whose tokens lie one after the other in each frame
 };
 
 struct WanBlockInput {
@@ -46,6 +57,8 @@ struct WanBlockInput {
   runtime::Comm* comm = nullptr;
   WanKeys keys = {};                        // what self-attention attends to
   std::vector<const WanAudio*> audio = {};  // one a batch item, of a model with the audio branch
+  // Of batch items with two speakers, one after the other: room for where their tokens look, each block anew.
+  Tensor routes = {};  // [items, cos and sin, tokens, head_dim/2] f32, or undefined
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.
@@ -69,6 +82,8 @@ class WanBlock {
   void image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const;
   void audio_keys(const Tensor& tokens, const Tensor& kv,
                   Stream& stream) const;  // [n, audio_dim] → [n, 2·dim]
+  // Of two speakers also their places, by which keys are turned: cos, sin [n, head_dim/2] f32.
+  void place_audio_keys(const Tensor& kv, const Tensor& cos, const Tensor& sin, Stream& stream) const;
 
  private:
   static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
@@ -80,6 +95,10 @@ class WanBlock {
   void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
                        Stream& stream) const;
+  // Of two speakers (block_routes.cpp): from self-attention's q and k to in.routes, in the place of its values, which are done
+  // with; and the audio attention's queries turned by them. Of one nothing.
+  void make_routes(const WanBlockInput& in, const nn::Attention::Projected& made, Stream& stream) const;
+  void turn_by_routes(const WanBlockInput& in, const Tensor& q, Stream& stream) const;
   // Attention of batch item b's q rows, each latent frame's with its own audio tokens, into u's rows.
   void audio_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                        Stream& stream) const;

@@ -2,7 +2,8 @@
 // and the rope, and every residual add in one pass with the norm that follows it:
 //   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
-//   [x += a·Wo,     u = LN_affine(x);  a = attention of each latent frame with its audio tokens: InfiniteTalk's]
+//   [x += a·Wo,     u = LN_affine(x);  a = attention of each latent frame with its audio tokens: InfiniteTalk's; of two speakers
+//                   q = rope(u·Wq) by what self-attention's q looks at in the first latent frame: block_routes.cpp]
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
@@ -35,10 +36,9 @@ void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64
 }
 
 void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const {
-  const Tensor& u = in.u;
   const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  const nn::Attention::Projected made = self_.project(u, stream);
+  const nn::Attention::Projected made = self_.project(in.u, stream);
   part.next("q, k norm + rope", ProfileKind::norm);
   const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
   ops::qk_norm_rope({.x = q,
@@ -59,7 +59,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                            {.q = self_.by_heads(made.q, in.batch),
                             .k = self_.by_heads(made.k, in.batch),
                             .v = self_.by_heads(made.v, in.batch),
-                            .out = self_.by_heads(u, in.batch)},
+                            .out = self_.by_heads(in.u, in.batch)},
                            stream, [&](const runtime::HeadTensors& t) {
                              const ArenaScope lists(*stream.arena);
                              const ops::BlockLists blocks = in.keys.for_heads(t.q, t.k, stream);
@@ -74,9 +74,10 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                                                      stream);
                            });
   runtime::checkpoint(stream);
+  make_routes(in, made, stream);
   part.next("out", ProfileKind::linear);
-  const Tensor y(made.q.data, u.dtype, u.shape(), u.device);  // q, k and v are done with
-  self_.out(u, y, stream);
+  const Tensor y(made.q.data, in.u.dtype, in.u.shape(), in.u.device);  // q, k and v are done with
+  self_.out(in.u, y, stream);
   part.next("gated residual + norm", ProfileKind::norm);
   if (config_.cross_attn_norm)
     ops::add_norm({.x = in.x,
@@ -88,7 +89,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                    .bias = cross_norm_.bias,
                    .eps = config_.eps,
                    .sum = in.x,
-                   .y = u},
+                   .y = in.u},
                   stream);
   else
     ops::gated_residual({.x = in.x, .u = y, .gate = modulation.select(1, 2), .row = in.row, .y = in.x},
@@ -134,6 +135,7 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
                   stream);
     part.next("audio q", ProfileKind::linear);
     audio_q_(u, q, stream);
+    turn_by_routes(in, q, stream);
     part.next("audio attention", ProfileKind::attention);
     for (int64_t b = 0; b < in.batch; ++b) audio_attention(in, index, b, q, u, stream);
     part.next("audio out", ProfileKind::linear);

@@ -1,5 +1,6 @@
 #include "models/wan/dit.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -151,6 +152,9 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .contexts = in.contexts,
                       .keys = in.keys,
                       .audio = in.audio};
+  if (const auto routed =
+          std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); }))
+    block.routes = arena.f32({routed, 2, tokens, c.head_dim / 2});
   ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   {

@@ -64,9 +64,14 @@ class WanDit {
                           nn::ParamStore& store) const;
 
   // Room for the audio of a window of `latent_frames`, and its making, as often as windows come: the addresses stay. With the
-  // states undefined it is what the branch of guidance without speech is given.
-  WanAudio allocate_audio(int64_t latent_frames, nn::ParamStore& store) const;
-  void make_audio(const AudioWindow& window, const WanAudio& audio, Stream& stream) const;
+  // states undefined it is what the branch of guidance without speech is given. Two speakers have a window each, and regions.
+  WanAudio allocate_audio(int64_t latent_frames, nn::ParamStore& store, const WanRegions& regions = {}) const;
+  void make_audio(std::span<const AudioWindow> speakers, const WanAudio& audio, Stream& stream) const;
+  void make_audio(const AudioWindow& window, const WanAudio& audio, Stream& stream) const {
+    make_audio(std::span(&window, 1), audio, stream);
+  }
+  // masks: of the first speaker, the second and the background, for each token of a latent frame in the grid's order 0 or 1.
+  WanRegions make_regions(std::span<const uint8_t> masks, nn::ParamStore& store) const;
 
   // velocity [B, C_out, T, H, W] f32. Scratch comes from the stream's arena.
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
@@ -75,6 +80,7 @@ class WanDit {
   // Keys and values of an image's rows for every block.
   void add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const;
   void expect_audio(const WanInput& input) const;
+  void place_speakers(const WanAudio& audio, Stream& stream) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
   // visit(block, index) for each in order, streamed ones while they are on the device.
   template <class Visit>

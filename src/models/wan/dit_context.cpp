@@ -1,4 +1,4 @@
-// What the transformer makes of a prompt, a picture and speech before the first step: keys and values for every block.
+// What the transformer makes of a prompt and a picture before the first step: keys and values for every block. (Of speech: dit_audio.cpp.)
 #include <cmath>
 
 #include "models/wan/dit.h"
@@ -77,46 +77,6 @@ void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore&
   each_block([&](const WanBlock& block, int64_t i) {
     block.image_keys(wide, context.image_k.select(0, i), context.image_v.select(0, i), stream);
   });
-}
-
-WanAudio WanDit::allocate_audio(int64_t latent_frames, nn::ParamStore& store) const {
-  require(config_.audio_branch(),
-          "transformer: speech given, but the model has no audio branch (InfiniteTalk's tensors)");
-  const int64_t tokens = latent_frames * config_.audio_tokens;
-  return {.kv = store.allocate(store.stream().precision.activation,
-                               {config_.num_layers, tokens, 2 * config_.dim()}),
-          .frames = latent_frames};
-}
-
-void WanDit::make_audio(const AudioWindow& window, const WanAudio& audio, Stream& stream) const {
-  expect_same_weights("transformer", precision_, stream.precision);
-  nn::expect_own_adapters("transformer", stream, *linears_);
-  const ArenaScope scope(*stream.arena);
-  const int64_t rows = audio.frames * config_.audio_tokens;
-  const Tensor made = stream.arena->f32({rows, config_.audio_dim});
-  make_on_host(stream, {made},
-               [&](Stream& host, std::span<const Tensor> to) { audio_(window, audio.frames, to[0], host); });
-  const Tensor tokens = stream.arena->tensor(stream.precision.activation, made.shape());
-  ops::copy({.x = made, .y = tokens}, stream);
-  each_block(
-      [&](const WanBlock& block, int64_t i) { block.audio_keys(tokens, audio.kv.select(0, i), stream); });
-}
-
-void WanDit::expect_audio(const WanInput& in) const {
-  const WanConfig& c = config_;
-  require(c.audio_branch() || in.audio.empty(),
-          "transformer: speech given, but the model has no audio branch");
-  if (!c.audio_branch()) return;
-  const int64_t batch = in.latents.dim(0), frames = in.grid->frames;
-  require(static_cast<int64_t>(in.audio.size()) == batch,
-          "transformer: the model has an audio branch: expected the speech of {} batch items, got {}", batch,
-          in.audio.size());
-  // Attention is for each frame by itself, so a frame's tokens must lie together.
-  check(c.patch_t == 1 && in.grid->places.empty(), ErrorCode::unsupported,
-        "transformer: the audio branch needs tokens in the order of their frames: no block-sparse attention");
-  for (const WanAudio* audio : in.audio)
-    expect_shape("transformer", "audio keys and values", audio->kv,
-                 {c.num_layers, frames * c.audio_tokens, 2 * c.dim()});
 }
 
 }  // namespace tachy

@@ -337,6 +337,21 @@ def color_cases(rng):
         yield case("match_colors", {"strength": strength}, t, lambda t: {"y": lab.match_colors(t["frames"], t["picture"], strength)})
 
 
+def region_rope_cases(rng):
+    tokens, heads, d, pairs = rng.randint(1, 90), rng.randint(1, 5), rng.randint(3, 9), rng.randint(1, 70)
+    t = {"shares": 0.5 + 0.2 * torch.randn(tokens, heads, max(d, 3)), "sizes": torch.tensor([4.0, 5.0, 4.5])}
+
+    def places(t):  # InfiniteTalk's, from its description: tests/reference/infinitetalk.py compares it with the original
+        looks = t["shares"][..., :3].mean(1) / t["sizes"]
+        low, high = looks.amin(0), looks.amax(0)
+        line = (looks - low) / (high - low + 1e-8) * 4 + torch.tensor([0, 20, 0])
+        line[:, 2] = 12
+        place = line.gather(1, looks.argmax(1, keepdim=True))
+        angle = place * 10000.0 ** (-torch.arange(pairs, dtype=place.dtype) / pairs)
+        return {"cos": angle.cos(), "sin": angle.sin()}
+    yield case("region_rope", {"pairs": pairs}, t, places)
+
+
 class Sizes(random.Random):
     limit = 1000
 
@@ -349,5 +364,5 @@ def all_cases(seed, largest=1000):
     rng.limit = largest
     torch.manual_seed(seed)
     for group in (attention_cases, rope_cases, elementwise_cases, norm_cases, quantize_cases, gated_cases, lora_cases, scaled_gemm_cases,
-                  color_cases):
+                  color_cases, region_rope_cases):
         yield from group(rng)

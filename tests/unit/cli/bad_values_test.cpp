@@ -67,6 +67,11 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--image-fit", "squash", 2, {"stretch", "crop"}},
     {"generate", "--clip-preparation", "squash", 2, {"processor", "original"}},
     {"generate", "--audio", "gone.wav", 3, {"existing file"}},
+    {"generate", "--audio-2", "gone.wav", 3, {"existing file"}},
+    {"generate", "--speakers", "in-turns", 2, {"together", "one-after-the-other"}},
+    {"generate", "--speaker-box", "0,0,8,8", 2, {"two speakers", "--audio-2"}},
+    {"generate", "--speaker-mask", "gone.png", 3, {"existing file"}},
+    {"generate", "--speaker-mask-2", "gone.png", 3, {"existing file"}},
     {"generate", "--audio-guidance", "-1", 2, {"0 to 100"}},
     {"generate", "--motion-frames", "0", 2, {"1 to 65533"}},
     {"generate", "--recipe", "soup", 2, {"infinitetalk", "wrapper"}},
@@ -292,7 +297,8 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
 }
 
 // Options that may repeat: each further value is one more.
-const std::set<std::string> kRepeatable = {"--prompt", "--seed", "--golden", "--lora"};
+const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golden",      "--lora",
+                                           "--audio",  "--speaker-box", "--speaker-mask"};
 
 // The last counts: a value that works before it, or another that does not, changes nothing.
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
@@ -306,6 +312,17 @@ TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {
     if (bad.value != kNotUtf8) EXPECT_THAT(done.err, HasSubstr(bad.value)) << what;
     for (const std::string& text : bad.says) EXPECT_THAT(done.err, HasSubstr(text)) << what;
   }
+}
+
+// Of two people: a third sound, and a second one said twice.
+TEST_F(BadValues, ThreeSoundsAreTooMany) {
+  for (const std::string option : {"--audio", "--speaker-mask"})
+    for (const std::string& third : {option, option + "-2"}) {
+      const Done done =
+          run({"talk", "--photo", "a.png", "--audio", "x.wav", option, "a", option, "b", third, "c"});
+      EXPECT_EQ(done.code, 2);
+      EXPECT_THAT(done.err, testing::AllOf(HasSubstr(option), HasSubstr("at most two")));
+    }
 }
 
 TEST_F(BadValues, EveryOptionHasARow) {

@@ -115,6 +115,7 @@ TEST_F(Settings, CarryEveryFieldThereAndBack) {
   expect_equal(settings.request, VideoRequest(), false);
   settings.request.image = std::make_shared<Picture>();  // else image_fit would not matter
   settings.request.speech = std::make_shared<Speech>();  // nor audio_guidance
+  settings.request.speech_2 = settings.request.speech;   // nor speakers
   const json j = to_json(settings);
   EXPECT_EQ(j.size(), request_fields().size() + 1) << j.dump(2);
   for (const RequestField& field : request_fields()) EXPECT_TRUE(j.contains(field.key)) << field.key;

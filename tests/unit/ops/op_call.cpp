@@ -19,6 +19,7 @@
 #include "ops/match_colors/match_colors.h"
 #include "ops/qk_norm_rope/qk_norm_rope_backward.h"
 #include "ops/quantize/quantize.h"
+#include "ops/region_rope/region_rope.h"
 #include "ops/reparameterize/reparameterize.h"
 #include "ops/reparameterize/reparameterize_backward.h"
 #include "ops/rmsnorm/rmsnorm_backward.h"
@@ -106,6 +107,16 @@ void call_attention_backward(const Call& c, Stream& s) {
   attention_backward(a, s);
 }
 
+void call_region_rope(const Call& c, Stream& s) {
+  const Tensor shares = c.in("shares");
+  const int64_t tokens = shares.dim(0), pairs = c.option<int64_t>("pairs", 0);
+  region_rope({.shares = shares,
+               .sizes = c.in("sizes"),
+               .cos = c.out("cos", DType::f32, {tokens, pairs}),
+               .sin = c.out("sin", DType::f32, {tokens, pairs})},
+              s);
+}
+
 void call_quantize(const Call& c, Stream& s) {
   QuantizeArgs a{.x = c.in("x"), .block = c.block(), .given_scale = c.in("scale").defined()};
   const int64_t m = a.x.dim(0), n = a.x.dim(1), br = a.block.rows ? a.block.rows : m,
@@ -190,6 +201,7 @@ const std::map<std::string, Function>& functions() {
       {"gemm", call_gemm},
       {"scaled_gemm", call_scaled_gemm},
       {"lora", call_lora},
+      {"region_rope", call_region_rope},
       {"lora_backward", call_lora_backward},
       {"gated_residual_backward",
        [](const Call& c, Stream& s) {

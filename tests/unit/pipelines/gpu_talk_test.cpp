@@ -44,6 +44,26 @@ TEST_F(TalkOnGpu, IsAsOnTheCpu) {
   }
 }
 
+TEST_F(TalkOnGpu, TwoSpeakersAreAsOnTheCpu) {
+  request = test::two_talk(16);
+  TextToVideo on_cpu(model.open(), {.threads = 2});
+  const test::Result want = test::talk_of_two(on_cpu, request);
+  double size = 0;
+  for (const float v : want.latents) size = std::max(size, std::abs(double{v}));
+  request.dtype = "f32";
+  for (const bool graphs : {false, true}) {
+    TextToVideo pipeline(model.open(), {.keep_loaded = graphs, .device = "cuda", .graphs = graphs});
+    for (const int64_t left :
+         {1, 0}) {  // a graph of the first request serves the second one, with other regions
+      const test::Result got = test::talk_of_two(pipeline, request, left);
+      if (left == 0) {
+        EXPECT_LE(test::furthest(got.latents, want.latents) / size, 1e-4)
+            << (graphs ? "graphs" : "no graphs");
+      }
+    }
+  }
+}
+
 TEST_F(TalkOnGpu, BitsAreTheSameHoweverItRuns) {
   const test::Result first = run({});
   EXPECT_EQ(run({}).rgb, first.rgb);

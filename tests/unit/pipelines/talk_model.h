@@ -6,6 +6,7 @@
 
 #include "image_model.h"
 #include "pipelines/part_files.h"
+#include "pipelines/speakers.h"
 #include "tensor/random.h"
 
 namespace tachy::test {
@@ -87,6 +88,38 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
   ResolvedRequest r = pipeline.resolved(request);
   r.speech = request.speech->samples;  // as the Engine gives it, but for its loudness
   pipeline.generate(pipeline.prepare(std::move(r)), collecting(out, std::move(callbacks)));
+  return out;
+}
+
+// The second one says something else, and ends earlier.
+inline VideoRequest two_talk(int64_t frames) {
+  VideoRequest r = talk_request(frames);
+  auto other = std::make_shared<Speech>(*r.speech);
+  std::ranges::reverse(other->samples);
+  other->samples.resize(other->samples.size() - 700);
+  r.speech_2 = other;
+  return r;
+}
+
+// As the Engine completes it, but for loudness: sounds laid in time, and masks of the left and the right part of the tokens.
+inline ResolvedRequest complete(const TextToVideo& pipeline, ResolvedRequest r, int64_t left = 0) {
+  const WanConfig& c = pipeline.model().dit;
+  const int64_t rows = r.latent_height / c.patch_h, columns = r.latent_width / c.patch_w,
+                tokens = rows * columns;
+  r.speech = r.request.speech->samples, r.speech_2 = r.request.speech_2->samples;
+  lay_in_time(*r.request.speakers, r.speech, r.speech_2);
+  r.speaker_regions.assign(static_cast<size_t>(3 * tokens), 0);
+  for (int64_t t = 0; t < tokens; ++t) {
+    const int64_t x = t % columns, of = x < left + 1 ? 0 : x + 1 == columns && t > 0 ? 1 : 2;
+    r.speaker_regions[static_cast<size_t>(of * tokens + t)] = 1;
+  }
+  return r;
+}
+
+inline Result talk_of_two(TextToVideo& pipeline, const VideoRequest& request, int64_t left = 0) {
+  Result out;
+  pipeline.generate(pipeline.prepare(complete(pipeline, pipeline.resolved(request), left)),
+                    collecting(out, {}));
   return out;
 }
 
