@@ -24,7 +24,7 @@ FramesOut frames_out(const Job& job) {
   if (talk.frames == 0) return {};
   const int64_t taken_over = talk.taken_over(job.window);
   return {.skip = taken_over,
-          .first = talk.first(job.window) + taken_over,
+          .first = talk.first_new(job.window),
           .total = talk.frames,
           .tail = job.window + 1 < talk.count() ? job.shared.tail : Tensor()};
 }
