@@ -77,7 +77,8 @@ void WindowFiles::remove() {
     if (half || whole) ours.push_back(item.path());
   }
   for (const fs::path& path : ours) fs::remove(path, ec);
-  fs::remove(folder_, ec);  // unless it holds something else
+  // Unless it holds something else, or is something else: a file of that name, a link to another disk's folder.
+  if (fs::is_directory(fs::symlink_status(folder_, ec))) fs::remove(folder_, ec);
 }
 
 }  // namespace tachy::cli
