@@ -52,8 +52,7 @@ void warn_of_stretching(const VideoRequest& given, int width, int height) {
 
 // What is added to the word that the run was stopped.
 std::string going_on(const StateFile& state) {
-  return fmt::format(" (step {} is saved: the same command with --resume goes on from there)",
-                     state.saved_step());
+  return fmt::format(" ({} is saved: the same command with --resume goes on from there)", state.saved());
 }
 
 // What there is of an earlier run of this output.
@@ -72,12 +71,16 @@ Earlier find_earlier(const GenerateOptions& o, const Job& job, const json& setti
   Earlier found{.state = state.load()};
   if (found.state) set_cancel_note(going_on(state));
   if (!found.state && is_complete(job.output, settings)) {
+    state.remove();  // a process may have died before it did
     report(o, {{"event", "complete"}, {"output", job.output.string()}},
            fmt::format("{} is complete already", job.output.string()));
     return {.complete = true};
   }
-  report(o, {{"event", "resume"}, {"step", found.state ? found.state->step : 0}},
-         found.state ? fmt::format("going on after step {} ({})", found.state->step, state.path().string())
+  json event = {{"event", "resume"}, {"step", found.state ? found.state->step : 0}};
+  if (found.state && found.state->windows > 1)
+    event["window"] = found.state->window + 1, event["windows"] = found.state->windows;
+  report(o, event,
+         found.state ? fmt::format("going on after {} ({})", state.saved(), state.path().string())
                      : fmt::format("nothing to resume at {}: beginning anew", state.path().string()));
   return found;
 }
@@ -87,8 +90,10 @@ VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer
   VideoCallbacks callbacks{.cancel = &g_cancel};
   callbacks.profiler = profiler;
   callbacks.progress = [&progress](const Progress& p) { progress.update(p); };
-  callbacks.frame = [&writer](const RgbImage& image, int64_t) {
-    writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+  callbacks.frame = [&writer, &state](const RgbImage& image, int64_t) {
+    const RgbView view{image.rgb.data(), image.width, image.height, int64_t{image.width} * 3};
+    writer.write(view);
+    state.frame(view);
   };
   if (!o.preview.empty())
     callbacks.preview = [&o](const RgbImage& image, int) {
@@ -100,7 +105,7 @@ VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer
     };
   callbacks.state = [&state](const RunStateView& view) {
     state.step(view);
-    if (state.saved_step() > 0) set_cancel_note(going_on(state));
+    if (!state.saved().empty()) set_cancel_note(going_on(state));
   };
   return callbacks;
 }
@@ -190,13 +195,16 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
       make_callbacks(o, writer, progress, state, profiler ? &*profiler : nullptr);
   ResolvedRequest done;
   try {
+    state.replay(*filled.width, *filled.height, [&](RgbView frame) { writer.write(frame); });
     done = engine.generate(prepared, callbacks, earlier.state ? &*earlier.state : nullptr);
     ProfileRange finishing(callbacks.profiler, "finish file", ProfileKind::output);
     writer.finish();
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::cancelled || state.saved_step() == 0) throw;
+    const bool passes =
+        e.code() == ErrorCode::cancelled || e.code() == ErrorCode::io || e.code() == ErrorCode::device;
+    if (!passes || state.saved().empty() || !state.exists()) throw;
     progress.clear();
-    fail(ErrorCode::cancelled, "{}{}", e.message(), going_on(state));
+    fail(e.code(), "{}{}", e.message(), going_on(state));
   }
   write_file(settings_path(job.output), settings.dump(2) + "\n");
   state.remove();

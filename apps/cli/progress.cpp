@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,10 @@
 
 namespace tachy::cli {
 namespace {
+
+bool is_windowed(const Progress& p) {
+  return p.windows > 1 && (p.stage == "denoise" || p.stage == "decode" || p.stage == "motion");
+}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -26,14 +31,15 @@ ProgressLine::Mode ProgressLine::choose(bool json, bool quiet) {
 void ProgressLine::update(const Progress& p) {
   if (mode_ == Mode::quiet) return;
   if (mode_ == Mode::json) {
-    const nlohmann::json line = {
+    nlohmann::json event = {
         {"event", "progress"},
         {"stage", p.stage},
         {"done", p.done},
         {"total", p.total},
         {"elapsed_seconds", p.elapsed_seconds},
         {"eta_seconds", p.eta_seconds < 0 ? nlohmann::json() : nlohmann::json(p.eta_seconds)}};
-    fmt::print("{}\n", line.dump());
+    if (p.windows > 1) event["window"] = p.window + 1, event["windows"] = p.windows;
+    fmt::print("{}\n", event.dump());
     std::fflush(stdout);
     return;
   }
@@ -41,20 +47,31 @@ void ProgressLine::update(const Progress& p) {
   const double time = now();
   if (p.done != p.total && p.stage == last_stage_ && time - last_draw_ < 0.1) return;
   last_draw_ = time, last_stage_ = p.stage;
+  // The windows' line ends with the last one's last frame.
+  const bool windowed = is_windowed(p), over = p.done == p.total && (!windowed || p.stage == "decode");
+  fmt::print(stderr, "\r\033[K{}{}", line(p), over ? "\n" : "");
+  shown_ = !over;
+  std::fflush(stderr);
+}
+
+std::string ProgressLine::line(const Progress& p) {
+  const bool windowed = is_windowed(p);
+  if (windowed && p.stage == "denoise") steps_done_ = p.done, steps_ = p.total;
+  if (windowed && steps_ == 0) steps_done_ = p.window + 1, steps_ = p.windows;  // it went on with decoding
+  const int64_t done = windowed ? steps_done_ : p.done, total = windowed ? steps_ : p.total;
   constexpr int kWidth = 24;
-  const int filled = p.total > 0 ? static_cast<int>(p.done * kWidth / p.total) : 0;
+  const int filled = total > 0 ? static_cast<int>(done * kWidth / total) : 0;
   std::string bar;
   for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-  const std::string eta =
-      p.eta_seconds >= 0 && p.done < p.total ? ", " + human_seconds(p.eta_seconds) + " left" : "";
-  fmt::print(stderr, "\r\033[K{:<8} {} {}/{}  {}{}", p.stage, bar, p.done, p.total,
-             human_seconds(p.elapsed_seconds), eta);
-  shown_ = true;
-  if (p.done == p.total) {
-    fmt::print(stderr, "\n");
-    shown_ = false;
+  const std::string eta = p.eta_seconds > 0 ? ", " + human_seconds(p.eta_seconds) + " left" : "";
+  const std::string took = human_seconds(p.elapsed_seconds);
+  if (!windowed) return fmt::format("{:<8} {} {}/{}  {}{}", p.stage, bar, done, total, took, eta);
+  std::string doing = p.stage == "decode" ? "decoding" : "encoding what the next one takes over";
+  if (p.stage == "denoise") {
+    const int64_t steps = total / p.windows;
+    doing = fmt::format("step {} of {}", std::min(done - p.window * steps + 1, steps), steps);
   }
-  std::fflush(stderr);
+  return fmt::format("window {} of {} {} {}  {}{}", p.window + 1, p.windows, bar, doing, took, eta);
 }
 
 void ProgressLine::clear() {

@@ -111,18 +111,23 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
                  "table; on a "
                  "GPU by its own clock, and as NVTX ranges")
       ->group(kRunningGroup);
-  app.add_option("--preview", o.preview, "write the latents as a small PNG here after each step")
+  app.add_option("--preview", o.preview,
+                 "write the latents as a small PNG here after each step; of a talking photo those of the "
+                 "window under way")
       ->group(kRunningGroup);
   app.add_option("--from", o.from,
                  "repeat a run: its .json, the video itself, or the .resume of an interrupted one; other "
                  "options override it")
       ->group(kRunningGroup);
-  app.add_flag("--resume", o.resume,
-               "go on with an interrupted run of the same settings from its last saved step (OUTPUT.resume); "
-               "the frames are the same")
+  app.add_flag(
+         "--resume", o.resume,
+         "go on with an interrupted run of the same settings from its last saved step (OUTPUT.resume; of a "
+         "talking photo also its finished windows, in OUTPUT.windows); the frames are the same")
       ->group(kRunningGroup);
   app.add_option("--state-every", o.state_every,
-                 "save the state for --resume at most every so many seconds (default 5; 0: after each step)")
+                 "save the state for --resume at most every so many seconds (default 5; 0: after each step), "
+                 "and after "
+                 "each window of a talking photo")
       ->group(kRunningGroup);
   app.add_flag("--plan", o.plan,
                "print memory, predicted time and the implementations of ops of each stage, then stop")

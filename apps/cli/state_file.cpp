@@ -20,6 +20,11 @@ double now() {
 
 bool is_folder(const fs::path& output) { return output.filename().empty(); }
 
+fs::path beside(const fs::path& output, const char* ending) {
+  fs::path path = is_folder(output) ? output.parent_path() : output;
+  return path += ending;
+}
+
 }  // namespace
 
 StateFile::StateFile(const fs::path& output, const json& settings, double every_seconds,
@@ -31,12 +36,10 @@ StateFile::StateFile(const fs::path& output, const json& settings, double every_
       every_seconds_(every_seconds),
       start_(now()),
       last_(start_),
-      ask_model_(std::move(model)) {}
+      ask_model_(std::move(model)),
+      windows_(beside(output, ".windows")) {}
 
-fs::path StateFile::path_of(const fs::path& output) {
-  fs::path path = is_folder(output) ? output.parent_path() : output;
-  return path += ".resume";
-}
+fs::path StateFile::path_of(const fs::path& output) { return beside(output, ".resume"); }
 
 fs::path StateFile::output_of(const fs::path& state_file) {
   const SavedRun saved = read_run_state(state_file);
@@ -73,34 +76,84 @@ std::optional<RunState> StateFile::load() {
   require(differs.empty(),
           "--resume: {} is of a run that differs: {}; give the same, or leave out --resume to begin anew",
           path_.string(), differs);
-  saved_step_ = saved.state.step;
+  const RunState& state = saved.state;
+  try {
+    windows_.take(json::parse(state.window > 0 ? saved.about["window_files"] : "[]"), state.window,
+                  state.frames);
+  } catch (const json::exception& e) {
+    fail(ErrorCode::corrupt, "{}: what it says of finished windows is damaged: {}", path_.string(), e.what());
+  }
+  saved_ = {state.step, state.window, state.windows};
+  window_ = state.window, count_ = state.windows;
   return std::move(saved.state);
 }
 
-void StateFile::step(const RunStateView& state) {
-  const double time = now();
-  // The last step is saved whenever the run was not a short one: frames may take long too. 0 means every
-  // step, whatever that costs.
+// The last step of a clip or window is saved whenever the run was not a short one: frames may take long too. A step of 0 is
+// between two windows. 0 seconds mean every step, whatever that costs.
+bool StateFile::due(const RunStateView& state) const {
+  if (state.step == 0) return true;
   const bool final = state.step == state.steps;
   const double wait =
       final || every_seconds_ == 0 ? every_seconds_ : std::max(every_seconds_, cost_ * kShare);
-  if (broken_ || time - (final ? start_ : last_) < wait) return;
+  return now() - (final ? start_ : last_) >= wait;
+}
+
+void StateFile::save(const RunStateView& state) {
+  std::map<std::string, std::string> about{
+      {"settings", settings_.dump()}, {"model", model()}, {"output", output_name_}};
+  if (state.window > 0) about["window_files"] = windows_.list().dump();
+  write_run_state(path_, state, about);
+  saved_ = {state.step, state.window, state.windows};
+}
+
+void StateFile::give_up(const Error& e) {
+  if (e.code() != ErrorCode::io) throw;
+  broken_ = true;
+  windows_.give_up();
+  warn("the state for --resume cannot be saved{}, the run goes on without: {}",
+       saved_ ? fmt::format(" ({} stays saved)", saved()) : "", e.message());
+}
+
+void StateFile::step(const RunStateView& state) {
+  window_ = state.window, count_ = state.windows;
+  if (broken_ || !due(state)) return;
   try {
-    write_run_state(path_, state,
-                    {{"settings", settings_.dump()}, {"model", model()}, {"output", output_name_}});
-    saved_step_ = state.step;
+    if (state.step == 0) {
+      std::error_code ec;
+      if (!saved_) fs::remove(path_, ec);  // the files that it speaks of are about to be others
+      windows_.complete();
+    }
+    const double time = now();
+    save(state);
+    last_ = now(), cost_ = last_ - time;
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::io) throw;
-    broken_ = true;
-    warn("the state for --resume cannot be saved, the run goes on without: {}", e.message());
+    give_up(e);
   }
-  last_ = now(), cost_ = last_ - time;
+}
+
+// Those of the last window need no keeping: nothing comes behind them.
+void StateFile::frame(RgbView frame) {
+  if (broken_ || window_ + 1 >= count_) return;
+  try {
+    windows_.frame(frame);
+  } catch (const Error& e) {
+    give_up(e);
+  }
 }
 
 void StateFile::remove() {
   std::error_code ec;
   fs::remove(path_, ec);
   fs::remove(path_.string() + ".part", ec);  // of a process that died while it wrote
+  windows_.remove();
+}
+
+std::string StateFile::saved() const {
+  if (!saved_) return "";
+  const auto [step, window, windows] = *saved_;
+  if (windows == 1) return fmt::format("step {}", step);
+  if (step == 0) return fmt::format("window {} of {}", window, windows);
+  return fmt::format("step {} of window {} of {}", step, window + 1, windows);
 }
 
 }  // namespace tachy::cli

@@ -1,5 +1,6 @@
 // The state of a run in OUTPUT.resume, for --resume: written beside the output after finished steps, at most
-// every few seconds and never for more than a twentieth of the time; gone when the output is complete.
+// every few seconds and never for more than a twentieth of the time, and after each window of a talking photo, whose frames are
+// kept beside it (window_files.h); gone when the output is complete.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "api/tachyscope.h"
+#include "window_files.h"
 
 namespace tachy::cli {
 
@@ -29,22 +31,38 @@ class StateFile {
   // another version, saying what differs.
   std::optional<RunState> load();
 
-  // To be called after each step. A disk that is full costs the state, not the run.
+  // The frames of the windows that were finished before what load() gave.
+  void replay(int width, int height, const std::function<void(RgbView)>& frame) const {
+    windows_.replay(width, height, frame);
+  }
+
+  // To be called after each step and with each frame. A disk that is full costs the state, not the run; what
+  // was saved before stays.
   void step(const RunStateView& state);
+  void frame(RgbView frame);
   void remove();
 
-  int64_t saved_step() const { return saved_step_; }  // 0: none in this process
+  // Where the run could go on from: "step 3", "step 3 of window 2 of 5", "window 2 of 5". Empty: nowhere.
+  std::string saved() const;
 
  private:
   const std::string& model();
+  bool due(const RunStateView& state) const;
+  void save(const RunStateView& state);
+  void give_up(const Error& e);
 
   std::filesystem::path path_;
   nlohmann::json settings_;
   std::string output_name_, model_;
   double every_seconds_, start_, last_ = 0, cost_ = 0;
-  int64_t saved_step_ = 0;
+  int64_t window_ = 0, count_ = 1;  // of a talking photo: the window under way, of how many
+  struct Saved {
+    int64_t step = 0, window = 0, windows = 1;
+  };
+  std::optional<Saved> saved_;
   bool broken_ = false;
   std::function<std::string()> ask_model_;
+  WindowFiles windows_;
 };
 
 }  // namespace tachy::cli

@@ -108,6 +108,12 @@ void write_run_state(const std::filesystem::path& path, const RunStateView& stat
   auto metadata = about;
   metadata["format"] = kStateFormat;
   metadata["step"] = fmt::format("{}", state.step);
+  if (state.windows > 1) {
+    metadata["window"] = fmt::format("{}", state.window),
+    metadata["windows"] = fmt::format("{}", state.windows);
+    metadata["frames"] = fmt::format("{}", state.frames);
+  }
+  if (!state.motion.empty()) add("motion", state.motion);
   write_safetensors(path, std::move(tensors), metadata);
 }
 
@@ -115,12 +121,18 @@ SavedRun read_run_state(const std::filesystem::path& path) {
   const auto source = open_safetensors(path);
   SavedRun out;
   out.about = source->metadata();
-  const auto format = out.about.find("format"), step = out.about.find("step");
-  check(format != out.about.end() && format->second == kStateFormat && step != out.about.end() &&
-            !step->second.empty() && step->second.size() <= 9 &&
-            step->second.find_first_not_of("0123456789") == std::string::npos,
-        ErrorCode::corrupt, "{}: this is not the state of a run of this version", path.string());
-  out.state.step = std::stoll(step->second);
+  const auto number = [&](const char* key) {
+    const std::string text = out.about.contains(key) ? out.about[key] : "";
+    check(!text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos &&
+              out.about["format"] == kStateFormat,
+          ErrorCode::corrupt, "{}: this is not the state of a run of this version", path.string());
+    return std::stoll(text);
+  };
+  out.state.step = number("step");
+  if (out.about.contains("windows"))
+    out.state.window = number("window"), out.state.windows = number("windows"),
+    out.state.frames = number("frames");
+  if (source->has("motion")) out.state.motion = floats(*source, entry_of(*source, "motion"));
   out.state.latents = floats(*source, entry_of(*source, "latents"));
   for (size_t i = 0; i < 8 && source->has(fmt::format("solver.{}", i)); ++i)
     out.state.solver.push_back(floats(*source, entry_of(*source, fmt::format("solver.{}", i))));

@@ -119,12 +119,12 @@ void write_bytes(png_structp png, png_bytep data, size_t count) {
   png_error(png, "no memory for the file");
 }
 
-bool write(Writer& w, RgbView image, const png_text* text) {
+bool write(Writer& w, RgbView image, const png_text* text, bool quick) {
   if (setjmp(png_jmpbuf(w.png))) return false;
   png_set_write_fn(w.png, &w, write_bytes, nullptr);
   png_set_user_limits(w.png, kMaxImageSide, kMaxImageSide);
-  png_set_compression_level(w.png, 6);
-  png_set_filter(w.png, PNG_FILTER_TYPE_BASE, PNG_ALL_FILTERS);
+  png_set_compression_level(w.png, quick ? 1 : 6);
+  png_set_filter(w.png, PNG_FILTER_TYPE_BASE, quick ? PNG_FILTER_PAETH : PNG_ALL_FILTERS);
   png_set_IHDR(w.png, w.info, png_uint_32(image.width), png_uint_32(image.height), 8, PNG_COLOR_TYPE_RGB,
                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   if (text) png_set_text(w.png, w.info, text, 1);
@@ -166,7 +166,7 @@ std::string first_comment(const Reader& r) {
 
 }  // namespace
 
-std::vector<uint8_t> encode_png(RgbView image, const std::string& comment) {
+std::vector<uint8_t> encode_png(RgbView image, const std::string& comment, PngEffort effort) {
   Writer writer;
   std::string key = kKeyword, body = comment;
   png_text text{};
@@ -174,8 +174,8 @@ std::vector<uint8_t> encode_png(RgbView image, const std::string& comment) {
   text.key = key.data();
   text.text = body.data();
   (text.compression == PNG_TEXT_COMPRESSION_NONE ? text.text_length : text.itxt_length) = body.size();
-  check(write(writer, image, comment.empty() ? nullptr : &text), ErrorCode::internal,
-        "png: cannot encode {}x{}: {}", image.width, image.height, writer.failure.text);
+  check(write(writer, image, comment.empty() ? nullptr : &text, effort == PngEffort::quick),
+        ErrorCode::internal, "png: cannot encode {}x{}: {}", image.width, image.height, writer.failure.text);
   return std::move(writer.file);
 }
 

@@ -15,7 +15,9 @@
 
 namespace tachy {
 
-std::vector<uint8_t> encode_png(RgbView image, const std::string& comment);
+enum class PngEffort { usual, quick };  // quick: a fraction of the time, somewhat larger; the same pixels
+std::vector<uint8_t> encode_png(RgbView image, const std::string& comment,
+                                PngEffort effort = PngEffort::usual);
 
 // 8-bit RGB as Pillow's convert("RGB") makes it: alpha dropped, gray repeated, palettes looked up, of 16 bits
 // the upper 8; gamma and colour profiles ignored. The caller has checked the header's size (image_header.h).

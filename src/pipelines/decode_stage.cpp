@@ -51,7 +51,7 @@ FramesOut frames_out(const Job& job, Stream& stream) {
   const int64_t taken_over = talk.taken_over(job.window);
   const double correction = job.request.request.color_correction.value_or(0);
   return {.skip = taken_over,
-          .first = talk.first(job.window) + taken_over,
+          .first = talk.first_new(job.window),
           .total = talk.frames,
           .color_correction = correction,
           .picture = correction > 0 ? colors_of(*job.request.request.image, stream) : ops::LabStatistics(),

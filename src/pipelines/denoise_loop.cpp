@@ -38,6 +38,7 @@ void DenoiseLoop::run() {
   const int64_t before = in_.window * steps;
   StageClock clock(in_.callbacks, "denoise", in_.windows * steps, before + first);
   ProfileRange range(stream_.hooks.profiler);
+  if (in_.window > 0 && !in_.resume) report_state(0);
   for (int i = first; i < steps; ++i) {
     stream_.throw_if_cancelled();
     range.next("step", ProfileKind::group, i);
@@ -151,15 +152,17 @@ void DenoiseLoop::update(int i, const Tensor& prediction) {
 void DenoiseLoop::report_state(int64_t finished) {
   if (!in_.callbacks || !in_.callbacks->state) return;
   std::vector<std::vector<float>> copies;  // of what lies on a GPU
-  copies.reserve(kept_.size() + 1);
+  copies.reserve(kept_.size() + 2);
   const auto values = [&](const Tensor& t) {
     const auto count = static_cast<size_t>(t.numel());
     if (!stream_.gpu) return std::span<const float>(t.as<float>(), count);
     download(t, copies.emplace_back(count).data(), stream_);
     return std::span<const float>(copies.back());
   };
-  RunStateView view{finished, sampler_.steps(), values(in_.latents), {}, in_.noise->save()};
+  RunStateView view{finished,   sampler_.steps(), values(in_.latents), {}, in_.noise->save(),
+                    in_.window, in_.windows,      in_.frames,          {}};
   for (const Tensor& t : kept_) view.solver.push_back(values(t));
+  if (in_.motion.defined()) view.motion = values(in_.motion);
   in_.callbacks->state(view);
 }
 

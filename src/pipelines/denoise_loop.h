@@ -24,7 +24,9 @@ struct LoopInput {
   NoiseSource* noise = nullptr;                         // of the run; not needed to measure
   const VideoCallbacks* callbacks = nullptr;            // or null
   const std::vector<float>* preview_factors = nullptr;  // of latent_preview(); for previews
-  int64_t window = 0, windows = 1;   // which of several loops one after the other it is, for progress
+  int64_t window = 0, windows = 1;                      // which of several loops one after the other it is
+  int64_t frames = 0;  // of the windows before it, and what it takes over from them: for the state
+  Tensor motion = {};
   const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
   int* reused = nullptr;             // counts the steps that the step cache saved
   BufferShelf* shelf = nullptr;      // whose Buffers its tensors lie in, if not its own

@@ -133,6 +133,7 @@ void report_attention(const Stream& stream, const cuda::AttentionTally& before) 
 
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
+  const TalkWindows& talk = job_.request.talk;
   const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
   session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
   // Planned is what stays for later requests, whatever this one needs of it.
@@ -154,7 +155,9 @@ uint64_t Denoising::run() {
                     .callbacks = session_.callbacks(),
                     .preview_factors = &model.preview_factors,
                     .window = job_.window,
-                    .windows = std::max<int64_t>(job_.request.talk.count(), 1),
+                    .windows = std::max<int64_t>(talk.count(), 1),
+                    .frames = talk.first_new(job_.window),
+                    .motion = job_.window > 0 ? job_.shared.motion : Tensor(),
                     .resume = job_.resume,
                     .reused = &job_.steps_reused,
                     .shelf = session_.loop_shelf()},

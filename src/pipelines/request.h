@@ -106,10 +106,12 @@ struct VideoRequest {
 };
 
 struct Progress {
-  std::string stage;  // "text", "image-embeds", "speech", "image", "load", "denoise", "decode"
-  int64_t done = 0, total = 0;
-  double elapsed_seconds = 0;  // of this stage
-  double eta_seconds = -1;     // of this stage; negative: not known yet
+  std::string stage;  // "text", "image-embeds", "speech", "image", "load", "denoise", "decode", "motion"
+  int64_t done = 0, total = 0;  // of all windows
+  double elapsed_seconds = 0;   // of this stage, or of all windows so far
+  double eta_seconds = -1;  // of this stage, or of all that is left of the windows; negative: not known yet
+  // Of a talking photo of several windows: how many, and which is under way, from 0; windows 1: no such.
+  int64_t window = 0, windows = 1;
 };
 
 struct RgbImage {
@@ -117,18 +119,25 @@ struct RgbImage {
   int width = 0, height = 0;
 };
 
-// A run after some finished steps: all that the remaining ones need. The view is valid during the call.
+// A run after some finished steps: all that the remaining ones need. The view is valid during the call. A talking photo's
+// is of a window's steps, and comes before the first one of each but the first window as well: the frames before it have
+// been handed out then.
 struct RunStateView {
   int64_t step = 0, steps = 0;  // finished steps, of how many
   std::span<const float> latents;
   std::vector<std::span<const float>> solver;  // the sampler's tensors, each of the latents' size
   std::vector<uint8_t> generator;              // of the noise
+  int64_t window = 0, windows = 1;             // the window under way, of how many
+  int64_t frames = 0;                          // of the windows before it
+  std::span<const float> motion;  // what it begins with: latents [z, m, h, w]; of the first, none
 };
 struct RunState {
   int64_t step = 0;
   std::vector<float> latents;
   std::vector<std::vector<float>> solver;
   std::vector<uint8_t> generator;
+  int64_t window = 0, windows = 1, frames = 0;
+  std::vector<float> motion;
 };
 
 struct VideoCallbacks {
@@ -137,7 +146,7 @@ struct VideoCallbacks {
   std::function<void(const RgbImage&, int step)> preview;     // latents as small pictures side by side
   std::function<void(std::span<const float>, std::span<const int64_t> shape)>
       latents;                                     // final, [z, T, h, w], of each window
-  std::function<void(const RunStateView&)> state;  // after each step
+  std::function<void(const RunStateView&)> state;  // after each step, and between windows
   // After each stage: which implementation each op got. What the plan did not count says so (OpPick::why).
   std::function<void(const std::string& stage, const std::vector<ops::OpPick>&)> picks;
   const std::atomic<bool>* cancel = nullptr;

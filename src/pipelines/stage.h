@@ -12,6 +12,7 @@
 namespace tachy {
 
 class Session;
+class TalkProgress;
 namespace nn {
 class ParamStore;
 }
@@ -34,6 +35,7 @@ struct Job {
   const Shared& shared;
   const RunState* resume = nullptr;  // goes on after its steps
   NoiseSource* noise = nullptr;      // of a computing session
+  TalkProgress* progress = nullptr;  // likewise, of a talking photo of several windows
   int64_t window = 0;                // of a talking photo: the one under way
   int steps_reused = 0;
 };

@@ -24,6 +24,9 @@ struct TalkWindows {
   }
   int64_t first(int64_t k) const { return k * stride(); }
   int64_t taken_over(int64_t k) const { return k == 0 ? 0 : motion; }
+  int64_t first_new(int64_t k) const {
+    return first(k) + taken_over(k);
+  }  // all before it are of earlier windows
   // Rows that the last window needs behind the end of speech, with those that its frames look ahead to.
   int64_t rows_behind() const {
     const int64_t rows = first(count() - 1) + window - spoken + kLooksAhead;

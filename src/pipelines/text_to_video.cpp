@@ -1,7 +1,6 @@
 #include "pipelines/text_to_video.h"
 
-#include <algorithm>
-#include <cmath>
+#include <optional>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -9,7 +8,9 @@
 #include "ops/features.h"
 #include "pipelines/denoise_stage.h"
 #include "pipelines/memory_plan.h"
-#include "pipelines/step_cache.h"
+#include "pipelines/run_state.h"
+#include "pipelines/stage_clock.h"
+#include "pipelines/talk_progress.h"
 #include "samplers/sampler.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
@@ -106,23 +107,6 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
 
 namespace {
 
-// A state read from a file may be anything: throws corrupt unless it fits the request.
-void check_state(const RunState& s, const Sampler& sampler, bool step_cache, size_t values) {
-  const auto finite = [](const std::vector<float>& v) {
-    return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
-  };
-  check(s.step >= 1 && s.step <= sampler.steps(), ErrorCode::corrupt, "resume: step {} of {}", s.step,
-        sampler.steps());
-  check(s.latents.size() == values && finite(s.latents), ErrorCode::corrupt,
-        "resume: expected {} finite latents, got {} values", values, s.latents.size());
-  const int tensors = sampler.state_tensors() + (step_cache ? StepCache::kStateTensors : 0);
-  check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
-        "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
-  for (const auto& tensor : s.solver)
-    check(tensor.size() == values && finite(tensor), ErrorCode::corrupt,
-          "resume: expected {} finite values of the sampler, got {}", values, tensor.size());
-}
-
 // Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one
 // generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw. Given latents
 // stand for the noise, and are scaled as it is where a recipe wants that.
@@ -167,21 +151,27 @@ class Begun {
 };
 
 // The job itself. Returns how many steps the step cache saved.
-int run(const TextToVideo::Prepared& prepared, Session& session, const RunState* resume, ProfileRange& part) {
+int run(const TextToVideo::Prepared& prepared, Session& session, const RunState* resume,
+        TalkProgress* progress, ProfileRange& part) {
   const ResolvedRequest& r = prepared.request;
   Stream& stream = session.stream();
   nn::ParamStore store({}, stream);
   const MemoryLabel label("latents, text embeddings");
   const Shared shared(r, session.model(), prepared.prompts, store);
   const auto memory = store.keep();
-  const auto count = static_cast<size_t>(shared.latents.numel());
-  if (resume) check_state(*resume, Sampler(sampler_config(r.request)), *r.request.step_cache > 0, count);
+  if (resume) check_state(*resume, r, shared);
   part.next("noise", ProfileKind::other);
   NoiseSource noise(r.request);
   const WindowPlan windows = window_plan(r.request, session.model());
   upload(first_latents(r.request, windows, resume, shared.latents, noise).data(), shared.latents, stream);
+  if (resume && resume->window > 0) upload(resume->motion.data(), shared.motion, stream);
   part.done();
-  Job job{.request = r, .prompts = prepared.prompts, .shared = shared, .resume = resume, .noise = &noise};
+  Job job{.request = r,
+          .prompts = prepared.prompts,
+          .shared = shared,
+          .resume = resume,
+          .noise = &noise,
+          .progress = progress};
   walk(job, session);
   return job.steps_reused;
 }
@@ -192,9 +182,10 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
                                       const RunState* resume) {
   const VideoPlan& plan = prepared.plan;
   VideoCallbacks callbacks = given;
-  if (prepared.request.talk.frames > 0) {  // a state is of one clip, not of several windows
-    check(!resume, ErrorCode::unsupported, "resume: a talking photo cannot be gone on with yet");
-    callbacks.state = nullptr;
+  std::optional<TalkProgress> progress;
+  if (callbacks.progress && prepared.request.talk.count() > 1) {
+    progress.emplace(prepared.request, plan, callbacks.progress);
+    callbacks.progress = [&](const Progress& p) { progress->tell(p, monotonic_seconds()); };
   }
   if (!model_.options().keep_loaded) model_.prompts().release();
   log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
@@ -218,7 +209,7 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
                           .profiler = profiler,
                           .plan = &plan,
                           .adapters = prepared.adapters.get()});
-    r.steps_reused = run(prepared, session, resume, part);
+    r.steps_reused = run(prepared, session, resume, progress ? &*progress : nullptr, part);
     begun.well = true;
   }
   captured_ += session.captures() - captured;

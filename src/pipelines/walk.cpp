@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "pipelines/condition.h"
-#include "pipelines/denoise_stage.h"
+#include "pipelines/run_state.h"
+#include "pipelines/talk_progress.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -30,9 +31,8 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
 
 Stages video_stages(const Job& job) {
   Stages out;
-  const bool denoised =
-      job.resume && job.resume->step == Sampler(sampler_config(job.request.request)).steps();
-  if (!denoised) {
+  const bool last = job.resume && job.resume->window + 1 == job.resume->windows;
+  if (!last || !denoised(*job.resume, job.request.request)) {
     out.push_back(make_text_stage());
     if (job.request.clip_pictures > 0) out.push_back(make_image_embeds_stage());
     if (job.request.talk.frames > 0) out.push_back(make_speech_stage());
@@ -81,19 +81,22 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
   const int64_t count = job.request.talk.count(),
                 walked = session.measuring() ? std::min<int64_t>(count, 2) : count;
   Stages before = video_stages(job);
-  before.resize(before.size() - 2);
+  before.resize(std::max<size_t>(before.size(), 2) - 2);
   for (const auto& stage : before) add(out, session.run(*stage, job), 1);
   const auto denoise = make_denoise_stage(), decode = make_decode_stage(), motion = make_motion_stage();
-  for (job.window = 0; job.window < walked; ++job.window) {
+  for (job.window = job.resume ? job.resume->window : 0; job.window < walked; ++job.window) {
     const bool last = job.window + 1 == count;
     const int64_t alike = session.measuring() && job.window == 1 ? count - 1 : 1;
     session.hold_parts(!last);
     if (last) session.give_back(Part::vae_encoder);
-    if (job.window > 0) {
+    if (job.progress) job.progress->begin(job.window);
+    if (job.window > 0 && !job.resume) {
       session.begin_again();
       if (!session.measuring()) draw_noise(job, session);
     }
-    add(out, session.run(*denoise, job), alike);
+    if (!job.resume || !denoised(*job.resume, job.request.request))
+      add(out, session.run(*denoise, job), alike);
+    job.resume = nullptr;  // of the first window that is walked
     add(out, session.run(*decode, job), alike);
     if (!last) add(out, session.run(*motion, job), alike);
   }

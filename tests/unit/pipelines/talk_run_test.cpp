@@ -127,13 +127,6 @@ TEST(Talk, WrongRequestsNameOptionAndWhatWouldWork) {
   EXPECT_THAT(test::refusal([&] { ModelBundle::open(test::image_file("i2v"), FileAccess::map, odd); },
                             ErrorCode::invalid_argument),
               HasSubstr("`audio_encoder`"));
-  TextToVideo pipeline(talking, {.threads = 2});
-  ResolvedRequest r = pipeline.resolved(talk_request(13));
-  r.speech = r.request.speech->samples;
-  RunState state;
-  EXPECT_THAT(
-      test::refusal([&] { pipeline.generate(pipeline.prepare(r), {}, &state); }, ErrorCode::unsupported),
-      HasSubstr("resume"));
 }
 
 TEST(Talk, DefaultsAndPresetsAreThoseOfTalkingModels) {
