@@ -106,6 +106,9 @@ void run_transformer(const StageRequest& request, StageIo& io) {
   if (!request.infinitetalk.empty()) add_infinitetalk(files, request.infinitetalk);
   if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
   const WanConfig& c = files.config;
+  check(c.text_dim > 0 && !c.actions.present(), ErrorCode::unsupported,
+        "stage transformer: {} makes a video block by block, which the stage rollout does",
+        files.source->files_text());
   const Tensor x = io.input("hidden_states", 5, 5);
   const int64_t batch = x.dim(0);
   const Tensor time = io.input("timestep", 1, 2);
