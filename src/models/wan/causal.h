@@ -20,10 +20,12 @@ struct WanWindow {
       false;  // sinks are as near as if the frames between had never been; otherwise they fall behind
 };
 
-// What was pressed in each pixel frame so far, on the host: [n, keyboard_dim] and [n, mouse_dim] f32. A block whose
-// latent frames end before `end` needs 1 + frames_each·(end - 1) of them, and looks at all but the last.
+// What was pressed in each pixel frame, on the host: [n, keyboard_dim] and [n, mouse_dim] f32. A block whose latent frames
+// end before `end` needs those of 1 + frames_each·(end - 1) pixel frames, and looks at all but the last of them, as far
+// back as WanActionConfig::frame_of says: a session of any length need not keep those before.
 struct WanScript {
   Tensor keyboard, mouse;
+  int64_t first_frame = 0;  // the pixel frame of the first row
 };
 
 struct WanCausal {

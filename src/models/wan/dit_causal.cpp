@@ -10,29 +10,33 @@ namespace {
 
 constexpr double kTheta = 10000.0;
 
-// What was pressed until latent frame `end`, in a script [n, width]; `to`: where a block's actions lie, undefined where the
-// model has none of these.
-void expect_actions(const WanActionConfig& c, const char* name, const Tensor& script, int64_t width,
-                    int64_t end, const Tensor& to) {
+// Pixel frames [first, end) of which a block of latent frames must know what was pressed.
+struct PixelFrames {
+  int64_t first, end;
+};
+
+// `rows` [n, width] of a script, from pixel frame `begin` on; `to`: where a block's actions lie, undefined where the model
+// has none of these.
+void expect_actions(const char* name, const Tensor& rows, int64_t begin, int64_t width,
+                    const PixelFrames& needed, const Tensor& to) {
   if (!to.defined())
-    return require(!script.defined(), "transformer: actions of a {} given, but the model has none", name);
-  const int64_t least = 1 + c.frames_each * (end - 1);
-  require(script.defined(), "transformer: expected the actions of a {}, got none", name);
-  expect_shape("transformer", name, script, {-1, width});
-  require(script.dim(0) >= least,
-          "transformer: {}: expected the actions of {} pixel frames for {} latent frames, got {}", name,
-          least, end, script.dim(0));
+    return require(!rows.defined(), "transformer: actions of a {} given, but the model has none", name);
+  require(rows.defined(), "transformer: expected the actions of a {}, got none", name);
+  expect_shape("transformer", name, rows, {-1, width});
+  require(begin >= 0 && begin <= needed.first && rows.dim(0) >= needed.end - begin,
+          "transformer: {}: expected the actions of pixel frames {} to {}, got {} from {} on", name,
+          needed.first, needed.end - 1, rows.dim(0), begin);
 }
 
-// The rows of it that a block sees.
-void put_actions(const WanActionConfig& c, const Tensor& script, int64_t first, int64_t frames,
+// Those that a block sees.
+void put_actions(const WanActionConfig& c, const Tensor& rows, int64_t begin, const WanCausal& block,
                  const Tensor& to, Stream& stream) {
   if (!to.defined()) return;
-  const int64_t rows = c.needed(frames), width = to.dim(1);
-  make_on_host(stream, {to.slice(0, 0, rows)}, [&](Stream& host, std::span<const Tensor> made) {
+  const int64_t count = c.needed(block.frames), width = to.dim(1);
+  make_on_host(stream, {to.slice(0, 0, count)}, [&](Stream& host, std::span<const Tensor> made) {
     if (host.measuring()) return;
-    for (int64_t i = 0; i < rows; ++i) {
-      const float* from = script.as<float>() + c.frame_of(first, i) * width;
+    for (int64_t i = 0; i < count; ++i) {
+      const float* from = rows.as<float>() + (c.frame_of(block.first, i) - begin) * width;
       std::copy(from, from + width, made[0].as<float>() + i * width);
     }
   });
@@ -87,16 +91,17 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript
   const int64_t first = causal.end(), end = first + grid.frames;
   const WanActionConfig& a = c.actions;
   const WanActionInput& given = causal.actions;
-  expect_actions(a, "keyboard", script.keyboard, a.keyboard_dim, end, given.keyboard);
-  expect_actions(a, "mouse", script.mouse, a.mouse_dim, end, given.mouse);
+  const PixelFrames needed{a.frame_of(first, 0), 1 + a.frames_each * (end - 1)};
+  expect_actions("keyboard", script.keyboard, script.first_frame, a.keyboard_dim, needed, given.keyboard);
+  expect_actions("mouse", script.mouse, script.first_frame, a.mouse_dim, needed, given.mouse);
   causal.first = first, causal.frames = grid.frames;
   make_on_host(stream, {grid.cos, grid.sin}, [&](Stream& host, std::span<const Tensor> to) {
     if (!host.measuring())
       ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, kTheta, to[0], to[1],
                          {.first = first});
   });
-  put_actions(a, script.keyboard, first, grid.frames, given.keyboard, stream);
-  put_actions(a, script.mouse, first, grid.frames, given.mouse, stream);
+  put_actions(a, script.keyboard, script.first_frame, causal, given.keyboard, stream);
+  put_actions(a, script.mouse, script.first_frame, causal, given.mouse, stream);
   const auto turn = [&](const Tensor& cos, const Tensor& sin) {
     if (!cos.defined()) return;
     make_on_host(stream, {cos, sin}, [&](Stream& host, std::span<const Tensor> to) {
