@@ -1,5 +1,7 @@
 #include "pipelines/rollout.h"
 
+#include <algorithm>
+
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
@@ -25,7 +27,12 @@ class Rollout {
     int64_t most = 1;
     for (const int64_t frames : in.blocks) most = std::max(most, frames);
     memory_ = store_.allocate(DType::f32, {z(), most, height(), width()});
+    if (in.callbacks) callbacks_ = *in.callbacks;
+    callbacks_.state = nullptr;
+    if (!in.preview_factors) callbacks_.preview = nullptr;
   }
+
+  uint64_t bytes() const { return store_.bytes() + most_; }
 
   void run() {
     const int64_t known = in_.given.defined() ? in_.given.dim(1) : 0;
@@ -67,18 +74,22 @@ class Rollout {
                       .guidance = {{Branch{}}},
                       .latents = latents,
                       .noise = in_.noise,
-                      .callbacks = in_.callbacks,
+                      .callbacks = &callbacks_,
+                      .preview_factors = in_.preview_factors,
                       .window = block_,
                       .windows = static_cast<int64_t>(in_.blocks.size())},
                      watched, stream_);
     loop.run();
+    most_ = std::max(most_, loop.bytes());
   }
 
   const RolloutInput& in_;
   CausalDenoiser& denoiser_;
   Stream& stream_;
   nn::ParamStore store_;
-  Tensor memory_;  // of a block's latents
+  VideoCallbacks callbacks_;
+  Tensor memory_;      // of a block's latents
+  uint64_t most_ = 0;  // of the bytes that a block's loop held
   int64_t block_ = 0;
 };
 
@@ -95,8 +106,10 @@ std::vector<int64_t> block_lengths(int64_t frames, int64_t block, int64_t first_
   return out;
 }
 
-void rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream) {
-  Rollout(in, denoiser, stream).run();
+uint64_t rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream) {
+  Rollout run(in, denoiser, stream);
+  run.run();
+  return run.bytes();
 }
 
 }  // namespace tachy
