@@ -4,12 +4,11 @@
 
 #include "base/log.h"
 #include "cuda/attention_tally.h"
-#include "ops/elementwise/elementwise.h"
 #include "pipelines/condition.h"
+#include "pipelines/denoise_blocks.h"
 #include "pipelines/denoise_loop.h"
 #include "pipelines/experts_denoiser.h"
 #include "pipelines/first_frame_denoiser.h"
-#include "pipelines/rollout.h"
 #include "pipelines/session.h"
 #include "pipelines/windows_denoiser.h"
 
@@ -38,8 +37,6 @@ class Denoising {
  private:
   std::unique_ptr<Denoiser> make(int expert);
   std::unique_ptr<Denoiser> make_denoiser(int expert);
-  std::unique_ptr<Denoiser> make_causal_denoiser();
-  uint64_t walk_blocks(CausalDenoiser& denoiser);
   void add_speech(ClipInput& clip) const;
   void give_back(int expert) {
     session_.drop_adapters(expert);
@@ -67,54 +64,12 @@ void Denoising::add_speech(ClipInput& clip) const {
                                : shared.condition.slice(0, mask, shared.condition.dim(0)).slice(1, 0, 1);
 }
 
-// Of a video that is made block by block.
-std::unique_ptr<Denoiser> Denoising::make_causal_denoiser() {
-  const VideoRequest& r = job_.request.request;
-  const Tensor& x = job_.shared.latents;
-  const int64_t frames = x.dim(1),
-                window = r.block_window > 0 ? std::min<int64_t>(r.block_window, frames) : frames;
-  CausalInput in{.network = session_.transformer(0).model.get(),
-                 .weights = session_.model().transformer_of(0).get(),
-                 .timesteps = sampler_.schedule().timesteps,
-                 .text = job_.shared.text,
-                 .text_rows = r.max_text_tokens,
-                 .window = {.frames = window},
-                 .z = x.dim(0),
-                 .height = x.dim(2),
-                 .width = x.dim(3),
-                 .block_lengths = block_lengths(frames, r.block, r.block),
-                 .shelf = session_.denoiser_shelf(0)};
-  if (r.sinusoid) in.sinusoid = parse_sinusoid(*r.sinusoid);
-  return std::make_unique<CausalDenoiser>(in, session_.stream());
-}
-
-// From the noise in the job's latents to what they show, in place. Returns the bytes of Buffers that it held.
-uint64_t Denoising::walk_blocks(CausalDenoiser& denoiser) {
-  require(!job_.resume, "`resume`: a video that is made block by block (`block`) cannot be resumed");
-  const VideoRequest& r = job_.request.request;
-  const Tensor& x = job_.shared.latents;
-  Stream& stream = session_.stream();
-  return rollout({.sampler = &sampler_,
-                  .blocks = block_lengths(x.dim(1), r.block, r.block),
-                  .latent_shape = {x.dim(0), x.dim(2), x.dim(3)},
-                  .start = x,
-                  .noise = job_.noise,
-                  .callbacks = session_.callbacks(),
-                  .preview_factors = &session_.model().preview_factors,
-                  .finished =
-                      [&](const Tensor& block, int64_t first) {
-                        ops::copy({.x = block, .y = x.slice(1, first, first + block.dim(1))}, stream);
-                        return true;
-                      }},
-                 denoiser, stream);
-}
-
 std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   Stream& stream = session_.stream();
   const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
   const ModelBundle& model = session_.model();
   const VideoRequest& r = job_.request.request;
-  if (r.block > 0) return make_causal_denoiser();
+  if (r.block > 0) return make_causal_denoiser(job_, session_, sampler_);
   const Shared& shared = job_.shared;
   const LoadedDit& network = session_.transformer(expert);
   const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
@@ -192,10 +147,11 @@ uint64_t Denoising::run() {
   else
     denoiser = make(0);
   if (job_.request.request.block > 0) {
-    const uint64_t held = walk_blocks(static_cast<CausalDenoiser&>(*denoiser));
+    const uint64_t held = tables_ + adapters_ +
+                          denoise_blocks(job_, session_, sampler_, static_cast<CausalDenoiser&>(*denoiser));
     denoiser.reset();
     give_back(part_of_step_.back());
-    return most_ + held;
+    return std::max(most_, held);
   }
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = guidance_of(job_.request.request),
@@ -223,8 +179,9 @@ uint64_t Denoising::run() {
 class DenoiseStage final : public Stage {
  public:
   const char* name() const override { return "denoise"; }
-  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
-    return model.mapped_transformer_bytes();
+  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
+    const uint64_t decoder = job.request.request.block > 0 ? model.vae->mapped_bytes() : 0;
+    return model.mapped_transformer_bytes() + decoder;
   }
   uint64_t run(Job& job, Session& session) const override { return Denoising(job, session).run(); }
 };

@@ -47,7 +47,8 @@ class Rollout {
       } else {
         begin_with_noise(latents, first - known);
         denoise(latents);
-        if (!stream_.measuring() && in_.finished && !in_.finished(latents, first)) return;
+        const bool goes_on = !in_.finished || in_.finished(latents, first);
+        if (!goes_on && !stream_.measuring()) return;
       }
       denoiser_.remember(latents);
       ++block_;

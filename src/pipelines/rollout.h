@@ -21,7 +21,8 @@ struct RolloutInput {
   // What was pressed so far, asked for as late as possible: before the block that ends with this latent frame.
   std::function<WanScript(int64_t end)> script;
   std::function<void(const Tensor& velocity)> predicted;  // perhaps: after each pass of a step
-  // The finished latents [z, n, h, w] of the block that begins with latent frame `first`. False: no more blocks.
+  // The finished latents [z, n, h, w] of the block that begins with latent frame `first`. False: no more blocks. Called
+  // in a measure run, too.
   std::function<bool(const Tensor& latents, int64_t first)> finished;
 };
 

@@ -88,6 +88,36 @@ TEST(BlockRuns, TakeWhatWasPlannedAndTheSameBitsOnAnyThreads) {
   EXPECT_EQ(latents[0], latents[1]);
 }
 
+// Two latent frames a block: five frames of the first, eight of each after it, which leave before the next one begins.
+TEST(BlockRuns, FramesLeaveAsTheyAreMade) {
+  TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
+  int64_t steps = 0, frames = 0;
+  std::vector<std::pair<int64_t, int64_t>> seen;  // steps done, frames so far
+  VideoCallbacks callbacks;
+  callbacks.progress = [&](const Progress& p) {
+    if (p.stage == "denoise") steps = p.done;
+  };
+  callbacks.frame = [&](const RgbImage& image, int64_t index) {
+    EXPECT_EQ(index, frames++);
+    EXPECT_EQ(image.rgb.size(), 48u * 32 * 3);
+    if (seen.empty() || seen.back().first != steps) seen.emplace_back(steps, 0);
+    seen.back().second = frames;
+  };
+  pipeline.generate(request_of(21, 2), callbacks);
+  EXPECT_EQ(seen, (std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {6, 13}, {9, 21}}));
+}
+
+// The decoder of one pass shows what that of the whole clip shows.
+TEST(BlockRuns, FramesAreThoseOfTheLatents) {
+  const auto whole = test::run(test::model_path(), request_of(9, 0));
+  const auto block = test::run(test::model_path(), request_of(9, 3));
+  ASSERT_EQ(block.rgb.size(), whole.rgb.size());
+  int most = 0;
+  for (size_t i = 0; i < whole.rgb.size(); ++i)
+    most = std::max(most, std::abs(int{whole.rgb[i]} - int{block.rgb[i]}));
+  EXPECT_LE(most, 1);
+}
+
 TEST(BlockRuns, TellNoStateToResumeFrom) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   int told = 0, seen = 0;
