@@ -95,5 +95,6 @@ def reaction(model, inputs, timesteps, sigmas, window, blocks):
     with torch.no_grad():
         wide = {k: v.double() for k, v in inputs.items()}
         still = wide | {k: wide[k] * 0 for k in ("keyboard", "mouse") if k in wide}
-        a, b = (causal.rollout(model.double(), timesteps=timesteps, sigmas=sigmas, window=causal.Window(window), blocks=blocks, **i)[1][0] for i in (wide, still))
+        a, b = (causal.rollout(model.double(), timesteps=timesteps, sigmas=sigmas, window=causal.Window(window), blocks=blocks, **i)[1][-1]
+                for i in (wide, still))
     return ((a - b).norm() / a.norm()).item()

@@ -46,8 +46,8 @@ TEST_P(WanCausalGolden, VelocitiesAndLatentsOfTheOriginal) {
     if (!real) return;
     EXPECT_LE(result.velocities, kVelocityBound) << std::stod(c.text("velocities_error"));
     EXPECT_LE(result.latents, kLatentBound) << std::stod(c.text("latents_error"));
-    RecordProperty("velocities", std::to_string(result.velocities));
-    std::printf("%s: velocities %.1e, latents %.1e\n", name, result.velocities, result.latents);
+    RecordProperty("velocities", fmt::format("{:.1e}", result.velocities));
+    RecordProperty("latents", fmt::format("{:.1e}", result.latents));
   });
 }
 
