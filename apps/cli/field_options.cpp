@@ -57,6 +57,8 @@ constexpr FieldOption kRequestOptions[] = {
     {"window_mask", "--window-mask,--window_mask", kWindowGroup},
     {"free_noise", "--free-noise,--freenoise", kWindowGroup},
     {"riflex", "--riflex", kWindowGroup},
+    {"block", "--block", kWindowGroup},
+    {"block_window", "--block-window", kWindowGroup},
 
     {"loras", "--lora,--loras", kAdapterGroup},
     {"lora_mode", "--lora-mode,--lora_mode", kAdapterGroup},

@@ -62,6 +62,10 @@ ComponentInfo describe_transformer(const TensorSource& source, const WanConfig& 
                  {"patch", fmt::format("{}x{}x{}", c.patch_t, c.patch_h, c.patch_w)},
                  {"text width", fmt::format("{}", c.text_dim)},
                  {"image branch", c.image_branch() ? "yes" : "no"}};
+  if (c.actions.present())
+    dit.options.push_back(
+        {"actions", fmt::format("{} keys{}, in {} layers", c.actions.keyboard_dim,
+                                c.actions.mouse_dim > 0 ? " and a mouse" : "", c.actions.blocks.size())});
   return dit;
 }
 

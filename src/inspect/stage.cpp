@@ -22,6 +22,7 @@ const std::map<std::string, Runner, std::less<>>& runners() {
                                                                  {"fit-image", run_fit_image},
                                                                  {"image-encoder", run_image_encoder},
                                                                  {"audio-encoder", run_audio_encoder},
+                                                                 {"rollout", run_rollout},
                                                                  {"image-processor", run_image_processor}};
   return map;
 }

@@ -13,6 +13,12 @@
 //   image-encoder  pixel_values [B, 3, S, S] → image_embeds [B, tokens, d], CLIP's hidden_states[-2]
 //   audio-encoder  input_values [1, n] of 16 kHz, perhaps shape FRAMES → hidden_states [frames, layers, d] of wav2vec2's
 //                  layers 1 to the last; frames: those of 25 a second, unless they are given
+//   rollout        of a model that makes a video block by block (Self-Forcing, Matrix-Game 2): noise [z, T, h, w] of the
+//                  frames to come, blocks [n] (latent frames of each), timesteps and sigmas [steps], fresh [steps - 1, z, T,
+//                  h, w] what is added between steps, window [frames, sinks, 0 or 1: sinks follow], perhaps given [z, n, h, w]
+//                  (the first blocks), condition [c, n + T, h, w], encoder_hidden_states [rows, text_dim] or
+//                  encoder_hidden_states_image [m, image_dim], keyboard and mouse [pixel frames, d]
+//                  → latents [z, T, h, w], velocities [all passes' values, one after the other]
 //   sampler        → sigmas [steps + 1], timesteps [steps]
 //   noise          seed, shape → noise f32
 //   fit-image      a picture's file, stretch or crop, shape H,W → image [H, W, 3] u8, as the VAE is given it

@@ -71,6 +71,12 @@ std::vector<WanAudio> make_audio(const WanDit& model, const ClipAudio& speech, i
   return out;
 }
 
+void expect_whole_clips(const TransformerFiles& files) {
+  check(files.config.text_dim > 0 && !files.config.actions.present(), ErrorCode::unsupported,
+        "stage transformer: {} makes a video block by block, which the stage rollout does",
+        files.source->files_text());
+}
+
 }  // namespace
 
 void run_text_encoder(const StageRequest& request, StageIo& io) {
@@ -100,6 +106,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
   if (!request.infinitetalk.empty()) add_infinitetalk(files, request.infinitetalk);
   if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
   const WanConfig& c = files.config;
+  expect_whole_clips(files);
   const Tensor x = io.input("hidden_states", 5, 5);
   const int64_t batch = x.dim(0);
   const Tensor time = io.input("timestep", 1, 2);

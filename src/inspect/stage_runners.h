@@ -14,6 +14,9 @@ void run_vae_encode(const StageRequest& request, StageIo& io);
 void run_vae_decode(const StageRequest& request, StageIo& io);
 void run_image_encoder(const StageRequest& request, StageIo& io);
 
+// stage_causal.cpp
+void run_rollout(const StageRequest& request, StageIo& io);
+
 // stage_audio.cpp
 // What a model with an audio branch is told of the speech.
 struct ClipAudio {

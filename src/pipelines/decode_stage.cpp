@@ -68,17 +68,54 @@ void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor&
             stream);
 }
 
+// Frames as bytes, at most as many at a time as a latent one gives. In the arena.
+class Pixels {
+ public:
+  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, Stream& stream)
+      : height_(latents.dim(2) * c.spatial_stride()),
+        width_(latents.dim(3) * c.spatial_stride()),
+        bytes_(stream.arena->tensor(DType::u8, {std::min(frames, c.temporal_stride()), height_, width_, 3})),
+        host_(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
+
+  // take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
+  template <class Take>
+  void hand_out(const Tensor& frames, Stream& stream, Take&& take) const {
+    const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
+    ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
+    ops::to_rgb8(frames, rgb, stream);
+    if (stream.measuring()) return;
+    const uint8_t* pixels = stream.gpu ? host_.data() : rgb.as<uint8_t>();
+    if (stream.gpu) download(rgb, host_.data(), stream);
+    part.next("frames out", ProfileKind::output);
+    const int64_t each = height_ * width_ * 3;
+    for (int64_t i = 0; i < frames.dim(0); ++i)
+      take({{pixels + i * each, static_cast<size_t>(each)},
+            static_cast<int>(width_),
+            static_cast<int>(height_)},
+           i);
+  }
+
+ private:
+  int64_t height_, width_;
+  Tensor bytes_;
+  mutable std::vector<uint8_t> host_;
+};
+
+// Frames of a video that is made block by block leave with their blocks.
+bool left_already(const Job& job) { return job.request.request.block > 0 && !job.resume; }
+
 class DecodeStage final : public Stage {
  public:
   const char* name() const override { return "decode"; }
 
-  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
-    return model.vae->mapped_bytes();
+  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
+    return left_already(job) ? 0 : model.vae->mapped_bytes();
   }
 
   uint64_t run(Job& job, Session& session) const override {
     Stream& stream = session.stream();
     show_latents(job.shared.latents, session.callbacks(), stream);
+    if (left_already(job)) return 0;
     const VaeDecoder& vae = *session.vae_decoder().model;
     const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
     decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job, stream));
@@ -95,36 +132,36 @@ class DecodeStage final : public Stage {
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
                    Stream& stream, const FramesOut& out) {
   const int64_t clip = vae.config().pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
-  // Pixels as bytes, four frames at a time.
-  const int64_t stride = vae.config().spatial_stride(),
-                chunk = std::min(clip, vae.config().temporal_stride());
-  const int64_t height = latents.dim(2) * stride, width = latents.dim(3) * stride;
   const ArenaScope scope(*stream.arena);
-  const Tensor bytes = stream.arena->tensor(DType::u8, {chunk, height, width, 3});
-  std::vector<uint8_t> host(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes.bytes()) : 0);
+  const Pixels pixels(vae.config(), latents, clip, stream);
   std::optional<StageClock> clock;
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
   vae.decode(
       latents,
       [&](const Tensor& frames, int64_t first) {
-        const Tensor rgb = bytes.slice(0, 0, frames.dim(0));
         correct_colors(frames, out, stream);
-        ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
         keep_tail(frames, first, clip, out.tail, stream);
-        ops::to_rgb8(frames, rgb, stream);
-        if (stream.measuring()) return;
-        const uint8_t* pixels = stream.gpu ? host.data() : rgb.as<uint8_t>();
-        if (stream.gpu) download(rgb, host.data(), stream);
-        part.next("frames out", ProfileKind::output);
-        for (int64_t i = 0; i < frames.dim(0); ++i) {
+        pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
           const int64_t index = first + i - out.skip + out.first;
-          if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) continue;
-          callbacks->frame({{pixels + i * height * width * 3, static_cast<size_t>(height * width * 3)},
-                            static_cast<int>(width),
-                            static_cast<int>(height)},
-                           index);
-        }
-        clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
+          if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
+          callbacks->frame(image, index);
+        });
+        if (!stream.measuring())
+          clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
+      },
+      stream);
+}
+
+void decode_block_frames(const VaeDecoder& vae, VaeState& state, const Tensor& latents,
+                         const VideoCallbacks* callbacks, Stream& stream) {
+  const ArenaScope scope(*stream.arena);
+  const Pixels pixels(vae.config(), latents, vae.config().temporal_stride(), stream);
+  vae.decode_block(
+      state, latents,
+      [&](const Tensor& frames, int64_t first) {
+        pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
+          if (callbacks && callbacks->frame) callbacks->frame(image, first + i);
+        });
       },
       stream);
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cuda/attention_tally.h"
 #include "pipelines/condition.h"
+#include "pipelines/denoise_blocks.h"
 #include "pipelines/denoise_loop.h"
 #include "pipelines/experts_denoiser.h"
 #include "pipelines/first_frame_denoiser.h"
@@ -70,6 +71,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
   const ModelBundle& model = session_.model();
   const VideoRequest& r = job_.request.request;
+  if (r.block > 0) return make_causal_denoiser(job_, session_, sampler_);
   const Shared& shared = job_.shared;
   const LoadedDit& network = session_.transformer(expert);
   const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
@@ -147,6 +149,13 @@ uint64_t Denoising::run() {
         [this](int expert) { give_back(expert); });
   else
     denoiser = make(0);
+  if (job_.request.request.block > 0) {
+    const uint64_t held = tables_ + adapters_ +
+                          denoise_blocks(job_, session_, sampler_, static_cast<CausalDenoiser&>(*denoiser));
+    denoiser.reset();
+    give_back(part_of_step_.back());
+    return std::max(most_, held);
+  }
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = guidance_of(job_.request.request),
                     .step_cache = job_.request.request.step_cache.value_or(0),
@@ -175,8 +184,9 @@ uint64_t Denoising::run() {
 class DenoiseStage final : public Stage {
  public:
   const char* name() const override { return "denoise"; }
-  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
-    return model.mapped_transformer_bytes();
+  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
+    const uint64_t decoder = job.request.request.block > 0 ? model.vae->mapped_bytes() : 0;
+    return model.mapped_transformer_bytes() + decoder;
   }
   uint64_t run(Job& job, Session& session) const override { return Denoising(job, session).run(); }
 };

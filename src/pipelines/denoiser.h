@@ -6,6 +6,7 @@
 //                         latents'
 //   first_frame_denoiser  the same, where latent frame 0 is given and stays at timestep 0
 //   windows_denoiser      a long clip in overlapping windows, each as one of these two
+//   causal_denoiser       a block of frames after those that it remembers, for rollout.h
 //   experts_denoiser      two networks, one for the steps of high noise and one for the others
 #pragma once
 

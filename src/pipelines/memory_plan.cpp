@@ -84,6 +84,7 @@ VideoPlan plan_within(const PlanInput& in) {
 std::string what_would_fit(const PlanInput& in) {
   const ResolvedRequest& r = *in.request;
   if (r.talk.frames > 0) return "a smaller size or shorter windows (`window_frames`)";
+  if (r.request.block > 0) return "a smaller size, fewer `frames`, or a shorter `block_window`";
   const VaeConfig& vae = in.model->bundle().vae_config;
   const auto stride = static_cast<int>(vae.temporal_stride());
   const auto fits = [&](int chunks) {

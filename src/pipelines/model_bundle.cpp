@@ -174,6 +174,10 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   if (const fs::path file = infinitetalk_of(m.files, parts); !file.empty())
     add_infinitetalk(transformer, file, access);
   m.transformer = transformer.source, m.dit = transformer.config;
+  check(m.dit.text_dim > 0 && !m.dit.actions.present(), ErrorCode::unsupported,
+        "{}: its transformer follows a picture and actions in place of a text (Matrix-Game 2): there is no "
+        "session for such models yet, only the stage rollout",
+        m.transformer->files_text());
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
   if (!m.files.text_encoder.present()) m.files.text_encoder = find_text_encoder(path, m.dit);
   if (!m.files.vae.present()) m.files.vae = find_vae(path, m.dit);

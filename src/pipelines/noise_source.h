@@ -1,6 +1,7 @@
 // The generator of a run: one, as in PyTorch. First the starting noise, then what stochastic samplers draw.
 #pragma once
 
+#include <cstring>
 #include <variant>
 
 #include "pipelines/request.h"
@@ -8,8 +9,39 @@
 
 namespace tachy {
 
+// Noise that somebody else drew, in the order of its use.
+class ImportedNoise {
+ public:
+  explicit ImportedNoise(std::vector<float> values) : values_(std::move(values)) {}
+  void normal(std::span<float> to) {
+    require(to.size() <= values_.size() - used_, "noise: {} values are given, expected at least {}",
+            values_.size(), used_ + to.size());
+    std::copy_n(values_.begin() + static_cast<ptrdiff_t>(used_), to.size(), to.begin());
+    used_ += to.size();
+  }
+  std::vector<uint8_t> save() const {
+    std::vector<uint8_t> bytes(sizeof used_);
+    std::memcpy(bytes.data(), &used_, bytes.size());
+    return bytes;
+  }
+  void restore(std::span<const uint8_t> bytes) {
+    uint64_t used = 0;
+    require(bytes.size() == sizeof used, "noise: expected a state of {} bytes, got {}", sizeof used,
+            bytes.size());
+    std::memcpy(&used, bytes.data(), sizeof used);
+    require(used <= values_.size(), "noise: {} values are given, the state is past them", values_.size());
+    used_ = used;
+  }
+
+ private:
+  std::vector<float> values_;
+  uint64_t used_ = 0;
+};
+
 class NoiseSource {
  public:
+  explicit NoiseSource(std::vector<float> imported)
+      : generator_(ImportedNoise(std::move(imported))), shuffles_(0) {}
   explicit NoiseSource(const VideoRequest& request) : generator_(make(request)), shuffles_(request.seed) {}
 
   void draw(std::span<float> values) {
@@ -28,7 +60,7 @@ class NoiseSource {
   }
 
  private:
-  using Generator = std::variant<TorchCpuGenerator, TorchCudaGenerator>;
+  using Generator = std::variant<TorchCpuGenerator, TorchCudaGenerator, ImportedNoise>;
   static Generator make(const VideoRequest& r) {
     if (r.rng == "cuda") return TorchCudaGenerator(r.seed, r.rng_multiprocessors);
     return TorchCpuGenerator(r.seed);

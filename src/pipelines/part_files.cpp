@@ -63,15 +63,7 @@ WanConfig transformer_config(const ComponentFiles& files, const NamedSource& nam
   if (!json && files.alone) return infer_wan_config(source, by_names);
   check(json != nullptr, ErrorCode::not_found, "transformer: no config.json beside {}", source.files_text());
   WanConfig config = WanConfig::from_json(*json);
-  // 2.2's image-to-video experts say model_type i2v like 2.1's, but have no CLIP branch, and the original's configs do not say
-  // how wide that is: only the tensors tell.
-  constexpr const char* kImageNorm = "condition_embedder.image_embedder.norm1.weight";
-  if (config.sinusoid == Sinusoid::original) {
-    if (!source.has(kImageNorm))
-      config.image_dim = config.pos_embed_seq_len = 0;
-    else if (config.image_dim > 0)
-      config.image_dim = source.dims_of("transformer", kImageNorm, 1)[0];
-  }
+  if (config.sinusoid == Sinusoid::original) correct_by_tensors(config, source);
   if (!files.alone) return config;
   check_wan_config(config, source);
   config.sinusoid = by_names;

@@ -9,6 +9,7 @@
 #include "pipelines/model_bundle.h"
 #include "pipelines/presets.h"
 #include "pipelines/request_fields.h"
+#include "pipelines/resolve_blocks.h"
 #include "pipelines/resolve_talk.h"
 #include "samplers/sampler.h"
 
@@ -227,6 +228,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   out.pictured = r.image != nullptr;
   if (out.pictured && model.dit.image_branch() && !r.image_embeds)
     out.clip_pictures = model.dit.pos_embed_seq_len > 0 ? 2 : 1;
+  resolve_blocks(model, given, out);
   const auto expected =
       static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);
   require(r.init_latents.empty() || r.init_latents.size() == expected,

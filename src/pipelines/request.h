@@ -98,6 +98,9 @@ struct VideoRequest {
   std::string free_noise =
       "on";        // with windows: noise behind the first one is that of the frames before, shuffled
   int riflex = 0;  // RIFLEx: this frequency of the time axis turns less than once in the clip; 0: none
+  // Block by block (rollout.h), for models that were trained for it: latent frames that are denoised at a time, and how many
+  // each of them sees, its own block's among them. 0: the whole clip at once; all that there are.
+  int block = 0, block_window = 0;
   // Adapters, in the order in which they are applied: "FILE[:strength][@high|@low|@both]", a file of any trainer
   // or a folder with one; @ says which of a model's two experts it is for.
   std::vector<std::string> loras;

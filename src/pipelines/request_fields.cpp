@@ -65,6 +65,7 @@ std::vector<RequestField> sampling_fields() {
 
 bool windowed(const R& r) { return r.windows != "none"; }
 bool spoken(const R& r) { return r.speech != nullptr; }
+bool by_blocks(const R& r) { return r.block != 0; }
 
 std::vector<RequestField> speech_fields() {
   return {
@@ -77,8 +78,7 @@ std::vector<RequestField> speech_fields() {
        spoken},
       {"recipe", "recipe", &R::recipe,
        "of a talking photo, whose formula of guidance and whose random draws: infinitetalk (default) or "
-       "wrapper "
-       "(ComfyUI-WanVideoWrapper: the scale of text multiplies that of speech)",
+       "wrapper (ComfyUI-WanVideoWrapper: the scale of text multiplies that of speech)",
        Choices{"infinitetalk", "wrapper"}, spoken},
       {"color_correction", "color_correction_strength", &R::color_correction,
        "how far the colours of a talking photo's frames are brought to the photo's, 0 to 1 (default: 1; with "
@@ -94,9 +94,8 @@ std::vector<RequestField> window_fields() {
        "for clips longer than the model's own: predict them in windows of `window_frames` and blend these: "
        "static (one after the other), uniform (elsewhere in each step) or looped (and the end goes on at the "
        "beginning); none: the whole clip at once (default). With speech: one after the other, each beginning "
-       "with the last "
-       "frames of the one before (infinitetalk, default), or the same in equal windows, as short as possible "
-       "(even)",
+       "with the last frames of the one before (infinitetalk, default), or the same in equal windows, as "
+       "short as possible (even)",
        Choices{"none", "static", "uniform", "looped", "infinitetalk", "even"}, windowed},
       {"window_frames", "context_frames", &R::window_frames,
        "frames of a window (default: the model's own, 81 of Wan's)", Range{5, 65536}, windowed},
@@ -117,6 +116,14 @@ std::vector<RequestField> window_fields() {
        "RIFLEx, against clips that begin anew when they are long: this frequency of the time axis turns less "
        "than once, 6 for Wan; 0 is off (default 0)",
        Range{.least = 0, .most = 512, .zero = "off"}, [](const R& r) { return r.riflex != 0; }},
+      {"block", "causal_block", &R::block,
+       "block by block, for models trained for it: so many latent frames (Self-Forcing, CausVid: 3) at a "
+       "time, "
+       "which look at those before them; 0: the whole clip at once (default 0)",
+       Range{.least = 0, .most = 16384, .zero = "off"}, by_blocks},
+      {"block_window", "causal_window", &R::block_window,
+       "with `block`: latent frames that a block sees, its own among them; 0: all (default 0)",
+       Range{.least = 0, .most = 16384, .zero = "all"}, by_blocks},
   };
 }
 

@@ -3,7 +3,7 @@
 // A list is sigmas and what the model is told. "shift s of b" is s b / (1 + (s - 1) b). Stochastic lists
 // renoise (SamplerKind::lcm) and take each sigma as the entry of the 1000-point shifted table nearest to
 // their timestep. Sources of the values: LightX2V's step_distill scheduler and configs, Wan2.2-Lightning,
-// ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, FastVideo, rCM's inference scripts.
+// ComfyUI-WanVideoWrapper's scheduler options, CausVid, Self-Forcing, Matrix-Game 2, FastVideo, rCM's inference scripts.
 #include <cmath>
 
 #include "base/error.h"
@@ -56,6 +56,18 @@ SamplerConfig renoise_list(double shift, const std::vector<double>& bases) {
   return config;
 }
 
+// Values as the published code's float32 arithmetic makes them: a model is told fractional timesteps.
+SamplerConfig renoise_values(double shift, const std::vector<double>& timesteps,
+                             const std::vector<double>& sigmas) {
+  SamplerConfig config;
+  config.kind = SamplerKind::lcm;
+  config.shift = shift;
+  config.steps = static_cast<int>(timesteps.size());
+  config.timesteps = timesteps;
+  config.sigmas = sigmas;
+  return config;
+}
+
 // LightX2V's config for a first and a last picture gives each expert two of the four steps by their number
 // (boundary_step_index), where the boundary of the timesteps would give the first expert three.
 SamplerConfig flf2v_list(const std::vector<double>& bases) {
@@ -98,6 +110,10 @@ const std::vector<FewStepList>& few_step_lists() {
        renoise_timesteps(8, {1000, 757, 522})},
       {"causvid-causal-4", "CausVid autoregressive 1.3B, four steps, renoising", renoise_list(8, quarters)},
       {"self-forcing-4", "Self-Forcing 1.3B, renoising", renoise_list(5, quarters)},
+      {"matrix-game-2-3", "Matrix-Game 2 universal and gta_drive, renoising",
+       renoise_values(5, {1000, 908.842712, 713.979431}, {1, 0.908842742, 0.713979423})},
+      {"matrix-game-2-4", "Matrix-Game 2 templerun, renoising",
+       renoise_values(5, {1000, 937.5, 833.333313, 625}, {1, 0.9375, 0.833333313, 0.625})},
       {"fastwan-3", "FastWan (FastVideo DMD), renoising", renoise_timesteps(8, {1000, 757, 522})},
       {"rcm-4", "rCM of Wan2.1 T2V, renoising from sigma 80 of its scale", rcm_list(80, 988)},
       {"rcm-a14b-4", "rCM merged into Wan2.2-I2V-A14B, renoising from sigma 200 of its scale",

@@ -17,6 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import causal_compare  # noqa: E402
 import clip_pictures  # noqa: E402
 import conversions  # noqa: E402
 import experts  # noqa: E402
@@ -178,6 +179,7 @@ def main():
             "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
             "image-encoder": lambda: clip_pictures.compare(ctx, args.draws, STAGE_BOUND),
             "infinitetalk": lambda: infinitetalk.compare(ctx, args.draws, STAGE_BOUND),
+            "causal": lambda: causal_compare.compare(ctx, args.draws, STAGE_BOUND),
             "talking-photo": lambda: talk.compare(ctx),
             "audio-encoder": lambda: wav2vec2.compare(ctx, args.draws, STAGE_BOUND),
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],

@@ -1,5 +1,7 @@
 #include "models/wan/block.h"
 
+#include <algorithm>
+
 namespace tachy {
 namespace {
 
@@ -20,7 +22,8 @@ nn::Attention load_attention(const Scope& scope, const WanConfig& c, bool joined
 
 }  // namespace
 
-WanBlock::WanBlock(const Scope& scope, const WanConfig& c, const Tensor& table, nn::ParamStore& store)
+WanBlock::WanBlock(const Scope& scope, const WanConfig& c, int64_t index, const Tensor& table,
+                   nn::ParamStore& store)
     : config_(c) {
   const int64_t dim = c.dim();
   store.fill(table, scope.tensor("scale_shift_table", {1, 6, dim}));
@@ -39,6 +42,11 @@ WanBlock::WanBlock(const Scope& scope, const WanConfig& c, const Tensor& table, 
     audio_q_ = nn::Linear(audio.sub("q_linear"), store, dim, dim);
     audio_kv_ = nn::Linear(audio.sub("kv_linear"), store, c.audio_dim, 2 * dim);
     audio_out_ = nn::Linear(audio.sub("proj"), store, dim, dim);
+  }
+  if (c.actions.in_block(index)) {
+    const auto& blocks = c.actions.blocks;
+    action_module_ = std::find(blocks.begin(), blocks.end(), index) - blocks.begin();
+    action_ = WanAction(scope.sub("action_model"), c.actions, dim, store);
   }
   mlp_.up = nn::Linear(scope.sub("ffn.net.0.proj"), store, dim, c.ffn_dim);
   mlp_.down = nn::Linear(scope.sub("ffn.net.2"), store, c.ffn_dim, dim);

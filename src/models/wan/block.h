@@ -3,12 +3,14 @@
 //   x += CrossAttn(LN_affine(x))                          keys and values made once per prompt (see Context)
 //   x += AudioAttn(LN_affine(x))                          InfiniteTalk's: a latent frame looks at its own audio tokens (WanAudio);
 //                                                         of two speakers q and k are turned by where x looks (WanRegions)
+//   x += Actions(x)                                       Matrix-Game 2's: keyboard and mouse (action.h)
 //   u = LN(x)(1 + M4) + M3;  x += FFN(u)·M5               FFN: Linear, gelu(tanh), Linear
 // with M = scale_shift_table + the time projection, rows shift, scale, gate of attention, then of the FFN.
 #pragma once
 
 #include <vector>
 
+#include "models/wan/causal.h"
 #include "models/wan/sparse.h"
 #include "models/wan/wan_config.h"
 #include "nn/attention.h"
@@ -59,6 +61,9 @@ struct WanBlockInput {
   std::vector<const WanAudio*> audio = {};  // one a batch item, of a model with the audio branch
   // Of batch items with two speakers, one after the other: room for where their tokens look, each block anew.
   Tensor routes = {};  // [items, cos and sin, tokens, head_dim/2] f32, or undefined
+  const WanCausal* causal =
+      nullptr;             // a block of a video: keys and values of earlier frames are looked at, too
+  bool fill_only = false;  // with it: nothing is wanted but the block's keys and values
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.
@@ -69,7 +74,8 @@ struct WanModulation {
 class WanBlock {
  public:
   // table: [6·dim], the block's row of its model's tables, filled here.
-  WanBlock(const Scope& scope, const WanConfig& config, const Tensor& table, nn::ParamStore& store);
+  WanBlock(const Scope& scope, const WanConfig& config, int64_t index, const Tensor& table,
+           nn::ParamStore& store);
 
   // Takes its first norm from in.u and leaves there x as `next` (the next block's first norm, or the head's)
   // wants it. After the last block x itself is not kept.
@@ -92,7 +98,16 @@ class WanBlock {
   // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                          Stream& stream) const;
-  void self_attention(const WanBlockInput& in, const Tensor& modulation, Stream& stream) const;
+  // Whether a pass that only fills ends in this block with its keys and values.
+  bool filled_by(const WanBlockInput& in, int64_t index) const {
+    return in.fill_only && index + 1 == config_.num_layers && !action_.defined();
+  }
+  void self_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index, Stream& stream) const;
+  // q's attention with the keys that it may look at, into out [rows, dim]: k's, or what a ring has once they are there.
+  void attend(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& out, int64_t index,
+              Stream& stream) const;
+  // x += y, the way out of the cross-attention, then what actions add; u: the norm before the feed-forward.
+  void add_actions(const WanBlockInput& in, const Tensor& y, const Tensor& modulation, Stream& stream) const;
   void cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
                        Stream& stream) const;
   // Of two speakers (block_routes.cpp): from self-attention's q and k to in.routes, in the place of its values, which are done
@@ -111,6 +126,8 @@ class WanBlock {
   nn::Norm cross_norm_;  // or undefined
   nn::Norm audio_norm_;  // of the audio branch, as these
   nn::Linear audio_q_, audio_kv_, audio_out_;
+  WanAction action_;
+  int64_t action_module_ = 0;  // its number among the model's
   nn::Mlp mlp_;
 };
 

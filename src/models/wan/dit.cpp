@@ -39,10 +39,12 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   patch_embedding_ = nn::Linear::from_kernel(scope.sub("patch_embedding"), store,
                                              {dim, c.in_channels, c.patch_t, c.patch_h, c.patch_w});
   const Scope condition = scope.sub("condition_embedder");
-  text1_ = nn::Linear(condition.sub("text_embedder.linear_1"), store, c.text_dim, dim);
-  text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
+  if (c.text_dim > 0) {
+    text1_ = nn::Linear(condition.sub("text_embedder.linear_1"), store, c.text_dim, dim);
+    text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
+  }
   load_times(condition, store.beside());
-  if (c.image_branch()) {
+  if (c.image_dim > 0) {
     const Scope image = condition.sub("image_embedder");
     if (c.pos_embed_seq_len > 0)
       image_.pos_embed = store.widened(image.tensor("pos_embed", {1, c.pos_embed_seq_len, c.image_dim}));
@@ -57,11 +59,11 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
   streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe, int64_t i) {
-    const WanBlock one(blocks.sub(i), c, block_tables_.select(0, i), probe);
+    const WanBlock one(blocks.sub(i), c, i, block_tables_.select(0, i), probe);
   });
   for (int64_t i = 0; i < c.num_layers; ++i) {
     nn::ParamStore::BlockScope block(store, i);
-    blocks_.emplace_back(blocks.sub(i), c, block_tables_.select(0, i), store);
+    blocks_.emplace_back(blocks.sub(i), c, i, block_tables_.select(0, i), store);
     block.done();
   }
   store.set_eight_bits({});
@@ -137,6 +139,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                {batch, c.in_channels, in.grid->frames * c.patch_t, in.grid->rows * c.patch_h,
                 in.grid->columns * c.patch_w});
   expect_audio(in);
+  expect_causal(in);
   check(static_cast<int64_t>(in.contexts.size()) == batch, ErrorCode::internal,
         "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
   Arena& arena = *stream.arena;
@@ -151,7 +154,9 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .sin = in.grid->sin,
                       .contexts = in.contexts,
                       .keys = in.keys,
-                      .audio = in.audio};
+                      .audio = in.audio,
+                      .causal = in.causal,
+                      .fill_only = in.fill_only};
   if (const auto routed =
           std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); }))
     block.routes = arena.f32({routed, 2, tokens, c.head_dim / 2});
@@ -178,6 +183,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
     part.next("block", ProfileKind::group, i);
     layer.forward(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
   });
+  if (in.fill_only) return;
 
   part.next("head", ProfileKind::linear);
   const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});

@@ -40,6 +40,8 @@ struct WanInput {
   std::vector<const WanContext*> contexts;  // B of them
   WanKeys keys = {};  // what self-attention attends to: all, or blocks of the grid's order
   std::vector<const WanAudio*> audio = {};  // B of them where the model has the audio branch
+  const WanCausal* causal = nullptr;        // a block of a video after those that it remembers; B is 1 then
+  bool fill_only = false;  // only remember this block: velocity may be undefined, and is not written
 };
 
 class WanDit {
@@ -73,6 +75,13 @@ class WanDit {
   // masks: of the first speaker, the second and the background, for each token of a latent frame in the grid's order 0 or 1.
   WanRegions make_regions(std::span<const uint8_t> masks, nn::ParamStore& store) const;
 
+  // What a video made block by block remembers, for blocks of at most so many latent frames of a grid.
+  WanCausal allocate_causal(const WanWindow& window, int64_t most, int64_t rows, int64_t columns,
+                            nn::ParamStore& store) const;
+  // The block that follows the one before it, as many frames as `grid` has (make_grid, without places): its tables are made
+  // for their positions. Frames have no end: a session may be of any length.
+  void begin_block(WanCausal& causal, const WanGrid& grid, const WanScript& script, Stream& stream) const;
+
   // velocity [B, C_out, T, H, W] f32. Scratch comes from the stream's arena.
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
 
@@ -81,6 +90,7 @@ class WanDit {
   void add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const;
   void expect_audio(const WanInput& input) const;
   void place_speakers(const WanAudio& audio, Stream& stream) const;
+  void expect_causal(const WanInput& input) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
   // visit(block, index) for each in order, streamed ones while they are on the device.
   template <class Visit>

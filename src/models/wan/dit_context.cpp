@@ -13,10 +13,17 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const WanConfig& c = config_;
   Stream& stream = store.stream();
   const ArenaScope scope(*stream.arena);
-  const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
   expect_same_weights("transformer", precision_, stream.precision);
   expect_same_products("transformer", precision_, stream.precision);
   nn::expect_own_adapters("transformer", stream, *linears_);
+  if (c.text_dim == 0) {
+    require(!text.defined() && image.defined(),
+            "transformer: the model has no text: expected an image's embeddings alone");
+    WanContext context;
+    add_image(image, context, store);
+    return context;
+  }
+  const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
   expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
   require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
   const bool padded = total_rows > given;
@@ -72,6 +79,13 @@ void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore&
   image_.norm1(given_image, a, stream);
   image_.mlp(a, wide, stream);
   image_.norm2(wide, wide, stream);
+  if (c.text_dim == 0) {  // in the text's place
+    context.k = store.allocate(type, {layers, tokens, dim});
+    context.v = store.allocate(type, {layers, tokens, dim});
+    return each_block([&](const WanBlock& block, int64_t i) {
+      block.text_keys(wide, context.k.select(0, i), context.v.select(0, i), stream);
+    });
+  }
   context.image_k = store.allocate(type, {layers, tokens, dim});
   context.image_v = store.allocate(type, {layers, tokens, dim});
   each_block([&](const WanBlock& block, int64_t i) {

@@ -66,6 +66,12 @@ void refuse_relatives(const TensorSource& source) {
             source.files_text(), name, in_quotes(entry.name_in_file));
 }
 
+constexpr const char* kTextWeight = "condition_embedder.text_embedder.linear_1.weight";
+constexpr const char* kImageNorm = "condition_embedder.image_embedder.norm1.weight";
+
+// Every published model has text, but for those whose only context is the image.
+bool has_text(const TensorSource& s) { return s.has(kTextWeight) || !s.has(kImageNorm); }
+
 // All but the heads; head_dim is then 0 and num_heads the width.
 WanConfig without_heads(const TensorSource& s) {
   check(is_wan_transformer(s), ErrorCode::not_found,
@@ -85,8 +91,7 @@ WanConfig without_heads(const TensorSource& s) {
         s.files_text(), rows, area);
   c.out_channels = in_range(s, "out_channels", rows / area, 1, 4096);
   const std::string condition = kEmbedder;
-  c.text_dim = in_range(s, "text_dim", s.dims_of(kPart, condition + "text_embedder.linear_1.weight", 2)[1], 1,
-                        1 << 16);
+  c.text_dim = has_text(s) ? in_range(s, "text_dim", s.dims_of(kPart, kTextWeight, 2)[1], 1, 1 << 16) : 0;
   c.freq_dim = in_range(s, "freq_dim", s.dims_of(kPart, condition + "time_embedder.linear_1.weight", 2)[1], 2,
                         1 << 16);
   check(c.freq_dim % 2 == 0, ErrorCode::unsupported, "{}: freq_dim {} must be even", s.files_text(),
@@ -94,9 +99,9 @@ WanConfig without_heads(const TensorSource& s) {
   c.num_layers = count_blocks(s);
   c.ffn_dim = in_range(s, "ffn_dim", s.dims_of(kPart, "blocks.0.ffn.net.0.proj.weight", 2)[0], 1, 1 << 18);
   c.cross_attn_norm = s.has("blocks.0.norm2.weight");
-  if (s.has(condition + "image_embedder.norm1.weight"))
-    c.image_dim = in_range(s, "image_dim", s.dims_of(kPart, condition + "image_embedder.norm1.weight", 1)[0],
-                           1, 1 << 16);
+  c.actions = WanActionConfig::from_tensors(s, c.num_layers, patch[0]);
+  if (s.has(kImageNorm))
+    c.image_dim = in_range(s, "image_dim", s.dims_of(kPart, kImageNorm, 1)[0], 1, 1 << 16);
   if (s.has(condition + "image_embedder.pos_embed"))
     c.pos_embed_seq_len = in_range(
         s, "pos_embed_seq_len", s.dims_of(kPart, condition + "image_embedder.pos_embed", 3)[1], 1, 1 << 16);
@@ -132,6 +137,14 @@ WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid) {
   return c;
 }
 
+void correct_by_tensors(WanConfig& config, const TensorSource& source) {
+  if (!source.has(kImageNorm))
+    config.image_dim = config.pos_embed_seq_len = 0;
+  else
+    config.image_dim = source.dims_of(kPart, kImageNorm, 1)[0];
+  if (!has_text(source)) config.text_dim = 0;
+}
+
 void check_wan_config(const WanConfig& config, const TensorSource& source) {
   const WanConfig found = without_heads(source);
   check_qk_norm(source, found.num_heads);
@@ -152,6 +165,9 @@ void check_wan_config(const WanConfig& config, const TensorSource& source) {
   same("cross_attn_norm", config.cross_attn_norm, found.cross_attn_norm);
   same("image_dim", config.image_dim, found.image_dim);
   same("pos_embed_seq_len", config.pos_embed_seq_len, found.pos_embed_seq_len);
+  check(config.actions.blocks == found.actions.blocks, ErrorCode::corrupt,
+        "{}: its config says that {} transformer blocks have an action module, its tensors {}, or others",
+        source.files_text(), config.actions.blocks.size(), found.actions.blocks.size());
 }
 
 }  // namespace tachy

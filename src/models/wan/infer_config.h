@@ -21,6 +21,10 @@ bool is_wan_transformer(const TensorSource& source);  // under diffusers' names
 // Animate …) and where the width leaves the heads open.
 WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid);
 
+// What the original repository's config.json does not say or says wrongly: whether there is text, and the width of an image's
+// tokens. 2.2's image-to-video experts say model_type i2v like 2.1's, but have no CLIP branch; Matrix-Game 2 has nothing else.
+void correct_by_tensors(WanConfig& config, const TensorSource& source);
+
 // Throws corrupt, naming the option and both values, where `config` contradicts the tensors.
 void check_wan_config(const WanConfig& config, const TensorSource& source);
 

@@ -1,5 +1,7 @@
 #include "models/wan/wan_config.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "weights/json_file.h"
 
@@ -60,6 +62,13 @@ WanConfig from_original(const nlohmann::json& j) {
   const std::string type = json_string(j, "model_type", "t2v");
   if (type == "flf2v") c.pos_embed_seq_len = 514;
   if (type == "i2v" || type == "flf2v") c.image_dim = 1280;
+  c.window = json_int(j, "local_attn_size", -1, -1, 1 << 20);
+  c.sinks = json_int(j, "sink_size", 0, 0, 1 << 20);
+  check(c.window != 0 && (c.window < 0 || c.sinks < c.window), ErrorCode::corrupt,
+        "wan: local_attn_size {} with sink_size {}: expected -1, or more frames than sinks", c.window,
+        c.sinks);
+  if (const auto actions = j.find("action_config"); actions != j.end() && actions->is_object())
+    c.actions = WanActionConfig::from_json(*actions, c.num_layers, c.dim());
   c.sinusoid = Sinusoid::original;
   return c;
 }

@@ -146,8 +146,14 @@ void VaeDecoder::decode(const Tensor& latents, const Sink& sink, Stream& stream,
           shape_string(latents));
   require(chunk >= 1, "vae decode: expected chunks of at least 1 latent frame, got {}", chunk);
   VaeState state = make_state(latents.dim(2), latents.dim(3), total, stream);
+  decode_block(state, latents, sink, stream, chunk);
+}
+
+void VaeDecoder::decode_block(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream,
+                              int64_t chunk) const {
+  const int64_t total = latents.dim(1);
   for (int64_t t = 0; t < total;) {
-    const int64_t end = t == 0 ? 1 : std::min(total, t + chunk);
+    const int64_t end = state.next_frame == 0 ? 1 : std::min(total, t + chunk);
     decode_chunk(state, latents.slice(1, t, end), sink, stream);
     t = end;
   }

@@ -70,6 +70,10 @@ class VaeDecoder {
   // image, no caches), then decode_chunk for each chunk [z, n, h, w], n = 1 for the first.
   VaeState make_state(int64_t h, int64_t w, int64_t latent_frames, const Stream& stream) const;
   void decode_chunk(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream) const;
+  // The same for blocks of latents [z, n, h, w], of a video that may have no end: the very first latent frame gives
+  // one frame, each after it four. (Self-Forcing's own page begins with zeros in its caches, which gives others.)
+  void decode_block(VaeState& state, const Tensor& latents, const Sink& sink, Stream& stream,
+                    int64_t chunk = 1) const;
 
  private:
   VaeConfig config_;

@@ -55,7 +55,7 @@ Streams run_block(const test::WanDitCase& c, runtime::Comm* comm) {
   Arena arena(size_t{16} << 20);
   Stream stream{.arena = &arena, .pool = &pool};
   nn::ParamStore store({}, stream);
-  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, f32(table, {6 * dim}), store);
+  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, 0, f32(table, {6 * dim}), store);
   const Tensor after = f32(next, {2, 1, dim});
   block.forward({.batch = kBatch,
                  .tokens = tokens,

@@ -180,7 +180,7 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   Arena arena(size_t{64} << 20);
   Stream stream{.arena = &arena, .pool = &pool};
   nn::ParamStore store({}, stream);
-  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, f32(table, {6 * dim}), store);
+  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, 0, f32(table, {6 * dim}), store);
   const Tensor after = f32(next, {2, 1, dim});
   block.forward({.batch = 1,
                  .tokens = kTokens,

@@ -197,6 +197,32 @@ TEST(WanVaeDecoder, StopsWhenCancelled) {
   EXPECT_EQ(chunks, 2);
 }
 
+// Blocks of three latent frames of a video without an end: nine frames of the first, twelve of each after it, the
+// same as those of all at once.
+TEST(WanVaeDecoder, BlocksOfASession) {
+  VaeCase c("wan21");
+  Runner runner;
+  Stream stream = runner.sized(64 << 20);
+  const VaeDecoder decoder(Scope(c.source()), c.config, {.normalised = false}, stream);
+  const Tensor given = c.input("latents");
+  const int64_t z = given.dim(0), h = given.dim(2), w = given.dim(3), frames = 9;
+  std::vector<float> values(static_cast<size_t>(z * frames * h * w));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] =
+        given.as<float>()[i % static_cast<size_t>(given.numel())] * (1 + 0.01f * static_cast<float>(i % 7));
+  const Tensor latents(values.data(), DType::f32, {z, frames, h, w});
+  Decoded whole, blocks;
+  decoder.decode(latents, collect(whole), stream);
+  VaeState state = decoder.make_state(h, w, 3, stream);
+  std::vector<int64_t> ends;
+  for (int64_t first = 0; first < frames; first += 3) {
+    decoder.decode_block(state, latents.slice(1, first, first + 3), collect(blocks), stream);
+    ends.push_back(blocks.dims[0]);
+  }
+  EXPECT_EQ(ends, (std::vector<int64_t>{9, 21, 33}));
+  EXPECT_EQ(blocks.values, whole.values);
+}
+
 TEST(WanVaeDecoder, RefusesWrongUse) {
   VaeCase c("shallow");
   Runner runner;

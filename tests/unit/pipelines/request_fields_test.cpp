@@ -46,7 +46,8 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                image, last_image, image_embeds, image_fit, clip_preparation, speech, audio_guidance,
                motion_frames, recipe, color_correction, level, dtype, step_cache, residual, attention, math,
                sparse_attention, sparse_chooser, sparse_dense_steps, windows, window_frames, window_overlap,
-               window_stride, window_mask, free_noise, riflex, loras, lora_mode, lora_unmatched] = r;
+               window_stride, window_mask, free_noise, riflex, block, block_window, loras, lora_mode,
+               lora_unmatched] = r;
   const std::set<const void*> members = {&prompt,
                                          &negative_prompt,
                                          &width,
@@ -92,6 +93,8 @@ TEST(RequestFields, EveryMemberHasAnEntry) {
                                          &window_mask,
                                          &free_noise,
                                          &riflex,
+                                         &block,
+                                         &block_window,
                                          &loras,
                                          &lora_mode,
                                          &lora_unmatched};

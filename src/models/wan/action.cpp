@@ -1,0 +1,173 @@
+#include "models/wan/action.h"
+
+#include <cmath>
+
+#include "ops/attention/attention.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/qk_norm_rope/qk_norm_rope.h"
+
+namespace tachy {
+namespace {
+
+constexpr float kMlpNormEps = 1e-5f, kHeadNormEps = 1e-6f;
+
+// A view of other dims and strides of what `t` begins with.
+Tensor strided(const Tensor& t, std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides) {
+  Tensor out(t.data, t.dtype, dims, t.device);
+  std::copy(strides.begin(), strides.end(), out.strides);
+  return out;
+}
+
+// q [rows, heads·width] and perhaps k in place: norm of each head, turned by the frame that the row belongs to.
+void norm_and_turn(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, Stream& stream) {
+  const int64_t frames = cos.dim(0), heads = cos.dim(1), width = 2 * cos.dim(2), each = q.dim(0) / frames;
+  for (int64_t f = 0; f < frames; ++f) {
+    const auto part = [&](const Tensor& t) {
+      if (!t.defined()) return t;
+      return strided(t.slice(0, f * each, (f + 1) * each), {each, heads, width}, {t.stride(0), width, 1});
+    };
+    ops::qk_norm_rope({.x = part(q),
+                       .eps = kHeadNormEps,
+                       .cos = cos.select(0, f),
+                       .sin = sin.select(0, f),
+                       .y = part(q),
+                       .x2 = part(k),
+                       .y2 = part(k)},
+                      stream);
+  }
+}
+
+float scale_of(int64_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }
+
+}  // namespace
+
+WanAction::WanAction(const Scope& scope, const WanActionConfig& c, int64_t dim, nn::ParamStore& store)
+    : config_(c) {
+  const auto norms = [&](const char* q, const char* k, int64_t width) {  // in the file, but of no use
+    for (const char* name : {q, k}) (void)scope.sub(name).optional("weight", {width});
+  };
+  if (c.mouse_dim > 0) {
+    const int64_t wide = c.mouse_hidden;
+    mouse_up_ = nn::Linear(scope.sub("mouse_mlp.0"), store, dim + c.past() * c.mouse_dim, wide);
+    mouse_down_ = nn::Linear(scope.sub("mouse_mlp.2"), store, wide, wide);
+    mouse_norm_ = nn::Norm::layer(scope.sub("mouse_mlp.3"), store, wide, kMlpNormEps);
+    mouse_qkv_ = nn::Linear(scope.sub("t_qkv"), store, wide, 3 * wide, false);
+    mouse_out_ = nn::Linear(scope.sub("proj_mouse"), store, wide, dim, false);
+    norms("img_attn_q_norm", "img_attn_k_norm", wide / c.heads);
+  }
+  key_up_ = nn::Linear(scope.sub("keyboard_embed.0"), store, c.keyboard_dim, c.hidden);
+  key_down_ = nn::Linear(scope.sub("keyboard_embed.2"), store, c.hidden, c.hidden);
+  kv_ = nn::Linear(scope.sub("keyboard_attn_kv"), store, c.past() * c.hidden, 2 * c.keyboard_hidden, false);
+  q_ = nn::Linear(scope.sub("mouse_attn_q"), store, dim, c.keyboard_hidden, false);
+  out_ = nn::Linear(scope.sub("proj_keyboard"), store, c.keyboard_hidden, dim, false);
+  norms("key_attn_q_norm", "key_attn_k_norm", c.keyboard_hidden / c.heads);
+}
+
+void WanAction::operator()(const WanActionInput& in, int64_t module, Stream& stream) const {
+  const ProfileRange part(stream.hooks.profiler, "actions", ProfileKind::group);
+  if (config_.mouse_dim > 0) follow_mouse(in, module, stream);
+  follow_keyboard(in, module, stream);
+}
+
+void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const DType type = stream.precision.activation;
+  const int64_t rows = in.x.dim(0), dim = in.x.dim(1), wide = config_.mouse_hidden, heads = config_.heads;
+  const int64_t places = rows / in.frames, width = wide / heads, seen = config_.past() * config_.mouse_dim;
+  const Tensor qkv = arena.tensor(type, {rows, 3 * wide}), hidden = arena.tensor(type, {rows, wide});
+  {
+    const ArenaScope inner(arena);
+    const Tensor joined = arena.tensor(type, {rows, dim + seen}), wider = arena.tensor(type, {rows, wide});
+    ops::copy({.x = in.x, .y = joined.slice(1, 0, dim)}, stream);
+    // Neighbouring frames' windows overlap: they lie in one list of actions.
+    ops::copy(
+        {.x = strided(in.mouse, {in.frames, places, seen}, {config_.frames_each * config_.mouse_dim, 0, 1}),
+         .y = strided(joined.slice(1, dim, dim + seen), {in.frames, places, seen},
+                      {places * (dim + seen), dim + seen, 1})},
+        stream);
+    mouse_up_(joined, wider, stream, {.act = ops::Activation::gelu_tanh});
+    mouse_down_(wider, hidden, stream);
+  }
+  mouse_norm_(hidden, hidden, stream);
+  mouse_qkv_(hidden, qkv, stream);
+  const Tensor q = qkv.slice(1, 0, wide), k = qkv.slice(1, wide, 2 * wide),
+               v = qkv.slice(1, 2 * wide, 3 * wide);
+  norm_and_turn(q, k, in.mouse_cos, in.mouse_sin, stream);
+  in.mouse_ring->put(module, in.first, k, v, stream);
+  // Places are the batch: a place's frames lie `places` rows apart.
+  const int64_t end = in.first + in.frames;
+  const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
+    return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});
+  };
+  const Tensor keys = in.mouse_ring->keys(module, end), values = in.mouse_ring->values(module, end);
+  ops::attention({.q = by_places(q, in.frames, 3 * wide),
+                  .k = by_places(keys, keys.dim(0), wide),
+                  .v = by_places(values, keys.dim(0), wide),
+                  .scale = scale_of(width),
+                  .out = by_places(hidden, in.frames, wide)},
+                 stream);
+  mouse_out_(hidden, in.x, stream, {.residual = in.x});
+}
+
+void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const DType type = stream.precision.activation;
+  const int64_t rows = in.x.dim(0), wide = config_.keyboard_hidden, heads = config_.heads;
+  const int64_t width = wide / heads, given = in.keyboard.dim(0), seen = config_.past() * config_.hidden;
+  const Tensor kv = arena.tensor(type, {in.frames, 2 * wide}), q = arena.tensor(type, {rows, wide}),
+               out = arena.tensor(type, {rows, wide});
+  {
+    const ArenaScope inner(arena);
+    const Tensor pressed = arena.tensor(type, in.keyboard.shape());
+    const Tensor hidden = arena.tensor(type, {given, config_.hidden}),
+                 embedded = arena.tensor(type, {given, config_.hidden}),
+                 windows = arena.tensor(type, {in.frames, seen});
+    ops::copy({.x = in.keyboard, .y = pressed}, stream);
+    key_up_(pressed, hidden, stream, {.act = ops::Activation::silu});
+    key_down_(hidden, embedded, stream);
+    ops::copy(
+        {.x = strided(embedded, {in.frames, seen}, {config_.frames_each * config_.hidden, 1}), .y = windows},
+        stream);
+    kv_(windows, kv, stream);
+    Tensor x = in.x;
+    if (x.dtype != type) {
+      x = arena.tensor(type, x.shape());
+      ops::copy({.x = in.x, .y = x}, stream);
+    }
+    q_(x, q, stream);
+  }
+  const Tensor k = kv.slice(1, 0, wide), v = kv.slice(1, wide, 2 * wide);
+  norm_and_turn(k, {}, in.keyboard_cos, in.keyboard_sin, stream);
+  norm_and_turn(q, {}, in.keyboard_cos, in.keyboard_sin, stream);
+  in.keyboard_ring->put(module, in.first, k, v, stream);
+  const int64_t end = in.first + in.frames;
+  const Tensor keys = in.keyboard_ring->keys(module, end);
+  const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
+  ops::attention({.q = split(q),
+                  .k = split(keys),
+                  .v = split(in.keyboard_ring->values(module, end)),
+                  .scale = scale_of(width),
+                  .out = split(out)},
+                 stream);
+  out_(out, in.x, stream, {.residual = in.x});
+}
+
+void fill_action_rope(const WanActionConfig& c, int64_t first, const Tensor& cos, const Tensor& sin) {
+  const int64_t frames = cos.dim(0), heads = cos.dim(1), pairs = cos.dim(2);
+  for (int64_t f = 0; f < frames; ++f)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t p = 0; p < pairs; ++p) {
+        const bool turns = 2 * p < c.turning;
+        const double angle =
+            turns ? static_cast<double>(first + f) *
+                        std::pow(c.theta, -2.0 * static_cast<double>(p) / static_cast<double>(c.turning))
+                  : 0;
+        const int64_t at = (f * heads + h) * pairs + p;
+        cos.as<float>()[at] = static_cast<float>(std::cos(angle));
+        sin.as<float>()[at] = static_cast<float>(std::sin(angle));
+      }
+}
+
+}  // namespace tachy

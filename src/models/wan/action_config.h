@@ -1,0 +1,39 @@
+// Sizes of Matrix-Game 2's action module, which lets keyboard and mouse steer a causal model.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+struct WanActionConfig {
+  std::vector<int64_t> blocks;  // the transformer blocks that have one; none: a model without actions
+  int64_t keyboard_dim = 4;     // keys
+  int64_t mouse_dim = 2;        // 0: no mouse
+  int64_t hidden = 128;         // of an action's embedding
+  int64_t keyboard_hidden = 1024, mouse_hidden = 1024, heads = 16;
+  int64_t frames_each = 4,
+          windows = 3;  // pixel frames of a latent one; so many times as many actions are seen
+  int64_t turning = 8;  // channels of a head that the rope turns, by powers of theta
+  double theta = 256;
+
+  bool present() const { return !blocks.empty(); }
+  bool in_block(int64_t index) const;
+  int64_t past() const { return frames_each * windows; }  // actions that a latent frame follows
+  // How many vectors of actions a block of so many latent frames needs, and which of a session's they are:
+  // the i-th is that of pixel frame max(0, frames_each·(first - windows) + i).
+  int64_t needed(int64_t frames) const { return past() + frames_each * (frames - 1); }
+  int64_t frame_of(int64_t first, int64_t i) const;
+
+  bool operator==(const WanActionConfig&) const = default;
+
+  // `action_config` of the published config.json; of a model with so many blocks of that width.
+  static WanActionConfig from_json(const nlohmann::json& j, int64_t layers, int64_t dim);
+  // What the tensors' shapes tell; the published number of heads.
+  static WanActionConfig from_tensors(const TensorSource& source, int64_t layers, int64_t dim);
+};
+
+}  // namespace tachy

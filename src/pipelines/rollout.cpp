@@ -1,0 +1,116 @@
+#include "pipelines/rollout.h"
+
+#include <algorithm>
+
+#include "ops/elementwise/elementwise.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+namespace {
+
+// Shows the velocities to somebody on their way.
+struct Watched : Denoiser {
+  Watched(Denoiser& denoiser, const std::function<void(const Tensor&)>& who) : of(denoiser), show(who) {}
+  void predict(const Tensor& latents, int step, const Tensor& velocity) override {
+    of.predict(latents, step, velocity);
+    if (show) show(velocity);
+  }
+  uint64_t bytes() const override { return of.bytes(); }
+  Denoiser& of;
+  const std::function<void(const Tensor&)>& show;
+};
+
+class Rollout {
+ public:
+  Rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream)
+      : in_(in), denoiser_(denoiser), stream_(stream), store_({.plan_only = stream.measuring()}, stream) {
+    int64_t most = 1;
+    for (const int64_t frames : in.blocks) most = std::max(most, frames);
+    memory_ = store_.allocate(DType::f32, {z(), most, height(), width()});
+    if (in.callbacks) callbacks_ = *in.callbacks;
+    callbacks_.state = nullptr;
+    if (!in.preview_factors) callbacks_.preview = nullptr;
+  }
+
+  uint64_t bytes() const { return store_.bytes() + most_; }
+
+  void run() {
+    const int64_t known = in_.given.defined() ? in_.given.dim(1) : 0;
+    for (const int64_t frames : in_.blocks) {
+      const int64_t first = denoiser_.end();
+      const Tensor latents(memory_.data, DType::f32, {z(), frames, height(), width()}, memory_.device);
+      denoiser_.begin_block(frames, in_.script ? in_.script(first + frames) : WanScript{});
+      if (first < known) {
+        require(first + frames <= known,
+                "rollout: {} latent frames are given, expected as many as whole blocks have", known);
+        ops::copy({.x = in_.given.slice(1, first, first + frames), .y = latents}, stream_);
+      } else {
+        begin_with_noise(latents, first - known);
+        denoise(latents);
+        const bool goes_on = !in_.finished || in_.finished(latents, first);
+        if (!goes_on && !stream_.measuring()) return;
+      }
+      denoiser_.remember(latents);
+      ++block_;
+    }
+  }
+
+ private:
+  int64_t z() const { return in_.latent_shape.at(0); }
+  int64_t height() const { return in_.latent_shape.at(1); }
+  int64_t width() const { return in_.latent_shape.at(2); }
+
+  void begin_with_noise(const Tensor& latents, int64_t first) {
+    if (in_.start.defined())
+      return ops::copy({.x = in_.start.slice(1, first, first + latents.dim(1)), .y = latents}, stream_);
+    if (stream_.measuring()) return;
+    std::vector<float> drawn(static_cast<size_t>(latents.numel()));
+    in_.noise->draw(drawn);
+    upload(drawn.data(), latents, stream_);
+  }
+
+  void denoise(const Tensor& latents) {
+    Watched watched(denoiser_, in_.predicted);
+    DenoiseLoop loop({.sampler = in_.sampler,
+                      .guidance = {{Branch{}}},
+                      .latents = latents,
+                      .noise = in_.noise,
+                      .callbacks = &callbacks_,
+                      .preview_factors = in_.preview_factors,
+                      .window = block_,
+                      .windows = static_cast<int64_t>(in_.blocks.size())},
+                     watched, stream_);
+    loop.run();
+    most_ = std::max(most_, loop.bytes());
+  }
+
+  const RolloutInput& in_;
+  CausalDenoiser& denoiser_;
+  Stream& stream_;
+  nn::ParamStore store_;
+  VideoCallbacks callbacks_;
+  Tensor memory_;      // of a block's latents
+  uint64_t most_ = 0;  // of the bytes that a block's loop held
+  int64_t block_ = 0;
+};
+
+}  // namespace
+
+std::vector<int64_t> block_lengths(int64_t frames, int64_t block, int64_t first_block) {
+  require(block >= 1 && first_block >= 1,
+          "rollout: expected blocks of at least one latent frame, got {} and {}", first_block, block);
+  require(frames >= first_block && (frames - first_block) % block == 0,
+          "rollout: {} latent frames are not a block of {} and whole blocks of {}", frames, first_block,
+          block);
+  std::vector<int64_t> out = {first_block};
+  out.resize(static_cast<size_t>(1 + (frames - first_block) / block), block);
+  return out;
+}
+
+uint64_t rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream) {
+  Rollout run(in, denoiser, stream);
+  run.run();
+  return run.bytes();
+}
+
+}  // namespace tachy

@@ -1,0 +1,191 @@
+// Causal Wan models (models/wan/causal.h) against the original repositories' own results (tests/golden/causal), and
+// what of them a comparison of results does not show.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tensor/transfer.h"
+#include "wan_causal_case.h"
+
+namespace tachy {
+namespace {
+
+using test::WanCausalCase;
+using testing::HasSubstr;
+
+constexpr double kVelocityBound = 5e-6, kLatentBound = 1e-5;
+
+template <class Body>
+std::string error_of_call(Body&& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "";
+}
+
+// body(session) in a measure run and for real.
+template <class Body>
+void with_session(const WanCausalCase& c, Body&& body, test::PlannedRun run = {}) {
+  run([&](Stream& stream, nn::ParamStore& store) {
+    const auto model = c.load(store);
+    WanCausalCase::Session session(c, *model, store);
+    body(session, !stream.measuring());
+  });
+  EXPECT_EQ(run.store_bytes, run.planned_store);
+  EXPECT_EQ(run.arena_peak, run.arena_bytes);
+}
+
+class WanCausalGolden : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+
+TEST_P(WanCausalGolden, VelocitiesAndLatentsOfTheOriginal) {
+  const auto [name, fill_only] = GetParam();
+  const WanCausalCase c(name);
+  with_session(c, [&](WanCausalCase::Session& session, bool real) {
+    const WanCausalCase::Result result = c.rollout(session, fill_only);
+    if (!real) return;
+    EXPECT_LE(result.velocities, kVelocityBound) << std::stod(c.text("velocities_error"));
+    EXPECT_LE(result.latents, kLatentBound) << std::stod(c.text("latents_error"));
+    RecordProperty("velocities", fmt::format("{:.1e}", result.velocities));
+    RecordProperty("latents", fmt::format("{:.1e}", result.latents));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, WanCausalGolden,
+                         testing::Combine(testing::Values("self_forcing", "universal", "short_window",
+                                                          "templerun"),
+                                          testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) ? "_fill" : "_whole");
+                         });
+
+std::vector<float> ring_of(const WanCausal& c) {
+  std::vector<float> all;
+  for (const Tensor& t : {c.ring.k, c.ring.v, c.mouse.k, c.mouse.v, c.keyboard.k, c.keyboard.v})
+    if (t.defined()) {
+      const auto values = test::values_of(t);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  return all;
+}
+
+// A pass that only fills leaves the same bits as a whole one: also where the last block has an action module.
+TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
+  for (const char* name : {"self_forcing", "universal"}) {
+    const WanCausalCase c(name);
+    std::vector<float> left[2];
+    for (const bool fill_only : {false, true})
+      with_session(c, [&](WanCausalCase::Session& session, bool real) {
+        session.begin(c.blocks[0]);
+        const auto x = WanCausalCase::frames_of(c.golden["noise"], 0, c.blocks[0]);
+        for (const Tensor& t : {session.causal.ring.k, session.causal.ring.v, session.causal.mouse.k,
+                                session.causal.mouse.v, session.causal.keyboard.k, session.causal.keyboard.v})
+          if (t.defined()) zero(t, session.store.stream());
+        session.predict(x, c.timesteps.size(), fill_only);
+        if (real) left[fill_only ? 1 : 0] = ring_of(session.causal);
+      });
+    EXPECT_EQ(left[0], left[1]) << name;
+    EXPECT_GT(left[0].size(), 0u);
+  }
+}
+
+// Attention depends on differences of positions alone: far past the 1024 positions of the published tables, and past where
+// angles in float32 would be of use, a block that sees itself only predicts the same.
+TEST(WanCausal, PositionsHaveNoEnd) {
+  WanCausalCase c("self_forcing");
+  c.window = {.frames = c.blocks[0]};
+  std::vector<float> at[2];
+  for (const int64_t first : {int64_t{0}, int64_t{1'000'000}})
+    with_session(c, [&](WanCausalCase::Session& session, bool real) {
+      session.causal.first = first;
+      session.begin(c.blocks[0]);
+      const auto v = session.predict(WanCausalCase::frames_of(c.golden["noise"], 0, c.blocks[0]), 1);
+      if (real) at[first > 0 ? 1 : 0] = v;
+    });
+  double off = 0, most = 0;
+  for (size_t i = 0; i < at[0].size(); ++i) {
+    off = std::max(off, std::abs(static_cast<double>(at[1][i]) - at[0][i]));
+    most = std::max(most, std::abs(static_cast<double>(at[0][i])));
+  }
+  EXPECT_LE(off / most, 2e-6);
+  EXPECT_NE(at[0], at[1]);
+}
+
+// Of a long session only the actions that a block sees need to be there.
+TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
+  const WanCausalCase c("universal");
+  const WanScript whole = c.script();
+  std::vector<float> seen[2];
+  for (const bool forgetful : {false, true})
+    with_session(c, [&](WanCausalCase::Session& s, bool real) {
+      const int64_t from = forgetful ? c.config.actions.frame_of(6, 0) : 0;
+      s.causal.first = 6;
+      s.grid = s.model.make_grid(3, 2 * s.rows, 2 * s.columns, s.store);
+      const auto rest = [&](const Tensor& t) { return t.slice(0, from, t.dim(0)); };
+      s.model.begin_block(s.causal, s.grid, {rest(whole.keyboard), rest(whole.mouse), from},
+                          s.store.stream());
+      if (!real) return;
+      for (const Tensor& t : {s.causal.actions.keyboard, s.causal.actions.mouse}) {
+        const auto values = test::values_of(t);
+        seen[forgetful ? 1 : 0].insert(seen[forgetful ? 1 : 0].end(), values.begin(), values.end());
+      }
+    });
+  EXPECT_EQ(seen[0], seen[1]);
+  ASSERT_EQ(seen[0].size(), 20u * 6);
+  EXPECT_EQ(seen[0][3], whole.keyboard.as<float>()[12 * 4 + 3]);
+}
+
+TEST(WanCausal, FractionalTimestepsAreNotCutOff) {
+  const WanCausalCase c("universal");
+  ASSERT_NE(c.timesteps[1], std::floor(c.timesteps[1]));
+  with_session(c, [&](WanCausalCase::Session& session, bool real) {
+    session.begin(c.blocks[0]);
+    const auto x = WanCausalCase::frames_of(c.golden["noise"], 0, c.blocks[0]);
+    const auto exact = session.predict(x, 1);
+    session.times =
+        session.model.make_times(std::vector<double>{0, std::floor(c.timesteps[1])}, session.store);
+    const auto cut = session.predict(x, 1);
+    if (!real) return;
+    double off = 0;
+    for (size_t i = 0; i < exact.size(); ++i)
+      off = std::max(off, std::abs(static_cast<double>(exact[i]) - cut[i]));
+    EXPECT_GT(off, 100 * kVelocityBound);
+  });
+}
+
+TEST(WanCausal, WhatCannotBe) {
+  const WanCausalCase c("universal"), plain("self_forcing");
+  test::PlannedRun run;
+  run([&](Stream& stream, nn::ParamStore& store) {
+    if (stream.measuring()) return (void)c.load(store);
+    const auto model = c.load(store);
+    const auto window = [&](WanWindow w, int64_t most) {
+      return error_of_call([&] { model->allocate_causal(w, most, 2, 3, store); });
+    };
+    EXPECT_THAT(window({.frames = 2}, 3), HasSubstr("blocks of 1 to 2 frames"));
+    EXPECT_THAT(window({.frames = 4, .sinks = 2}, 3), HasSubstr("blocks of 1 to 2 frames"));
+    EXPECT_THAT(window({.frames = 3, .sinks = 3}, 1), HasSubstr("3 sinks"));
+    EXPECT_THAT(window({}, 1), HasSubstr("at least one frame"));
+    WanCausal causal = model->allocate_causal(c.window, 3, 2, 3, store);
+    const WanGrid grid = model->make_grid(3, 4, 6, store), long_grid = model->make_grid(4, 4, 6, store);
+    const auto begin = [&](const WanGrid& g, const WanScript& s) {
+      return error_of_call([&] { model->begin_block(causal, g, s, stream); });
+    };
+    const WanScript whole = c.script();
+    EXPECT_THAT(begin(long_grid, whole), HasSubstr("a block of 1 to 3 frames"));
+    EXPECT_THAT(begin(grid, {}), HasSubstr("expected the actions of a keyboard"));
+    EXPECT_THAT(begin(grid, {.keyboard = whole.keyboard, .mouse = {}}), HasSubstr("actions of a mouse"));
+    EXPECT_THAT(begin(grid, {whole.keyboard.slice(0, 0, 8), whole.mouse}),
+                HasSubstr("of pixel frames 0 to 8, got 8 from 0 on"));
+    EXPECT_THAT(begin(grid, {whole.mouse, whole.mouse}), HasSubstr("keyboard"));
+    EXPECT_THAT(begin(grid, {whole.keyboard, whole.mouse, 1}), HasSubstr("from 1 on"));
+    const WanInput without{.latents = Tensor(nullptr, DType::f32, {1, 9, 3, 4, 6}), .grid = &grid};
+    EXPECT_THAT(error_of_call([&] { model->forward(without, {}, stream); }), HasSubstr("follows actions"));
+    EXPECT_THAT(error_of_call([&] { model->make_context(whole.mouse, 512, {}, store); }),
+                HasSubstr("no text"));
+  });
+}
+
+}  // namespace
+}  // namespace tachy

@@ -1,0 +1,131 @@
+// A whole rollout (pipelines/rollout.h) of the golden causal models: the original's latents, noise and memory used as planned.
+#include "pipelines/rollout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../models/wan_causal_case.h"
+
+namespace tachy {
+namespace {
+
+using test::WanCausalCase;
+using testing::HasSubstr;
+
+// What is added between steps, in the order of its use.
+std::vector<float> fresh_in_order(const WanCausalCase& c) {
+  std::vector<float> out;
+  int64_t first = 0;
+  for (const int64_t n : c.blocks) {
+    for (size_t i = 0; i + 1 < c.timesteps.size(); ++i) {
+      const auto part =
+          WanCausalCase::frames_of(c.golden["fresh"].select(0, static_cast<int64_t>(i)), first, n);
+      out.insert(out.end(), part.begin(), part.end());
+    }
+    first += n;
+  }
+  return out;
+}
+
+struct Rolled {
+  std::vector<float> latents;   // [z, T, h, w]
+  std::vector<int64_t> starts;  // of the blocks that were finished
+  bool noise_used_up = false;
+};
+
+// `blocks_wanted`: after so many the caller has enough.
+Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20) {
+  Rolled out;
+  const Tensor noise = c.golden["noise"];
+  out.latents.assign(static_cast<size_t>(noise.numel()), NAN);
+  const Tensor all(out.latents.data(), DType::f32, noise.shape());
+  SamplerConfig config{.kind = SamplerKind::lcm, .steps = static_cast<int>(c.timesteps.size())};
+  config.sigmas = c.sigmas, config.timesteps = c.timesteps;
+  const Sampler sampler(config);
+  test::PlannedRun run;
+  uint64_t held[2] = {};
+  run([&](Stream& stream, nn::ParamStore& store) {
+    const auto model = c.load(store);
+    const bool text = c.config.text_dim > 0;
+    const Tensor context = c.golden["context"];
+    CausalDenoiser denoiser({.network = model.get(),
+                             .weights = c.weights.get(),
+                             .timesteps = c.timesteps,
+                             .text = text ? context : Tensor(),
+                             .text_rows = std::stoll(c.text("context_rows")),
+                             .image_embeds = text ? Tensor() : context,
+                             .channels = c.golden.has("condition") ? c.golden["condition"] : Tensor(),
+                             .window = c.window,
+                             .z = noise.dim(0),
+                             .height = noise.dim(2),
+                             .width = noise.dim(3),
+                             .block_lengths = c.blocks},
+                            stream);
+    held[stream.measuring() ? 0 : 1] = denoiser.bytes();
+    NoiseSource source(fresh_in_order(c));
+    rollout({.sampler = &sampler,
+             .blocks = c.blocks,
+             .latent_shape = {noise.dim(0), noise.dim(2), noise.dim(3)},
+             .start = noise,
+             .noise = &source,
+             .script = [&](int64_t) { return c.script(); },
+             .finished =
+                 [&](const Tensor& block, int64_t first) {
+                   if (stream.measuring()) return true;
+                   for (int64_t z = 0; z < block.dim(0); ++z) {
+                     const Tensor from = block.select(0, z);
+                     std::copy_n(from.as<float>(), from.numel(),
+                                 all.select(0, z).slice(0, first, first + block.dim(1)).as<float>());
+                   }
+                   out.starts.push_back(first);
+                   return static_cast<int64_t>(out.starts.size()) < blocks_wanted;
+                 }},
+            denoiser, stream);
+    float one = 0;
+    try {
+      source.draw({&one, 1});
+    } catch (const Error&) {
+      out.noise_used_up = !stream.measuring();
+    }
+  });
+  EXPECT_EQ(held[0], held[1]);
+  EXPECT_EQ(run.arena_peak, run.arena_bytes);
+  return out;
+}
+
+// Exactly the noise between the steps is drawn: none in the pass that remembers a block.
+TEST(Rollout, LatentsOfTheOriginal) {
+  for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
+    const WanCausalCase c(name);
+    Rolled rolled = roll(c);
+    const Tensor want = c.golden["latents"];
+    EXPECT_LE(test::error_of(Tensor(rolled.latents.data(), DType::f32, want.shape()), want), 1e-5) << name;
+    EXPECT_TRUE(rolled.noise_used_up) << name;
+    EXPECT_EQ(rolled.starts.size(), c.blocks.size());
+  }
+}
+
+TEST(Rollout, EndsWhereTheCallerHasEnough) {
+  const WanCausalCase c("universal");
+  const Rolled whole = roll(c), part = roll(c, 2);
+  EXPECT_EQ(part.starts, (std::vector<int64_t>{0, 3}));
+  const Tensor noise = c.golden["noise"];
+  const auto frames = [&](const Rolled& r) {
+    return WanCausalCase::frames_of(Tensor(const_cast<float*>(r.latents.data()), DType::f32, noise.shape()),
+                                    0, 6);
+  };
+  EXPECT_EQ(frames(part), frames(whole));
+  EXPECT_FALSE(part.noise_used_up);
+}
+
+TEST(Rollout, LengthsOfBlocks) {
+  EXPECT_EQ(block_lengths(9, 3, 3), (std::vector<int64_t>{3, 3, 3}));
+  EXPECT_EQ(block_lengths(7, 3, 1), (std::vector<int64_t>{1, 3, 3}));
+  EXPECT_EQ(block_lengths(1, 3, 1), (std::vector<int64_t>{1}));
+  EXPECT_THROW(block_lengths(8, 3, 3), Error);
+  EXPECT_THROW(block_lengths(2, 3, 3), Error);
+  EXPECT_THROW(block_lengths(3, 0, 3), Error);
+}
+
+}  // namespace
+}  // namespace tachy
