@@ -5,10 +5,12 @@
 #include <optional>
 
 #include "api/fields.h"
+#include "api/predict.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "commands.h"
 #include "generate_job.h"
+#include "plan_report.h"
 
 namespace tachy::cli {
 namespace {
@@ -63,10 +65,28 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   }
 }
 
+// A plan for a GPU that need not be here: no engine is opened.
+int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
+  require(o.plan, "`gpu`: it needs --plan, for nothing runs on a GPU that is not here");
+  require(o.engine.device.empty(), "`gpu`: it stands in place of --device");
+  for (const Job& job : jobs) {
+    EngineOptions parts = o.engine;
+    for (const auto& [part, path] : job.settings.parts)
+      parts.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
+    TimePlanInput in{.model = job.settings.model.empty() ? shipped_model() : fs::path(job.settings.model),
+                     .parts = part_paths(parts),
+                     .gpu = o.gpu};
+    if (!o.max_vram.empty()) in.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+    show_time_plan(plan_time(in, job.settings.request), o.json);
+  }
+  return 0;
+}
+
 int run(const GenerateOptions& o) {
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
   const std::vector<Job> jobs = make_jobs(o);
+  if (!o.gpu.empty()) return predict(o, jobs);
   Opened opened = open_engine(o, jobs);
   for (const Job& job : jobs) {
     const bool known = &job == &jobs.front() && opened.first;

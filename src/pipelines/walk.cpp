@@ -5,6 +5,7 @@
 #include "pipelines/condition.h"
 #include "pipelines/denoise_stage.h"
 #include "tensor/transfer.h"
+#include "tensor/work_tally.h"
 
 namespace tachy {
 
@@ -89,6 +90,8 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
     const int64_t alike = session.measuring() && job.window == 1 ? count - 1 : 1;
     session.hold_parts(!last);
     if (last) session.give_back(Part::vae_encoder);
+    WorkTally* tally = WorkTally::current();
+    const WorkTally before = tally ? *tally : WorkTally();
     if (job.window > 0) {
       session.begin_again();
       if (!session.measuring()) draw_noise(job, session);
@@ -96,6 +99,7 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
     add(out, session.run(*denoise, job), alike);
     add(out, session.run(*decode, job), alike);
     if (!last) add(out, session.run(*motion, job), alike);
+    if (tally) tally->repeat_since(before, alike);
   }
   session.hold_parts(false);
   return out;
