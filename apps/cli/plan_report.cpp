@@ -126,7 +126,8 @@ void print_time_plan(const TimePlan& plan) {
   fmt::print("peak {} on an {}, beside what libraries and kernels take for themselves, of {}\n",
              human_bytes(plan.plan.peak_bytes), plan.gpu, human_bytes(plan.plan.budget_bytes));
   if (!plan.plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(plan.plan.would_fit));
-  fmt::print("{}: predicted, never run{}; loading and the file's encoder are not in it\n", range_of(plan.seconds),
+  fmt::print("{}: predicted, never run{}; loading and the file's encoder are not in it\n",
+             range_of(plan.seconds),
              plan.seen ? " here (its rates were measured on one)" : " (no such GPU has run this program)");
 }
 

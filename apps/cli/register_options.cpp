@@ -122,7 +122,8 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
                "print memory, predicted time and the implementations of ops of each stage, then stop")
       ->group(kRunningGroup);
   app.add_option("--gpu", o.gpu,
-                 "with --plan: what it would take on that GPU, which need not be here: a100, h100, h200 or l4; its time "
+                 "with --plan: what it would take on that GPU, which need not be here: a100, h100, h200 or "
+                 "l4; its time "
                  "is predicted from a table of rates (docs/speed.md)")
       ->group(kRunningGroup);
   app.add_flag("--json", o.json, "print JSON lines instead of text")->group(kRunningGroup);

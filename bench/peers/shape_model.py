@@ -90,7 +90,8 @@ def main():
         umt5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "num_layers": 24}))
         add(folder, "text_encoder", umt5, "BF16", "model.safetensors")
         if talks:
-            vision = CLIPVisionConfig(hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, patch_size=14)
+            vision = CLIPVisionConfig(hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, patch_size=14,
+                                      hidden_act="gelu")
             add(folder, "image_encoder", CLIPVisionModel(vision), "BF16", "model.safetensors")
             add(folder, "audio_encoder", Wav2Vec2Model(Wav2Vec2Config()), "F32", "model.safetensors")
     if talks:

@@ -11,20 +11,22 @@ namespace {
 constexpr Rate kUnknown{0, 0, "no kernel of ours has been timed there"};
 
 // Of one H200, by the files of bench/notes; commands stand there.
-constexpr const char *kForward = "transformer.md: a forward's calls alone, 1.3B to 14B, 22 November 2026",
-                     *kEight = "eight_bit_products.md: calls in turn, 1536 x 1536 to 13824 x 5120, 23 November 2026",
-                     *kHead = "attention_and_gemm.md: flash_sm90 in a forward, 23 November 2026",
-                     *kCodes = "docs/speed.md: forwards with attention in 8 bits less those without, 23 November 2026",
-                     *kCudnn = "transformer.md: cuDNN's attention in forwards, 22 November 2026",
-                     *kConv = "vae.md: 3x3x3 convolutions of 96 to 384 channels, 22 November 2026",
-                     *kConv8 = "vae.md: scaled_conv3d of 96 to 384 channels, 23 November 2026",
-                     *kConvCudnn = "vae.md: cuDNN's graphs beside sm90, 22 November 2026",
-                     *kCopy = "norms.md, vae.md: fused norms to a copy, 22 November 2026",
-                     *kLink = "loading.md: PCI Express 5, page-locked";
+constexpr const char
+    *kForward = "transformer.md: a forward's calls alone, 1.3B to 14B, 22 November 2026",
+    *kEight = "eight_bit_products.md: calls in turn, 1536 x 1536 to 13824 x 5120, 23 November 2026",
+    *kHead = "attention_and_gemm.md: flash_sm90 in a forward, 23 November 2026",
+    *kCodes = "docs/speed.md: forwards with attention in 8 bits less those without, 23 November 2026",
+    *kCudnn = "transformer.md: cuDNN's attention in forwards, 22 November 2026",
+    *kConv = "vae.md: 3x3x3 convolutions of 96 to 384 channels, 22 November 2026",
+    *kConv8 = "vae.md: scaled_conv3d of 96 to 384 channels, 23 November 2026",
+    *kConvCudnn = "vae.md: cuDNN's graphs beside sm90, 22 November 2026",
+    *kCopy = "norms.md, vae.md: fused norms to a copy, 22 November 2026",
+    *kLink = "loading.md: PCI Express 5, page-locked";
 // Of others.
 constexpr const char *kSheet = "NVIDIA's data sheet x the share of it that an H200 reaches here",
                      *kSheetA100 = "NVIDIA's data sheet (312 TFLOP/s) x 0.75 to 0.85",
-                     *kSageChart = "SageAttention's chart of 128 channels a head: FlashAttention-2 on an A100, 204",
+                     *kSageChart =
+                         "SageAttention's chart of 128 channels a head: FlashAttention-2 on an A100, 204",
                      *kConvA100 = "data sheet x 0.4 to 0.6: the share that cuDNN's graphs reach of an H200's",
                      *kSheetL4 = "NVIDIA's data sheet (121 TFLOP/s) x 0.5 to 0.75: 72 W hold its clock down",
                      *kGuessL4 = "data sheet x the share of an A100, less for 72 W",
@@ -125,8 +127,10 @@ const GpuRates& find_gpu_rates(std::string_view name) {
   const GpuRates* best = nullptr;
   std::string names;
   for (const GpuRates& row : kRates) {
-    if (names.find(row.name) == std::string::npos) names += (names.empty() ? "" : ", ") + std::string(row.name);
-    if (row.name == name && row.capability <= wanted && (!best || row.capability > best->capability)) best = &row;
+    if (names.find(row.name) == std::string::npos)
+      names += (names.empty() ? "" : ", ") + std::string(row.name);
+    if (row.name == name && row.capability <= wanted && (!best || row.capability > best->capability))
+      best = &row;
   }
   require(best, "`gpu`: expected one of {}, got '{}'{}", names, name,
           wanted < 1000 ? fmt::format(" as compute capability {}", wanted) : "");
@@ -147,13 +151,18 @@ const Rate& rate_of(const GpuRates& r, WorkKind kind, DType numbers) {
   const bool wide = numbers == DType::f32;
   switch (kind) {
     case WorkKind::product:
-      return numbers == DType::f8_e4m3 ? r.product_fp8 : numbers == DType::i8 ? kUnknown : wide ? r.product_f32 : r.product;
+      return numbers == DType::f8_e4m3 ? r.product_fp8
+             : numbers == DType::i8    ? kUnknown
+             : wide                    ? r.product_f32
+                                       : r.product;
     case WorkKind::attention:
       return numbers == DType::i8 ? r.attention_int8 : wide ? r.product_f32 : r.attention;
     case WorkKind::convolution:
       return numbers == DType::f8_e4m3 ? r.convolution_fp8 : wide ? r.product_f32 : r.convolution;
-    case WorkKind::pass: return r.memory;
-    case WorkKind::transfer: return r.transfer;
+    case WorkKind::pass:
+      return r.memory;
+    case WorkKind::transfer:
+      return r.transfer;
   }
   return kUnknown;
 }

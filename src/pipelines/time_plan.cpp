@@ -84,14 +84,14 @@ TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
   WorkTally tally;
   {
     const WorkTally::Counting counting(tally);
-    out.plan = make_plan({.model = &model,
-                          .gpu = gpu,
-                          .request = &settled.request,
-                          .prompts = &prompts,
-                          .precision = settled.precision,
-                          .adapters = adapters.get(),
-                          .room = in.max_vram > 0 ? std::min<uint64_t>(in.max_vram, gpu->free_bytes())
-                                                  : gpu->free_bytes()});
+    out.plan = make_plan(
+        {.model = &model,
+         .gpu = gpu,
+         .request = &settled.request,
+         .prompts = &prompts,
+         .precision = settled.precision,
+         .adapters = adapters.get(),
+         .room = in.max_vram > 0 ? std::min<uint64_t>(in.max_vram, gpu->free_bytes()) : gpu->free_bytes()});
   }
   for (auto& [name, work] : tally.stages()) {
     TimePlan::Stage stage{.name = name, .seconds = {}, .work = std::move(work)};
@@ -100,8 +100,7 @@ TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
     out.seconds.least += stage.seconds.least, out.seconds.most += stage.seconds.most;
     out.stages.push_back(std::move(stage));
   }
-  for (size_t i = 0; i < out.stages.size(); ++i)
-    out.plan.stages.at(i).seconds = out.stages[i].seconds.least;
+  for (size_t i = 0; i < out.stages.size(); ++i) out.plan.stages.at(i).seconds = out.stages[i].seconds.least;
   out.plan.seconds = out.seconds.least;
   return out;
 }

@@ -34,7 +34,8 @@ class WorkTally {
   // Of one stage of a run, in the order of their first calls.
   using Stage = std::pair<std::string, std::vector<OpWork>>;
 
-  void begin_stage(std::string_view name);  // what is noted from here on is that stage's, also where it had a part before
+  void begin_stage(
+      std::string_view name);  // what is noted from here on is that stage's, also where it had a part before
   void note(const OpWork& work);
   // What was noted since `before`, a copy of this, stands for `times` times as many calls.
   void repeat_since(const WorkTally& before, int64_t times);

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "ops/decode_blocks/decode_blocks_impl.h"
 #include "ops/count_work.h"
+#include "ops/decode_blocks/decode_blocks_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

@@ -1,5 +1,5 @@
-#include "ops/elementwise/elementwise_impl.h"
 #include "ops/count_work.h"
+#include "ops/elementwise/elementwise_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

@@ -1,5 +1,5 @@
-#include "ops/gated_residual/gated_residual_impl.h"
 #include "ops/count_work.h"
+#include "ops/gated_residual/gated_residual_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

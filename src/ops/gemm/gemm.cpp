@@ -6,8 +6,8 @@
 
 #include "cpu/panels.h"
 #include "cpu/widen.h"
-#include "ops/gemm/gemm_impl.h"
 #include "ops/count_work.h"
+#include "ops/gemm/gemm_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

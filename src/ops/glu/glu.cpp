@@ -1,5 +1,5 @@
-#include "ops/glu/glu_impl.h"
 #include "ops/count_work.h"
+#include "ops/glu/glu_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

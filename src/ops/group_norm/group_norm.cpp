@@ -1,5 +1,5 @@
-#include "ops/group_norm/group_norm_impl.h"
 #include "ops/count_work.h"
+#include "ops/group_norm/group_norm_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

@@ -1,5 +1,5 @@
-#include "ops/layernorm_modulate/layernorm_modulate_impl.h"
 #include "ops/count_work.h"
+#include "ops/layernorm_modulate/layernorm_modulate_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {

@@ -1,7 +1,7 @@
 // Checks and dispatch of the low-rank adapters.
 #include "cpu/widen.h"
-#include "ops/lora/lora_impl.h"
 #include "ops/count_work.h"
+#include "ops/lora/lora_impl.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {
