@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "cuda/absent_gpu.h"
@@ -87,37 +88,53 @@ TEST(TimePlan, DecodingOnAnH200) {
   expect_near(stage(plan("1.3B", one_pass(1280, 720), "h200"), "decode"), 1.060, "720p");
 }
 
-// bench/peers/ours_gpu.cpp's encode, and both with convolutions in e4m3.
-TEST(TimePlan, TheVaeAloneOnAnH200) {
+// As bench/peers/ours_gpu.cpp encodes and decodes: the latents' frames, rows and columns.
+Seconds vae_alone(const std::shared_ptr<TensorSource>& source, const VaeConfig& c, Products products,
+                  bool encodes, std::array<int64_t, 3> latent) {
   const GpuRates& rates = find_gpu_rates("h200");
   const auto gpu = cuda::absent_gpu(facts_of(rates));
+  ThreadPool pool(1);
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get()};
+  stream.precision = {.activation = DType::bf16, .residual = DType::f32, .products = products};
+  WorkTally tally;
+  const WorkTally::Counting counting(tally);
+  const auto work = [&](const Scope& scope) {
+    nn::ParamStore store({.plan_only = true}, stream);
+    const auto [t, h, w] = latent;
+    const int64_t s = c.spatial_stride();
+    const Tensor video = store.allocate(DType::f32, {c.pixel_frames(t), h * s, w * s, 3}),
+                 latents = store.allocate(DType::f32, {c.z_dim, t, h, w});
+    if (encodes)
+      VaeEncoder(scope, c, {.logvar = false, .plan_only = true}, stream)
+          .encode(video, latents, Tensor(), stream);
+    else
+      VaeDecoder(scope, c, {.normalised = false, .plan_only = true}, stream)
+          .decode(
+              latents, [](const Tensor&, int64_t) {}, stream, 1);
+    return 0;
+  };
+  load_component(source, "vae", {"encoder.", "decoder.", "quant_conv.", "post_quant_conv."}, work);
+  return seconds_of(tally.stages().at(0).second, rates);
+}
+
+TEST(TimePlan, TheVaeAloneOnAnH200) {
   const VaeFiles files = open_vae(model("1.3B").folder);
   const auto seconds = [&](Products products, bool encodes) {
-    ThreadPool pool(1);
-    Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get()};
-    stream.precision = {.activation = DType::bf16, .residual = DType::f32, .products = products};
-    WorkTally tally;
-    const WorkTally::Counting counting(tally);
-    load_component(files.source, "vae", {"encoder.", "decoder.", "quant_conv.", "post_quant_conv."},
-                   [&](const Scope& scope) {
-                     nn::ParamStore store({.plan_only = true}, stream);
-                     const Tensor video = store.allocate(DType::f32, {81, 480, 832, 3}),
-                                  latents = store.allocate(DType::f32, {16, 21, 60, 104});
-                     if (encodes)
-                       VaeEncoder(scope, files.config, {.logvar = false, .plan_only = true}, stream)
-                           .encode(video, latents, Tensor(), stream);
-                     else
-                       VaeDecoder(scope, files.config, {.normalised = false, .plan_only = true}, stream)
-                           .decode(
-                               latents, [](const Tensor&, int64_t) {}, stream, 1);
-                     return 0;
-                   });
-    return seconds_of(tally.stages().at(0).second, rates);
+    return vae_alone(files.source, files.config, products, encodes, {21, 60, 104});
   };
   expect_near(seconds(Products::as_activations, true), 0.270, "encode");
   expect_near(seconds(Products::e4m3, true), 0.1776, "encode, e4m3");
   expect_near(seconds(Products::e4m3, false), 0.2763, "decode, e4m3");
+}
+
+TEST(TimePlan, Wan22sDecoderOnAnH200) {
+  const ScratchFolder scratch;
+  write_sparse(scratch.path / "vae.safetensors", read_json(golden_path("vae/names_wan22.json")).get<Shapes>(),
+               DType::f32);
+  expect_near(vae_alone(open_safetensors(scratch.path / "vae.safetensors"), VaeConfig::wan22(),
+                        Products::as_activations, false, {31, 44, 80}),
+              2.998, "121x704x1280");
 }
 
 TEST(TimePlan, AnA100IsSlowerAndAnL4LetsBlocksPass) {
