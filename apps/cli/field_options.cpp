@@ -95,6 +95,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"text_cache", "--text-cache"},
     {"verify_upload", "--verify-upload"},
     {"plan", "--plan"},
+    {"gpu", "--gpu"},
     {"crf", "--crf"},
     {"speed", "--encode-speed"},
     {"input", "--in"},

@@ -5,10 +5,12 @@
 #include <optional>
 
 #include "api/fields.h"
+#include "api/predict.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "commands.h"
 #include "generate_job.h"
+#include "plan_report.h"
 
 namespace tachy::cli {
 namespace {
@@ -29,6 +31,9 @@ std::string device_again(const std::string& from, const std::string& kind) {
 // On the device that was asked for; the settings of --from ask for the kind that they come from, since
 // another one would not give the same frames. A GPU that nobody named and that has no room for the run gives
 // way to the CPU.
+// The model that ships for a job that names none.
+const char* ships(const Job& job) { return job.settings.request.speech ? "talker" : "sprites"; }
+
 struct Opened {
   Engine engine;
   std::optional<PreparedRequest> first;  // the first job's, where the choice of the device took its plan
@@ -44,10 +49,9 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
       again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.engine.device);
   options.graphs = !o.no_graph;
   if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
-  const char* ships = jobs.front().settings.request.speech ? "talker" : "sprites";
   const auto open = [&] {
     return naming("`model`",
-                  [&] { return Engine(model.empty() ? shipped_model(ships) : fs::path(model), options); });
+                  [&] { return Engine(model.empty() ? shipped_model(ships(jobs.front())) : fs::path(model), options); });
   };
   Engine engine = open();
   if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.engine.device))
@@ -64,11 +68,29 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   }
 }
 
+// A plan for a GPU that need not be here: no engine is opened.
+int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
+  require(o.plan, "`gpu`: it needs --plan, for nothing runs on a GPU that is not here");
+  require(o.engine.device.empty(), "`gpu`: it stands in place of --device");
+  for (const Job& job : jobs) {
+    EngineOptions parts = o.engine;
+    for (const auto& [part, path] : job.settings.parts)
+      parts.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
+    TimePlanInput in{.model = job.settings.model.empty() ? shipped_model(ships(job)) : fs::path(job.settings.model),
+                     .parts = part_paths(parts),
+                     .gpu = o.gpu};
+    if (!o.max_vram.empty()) in.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+    show_time_plan(plan_time(in, job.settings.request), o.json);
+  }
+  return 0;
+}
+
 int run(GenerateOptions& o) {
   o.settle_pairs();
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
   const std::vector<Job> jobs = make_jobs(o);
+  if (!o.gpu.empty()) return predict(o, jobs);
   Opened opened = open_engine(o, jobs);
   for (const Job& job : jobs) {
     const bool known = &job == &jobs.front() && opened.first;

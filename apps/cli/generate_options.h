@@ -26,6 +26,7 @@ struct GenerateOptions {
   std::vector<uint64_t> seeds;
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
   std::string max_vram;                // "8GiB"
+  std::string gpu;                     // that need not be here, for --plan
   bool no_graph = false;
   int crf = -1;
   std::string encode_speed;

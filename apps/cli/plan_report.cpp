@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
@@ -45,6 +46,13 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
           {"seconds", plan.seconds}};
 }
 
+void print_passing(const VideoPlan& plan) {
+  for (const StagePlan& s : plan.stages)
+    if (s.streamed > 0)
+      fmt::print("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass\n",
+                 s.name, s.streamed, s.blocks, human_bytes(s.host_bytes));
+}
+
 void print_plan(const VideoPlan& plan, uint64_t queue) {
   fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}{:>12}\n", "stage", "file mapped", "in memory", "activations",
              "TFLOP", "about");
@@ -52,10 +60,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
     fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14.3f}{:>12}\n", s.name, human_bytes(s.mapped_bytes),
                human_bytes(s.weight_bytes), human_bytes(s.arena_bytes), s.flops / 1e12,
                human_seconds(s.seconds));
-  for (const StagePlan& s : plan.stages)
-    if (s.streamed > 0)
-      fmt::print("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass\n",
-                 s.name, s.streamed, s.blocks, human_bytes(s.host_bytes));
+  print_passing(plan);
   print_picks(plan.stages);
   if (queue >= kQueueWorthALine)
     fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
@@ -69,7 +74,71 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
                human_seconds(plan.seconds));
 }
 
+// What a stage's time is made of, by kind of work and what it multiplies.
+json work_json(const TimePlan::Stage& stage) {
+  struct Sum {
+    double flops = 0, bytes = 0;
+    int64_t calls = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  for (const OpWork& w : stage.work) {
+    Sum& sum = sums[{std::string(work_kind_name(w.kind)), std::string(dtype_name(w.numbers))}];
+    const auto calls = static_cast<double>(w.calls);
+    sum.flops += calls * w.flops, sum.bytes += calls * w.bytes, sum.calls += w.calls;
+  }
+  json out = json::array();
+  for (const auto& [what, sum] : sums)
+    out.push_back({{"kind", what.first},
+                   {"numbers", what.second},
+                   {"flops", sum.flops},
+                   {"bytes", sum.bytes},
+                   {"calls", sum.calls}});
+  return out;
+}
+
+// "3.1 s to 3.6 s"
+std::string range_of(const Seconds& s) {
+  const std::string least = human_seconds(s.least), most = human_seconds(s.most);
+  return least == most ? least : fmt::format("{} to {}", least, most);
+}
+
+json time_plan_json(const TimePlan& plan) {
+  json out = plan_json(plan.plan, queue_bytes(plan.request));
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    json& stage = out["stages"][i];
+    stage["seconds"] = plan.stages[i].seconds.least, stage["seconds_most"] = plan.stages[i].seconds.most;
+    stage["work"] = work_json(plan.stages[i]);
+    stage.erase("ops");  // which kernels it would get is for a build there to say
+  }
+  out["gpu"] = plan.gpu, out["ran_there"] = plan.seen;
+  out["seconds"] = plan.seconds.least, out["seconds_most"] = plan.seconds.most;
+  return out;
+}
+
+void print_time_plan(const TimePlan& plan) {
+  fmt::print("{:<14}{:>14}{:>14}{:>14}  {}\n", "stage", "in memory", "activations", "TFLOP", "predicted");
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const StagePlan& s = plan.plan.stages[i];
+    fmt::print("{:<14}{:>14}{:>14}{:>14.3f}  {}\n", s.name, human_bytes(s.weight_bytes),
+               human_bytes(s.arena_bytes), s.flops / 1e12, range_of(plan.stages[i].seconds));
+  }
+  print_passing(plan.plan);
+  fmt::print("peak {} on an {}, beside what libraries and kernels take for themselves, of {}\n",
+             human_bytes(plan.plan.peak_bytes), plan.gpu, human_bytes(plan.plan.budget_bytes));
+  if (!plan.plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(plan.plan.would_fit));
+  fmt::print("{}: predicted, never run{}; loading and the file's encoder are not in it\n",
+             range_of(plan.seconds),
+             plan.seen ? " here (its rates were measured on one)" : " (no such GPU has run this program)");
+}
+
 }  // namespace
+
+void show_time_plan(const TimePlan& plan, bool as_json) {
+  if (as_json)
+    fmt::print("{}\n", time_plan_json(plan).dump());
+  else
+    print_time_plan(plan);
+}
 
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json) {
   const uint64_t queue = queue_bytes(request);

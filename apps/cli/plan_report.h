@@ -1,11 +1,13 @@
 // What a run will take, as --plan shows it.
 #pragma once
 
+#include "api/predict.h"
 #include "api/tachyscope.h"
 
 namespace tachy::cli {
 
 // A table, or as one line of JSON. request: with its defaults filled in.
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json);
+void show_time_plan(const TimePlan& plan, bool as_json);
 
 }  // namespace tachy::cli

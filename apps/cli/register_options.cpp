@@ -132,6 +132,11 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
   app.add_flag("--plan", o.plan,
                "print memory, predicted time and the implementations of ops of each stage, then stop")
       ->group(kRunningGroup);
+  app.add_option("--gpu", o.gpu,
+                 "with --plan: what it would take on that GPU, which need not be here: a100, h100, h200 or "
+                 "l4; its time "
+                 "is predicted from a table of rates (docs/speed.md)")
+      ->group(kRunningGroup);
   app.add_flag("--json", o.json, "print JSON lines instead of text")->group(kRunningGroup);
   app.add_flag("-q,--quiet", o.quiet, "print nothing but errors")->group(kRunningGroup);
 }

@@ -7,6 +7,7 @@
 #include "pipelines/preview.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/transfer.h"
+#include "tensor/work_tally.h"
 
 namespace tachy {
 
@@ -61,7 +62,10 @@ void DenoiseLoop::predict(int i, const Tensor& velocity) {
   const Hooks& hooks = stream_.hooks;
   const uint64_t flops = hooks.flops ? *hooks.flops : 0;
   const ops::PickRecord picks = hooks.picks ? *hooks.picks : ops::PickRecord();
+  WorkTally* tally = WorkTally::current();
+  const WorkTally work = tally ? *tally : WorkTally();
   denoiser_.predict(in_.latents, i, velocity);
+  if (tally) tally->repeat_since(work, end - i);
   if (hooks.flops) *hooks.flops += (*hooks.flops - flops) * static_cast<uint64_t>(end - i - 1);
   if (hooks.picks) hooks.picks->repeat_since(picks, end - i);
 }

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "tensor/work_tally.h"
 
 namespace tachy {
 namespace {
@@ -18,14 +19,17 @@ int64_t fewest(const StagePlan& stage, uint64_t excess) {
   return std::clamp(saving + 2, runtime::BlockStream::kFewest, stage.blocks);
 }
 
+bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); }
+
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
+  if (WorkTally* tally = WorkTally::current()) *tally = {};  // of the last plan alone
   Session session(*in.model, in.gpu, Session::Kind::measuring);
   session.begin({.precision = in.precision, .placement = placement, .adapters = in.adapters});
   VideoPlan plan;
   nn::ParamStore shared_store({.plan_only = true}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
   // Files are read on the host.
-  plan.shared_bytes = shared_store.bytes() + (in.model->memory() ? 0 : in.model->bundle().read_bytes());
+  plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
   plan.stages = walk(job, session);
   plan.keeps = placement.keeps;
@@ -43,9 +47,10 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
 VideoPlan plan_within(const PlanInput& in) {
   Placement placement{.keeps = in.model->options().keep_loaded};
   VideoPlan plan = plan_with(in, placement);
-  if (!in.model->memory()) return plan;
+  if (!on_device(in)) return plan;
   const uint64_t max_vram = in.model->options().max_vram;
-  const uint64_t libraries = in.gpu ? kGpuLibraryBytes : 0, free = in.model->device_room();
+  const uint64_t libraries = in.gpu ? kGpuLibraryBytes : 0,
+                 free = in.room > 0 ? in.room : in.model->device_room();
   const bool limited = max_vram > 0 && max_vram < free;
   const uint64_t may = limited ? max_vram : free;
   const uint64_t budget = may > libraries ? may - libraries : 0;
@@ -87,6 +92,8 @@ std::string what_would_fit(const PlanInput& in) {
   if (r.request.block > 0) return "a smaller size, fewer `frames`, or a shorter `block_window`";
   const VaeConfig& vae = in.model->bundle().vae_config;
   const auto stride = static_cast<int>(vae.temporal_stride());
+  WorkTally aside;
+  const WorkTally::Counting counting(aside);
   const auto fits = [&](int chunks) {
     ResolvedRequest smaller = r;
     smaller.request.frames = chunks * stride + 1;
@@ -114,7 +121,7 @@ uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage) {
 
 VideoPlan make_plan(const PlanInput& in) {
   VideoPlan plan = plan_within(in);
-  if (in.model->memory() && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(in);
+  if (on_device(in) && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(in);
   return plan;
 }
 

@@ -15,6 +15,7 @@ struct PlanInput {
   const Prompts* prompts = nullptr;
   Precision precision;
   const RequestAdapters* adapters = nullptr;
+  uint64_t room = 0;  // of a `gpu` that is not the model's (cuda/absent_gpu.h): what a run may take there
 };
 VideoPlan make_plan(const PlanInput& in);
 

@@ -8,6 +8,7 @@
 #include "pipelines/memory_plan.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/streaming_memory.h"
+#include "tensor/work_tally.h"
 
 namespace tachy {
 
@@ -172,6 +173,7 @@ void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
   uint64_t flops = 0;
   ops::PickRecord picks;
   stream_.arena = &arena;
+  if (WorkTally* tally = WorkTally::current()) tally->begin_stage(out.name);
   stream_.hooks.flops = &flops, stream_.hooks.picks = &picks;
   most_part_bytes_ = 0, blocks_ = {};
   out.weight_bytes = stage.run(job, *this);

@@ -6,6 +6,7 @@
 #include "pipelines/run_state.h"
 #include "pipelines/talk_progress.h"
 #include "tensor/transfer.h"
+#include "tensor/work_tally.h"
 
 namespace tachy {
 
@@ -90,6 +91,8 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
     session.hold_parts(!last);
     if (last) session.give_back(Part::vae_encoder);
     if (job.progress) job.progress->begin(job.window);
+    WorkTally* tally = WorkTally::current();
+    const WorkTally before = tally ? *tally : WorkTally();
     if (job.window > 0 && !job.resume) {
       session.begin_again();
       if (!session.measuring()) draw_noise(job, session);
@@ -99,6 +102,7 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
     job.resume = nullptr;  // of the first window that is walked
     add(out, session.run(*decode, job), alike);
     if (!last) add(out, session.run(*motion, job), alike);
+    if (tally) tally->repeat_since(before, alike);
   }
   session.hold_parts(false);
   return out;

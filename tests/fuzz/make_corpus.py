@@ -168,6 +168,39 @@ def ggufs():
         put("gguf", fill.__name__, written(fill))
 
 
+def conversions():
+    """A whole transformer of 8 channels, its form behind a first byte that chooses what it becomes (targets/convert.cpp)."""
+    torch.manual_seed(0)
+    width, ffn, text = 8, 160, 6  # 160: rows of whole blocks in a matrix that is not small
+    tensors = {}
+
+    def linear(name, out, inputs):
+        tensors[name + ".weight"], tensors[name + ".bias"] = torch.randn(out, inputs), torch.zeros(out)
+
+    tensors["patch_embedding.weight"], tensors["patch_embedding.bias"] = torch.randn(width, 16, 1, 2, 2), torch.zeros(width)
+    for name, shape in {"text_embedding.0": (width, text), "text_embedding.2": (width, width), "time_embedding.0": (width, 4),
+                        "time_embedding.2": (width, width), "time_projection.1": (6 * width, width), "head.head": (64, width)}.items():
+        linear(name, *shape)
+    tensors["head.modulation"] = torch.zeros(1, 2, width)
+    for part in ("self_attn", "cross_attn"):
+        for layer in "qkvo":
+            linear(f"blocks.0.{part}.{layer}", width, width)
+        for norm in ("norm_q", "norm_k"):
+            tensors[f"blocks.0.{part}.{norm}.weight"] = torch.ones(width)
+    tensors["blocks.0.norm3.weight"], tensors["blocks.0.norm3.bias"] = torch.ones(width), torch.zeros(width)
+    linear("blocks.0.ffn.0", ffn, width)
+    linear("blocks.0.ffn.2", width, ffn)
+    tensors["blocks.0.modulation"] = torch.zeros(1, 6, width)
+    config = json.dumps({"_class_name": "WanModel", "model_type": "t2v", "dim": width, "ffn_dim": ffn, "freq_dim": 4, "in_dim": 16,
+                         "out_dim": 16, "num_heads": 1, "num_layers": 1, "text_len": 512, "eps": 1e-6, "text_dim": text})
+    plain = {name: t.to(torch.bfloat16) for name, t in tensors.items()}
+    for form, name in enumerate(("single", "fp8", "int8", "q8_0", "q4_1", "f16", "diffusers")):
+        put("convert", name, bytes([form]) + save(plain, {"config": config}))
+    for layer in ("blocks.0.self_attn.q", "blocks.0.ffn.2"):
+        plain[layer + ".weight"], plain[layer + ".scale_weight"] = plain[layer + ".weight"].to(torch.float8_e4m3fn), torch.ones(())
+    put("convert", "from_fp8", bytes([3]) + save(plain | {"scaled_fp8": torch.zeros(2).to(torch.float8_e4m3fn)}, {"config": config}))
+
+
 def configs():
     files = ["model/model_index.json", "model/generation_config.json", "model/scheduler/scheduler_config.json",
              "model/transformer/config.json", "model/text_encoder/config.json", "model/vae/config.json",
@@ -345,6 +378,7 @@ def sounds():
 if __name__ == "__main__":
     weights()
     ggufs()
+    conversions()
     configs()
     texts()
     images()

@@ -124,8 +124,11 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
 void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,
                             bool last, Stream& stream) const {
   const int64_t rows = in.batch * in.tokens;
-  // The hidden activations may take what q, k and v did.
-  mlp_(in.u, in.u, stream, {.free_rows = rows * 3 * config_.dim() / config_.ffn_dim});
+  // The hidden activations may take what q, k and v did, and their codes what those of u did.
+  const int64_t value = dtype_size(stream.precision.activation),
+                code = in_eight_bits(stream.precision.products) ? 1 : 0;
+  const int64_t free_rows = rows * (3 * value + code) * config_.dim() / ((value + code) * config_.ffn_dim);
+  mlp_(in.u, in.u, stream, {.free_rows = free_rows});
   ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
   ops::add_norm({.x = in.x,
                  .u = in.u,

@@ -1,4 +1,5 @@
 #include "ops/attention/attention_impl.h"
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {
@@ -117,7 +118,12 @@ void attention(const AttentionArgs& a, Stream& stream) {
   } else {
     for (int i = 0; i < a.ranges(); ++i) pairs += pairs_of(a.range(i), a.q.dim(1));
   }
-  stream.count_flops(4.0 * static_cast<double>(a.q.dim(0) * a.q.dim(2) * a.q.dim(3)) * pairs);
+  const OpWork work{.op = op,
+                    .kind = WorkKind::attention,
+                    .numbers = a.eight_bits ? DType::i8 : a.q.dtype,
+                    .flops = 4.0 * static_cast<double>(a.q.dim(0) * a.q.dim(2) * a.q.dim(3)) * pairs,
+                    .bytes = bytes_of({a.q, a.k, a.v, a.bias, a.out})};
+  if (count_work(work, stream)) return;
   pick<AttentionArgs>(op, attention_table(), a, stream).run(a, stream);
 }
 

@@ -1,4 +1,5 @@
 #include "ops/choose_blocks/choose_blocks_impl.h"
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {
@@ -24,6 +25,7 @@ void choose_blocks(const ChooseBlocksArgs& a, Stream& stream) {
   expect_real(op, "counts", a.counts, {b, h, blocks}, DType::i32);
   expect_contiguous(op, "indices", a.indices), expect_contiguous(op, "counts", a.counts);
   expect_here(op, "indices", a.indices, stream), expect_here(op, "counts", a.counts, stream);
+  if (count_pass(op, a.q.dtype, {a.q, a.k, a.indices}, stream)) return;
   pick<ChooseBlocksArgs>(op, choose_blocks_table(), a, stream).run(a, stream);
 }
 

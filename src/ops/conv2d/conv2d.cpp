@@ -6,6 +6,7 @@
 #include "cpu/widen.h"
 #include "cuda/conv.h"
 #include "ops/conv2d/conv2d_impl.h"
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {
@@ -64,8 +65,10 @@ std::span<const Impl<Conv2dArgs>> conv2d_table() { return kTable; }
 void conv2d(const Conv2dArgs& args, Stream& stream) {
   check_args(args, stream);
   if (args.y.numel() == 0) return;
-  stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
-                     static_cast<double>(args.kernel_h * args.kernel_w * args.x.dim(3)));
+  if (count_convolution("conv2d", args.x.dtype,
+                        args.y.numel() * args.kernel_h * args.kernel_w * args.x.dim(3),
+                        {args.x, args.packed, args.y}, stream))
+    return;
   pick<Conv2dArgs>("conv2d", kTable, args, stream).run(args, stream);
 }
 

@@ -8,9 +8,10 @@
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
+#include "cuda/absent_gpu.h"
 #include "cuda/conv.h"
-#include "cuda/gpu.h"
 #include "ops/conv3d/conv3d_impl.h"
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 
 namespace tachy::ops {
@@ -91,14 +92,18 @@ std::span<const Impl<CausalConv3dArgs>> causal_conv3d_table() { return kTable; }
 void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
   check_args(args, stream);
   if (args.y.numel() == 0) return;
-  stream.count_flops(2.0 * static_cast<double>(args.y.numel()) *
-                     static_cast<double>(args.kernel_t * args.kernel_h * args.kernel_w * args.x.dim(3)));
+  if (count_convolution("causal_conv3d", args.x.dtype,
+                        args.y.numel() * args.kernel_t * args.kernel_h * args.kernel_w * args.x.dim(3),
+                        {args.x, args.packed, args.residual, args.y, args.normed}, stream))
+    return;
   pick<CausalConv3dArgs>("causal_conv3d", kTable, args, stream).run(args, stream);
 }
 
 bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off) return false;
+  if (cuda::is_absent(stream.gpu))
+    return stream.gpu->info().major == 9 && args.gamma.dim(0) <= cuda::kConvMostNormed;
   const auto* impl = choose<CausalConv3dArgs>("causal_conv3d", kTable, args, stream);
   return impl && !is_definition(*impl);
 }
@@ -145,7 +150,10 @@ int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Strea
   const int64_t n = cache.dim(0), t = x.dim(0);
   require(history >= 0 && history <= n, "push_frames: expected history in [0, {}], got {}", n, history);
   const int64_t kept = std::min(history, std::max<int64_t>(0, n - t)), added = std::min(t, n);
-  if (!stream.measuring() && n > 0) {
+  if (stream.measuring() && n > 0) {  // they are read and written
+    const double share = static_cast<double>(kept + added) / static_cast<double>(n);
+    count_work({.op = op, .numbers = cache.dtype, .bytes = 2 * share * bytes_of({cache})}, stream);
+  } else if (n > 0) {
     const int64_t frame = cache.numel() / n * dtype_size(cache.dtype);
     char* to = static_cast<char*>(cache.data);
     const char* from = static_cast<const char*>(x.data) + (t - added) * frame;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/count_work.h"
 #include "ops/decode_blocks/decode_blocks_impl.h"
 #include "ops/op_helpers.h"
 
@@ -37,6 +38,7 @@ void decode_blocks(const DecodeBlocksArgs& a, Stream& stream) {
                {a.y.dim(0), a.y.dim(1) / a.type->block_values * a.type->block_bytes});
   expect_dtype("decode_blocks", "blocks", a.blocks, DType::u8);
   expect_contiguous("decode_blocks", "blocks", a.blocks);
+  if (count_pass("decode_blocks", a.y.dtype, {a.blocks, a.y}, stream)) return;
   const auto& impl = pick<DecodeBlocksArgs>("decode_blocks", decode_blocks_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -6,6 +6,7 @@
 
 #include "cpu/panels.h"
 #include "cpu/widen.h"
+#include "ops/count_work.h"
 #include "ops/gemm/gemm_impl.h"
 #include "ops/op_helpers.h"
 
@@ -85,8 +86,10 @@ void gemm(const GemmArgs& args, Stream& stream) {
   check_args(args, stream);
   if (args.x.dim(0) == 0 || args.weight.dim(0) == 0) return;
   require(args.x.dim(1) > 0, "gemm: expected K >= 1, got 0");
-  stream.count_flops(2.0 * static_cast<double>(args.x.dim(0) * args.x.dim(1)) *
-                     static_cast<double>(args.weight.dim(0)));
+  const bool tf32 = args.x.dtype == DType::f32 && stream.precision.products == Products::tf32;
+  if (count_product("gemm", tf32 ? DType::f16 : args.x.dtype, args.x.dim(0), args.weight.dim(0),
+                    args.x.dim(1), {args.x, args.weight, args.multiply, args.residual, args.y}, stream))
+    return;
   pick<GemmArgs>("gemm", kTable, args, stream).run(args, stream);
 }
 

@@ -1,5 +1,6 @@
 // Checks and dispatch of the low-rank adapters.
 #include "cpu/widen.h"
+#include "ops/count_work.h"
 #include "ops/lora/lora_impl.h"
 #include "ops/op_helpers.h"
 
@@ -78,8 +79,9 @@ void lora(const LoraArgs& args, Stream& stream) {
   const LoraShape s = lora_shape("lora", args.x, args.a, args.b);
   check_args(args, s, stream);
   if (s.m == 0) return;
-  stream.count_flops(2.0 * static_cast<double>(s.m * s.rank * (args.index.defined() ? 1 : s.adapters)) *
-                     static_cast<double>(s.k + s.n));
+  if (count_product("lora", args.x.dtype, s.m, s.rank * (args.index.defined() ? 1 : s.adapters), s.k + s.n,
+                    {args.x, args.a, args.b, args.y}, stream))
+    return;
   pick<LoraArgs>("lora", kTable, args, stream).run(args, stream);
 }
 

@@ -1,3 +1,4 @@
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/patchify/patchify_impl.h"
 
@@ -47,12 +48,14 @@ std::span<const Impl<UnpatchifyArgs>> unpatchify_table() {
 
 void patchify(const PatchifyArgs& a, Stream& stream) {
   check_video("patchify", a.x, a.y, a.patch_t, a.patch_h, a.patch_w, a.place, stream);
+  if (count_pass("patchify", a.y.dtype, {a.x, a.y}, stream)) return;
   const auto& impl = pick<PatchifyArgs>("patchify", patchify_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }
 
 void unpatchify(const UnpatchifyArgs& a, Stream& stream) {
   check_video("unpatchify", a.y, a.x, a.patch_t, a.patch_h, a.patch_w, a.place, stream);
+  if (count_pass("unpatchify", a.y.dtype, {a.x, a.y}, stream)) return;
   const auto& impl = pick<UnpatchifyArgs>("unpatchify", unpatchify_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -1,3 +1,4 @@
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/quantize/quantize_impl.h"
 
@@ -35,11 +36,13 @@ std::span<const Impl<DequantizeArgs>> dequantize_table() {
 
 void quantize(const QuantizeArgs& a, Stream& stream) {
   check("quantize", "x", a.x, a.q, a.scale, a.block, stream);
+  if (count_pass("quantize", a.x.dtype, {a.x, a.q, a.scale}, stream)) return;
   pick<QuantizeArgs>("quantize", quantize_table(), a, stream).run(a, stream);
 }
 
 void dequantize(const DequantizeArgs& a, Stream& stream) {
   check("dequantize", "y", a.y, a.q, a.scale, a.block, stream);
+  if (count_pass("dequantize", a.y.dtype, {a.q, a.scale, a.y}, stream)) return;
   const auto& impl = pick<DequantizeArgs>("dequantize", dequantize_table(), a, stream);
   if (!stream.measuring()) impl.run(a, stream);
 }

@@ -7,7 +7,9 @@
 #include "base/env.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
-#include "cuda/gpu.h"
+#include "cuda/absent_gpu.h"
+#include "cuda/conv.h"
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 
@@ -89,6 +91,7 @@ std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table() { return kTable; }
 
 bool scaled_conv3d_runs(const Stream& stream) {
   if (!stream.gpu) return true;
+  if (cuda::is_absent(stream.gpu)) return stream.gpu->info().major == 9;
   if constexpr (cuda::kBuilt)
     return scaled_conv3d_on_gpu(stream);
   else
@@ -98,6 +101,7 @@ bool scaled_conv3d_runs(const Stream& stream) {
 bool scaled_conv3d_normalises(const ScaledConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
   if (off) return false;
+  if (cuda::is_absent(stream.gpu)) return args.gamma.dim(0) <= cuda::kConvMostNormed;
   return choose<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream) != nullptr;
 }
 
@@ -105,7 +109,9 @@ void scaled_conv3d(const ScaledConv3dArgs& args, Stream& stream) {
   check_args(args, stream);
   const int64_t values = scaled_conv3d_result(args).numel();
   if (values == 0) return;
-  stream.count_flops(2.0 * static_cast<double>(values) * static_cast<double>(kTaps * args.x.dim(3)));
+  if (count_convolution("scaled_conv3d", args.x.dtype, values * kTaps * args.x.dim(3),
+                        {args.x, args.packed, args.residual, args.y, args.normed}, stream))
+    return;
   pick<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream).run(args, stream);
 }
 

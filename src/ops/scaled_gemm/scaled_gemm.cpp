@@ -1,6 +1,7 @@
 // Checks and dispatch of the linear layer in 8 bits.
 #include "ops/scaled_gemm/scaled_gemm.h"
 
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
 
@@ -58,8 +59,9 @@ void scaled_gemm(const ScaledGemmArgs& args, Stream& stream) {
   check_args(args, stream);
   if (args.x.dim(0) == 0 || args.weight.dim(0) == 0) return;
   require(args.x.dim(1) > 0, "scaled_gemm: expected K >= 1, got 0");
-  stream.count_flops(2.0 * static_cast<double>(args.x.dim(0) * args.x.dim(1)) *
-                     static_cast<double>(args.weight.dim(0)));
+  if (count_product("scaled_gemm", args.x.dtype, args.x.dim(0), args.weight.dim(0), args.x.dim(1),
+                    {args.x, args.weight, args.addend, args.y}, stream))
+    return;
   pick<ScaledGemmArgs>("scaled_gemm", kTable, args, stream).run(args, stream);
 }
 

@@ -11,6 +11,7 @@
 #include "cpu/conv_tiles.h"
 #include "cpu/widen.h"
 #include "cuda/conv.h"
+#include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
@@ -67,7 +68,9 @@ std::span<const Impl<UpsampleConv2dArgs>> upsample_conv2d_table() { return kTabl
 void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
   check_args(args, stream);
   if (args.y.numel() == 0) return;
-  stream.count_flops(2.0 * static_cast<double>(args.y.numel()) * static_cast<double>(4 * args.x.dim(3)));
+  if (count_convolution("upsample_conv2d", args.x.dtype, args.y.numel() * 4 * args.x.dim(3),
+                        {args.x, args.packed, args.y}, stream))
+    return;
   pick<UpsampleConv2dArgs>("upsample_conv2d", kTable, args, stream).run(args, stream);
 }
 

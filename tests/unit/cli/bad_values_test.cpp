@@ -104,6 +104,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--lora", "a.safetensors:1e9", 2, {"-100 to 100"}},
     {"generate", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"generate", "--residual", "f64", 2, {"f32", "cuda"}},
+    {"generate", "--gpu", "a100", 2, {"--plan"}},
     {"generate", "--max-vram", "plenty", 2, {"8GiB", "12G"}},
     {"generate", "--text-cache", "nowhere/cache", 6, {"no folder", "exists"}},
     {"generate", "--weights", "mmap", 2, {"auto", "packed", "mapped", "read"}},

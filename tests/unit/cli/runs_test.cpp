@@ -216,6 +216,36 @@ TEST_F(Runs, EmptyPromptWorks) {
   }
 }
 
+TEST_F(Runs, APlanForAGpuThatIsNotHere) {
+  const Done text = run(generate({"x", "--plan", "--gpu", "a100"}));
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* word :
+       {"denoise", "NVIDIA A100", "predicted, never run (no such GPU has run this program)"})
+    EXPECT_THAT(text.out, HasSubstr(word));
+  const Done lines = run(generate({"x", "--plan", "--gpu", "l4", "--json", "--frames", "81"}));
+  const json plan = json::parse(lines.out);
+  EXPECT_EQ(plan["gpu"], "NVIDIA L4, 24 GB");
+  EXPECT_FALSE(plan["ran_there"].get<bool>());
+  EXPECT_GT(plan["seconds"].get<double>(), 0);
+  EXPECT_GT(plan["seconds_most"].get<double>(), plan["seconds"].get<double>());
+  for (const auto& stage : plan["stages"]) {
+    double flops = 0;
+    for (const auto& work : stage["work"]) flops += work["flops"].get<double>();
+    EXPECT_NEAR(flops / stage["flops"].get<double>(), 1, 1e-6) << stage["stage"];
+  }
+  for (const auto& [given, said] :
+       {std::pair<std::vector<std::string>, const char*>{{"--gpu", "l4"}, "--plan"},
+        {{"--plan", "--gpu", "v100"}, "h200, h100, a100, l4"},
+        {{"--plan", "--gpu", "l4", "--device", "cpu"}, "--device"}}) {
+    std::vector<std::string> words = {"x"};
+    words.insert(words.end(), given.begin(), given.end());
+    const Done refused = run(generate(words));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr(said));
+  }
+  EXPECT_THAT(files(), IsEmpty());
+}
+
 TEST_F(Runs, PlanPrintsAndStops) {
   const Done text = run(generate({"x", "--plan", "--size", "832x480", "--frames", "81"}));
   EXPECT_EQ(text.code, 0);

@@ -17,6 +17,7 @@
 #include "ops/conv3d/conv3d.h"
 #include "ops/gemm/gemm_cases.h"
 #include "ops/pick_record.h"
+#include "tensor/work_tally.h"
 
 namespace tachy {
 namespace {
@@ -142,8 +143,17 @@ TEST(Gemm, MeasureRunCountsFlopsAndComputesNothing) {
   ThreadPool pool(2);
   uint64_t flops = 0;
   Stream stream{.arena = &arena, .pool = &pool, .hooks = {.flops = &flops}};
-  ops::gemm(args, stream);
+  WorkTally tally;
+  {
+    const WorkTally::Counting counting(tally);
+    ops::gemm(args, stream);
+  }
   EXPECT_EQ(flops, 2u * 5 * 7 * 19);
+  ASSERT_EQ(tally.stages().at(0).second.size(), 1u);
+  const OpWork work = tally.stages()[0].second[0];
+  EXPECT_EQ(work.kind, WorkKind::product);
+  EXPECT_EQ(work.flops, 2.0 * 5 * 7 * 19);
+  EXPECT_EQ(work.bytes, 4.0 * (5 * 19 + 7 * 19 + 5 * 7));
   EXPECT_TRUE(std::isnan(args.y.as<float>()[0]));
 }
 

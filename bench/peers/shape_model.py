@@ -1,0 +1,109 @@
+"""A model folder of Wan2.1's true shapes without any value: sparse files, kilobytes on the disk, for `--plan` and `--plan --gpu`.
+
+    bench/peers/shape_model.py FOLDER [--shape 1.3B|14B|14B-talk]
+    tachyscope generate "a cat" --model FOLDER --size 1280x720 --plan --gpu h200
+
+14B-talk is the image-to-video model with CLIP's vision model, InfiniteTalk's file and a wav2vec2 beside it:
+
+    tachyscope talk --photo me.jpg --audio speech.wav --model FOLDER --infinitetalk FOLDER/infinitetalk.safetensors --plan --gpu a100
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import shutil
+import sys
+
+import torch
+from diffusers import AutoencoderKLWan, WanTransformer3DModel
+from transformers import CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5EncoderModel, Wav2Vec2Config, Wav2Vec2Model
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "reference"))
+import true_shape  # noqa: E402
+
+SHIPPED = HERE.parents[1] / "models" / "sprites"
+BIG = dict(num_attention_heads=40, ffn_dim=13824, num_layers=40)
+SHAPES = {
+    "1.3B": dict(num_layers=30),
+    "14B": BIG,
+    "14B-talk": dict(**BIG, in_channels=36, image_dim=1280, added_kv_proj_dim=5120),
+}
+SIZES = {"BF16": 2, "F32": 4}
+
+
+def write_sparse(path, shapes, dtype):
+    """A safetensors file of these names and shapes, all zeros, which take no place on the disk."""
+    header, offset = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape) * SIZES[dtype]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + offset)
+
+
+def add(folder, part, model, dtype, file="diffusion_pytorch_model.safetensors"):
+    write_sparse(folder / part / file, {name: tuple(t.shape) for name, t in model.state_dict().items()}, dtype)
+    config = dict(model.config) if part in ("transformer", "vae") else model.config.to_dict()
+    config["_class_name"] = type(model).__name__
+    (folder / part / "config.json").write_text(json.dumps(config, default=str))
+
+
+def infinitetalk(layers=40, dim=5120, width=768, states=12, hidden=512, tokens=32):
+    shapes = {}
+
+    def linear(name, out, inputs):
+        shapes[name + ".weight"], shapes[name + ".bias"] = (out, inputs), (out,)
+
+    def norm(name, size):
+        shapes[name + ".weight"], shapes[name + ".bias"] = (size,), (size,)
+
+    linear("audio_proj.proj1", hidden, 5 * states * width)
+    linear("audio_proj.proj1_vf", hidden, 8 * states * width)
+    linear("audio_proj.proj2", hidden, hidden)
+    linear("audio_proj.proj3", tokens * width, hidden)
+    norm("audio_proj.norm", width)
+    for i in range(layers):
+        norm(f"blocks.{i}.norm_x", dim)
+        linear(f"blocks.{i}.audio_cross_attn.q_linear", dim, dim)
+        linear(f"blocks.{i}.audio_cross_attn.kv_linear", 2 * dim, width)
+        linear(f"blocks.{i}.audio_cross_attn.proj", dim, dim)
+    return shapes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--shape", choices=SHAPES, default="1.3B")
+    args = parser.parse_args()
+    folder, talks = args.folder, args.shape.endswith("talk")
+    folder.mkdir(parents=True)
+    with torch.device("meta"):
+        add(folder, "transformer", WanTransformer3DModel(**{**true_shape.DIT, **SHAPES[args.shape]}), "BF16")
+        add(folder, "vae", AutoencoderKLWan(), "F32")
+        umt5 = UMT5EncoderModel(UMT5Config(**{**true_shape.UMT5, "num_layers": 24}))
+        add(folder, "text_encoder", umt5, "BF16", "model.safetensors")
+        if talks:
+            vision = CLIPVisionConfig(hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, patch_size=14,
+                                      hidden_act="gelu")
+            add(folder, "image_encoder", CLIPVisionModel(vision), "BF16", "model.safetensors")
+            add(folder, "audio_encoder", Wav2Vec2Model(Wav2Vec2Config()), "F32", "model.safetensors")
+    if talks:
+        write_sparse(folder / "infinitetalk.safetensors", infinitetalk(), "BF16")
+    index = json.loads((SHIPPED / "model_index.json").read_text())
+    if talks:
+        index.update(_class_name="WanImageToVideoPipeline", image_encoder=["transformers", "CLIPVisionModel"],
+                     image_processor=["transformers", "CLIPImageProcessor"])
+    (folder / "model_index.json").write_text(json.dumps(index))
+    for part in ("scheduler", "tokenizer"):
+        shutil.copytree(SHIPPED / part, folder / part)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+// Predictions for GPUs that are not here, against what was measured on one: the figures of docs/speed.md and
+// bench/notes, each of one H200.
+#include "pipelines/time_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "cuda/absent_gpu.h"
+#include "pipelines/memory_plan.h"
+#include "pipelines/part_files.h"
+#include "shape_model.h"
+
+namespace tachy::test {
+namespace {
+
+using testing::HasSubstr;
+
+const ShapeModel& model(const std::string& shape) {
+  static const ShapeModel small("1.3B"), large("14B");
+  return shape == "14B" ? large : small;
+}
+
+// One forward pass of 81 frames, the residual stream as activations.
+VideoRequest one_pass(int width, int height) {
+  VideoRequest r;
+  r.prompt = "a red circle";
+  r.width = width, r.height = height, r.frames = 81, r.steps = 1, r.guidance = 1, r.residual = "bf16";
+  return r;
+}
+
+TimePlan plan(const std::string& shape, const VideoRequest& r, const char* gpu, uint64_t max_vram = 0) {
+  return plan_time({.model = model(shape).folder, .parts = {}, .gpu = gpu, .max_vram = max_vram}, r);
+}
+
+Seconds stage(const TimePlan& plan, std::string_view name) {
+  for (const TimePlan::Stage& s : plan.stages)
+    if (s.name == name) return s.seconds;
+  ADD_FAILURE() << name;
+  return {};
+}
+
+void expect_near(const Seconds& s, double measured, const std::string& what) {
+  EXPECT_NEAR(s.middle() / measured, 1, 0.1) << what << ": " << s.least << " to " << s.most;
+  EXPECT_LE(s.least, 1.02 * measured) << what;
+  EXPECT_GE(s.most, 0.98 * measured) << what;
+}
+
+class WithCapability {
+ public:
+  explicit WithCapability(const char* value) { ::setenv("TACHY_CUDA_CAPABILITY", value, 1); }
+  ~WithCapability() { ::unsetenv("TACHY_CUDA_CAPABILITY"); }
+};
+
+TEST(TimePlan, ForwardPassesOfAnH200WithinATenth) {
+  const struct {
+    const char* shape;
+    int width, height;
+    const char *math, *attention;
+    double seconds;
+  } measured[] = {
+      {"1.3B", 832, 480, "auto", "auto", 0.395}, {"1.3B", 832, 480, "fp8", "auto", 0.370},
+      {"1.3B", 832, 480, "auto", "int8", 0.345}, {"1.3B", 832, 480, "fp8", "int8", 0.308},
+      {"14B", 832, 480, "auto", "auto", 2.327},  {"14B", 832, 480, "fp8", "auto", 1.876},
+      {"14B", 832, 480, "auto", "int8", 2.139},  {"14B", 832, 480, "fp8", "int8", 1.639},
+      {"14B", 1280, 720, "auto", "auto", 8.973}, {"14B", 1280, 720, "fp8", "int8", 6.620},
+      {"14B", 1280, 720, "auto", "int8", 7.756},
+  };
+  for (const auto& m : measured) {
+    VideoRequest r = one_pass(m.width, m.height);
+    r.math = m.math, r.attention = m.attention;
+    expect_near(stage(plan(m.shape, r, "h200"), "denoise"), m.seconds,
+                fmt::format("{} {}p math {} attention {}", m.shape, m.height, m.math, m.attention));
+  }
+}
+
+// As compute capability 8.0 it takes cuDNN's attention: these are forwards of before flash_sm90 was there.
+TEST(TimePlan, ForwardPassesOfAnH200AsAnOlderGpu) {
+  const WithCapability older("80");
+  expect_near(stage(plan("1.3B", one_pass(832, 480), "h200"), "denoise"), 0.4865, "1.3B");
+  expect_near(stage(plan("14B", one_pass(832, 480), "h200"), "denoise"), 2.727, "14B");
+  expect_near(stage(plan("14B", one_pass(1280, 720), "h200"), "denoise"), 10.960, "14B 720p");
+}
+
+TEST(TimePlan, DecodingOnAnH200) {
+  expect_near(stage(plan("1.3B", one_pass(832, 480), "h200"), "decode"), 0.424, "480p");
+  expect_near(stage(plan("1.3B", one_pass(1280, 720), "h200"), "decode"), 1.060, "720p");
+}
+
+// As bench/peers/ours_gpu.cpp encodes and decodes: the latents' frames, rows and columns.
+Seconds vae_alone(const std::shared_ptr<TensorSource>& source, const VaeConfig& c, Products products,
+                  bool encodes, std::array<int64_t, 3> latent) {
+  const GpuRates& rates = find_gpu_rates("h200");
+  const auto gpu = cuda::absent_gpu(facts_of(rates));
+  ThreadPool pool(1);
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool, .gpu = gpu.get(), .memory = gpu.get()};
+  stream.precision = {.activation = DType::bf16, .residual = DType::f32, .products = products};
+  WorkTally tally;
+  const WorkTally::Counting counting(tally);
+  const auto work = [&](const Scope& scope) {
+    nn::ParamStore store({.plan_only = true}, stream);
+    const auto [t, h, w] = latent;
+    const int64_t s = c.spatial_stride();
+    const Tensor video = store.allocate(DType::f32, {c.pixel_frames(t), h * s, w * s, 3}),
+                 latents = store.allocate(DType::f32, {c.z_dim, t, h, w});
+    if (encodes)
+      VaeEncoder(scope, c, {.logvar = false, .plan_only = true}, stream)
+          .encode(video, latents, Tensor(), stream);
+    else
+      VaeDecoder(scope, c, {.normalised = false, .plan_only = true}, stream)
+          .decode(
+              latents, [](const Tensor&, int64_t) {}, stream, 1);
+    return 0;
+  };
+  load_component(source, "vae", {"encoder.", "decoder.", "quant_conv.", "post_quant_conv."}, work);
+  return seconds_of(tally.stages().at(0).second, rates);
+}
+
+TEST(TimePlan, TheVaeAloneOnAnH200) {
+  const VaeFiles files = open_vae(model("1.3B").folder);
+  const auto seconds = [&](Products products, bool encodes) {
+    return vae_alone(files.source, files.config, products, encodes, {21, 60, 104});
+  };
+  expect_near(seconds(Products::as_activations, true), 0.270, "encode");
+  expect_near(seconds(Products::e4m3, true), 0.1776, "encode, e4m3");
+  expect_near(seconds(Products::e4m3, false), 0.2763, "decode, e4m3");
+}
+
+TEST(TimePlan, Wan22sDecoderOnAnH200) {
+  const ScratchFolder scratch;
+  write_sparse(scratch.path / "vae.safetensors", read_json(golden_path("vae/names_wan22.json")).get<Shapes>(),
+               DType::f32);
+  expect_near(vae_alone(open_safetensors(scratch.path / "vae.safetensors"), VaeConfig::wan22(),
+                        Products::as_activations, false, {31, 44, 80}),
+              2.998, "121x704x1280");
+}
+
+TEST(TimePlan, AnA100IsSlowerAndAnL4LetsBlocksPass) {
+  const TimePlan h200 = plan("14B", one_pass(832, 480), "h200"),
+                 a100 = plan("14B", one_pass(832, 480), "a100"), l4 = plan("14B", one_pass(832, 480), "l4");
+  EXPECT_GT(a100.seconds.least, 2.5 * h200.seconds.least);
+  EXPECT_LT(a100.seconds.most, 4.5 * h200.seconds.most);
+  EXPECT_GT(l4.seconds.least, 2.5 * a100.seconds.least);
+  EXPECT_EQ(stage_plan(a100.plan, "denoise").streamed, 0);
+  EXPECT_GT(stage_plan(l4.plan, "denoise").streamed, 8);
+  EXPECT_LE(l4.plan.peak_bytes, l4.plan.budget_bytes);
+  EXPECT_TRUE(h200.seen);
+  EXPECT_FALSE(a100.seen);
+}
+
+// Bytes of a file and an arena, as nobody needs a GPU for: issues of memory are seen here first.
+TEST(TimePlan, MemoryOf14BAt720p) {
+  VideoRequest r = one_pass(1280, 720);
+  EXPECT_LT(plan("14B", r, "h200").plan.peak_bytes / 0x1p30, 30.1);
+  r.math = "fp8";
+  const TimePlan whole = plan("14B", r, "h200"), limited = plan("14B", r, "h200", uint64_t{18} << 30);
+  EXPECT_LT(whole.plan.peak_bytes / 0x1p30, 19.3);
+  EXPECT_LT(limited.plan.peak_bytes / 0x1p30, 18.0);
+  EXPECT_NEAR(limited.seconds.middle() / whole.seconds.middle(), 1, 0.01) << "copies hide behind the blocks";
+}
+
+// Work of the steps behind the second is counted by multiplying.
+TEST(TimePlan, StepsAddUp) {
+  VideoRequest r = one_pass(832, 480);
+  const Seconds one = stage(plan("1.3B", r, "h200"), "denoise");
+  r.steps = 21;
+  const Seconds many = stage(plan("1.3B", r, "h200"), "denoise");
+  EXPECT_NEAR(many.middle() / (21 * one.middle()), 1, 0.01);
+}
+
+TEST(TimePlan, WhatIsNotKnownIsNotPredicted) {
+  const auto refused = [&](const char* gpu, const VideoRequest& r) -> std::string {
+    try {
+      plan("1.3B", r, gpu);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "";
+  };
+  VideoRequest r = one_pass(832, 480);
+  EXPECT_THAT(refused("v100", r), HasSubstr("`gpu`: expected one of h200, h100, a100, l4, got 'v100'"));
+  r.math = "fp8";
+  EXPECT_THAT(refused("a100", r), HasSubstr("`gpu`: how fast products of f8_e4m3 run on an NVIDIA A100"));
+  r.math = "int8";
+  EXPECT_THAT(refused("h200", r), HasSubstr("`gpu`: how fast products of i8"));
+  r.math = "auto", r.attention = "int8";
+  EXPECT_THAT(refused("a100", r), HasSubstr("`attention`: int8 needs a Hopper GPU"));
+}
+
+TEST(TimePlan, EveryRateHasItsSource) {
+  for (const GpuRates& row : gpu_rates())
+    for (const Rate* rate :
+         {&row.product, &row.product_fp8, &row.product_f32, &row.attention, &row.attention_int8,
+          &row.convolution, &row.convolution_fp8, &row.memory, &row.transfer}) {
+      EXPECT_LE(rate->least, rate->most) << row.title;
+      EXPECT_GT(std::string(rate->source).size(), 10u) << row.title;
+    }
+}
+
+TEST(AbsentGpu, NothingCanBeDoneThere) {
+  const auto gpu = cuda::absent_gpu({.name = "NVIDIA X", .major = 8, .memory_bytes = size_t{8} << 30});
+  EXPECT_TRUE(cuda::is_absent(gpu.get()));
+  EXPECT_FALSE(cuda::is_absent(nullptr));
+  EXPECT_THROW(gpu->allocate(16), Error);
+  EXPECT_LT(gpu->free_bytes(), size_t{8} << 30);
+}
+
+}  // namespace
+}  // namespace tachy::test
