@@ -28,12 +28,12 @@ std::string device_again(const std::string& from, const std::string& kind) {
   return kind;
 }
 
-// On the device that was asked for; the settings of --from ask for the kind that they come from, since
-// another one would not give the same frames. A GPU that nobody named and that has no room for the run gives
-// way to the CPU.
 // The model that ships for a job that names none.
 const char* ships(const Job& job) { return job.settings.request.speech ? "talker" : "sprites"; }
 
+// On the device that was asked for; the settings of --from ask for the kind that they come from, since
+// another one would not give the same frames. A GPU that nobody named and that has no room for the run gives
+// way to the CPU.
 struct Opened {
   Engine engine;
   std::optional<PreparedRequest> first;  // the first job's, where the choice of the device took its plan

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <variant>
 
+#include "base/error.h"
 #include "pipelines/request.h"
 #include "tensor/random.h"
 
