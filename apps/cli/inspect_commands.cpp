@@ -164,7 +164,7 @@ Command add_stage(CommandLine& line) {
       "  text-encoder   input_ids, attention_mask [B, L]            -> last_hidden_state [B, L, d]\n"
       "  transformer    hidden_states [B, C, T, H, W], timestep [B] or [B, tokens],\n"
       "                 encoder_hidden_states [B, n, d], encoder_hidden_states_image [B, m, d] -> sample;\n"
-      "                 with InfiniteTalk audio_embeds [B(, 2), frames, layers, d], audio_start [1], speaker_masks\n"
+      "                 with InfiniteTalk audio_embeds [B(, 2), n, layers, d], audio_start, speaker_masks\n"
       "  vae-encode     video [B, 3, T, H, W] in [-1, 1]            -> mean, logvar\n"
       "  vae-decode     latents [B, z, T, h, w], un-normalised      -> decoded [B, 3, T, H, W]\n"
       "  rollout        noise [z, T, h, w], fresh [steps - 1, z, T, h, w], blocks [n], window [3], "

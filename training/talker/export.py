@@ -61,7 +61,7 @@ PARTS = [("text_encoder", "models_t5_umt5.safetensors", "model.safetensors", tex
          ("image_encoder", "models_clip_vision.safetensors", "model.safetensors", None)]
 
 
-DEFAULTS = {"height": 128, "width": 128, "num_inference_steps": 8, "guidance_scale": 1.0, "audio_guidance_scale": 1.0, "flow_shift": 3.0, "window_frames": 33,
+DEFAULTS = {"height": 128, "width": 128, "num_inference_steps": 8, "guidance_scale": 1.0, "audio_guidance_scale": 1.0, "flow_shift": 3.0, "window_frames": 33, "color_correction": 0.0,
             "negative_prompt": "", "infinitetalk": "infinitetalk.safetensors"}
 
 
