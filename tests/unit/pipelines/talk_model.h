@@ -37,4 +37,12 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
   return out;
 }
 
+inline RunState copy_of(const RunStateView& v) {
+  RunState out{v.step, {v.latents.begin(), v.latents.end()}, {}, v.generator, v.window, v.windows, v.frames,
+               {}};
+  for (const auto& tensor : v.solver) out.solver.emplace_back(tensor.begin(), tensor.end());
+  out.motion.assign(v.motion.begin(), v.motion.end());
+  return out;
+}
+
 }  // namespace tachy::test
