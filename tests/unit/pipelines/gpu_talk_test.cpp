@@ -77,6 +77,24 @@ TEST_F(TalkOnGpu, BitsAreTheSameHoweverItRuns) {
   EXPECT_EQ(kept.counters().captured, captured) << "and the next video";
 }
 
+TEST_F(TalkOnGpu, GoesOnFromEachStateOfEachWindow) {
+  request.sampler = "lcm";
+  std::vector<RunState> states;
+  VideoCallbacks callbacks;
+  callbacks.state = [&](const RunStateView& view) { states.push_back(test::copy_of(view)); };
+  TextToVideo whole(model.open(), {.device = "cuda"});
+  const test::Result want = talk(whole, request, callbacks);
+  ASSERT_EQ(states.size(), 8u);
+  for (const RunState& state : states)
+    for (const bool kept : {false, true}) {
+      TextToVideo pipeline(model.open(), {.keep_loaded = kept, .device = "cuda"});
+      const test::Result rest = talk(pipeline, request, {}, &state);
+      EXPECT_EQ(rest.latents, want.latents) << state.step << " of window " << state.window;
+      const size_t before = want.rgb.size() / 16 * static_cast<size_t>(state.frames);
+      EXPECT_TRUE(std::ranges::equal(rest.rgb, std::span(want.rgb).subspan(before)));
+    }
+}
+
 TEST_F(TalkOnGpu, PlanIsExact) {
   const auto open = [&] {
     return std::make_unique<TextToVideo>(model.open(), ModelOptions{.device = "cuda"});
