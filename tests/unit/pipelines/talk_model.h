@@ -38,7 +38,6 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
   return out;
 }
 
-<<<<<<< HEAD
 // The second one says something else, and ends earlier.
 inline VideoRequest two_talk(int64_t frames) {
   VideoRequest r = talk_request(frames);
@@ -68,13 +67,14 @@ inline Result talk_of_two(TextToVideo& pipeline, const VideoRequest& request, in
   Result out;
   pipeline.generate(pipeline.prepare(complete(pipeline, pipeline.resolved(request), left)),
                     collecting(out, {}));
-=======
+  return out;
+}
+
 inline RunState copy_of(const RunStateView& v) {
   RunState out{v.step, {v.latents.begin(), v.latents.end()}, {}, v.generator, v.window, v.windows, v.frames,
                {}};
   for (const auto& tensor : v.solver) out.solver.emplace_back(tensor.begin(), tensor.end());
   out.motion.assign(v.motion.begin(), v.motion.end());
->>>>>>> resume
   return out;
 }
 
