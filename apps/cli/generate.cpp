@@ -70,7 +70,7 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
 
 // A plan for a GPU that need not be here: no engine is opened.
 int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
-  require(o.plan, "`gpu`: it needs --plan, for nothing runs on a GPU that is not here");
+  require(o.plan, "`gpu`: {} needs --plan, for nothing runs on a GPU that is not here", o.gpu);
   require(o.engine.device.empty(), "`gpu`: it stands in place of --device");
   for (const Job& job : jobs) {
     EngineOptions parts = o.engine;
