@@ -50,8 +50,9 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
   options.graphs = !o.no_graph;
   if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
   const auto open = [&] {
-    return naming("`model`",
-                  [&] { return Engine(model.empty() ? shipped_model(ships(jobs.front())) : fs::path(model), options); });
+    return naming("`model`", [&] {
+      return Engine(model.empty() ? shipped_model(ships(jobs.front())) : fs::path(model), options);
+    });
   };
   Engine engine = open();
   if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.engine.device))
@@ -76,9 +77,10 @@ int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
     EngineOptions parts = o.engine;
     for (const auto& [part, path] : job.settings.parts)
       parts.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
-    TimePlanInput in{.model = job.settings.model.empty() ? shipped_model(ships(job)) : fs::path(job.settings.model),
-                     .parts = part_paths(parts),
-                     .gpu = o.gpu};
+    TimePlanInput in{
+        .model = job.settings.model.empty() ? shipped_model(ships(job)) : fs::path(job.settings.model),
+        .parts = part_paths(parts),
+        .gpu = o.gpu};
     if (!o.max_vram.empty()) in.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
     show_time_plan(plan_time(in, job.settings.request), o.json);
   }

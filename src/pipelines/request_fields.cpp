@@ -64,29 +64,7 @@ std::vector<RequestField> sampling_fields() {
 }
 
 bool windowed(const R& r) { return r.windows != "none"; }
-bool spoken(const R& r) { return r.speech != nullptr; }
 bool by_blocks(const R& r) { return r.block != 0; }
-
-std::vector<RequestField> speech_fields() {
-  return {
-      {"audio_guidance", "audio_guidance_scale", &R::audio_guidance,
-       "guidance scale of speech; 1 or less: none. With `guidance` each step takes three passes, with one of "
-       "them two",
-       Range{0, 100}, spoken},
-      {"motion_frames", "motion_frames", &R::motion_frames,
-       "frames of a talking photo's window that the next one takes over, 4n + 1 (default 9)", Range{1, 65533},
-       spoken},
-      {"recipe", "recipe", &R::recipe,
-       "of a talking photo, whose formula of guidance and whose random draws: infinitetalk (default) or "
-       "wrapper (ComfyUI-WanVideoWrapper: the scale of text multiplies that of speech)",
-       Choices{"infinitetalk", "wrapper"}, spoken},
-      {"color_correction", "color_correction_strength", &R::color_correction,
-       "how far the colours of a talking photo's frames are brought to the photo's, 0 to 1 (default: 1; with "
-       "`recipe` "
-       "wrapper 0)",
-       Range{0, 1}, spoken},
-  };
-}
 
 std::vector<RequestField> window_fields() {
   return {
@@ -210,8 +188,8 @@ void fill(std::optional<T>& member, const std::optional<T>& otherwise) {
 const std::vector<RequestField>& request_fields() {
   static const std::vector<RequestField> all = [] {
     std::vector<RequestField> out;
-    for (const auto& some : {video_fields(), sampling_fields(), speech_fields(), speaker_fields(),
-                             window_fields(), adapter_fields(), arithmetic_fields()})
+    for (const auto& some : {video_fields(), sampling_fields(), talk_fields(), window_fields(),
+                             adapter_fields(), arithmetic_fields()})
       out.insert(out.end(), some.begin(), some.end());
     return out;
   }();
