@@ -195,7 +195,8 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   VideoRequest& r = out.request;
   r = given;
   apply_preset(model, r);
-  const bool shifted = r.shift.has_value();  // by the caller or the preset
+  if (r.block > 0 && !r.guidance) r.guidance = 1.0;  // such models are trained for it
+  const bool shifted = r.shift.has_value();          // by the caller or the preset
   fill_fields(r, model.defaults);
   // The original repository's rule for its 2.1 image-to-video models at their small size.
   const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);

@@ -98,7 +98,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--free-noise", "maybe", 2, {"on", "off"}},
     {"generate", "--riflex", "-1", 2, {"0 (off) to 512"}},
     {"generate", "--block", "-1", 2, {"0 (off) to 16384"}},
-    {"generate", "--block-window", "x", 2, {"0 (all) to 16384"}},
+    {"generate", "--block-window", "-1", 2, {"0 (all) to 16384"}},
     {"generate", "--lora-mode", "sideways", 2, {"auto", "merge", "runtime"}},
     {"generate", "--lora-unmatched", "ignore", 2, {"warn", "error"}},
     {"generate", "--lora", "a.safetensors:1e9", 2, {"-100 to 100"}},

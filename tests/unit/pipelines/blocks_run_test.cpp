@@ -147,6 +147,8 @@ TEST(BlockRuns, WhatDoesNotGoTogetherIsRefused) {
     return std::string("accepted");
   };
   EXPECT_EQ(message([](auto&) {}), "accepted");
+  EXPECT_EQ(message([](auto& r) { r.guidance.reset(); }), "accepted")
+      << "the model's own would be more than 1";
   EXPECT_THAT(message([](auto& r) { r.guidance = 5.0; }), HasSubstr("`guidance`: expected 1 with `block`"));
   EXPECT_THAT(message([](auto& r) { r.windows = "static"; }), HasSubstr("`windows`"));
   EXPECT_THAT(message([](auto& r) { r.riflex = 2; }), HasSubstr("`riflex`"));
