@@ -113,8 +113,8 @@ void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
 
 void DenoiseLoop::draw_noise(int i) {
   // What the last step draws counts only for the noise of a further window.
-  const bool more = in_.window + 1 < in_.windows;
-  if (stream_.measuring() || !(sampler_.needs_noise(i) || (more && sampler_.always_draws()))) return;
+  if (stream_.measuring() || !(sampler_.needs_noise(i) || (in_.draws_go_on && sampler_.always_draws())))
+    return;
   std::vector<float> drawn(static_cast<size_t>(noise_.numel()));
   in_.noise->draw(drawn);
   if (!sampler_.needs_noise(i)) return;

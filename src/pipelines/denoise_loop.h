@@ -25,6 +25,8 @@ struct LoopInput {
   const VideoCallbacks* callbacks = nullptr;            // or null
   const std::vector<float>* preview_factors = nullptr;  // of latent_preview(); for previews
   int64_t window = 0, windows = 1;                      // which of several loops one after the other it is
+  bool draws_go_on =
+      false;  // the next one's noise counts what references draw and do not use (Sampler::always_draws)
   int64_t frames = 0;  // of the windows before it, and what it takes over from them: for the state
   Tensor motion = {};
   const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored

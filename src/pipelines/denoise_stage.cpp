@@ -165,6 +165,7 @@ uint64_t Denoising::run() {
                     .preview_factors = &model.preview_factors,
                     .window = job_.window,
                     .windows = std::max<int64_t>(talk.count(), 1),
+                    .draws_go_on = job_.window + 1 < talk.count(),
                     .frames = talk.first_new(job_.window),
                     .motion = job_.window > 0 ? job_.shared.motion : Tensor(),
                     .resume = job_.resume,
