@@ -95,6 +95,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"text_cache", "--text-cache"},
     {"verify_upload", "--verify-upload"},
     {"plan", "--plan"},
+    {"resume", "--resume"},
     {"gpu", "--gpu"},
     {"crf", "--crf"},
     {"speed", "--encode-speed"},
