@@ -70,7 +70,7 @@ void by_table(const char* name, const ops::AttentionArgs& a, Stream& s) {
   ops::set_forced_impl("attention", nullptr);
 }
 
-void in_eight_bits(const ops::AttentionArgs& a, Stream& s) {
+void by_eight_bits(const ops::AttentionArgs& a, Stream& s) {
   ops::AttentionArgs eight = a;
   eight.eight_bits = true;
   by_table("flash8_sm90_any", eight, s);
@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
       {"192x1", tile<192, 1>},
       {"128x2", tile<128, 2>},
       {"128x1", tile<128, 1>},
-      {"8 bits", in_eight_bits},
+      {"8 bits", by_eight_bits},
       {"two ranges", [](auto& a, auto& s) { in_ranges("ranges_sm90", a, s); }},
       {"two ranges, sm80", [](auto& a, auto& s) { in_ranges("ranges_sm80", a, s); }},
       {"listed all", in_lists, 100},
