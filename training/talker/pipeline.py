@@ -50,7 +50,7 @@ class Pipeline:
         self.finish(self.start(script, *more, team=team))
 
     def prepare(self):
-        """The bank of this machine, autoencoder and encoders."""
+        """The bank of this machine, autoencoder and encoders; True when they are done."""
         a, waiting = self.args, []
         if not os.path.exists(os.path.join(a.model, "google", "umt5-xxl", "tokenizer.json")):
             self.run("words.py", "--out", os.path.join(a.model, "google", "umt5-xxl"))
@@ -60,12 +60,17 @@ class Pipeline:
             waiting.append(self.start("bank.py", *self.paths[2:], "--out", self.paths[1], "--people", a.people, "--utterances", a.utterances))
         if not self.done("encoders"):
             waiting.append(self.start("encoders.py", *self.paths, "--minutes", a.encoder_minutes))
-        if not self.done("vae"):
+        rounds = [k for k in range(a.vae_rounds) if not self.done(f"vae-{k}")]
+        if rounds:
             waiting.append(self.start("train.py", *self.paths, "--warm"))
-            self.run("video.py", *self.paths, "--from", a.vae, "--minutes", a.vae_minutes, team=True)
-            self.done("vae", mark=True)
+        while rounds and self.left() > a.vae_minutes + 0.5:
+            k = rounds.pop(0)
+            begin = ["--lr", 1e-3, "--from", os.path.join(self.parts, "vae")] if k else ["--from", a.vae]
+            self.run("video.py", *self.paths, *begin, "--minutes", a.vae_minutes, team=True)
+            self.done(f"vae-{k}", mark=True)
         for process in waiting:
             self.finish(process)
+        return not rounds
 
     def denoiser(self):
         """As much of it as this call has time for; True when it is done."""
@@ -83,8 +88,9 @@ class Pipeline:
 
     def all(self):
         a = self.args
-        self.prepare()
-        if not self.denoiser():
+        if not self.prepare():
+            return print("the next call goes on with the autoencoder", flush=True)
+        if self.left() < 1.5 or not self.denoiser():
             return print("the next call goes on with the denoiser", flush=True)
         if not self.done("lora"):
             if self.left() < a.lora_minutes + 0.5:
@@ -103,7 +109,8 @@ if __name__ == "__main__":
     a.add_argument("--call-minutes", type=float, default=1e6)
     a.add_argument("--people", type=int, default=12000)
     a.add_argument("--utterances", type=int, default=3000)
-    a.add_argument("--vae-minutes", type=float, default=4)
+    a.add_argument("--vae-minutes", type=float, default=5, help="of a round")
+    a.add_argument("--vae-rounds", type=int, default=2)
     a.add_argument("--encoder-minutes", type=float, default=2)
     a.add_argument("--denoiser-minutes", type=float, default=13)
     a.add_argument("--lora-minutes", type=float, default=2.5)
