@@ -8,13 +8,16 @@ Each row is one process of `tachyscope talk` with --json, whose events tell the 
 "load". Three steps, one pass each, as --preset talk-3 has them. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its
 umT5 is a token one, which is stated. Needs torch, diffusers and transformers."""
 import argparse
+import hashlib
 import json
 import math
+import os
 import pathlib
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -95,14 +98,38 @@ def inputs(folder):
     (folder / "speech.wav").write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16) + b"data" + struct.pack("<I", len(data)) + data)
 
 
+class Memory:
+    """The most that a GPU was seen to hold, in MiB, looked at five times a second; None where there is no nvidia-smi."""
+
+    def __enter__(self):
+        self.most, self.over = None, threading.Event()
+        self.thread = threading.Thread(target=self.look)
+        self.thread.start()
+        return self
+
+    def look(self):
+        gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        while not self.over.wait(0.2):
+            try:
+                used = subprocess.run(["nvidia-smi", "-i", gpu, "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
+                self.most = max(self.most or 0, int(used))
+            except (OSError, ValueError):
+                return
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
 def run(binary, folder, size, kind, windows, device, more):
     width, height = SIZES[size]
+    film = folder / f"out-{os.getpid()}.mp4"
     command = [binary, "talk", "--photo", folder / "photo.png", "--audio", folder / "speech.wav", "--model", folder, "--infinitetalk", folder / "infinitetalk.safetensors",
                "--audio-encoder", folder / "audio_encoder", "--preset", "talk-3", "--size", f"{width}x{height}", "--windows", windows, "--device", device, "--json",
-               *([] if kind == "f32" else ["--level", "aggressive"]), *KINDS[kind], *more, "-o", folder / "out.mp4"]
+               *([] if kind == "f32" else ["--level", "aggressive"]), *KINDS[kind], *more, "-o", film]
     start = last = time.time()
     stages, done = {}, None
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as errors, Memory() as memory:
         child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True)
         for line in child.stdout:
             now, event = time.time(), json.loads(line)
@@ -117,7 +144,8 @@ def run(binary, folder, size, kind, windows, device, more):
     if code or done is None:
         raise RuntimeError(f"{' '.join(map(str, command))}: exit code {code}: {said[-1500:]}")
     return {"row": size, "kind": kind, "windows": windows, "more": more, "whole_s": round(time.time() - start, 2), "loaded_s": round(time.time() - start - stages.get("load", 0), 2),
-            "stages_s": {k: round(v, 2) for k, v in stages.items()}, "end_s": round(time.time() - last, 2), "memory": {k: v for k, v in done.items() if "bytes" in k or "peak" in k}, "said": said[-400:]}
+            "stages_s": {k: round(v, 2) for k, v in stages.items()}, "end_s": round(time.time() - last, 2), "gpu_mib": memory.most,
+            "sha256": hashlib.sha256(film.read_bytes()).hexdigest()[:16], "said": said[-400:]}
 
 
 def main():
@@ -137,7 +165,8 @@ def main():
         folder = (args.models or pathlib.Path(temporary)) / ("talk-tiny" if args.tiny else "talk-14b")
         if not (folder / "model_index.json").exists():
             make(folder, args.tiny, args.device)
-        inputs(folder)
+        if not (folder / "speech.wav").exists():
+            inputs(folder)
         report = []
         for size in () if args.make_only else ["tiny"] if args.tiny else args.rows:
             for kind in args.kinds if not args.tiny else ["f32"]:
