@@ -158,7 +158,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script")
     parser.add_argument("--make-only", action="store_true")
-    parser.add_argument("--more", nargs="*", default=[], help="further options of each run, such as --more=--max-vram --more=22GiB")
+    parser.add_argument("--more", action="append", default=[], help="further options of each run, such as --more=--max-vram=22GiB; may be repeated")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -29,20 +29,28 @@ ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {
   return out;
 }
 
-// In place. Beside a GPU on the host, at about 20 ns a pixel and core: a window of 81 frames of 1024x1024 takes it 1.7 s of one
-// core, and a GPU's attention half a minute.
-void correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream) {
-  if (out.color_correction == 0) return;
+// Frames with the picture's colours: in place where they are float32, in the arena where a GPU made them in 16 bits, which
+// would round what was corrected. Beside a GPU on the host, at about 20 ns a pixel and core: a window of 81 frames of
+// 1024x1024 takes it 1.7 s of one core, and a GPU's attention half a minute.
+Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream) {
+  if (out.color_correction == 0) return frames;
   const ProfileRange range(stream.hooks.profiler, "colours", ProfileKind::elementwise);
-  ops::MatchColorsArgs args{
-      .x = frames, .picture = out.picture, .strength = out.color_correction, .y = frames};
-  if (!stream.gpu) return ops::match_colors(args, stream);
-  if (stream.measuring()) return;
-  std::vector<float> values(static_cast<size_t>(frames.numel()));
-  download(frames, values.data(), stream);
-  args.x = args.y = Tensor(values.data(), DType::f32, frames.shape());
-  run_on_host(stream, [&](Stream& host) { ops::match_colors(args, host); });
-  upload(values.data(), frames, stream);
+  Tensor own = frames;
+  if (frames.dtype != DType::f32) {
+    own = stream.arena->tensor(DType::f32, frames.shape());
+    ops::copy({.x = frames, .y = own}, stream);
+  }
+  ops::MatchColorsArgs args{.x = own, .picture = out.picture, .strength = out.color_correction, .y = own};
+  if (!stream.gpu) {
+    ops::match_colors(args, stream);
+  } else if (!stream.measuring()) {
+    std::vector<float> values(static_cast<size_t>(own.numel()));
+    download(own, values.data(), stream);
+    args.x = args.y = Tensor(values.data(), DType::f32, own.shape());
+    run_on_host(stream, [&](Stream& host) { ops::match_colors(args, host); });
+    upload(values.data(), own, stream);
+  }
+  return own;
 }
 
 FramesOut frames_out(const Job& job, Stream& stream) {
@@ -138,8 +146,9 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
   if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
   vae.decode(
       latents,
-      [&](const Tensor& frames, int64_t first) {
-        correct_colors(frames, out, stream);
+      [&](const Tensor& decoded, int64_t first) {
+        const ArenaScope of_frames(*stream.arena);
+        const Tensor frames = correct_colors(decoded, out, stream);
         keep_tail(frames, first, clip, out.tail, stream);
         pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
           const int64_t index = first + i - out.skip + out.first;

@@ -19,6 +19,16 @@ int64_t fewest(const StagePlan& stage, uint64_t excess) {
   return std::clamp(saving + 2, runtime::BlockStream::kFewest, stage.blocks);
 }
 
+// Where a talking photo has several windows, its transformer stays for the next one while a window is decoded and its end
+// encoded: the stage of this name, or the one after it that takes most beside the same blocks.
+const StagePlan& widest_stage(const VideoPlan& plan, std::string_view name, bool stays) {
+  const StagePlan* widest = &stage_plan(plan, name);
+  for (const StagePlan& s : plan.stages)
+    if (stays && (s.name == "decode" || s.name == "motion") && bytes_of(plan, s) > bytes_of(plan, *widest))
+      widest = &s;
+  return *widest;
+}
+
 bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); }
 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
@@ -61,19 +71,20 @@ VideoPlan plan_within(const PlanInput& in) {
     placement.keeps = false;
     plan = plan_with(in, placement);
   }
+  const auto need = [&](std::string_view name) {
+    return bytes_of(plan, widest_stage(plan, name, name == "denoise" && in.request->talk.count() > 1));
+  };
   if (plan.peak_bytes > budget) {
     const auto streamed = [&](const char* name) {
-      const StagePlan& s = stage_plan(plan, name);
-      const uint64_t need = bytes_of(plan, s);
-      return need > budget ? fewest(s, need - budget) : 0;
+      const uint64_t bytes = need(name);
+      return bytes > budget ? fewest(stage_plan(plan, name), bytes - budget) : 0;
     };
     placement.text = streamed("text"), placement.denoise = streamed("denoise");
     plan = plan_with(in, placement);
   }
   // Blocks that are smaller than the largest saved less than was thought.
   const auto one_more = [&](const char* name, int64_t& streamed) {
-    const StagePlan& s = stage_plan(plan, name);
-    if (bytes_of(plan, s) <= budget || streamed == 0 || streamed == s.blocks) return false;
+    if (need(name) <= budget || streamed == 0 || streamed == stage_plan(plan, name).blocks) return false;
     return ++streamed, true;
   };
   while (plan.peak_bytes > budget) {

@@ -57,7 +57,8 @@ class VaeDecoder {
   size_t buffer_bytes() const;  // weights; exact whether loaded or planned
   size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
 
-  // frames [n, H, W, 3] f32 in [−1, 1], contiguous, valid during the call; first: the first one's index.
+  // frames [n, H, W, 3] in [−1, 1], contiguous, valid during the call, f32 (on a GPU in the activations' dtype); first: the
+  // first one's index.
   using Sink = std::function<void(const Tensor& frames, int64_t first)>;
 
   // latents [z, T, h, w] f32, any strides. The first latent frame is decoded alone, then `chunk` at a time

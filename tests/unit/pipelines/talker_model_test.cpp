@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "host_device.h"
+#include "pipelines/memory_plan.h"
 #include "talk_model.h"
 
 namespace tachy {
@@ -50,6 +52,39 @@ TEST(TalkerModel, WindowsAreItsOwnUnlessTheRequestSaysOtherwise) {
   EXPECT_EQ(pipeline.resolved(request).talk.count(), 3);
   request.window_frames = 61;
   EXPECT_EQ(pipeline.resolved(request).talk.count(), 1);
+}
+
+// The transformer stays for the next window while one is decoded, and the decoder is the larger of the two beside it: as many
+// blocks pass through as the decoder needs, not only as the denoising does.
+TEST(TalkerModel, BlocksMakeRoomForTheDecoderBetweenWindows) {
+  VideoRequest request;
+  request.image = std::make_shared<Picture>(Picture{4, 4, std::vector<uint8_t>(48, 90)});
+  request.speech = test::voice(60);
+  request.width = request.height = 256;
+  const auto plan_of = [&](uint64_t max_vram) {
+    TextToVideo pipeline(ModelBundle::open(kTalker),
+                         {.threads = 2,
+                          .weights = WeightMode::packed,
+                          .max_vram = max_vram,
+                          .memory = std::make_shared<test::HostDevice>(size_t{4} << 30)});
+    ResolvedRequest r = pipeline.resolved(request);
+    r.speech = request.speech->samples;
+    return pipeline.prepare(std::move(r)).plan;
+  };
+  const VideoPlan all = plan_of(0);
+  const StagePlan &denoise = stage_plan(all, "denoise"), &decode = stage_plan(all, "decode");
+  ASSERT_EQ(denoise.streamed, 0);
+  ASSERT_GE(denoise.blocks, 6);
+  ASSERT_EQ(all.peak_bytes, bytes_of(all, decode));
+  ASSERT_GT(decode.weight_bytes, denoise.weight_bytes);
+  // Of six blocks all pass through two slots: four are saved.
+  const uint64_t saved = 4 * denoise.block_bytes;
+  for (const uint64_t less : {uint64_t{1}, denoise.block_bytes, saved}) {
+    const VideoPlan plan = plan_of(all.peak_bytes - less);
+    EXPECT_LE(plan.peak_bytes, plan.budget_bytes) << less;
+    EXPECT_GE(stage_plan(plan, "denoise").streamed, 3) << less;
+  }
+  EXPECT_GT(plan_of(all.peak_bytes - saved - 1).peak_bytes, all.peak_bytes - saved - 1);
 }
 
 TEST(TalkerModel, AFileOfAnotherFolderIsRefused) {
