@@ -52,6 +52,10 @@ WeightPart read_weight(const Scope& scope, std::initializer_list<int64_t> dims) 
   return {Tensor(nullptr, entry->dtype, {out, in}), std::move(derived)};
 }
 
+WeightUse use_of(std::string_view layer, const ParamStore& store) {
+  return {.eight_bits = store.eight_bits(layer), .visiting = store.visiting(layer)};
+}
+
 }  // namespace
 
 Linear::Linear(std::vector<Part> parts, std::unique_ptr<const WeightForm> weight,
@@ -75,7 +79,7 @@ Linear::Linear(const Scope& scope, ParamStore& store, int64_t in, int64_t out, b
   std::vector<Tensor> bias;
   if (has_bias) bias.push_back(scope.tensor("bias", {out}));
   *this = Linear({{layer_name(scope), 0, out}},
-                 make_weight({&weight, 1}, store, store.eight_bits(layer_name(scope))), bias, store);
+                 make_weight({&weight, 1}, store, use_of(layer_name(scope), store)), bias, store);
 }
 
 Linear Linear::from_kernel(const Scope& scope, ParamStore& store, std::initializer_list<int64_t> dims,
@@ -98,7 +102,7 @@ Linear Linear::joined(std::span<const Scope> scopes, ParamStore& store, int64_t 
     if (has_bias) biases.push_back(scope.tensor("bias", {out_each}));
   }
   const bool eight_bits = std::ranges::all_of(parts, [&](const Part& p) { return store.eight_bits(p.name); });
-  return Linear(std::move(parts), make_weight(weights, store, eight_bits), biases, store);
+  return Linear(std::move(parts), make_weight(weights, store, {.eight_bits = eight_bits}), biases, store);
 }
 
 Linear Linear::from_part(const Scope& scope, const WeightPart& weight, const Tensor& bias,

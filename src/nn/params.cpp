@@ -143,7 +143,7 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
   dry.arena = &measure;
   for (int64_t i = 0; i < blocks; ++i) {
     ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, dry);
-    one.eight_bits_ = eight_bits_;
+    one.eight_bits_ = eight_bits_, one.visiting_ = visiting_;
     probe(one, i);
     block_bytes_ = std::max(block_bytes_, one.bytes());
   }

@@ -87,6 +87,11 @@ class ParamStore {
     return in_eight_bits(stream_.precision.products) && eight_bits_ && eight_bits_(layer);
   }
 
+  // Which linear layers are asked a few times in a run and not in each step: large ones stay in the file and come to the
+  // device for each product. None unless a model says so.
+  void set_visiting(std::function<bool(std::string_view layer)> which) { visiting_ = std::move(which); }
+  bool visiting(std::string_view layer) const { return visiting_ && visiting_(layer); }
+
   // The linear layers built in this store (or beside it) since the last take_linears(), which a model's
   // constructor calls at its end to keep them.
   LinearRegistry& linears() { return *linears_; }
@@ -131,7 +136,7 @@ class ParamStore {
   bool in_streamed_ = false;                 // a streamed block is being built
   char *slot_ = nullptr, *image_ = nullptr;  // of that block
   size_t used_ = 0;                          // of that block
-  std::function<bool(std::string_view)> eight_bits_;
+  std::function<bool(std::string_view)> eight_bits_, visiting_;
   // The tensors of blocks wait here until there are enough of them to keep all threads reading.
   struct Deferred {
     Tensor to;

@@ -35,8 +35,12 @@ const TensorSource::Entry* entry_at(const std::vector<const TensorSource::Entry*
 
 UploadCheck::UploadCheck(StreamingMemory& memory, ThreadPool& pool) : memory_(memory), pool_(pool) {
   memory_.uploaded = [this](const Upload& upload) { parts_[part_].push_back(upload); };
+  memory_.visited = [this](const Upload& upload) {
+    const std::lock_guard lock(visits_);
+    if (on_device(upload) != in_file(upload)) report(upload, "a weight that came for a product");
+  };
 }
-UploadCheck::~UploadCheck() { memory_.uploaded = nullptr; }
+UploadCheck::~UploadCheck() { memory_.uploaded = memory_.visited = nullptr; }
 
 void UploadCheck::begin(std::string part) {
   part_ = std::move(part);

@@ -1,10 +1,12 @@
 // `verify_upload`: whether weights on a device are what their file holds. It notes every tensor that a
 // ParamStore uploads while it lives, and compares checksums: of what lies on the device, computed there, and
 // of the file's values, converted again on the host. Blocks that pass through slots are compared where they
-// lie on the host; runtime/block_stream.h compares each with that copy whenever it arrives.
+// lie on the host; runtime/block_stream.h compares each with that copy whenever it arrives. Weights that come for a product
+// (nn/weight_visiting.cpp) are compared each time, while they are there.
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,7 @@ class UploadCheck {
   std::string part_;
   std::map<std::string, std::vector<Upload>> parts_;
   Buffer values_;
+  std::mutex visits_;
 };
 
 }  // namespace tachy::nn

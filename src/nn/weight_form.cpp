@@ -31,9 +31,11 @@ WeightPtr make_unpacked_weight(const WeightPart& weight) {
   return weight.derived ? make_derived_weight(weight) : make_mapped_weight(weight.tensor);
 }
 
-WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, bool eight_bits) {
-  if (eight_bits) return make_scaled_weight(parts, store);
+WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, const WeightUse& use) {
+  if (use.eight_bits) return make_scaled_weight(parts, store);
   if (store.on_gpu()) {
+    if (use.visiting)
+      if (WeightPtr visiting = make_visiting_weight(parts, store)) return visiting;
     WeightPtr stored = make_stored_weight(parts, store);
     return stored ? std::move(stored) : make_dense_weight(parts, store);
   }

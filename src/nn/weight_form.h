@@ -9,6 +9,7 @@
 //            it): a product makes slabs of it as it needs them
 //   stored   on a GPU, as a file has it: blocks of GGUF, 8-bit values with or without scales. Each product makes the
 //            whole matrix in scratch first
+//   visiting where it lies in the file; on a GPU each product brings it there, into scratch
 //   scaled   codes of 8 bits with a scale a row: products round x in the same way
 //   stacked  any of the others, a product a part
 #pragma once
@@ -57,9 +58,14 @@ class WeightForm {
 };
 using WeightPtr = std::unique_ptr<const WeightForm>;
 
-// `parts`: [out, in] each, all with the same `in`. eight_bits: the layer is one of those that multiply in
-// the stream's `products`.
-WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, bool eight_bits = false);
+// How a layer is used, as its model says (ParamStore::set_eight_bits, set_visiting).
+struct WeightUse {
+  bool eight_bits = false;  // it multiplies in the stream's `products`
+  bool visiting = false;    // it is asked a few times in a run
+};
+
+// `parts`: [out, in] each, all with the same `in`.
+WeightPtr make_weight(std::span<const WeightPart> parts, ParamStore& store, const WeightUse& use = {});
 
 WeightPtr make_mapped_weight(const Tensor& weight);
 WeightPtr make_derived_weight(const WeightPart& weight);
@@ -68,6 +74,8 @@ WeightPtr make_dense_weight(std::span<const WeightPart> parts, ParamStore& store
 WeightPtr make_scaled_weight(std::span<const WeightPart> parts, ParamStore& store);
 // Null where a part is stored in another way, or the GPU has no kernel for its blocks.
 WeightPtr make_stored_weight(std::span<const WeightPart> parts, ParamStore& store);
+// For a stream with a device's memory. Null for small weights, and for such as are not plain values in the file.
+WeightPtr make_visiting_weight(std::span<const WeightPart> parts, ParamStore& store);
 WeightPtr make_stacked_weight(std::vector<WeightPtr> parts);
 
 // Where it lies in the file, or as what makes it.

@@ -62,6 +62,8 @@ class StreamingMemory {
     void* image = nullptr;
   };
   std::function<void(const Uploaded&)> uploaded;
+  // The same of one that came for a product and will not stay: called while it is there, by any session's thread.
+  std::function<void(const Uploaded&)> visited;
 };
 
 // What this thread allocates on a device while it lives is shown under this label.

@@ -31,6 +31,13 @@ bool multiplies_in_eight_bits(std::string_view layer) {
           is(".audio_cross_attn.proj"));
 }
 
+// Keys and values of the text, the picture and the speech: made once a run, or once a window.
+bool makes_keys_of_context(std::string_view layer) {
+  const auto is = [&](std::string_view end) { return layer.ends_with(end); };
+  return is(".attn2.to_k") || is(".attn2.to_v") || is(".attn2.add_k_proj") || is(".attn2.add_v_proj") ||
+         is(".audio_cross_attn.kv_linear");
+}
+
 }  // namespace
 
 WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
@@ -56,6 +63,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   }
   if (c.audio_branch()) audio_ = AudioProjection(scope.sub("audio_proj"), c, store.beside());
   store.set_eight_bits(multiplies_in_eight_bits);
+  store.set_visiting(makes_keys_of_context);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
   streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe, int64_t i) {
@@ -67,6 +75,7 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     block.done();
   }
   store.set_eight_bits({});
+  store.set_visiting({});
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
   head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
   linears_ = store.take_linears();
