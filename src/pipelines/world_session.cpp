@@ -27,7 +27,7 @@ Precision precision_of(const WorldSession::Options& o, const cuda::Gpu* gpu) {
 WorldSession::WorldSession(ModelBundle bundle, const Options& o)
     : model_(std::move(bundle), o.model), config_(world_config(model_.bundle(), o.choices)) {
   const VaeConfig& vae = model().vae_config;
-  require(o.longest_frames >= 0, "`longest`: expected 0 or more frames, got {}", o.longest_frames);
+  require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}", o.longest_frames);
   setup_ = {.model = &model(), .config = &config_, .sampler = world_sampler(config_, o.choices),
             .weights = o.model.weights};
   if (o.longest_frames > 0)
