@@ -27,11 +27,12 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 void report(const WorldCommandOptions& o, const json& event, const std::string& text) {
+  std::FILE* const to = o.output == "-" ? stderr : stdout;
   if (o.json)
-    fmt::print("{}\n", event.dump());
+    fmt::print(to, "{}\n", event.dump());
   else if (!o.quiet && !text.empty())
-    fmt::print("{}\n", text);
-  std::fflush(stdout);
+    fmt::print(to, "{}\n", text);
+  std::fflush(to);
 }
 
 // How many frames the video has: the script's, or fewer where that is asked for.
@@ -115,6 +116,7 @@ int run_script(const WorldCommandOptions& o) {
                            .comment = settings_of(o, info, script, frames, fps).dump(),
                            .speed = o.encode_speed,
                            .expected_frames = frames,
+                           .streamed = o.stream,
                            .cancel = &g_cancel};
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }), &g_cancel);
@@ -186,7 +188,8 @@ Command add_world(CommandLine& line) {
   sub.add_option("--image-embeds", o->image_embeds,
                  "CLIP's embeddings of it (.safetensors), in place of the model's image encoder");
   sub.add_option("--actions", o->actions, "a script of keys and mouse (JSON, docs/worlds.md)");
-  sub.add_option("-o,--output", o->output, "out.mp4, .webm, .gif, name_%04d.png or folder/");
+  sub.add_option("-o,--output", o->output, "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output");
+  sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
   sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
   sub.add_option("--seconds", o->seconds, "the same in seconds");
   sub.add_option("--fps", o->fps, "frames a second of the file (default: the script's, then the model's)");

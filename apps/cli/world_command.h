@@ -16,7 +16,7 @@ struct WorldCommandOptions {
   uint64_t seed = 0;
   int crf = -1;
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
-  bool no_graph = false, json = false, quiet = false;
+  bool stream = false, no_graph = false, json = false, quiet = false;
 };
 
 // The model, opened and planned; without a name the one that ships. frames: of the longest session; 0: no end.
