@@ -107,7 +107,7 @@ int run_script(const WorldCommandOptions& o) {
   World world = open_world(o, 0);
   const WorldInfo& info = world.info();
   WorldScript script;
-  if (!o.actions.empty()) script = read_world_script(o.actions, info);
+  if (!o.actions.empty()) script = naming("--actions", [&] { return read_world_script(o.actions, info); });
   const double fps = o.fps.value_or(script.fps.value_or(info.fps));
   const int64_t frames = frames_of(o, script, fps);
   const WorldStart start = world_start(o, info);
@@ -200,7 +200,12 @@ Command add_world(CommandLine& line) {
   sub.add_option("--window", o->window, "latent frames that a block sees, its own among them (default: the model's)");
   sub.add_option("--level", o->level, "none, safe (default), aggressive or extreme");
   sub.add_option("--dtype", o->dtype, "f32 or bf16; on a GPU f32, f16 or bf16");
-  register_model_parts(sub, o->engine, kPartsGroup, false);
+  for (const FieldOption& part : model_part_options()) {
+    if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder") continue;
+    const EngineField& field = *find_field(engine_fields(), part.field);
+    sub.add_option(part.names, o->engine.*std::get<std::string EngineOptions::*>(field.member), spelled(field.help))
+        ->group(kPartsGroup);
+  }
   sub.add_option("--device", o->engine.device, kDeviceHelp);
   sub.add_option("--max-vram", o->max_vram, "on a GPU: memory that may be taken there, such as 8GiB");
   sub.add_option("-t,--threads", o->engine.threads, "threads (default: all this process may use)")

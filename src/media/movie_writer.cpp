@@ -36,7 +36,7 @@ av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const V
 #endif
   setup.muxer_options = {{"movflags", "+faststart"}};
   if (!options.streamed) return setup;
-  // Whole by itself after each half a second: players begin while it grows.
+  // Pieces of at most half a second that are whole by themselves: players begin while it grows.
   setup.encoder_options.push_back({"tune", "zerolatency"});
   setup.muxer_options = {{"movflags", "+empty_moov+default_base_moof"}, {"frag_duration", "500000"}};
   return setup;

@@ -92,12 +92,10 @@ ComponentFiles original_file(const fs::path& root, const char* component, const 
   return {path, nullptr};
 }
 
-// The weights of a transformer among the VAE's and CLIP's.
+// The weights of a transformer among the VAE's and CLIP's; empty where it is none or not clear which.
 fs::path transformer_in(const fs::path& folder) {
-  if (const fs::path usual = find_weights(folder);
-      !usual.empty() && !usual.filename().string().starts_with("Wan2.") &&
-      !usual.filename().string().starts_with("models_clip_"))
-    return usual;
+  for (const char* usual : {"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"})
+    if (is_file(folder / usual)) return folder / usual;
   std::error_code ignored;
   fs::path found;
   for (const fs::path& item : list_folder(folder, ignored)) {

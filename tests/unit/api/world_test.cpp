@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "../pipelines/tiny_model.h"
 #include "../pipelines/world_model.h"
 #include "api/world.h"
 

@@ -2,14 +2,16 @@
 // tests/golden/image_pipeline need, and those two under the names of the original layout.
 #pragma once
 
+#include <unistd.h>
+
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 
 #include "../models/golden.h"
 #include "tensor/random.h"
 #include "weights/tensor_source.h"
-#include "tiny_model.h"
 
 namespace tachy::test {
 
@@ -22,6 +24,9 @@ struct WorldModelOptions {
 class WorldModel {
  public:
   explicit WorldModel(const WorldModelOptions& options = {}) {
+    std::string name = (std::filesystem::temp_directory_path() / "tachyscope-world-XXXXXX").string();
+    check(mkdtemp(name.data()) != nullptr, ErrorCode::io, "{}: cannot be made", name);
+    path_ = name;
     const std::filesystem::path golden = golden_path("causal/" + options.golden);
     auto config = read_json(golden / "config.json");
     config["in_dim"] = 12;
@@ -33,7 +38,13 @@ class WorldModel {
     rewrite(image / "i2v/vae", "diffusion_pytorch_model.safetensors", "Wan2.1_VAE.safetensors");
     rewrite(image / "flf2v_clip/image_encoder", "model.safetensors", "models_clip_tiny.safetensors");
   }
-  const std::filesystem::path& path() const { return scratch_.path; }
+  ~WorldModel() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  WorldModel(const WorldModel&) = delete;
+  WorldModel& operator=(const WorldModel&) = delete;
+  const std::filesystem::path& path() const { return path_; }
 
   // The universal one with blocks of 3 (or `block`) latent frames, a window of 6, three steps, 48x32.
   static std::string world(int block = 3, int window = 6) {
@@ -77,7 +88,7 @@ class WorldModel {
     write_safetensors(path() / to, std::move(tensors), {{"config", read_json(folder / "config.json").dump()}});
   }
 
-  ScratchFolder scratch_;
+  std::filesystem::path path_;
   std::deque<std::vector<float>> storage_;
   std::vector<NamedTensor> tensors_;
 };
