@@ -113,7 +113,8 @@ int run_script(const WorldCommandOptions& o) {
   const WorldStart start = world_start(o, info);
   const VideoOptions video{.fps = fps,
                            .crf = o.crf,
-                           .comment = settings_of(o, info, script, frames, fps).dump(),
+                           .comment = settings_of(o, info, script, frames, fps)
+                                      .dump(-1, ' ', false, json::error_handler_t::replace),
                            .speed = o.encode_speed,
                            .expected_frames = frames,
                            .streamed = o.stream,
@@ -143,12 +144,13 @@ int run_script(const WorldCommandOptions& o) {
 
 int run_world(const WorldCommandOptions& o) {
   set_quiet(o.quiet);
-  if (o.seconds) check_range("seconds", *o.seconds, Range{.least = 0, .most = 1e7, .above = true});
+  require(!o.seconds || (*o.seconds > 0 && *o.seconds <= 1e7), "--seconds: expected above 0 to 10000000, got {}",
+          o.seconds.value_or(0));
   if (o.fps) check_range("fps", *o.fps, Range{.least = 0.1, .most = 240});
   require(!o.frames || *o.frames >= 1, "--frames: expected at least 1, got {}", o.frames.value_or(0));
   require(!o.output.empty(), "--output: a name for the video is needed: tachyscope world --image start.png "
                              "--actions script.json -o walk.mp4");
-  video_format(o.output);
+  naming("--output", [&] { video_format(o.output); });
   return run_script(o);
 }
 

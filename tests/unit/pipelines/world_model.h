@@ -19,6 +19,7 @@ struct WorldModelOptions {
   std::string golden = "universal";  // or templerun
   std::string world;                 // of generation_config.json; "": no such file
   bool broken = false;               // a weight of the head is NaN
+  bool published = false;            // in base_distilled_model/ as the download has it: no config but in the file's header
 };
 
 class WorldModel {
@@ -30,8 +31,13 @@ class WorldModel {
     const std::filesystem::path golden = golden_path("causal/" + options.golden);
     auto config = read_json(golden / "config.json");
     config["in_dim"] = 12;
-    std::ofstream(path() / "config.json") << config.dump();
-    write_transformer(golden, options.broken);
+    if (options.published)
+      std::filesystem::create_directory(path() / "base_distilled_model");
+    else
+      std::ofstream(path() / "config.json") << config.dump();
+    const auto file = options.published ? path() / "base_distilled_model" / "base_distill.safetensors"
+                                        : path() / "diffusion_pytorch_model.safetensors";
+    write_transformer(golden, options.broken, file, config.dump());
     if (!options.world.empty())
       std::ofstream(path() / "generation_config.json") << "{\"world\": " << options.world << "}";
     const std::filesystem::path image = golden_path("image_pipeline");
@@ -55,7 +61,8 @@ class WorldModel {
   }
 
  private:
-  void write_transformer(const std::filesystem::path& golden, bool broken) {
+  void write_transformer(const std::filesystem::path& golden, bool broken, const std::filesystem::path& file,
+                         const std::string& config) {
     const auto source = open_safetensors(golden / "diffusion_pytorch_model.safetensors");
     for (const auto& entry : source->entries()) {
       std::vector<int64_t> dims(entry.dims.begin(), entry.dims.end());
@@ -76,7 +83,7 @@ class WorldModel {
       if (broken && entry.name == "head.head.bias") values[0] = NAN;
       tensors_.push_back({"model." + entry.name, Tensor(values.data(), DType::f32, std::span<const int64_t>(dims))});
     }
-    write_safetensors(path() / "diffusion_pytorch_model.safetensors", std::move(tensors_));
+    write_safetensors(file, std::move(tensors_), {{"config", config}});
   }
 
   // A component's file with its config in the header.
