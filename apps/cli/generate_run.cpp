@@ -168,7 +168,8 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   const json settings = to_json(run);
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
 
-  require(!o.resume || (!o.stream && job.output != "-"), "--resume: what was streamed cannot be gone on with");
+  require(!o.resume || (!o.stream && job.output != "-"),
+          "--resume: what was streamed cannot be gone on with");
   StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(filled.loras); });
   const Earlier earlier = find_earlier(o, job, settings, state);
   if (earlier.complete) return;

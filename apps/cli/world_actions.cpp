@@ -23,8 +23,8 @@ json parse(const std::filesystem::path& path) {
   check(std::filesystem::is_regular_file(path, error), ErrorCode::invalid_argument,
         "{}: expected a script in JSON, this is no file", path.string());
   const uint64_t bytes = std::filesystem::file_size(path, error);
-  check(!error && bytes <= kMostBytes, ErrorCode::corrupt, "{}: expected a script of at most {} bytes, got {}",
-        path.string(), kMostBytes, bytes);
+  check(!error && bytes <= kMostBytes, ErrorCode::corrupt,
+        "{}: expected a script of at most {} bytes, got {}", path.string(), kMostBytes, bytes);
   std::ifstream in(path, std::ios::binary);
   check(in.good(), ErrorCode::io, "{}: cannot be read", path.string());
   try {
@@ -46,9 +46,11 @@ void read_keys(const std::string& where, const json& keys, const WorldInfo& info
   check(keys.is_array(), ErrorCode::invalid_argument, "{}: keys: expected a list of names", where);
   to.keyboard.resize(info.keys.size());
   for (const json& key : keys) {
-    check(key.is_string(), ErrorCode::invalid_argument, "{}: keys: expected names, got {}", where, key.dump());
+    check(key.is_string(), ErrorCode::invalid_argument, "{}: keys: expected names, got {}", where,
+          key.dump());
     const auto at = std::ranges::find(info.keys, key.get<std::string>());
-    check(at != info.keys.end(), ErrorCode::invalid_argument, "{}: keys: {} is unknown; {}", where, key.dump(),
+    check(at != info.keys.end(), ErrorCode::invalid_argument, "{}: keys: {} is unknown; {}", where,
+          key.dump(),
           info.keys.empty() ? std::string("this model has no keyboard")
                             : fmt::format("this model has {}", fmt::join(info.keys, ", ")));
     to.keyboard[static_cast<size_t>(at - info.keys.begin())] = 1;
@@ -58,7 +60,8 @@ void read_keys(const std::string& where, const json& keys, const WorldInfo& info
 void read_mouse(const std::string& where, const json& mouse, const WorldInfo& info, WorldAction& to) {
   check(info.mouse, ErrorCode::invalid_argument, "{}: mouse: this model has none", where);
   const bool numbers = mouse.is_array() && mouse.size() == 2 && mouse[0].is_number() && mouse[1].is_number();
-  check(numbers, ErrorCode::invalid_argument, "{}: mouse: expected [pitch, yaw], got {}", where, mouse.dump());
+  check(numbers, ErrorCode::invalid_argument, "{}: mouse: expected [pitch, yaw], got {}", where,
+        mouse.dump());
   for (const json& value : mouse) {
     const double v = value.get<double>();
     check(v >= -1 && v <= 1, ErrorCode::invalid_argument, "{}: mouse: expected -1 to 1, got {}", where, v);
@@ -112,8 +115,7 @@ const WorldAction& action_of_block(const WorldScript& script, int64_t first, int
   const WorldAction* best = &nothing;
   int64_t most = 0, begin = 0;
   for (const ScriptedAction& a : script.actions) {
-    const int64_t end = begin + a.frames,
-                  shared = std::min(end, first + frames) - std::max(begin, first);
+    const int64_t end = begin + a.frames, shared = std::min(end, first + frames) - std::max(begin, first);
     if (shared > most) most = shared, best = &a.action;
     if (end >= first + frames) break;
     begin = end;

@@ -48,14 +48,14 @@ int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, doubl
   return asked > 0 ? asked : written;
 }
 
-json settings_of(const WorldCommandOptions& o, const WorldInfo& info, const WorldScript& script, int64_t frames,
-                 double fps) {
+json settings_of(const WorldCommandOptions& o, const WorldInfo& info, const WorldScript& script,
+                 int64_t frames, double fps) {
   json actions = json::array();
   for (const ScriptedAction& a : script.actions)
     actions.push_back({{"frames", a.frames}, {"keyboard", a.action.keyboard}, {"mouse", a.action.mouse}});
-  return {{"world", info.kind},   {"model", o.model},     {"image", o.image}, {"prompt", o.prompt},
-          {"seed", o.seed},       {"width", info.width},  {"height", info.height},
-          {"num_frames", frames}, {"fps", fps},           {"actions", actions}};
+  return {{"world", info.kind}, {"model", o.model},    {"image", o.image},      {"prompt", o.prompt},
+          {"seed", o.seed},     {"width", info.width}, {"height", info.height}, {"num_frames", frames},
+          {"fps", fps},         {"actions", actions}};
 }
 
 // A signal stops the world, too, in the middle of a block.
@@ -82,7 +82,8 @@ void play(World& world, const WorldCommandOptions& o, const WorldScript& script,
     const int64_t count = done == 0 ? world.info().first_block_frames : world.info().block_frames;
     world.act(action_of_block(script, done, count));
     const WorldBlock block = world.next_block([&](const RgbImage& image, int64_t index) {
-      if (index < frames) writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+      if (index < frames)
+        writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
     });
     done = block.first_frame + block.frames;
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -111,16 +112,18 @@ int run_script(const WorldCommandOptions& o) {
   const double fps = o.fps.value_or(script.fps.value_or(info.fps));
   const int64_t frames = frames_of(o, script, fps);
   const WorldStart start = world_start(o, info);
-  const VideoOptions video{.fps = fps,
-                           .crf = o.crf,
-                           .comment = settings_of(o, info, script, frames, fps)
-                                      .dump(-1, ' ', false, json::error_handler_t::replace),
-                           .speed = o.encode_speed,
-                           .expected_frames = frames,
-                           .streamed = o.stream,
-                           .cancel = &g_cancel};
+  const VideoOptions video{
+      .fps = fps,
+      .crf = o.crf,
+      .comment =
+          settings_of(o, info, script, frames, fps).dump(-1, ' ', false, json::error_handler_t::replace),
+      .speed = o.encode_speed,
+      .expected_frames = frames,
+      .streamed = o.stream,
+      .cancel = &g_cancel};
   BackgroundWriter writer(
-      naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }), &g_cancel);
+      naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
+      &g_cancel);
   report(o,
          {{"event", "world"},
           {"kind", info.kind},
@@ -136,20 +139,23 @@ int run_script(const WorldCommandOptions& o) {
   play(world, o, script, frames, writer);
   writer.finish();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  report(o, {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
-         fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
-                     human_seconds(seconds)));
+  report(
+      o,
+      {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
+      fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
+                  human_seconds(seconds)));
   return 0;
 }
 
 int run_world(const WorldCommandOptions& o) {
   set_quiet(o.quiet);
-  require(!o.seconds || (*o.seconds > 0 && *o.seconds <= 1e7), "--seconds: expected above 0 to 10000000, got {}",
-          o.seconds.value_or(0));
+  require(!o.seconds || (*o.seconds > 0 && *o.seconds <= 1e7),
+          "--seconds: expected above 0 to 10000000, got {}", o.seconds.value_or(0));
   if (o.fps) check_range("fps", *o.fps, Range{.least = 0.1, .most = 240});
   require(!o.frames || *o.frames >= 1, "--frames: expected at least 1, got {}", o.frames.value_or(0));
-  require(!o.output.empty(), "--output: a name for the video is needed: tachyscope world --image start.png "
-                             "--actions script.json -o walk.mp4");
+  require(!o.output.empty(),
+          "--output: a name for the video is needed: tachyscope world --image start.png "
+          "--actions script.json -o walk.mp4");
   naming("--output", [&] { video_format(o.output); });
   return run_script(o);
 }
@@ -157,14 +163,16 @@ int run_world(const WorldCommandOptions& o) {
 }  // namespace
 
 World open_world(const WorldCommandOptions& o, int64_t frames) {
-  WorldOptions options{.steps = o.steps, .window = o.window, .shift = o.shift, .level = o.level, .dtype = o.dtype};
+  WorldOptions options{
+      .steps = o.steps, .window = o.window, .shift = o.shift, .level = o.level, .dtype = o.dtype};
   options.longest = frames;
   if (!o.size.empty()) parse_size(o.size, options.width, options.height);
   EngineOptions engine = o.engine;
   engine.device = choose_device(engine.device);
   engine.graphs = !o.no_graph;
   if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
-  const std::filesystem::path model = o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
+  const std::filesystem::path model =
+      o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
   return naming("`model`", [&] { return World(model, engine, options); });
 }
 
@@ -175,8 +183,9 @@ WorldStart world_start(const WorldCommandOptions& o, const WorldInfo& info) {
   if (!o.image.empty())
     start.image = naming("`image`", [&] { return std::make_shared<const Picture>(read_picture(o.image)); });
   if (!o.image_embeds.empty())
-    start.image_embeds =
-        naming("`image_embeds`", [&] { return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds)); });
+    start.image_embeds = naming("`image_embeds`", [&] {
+      return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
+    });
   return start;
 }
 
@@ -190,7 +199,8 @@ Command add_world(CommandLine& line) {
   sub.add_option("--image-embeds", o->image_embeds,
                  "CLIP's embeddings of it (.safetensors), in place of the model's image encoder");
   sub.add_option("--actions", o->actions, "a script of keys and mouse (JSON, docs/worlds.md)");
-  sub.add_option("-o,--output", o->output, "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output");
+  sub.add_option("-o,--output", o->output,
+                 "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output");
   sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
   sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
   sub.add_option("--seconds", o->seconds, "the same in seconds");
@@ -199,13 +209,16 @@ Command add_world(CommandLine& line) {
   sub.add_option("-s,--seed", o->seed, "seed of the noise (default 0)")->check(check_seed);
   sub.add_option("--steps", o->steps, "of the model's list of timesteps (default: all)");
   sub.add_option("--shift", o->shift, "of the flow schedule (default: the model's)");
-  sub.add_option("--window", o->window, "latent frames that a block sees, its own among them (default: the model's)");
+  sub.add_option("--window", o->window,
+                 "latent frames that a block sees, its own among them (default: the model's)");
   sub.add_option("--level", o->level, "none, safe (default), aggressive or extreme");
   sub.add_option("--dtype", o->dtype, "f32 or bf16; on a GPU f32, f16 or bf16");
   for (const FieldOption& part : model_part_options()) {
-    if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder") continue;
+    if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder")
+      continue;
     const EngineField& field = *find_field(engine_fields(), part.field);
-    sub.add_option(part.names, o->engine.*std::get<std::string EngineOptions::*>(field.member), spelled(field.help))
+    sub.add_option(part.names, o->engine.*std::get<std::string EngineOptions::*>(field.member),
+                   spelled(field.help))
         ->group(kPartsGroup);
   }
   sub.add_option("--device", o->engine.device, kDeviceHelp);
@@ -219,11 +232,13 @@ Command add_world(CommandLine& line) {
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
   sub.footer(
-      "A block follows the action that holds during most of its frames; the same script and seed give the same "
+      "A block follows the action that holds during most of its frames; the same script and seed give the "
+      "same "
       "bits.\n"
       "Examples:\n"
       "  tachyscope world --image start.png --actions script.json -o walk.mp4\n"
-      "  tachyscope world --model Matrix-Game-2.0 --image start.png --actions script.json -o walk.mp4 --device "
+      "  tachyscope world --model Matrix-Game-2.0 --image start.png --actions script.json -o walk.mp4 "
+      "--device "
       "cuda\n"
       "  tachyscope world \"a cat walks\" --model Self-Forcing-1.3B --seconds 10 -o cat.mp4\n"
       "script.json: {\"fps\": 25, \"actions\": [{\"frames\": 48, \"keys\": [\"W\"], \"mouse\": [0, 0.1]}, "

@@ -22,7 +22,8 @@ tachy::WorldStart convert(const tachyscope_world_start_with* in) {
   out.seed = in->seed;
   if (!in->rgb) return out;
   tachy::require(in->width >= 1 && in->height >= 1 && in->width <= 1 << 14 && in->height <= 1 << 14,
-                 "world: expected a picture with sides of 1 to {}, got {}x{}", 1 << 14, in->width, in->height);
+                 "world: expected a picture with sides of 1 to {}, got {}x{}", 1 << 14, in->width,
+                 in->height);
   const size_t bytes = size_t{3} * static_cast<size_t>(in->width) * static_cast<size_t>(in->height);
   out.image = std::make_shared<const tachy::Picture>(
       tachy::Picture{in->width, in->height, std::vector<uint8_t>(in->rgb, in->rgb + bytes)});
@@ -47,8 +48,9 @@ int tachyscope_world_open(const char* model, const char* device, const tachyscop
     tachy::require(model && device && out, "world: a model, a device and a place for the world are needed");
     const tachyscope_world_options given = options ? *options : tachyscope_world_options{};
     auto made = std::make_unique<tachyscope_world>(tachyscope_world{
-        .world = tachy::World(
-            model, {.threads = given.threads, .device = device, .max_vram = given.max_vram_bytes}, convert(given))});
+        .world = tachy::World(model,
+                              {.threads = given.threads, .device = device, .max_vram = given.max_vram_bytes},
+                              convert(given))});
     for (const std::string& key : made->world.info().keys) made->keys.push_back(key.c_str());
     *out = made.release();
   });
@@ -81,11 +83,11 @@ int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start
   });
 }
 
-int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count, const float* mouse,
-                         uint64_t stamp) {
+int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count,
+                         const float* mouse, uint64_t stamp) {
   return guarded([&] {
-    tachy::require(world && key_count >= 0 && key_count <= 4096, "world: one is needed, and 0 to 4096 keys, got {}",
-                   key_count);
+    tachy::require(world && key_count >= 0 && key_count <= 4096,
+                   "world: one is needed, and 0 to 4096 keys, got {}", key_count);
     tachy::WorldAction action;
     if (keyboard) action.keyboard.assign(keyboard, keyboard + key_count);
     if (mouse) action.mouse.assign(mouse, mouse + 2);

@@ -76,8 +76,9 @@ typedef struct {
 } tachyscope_world_options;
 
 typedef struct {
-  const char* kind;        /* "universal", "gta", "templerun", "self-forcing" …; valid until close, as are the keys */
-  const char* const* keys; /* what each value of the keyboard means, key_count of them */
+  const char*
+      kind; /* "universal", "gta", "templerun", "self-forcing" …; valid until close, as are the keys */
+  const char* const* keys;  /* what each value of the keyboard means, key_count of them */
   int32_t key_count, mouse; /* mouse: 1 where there is one */
   double mouse_step, fps;
   int32_t width, height, takes_image, takes_prompt;
@@ -105,8 +106,8 @@ int tachyscope_world_open(const char* model, const char* device, const tachyscop
 int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info* out);
 int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start_with* with);
 /* keyboard: a value for each key, from -1 to 1; mouse: [pitch, yaw]; null: nothing is held. It counts from the next block on. */
-int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count, const float* mouse,
-                         uint64_t stamp);
+int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count,
+                         const float* mouse, uint64_t stamp);
 /* block may be null. What the callback asks for by a value that is not zero is tachyscope_world_stop. */
 int tachyscope_world_next_block(tachyscope_world* world, tachyscope_frame_fn frame, void* user,
                                 tachyscope_world_block* block);

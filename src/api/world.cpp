@@ -36,8 +36,8 @@ ModelOptions model_options(const EngineOptions& o) {
 }
 
 void check_values(const char* what, const std::vector<float>& values, size_t expected) {
-  require(values.empty() || values.size() == expected, "action: {}: expected {} values, got {}", what, expected,
-          values.size());
+  require(values.empty() || values.size() == expected, "action: {}: expected {} values, got {}", what,
+          expected, values.size());
   for (size_t i = 0; i < values.size(); ++i)
     require(std::isfinite(values[i]) && std::abs(values[i]) <= 1,
             "action: {}: value {} is {}, expected -1 to 1", what, i, values[i]);
@@ -92,7 +92,8 @@ struct World::State {
       const auto rows = static_cast<int64_t>(e.values.size()) / width;
       require(!e.shape.empty() && e.shape.back() == width && rows >= 1 && rows <= most &&
                   static_cast<int64_t>(e.values.size()) == rows * width,
-              "`image_embeds`: expected [n, {}] with 1 to {} rows, got {} values", width, most, e.values.size());
+              "`image_embeds`: expected [n, {}] with 1 to {} rows, got {} values", width, most,
+              e.values.size());
       in.image_embeds = e.values;
     } else {
       check(m.image_encoder != nullptr, ErrorCode::not_found, "{}", m.no_image_encoder);
@@ -175,14 +176,16 @@ void World::stop() { state_->stopped = true; }
 WorldBlock World::next_block(const std::function<void(const RgbImage& image, int64_t index)>& frame) {
   State& s = *state_;
   require(s.phase != State::Phase::none, "world: no session was started");
-  require(s.phase == State::Phase::ready, "world: the session has ended by an error; start another, or reset it");
+  require(s.phase == State::Phase::ready,
+          "world: the session has ended by an error; start another, or reset it");
   const Clock::time_point begin = Clock::now();
   WorldBlock out{.index = s.blocks, .action = {}};
   bool first = true;
   try {
     const auto made = s.session.next([&] { return s.take(out); },
                                      [&](const RgbImage& image, int64_t index) {
-                                       if (std::exchange(first, false)) out.first_frame_s = seconds_since(begin);
+                                       if (std::exchange(first, false))
+                                         out.first_frame_s = seconds_since(begin);
                                        if (frame) frame(image, index);
                                      });
     out.first_frame = made.first_frame, out.frames = made.frames;

@@ -8,7 +8,8 @@ WanScript ActionTrack::add(int64_t first, int64_t frames, const std::vector<floa
                            const std::vector<float>& mouse) {
   const WanActionConfig& c = config_;
   if (!c.present()) return {};
-  check(static_cast<int64_t>(keyboard.size()) == c.keyboard_dim && static_cast<int64_t>(mouse.size()) == c.mouse_dim,
+  check(static_cast<int64_t>(keyboard.size()) == c.keyboard_dim &&
+            static_cast<int64_t>(mouse.size()) == c.mouse_dim,
         ErrorCode::internal, "actions: {} and {} values, expected {} and {}", keyboard.size(), mouse.size(),
         c.keyboard_dim, c.mouse_dim);
   const int64_t end = 1 + c.frames_each * (first + frames - 1), oldest = c.frame_of(first, 0);

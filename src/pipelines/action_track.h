@@ -14,7 +14,8 @@ class ActionTrack {
 
   // The block [first, first + frames) of latent frames follows this action; keyboard and mouse have as many values as the model.
   // The script is valid until the next call.
-  WanScript add(int64_t first, int64_t frames, const std::vector<float>& keyboard, const std::vector<float>& mouse);
+  WanScript add(int64_t first, int64_t frames, const std::vector<float>& keyboard,
+                const std::vector<float>& mouse);
   int64_t kept() const { return end_ - begin_; }  // pixel frames
 
  private:

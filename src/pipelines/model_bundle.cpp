@@ -190,8 +190,10 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   m.transformer = transformer.source, m.dit = transformer.config;
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
   // Matrix-Game 2's files lie so, each by itself; those of other models may be named, or stand in ComfyUI's folders.
-  if (m.dit.actions.present() && single) find_original_parts(m.files, m.files.transformer.weights.parent_path());
-  if (m.reads_text() && !m.files.text_encoder.present()) m.files.text_encoder = find_text_encoder(path, m.dit);
+  if (m.dit.actions.present() && single)
+    find_original_parts(m.files, m.files.transformer.weights.parent_path());
+  if (m.reads_text() && !m.files.text_encoder.present())
+    m.files.text_encoder = find_text_encoder(path, m.dit);
   if (!m.files.vae.present()) m.files.vae = find_vae(path, m.dit);
   open_text_encoder_of(m, parts, access);
   VaeFiles vae = naming_alone("`vae`", m.files.vae, [&] { return read_vae(m.files.vae, access); });
@@ -203,10 +205,9 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
-  log_topic(
-      "load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind, layout_name(m.files.layout),
-      human_bytes(m.mapped_transformer_bytes() + (m.text_encoder ? m.text_encoder->mapped_bytes() : 0) +
-                  m.vae->mapped_bytes()));
+  log_topic("load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind, layout_name(m.files.layout),
+            human_bytes(m.mapped_transformer_bytes() + (m.text_encoder ? m.text_encoder->mapped_bytes() : 0) +
+                        m.vae->mapped_bytes()));
   check(!m.reads_text() || m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,
         "{}{}: the transformer expects text of {} channels, the text encoder makes {}",
         parts.text_encoder.empty() ? "" : "`text_encoder`: ", m.files.text_encoder.weights.string(),

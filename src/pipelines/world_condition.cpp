@@ -12,13 +12,14 @@ int64_t world_condition_frames(const VaeConfig& vae, int64_t latent_frames) {
   return latent_frames > 0 ? std::min(latent_frames, distinct) : distinct;
 }
 
-uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>& picture, const Tensor& channels,
-                                Stream& stream) {
+uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>& picture,
+                                const Tensor& channels, Stream& stream) {
   const VaeConfig& c = vae.config();
   const int64_t stride = c.temporal_stride(), frames = c.pixel_frames(channels.dim(1)),
                 height = channels.dim(2) * c.spatial_stride(), width = channels.dim(3) * c.spatial_stride();
   const ArenaScope scope(*stream.arena);
-  const Tensor chunk = stream.arena->f32({std::min<int64_t>(frames, VaeEncoder::kChunkFrames), height, width, 3});
+  const Tensor chunk =
+      stream.arena->f32({std::min<int64_t>(frames, VaeEncoder::kChunkFrames), height, width, 3});
   check(stream.measuring() || picture.size() == static_cast<size_t>(height * width * 3), ErrorCode::internal,
         "image: {} values for a picture of {}x{}", picture.size(), width, height);
   const auto source = [&](int64_t first, int64_t count) {
@@ -38,8 +39,7 @@ uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>&
   const Tensor mask = channels.slice(0, 0, stride);
   std::vector<float> values(static_cast<size_t>(mask.numel()));
   const int64_t plane = mask.dim(2) * mask.dim(3);
-  for (int64_t i = 0; i < stride; ++i)
-    std::fill_n(values.begin() + i * mask.dim(1) * plane, plane, 1.0f);
+  for (int64_t i = 0; i < stride; ++i) std::fill_n(values.begin() + i * mask.dim(1) * plane, plane, 1.0f);
   upload(values.data(), mask, stream);
   return align_up(vae.state_bytes(height, width, frames));
 }

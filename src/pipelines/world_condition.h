@@ -14,7 +14,7 @@ namespace tachy {
 int64_t world_condition_frames(const VaeConfig& vae, int64_t latent_frames);
 
 // picture [H, W, 3] in [-1, 1] on the host, not read in a measure run. Returns the bytes of the VAE's state.
-uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>& picture, const Tensor& channels,
-                                Stream& stream);
+uint64_t encode_world_condition(const VaeEncoder& vae, const std::vector<float>& picture,
+                                const Tensor& channels, Stream& stream);
 
 }  // namespace tachy

@@ -11,7 +11,8 @@ namespace {
 
 // Matrix-Game 2's configs and its programs' key tables; Self-Forcing's and CausVid's configs.
 std::vector<WorldConfig> published() {
-  const auto game = [](const char* kind, std::vector<std::string> keys, int rest, bool mouse, int64_t window) {
+  const auto game = [](const char* kind, std::vector<std::string> keys, int rest, bool mouse,
+                       int64_t window) {
     WorldConfig c{.kind = kind, .width = 640, .height = 352, .fps = 25, .keys = std::move(keys)};
     c.rest_key = rest, c.mouse = mouse, c.mouse_step = mouse ? 0.1 : 0;
     c.window = window;
@@ -41,7 +42,9 @@ void read_world(const nlohmann::json& j, WorldConfig& c) {
   c.fps = json_double(j, "fps", c.fps, 0.1, 1000);
   c.mouse_step = json_double(j, "mouse_step", c.mouse_step, 0, 1);
   if (const auto keys = j.find("keys"); keys != j.end()) {
-    const auto is_name = [](const auto& key) { return key.is_string() && !key.template get<std::string>().empty(); };
+    const auto is_name = [](const auto& key) {
+      return key.is_string() && !key.template get<std::string>().empty();
+    };
     check(keys->is_array() && keys->size() <= 256 && std::ranges::all_of(*keys, is_name), ErrorCode::corrupt,
           "keys: expected a list of names");
     c.keys = keys->get<std::vector<std::string>>();
@@ -89,12 +92,13 @@ std::vector<double> unshifted(const WorldConfig& c) {
 
 WorldConfig world_config(const ModelBundle& model, const WorldChoices& choices) {
   const WanConfig& dit = model.dit;
-  check(model.experts() == 1 && !dit.audio_branch() &&
-            (dit.actions.present() || model.image_input == ImageInput::none),
-        ErrorCode::unsupported,
-        "{}: this is a {} model; worlds are made by models of actions (Matrix-Game 2) and, block by block, by "
-        "text-to-video models of one transformer (Self-Forcing, CausVid)",
-        model.files.root.string(), model.kind);
+  check(
+      model.experts() == 1 && !dit.audio_branch() &&
+          (dit.actions.present() || model.image_input == ImageInput::none),
+      ErrorCode::unsupported,
+      "{}: this is a {} model; worlds are made by models of actions (Matrix-Game 2) and, block by block, by "
+      "text-to-video models of one transformer (Self-Forcing, CausVid)",
+      model.files.root.string(), model.kind);
   check(dit.actions.present() ? dit.text_dim == 0 && dit.image_dim > 0 : dit.text_dim > 0,
         ErrorCode::unsupported, "{}: a model of actions with {} text channels and {} image channels",
         model.files.root.string(), dit.text_dim, dit.image_dim);
@@ -151,8 +155,8 @@ SamplerConfig world_sampler(const WorldConfig& c, const WorldChoices& choices) {
     }
   }
   const auto count = static_cast<int>(all.sigmas.size()), steps = choices.steps.value_or(count);
-  require(steps >= 1 && steps <= count, "`steps`: the model's list has {} steps, expected 1 to {}, got {}", count,
-          count, steps);
+  require(steps >= 1 && steps <= count, "`steps`: the model's list has {} steps, expected 1 to {}, got {}",
+          count, count, steps);
   SamplerConfig out = all;
   out.steps = steps;
   out.sigmas.clear(), out.timesteps.clear();

@@ -34,8 +34,8 @@ WorldRun::WorldRun(const Setup& setup, Stream& stream)
   if (m.dit.text_dim > 0) text_ = store_.allocate(DType::f32, {kTextRows, m.dit.text_dim});
   if (m.dit.actions.present()) {
     image_embeds_ = store_.allocate(DType::f32, {most_image_rows(m), m.dit.image_dim});
-    channels_ = store_.allocate(
-        DType::f32, {m.vae_config.temporal_stride() + z, world_condition_frames(m.vae_config, setup.longest), h, w});
+    channels_ = store_.allocate(DType::f32, {m.vae_config.temporal_stride() + z,
+                                             world_condition_frames(m.vae_config, setup.longest), h, w});
   }
   latents_ = store_.allocate(DType::f32, {z, std::max(config_.block, config_.first_block), h, w});
   resident_ = transformer_->bytes + decoder_->bytes + store_.bytes();
@@ -54,7 +54,8 @@ void WorldRun::encode_text(const std::vector<int64_t>& ids) {
 void WorldRun::encode_picture(const WorldInput& input) {
   const ModelBundle& m = *setup_.model;
   image_rows_ = most_image_rows(m);
-  if (!input.image_embeds.empty()) image_rows_ = static_cast<int64_t>(input.image_embeds.size()) / m.dit.image_dim;
+  if (!input.image_embeds.empty())
+    image_rows_ = static_cast<int64_t>(input.image_embeds.size()) / m.dit.image_dim;
   const Tensor embeds = image_embeds_.slice(0, 0, image_rows_);
   if (!input.image_embeds.empty()) {
     upload(input.image_embeds.data(), embeds, stream_);
@@ -82,16 +83,17 @@ void WorldRun::begin(const WorldInput& input) {
 
 void WorldRun::rewind() {
   denoiser_.reset(), state_ = {};
-  CausalInput in{.network = transformer_->model.get(),
-                 .weights = setup_.model->transformer.get(),
-                 .timesteps = sampler_.schedule().timesteps,
-                 .image_embeds = image_embeds_.defined() ? image_embeds_.slice(0, 0, image_rows_) : Tensor(),
-                 .channels = channels_,
-                 .window = {.frames = config_.window, .sinks = config_.sinks, .sinks_follow = config_.sinks > 0},
-                 .z = latents_.dim(0),
-                 .height = latents_.dim(2),
-                 .width = latents_.dim(3),
-                 .block_lengths = {config_.first_block, config_.block}};
+  CausalInput in{
+      .network = transformer_->model.get(),
+      .weights = setup_.model->transformer.get(),
+      .timesteps = sampler_.schedule().timesteps,
+      .image_embeds = image_embeds_.defined() ? image_embeds_.slice(0, 0, image_rows_) : Tensor(),
+      .channels = channels_,
+      .window = {.frames = config_.window, .sinks = config_.sinks, .sinks_follow = config_.sinks > 0},
+      .z = latents_.dim(0),
+      .height = latents_.dim(2),
+      .width = latents_.dim(3),
+      .block_lengths = {config_.first_block, config_.block}};
   if (text_.defined()) in.text = text_.slice(0, 0, text_rows_), in.text_rows = kTextRows;
   denoiser_.emplace(in, stream_);
   state_ = decoder_->model->make_state(latents_.dim(2), latents_.dim(3), 2, stream_);

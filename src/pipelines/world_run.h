@@ -31,7 +31,9 @@ class WorldRun {
   };
   static constexpr int64_t kTextRows = 512;
   // Rows of image embeddings: the image encoder's, and where there is none at most the published one's.
-  static int64_t most_image_rows(const ModelBundle& model) { return model.image_encoder ? model.clip.tokens() : 257; }
+  static int64_t most_image_rows(const ModelBundle& model) {
+    return model.image_encoder ? model.clip.tokens() : 257;
+  }
 
   WorldRun(const Setup& setup, Stream& stream);
 
@@ -41,7 +43,7 @@ class WorldRun {
   // The next block; its frames leave before it is remembered. noise: not needed to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far
-  int64_t next_block_frames() const;                                         // latent frames of the next one
+  int64_t next_block_frames() const;                                          // latent frames of the next one
 
   uint64_t bytes() const { return most_; }  // of its Buffers, at the worst moment so far
 

@@ -27,8 +27,11 @@ Precision precision_of(const WorldSession::Options& o, const cuda::Gpu* gpu) {
 WorldSession::WorldSession(ModelBundle bundle, const Options& o)
     : model_(std::move(bundle), o.model), config_(world_config(model_.bundle(), o.choices)) {
   const VaeConfig& vae = model().vae_config;
-  require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}", o.longest_frames);
-  setup_ = {.model = &model(), .config = &config_, .sampler = world_sampler(config_, o.choices),
+  require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}",
+          o.longest_frames);
+  setup_ = {.model = &model(),
+            .config = &config_,
+            .sampler = world_sampler(config_, o.choices),
             .weights = o.model.weights};
   if (o.longest_frames > 0)
     setup_.longest = 1 + (o.longest_frames + vae.temporal_stride() - 2) / vae.temporal_stride();
@@ -59,7 +62,9 @@ void WorldSession::measure(const Options& o) {
   for (int64_t i = 0; i < blocks; ++i)
     run.block(track.add(run.latent_frames(), run.next_block_frames(), keys, mouse), nullptr, {});
   arena_bytes_ = align_up(std::max<size_t>(arena.peak(), 1));
-  plan_.stages = {{.name = "world", .weight_bytes = run.bytes(), .arena_bytes = arena_bytes_,
+  plan_.stages = {{.name = "world",
+                   .weight_bytes = run.bytes(),
+                   .arena_bytes = arena_bytes_,
                    .flops = static_cast<double>(flops)}};
   plan_.peak_bytes = run.bytes() + arena_bytes_;
   if (!model_.memory()) {
@@ -78,7 +83,8 @@ void WorldSession::measure(const Options& o) {
 
 std::vector<int64_t> WorldSession::read_prompt(const std::string& prompt) {
   if (!tokenizer_) tokenizer_ = open_tokenizer(model());
-  return naming("`prompt`", [&] { return prompt_ids(*tokenizer_, prompt, static_cast<int>(WorldRun::kTextRows)); });
+  return naming("`prompt`",
+                [&] { return prompt_ids(*tokenizer_, prompt, static_cast<int>(WorldRun::kTextRows)); });
 }
 
 void WorldSession::start(const WorldInput& input, uint64_t seed) {

@@ -94,7 +94,8 @@ ComponentFiles original_file(const fs::path& root, const char* component, const 
 
 // The weights of a transformer among the VAE's and CLIP's; empty where it is none or not clear which.
 fs::path transformer_in(const fs::path& folder) {
-  for (const char* usual : {"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"})
+  for (const char* usual :
+       {"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"})
     if (is_file(folder / usual)) return folder / usual;
   std::error_code ignored;
   fs::path found;
@@ -169,7 +170,8 @@ void find_original_parts(ModelFiles& m, const fs::path& folder) {
     if (!m.vae.present())
       if (const auto vae = weights_like(place, "Wan2.", "_VAE"); !vae.empty()) m.vae = {vae, nullptr};
     if (!m.image_encoder.present())
-      if (const auto clip = weights_like(place, "models_clip_"); !clip.empty()) m.image_encoder = {clip, nullptr};
+      if (const auto clip = weights_like(place, "models_clip_"); !clip.empty())
+        m.image_encoder = {clip, nullptr};
   }
 }
 
@@ -184,7 +186,8 @@ bool is_component_folder(const fs::path& folder) {
       find_weights(folder).empty())
     return false;
   // The root of an original model holds its transformer, but is a whole model; Matrix-Game 2's has no text encoder.
-  if (!weights_like(folder, "Wan2.", "_VAE").empty() && read_json(folder / "config.json").contains("action_config"))
+  if (!weights_like(folder, "Wan2.", "_VAE").empty() &&
+      read_json(folder / "config.json").contains("action_config"))
     return false;
   return !is_folder(folder / "google") && weights_like(folder, "models_t5_").empty();
 }

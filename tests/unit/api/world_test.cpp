@@ -1,12 +1,13 @@
 // Worlds that answer: the same seed and actions give the same bits, what a session may not remember, how it ends and goes on,
 // memory as planned however long it lasts, what is refused.
+#include "api/world.h"
+
 #include <gmock/gmock.h>
 
 #include <thread>
 
 #include "../pipelines/tiny_model.h"
 #include "../pipelines/world_model.h"
-#include "api/world.h"
 
 namespace tachy {
 namespace {
@@ -57,7 +58,9 @@ const test::WorldModel& model() {
   return made;
 }
 
-World open(const WorldOptions& options = {}, int threads = 2) { return World(model().path(), {.threads = threads}, options); }
+World open(const WorldOptions& options = {}, int threads = 2) {
+  return World(model().path(), {.threads = threads}, options);
+}
 
 TEST(Worlds, SayWhatTheyAre) {
   const World world = open();
@@ -65,7 +68,8 @@ TEST(Worlds, SayWhatTheyAre) {
   EXPECT_EQ(i.kind, "universal");
   EXPECT_EQ(i.keys, (std::vector<std::string>{"W", "S", "A", "D"}));
   EXPECT_TRUE(i.mouse && i.takes_image && !i.takes_prompt);
-  EXPECT_EQ((std::vector<double>{double(i.width), double(i.height), i.fps}), (std::vector<double>{48, 32, 12}));
+  EXPECT_EQ((std::vector<double>{double(i.width), double(i.height), i.fps}),
+            (std::vector<double>{48, 32, 12}));
   EXPECT_EQ((std::vector<int64_t>{i.first_block_frames, i.block_frames}), (std::vector<int64_t>{9, 12}));
   EXPECT_GT(i.peak_bytes, 0u);
   EXPECT_EQ(world.device(), "cpu");
@@ -99,8 +103,10 @@ TEST(Worlds, ActionsMoveWhatComesAfterThem) {
   const std::vector<uint8_t> other = walk(world, actions);
   const size_t before = 9u * 48 * 32 * 3;
   EXPECT_TRUE(std::equal(one.begin(), one.begin() + before, other.begin()));
-  EXPECT_FALSE(std::equal(one.begin() + before, one.begin() + before + 12 * 48 * 32 * 3, other.begin() + before));
-  EXPECT_NE(std::vector(one.end() - 48 * 32 * 3, one.end()), std::vector(other.end() - 48 * 32 * 3, other.end()));
+  EXPECT_FALSE(
+      std::equal(one.begin() + before, one.begin() + before + 12 * 48 * 32 * 3, other.begin() + before));
+  EXPECT_NE(std::vector(one.end() - 48 * 32 * 3, one.end()),
+            std::vector(other.end() - 48 * 32 * 3, other.end()));
 }
 
 TEST(Worlds, AShorterWindowForgetsSooner) {
@@ -147,11 +153,10 @@ TEST(Worlds, StopEndsABlockFromAnotherThread) {
   world.reset();
   std::jthread other;
   bool asked = false;
-  EXPECT_THROW(
-      for (;;) world.next_block([&](const RgbImage&, int64_t) {
-        if (!std::exchange(asked, true)) other = std::jthread([&] { world.stop(); });
-      }),
-      Error);
+  EXPECT_THROW(for (;;) world.next_block([&](const RgbImage&, int64_t) {
+    if (!std::exchange(asked, true)) other = std::jthread([&] { world.stop(); });
+  }),
+               Error);
   EXPECT_THAT(test::refusal([&] { world.next_block({}); }, ErrorCode::invalid_argument), HasSubstr("ended"));
   other = {};
   world.reset();
@@ -220,9 +225,11 @@ TEST(Worlds, WhatDoesNotFitTheModelIsRefused) {
               HasSubstr("`prompt`"));
   EXPECT_THAT(test::refusal([] { World(test::model_path(), {}).start({}); }, ErrorCode::invalid_argument),
               HasSubstr("`prompt`"));
-  EXPECT_THAT(test::refusal([] { World(test::golden_path("image_pipeline/i2v"), {}); }, ErrorCode::unsupported),
-              HasSubstr("image-to-video"));
-  for (const char* world_json : {R"({"keys": ["W", "S"]})", R"({"timesteps": [500, 1000]})", R"({"block": 0})"}) {
+  EXPECT_THAT(
+      test::refusal([] { World(test::golden_path("image_pipeline/i2v"), {}); }, ErrorCode::unsupported),
+      HasSubstr("image-to-video"));
+  for (const char* world_json :
+       {R"({"keys": ["W", "S"]})", R"({"timesteps": [500, 1000]})", R"({"block": 0})"}) {
     const test::WorldModel bad({.world = world_json});
     EXPECT_THAT(test::refusal([&] { World(bad.path(), {}); }, ErrorCode::corrupt), HasSubstr("world"));
   }
@@ -254,7 +261,12 @@ TEST(Worlds, OfAPromptHaveNoKeys) {
   EXPECT_NE(walk(world, {{}, {}, {}}), cat);
   world.start({.prompt = "a red cat", .seed = 3});
   EXPECT_EQ(walk(world, {{}, {}, {}}), cat);
-  EXPECT_THAT(test::refusal([&] { world.act({{1}, {}}); }, ErrorCode::invalid_argument), HasSubstr("0 values"));
+  EXPECT_THAT(test::refusal(
+                  [&] {
+                    world.act({{1}, {}});
+                  },
+                  ErrorCode::invalid_argument),
+              HasSubstr("0 values"));
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ class Streaming : public CliTest {
 };
 
 TEST_F(Streaming, PlaysWhileItGrows) {
-  ASSERT_EQ(run(generate({"a red cat", "-f", "69", "--size", "64x32", "--stream", "-o", "a.mp4", "-q"})).code, 0);
+  ASSERT_EQ(run(generate({"a red cat", "-f", "69", "--size", "64x32", "--stream", "-o", "a.mp4", "-q"})).code,
+            0);
   EXPECT_EQ(files(), (std::set<std::string>{"a.mp4", "a.json"}));
   const std::string settings = read_text(path("a.json"));
   EXPECT_THAT(settings, AllOf(HasSubstr("self-forcing-4"), HasSubstr("\"causal_block\": 3")));
@@ -48,7 +49,8 @@ TEST_F(Streaming, PlaysWhileItGrows) {
 
 // The first frames are in the file long before the last block is made.
 TEST_F(Streaming, FramesLeaveWithTheirBlock) {
-  const pid_t child = start(generate({"a red cat", "-f", "1005", "--size", "64x64", "--stream", "-o", "a.mp4", "-q"}));
+  const pid_t child =
+      start(generate({"a red cat", "-f", "1005", "--size", "64x64", "--stream", "-o", "a.mp4", "-q"}));
   int early = 0;
   for (int i = 0; i < 600 && early == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -72,7 +74,8 @@ TEST_F(Streaming, OnlyMp4AndNoResuming) {
   const Done webm = run(generate({"x", "-f", "9", "--stream", "-o", "a.webm"}));
   EXPECT_EQ(webm.code, 2);
   EXPECT_THAT(webm.err, AllOf(HasSubstr("a.webm"), HasSubstr("mp4")));
-  EXPECT_THAT(run(generate({"x", "-f", "9", "--stream", "--resume", "-o", "a.mp4"})).err, HasSubstr("--resume"));
+  EXPECT_THAT(run(generate({"x", "-f", "9", "--stream", "--resume", "-o", "a.mp4"})).err,
+              HasSubstr("--resume"));
   EXPECT_TRUE(files().empty());
 }
 

@@ -19,7 +19,8 @@ using testing::HasSubstr;
 class WorldCommand : public CliTest {
  protected:
   Done world(std::vector<std::string> more) {
-    std::vector<std::string> args = {"world", "-m", model_.path().string(), "-t", "2", "-i", golden("image_pipeline/first.png")};
+    std::vector<std::string> args = {
+        "world", "-m", model_.path().string(), "-t", "2", "-i", golden("image_pipeline/first.png")};
     args.insert(args.end(), more.begin(), more.end());
     return run(args);
   }
@@ -34,7 +35,8 @@ class WorldCommand : public CliTest {
 };
 
 TEST_F(WorldCommand, TheSameScriptAndSeedGiveTheSameFrames) {
-  write("walk.json", R"({"fps": 10, "actions": [{"frames": 9, "keys": ["W", "D"], "mouse": [0, 0.5]}, {"frames": 12},
+  write("walk.json",
+        R"({"fps": 10, "actions": [{"frames": 9, "keys": ["W", "D"], "mouse": [0, 0.5]}, {"frames": 12},
                          {"frames": 7, "keys": ["A"]}]})");
   for (const char* name : {"a", "b", "c", "d", "e"}) fs::create_directory(path(name));
   const Done done = world({"--actions", "walk.json", "--seed", "3", "-o", "a/", "--json"});
@@ -112,16 +114,17 @@ TEST_F(WorldCommand, PublishedFoldersAreFoundAsTheyAre) {
   const WorldModel published({.published = true});
   std::set<std::vector<uint8_t>> pictures;
   for (const char* where : {"", "base_distilled_model", "base_distilled_model/base_distill.safetensors"}) {
-    const Done done = run({"world", "-m", (published.path() / where).string(), "-i", golden("image_pipeline/first.png"),
-                           "--frames", "1", "--size", "32x16", "--steps", "1", "-o", "a.png", "--json", "-t", "2"});
+    const Done done =
+        run({"world", "-m", (published.path() / where).string(), "-i", golden("image_pipeline/first.png"),
+             "--frames", "1", "--size", "32x16", "--steps", "1", "-o", "a.png", "--json", "-t", "2"});
     ASSERT_EQ(done.code, 0) << where << done.err;
     EXPECT_THAT(done.out, HasSubstr("universal"));
     pictures.insert(read_image(path("a.png")).rgb);
   }
   EXPECT_EQ(pictures.size(), 1u);
   fs::remove(published.path() / "Wan2.1_VAE.safetensors");
-  const Done done = run({"world", "-m", published.path().string(), "-i", golden("image_pipeline/first.png"), "--frames", "1",
-                         "-o", "b.png"});
+  const Done done = run({"world", "-m", published.path().string(), "-i", golden("image_pipeline/first.png"),
+                         "--frames", "1", "-o", "b.png"});
   EXPECT_EQ(done.code, 3);
   EXPECT_THAT(done.err, HasSubstr("--vae"));
 }

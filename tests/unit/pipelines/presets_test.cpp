@@ -120,7 +120,8 @@ TEST(Presets, BlockByBlock) {
     EXPECT_EQ(all.block, 3) << name;
     EXPECT_EQ(all.block_window, 21) << name;
     EXPECT_EQ(all.guidance, 1) << name;
-    const VideoRequest own = resolve(model, with(name, {.width = 32, .height = 16, .frames = 9, .block = 1})).request;
+    const VideoRequest own =
+        resolve(model, with(name, {.width = 32, .height = 16, .frames = 9, .block = 1})).request;
     EXPECT_EQ(own.block, 1) << name;
     EXPECT_EQ(own.block_window, 0) << name;
   }
@@ -139,7 +140,8 @@ std::string fitting(const std::string& folder, bool last = false) {
 }
 
 TEST(Presets, FitWhatTheyWereDistilledFrom) {
-  EXPECT_EQ(fitting(test::model_path()), "lightx2v-4 lightx2v-8 fastwan-3 causvid-9 rcm-4 self-forcing-4 causvid accvid-10 ");
+  EXPECT_EQ(fitting(test::model_path()),
+            "lightx2v-4 lightx2v-8 fastwan-3 causvid-9 rcm-4 self-forcing-4 causvid accvid-10 ");
   for (const char* image : {"i2v", "i2v22"})
     EXPECT_EQ(fitting(test::image_file(image)), "lightx2v-4 lightx2v-8 causvid-9 accvid-10 ");
   EXPECT_EQ(fitting(test::image_file("flf2v")), "");

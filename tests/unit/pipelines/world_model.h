@@ -19,7 +19,8 @@ struct WorldModelOptions {
   std::string golden = "universal";  // or templerun
   std::string world;                 // of generation_config.json; "": no such file
   bool broken = false;               // a weight of the head is NaN
-  bool published = false;            // in base_distilled_model/ as the download has it: no config but in the file's header
+  bool published =
+      false;  // in base_distilled_model/ as the download has it: no config but in the file's header
 };
 
 class WorldModel {
@@ -66,12 +67,14 @@ class WorldModel {
     const auto source = open_safetensors(golden / "diffusion_pytorch_model.safetensors");
     for (const auto& entry : source->entries()) {
       std::vector<int64_t> dims(entry.dims.begin(), entry.dims.end());
-      const bool input = entry.name == "patch_embedding.weight", image = entry.name.starts_with("img_emb.proj.");
+      const bool input = entry.name == "patch_embedding.weight",
+                 image = entry.name.starts_with("img_emb.proj.");
       if (input) dims[1] = 12;
       for (int64_t& d : dims)
         if (image && d == 10) d = 12;
       if (!input && !image) {
-        tensors_.push_back({"model." + entry.name, Tensor(const_cast<void*>(entry.data), entry.dtype, entry.dims)});
+        tensors_.push_back(
+            {"model." + entry.name, Tensor(const_cast<void*>(entry.data), entry.dtype, entry.dims)});
         if (!broken || entry.name != "head.head.bias") continue;
         tensors_.pop_back();
       }
@@ -81,7 +84,8 @@ class WorldModel {
       TorchCpuGenerator(static_cast<uint64_t>(storage_.size())).normal(values);
       for (float& v : values) v = dims.size() > 1 ? v / std::sqrt(static_cast<float>(row)) : 0.3f * v + 0.5f;
       if (broken && entry.name == "head.head.bias") values[0] = NAN;
-      tensors_.push_back({"model." + entry.name, Tensor(values.data(), DType::f32, std::span<const int64_t>(dims))});
+      tensors_.push_back(
+          {"model." + entry.name, Tensor(values.data(), DType::f32, std::span<const int64_t>(dims))});
     }
     write_safetensors(file, std::move(tensors_), {{"config", config}});
   }
@@ -92,7 +96,8 @@ class WorldModel {
     std::vector<NamedTensor> tensors;
     for (const auto& entry : source->entries())
       tensors.push_back({entry.name, Tensor(const_cast<void*>(entry.data), entry.dtype, entry.dims)});
-    write_safetensors(path() / to, std::move(tensors), {{"config", read_json(folder / "config.json").dump()}});
+    write_safetensors(path() / to, std::move(tensors),
+                      {{"config", read_json(folder / "config.json").dump()}});
   }
 
   std::filesystem::path path_;
