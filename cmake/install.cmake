@@ -25,7 +25,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tachyscope-config-version
 install(FILES ${PROJECT_BINARY_DIR}/tachyscope-config.cmake ${PROJECT_BINARY_DIR}/tachyscope-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/dependencies.cmake DESTINATION ${cmake_folder})
 
-foreach(header base/error.h base/field.h base/profile_range.h base/profiler.h base/run_profiler.h ops/pick_record.h api/fields.h api/tachyscope.h api/tachyscope_c.h api/exit_code.h pipelines/part_paths.h pipelines/request.h pipelines/request_fields.h pipelines/talk_windows.h inspect/info.h inspect/lora_report.h inspect/profile_report.h inspect/stage.h)
+foreach(header base/error.h base/field.h base/profile_range.h base/profiler.h base/run_profiler.h ops/pick_record.h api/fields.h api/tachyscope.h api/tachyscope_c.h api/world.h api/exit_code.h pipelines/part_paths.h pipelines/request.h pipelines/request_fields.h pipelines/talk_windows.h inspect/info.h inspect/lora_report.h inspect/profile_report.h inspect/stage.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()

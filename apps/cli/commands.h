@@ -9,6 +9,7 @@ namespace tachy::cli {
 
 Command add_generate(CommandLine& line);
 Command add_talk(CommandLine& line);
+Command add_world(CommandLine& line);
 Command add_info(CommandLine& line);
 Command add_convert(CommandLine& line);
 Command add_presets(CommandLine& line);

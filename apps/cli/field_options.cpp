@@ -97,6 +97,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"plan", "--plan"},
     {"resume", "--resume"},
     {"gpu", "--gpu"},
+    {"window", "--window"},
     {"crf", "--crf"},
     {"speed", "--encode-speed"},
     {"input", "--in"},

@@ -87,8 +87,19 @@ int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
   return 0;
 }
 
+// What streams without saying how is a video of Self-Forcing's kind.
+void settle_stream(GenerateOptions& o) {
+  if (!o.stream || !o.from.empty()) return;
+  const auto given = [&](const char* field) {
+    return std::visit([](const auto& value) { return value.has_value(); }, o.fields.at(field));
+  };
+  if (!given("preset") && !given("block") && !given("sampler") && o.inputs["image"].empty())
+    o.fields.at("preset") = std::optional<std::string>("self-forcing-4");
+}
+
 int run(GenerateOptions& o) {
   o.settle_pairs();
+  settle_stream(o);
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
   const std::vector<Job> jobs = make_jobs(o);

@@ -31,7 +31,7 @@ struct GenerateOptions {
   int crf = -1;
   std::string encode_speed;
   double state_every = 5;  // seconds
-  bool resume = false, plan = false, json = false, quiet = false;
+  bool stream = false, resume = false, plan = false, json = false, quiet = false;
 
   // Overlays what was given on `base` (defaults, or the settings of --from).
   void apply(VideoRequest& base) const;

@@ -30,11 +30,12 @@ constexpr double kLongRunSeconds = 3600;
 
 // A line about the run: JSON with --json, nothing with --quiet.
 void report(const GenerateOptions& o, const json& event, const std::string& text) {
+  std::FILE* const to = o.output == "-" ? stderr : stdout;
   if (o.json)
-    fmt::print("{}\n", event.dump());
+    fmt::print(to, "{}\n", event.dump());
   else if (!o.quiet)
-    fmt::print("{}\n", text);
-  std::fflush(stdout);
+    fmt::print(to, "{}\n", text);
+  std::fflush(to);
 }
 
 // diffusers stretches, and so do we; but nobody should find out from the video.
@@ -86,7 +87,7 @@ Earlier find_earlier(const GenerateOptions& o, const Job& job, const json& setti
 }
 
 VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer, ProgressLine& progress,
-                              StateFile& state, Profiler* profiler) {
+                              StateFile& state, bool streamed, Profiler* profiler) {
   VideoCallbacks callbacks{.cancel = &g_cancel};
   callbacks.profiler = profiler;
   callbacks.progress = [&progress](const Progress& p) { progress.update(p); };
@@ -103,6 +104,7 @@ VideoCallbacks make_callbacks(const GenerateOptions& o, BackgroundWriter& writer
     callbacks.latents = [&o](std::span<const float> values, std::span<const int64_t> shape) {
       write_latents(o.save_latents, values, shape);
     };
+  if (streamed) return callbacks;
   callbacks.state = [&state](const RunStateView& view) {
     state.step(view);
     if (!state.saved().empty()) set_cancel_note(going_on(state));
@@ -166,6 +168,8 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   const json settings = to_json(run);
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
 
+  require(!o.resume || (!o.stream && job.output != "-"),
+          "--resume: what was streamed cannot be gone on with");
   StateFile state(job.output, settings, o.state_every, [&] { return engine.fingerprint(filled.loras); });
   const Earlier earlier = find_earlier(o, job, settings, state);
   if (earlier.complete) return;
@@ -178,6 +182,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
                      .comment = settings.dump(),
                      .speed = o.encode_speed,
                      .expected_frames = *filled.frames,
+                     .streamed = o.stream,
                      .cancel = &g_cancel,
                      .sound = sound.samples,
                      .sound_rate = sound.rate > 0 ? sound.rate : kSpeechRate};
@@ -186,13 +191,14 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
                                    return VideoWriter::open(job.output, *filled.width, *filled.height, video);
                                  }),
                           &g_cancel);
-  check_writable("--output", settings_path(job.output));
+  const bool piped = job.output == "-";
+  if (!piped) check_writable("--output", settings_path(job.output));
   check_writable("--save-latents", o.save_latents);
   check_writable("--preview", o.preview);
   check_writable("--profile", o.profile);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
   const VideoCallbacks callbacks =
-      make_callbacks(o, writer, progress, state, profiler ? &*profiler : nullptr);
+      make_callbacks(o, writer, progress, state, o.stream || piped, profiler ? &*profiler : nullptr);
   ResolvedRequest done;
   try {
     state.replay(*filled.width, *filled.height, [&](RgbView frame) { writer.write(frame); });
@@ -206,7 +212,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
     progress.clear();
     fail(e.code(), "{}{}", e.message(), going_on(state));
   }
-  write_file(settings_path(job.output), settings.dump(2) + "\n");
+  if (!piped) write_file(settings_path(job.output), settings.dump(2) + "\n");
   state.remove();
   set_cancel_note("");
   progress.clear();

@@ -73,11 +73,11 @@ int run(int argc, char** argv) {
       "TACHY_LOG=dispatch,plan,load prints what is chosen and why; TACHY_FORCE=op:implementation overrides "
       "it;\nTACHY_ISA=sse4, avx2 or avx512 runs as on a CPU that has no more.");
   const std::pair<const char*, Command> commands[] = {
-      {"generate", add_generate(line)}, {"talk", add_talk(line)},       {"info", add_info(line)},
-      {"lora", add_lora(line)},         {"convert", add_convert(line)}, {"presets", add_presets(line)},
-      {"stage", add_stage(line)},       {"vae", add_vae(line)},         {"validate", add_validate(line)},
-      {"bench", add_bench(line)},       {"compare", add_compare(line)}, {"all", add_all(line)},
-      {"doctor", add_doctor(line)}};
+      {"generate", add_generate(line)}, {"talk", add_talk(line)},    {"world", add_world(line)},
+      {"info", add_info(line)},         {"lora", add_lora(line)},    {"convert", add_convert(line)},
+      {"presets", add_presets(line)},   {"stage", add_stage(line)},  {"vae", add_vae(line)},
+      {"validate", add_validate(line)}, {"bench", add_bench(line)},  {"compare", add_compare(line)},
+      {"all", add_all(line)},           {"doctor", add_doctor(line)}};
   int code = exit_code(ErrorCode::internal);
   const std::string chosen = line.parse(argc, argv, code);
   if (!chosen.empty()) isa_asked();  // a wrong TACHY_ISA is said before anything is opened

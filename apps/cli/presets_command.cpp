@@ -36,6 +36,7 @@ json row_json(const PresetRow& row) {
   if (row.audio_guidance) out["audio_guidance_scale"] = *row.audio_guidance;
   if (row.guidance_2) out["guidance_scale_2"] = *row.guidance_2;
   if (row.lora_strength_2) out["lora_strength_2"] = *row.lora_strength_2;
+  if (row.block > 0) out["block"] = row.block, out["block_window"] = row.block_window;
   if (schedule.high_noise_steps >= 0) out["high_noise_steps"] = schedule.high_noise_steps;
   return out;
 }
@@ -73,6 +74,8 @@ void print(const Preset& preset) {
                schedule.high_noise_steps >= 0
                    ? fmt::format(", {} steps of the high-noise expert", schedule.high_noise_steps)
                    : "");
+    if (row.block > 0)
+      fmt::print("  blocks    of {} latent frames, which see {}\n", row.block, row.block_window);
     fmt::print("  LoRA      strength {}\n", pair(row.lora_strength, row.lora_strength_2));
     fmt::print("  timesteps {}\n  sigmas    {}\n", short_numbers(schedule.timesteps),
                short_numbers(schedule.sigmas));

@@ -159,8 +159,12 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
                  "model folder, diffusers or original Wan layout, or the file of a transformer (default: the "
                  "model that ships)");
   app.add_option("-o,--output,--save_file,--output-path", o.output,
-                 "out.mp4, .webm, .gif, .png (one frame), name_%04d.png or folder/ (default: made from the "
-                 "prompt, .mp4)");
+                 "out.mp4, .webm, .gif, .png (one frame), name_%04d.png or folder/, or - for mp4 to standard "
+                 "output (default: made from the prompt, .mp4)");
+  app.add_flag(
+      "--stream", o.stream,
+      "mp4: the file grows and plays as frames are made, which is block by block with --block or --preset "
+      "self-forcing-4, the default then");
   register_model_parts(app, o.engine, kPartsGroup);
   register_fields(app, o, kImageGroup);
   register_fields(app, o, kSpeechGroup);

@@ -1,9 +1,8 @@
 #include <atomic>
 #include <mutex>
-#include <new>
 #include <set>
 
-#include "api/exit_code.h"
+#include "api/c_guard.h"
 #include "api/tachyscope.h"
 #include "api/tachyscope_c.h"
 
@@ -40,24 +39,7 @@ class Running {
   tachyscope_engine& engine_;
 };
 
-thread_local std::string g_last_error;
-
-template <class Body>
-int guarded(Body&& body) {
-  try {
-    body();
-    return 0;
-  } catch (const tachy::Error& e) {
-    g_last_error = e.message();
-    return tachy::exit_code(e.code());
-  } catch (const std::bad_alloc&) {
-    g_last_error = "out of memory";
-    return tachy::exit_code(tachy::ErrorCode::out_of_memory);
-  } catch (const std::exception& e) {
-    g_last_error = e.what();
-    return tachy::exit_code(tachy::ErrorCode::internal);
-  }
-}
+using tachy::guarded;
 
 constexpr int32_t kMostLoras = 64;
 
@@ -93,7 +75,7 @@ const char* tachyscope_version(void) {
   return text.c_str();
 }
 
-const char* tachyscope_last_error(void) { return g_last_error.c_str(); }
+const char* tachyscope_last_error(void) { return tachy::c_last_error().c_str(); }
 
 int tachyscope_load(const char* model_folder, int32_t threads, tachyscope_engine** out) {
   return tachyscope_load_on(model_folder, "cpu", 0, threads, out);

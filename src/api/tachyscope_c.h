@@ -63,6 +63,58 @@ int tachyscope_generate(tachyscope_engine* engine, const tachyscope_request* req
 /* From any thread: every generate that is running on the engine now returns 130. */
 void tachyscope_cancel(tachyscope_engine* engine);
 
+/* A world that answers (api/world.h): one session on one device. start, next_block and reset belong to one thread, act and
+ * stop to any; close must be the last call. */
+typedef struct tachyscope_world tachyscope_world;
+
+/* Zero: the model's own; shift: not above 0. Fields are only ever added at the end. */
+typedef struct {
+  int32_t width, height, steps, window;
+  double shift;
+  uint64_t max_vram_bytes;
+  int32_t threads;
+} tachyscope_world_options;
+
+typedef struct {
+  const char*
+      kind; /* "universal", "gta", "templerun", "self-forcing" …; valid until close, as are the keys */
+  const char* const* keys;  /* what each value of the keyboard means, key_count of them */
+  int32_t key_count, mouse; /* mouse: 1 where there is one */
+  double mouse_step, fps;
+  int32_t width, height, takes_image, takes_prompt;
+  int64_t first_block_frames, block_frames;
+  uint64_t peak_bytes;
+} tachyscope_world_info;
+
+/* rgb: a picture of any size, [height, width, 3], for worlds that take one; prompt for those that take that. */
+typedef struct {
+  const uint8_t* rgb;
+  int32_t width, height;
+  const char* prompt;
+  uint64_t seed;
+} tachyscope_world_start_with;
+
+typedef struct {
+  int64_t index, first_frame, frames;
+  uint64_t stamp; /* of the action that the block followed */
+  double first_frame_seconds, seconds;
+} tachyscope_world_block;
+
+/* device: as in tachyscope_load_on; options may be null. */
+int tachyscope_world_open(const char* model, const char* device, const tachyscope_world_options* options,
+                          tachyscope_world** out);
+int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info* out);
+int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start_with* with);
+/* keyboard: a value for each key, from -1 to 1; mouse: [pitch, yaw]; null: nothing is held. It counts from the next block on. */
+int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t key_count,
+                         const float* mouse, uint64_t stamp);
+/* block may be null. What the callback asks for by a value that is not zero is tachyscope_world_stop. */
+int tachyscope_world_next_block(tachyscope_world* world, tachyscope_frame_fn frame, void* user,
+                                tachyscope_world_block* block);
+void tachyscope_world_stop(tachyscope_world* world); /* next_block returns 130 soon; start and reset go on */
+int tachyscope_world_reset(tachyscope_world* world);
+void tachyscope_world_close(tachyscope_world* world);
+
 #ifdef __cplusplus
 }
 #endif

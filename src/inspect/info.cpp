@@ -131,17 +131,18 @@ ModelInfo describe_model(const std::filesystem::path& path, const PartPaths& par
     return describe_file(path, std::move(missing));
   const ModelBundle m = ModelBundle::open(path, FileAccess::map, parts);
   ModelInfo info{.path = path.string(), .kind = m.kind, .layout = layout_name(m.files.layout)};
-  ComponentInfo text = describe_text(*m.text_encoder, m.text),
-                dit = describe_transformer(*m.transformer, m.dit), vae = describe_vae(*m.vae, m.vae_config);
-  info.components = {text, dit, vae};
+  ComponentInfo dit = describe_transformer(*m.transformer, m.dit), vae = describe_vae(*m.vae, m.vae_config);
+  if (m.text_encoder) info.components = {describe_text(*m.text_encoder, m.text)};
+  info.components.insert(info.components.end(), {dit, vae});
   if (m.transformer_2) {
     dit.options.push_back({"expert", fmt::format("high noise: timesteps from {:g} on", 1000 * m.boundary)});
     ComponentInfo low = describe("transformer_2", *m.transformer_2);
     low.options = {{"expert", fmt::format("low noise: timesteps below {:g}", 1000 * m.boundary)}};
-    info.components = {text, dit, low, vae};
+    info.components = {info.components.front(), dit, low, vae};
   }
   if (m.image_encoder)
-    info.components.insert(info.components.begin() + 1, describe_image_encoder(*m.image_encoder, m.clip));
+    info.components.insert(info.components.begin() + (m.text_encoder ? 1 : 0),
+                           describe_image_encoder(*m.image_encoder, m.clip));
 
   const VideoRequest& d = m.defaults;
   info.defaults = {{"size", fmt::format("{}x{}", *d.width, *d.height)},

@@ -20,8 +20,8 @@ struct ImageSize {
 };
 ImageSize read_image_size(const std::filesystem::path& path);
 
-// Lanczos (3 lobes) or bicubic, widened when shrinking, equal to Pillow 13's. Stretches when the shapes differ.
-enum class Filter { lanczos, bicubic };
+// Bilinear, Lanczos (3 lobes) or bicubic, widened when shrinking, equal to Pillow 13's. Stretches when the shapes differ.
+enum class Filter { lanczos, bicubic, bilinear };
 RgbFrame resize(RgbView image, int width, int height, Filter filter = Filter::lanczos);
 
 // How a picture of w x h covers width x height: resized to this size, with its corner here in the result (0 or less, but for
@@ -33,5 +33,8 @@ Cover cover(int64_t w, int64_t h, int width, int height);
 
 // Resized so that it covers width x height, then its centre: equal to diffusers' resize_mode "crop".
 RgbFrame resize_crop(RgbView image, int width, int height);
+
+// The middle of the picture in the shape of width x height, then resized to that, bilinear: as Matrix-Game 2's program has it.
+RgbFrame crop_resize(RgbView image, int width, int height);
 
 }  // namespace tachy

@@ -26,7 +26,8 @@ void describe(AVCodecContext& codec, const OutputSetup& setup) {
 
 }  // namespace
 
-Output::Output(const OutputSetup& setup) : part_(setup.path), cancel_(setup.cancel) {
+Output::Output(const OutputSetup& setup) : name_(setup.path.string()), cancel_(setup.cancel) {
+  if (!setup.streamed) part_.emplace(setup.path);
   const AVCodec* encoder = avcodec_find_encoder_by_name(setup.encoder.c_str());
   check(encoder != nullptr, ErrorCode::unsupported, "{}: this FFmpeg has no encoder {}; {}",
         setup.path.string(), setup.encoder, setup.encoder_hint);
@@ -45,7 +46,8 @@ Output::Output(const OutputSetup& setup) : part_(setup.path), cancel_(setup.canc
   format_ = guard.context;
   // Exact bytes: no dates, no random ids, no library versions.
   format_->flags |= AVFMT_FLAG_BITEXACT;
-  std::string url = "file:" + part_.path().string();
+  if (setup.streamed) format_->flags |= AVFMT_FLAG_FLUSH_PACKETS;
+  const std::string url = name_ == "-" ? "pipe:1" : "file:" + (part_ ? part_->path() : setup.path).string();
   format_->url = av_strdup(url.c_str());  // mp4 reads its own file again to move the index to the front
   if (!setup.comment.empty()) av_dict_set(&format_->metadata, "comment", setup.comment.c_str(), 0);
 
@@ -87,7 +89,7 @@ Output::~Output() {
 }
 
 void Output::fail_write(const char* what, int code) {
-  fail(ErrorCode::io, "{}: cannot {}: {}", part_.final_path().string(), what, reason(code));
+  fail(ErrorCode::io, "{}: cannot {}: {}", name_, what, reason(code));
 }
 
 AVFrame& Output::picture() {
@@ -129,6 +131,10 @@ void Output::close() {
   if (rc < 0) fail_write("write the index", rc);
   rc = avio_closep(&format_->pb);
   if (rc < 0) fail_write("write", rc);
+}
+
+void Output::publish() {
+  if (part_) part_->publish();
 }
 
 }  // namespace tachy::av

@@ -1,9 +1,10 @@
-// One encoder and one muxer writing one PartFile: what mp4, webm and gif share. Private to src/media.
+// One encoder and one muxer writing one PartFile, or while it grows the file itself or standard output: what mp4, webm and gif share. Private to src/media.
 #pragma once
 
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,6 +26,7 @@ struct OutputSetup {
   std::string sound_encoder;  // of the sound track, where there is one
   std::span<const float> sound;
   int sound_rate = 0;
+  bool streamed = false;                      // straight to `path`; "-": standard output
   const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
 };
 
@@ -37,14 +39,16 @@ class Output {
 
   AVFrame& picture();  // one to fill for send(); writable
   void send(AVFrame& picture, int64_t index);
-  void close();  // drains, writes the index, closes; the file still has its temporary name
-  PartFile& part() { return part_; }
+  void close();    // drains, writes the index, closes; the file still has its temporary name
+  void publish();  // gives it its name, where it has not got it
+  PartFile& part() { return *part_; }  // of what is not streamed
 
  private:
   void drain();
   [[noreturn]] void fail_write(const char* what, int code);
 
-  PartFile part_;
+  std::string name_;              // for messages
+  std::optional<PartFile> part_;  // unless it is streamed
   const std::atomic<bool>* cancel_ = nullptr;
   AVFormatContext* format_ = nullptr;
   bool begun_ = false;  // the header is written, the trailer is not

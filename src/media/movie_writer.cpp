@@ -35,6 +35,10 @@ av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const V
   if (__builtin_cpu_supports("avx512f")) setup.encoder_options.push_back({"x264-params", "asm=avx2"});
 #endif
   setup.muxer_options = {{"movflags", "+faststart"}};
+  if (!options.streamed) return setup;
+  // Pieces of at most half a second that are whole by themselves: players begin while it grows.
+  setup.encoder_options.push_back({"tune", "zerolatency"});
+  setup.muxer_options = {{"movflags", "+empty_moov+default_base_moof"}, {"frag_duration", "500000"}};
   return setup;
 }
 
@@ -84,6 +88,7 @@ av::OutputSetup setup_of(const std::filesystem::path& path, int width, int heigh
   setup.video_color = true;
   setup.comment = options.comment;
   setup.cancel = options.cancel;
+  setup.streamed = options.streamed;
   setup.sound_encoder = mp4 ? "aac" : "libopus";
   setup.sound = options.sound;
   setup.sound_rate = options.sound_rate;
@@ -138,8 +143,8 @@ void MovieWriter::write_frame(Ready& frame) {
 
 void MovieWriter::finish_file() {
   output_.close();
-  output_.part().publish();
-  sync_folder(folder_of(path_));
+  output_.publish();
+  if (path_ != "-") sync_folder(folder_of(path_));
 }
 
 }  // namespace tachy

@@ -1,8 +1,9 @@
-// Lanczos and bicubic resampling, one axis after the other.
+// Lanczos, bicubic and bilinear resampling, one axis after the other.
 //
 //   out[i] = sum_j w(i, j) in[j],   Lanczos: w ~ sinc(d) sinc(d / 3), |d| < 3
 //                                   bicubic: w ~ 1.5 |d|^3 - 2.5 |d|^2 + 1, |d| < 1;
 //                                                -0.5 (|d|^3 - 5 |d|^2 + 8 |d| - 4), 1 <= |d| < 2
+//                                   bilinear: w ~ 1 - |d|, |d| < 1
 //   d = (j + 1/2 - (i + 1/2) s) / max(s, 1),   s = in / out;   the weights of an output pixel sum to 1
 //
 // The arithmetic is Pillow's, to the bit: weights become 22-bit fixed-point numbers, each pass ends in 8
@@ -43,7 +44,12 @@ constexpr Kernel kBicubic = {2, [](double d) {
                                return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
                              }};
 
-const Kernel& kernel_of(Filter filter) { return filter == Filter::bicubic ? kBicubic : kLanczos; }
+constexpr Kernel kBilinear = {1, [](double d) { return std::max(0.0, 1 - std::abs(d)); }};
+
+const Kernel& kernel_of(Filter filter) {
+  if (filter == Filter::bilinear) return kBilinear;
+  return filter == Filter::bicubic ? kBicubic : kLanczos;
+}
 
 struct Taps {
   int begin = 0;
@@ -149,6 +155,23 @@ Cover cover(int64_t w, int64_t h, int width, int height) {
   const bool wide = width * h > w * height;  // the result is wider than the picture: its width decides
   const int64_t covered_w = wide ? width : w * height / h, covered_h = wide ? h * width / w : height;
   return {covered_w, covered_h, width / 2 - covered_w / 2, height / 2 - covered_h / 2};
+}
+
+RgbFrame crop_resize(RgbView image, int width, int height) {
+  check_size(image, width, height);
+  const double shape = double(height) / width;
+  const bool tall = double(image.height) / image.width > shape;
+  // In doubles, product first, and a half rounds to the even side, as Python and Pillow have it.
+  const int w = tall ? image.width : int(double(image.height) * width / height),
+            h = tall ? int(double(image.width) * height / width) : image.height;
+  const auto edge = [](double x) { return static_cast<int>(std::nearbyint(x)); };
+  const int left = edge((image.width - w) / 2.0), right = edge((image.width + w) / 2.0),
+            top = edge((image.height - h) / 2.0), bottom = edge((image.height + h) / 2.0);
+  require(right > left && bottom > top,
+          "resize: a picture of {}x{} cannot be cropped to the shape of {}x{}: it is too far from that",
+          image.width, image.height, width, height);
+  const RgbView middle{image.row(top) + 3 * left, right - left, bottom - top, image.stride_bytes};
+  return resize_unchecked(middle, width, height, kBilinear);
 }
 
 RgbFrame resize_crop(RgbView image, int width, int height) {

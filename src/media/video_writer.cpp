@@ -49,6 +49,7 @@ VideoFormat video_format(const fs::path& path) {
   std::error_code ec;
   require(!path.empty(), "output: expected a file name, got an empty one");
   if (path.filename().empty() || fs::is_directory(path, ec)) return VideoFormat::png_sequence;
+  if (path == "-") return VideoFormat::mp4;
   std::string ending = lower_extension(path);
   if (ending == ".mp4") return VideoFormat::mp4;
   if (ending == ".webm") return VideoFormat::webm;
@@ -61,14 +62,18 @@ VideoFormat video_format(const fs::path& path) {
 }
 
 std::unique_ptr<VideoWriter> VideoWriter::open(const fs::path& path, int width, int height,
-                                               const VideoOptions& options) {
+                                               const VideoOptions& given) {
   av::quiet();
+  VideoOptions options = given;
+  if (path == "-") options.streamed = true;
   VideoFormat format = video_format(path);
   std::string name = path.string();
   require(width >= 1 && height >= 1 && width <= kMaxImageSide && height <= kMaxImageSide &&
               int64_t(width) * height <= kMaxImagePixels,
           "{}: expected sides of 1 to {} and at most {} pixels, got {}x{}", name, kMaxImageSide,
           kMaxImagePixels, width, height);
+  require(!options.streamed || format == VideoFormat::mp4,
+          "{}: only mp4 is streamed: name a file .mp4, or - for standard output", name);
   require(options.threads >= 0 && options.threads <= 64, "{}: expected 1 to 64 threads or 0, got {}", name,
           options.threads);
   check_speed(name, options.speed);

@@ -7,7 +7,9 @@
 //   out_%04d.png    a picture per frame, counted from 0
 //   frames/         the same as frames/frame_%04d.png; also any name of a folder that exists
 //
-// Everything is written under a temporary name in the same folder, synced and renamed
+//   -               mp4 to standard output, streamed
+//
+// Everything but what is streamed is written under a temporary name in the same folder, synced and renamed
 // by finish(): the final name never shows half a file, and an old file of that name
 // stays as it was until then. The same frames and options give the same bytes: the
 // encoder's threads are as many as the picture's size says, whatever the machine has.
@@ -32,6 +34,9 @@ struct VideoOptions {
   std::string speed;            // mp4 and webm: one of kEncodeSpeeds; empty: kEncodeSpeedDefault
   int threads = 0;              // of the encoder, 0: by the picture's size; the bytes may depend on it
   int64_t expected_frames = 0;  // if known: lets open() refuse what could only fail later
+  // mp4: the file itself grows as frames come, half a second at a time, and plays meanwhile; after an error what is there
+  // stays.
+  bool streamed = false;
   // Looked at while an encoder catches up: once true, write() and finish() throw cancelled.
   const std::atomic<bool>* cancel = nullptr;
   // One channel from the first frame on, for mp4 and webm; open() has used it up when it returns.

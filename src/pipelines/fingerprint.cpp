@@ -54,6 +54,7 @@ void add_tokenizer(Sha256& hash, const ModelBundle& m) {
   for (const char* name : {"tokenizer.json", "spiece.model"})
     if (!m.files.tokenizer.empty()) add_file(hash, m.files.tokenizer / name);
   if (!m.files.tokenizer.empty()) return;
+  if (!m.text_encoder) return;
   const TensorSource::Entry* entry = carried_tokenizer(*m.text_encoder);
   if (entry && entry->data)
     hash.add(std::span(static_cast<const uint8_t*>(entry->data), static_cast<size_t>(entry->bytes)));
@@ -78,7 +79,7 @@ std::string fingerprint(const ModelBundle& m, std::span<const std::string> loras
   add_json(hash, m.files.scheduler);
   add_tokenizer(hash, m);
   for (const TensorSource* source : {m.transformer.get(), m.text_encoder.get(), m.vae.get()})
-    add_weights(hash, *source);
+    if (source) add_weights(hash, *source);
   if (m.transformer_2) {
     add_json(hash, m.files.transformer_2.config);
     add_weights(hash, *m.transformer_2);

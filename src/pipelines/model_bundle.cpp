@@ -72,10 +72,24 @@ void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
         m.text_encoder->files_text());
 }
 
+// Opens the text encoder and finds its tokenizer; a model that follows actions has none.
+void open_text_encoder_of(ModelBundle& m, const PartPaths& parts, FileAccess access) {
+  if (!m.reads_text()) {
+    const char* const named = !parts.text_encoder.empty() ? "`text_encoder`" : "`tokenizer`";
+    require(parts.text_encoder.empty() && parts.tokenizer.empty(),
+            "{}: this model reads no text, it follows a picture and actions; leave it out", named);
+    return;
+  }
+  TextEncoderFiles text = naming_alone("`text_encoder`", m.files.text_encoder,
+                                       [&] { return read_text_encoder(m.files.text_encoder, access); });
+  m.text_encoder = text.source, m.text = text.config;
+  choose_tokenizer(m, parts);
+}
+
 // Opens CLIP's vision model, if the transformer looks at its results and it is there.
 void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths& parts, FileAccess access) {
   ComponentFiles& files = m.files.image_encoder;
-  if (!m.dit.image_branch()) {
+  if (m.dit.image_dim == 0) {
     require(parts.image_encoder.empty(), "`image_encoder`: this model has no image branch; leave it out");
     return;
   }
@@ -174,19 +188,16 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   if (const fs::path file = infinitetalk_of(m.files, parts); !file.empty())
     add_infinitetalk(transformer, file, access);
   m.transformer = transformer.source, m.dit = transformer.config;
-  check(m.dit.text_dim > 0 && !m.dit.actions.present(), ErrorCode::unsupported,
-        "{}: its transformer follows a picture and actions in place of a text (Matrix-Game 2): there is no "
-        "session for such models yet, only the stage rollout",
-        m.transformer->files_text());
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
-  if (!m.files.text_encoder.present()) m.files.text_encoder = find_text_encoder(path, m.dit);
+  // Matrix-Game 2's files lie so, each by itself; those of other models may be named, or stand in ComfyUI's folders.
+  if (m.dit.actions.present() && single)
+    find_original_parts(m.files, m.files.transformer.weights.parent_path());
+  if (m.reads_text() && !m.files.text_encoder.present())
+    m.files.text_encoder = find_text_encoder(path, m.dit);
   if (!m.files.vae.present()) m.files.vae = find_vae(path, m.dit);
-  TextEncoderFiles text = naming_alone("`text_encoder`", m.files.text_encoder,
-                                       [&] { return read_text_encoder(m.files.text_encoder, access); });
-  m.text_encoder = text.source, m.text = text.config;
+  open_text_encoder_of(m, parts, access);
   VaeFiles vae = naming_alone("`vae`", m.files.vae, [&] { return read_vae(m.files.vae, access); });
   m.vae = vae.source, m.vae_config = vae.config;
-  choose_tokenizer(m, parts);
   m.image_input = detect_image_input(m.files, m.dit);
   open_second_expert(m, access);
   open_image_encoder_of(m, path, parts, access);
@@ -194,13 +205,13 @@ ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const Par
   m.kind = model_kind(m);
   m.defaults = default_request(m);
   m.preview_factors = tachy::preview_factors(m);
-  log_topic(
-      "load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind, layout_name(m.files.layout),
-      human_bytes(m.mapped_transformer_bytes() + m.text_encoder->mapped_bytes() + m.vae->mapped_bytes()));
-  check(m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,
+  log_topic("load", "{}: {} model, {} layout, {} mapped", path.string(), m.kind, layout_name(m.files.layout),
+            human_bytes(m.mapped_transformer_bytes() + (m.text_encoder ? m.text_encoder->mapped_bytes() : 0) +
+                        m.vae->mapped_bytes()));
+  check(!m.reads_text() || m.dit.text_dim == m.text.d_model, ErrorCode::corrupt,
         "{}{}: the transformer expects text of {} channels, the text encoder makes {}",
-        parts.text_encoder.empty() ? "" : "`text_encoder`: ", m.text_encoder->files_text(), m.dit.text_dim,
-        m.text.d_model);
+        parts.text_encoder.empty() ? "" : "`text_encoder`: ", m.files.text_encoder.weights.string(),
+        m.dit.text_dim, m.text.d_model);
   check(m.dit.out_channels == m.vae_config.z_dim, ErrorCode::corrupt,
         "{}{}: the transformer makes latents of {} channels, the VAE reads {}",
         parts.vae.empty() ? "" : "`vae`: ", m.vae->files_text(), m.dit.out_channels, m.vae_config.z_dim);
@@ -212,7 +223,7 @@ uint64_t ModelBundle::mapped_transformer_bytes() const {
 }
 
 uint64_t ModelBundle::read_bytes() const {
-  return text_encoder->read_bytes() + transformer->read_bytes() + vae->read_bytes() +
+  return (text_encoder ? text_encoder->read_bytes() : 0) + transformer->read_bytes() + vae->read_bytes() +
          (transformer_2 ? transformer_2->read_bytes() : 0) +
          (image_encoder ? image_encoder->read_bytes() : 0) +
          (audio_encoder ? audio_encoder->read_bytes() : 0);

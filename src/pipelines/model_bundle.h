@@ -25,7 +25,8 @@ enum class ImageInput { none, first_frame, channels };
 
 struct ModelBundle {
   ModelFiles files;
-  std::shared_ptr<TensorSource> transformer, text_encoder, vae;  // under diffusers / HF names
+  // Under diffusers' and HF's names. The text encoder is null where the transformer reads no text (Matrix-Game 2).
+  std::shared_ptr<TensorSource> transformer, text_encoder, vae;
   // Of two experts (2.2 A14B) the low-noise one; `transformer` is then the high-noise one, which predicts at
   // timesteps from 1000 · boundary on. Null for models of one transformer.
   std::shared_ptr<TensorSource> transformer_2;
@@ -55,6 +56,7 @@ struct ModelBundle {
 
   // Whether the original repository's defaults count: its layout, or a single file with its names.
   bool original = false;
+  bool reads_text() const { return dit.text_dim > 0; }
   int experts() const { return transformer_2 ? 2 : 1; }
   const std::shared_ptr<TensorSource>& transformer_of(int part) const {
     return part == 0 ? transformer : transformer_2;

@@ -31,6 +31,7 @@ ImageInput detect_image_input(const ModelFiles& files, const WanConfig& c) {
 }
 
 std::string model_kind(const ModelBundle& m) {
+  if (m.dit.actions.present()) return "world";
   if (m.dit.pos_embed_seq_len > 0) return "first-last-frame-to-video";
   if (m.image_input == ImageInput::channels) return "image-to-video";
   return m.image_input == ImageInput::first_frame ? "text-and-image-to-video" : "text-to-video";

@@ -35,6 +35,13 @@ PresetRow listed(std::vector<ModelFamily> fits, const char* list, int steps, dou
   return row;
 }
 
+// Text-to-video in blocks of three latent frames that see 21, their own among them.
+PresetRow blocks(const char* list, int steps, double shift) {
+  PresetRow row = listed({text}, list, steps, shift, 1);
+  row.block = 3, row.block_window = 21;
+  return row;
+}
+
 std::vector<Preset> make_presets() {
   return {
       // configs/distill/{wan21,wan22}/*_lora*.json: denoising_step_list 1000 750 500 250, sample_shift 5,
@@ -76,6 +83,18 @@ std::vector<Preset> make_presets() {
        "rCM of NVIDIA, four renoised steps",
        "NVlabs/rcm rcm/inference, Wan.md",
        {listed({text}, "rcm-4", 4, 1, 1), listed({image_experts}, "rcm-a14b-4", 4, 1, 4, 1)}},
+      // configs/self_forcing_dmd.yaml: denoising_step_list 1000 750 500 250 warped by timestep_shift 5, blocks of
+      // num_frame_per_block 3, no guidance; local_attn_size -1, which its cache of 21 frames bounds. (Its page runs shift 8:
+      // the list causvid-causal-4.)
+      {"self-forcing-4",
+       "Self-Forcing, block by block in four renoised steps",
+       "guandeh17/Self-Forcing configs/self_forcing_dmd.yaml",
+       {blocks("self-forcing-4", 4, 5)}},
+      // configs/wan_causal_dmd.yaml: denoising_step_list 1000 757 522, not warped, timestep_shift 8, num_frame_per_block 3.
+      {"causvid",
+       "CausVid's autoregressive 1.3B, block by block in three renoised steps",
+       "tianweiy/CausVid configs/wan_causal_dmd.yaml",
+       {blocks("causvid-causal-3", 3, 8)}},
       // README: --sample_solver unipc --sample_steps 10; the sample scripts switch guidance off (no_cfg) and
       // take shift 5, or 3 for image-to-video at 480p, the only size of its image model. (The list of every
       // fifth of 50 steps there belongs to its Euler solver.) No card names a strength for the LoRA.
@@ -190,6 +209,7 @@ void apply_preset(const ModelBundle& model, VideoRequest& r) {
   if (row->grid) fill(r.grid, row->grid);
   if (row->guidance_2) fill(r.guidance_2, *row->guidance_2);
   if (row->audio_guidance) fill(r.audio_guidance, *row->audio_guidance);
+  if (r.block == 0 && r.block_window == 0) r.block = row->block, r.block_window = row->block_window;
 }
 
 }  // namespace tachy

@@ -44,6 +44,7 @@ struct PresetRow {
   double lora_strength;
   std::optional<double> lora_strength_2;
   std::optional<double> audio_guidance = {};  // of talking photos
+  int block = 0, block_window = 0;            // of models that make a video block by block
 };
 
 struct Preset {

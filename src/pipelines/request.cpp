@@ -193,6 +193,10 @@ Mode mode_of(const VideoRequest& r) {
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
   ResolvedRequest out;
   VideoRequest& r = out.request;
+  check(!model.dit.actions.present(), ErrorCode::unsupported,
+        "{}: this model follows a picture and actions of keyboard and mouse (Matrix-Game 2), not a prompt: "
+        "tachyscope world makes its videos",
+        model.files.root.string());
   r = given;
   apply_preset(model, r);
   if (r.block > 0 && !r.guidance) r.guidance = 1.0;  // such models are trained for it

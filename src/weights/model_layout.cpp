@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/disk.h"
@@ -91,6 +92,59 @@ ComponentFiles original_file(const fs::path& root, const char* component, const 
   return {path, nullptr};
 }
 
+// The weights of a transformer among the VAE's and CLIP's; empty where it is none or not clear which.
+fs::path transformer_in(const fs::path& folder) {
+  for (const char* usual :
+       {"diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.safetensors.index.json"})
+    if (is_file(folder / usual)) return folder / usual;
+  std::error_code ignored;
+  fs::path found;
+  for (const fs::path& item : list_folder(folder, ignored)) {
+    const std::string name = item.filename().string();
+    if (item.extension() != ".safetensors" || name.starts_with("Wan2.") || name.starts_with("models_clip_"))
+      continue;
+    if (!found.empty()) return {};
+    found = item;
+  }
+  return found;
+}
+
+// Matrix-Game 2 has neither a text encoder nor a tokenizer, and VAE and CLIP stand one folder above its variants.
+ModelFiles open_steered(const fs::path& root) {
+  ModelFiles m{.layout = ModelFiles::Layout::original, .root = root};
+  m.transformer = {transformer_in(root), json_of(root / "config.json")};
+  check(m.transformer.present(), ErrorCode::not_found,
+        "{}: transformer: expected diffusion_pytorch_model.safetensors or a single .safetensors file beside "
+        "config.json",
+        root.string());
+  find_original_parts(m, root);
+  m.generation_config = json_if_there(root / "generation_config.json");
+  return m;
+}
+
+bool follows_actions(const fs::path& weights) {
+  if (weights.empty()) return false;
+  const auto source = open_weights(weights);
+  return std::ranges::any_of(source->entries(), [](const TensorSource::Entry& entry) {
+    return entry.name.ends_with(".action_model.keyboard_embed.0.weight");
+  });
+}
+
+// A folder of Matrix-Game 2 as it is published: no config says anything, the tensors must.
+std::optional<ModelFiles> open_published_actions(const fs::path& root) {
+  for (const fs::path& folder : {root, root / "base_distilled_model"}) {
+    if (!is_folder(folder) || is_file(folder / "config.json")) continue;
+    const fs::path weights = transformer_in(folder);
+    if (!follows_actions(weights)) continue;
+    ModelFiles m{.layout = ModelFiles::Layout::single, .root = root};
+    m.transformer = {.weights = weights, .config = nullptr, .alone = true};
+    find_original_parts(m, folder);
+    m.generation_config = json_if_there(folder / "generation_config.json");
+    return m;
+  }
+  return std::nullopt;
+}
+
 ModelFiles open_original(const fs::path& root) {
   ModelFiles m{.layout = ModelFiles::Layout::original, .root = root};
   if (is_folder(root / "high_noise_model")) {
@@ -109,6 +163,18 @@ ModelFiles open_original(const fs::path& root) {
 
 }  // namespace
 
+void find_original_parts(ModelFiles& m, const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::path& place : {folder, fs::absolute(folder, ignored).lexically_normal().parent_path()}) {
+    if (!is_folder(place)) continue;
+    if (!m.vae.present())
+      if (const auto vae = weights_like(place, "Wan2.", "_VAE"); !vae.empty()) m.vae = {vae, nullptr};
+    if (!m.image_encoder.present())
+      if (const auto clip = weights_like(place, "models_clip_"); !clip.empty())
+        m.image_encoder = {clip, nullptr};
+  }
+}
+
 const char* layout_name(ModelFiles::Layout layout) {
   return layout == ModelFiles::Layout::diffusers  ? "diffusers"
          : layout == ModelFiles::Layout::original ? "original"
@@ -119,7 +185,10 @@ bool is_component_folder(const fs::path& folder) {
   if (is_file(folder / "model_index.json") || !is_file(folder / "config.json") ||
       find_weights(folder).empty())
     return false;
-  // The root of an original model holds its transformer, but is a whole model.
+  // The root of an original model holds its transformer, but is a whole model; Matrix-Game 2's has no text encoder.
+  if (!weights_like(folder, "Wan2.", "_VAE").empty() &&
+      read_json(folder / "config.json").contains("action_config"))
+    return false;
   return !is_folder(folder / "google") && weights_like(folder, "models_t5_").empty();
 }
 
@@ -142,7 +211,9 @@ ModelFiles open_model(const fs::path& root) {
   if (is_file(root / "model_index.json")) return open_diffusers(root);
   if (is_folder(root / "high_noise_model")) return open_original(root);
   if (is_file(root / "config.json") && is_wan_config(read_json(root / "config.json")))
-    return open_original(root);
+    return read_json(root / "config.json").contains("action_config") ? open_steered(root)
+                                                                     : open_original(root);
+  if (auto files = open_published_actions(root)) return std::move(*files);
   fail(ErrorCode::not_found,
        "{}: expected a model: model_index.json (diffusers layout), or config.json with model_type, dim and "
        "num_layers "

@@ -4,6 +4,8 @@
 // original:  config.json with model_type beside diffusion_pytorch_model*.safetensors (2.2 A14B:
 //            high_noise_model/, low_noise_model/), models_t5_umt5-xxl-enc-bf16.pth,
 //            Wan2.1_VAE.pth or Wan2.2_VAE.pth, google/umt5-xxl/
+//            Matrix-Game 2: action_config in config.json, or no config but tensors of action modules (also in
+//            base_distilled_model/); VAE and CLIP there or one folder above, no text encoder
 #pragma once
 
 #include <filesystem>
@@ -41,6 +43,9 @@ const char* layout_name(ModelFiles::Layout layout);  // "diffusers", "original" 
 
 // Throws not_found, naming the component and every name that was looked for.
 ModelFiles open_model(const std::filesystem::path& path);
+
+// VAE and image encoder of the original repositories' names in the folder or the one above it, where files lack them.
+void find_original_parts(ModelFiles& files, const std::filesystem::path& folder);
 
 // A single component folder (config.json + weights). Throws not_found.
 ComponentFiles open_component(const std::filesystem::path& folder);

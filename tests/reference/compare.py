@@ -34,6 +34,7 @@ import single_files  # noqa: E402
 import sparse  # noqa: E402
 import talk  # noqa: E402
 import vae_command  # noqa: E402
+import world_compare  # noqa: E402
 import infinitetalk  # noqa: E402
 import wav2vec2  # noqa: E402
 from precision import error, float64  # noqa: E402
@@ -180,6 +181,7 @@ def main():
             "image-encoder": lambda: clip_pictures.compare(ctx, args.draws, STAGE_BOUND),
             "infinitetalk": lambda: infinitetalk.compare(ctx, args.draws, STAGE_BOUND),
             "causal": lambda: causal_compare.compare(ctx, args.draws, STAGE_BOUND),
+            "world": lambda: world_compare.compare(ctx, args.draws),
             "talking-photo": lambda: talk.compare(ctx),
             "audio-encoder": lambda: wav2vec2.compare(ctx, args.draws, STAGE_BOUND),
             "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],

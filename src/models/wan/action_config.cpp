@@ -11,19 +11,18 @@ namespace {
 
 constexpr const char* kPart = "transformer";  // as messages name it
 
-void check_heads(const WanActionConfig& c) {
+}  // namespace
+
+void WanActionConfig::validate() const {
   const auto fits = [&](int64_t width) {
-    return width % c.heads == 0 && width / c.heads % 2 == 0 && width / c.heads >= c.turning;
+    return width % heads == 0 && width / heads % 2 == 0 && width / heads >= turning;
   };
-  check(fits(c.keyboard_hidden) && (c.mouse_dim == 0 || fits(c.mouse_hidden)) && c.turning % 2 == 0,
+  check(!present() || (fits(keyboard_hidden) && (mouse_dim == 0 || fits(mouse_hidden)) && turning % 2 == 0),
         ErrorCode::unsupported,
         "wan: an action module of {} heads, {} and {} channels wide, of which {} turn: expected heads of an "
-        "even "
-        "number of channels",
-        c.heads, c.keyboard_hidden, c.mouse_hidden, c.turning);
+        "even number of channels",
+        heads, keyboard_hidden, mouse_hidden, turning);
 }
-
-}  // namespace
 
 bool WanActionConfig::in_block(int64_t index) const {
   return std::find(blocks.begin(), blocks.end(), index) != blocks.end();
@@ -56,7 +55,7 @@ WanActionConfig WanActionConfig::from_json(const nlohmann::json& j, int64_t laye
             !json_bool(j, "qkv_bias", false),
         ErrorCode::unsupported,
         "wan: only action modules with a keyboard, qk_norm and no qkv_bias are supported");
-  check_heads(c);
+  c.validate();
   return c;
 }
 
@@ -86,7 +85,6 @@ WanActionConfig WanActionConfig::from_tensors(const TensorSource& source, int64_
           name(first, "mouse_mlp.0.weight"), more + dim, dim, c.past());
     c.mouse_dim = more / c.past();
   }
-  check_heads(c);
   return c;
 }
 

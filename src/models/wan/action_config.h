@@ -30,9 +30,11 @@ struct WanActionConfig {
 
   bool operator==(const WanActionConfig&) const = default;
 
+  void validate() const;  // throws unsupported
+
   // `action_config` of the published config.json; of a model with so many blocks of that width.
   static WanActionConfig from_json(const nlohmann::json& j, int64_t layers, int64_t dim);
-  // What the tensors' shapes tell; the published number of heads.
+  // What the tensors' shapes tell; the published number of heads, which validate() says whether it can be.
   static WanActionConfig from_tensors(const TensorSource& source, int64_t layers, int64_t dim);
 };
 

@@ -132,6 +132,7 @@ WanConfig infer_wan_config(const TensorSource& source, Sinusoid sinusoid) {
       "Wan's heads have): put the model's config.json beside the file, under the file's name with the ending "
       ".json, or into its header's metadata as \"config\"",
       source.files_text(), width, kPublishedHead);
+  c.actions.validate();
   c.num_heads = width / kPublishedHead, c.head_dim = kPublishedHead;
   c.sinusoid = sinusoid;
   return c;

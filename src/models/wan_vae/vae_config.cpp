@@ -152,6 +152,17 @@ int64_t VaeConfig::latent_frames(int64_t frames) const {
   return frames < 1 ? 0 : 1 + (frames - 1) / 4 * (4 / temporal_stride());
 }
 
+// Each causal convolution of three frames looks two back, at the rate of its level.
+int64_t VaeConfig::encoder_past() const {
+  int64_t rate = 1, past = 2;  // conv_in
+  for (int64_t level = 0; level < levels(); ++level) {
+    past += num_res_blocks * 2 * 2 * rate;
+    if (level + 1 == levels() || !temporal_downsample[static_cast<size_t>(level)]) continue;
+    past += 2 * rate, rate *= 2;
+  }
+  return past + (2 * 2 * 2 + 2) * rate;  // the middle's two blocks, conv_out
+}
+
 int64_t VaeConfig::pixel_frames(int64_t latents) const {
   return latents < 1 ? 0 : 1 + (latents - 1) * temporal_stride();
 }

@@ -39,6 +39,9 @@ struct VaeConfig {
   int64_t spatial_stride() const;   // 8; 16 for Wan2.2
   int64_t image_channels() const { return out_channels / (patch_size * patch_size); }
   int64_t latent_frames(int64_t frames) const;  // 1 + ⌊(frames − 1)/4⌋ for 4; a remainder is not encoded
+  // How many frames before its last one an encoded latent frame depends on (112 for Wan 2.1's shape): behind as many equal
+  // frames all latent frames are equal.
+  int64_t encoder_past() const;
   int64_t pixel_frames(int64_t latents) const;  // 1 + 4(latents − 1)
 };
 

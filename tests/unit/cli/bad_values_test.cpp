@@ -194,6 +194,32 @@ const std::vector<BadValue> kBadValues = {
     {"vae", "--device", "gpu", 2, {"cpu", "cuda", "auto"}, {"encode", kPicture}},
     {"vae", "--dtype", "f16", 2, {"f32", "bf16"}, {"encode", kPicture}},
     {"vae", "--threads", "5000", 2, {"0 to 1024"}, {"encode", kPicture}},
+    {"world", "--prompt", kNotUtf8, 2, {"UTF-8", "byte 1"}},
+    {"world", "--model", "no/such/model", 3, {"no such"}},
+    {"world", "--image", "gone.png", 3, {"no such file"}},
+    {"world", "--image-embeds", "gone.safetensors", 3, {"no such file"}},
+    {"world", "--actions", "gone.json", 3, {"no such file"}},
+    {"world", "--output", "clip.avi", 5, {".mp4", ".webm", ".gif", ".png"}},
+    {"world", "--frames", "0", 2, {"at least 1"}},
+    {"world", "--seconds", "-2", 2, {"above 0"}},
+    {"world", "--fps", "1000", 2, {"0.1 to 240"}},
+    {"world", "--size", "64by32", 2, {"WIDTHxHEIGHT", "832x480"}},
+    {"world", "--seed", "-1", 2, {"0 to 18446744073709551615"}},
+    {"world", "--steps", "9", 2, {"1 to 4"}},
+    {"world", "--shift", "-1", 2, {"0.01 to 100"}},
+    {"world", "--window", "2", 2, {"3 (a block)"}},
+    {"world", "--level", "warp", 2, {"none", "safe", "aggressive", "extreme"}},
+    {"world", "--dtype", "f8", 2, {"f32", "bf16"}},
+    {"world", "--text-encoder", "gone.safetensors", 3, {"no such file"}},
+    {"world", "--vae", "gone.safetensors", 3, {"no such file"}},
+    {"world", "--image-encoder", "gone.safetensors", 3, {"no such file"}},
+    {"world", "--tokenizer", "gone.model", 3, {"no such file"}},
+    {"world", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
+    {"world", "--max-vram", "lots", 2, {"8GiB"}},
+    {"world", "--threads", "5000", 2, {"0 to 1024"}},
+    {"world", "--weights", "heavy", 2, {"packed", "mapped", "auto", "read"}},
+    {"world", "--crf", "99", 2, {"0", "51"}},
+    {"world", "--encode-speed", "turbo", 2, {"ultrafast", "veryslow"}},
     {"validate", "--golden", "gone", 3, {"golden.json"}},
     {"validate", "--op", "frobnicate", 2, {"op:case:implementation"}},
     {"validate", "--mode", "guess", 2, {"ref", "bitwise", "canary"}},
@@ -270,6 +296,11 @@ class BadValues : public CliTest {
       // Two prompts are two videos.
       if (bad.option != "--prompt" && bad.option != "--prompt-file") args.push_back("x");
       needs("--output", "a.mp4");
+    }
+    if (bad.command == "world") {
+      if (bad.option != "--prompt") args.push_back("x");
+      if (bad.option != "--seconds") needs("--frames", "9");
+      needs("--output", "a.mp4"), needs("--size", "32x16");
     }
     if (bad.command == "stage") needs("--out", "out.safetensors");
     if (bad.command == "vae")

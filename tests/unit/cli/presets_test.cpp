@@ -26,8 +26,9 @@ TEST_F(Presets, AreListedWithWhatTheySet) {
       EXPECT_EQ(row.contains("guidance_scale_2"), row.contains("lora_strength_2"));
     }
   }
-  EXPECT_THAT(names, testing::ElementsAre("lightx2v-4", "lightx2v-8", "lightning-4", "fastwan-3", "causvid-9",
-                                          "rcm-4", "accvid-10", "talk-4", "talk-3"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("lightx2v-4", "lightx2v-8", "lightning-4", "fastwan-3", "causvid-9",
+                                   "rcm-4", "self-forcing-4", "causvid", "accvid-10", "talk-4", "talk-3"));
   EXPECT_EQ(all[4]["sets"][0]["lora_strength"], 0.5);
   EXPECT_EQ(all[0]["sets"][2]["high_noise_steps"], 2);
 

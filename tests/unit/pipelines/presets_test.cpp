@@ -109,6 +109,24 @@ std::string refusal(const ModelBundle& model, const VideoRequest& request) {
   return "accepted";
 }
 
+TEST(Presets, BlockByBlock) {
+  expect_row(preset("self-forcing-4").rows[0], SamplerKind::lcm, {1000, 937.5, 833.333333, 625},
+             {1, .9375f, .83333333f, .625f, 0});
+  expect_row(preset("causvid").rows[0], SamplerKind::lcm, {1000, 757, 522},
+             {1, .7567567229270935f, .52173912525177f, 0});
+  const ModelBundle model = ModelBundle::open(test::model_path());
+  for (const char* name : {"self-forcing-4", "causvid"}) {
+    const VideoRequest all = resolve(model, with(name, {.width = 32, .height = 16, .frames = 9})).request;
+    EXPECT_EQ(all.block, 3) << name;
+    EXPECT_EQ(all.block_window, 21) << name;
+    EXPECT_EQ(all.guidance, 1) << name;
+    const VideoRequest own =
+        resolve(model, with(name, {.width = 32, .height = 16, .frames = 9, .block = 1})).request;
+    EXPECT_EQ(own.block, 1) << name;
+    EXPECT_EQ(own.block_window, 0) << name;
+  }
+}
+
 // Which presets are not refused for the model's kind.
 std::string fitting(const std::string& folder, bool last = false) {
   const ModelBundle model = ModelBundle::open(folder);
@@ -122,7 +140,8 @@ std::string fitting(const std::string& folder, bool last = false) {
 }
 
 TEST(Presets, FitWhatTheyWereDistilledFrom) {
-  EXPECT_EQ(fitting(test::model_path()), "lightx2v-4 lightx2v-8 fastwan-3 causvid-9 rcm-4 accvid-10 ");
+  EXPECT_EQ(fitting(test::model_path()),
+            "lightx2v-4 lightx2v-8 fastwan-3 causvid-9 rcm-4 self-forcing-4 causvid accvid-10 ");
   for (const char* image : {"i2v", "i2v22"})
     EXPECT_EQ(fitting(test::image_file(image)), "lightx2v-4 lightx2v-8 causvid-9 accvid-10 ");
   EXPECT_EQ(fitting(test::image_file("flf2v")), "");

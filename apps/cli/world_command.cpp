@@ -1,0 +1,249 @@
+// `tachyscope world`: a recorded script of keys and mouse to a video (world_actions.h).
+
+#include "world_command.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "api/fields.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "commands.h"
+#include "gauge_options.h"
+#include "generate_options.h"
+#include "interrupt.h"
+#include "media/background_writer.h"
+#include "status_line.h"
+#include "world_actions.h"
+
+namespace tachy::cli {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+void report(const WorldCommandOptions& o, const json& event, const std::string& text) {
+  std::FILE* const to = o.output == "-" ? stderr : stdout;
+  if (o.json)
+    fmt::print(to, "{}\n", event.dump());
+  else if (!o.quiet && !text.empty())
+    fmt::print(to, "{}\n", text);
+  std::fflush(to);
+}
+
+// How many frames the video has: the script's, or fewer where that is asked for.
+int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, double fps) {
+  require(!o.frames || !o.seconds, "--seconds: --frames says the length already; leave one out");
+  int64_t asked = o.frames.value_or(0);
+  if (o.seconds) asked = std::max<int64_t>(1, std::llround(*o.seconds * fps));
+  const int64_t written = script.frames();
+  const char* const option = o.seconds ? "--seconds" : "--frames";
+  require(asked > 0 || written > 0, "--frames: how long? Give --frames, --seconds, or a script (--actions)");
+  require(written == 0 || asked <= written, "{}: {} frames are asked for, but the actions in {} end after {}",
+          option, asked, o.actions, written);
+  return asked > 0 ? asked : written;
+}
+
+json settings_of(const WorldCommandOptions& o, const WorldInfo& info, const WorldScript& script,
+                 int64_t frames, double fps) {
+  json actions = json::array();
+  for (const ScriptedAction& a : script.actions)
+    actions.push_back({{"frames", a.frames}, {"keyboard", a.action.keyboard}, {"mouse", a.action.mouse}});
+  return {{"world", info.kind}, {"model", o.model},    {"image", o.image},      {"prompt", o.prompt},
+          {"seed", o.seed},     {"width", info.width}, {"height", info.height}, {"num_frames", frames},
+          {"fps", fps},         {"actions", actions}};
+}
+
+// A signal stops the world, too, in the middle of a block.
+class StopsOnSignal {
+ public:
+  explicit StopsOnSignal(World& world)
+      : thread_([&world](const std::stop_token& ended) {
+          while (!ended.stop_requested()) {
+            if (g_cancel) world.stop();
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// Blocks until the video is as long as it should be; what the last one makes beyond that is left out.
+void play(World& world, const WorldCommandOptions& o, const WorldScript& script, int64_t frames,
+          BackgroundWriter& writer) {
+  StatusLine line(!o.json && !o.quiet);
+  const auto begin = Clock::now();
+  for (int64_t done = 0; done < frames;) {
+    const int64_t count = done == 0 ? world.info().first_block_frames : world.info().block_frames;
+    world.act(action_of_block(script, done, count));
+    const WorldBlock block = world.next_block([&](const RgbImage& image, int64_t index) {
+      if (index < frames)
+        writer.write({image.rgb.data(), image.width, image.height, int64_t{image.width} * 3});
+    });
+    done = block.first_frame + block.frames;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const int64_t made = std::min(done, frames);
+    const double rate = static_cast<double>(made) / std::max(seconds, 1e-9);
+    if (o.json)
+      report(o,
+             {{"event", "block"},
+              {"index", block.index},
+              {"first_frame", block.first_frame},
+              {"frames", block.frames},
+              {"first_frame_seconds", block.first_frame_s},
+              {"seconds", block.seconds}},
+             "");
+    line.show(fmt::format("{} of {} frames, {:.1f} a second, {} left", made, frames, rate,
+                          human_seconds(static_cast<double>(frames - made) / rate)));
+  }
+}
+
+int run_script(const WorldCommandOptions& o) {
+  const auto begin = Clock::now();
+  World world = open_world(o, 0);
+  const WorldInfo& info = world.info();
+  WorldScript script;
+  if (!o.actions.empty()) script = naming("--actions", [&] { return read_world_script(o.actions, info); });
+  const double fps = o.fps.value_or(script.fps.value_or(info.fps));
+  const int64_t frames = frames_of(o, script, fps);
+  const WorldStart start = world_start(o, info);
+  const VideoOptions video{
+      .fps = fps,
+      .crf = o.crf,
+      .comment =
+          settings_of(o, info, script, frames, fps).dump(-1, ' ', false, json::error_handler_t::replace),
+      .speed = o.encode_speed,
+      .expected_frames = frames,
+      .streamed = o.stream,
+      .cancel = &g_cancel};
+  BackgroundWriter writer(
+      naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
+      &g_cancel);
+  report(o,
+         {{"event", "world"},
+          {"kind", info.kind},
+          {"device", world.device()},
+          {"peak_bytes", info.peak_bytes},
+          {"width", info.width},
+          {"height", info.height},
+          {"frames", frames},
+          {"fps", fps}},
+         "");
+  const StopsOnSignal stops(world);
+  world.start(start);
+  play(world, o, script, frames, writer);
+  writer.finish();
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  report(
+      o,
+      {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
+      fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
+                  human_seconds(seconds)));
+  return 0;
+}
+
+int run_world(const WorldCommandOptions& o) {
+  set_quiet(o.quiet);
+  require(!o.seconds || (*o.seconds > 0 && *o.seconds <= 1e7),
+          "--seconds: expected above 0 to 10000000, got {}", o.seconds.value_or(0));
+  if (o.fps) check_range("fps", *o.fps, Range{.least = 0.1, .most = 240});
+  require(!o.frames || *o.frames >= 1, "--frames: expected at least 1, got {}", o.frames.value_or(0));
+  require(!o.output.empty(),
+          "--output: a name for the video is needed: tachyscope world --image start.png "
+          "--actions script.json -o walk.mp4");
+  naming("--output", [&] { video_format(o.output); });
+  return run_script(o);
+}
+
+}  // namespace
+
+World open_world(const WorldCommandOptions& o, int64_t frames) {
+  WorldOptions options{
+      .steps = o.steps, .window = o.window, .shift = o.shift, .level = o.level, .dtype = o.dtype};
+  options.longest = frames;
+  if (!o.size.empty()) parse_size(o.size, options.width, options.height);
+  EngineOptions engine = o.engine;
+  engine.device = choose_device(engine.device);
+  engine.graphs = !o.no_graph;
+  if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+  const std::filesystem::path model =
+      o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
+  return naming("`model`", [&] { return World(model, engine, options); });
+}
+
+WorldStart world_start(const WorldCommandOptions& o, const WorldInfo& info) {
+  WorldStart start{.image = nullptr, .image_embeds = nullptr, .prompt = o.prompt, .seed = o.seed};
+  require(!info.takes_image || !o.image.empty(),
+          "`image`: a world of this kind begins with a picture: --image start.png");
+  if (!o.image.empty())
+    start.image = naming("`image`", [&] { return std::make_shared<const Picture>(read_picture(o.image)); });
+  if (!o.image_embeds.empty())
+    start.image_embeds = naming("`image_embeds`", [&] {
+      return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
+    });
+  return start;
+}
+
+Command add_world(CommandLine& line) {
+  CommandOptions sub = line.add_command("world", "walk through a world with keys and mouse");
+  auto o = std::make_shared<WorldCommandOptions>();
+  sub.add_option("prompt,-p,--prompt", o->prompt, "of models that begin with a text (Self-Forcing, CausVid)");
+  sub.add_option("-m,--model", o->model,
+                 "Matrix-Game 2's folder or file, or a model of its kind (default: the one that ships)");
+  sub.add_option("-i,--image", o->image, "the picture that the world begins with");
+  sub.add_option("--image-embeds", o->image_embeds,
+                 "CLIP's embeddings of it (.safetensors), in place of the model's image encoder");
+  sub.add_option("--actions", o->actions, "a script of keys and mouse (JSON, docs/worlds.md)");
+  sub.add_option("-o,--output", o->output,
+                 "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output");
+  sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
+  sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
+  sub.add_option("--seconds", o->seconds, "the same in seconds");
+  sub.add_option("--fps", o->fps, "frames a second of the file (default: the script's, then the model's)");
+  sub.add_option("--size", o->size, "WIDTHxHEIGHT in pixels (default: the model's)");
+  sub.add_option("-s,--seed", o->seed, "seed of the noise (default 0)")->check(check_seed);
+  sub.add_option("--steps", o->steps, "of the model's list of timesteps (default: all)");
+  sub.add_option("--shift", o->shift, "of the flow schedule (default: the model's)");
+  sub.add_option("--window", o->window,
+                 "latent frames that a block sees, its own among them (default: the model's)");
+  sub.add_option("--level", o->level, "none, safe (default), aggressive or extreme");
+  sub.add_option("--dtype", o->dtype, "f32 or bf16; on a GPU f32, f16 or bf16");
+  for (const FieldOption& part : model_part_options()) {
+    if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder")
+      continue;
+    const EngineField& field = *find_field(engine_fields(), part.field);
+    sub.add_option(part.names, o->engine.*std::get<std::string EngineOptions::*>(field.member),
+                   spelled(field.help))
+        ->group(kPartsGroup);
+  }
+  sub.add_option("--device", o->engine.device, kDeviceHelp);
+  sub.add_option("--max-vram", o->max_vram, "on a GPU: memory that may be taken there, such as 8GiB");
+  sub.add_option("-t,--threads", o->engine.threads, "threads (default: all this process may use)")
+      ->check(between(0, 1024));
+  sub.add_option("--weights", o->engine.weights, "packed, mapped, auto (default) or read");
+  sub.add_flag("--no-graph", o->no_graph, "on a GPU: queue every kernel instead of replaying a graph");
+  sub.add_option("--crf", o->crf, "quality of mp4 (0-51, default 16) and webm (0-63, default 24)");
+  sub.add_option("--encode-speed", o->encode_speed, "how long mp4 and webm may take, by x264's names");
+  sub.add_flag("--json", o->json, "print JSON lines instead of text");
+  sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
+  sub.footer(
+      "A block follows the action that holds during most of its frames; the same script and seed give the "
+      "same "
+      "bits.\n"
+      "Examples:\n"
+      "  tachyscope world --image start.png --actions script.json -o walk.mp4\n"
+      "  tachyscope world --model Matrix-Game-2.0 --image start.png --actions script.json -o walk.mp4 "
+      "--device "
+      "cuda\n"
+      "  tachyscope world \"a cat walks\" --model Self-Forcing-1.3B --seconds 10 -o cat.mp4\n"
+      "script.json: {\"fps\": 25, \"actions\": [{\"frames\": 48, \"keys\": [\"W\"], \"mouse\": [0, 0.1]}, "
+      "{\"frames\": 24}]}");
+  return [o] { return run_world(*o); };
+}
+
+}  // namespace tachy::cli

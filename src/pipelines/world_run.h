@@ -1,0 +1,70 @@
+// A world in memory: transformer and VAE decoder, which stay, what a session is conditioned on, what its blocks remember.
+// Made with a measuring stream it loads and computes nothing, and tells by bytes() what it would hold.
+#pragma once
+
+#include <optional>
+
+#include "pipelines/causal_denoiser.h"
+#include "pipelines/denoise_loop.h"
+#include "pipelines/parts.h"
+#include "pipelines/world_config.h"
+#include "tensor/buffer_shelf.h"
+
+namespace tachy {
+
+// What a session begins with, prepared. In a measure run it may be empty.
+struct WorldInput {
+  std::vector<float> picture;       // [height, width, 3] in [-1, 1]
+  std::vector<float> clip_pixels;   // [3, side, side]
+  std::vector<float> image_embeds;  // [n, width], in place of the image encoder
+  std::vector<int64_t> text;        // token ids
+};
+
+class WorldRun {
+ public:
+  struct Setup {
+    const ModelBundle* model = nullptr;
+    const WorldConfig* config = nullptr;
+    SamplerConfig sampler;
+    WeightMode weights = WeightMode::automatic;
+    int64_t longest = 0;  // latent frames of a session; 0: no end
+  };
+  static constexpr int64_t kTextRows = 512;
+  // Rows of image embeddings: the image encoder's, and where there is none at most the published one's.
+  static int64_t most_image_rows(const ModelBundle& model) {
+    return model.image_encoder ? model.clip.tokens() : 257;
+  }
+
+  WorldRun(const Setup& setup, Stream& stream);
+
+  void begin(const WorldInput& input);  // from a picture or a prompt to the session's first block
+  void rewind();                        // to the first block of what began last
+  using Frame = std::function<void(const RgbImage& image, int64_t index)>;
+  // The next block; its frames leave before it is remembered. noise: not needed to measure.
+  void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
+  int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far
+  int64_t next_block_frames() const;                                          // latent frames of the next one
+
+  uint64_t bytes() const { return most_; }  // of its Buffers, at the worst moment so far
+
+ private:
+  void encode_text(const std::vector<int64_t>& ids);
+  void encode_picture(const WorldInput& input);
+  void held(uint64_t more) { most_ = std::max(most_, resident_ + more); }
+
+  Setup setup_;
+  const WorldConfig& config_;
+  Stream& stream_;
+  Sampler sampler_;
+  std::shared_ptr<LoadedDit> transformer_;
+  std::shared_ptr<LoadedVae> decoder_;
+  nn::ParamStore store_;
+  Tensor text_, image_embeds_, channels_, latents_;
+  int64_t text_rows_ = 0, image_rows_ = 0;
+  std::optional<CausalDenoiser> denoiser_;
+  VaeState state_;
+  BufferShelf loop_;
+  uint64_t resident_ = 0, most_ = 0;
+};
+
+}  // namespace tachy
