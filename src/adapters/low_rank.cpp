@@ -10,28 +10,43 @@ HWY_BEFORE_NAMESPACE();
 namespace tachy::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// What is summed in registers at once: one row's four sums alone would wait for one another.
+// 16 sums where there are 32 registers, otherwise 8 of 16.
+inline constexpr int64_t kRows = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
+
+// Four vectors of columns of some rows.
+template <int64_t Rows, class D>
+HWY_INLINE void add_tile(D d, const float* b, const float* a, int64_t rank, int64_t columns,
+                         hn::Vec<D> factor, float* out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> sums[Rows][4];
+  for (int64_t i = 0; i < Rows; ++i)
+    for (auto& sum : sums[i]) sum = hn::Zero(d);
+  for (int64_t k = 0; k < rank; ++k) {
+    const float* from = a + k * columns;
+    const hn::Vec<D> v[4] = {hn::LoadU(d, from), hn::LoadU(d, from + lanes), hn::LoadU(d, from + 2 * lanes),
+                             hn::LoadU(d, from + 3 * lanes)};
+    for (int64_t i = 0; i < Rows; ++i) {
+      const auto weight = hn::Set(d, b[i * rank + k]);
+      for (int j = 0; j < 4; ++j) sums[i][j] = hn::MulAdd(weight, v[j], sums[i][j]);
+    }
+  }
+  for (int64_t i = 0; i < Rows; ++i)
+    for (int64_t j = 0; j < 4; ++j) {
+      float* to = out + i * columns + j * lanes;
+      hn::StoreU(hn::MulAdd(factor, sums[i][j], hn::LoadU(d, to)), d, to);
+    }
+}
+
 // Four vectors of columns, all rows: that part of A stays in the first-level cache.
 template <class D>
 HWY_INLINE void add_columns(D d, const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns,
                             float scale, float* out) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, scale);
-  for (int64_t row = 0; row < rows; ++row) {
-    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    for (int64_t k = 0; k < rank; ++k) {
-      const auto weight = hn::Set(d, b[row * rank + k]);
-      const float* from = a + k * columns;
-      s0 = hn::MulAdd(weight, hn::LoadU(d, from), s0);
-      s1 = hn::MulAdd(weight, hn::LoadU(d, from + lanes), s1);
-      s2 = hn::MulAdd(weight, hn::LoadU(d, from + 2 * lanes), s2);
-      s3 = hn::MulAdd(weight, hn::LoadU(d, from + 3 * lanes), s3);
-    }
-    float* to = out + row * columns;
-    hn::StoreU(hn::MulAdd(factor, s0, hn::LoadU(d, to)), d, to);
-    hn::StoreU(hn::MulAdd(factor, s1, hn::LoadU(d, to + lanes)), d, to + lanes);
-    hn::StoreU(hn::MulAdd(factor, s2, hn::LoadU(d, to + 2 * lanes)), d, to + 2 * lanes);
-    hn::StoreU(hn::MulAdd(factor, s3, hn::LoadU(d, to + 3 * lanes)), d, to + 3 * lanes);
-  }
+  int64_t row = 0;
+  for (; row + kRows <= rows; row += kRows)
+    add_tile<kRows>(d, b + row * rank, a, rank, columns, factor, out + row * columns);
+  for (; row < rows; ++row) add_tile<1>(d, b + row * rank, a, rank, columns, factor, out + row * columns);
 }
 
 void add_low_rank_all(const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns,
