@@ -1,10 +1,12 @@
 """Talking photos of held-out people and speech through the engine, judged by training/talker/judge.py.
 
-    tests/reference/judge_talker.py BINARY [--limit 6] [--seconds 5] [--speech as-is|late|silent] [--json FILE] [-- options of `talk` …]
+    tests/reference/judge_talker.py BINARY [--limit 6] [--seconds 5] [--speech as-is|late|silent] [--jobs 1] [--json FILE] [-- options of `talk` …]
 
-Item i has seed i. Exits with 1 where a measure misses its limit."""
+Item i has seed i. With --jobs N so many items are made and judged beside each other, each run on one thread; scores do not depend on it. Needs
+numpy and Pillow alone. Exits with 1 where a measure misses its limit."""
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -23,6 +25,22 @@ import judge  # noqa: E402
 import speech  # noqa: E402
 
 
+def score(task):
+    """Item i of the list: made in a folder of its own, judged, deleted."""
+    args, options, items, i = task
+    item, late, silent = items[i], judge.LATE if args.speech == "late" else 0, args.speech == "silent"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        photo, sound = heldout.make_media(item, folder, "item", late, silent)
+        heldout.write_wav(sound, heldout.speech_of(item, late, silent)[:int(args.seconds * speech.RATE)])
+        threads = ["--threads", "1"] if args.jobs > 1 else []
+        subprocess.run([args.binary, "talk", item["caption"], "--photo", photo, "--audio", sound, "--model", args.model, "--seed", str(i), "-q",
+                        *threads, "-o", f"{folder}/frames/", *options], check=True)
+        clip = np.stack([np.asarray(Image.open(f)) for f in sorted((folder / "frames").glob("*.png"))])
+    assert len(clip) == int(args.seconds * faces.FPS), len(clip)
+    return judge.score(item, clip, speech.Utterance.of(items[(i + 1) % len(items)]["utterance"]))
+
+
 def main():
     options = sys.argv[sys.argv.index("--") + 1:] if "--" in sys.argv else []
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -31,20 +49,17 @@ def main():
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--speech", choices=["as-is", "late", "silent"], default="as-is", help="late: 5 frames late; silent: nothing is said")
+    parser.add_argument("--jobs", type=int, default=1, help="items at a time")
     parser.add_argument("--json", help="a file for the table")
     args = parser.parse_args([a for a in sys.argv[1:sys.argv.index("--")]] if options else sys.argv[1:])
     items = json.loads(pathlib.Path(args.model, "heldout.json").read_text(encoding="utf-8"))
-    late, scores, began = judge.LATE if args.speech == "late" else 0, [], time.time()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = pathlib.Path(temporary)
-        for i, item in enumerate(items[:args.limit]):
-            photo, sound = heldout.make_media(item, folder, "item", late, args.speech == "silent")
-            heldout.write_wav(sound, heldout.speech_of(item, late, args.speech == "silent")[:int(args.seconds * speech.RATE)])
-            subprocess.run([args.binary, "talk", item["caption"], "--photo", photo, "--audio", sound, "--model", args.model, "--seed", str(i), "-q",
-                            "-o", f"{folder}/{i:03d}/", *options], check=True)
-            clip = np.stack([np.asarray(Image.open(f)) for f in sorted((folder / f"{i:03d}").glob("*.png"))])
-            assert len(clip) == int(args.seconds * faces.FPS), len(clip)
-            scores.append(judge.score(item, clip, speech.Utterance.of(items[(i + 1) % len(items)]["utterance"])))
+    began = time.time()
+    tasks = [(args, options, items, i) for i in range(min(args.limit, len(items)))]
+    if args.jobs > 1:
+        with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
+            scores = list(pool.map(score, tasks))
+    else:
+        scores = [score(task) for task in tasks]
     table = judge.aggregate(scores)
     limits = {"as-is": judge.LIMITS, "late": judge.LIMITS_LATE, "silent": judge.LIMITS_SILENT}[args.speech]
     missed = judge.misses(table, limits)
