@@ -2,11 +2,14 @@
 """A talking photo on a GPU, stage by stage: InfiniteTalk on Wan2.1-I2V-14B of true shape with random weights, 120 frames.
 
     python3 bench/peers/talk.py build/tachyscope [--rows 1024 576 512] [--kinds bf16 int8 fp8-int8] [--windows infinitetalk even] [--models FOLDER] [--json FILE]
+    python3 bench/peers/talk.py build/tachyscope --list --models /dev/shm --budget 480      # LIST below, most wanted first, as many as there is time for
+    python3 bench/peers/talk.py build/tachyscope --rows 512 --more=--profile --more=FILE     # also the shares of each kind of work, launch by launch
     python3 bench/peers/talk.py build/tachyscope --tiny --device cpu          # the script itself, anywhere
 
 Each row is one process of `tachyscope talk` with --json, whose events tell the seconds of each stage; what is loaded in a stage counts as
 "load". Three steps, one pass each, as --preset talk-3 has them. The folder takes 39 GB (transformer 33, InfiniteTalk 5, CLIP 1.3); its
-umT5 is a token one, which is stated. Needs torch, diffusers and transformers."""
+umT5 is a token one, which is stated. With --list a table comes last: seconds beside those asked, the GPU memory that --plan says and the most that nvidia-smi showed above what was taken before, and
+a hash of the video's samples, by which rows of one picture are compared. Needs torch, diffusers and transformers."""
 import argparse
 import hashlib
 import json
@@ -25,6 +28,10 @@ sys.path[:0] = [str(ROOT / "tests" / "reference"), str(pathlib.Path(__file__).re
 SIZES = {"1024": (1024, 1024), "576": (576, 1024), "512": (512, 512), "tiny": (64, 64)}
 KINDS = {"bf16": [], "int8": ["--attention", "int8"], "fp8": ["--math", "fp8"], "fp8-int8": ["--math", "fp8", "--attention", "int8"], "f32": ["--level", "safe"]}
 FRAMES = 120
+# size, kind, windows, further options, asked (seconds, loaded, or a factor of the row named)
+LIST = [("1024", "bf16", "infinitetalk", [], 84), ("512", "fp8-int8", "infinitetalk", [], 6.5), ("512", "fp8-int8", "infinitetalk", ["--max-vram", "22GiB"], (1.02, 1)),
+        ("512", "fp8-int8", "infinitetalk", ["--max-vram", "10GiB"], (1.1, 1)), ("576", "bf16", "infinitetalk", [], 33), ("576", "fp8-int8", "even", [], 16),
+        ("1024", "fp8-int8", "even", [], 39), ("1024", "fp8-int8", "infinitetalk", [], 56)]
 
 
 def sizes(tiny):
@@ -84,6 +91,8 @@ def make(folder, tiny, device):
     index = json.loads((folder / "model_index.json").read_text())
     index |= {"_class_name": "WanImageToVideoPipeline", "image_encoder": ["transformers", "CLIPVisionModel"], "image_processor": ["transformers", "CLIPImageProcessor"]}
     (folder / "model_index.json").write_text(json.dumps(index))
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     print(f"model made in {time.time() - start:.0f} s", flush=True)
 
 
@@ -98,38 +107,72 @@ def inputs(folder):
     (folder / "speech.wav").write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16) + b"data" + struct.pack("<I", len(data)) + data)
 
 
-class Memory:
-    """The most that a GPU was seen to hold, in MiB, looked at five times a second; None where there is no nvidia-smi."""
+class Watch(threading.Thread):
+    """The most that nvidia-smi shows while it lives, MiB above what it showed first."""
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.first, self.most, self.ended = self.used(), 0, threading.Event()
+        self.start()
 
-    def __enter__(self):
-        self.most, self.over = None, threading.Event()
-        self.thread = threading.Thread(target=self.look)
-        self.thread.start()
-        return self
+    @staticmethod
+    def used():
+        try:
+            said = subprocess.run(["nvidia-smi", "-i", os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0], "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True).stdout
+            return int(said.split()[0])
+        except (OSError, subprocess.CalledProcessError, ValueError, IndexError):
+            return 0
 
-    def look(self):
-        gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-        while not self.over.wait(0.2):
-            try:
-                used = subprocess.run(["nvidia-smi", "-i", gpu, "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
-                self.most = max(self.most or 0, int(used))
-            except (OSError, ValueError):
-                return
+    def run(self):
+        while not self.ended.wait(0.2):
+            self.most = max(self.most, self.used() - self.first)
 
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
+    def end(self):
+        self.ended.set()
+        self.join()
+        return self.most
+
+
+def samples_hash(path):
+    """Of an mp4's mdat boxes: its pictures and sound without what is said about them."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while head := file.read(8):
+            size, kind = struct.unpack(">I4s", head)
+            size = struct.unpack(">Q", file.read(8))[0] - 16 if size == 1 else size - 8
+            if kind == b"mdat":
+                digest.update(file.read(size))
+            else:
+                file.seek(size, 1)
+    return digest.hexdigest()
+
+
+def table(report):
+    """As many rows of LIST as were run."""
+    print(f"{'size':>6} {'kind':<9} {'windows':<13} {'options':<18} {'load s':>7} {'loaded s':>9} {'asked':>9} {'denoise s':>10} {'speech s':>9} {'plan GiB':>9} {'seen GiB':>9}  samples")
+    for r, (_, _, _, _, asked) in zip(report, LIST):
+        said = f"{asked:.1f}" if not isinstance(asked, tuple) else f"{asked[0]:.2f}x"
+        if "failed" in r:
+            print(f"{r['row']:>6} {r['kind']:<9} {r['windows']:<13} {' '.join(r['more']):<18} FAILED {r['failed'][-300:]}")
+            continue
+        if isinstance(asked, tuple) and "loaded_s" in report[asked[1]]:
+            said = f"{r['loaded_s'] / report[asked[1]]['loaded_s']:.3f}/{said}"
+        stages = r["stages_s"]
+        print(f"{r['row']:>6} {r['kind']:<9} {r['windows']:<13} {' '.join(r['more']):<18} {stages.get('load', 0):>7.2f} {r['loaded_s']:>9.2f} {said:>9} {stages.get('denoise', 0):>10.2f} "
+              f"{stages.get('speech', 0):>9.2f} {r['plan_gib']:>9} {r['seen_gib']:>9}  {r['samples'][:16]}")
 
 
 def run(binary, folder, size, kind, windows, device, more):
     width, height = SIZES[size]
-    film = folder / f"out-{os.getpid()}.mp4"
+    film = folder / f"out-{os.getpid()}.mp4"  # several may run at once
     command = [binary, "talk", "--photo", folder / "photo.png", "--audio", folder / "speech.wav", "--model", folder, "--infinitetalk", folder / "infinitetalk.safetensors",
                "--audio-encoder", folder / "audio_encoder", "--preset", "talk-3", "--size", f"{width}x{height}", "--windows", windows, "--device", device, "--json",
                *([] if kind == "f32" else ["--level", "aggressive"]), *KINDS[kind], *more, "-o", film]
+    plan = subprocess.run([*map(str, command), "--plan"], capture_output=True, text=True)
+    planned = next((e for e in map(json.loads, plan.stdout.splitlines()) if e["event"] == "plan"), {"peak_bytes": 0, "stages": []}) if plan.returncode == 0 else {"peak_bytes": 0, "stages": []}
+    watch = Watch()
     start = last = time.time()
-    stages, done = {}, None
-    with tempfile.TemporaryFile("w+") as errors, Memory() as memory:
+    stages, done, shares = {}, None, {}
+    with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True)
         for line in child.stdout:
             now, event = time.time(), json.loads(line)
@@ -138,14 +181,17 @@ def run(binary, folder, size, kind, windows, device, more):
                 last = now
             elif event["event"] == "done":
                 done = event
-        code = child.wait()
+            elif event["event"] == "profile":
+                shares = event.get("device", event)["kinds_us"]
+        code, seen = child.wait(), watch.end()
         errors.seek(0)
         said = errors.read()
     if code or done is None:
         raise RuntimeError(f"{' '.join(map(str, command))}: exit code {code}: {said[-1500:]}")
-    return {"row": size, "kind": kind, "windows": windows, "more": more, "whole_s": round(time.time() - start, 2), "loaded_s": round(time.time() - start - stages.get("load", 0), 2),
-            "stages_s": {k: round(v, 2) for k, v in stages.items()}, "end_s": round(time.time() - last, 2), "gpu_mib": memory.most,
-            "sha256": hashlib.sha256(film.read_bytes()).hexdigest()[:16], "said": said[-400:]}
+    return {"row": size, "kind": kind, "windows": windows, "more": more, "plan_gib": round(planned["peak_bytes"] / 2**30, 2), "seen_gib": round(seen / 2**10, 2),
+            "streamed": [x.get("streamed_blocks", 0) for x in planned["stages"]], "samples": samples_hash(film), "whole_s": round(time.time() - start, 2), "loaded_s": round(time.time() - start - stages.get("load", 0), 2),
+            "stages_s": {k: round(v, 2) for k, v in stages.items()}, "end_s": round(time.time() - last, 2), "said": said[-400:],
+            **({"device_ms": {k: round(v / 1000, 1) for k, v in shares.items()}} if shares else {})}
 
 
 def main():
@@ -159,8 +205,11 @@ def main():
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script")
     parser.add_argument("--make-only", action="store_true")
     parser.add_argument("--more", action="append", default=[], help="further options of each run, such as --more=--max-vram=22GiB; may be repeated")
+    parser.add_argument("--list", action="store_true", help="the rows of LIST instead, and a table")
+    parser.add_argument("--budget", type=float, default=1e9, help="with --list: seconds in all, the making of the model included; rows that would exceed it are left out")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
+    began = time.time()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (args.models or pathlib.Path(temporary)) / ("talk-tiny" if args.tiny else "talk-14b")
         if not (folder / "model_index.json").exists():
@@ -168,6 +217,21 @@ def main():
         if not (folder / "speech.wav").exists():
             inputs(folder)
         report = []
+        for size, kind, windows, more, asked in (LIST if args.list else ()):
+            expected = (asked if not isinstance(asked, tuple) else 8) * 1.2 + 15
+            if time.time() - began + expected > args.budget:
+                report.append({"row": size, "kind": kind, "windows": windows, "more": more, "failed": "no time left"})
+                continue
+            try:
+                report.append(run(args.ours, folder, *(("tiny", "f32") if args.tiny else (size, kind)), windows, args.device, more))
+            except RuntimeError as e:
+                report.append({"row": size, "kind": kind, "windows": windows, "more": more, "failed": str(e)})
+            print(json.dumps(report[-1]), flush=True)
+            if args.json:
+                args.json.write_text(json.dumps(report, indent=1))
+        if args.list:
+            table(report)
+            sys.exit(any("failed" in r and r["failed"] != "no time left" for r in report))
         for size in () if args.make_only else ["tiny"] if args.tiny else args.rows:
             for kind in args.kinds if not args.tiny else ["f32"]:
                 for windows in args.windows:
@@ -178,6 +242,9 @@ def main():
                     print(json.dumps(report[-1]), flush=True)
                     if args.json:
                         args.json.write_text(json.dumps(report, indent=1))
+        for r in report:
+            if "device_ms" in r:  # of the transformer and the VAE alike
+                print(f"{r['row']} {r['kind']}: share of each kind of work on the GPU:", ", ".join(f"{k} {100 * v / sum(r['device_ms'].values()):.1f} %" for k, v in r["device_ms"].items()))
     if any("failed" in r for r in report):
         sys.exit(1)
 
