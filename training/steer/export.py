@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 
-import net
+import net  # first: it finds the folder above
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import plane
@@ -19,6 +20,19 @@ def vae_name(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.vae_name(name)
+
+
+def load_vae(path):
+    """diffusers' autoencoder of a folder, or of a file with the original's names and the config in its header; float32."""
+    if os.path.isdir(path):
+        import vae
+        return vae.build(path)
+    from diffusers import AutoencoderKLWan
+    with safe_open(path, "pt") as f:
+        config = json.loads(f.metadata()["config"])
+    made, tensors = AutoencoderKLWan.from_config(config), load_file(path)
+    made.load_state_dict({k: tensors[vae_name(k)].float() for k in made.state_dict()})
+    return made
 
 
 def there(state, eyes, model):

@@ -107,7 +107,7 @@ def main():
     a.add_argument("--work", default="/tmp/steer")
     a.add_argument("--state", default="out/world-state")
     a.add_argument("--out", help="a folder for what goes on to the next call, the judgement and a sheet of pictures")
-    a.add_argument("--vae", default="models/sprites/vae", help="the autoencoder to begin with")
+    a.add_argument("--vae", default="models/talker/Wan2.1_VAE.safetensors", help="the autoencoder to begin with")
     a.add_argument("--eyes", default="models/talker/models_clip_vision.safetensors")
     a.add_argument("--vae-seconds", type=float, default=290)
     a.add_argument("--bank-seconds", type=float, default=50)

@@ -1,4 +1,4 @@
-"""Trains the steered world's autoencoder on, from that of models/sprites. Used by pipeline.py; the loss is that of ../talker/video.py
+"""Trains the steered world's autoencoder on, from that of models/talker. Used by pipeline.py; the loss is that of ../talker/video.py
 without its weights for faces.
 """
 import json
@@ -9,6 +9,7 @@ import net  # first: it finds the folder above
 import numpy as np
 import torch
 
+import export
 import plane
 import vae
 from common import Clock, Flat
@@ -60,10 +61,10 @@ def evaluate(model, device, n=24, frames=FRAMES):
 
 
 def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0):
-    """From the diffusers folder `start` to the folder `out`; since … until: the part of the whole training that this call is."""
+    """From `start`, as export.load_vae takes it, to the folder `out`; since … until: the part of the whole training that this call is."""
     clock = Clock(team, seconds / 60, max_steps)
     torch.manual_seed(1)
-    model = vae.build(start).to(team.device)
+    model = export.load_vae(start).to(team.device)
     torch.manual_seed(100 + int(1e4 * since))
     flat = Flat(team, [model], weight_decay=1e-3)
     pool = tracks(2048, FRAMES, 1 + int(1e4 * since)).to(team.device)
