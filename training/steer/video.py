@@ -1,0 +1,97 @@
+"""Trains the steered world's autoencoder on, from that of models/talker. Used by pipeline.py; the loss is that of ../talker/video.py
+without its weights for faces.
+"""
+import json
+import os
+import time
+
+import net  # first: it finds the folder above
+import numpy as np
+import torch
+
+import export
+import plane
+import vae
+from common import Clock, Flat
+
+FRAMES = 33
+
+
+def loss_of(model, x, late):
+    """(loss, mean squared error) of clips x [B, 3, T, H, W]; `late` (0..1) brings in the squared error."""
+    mean, logvar = vae.encode(model, x)
+    z = mean + torch.exp(0.5 * logvar.clamp(-30, 20)) * torch.randn_like(mean)
+    d = vae.decode(model, z) - x
+    w = torch.cat([torch.full_like(d[:, :1, :1], 4.0), torch.ones_like(d[:, :1, 1:])], 2)  # the first frame has its own path
+    rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
+    edge = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
+    flow = (d[:, :, 1:] - d[:, :, :-1]).abs().mean()
+    kl = 0.5 * (mean * mean + logvar.exp() - 1 - logvar).mean()
+    return rec + 0.5 * edge + 0.25 * flow + 1e-4 * kl, (d.detach() ** 2).mean()
+
+
+def scripts(n, blocks, seed):
+    """Actions of n random scripts: keyboard [n, 4 blocks - 3, 4] and mouse [n, 4 blocks - 3, 2]."""
+    rng = np.random.default_rng(seed)
+    both = [plane.expand(plane.sample_script(rng, blocks), blocks) for _ in range(n)]
+    return tuple(torch.from_numpy(np.stack([b[i] for b in both])) for i in (0, 1))
+
+
+def tracks(n, frames, seed):
+    """Cameras [n, frames, 4] under random scripts."""
+    keyboard, mouse = scripts(n, (frames + 6) // 4, seed)
+    return plane.track(plane.cameras(n, torch.Generator().manual_seed(seed)), keyboard[:, :frames - 1], mouse[:, :frames - 1])
+
+
+def grey_behind(pictures, frames):
+    """A picture and grey frames behind it, as the transformer's condition is encoded."""
+    return torch.cat([pictures[:, :, None], pictures.new_zeros(*pictures.shape[:2], frames - 1, *pictures.shape[2:])], 2)
+
+
+@torch.no_grad()
+def evaluate(model, device, n=24, frames=FRAMES):
+    """PSNR of clips that training does not draw: (mean, mean of first frames, lowest)."""
+    states, every, first = tracks(n, frames, 99).to(device), [], []
+    for i in range(n):
+        x = plane.quantised(plane.render(torch.tensor([i % plane.WORLDS], device=device), states[i:i + 1])).float() / 127.5 - 1
+        e = (vae.decode(model, vae.encode(model, x)[0]).clamp(-1, 1) - x) ** 2
+        every.append(vae.psnr(float(e.mean())))
+        first.append(vae.psnr(float(e[:, :, 0].mean())))
+    return [round(float(v), 2) for v in (np.mean(every), np.mean(first), min(every))]
+
+
+def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0):
+    """From `start`, as export.load_vae takes it, to the folder `out`; since … until: the part of the whole training that this call is."""
+    clock = Clock(team, seconds / 60, max_steps)
+    torch.manual_seed(1)
+    model = export.load_vae(start).to(team.device)
+    torch.manual_seed(100 + int(1e4 * since))
+    flat = Flat(team, [model], weight_decay=1e-3)
+    pool = tracks(2048, FRAMES, 1 + int(1e4 * since)).to(team.device)
+    compiled = lambda f: torch.compile(f, dynamic=False) if team.cuda else f
+    loss_fn, render = compiled(loss_of), compiled(plane.render)
+    late, step, began, mark = torch.zeros((), device=team.device), 0, time.time(), time.time()
+    while clock.tick(step):
+        if step % 20 == 0:
+            late.fill_(min(1.0, max(0.0, (since + clock.fraction * (until - since) - 0.3) / 0.2)))
+        with torch.no_grad():
+            states = pool[torch.randint(len(pool), (batch,), device=team.device)].clone()
+            states[..., :2] += plane.PERIOD * torch.rand(batch, 1, 2, device=team.device)
+            x = render(torch.randint(plane.WORLDS, (batch,), device=team.device), states)
+            if step % 8 == 7:
+                x[:1, :, 1:] = 0
+        with torch.autocast(team.device.type, torch.bfloat16, enabled=team.cuda):
+            loss, mse = loss_fn(model, x, late)
+        loss.backward()
+        peak = lr * (1 if since == 0 else 0.7)
+        flat.step(clock.lr(step, peak, warm=200, floor=0.01 if until >= 1 else 0.5), decay=0.999)
+        step += 1
+        if step % 100 == 0 or step == max_steps:
+            team.log(f"vae: step {step} {100 * clock.fraction:.0f} % loss {float(loss.detach()):.4f} psnr {vae.psnr(float(mse)):.2f} dB "
+                     f"{10 * (time.time() - mark):.1f} ms a step, {time.time() - began:.0f} s")
+            mark = time.time()
+    flat.averaged([model])[0].save_pretrained(out)
+    result = evaluate(vae.build(out).to(team.device), team.device, 24 if team.cuda else 2)
+    team.log(f"vae: {step} steps, {time.time() - began:.0f} s, PSNR {result[0]} dB, first frame {result[1]}, lowest clip {result[2]}")
+    with open(os.path.join(out, "log.jsonl"), "a") as f:
+        f.write(json.dumps({"steps": step, "seconds": round(time.time() - began), "psnr": result}) + "\n")
