@@ -1,6 +1,7 @@
 #include "pipelines/causal_denoiser.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
@@ -13,7 +14,9 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
       network_(*in.network),
       weights_(*in.weights),
       z_(in.z),
-      channels_(in.channels) {
+      channels_(in.channels),
+      // A profiler's ranges end where their work does.
+      graphs_(in.graphs && !stream.hooks.profiler) {
   const WanConfig& c = network_.config();
   require(!in.block_lengths.empty(), "denoise: expected at least one block of latent frames");
   const int64_t extra = channels_.defined() ? channels_.dim(0) : 0;
@@ -31,6 +34,9 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
   timesteps.push_back(0);
   times_ = network_.make_times(timesteps, store_, in.sinusoid);
   input_ = store_.allocate(DType::f32, {in.z + extra, most, in.height, in.width});
+  if (runtime::StepGraph::possible(stream))
+    current_ = {store_.allocate(DType::f32, {1, times_.embedding.dim(1)}),
+                store_.allocate(DType::f32, {1, times_.projection.dim(1)})};
 }
 
 void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
@@ -52,17 +58,50 @@ WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
     const int64_t frame = std::min(causal_.first + i, channels_.dim(1) - 1);
     ops::copy({.x = channels_.select(1, frame), .y = planes.slice(0, z_, all).select(1, i)}, stream_);
   }
-  return {.latents = x,
-          .grid = grid_,
-          .times = {times_.embedding.slice(0, time, time + 1), times_.projection.slice(0, time, time + 1)},
-          .contexts = {&context_},
-          .causal = &causal_};
+  WanTimes times{times_.embedding.slice(0, time, time + 1), times_.projection.slice(0, time, time + 1)};
+  if (current_.embedding.defined()) {
+    copy_bytes(times.embedding, current_.embedding, stream_);
+    copy_bytes(times.projection, current_.projection, stream_);
+    times = current_;
+  }
+  return {.latents = x, .grid = grid_, .times = times, .contexts = {&context_}, .causal = &causal_};
+}
+
+std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(bool fill_only) const {
+  const WanWindow& w = causal_.window;
+  if (!graphs_ || causal_.end() < w.frames || causal_.first < w.sinks) return std::nullopt;
+  const bool acts = causal_.actions.keyboard.defined();  // in rings without sinks
+  return Phase{causal_.frames, causal_.ring.slots.slot(causal_.first), acts ? causal_.first % w.frames : 0,
+               fill_only};
+}
+
+void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
+  const std::optional<Phase> at = phase(in.fill_only);
+  if (!at) return network_.forward(in, velocity, stream_);
+  // What a recorded pass reads as it was then: a later block has another position, but the same slots.
+  struct Pass {
+    WanCausal causal;
+    WanInput input;
+  };
+  const auto kept = std::make_shared<Pass>(Pass{causal_, in});
+  kept->input.causal = &kept->causal;
+  runtime::StepSignature signature;
+  signature.add(stream_).add(in.latents).add(velocity);
+  phases_[*at].run(stream_, signature, [kept, velocity, network = &network_, stream = &stream_] {
+    network->forward(kept->input, velocity, *stream);
+  });
+}
+
+int CausalDenoiser::captures() const {
+  int all = 0;
+  for (const auto& [phase, graph] : phases_) all += graph.captures();
+  return all;
 }
 
 void CausalDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {
   weights_.check_files();  // the pass reads its weights where they lie in the file
   const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
-  network_.forward(input(latents, step), velocity, stream_);
+  pass(input(latents, step), velocity);
 }
 
 void CausalDenoiser::remember(const Tensor& latents) {
@@ -70,7 +109,7 @@ void CausalDenoiser::remember(const Tensor& latents) {
   const ProfileRange range(stream_.hooks.profiler, "transformer (to remember)", ProfileKind::group);
   WanInput in = input(latents, times_.embedding.dim(0) - 1);
   in.fill_only = true;
-  network_.forward(in, {}, stream_);
+  pass(in, {});
 }
 
 }  // namespace tachy

@@ -1,12 +1,20 @@
 // A video block by block, each in a few passes of a Wan transformer that remembers the frames before it (models/wan/causal.h).
 // For every block: begin_block, the steps of a DenoiseLoop over its latents, remember. rollout.h is the loop over blocks.
+//
+// Graphs. Once the ring is full, what differs from block to block is which slots a block takes; positions, actions and
+// timesteps are values at fixed addresses. The slots come round again after (frames - sinks) / gcd(block, frames - sinks)
+// blocks (2 of Matrix-Game 2, 7 of Self-Forcing), so there is a graph for each of these phases, of a step and of the pass
+// that remembers: the same kernels as without, with no reading of slots on the device. Blocks before that run as they are.
 #pragma once
 
+#include <compare>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "models/wan/dit.h"
 #include "pipelines/denoiser.h"
+#include "runtime/step_graph.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
@@ -25,6 +33,7 @@ struct CausalInput {
   std::vector<int64_t> block_lengths;     // all that there will be, in latent frames
   std::optional<Sinusoid> sinusoid;       // the network's unless given
   BufferShelf* shelf = nullptr;           // whose Buffers its tensors lie in, if not its own
+  bool graphs = false;                    // passes of blocks that see a full window may be captured
 };
 
 class CausalDenoiser : public Denoiser {
@@ -40,9 +49,18 @@ class CausalDenoiser : public Denoiser {
   int64_t end() const { return causal_.end(); }  // frames that have begun
 
   uint64_t bytes() const override { return store_.bytes(); }
+  int captures() const;  // passes captured so far
 
  private:
+  // Where a block lies in the rings: blocks of one phase are the same work at the same addresses.
+  struct Phase {
+    int64_t frames, slot, action_slot;
+    bool fill_only;
+    auto operator<=>(const Phase&) const = default;
+  };
   WanInput input(const Tensor& latents, int64_t time) const;
+  std::optional<Phase> phase(bool fill_only) const;
+  void pass(const WanInput& in, const Tensor& velocity);
 
   Stream& stream_;
   nn::ParamStore store_;
@@ -56,6 +74,9 @@ class CausalDenoiser : public Denoiser {
   std::map<int64_t, WanGrid> grids_;  // by the length of a block
   const WanGrid* grid_ = nullptr;     // of the block at hand
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
+  bool graphs_;
+  WanTimes current_;  // where passes may be captured: this pass's timestep, where it reads it
+  std::map<Phase, runtime::StepGraph> phases_;
 };
 
 }  // namespace tachy

@@ -71,6 +71,7 @@ class Rollout {
 
   void denoise(const Tensor& latents) {
     Watched watched(denoiser_, in_.predicted);
+    shelf_.rewind();  // nothing is allocated for a later block, and a captured pass finds its velocity
     DenoiseLoop loop({.sampler = in_.sampler,
                       .guidance = {{Branch{}}},
                       .latents = latents,
@@ -78,7 +79,8 @@ class Rollout {
                       .callbacks = &callbacks_,
                       .preview_factors = in_.preview_factors,
                       .window = block_,
-                      .windows = static_cast<int64_t>(in_.blocks.size())},
+                      .windows = static_cast<int64_t>(in_.blocks.size()),
+                      .shelf = &shelf_},
                      watched, stream_);
     loop.run();
     most_ = std::max(most_, loop.bytes());
@@ -88,6 +90,7 @@ class Rollout {
   CausalDenoiser& denoiser_;
   Stream& stream_;
   nn::ParamStore store_;
+  BufferShelf shelf_;  // of the loops' tensors
   VideoCallbacks callbacks_;
   Tensor memory_;      // of a block's latents
   uint64_t most_ = 0;  // of the bytes that a block's loop held

@@ -93,7 +93,8 @@ void WorldRun::rewind() {
       .z = latents_.dim(0),
       .height = latents_.dim(2),
       .width = latents_.dim(3),
-      .block_lengths = {config_.first_block, config_.block}};
+      .block_lengths = {config_.first_block, config_.block},
+      .graphs = setup_.graphs};
   if (text_.defined()) in.text = text_.slice(0, 0, text_rows_), in.text_rows = kTextRows;
   denoiser_.emplace(in, stream_);
   state_ = decoder_->model->make_state(latents_.dim(2), latents_.dim(3), 2, stream_);

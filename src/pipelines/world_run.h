@@ -28,6 +28,7 @@ class WorldRun {
     SamplerConfig sampler;
     WeightMode weights = WeightMode::automatic;
     int64_t longest = 0;  // latent frames of a session; 0: no end
+    bool graphs = true;   // on a GPU: passes may be captured
   };
   static constexpr int64_t kTextRows = 512;
   // Rows of image embeddings: the image encoder's, and where there is none at most the published one's.

@@ -1,31 +1,14 @@
 // A whole rollout (pipelines/rollout.h) of the golden causal models: the original's latents, noise and memory used as planned.
-#include "pipelines/rollout.h"
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include "../models/wan_causal_case.h"
+#include "recording_device.h"
+#include "rollout_case.h"
 
 namespace tachy {
 namespace {
 
 using test::WanCausalCase;
 using testing::HasSubstr;
-
-// What is added between steps, in the order of its use.
-std::vector<float> fresh_in_order(const WanCausalCase& c) {
-  std::vector<float> out;
-  int64_t first = 0;
-  for (const int64_t n : c.blocks) {
-    for (size_t i = 0; i + 1 < c.timesteps.size(); ++i) {
-      const auto part =
-          WanCausalCase::frames_of(c.golden["fresh"].select(0, static_cast<int64_t>(i)), first, n);
-      out.insert(out.end(), part.begin(), part.end());
-    }
-    first += n;
-  }
-  return out;
-}
 
 struct Rolled {
   std::vector<float> latents;   // [z, T, h, w]
@@ -62,7 +45,7 @@ Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20) {
                              .block_lengths = c.blocks},
                             stream);
     held[stream.measuring() ? 0 : 1] = denoiser.bytes();
-    NoiseSource source(fresh_in_order(c));
+    NoiseSource source(test::fresh_in_order(c));
     rollout({.sampler = &sampler,
              .blocks = c.blocks,
              .latent_shape = {noise.dim(0), noise.dim(2), noise.dim(3)},
@@ -116,6 +99,40 @@ TEST(Rollout, EndsWhereTheCallerHasEnough) {
   };
   EXPECT_EQ(frames(part), frames(whole));
   EXPECT_FALSE(part.noise_used_up);
+}
+
+// On a device whose passes can be recorded: each phase of the full ring is recorded once, for a step and for what remembers,
+// and replayed for every later block of that phase. A recording of another phase would write other slots.
+TEST(Rollout, RecordedPassesGiveTheSameBits) {
+  struct Expected {
+    const char* name;
+    int captures;
+  };
+  for (const auto& [name, captures] : {Expected{"self_forcing", 4}, Expected{"universal", 4},
+                                       Expected{"short_window", 8}, Expected{"templerun", 4}}) {
+    const WanCausalCase c(name);
+    test::RecordingDevice device(size_t{1} << 30);
+    const auto plain = test::roll_long(c, {.memory = &device, .drawn_blocks = 40});
+    EXPECT_EQ(device.launches, 0);
+    const auto recorded = test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = 40});
+    EXPECT_EQ(recorded.latents, plain.latents) << name;
+    EXPECT_EQ(recorded.captures, captures) << name;
+    EXPECT_GT(device.launches, 60) << name;
+    EXPECT_TRUE(recorded.peak_as_planned) << name;
+    EXPECT_THAT(recorded.latents, testing::Each(testing::Truly([](float v) { return std::isfinite(v); })));
+  }
+}
+
+// A loop's tensors are made for the first block and serve all others.
+TEST(Rollout, LaterBlocksAllocateNothing) {
+  const WanCausalCase c("universal");
+  int64_t made[2];
+  for (const int64_t blocks : {4, 40}) {
+    test::RecordingDevice device(size_t{1} << 30);
+    test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = blocks});
+    made[blocks == 40] = device.allocations;
+  }
+  EXPECT_EQ(made[1], made[0]);
 }
 
 TEST(Rollout, LengthsOfBlocks) {

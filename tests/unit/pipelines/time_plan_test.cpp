@@ -144,7 +144,7 @@ TEST(TimePlan, AnA100IsSlowerAndAnL4LetsBlocksPass) {
   EXPECT_LT(a100.seconds.most, 4.5 * h200.seconds.most);
   EXPECT_GT(l4.seconds.least, 2.5 * a100.seconds.least);
   EXPECT_EQ(stage_plan(a100.plan, "denoise").streamed, 0);
-  EXPECT_GT(stage_plan(l4.plan, "denoise").streamed, 8);
+  EXPECT_GT(stage_plan(l4.plan, "denoise").streamed, 4);
   EXPECT_LE(l4.plan.peak_bytes, l4.plan.budget_bytes);
   EXPECT_TRUE(h200.seen);
   EXPECT_FALSE(a100.seen);
@@ -155,9 +155,9 @@ TEST(TimePlan, MemoryOf14BAt720p) {
   VideoRequest r = one_pass(1280, 720);
   EXPECT_LT(plan("14B", r, "h200").plan.peak_bytes / 0x1p30, 30.1);
   r.math = "fp8";
-  const TimePlan whole = plan("14B", r, "h200"), limited = plan("14B", r, "h200", uint64_t{18} << 30);
-  EXPECT_LT(whole.plan.peak_bytes / 0x1p30, 19.3);
-  EXPECT_LT(limited.plan.peak_bytes / 0x1p30, 18.0);
+  const TimePlan whole = plan("14B", r, "h200"), limited = plan("14B", r, "h200", uint64_t{14} << 30);
+  EXPECT_LT(whole.plan.peak_bytes / 0x1p30, 15.5) << "keys and values of the text visit";
+  EXPECT_LT(limited.plan.peak_bytes / 0x1p30, 14.0);
   EXPECT_NEAR(limited.seconds.middle() / whole.seconds.middle(), 1, 0.01) << "copies hide behind the blocks";
 }
 
