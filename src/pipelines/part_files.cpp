@@ -136,7 +136,10 @@ ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess acc
   const auto side = static_cast<int>(out.config.image_size);
   out.preparation = {.shortest_edge = side, .side = side};
   const fs::path folder = files.weights.parent_path();
-  for (const fs::path& place : {folder, folder.parent_path() / "image_processor"}) {
+  // diffusers' layout has the processor beside image_encoder/; what lies beside another folder is another model's.
+  const fs::path beside =
+      folder.filename() == "image_encoder" ? folder.parent_path() / "image_processor" : folder;
+  for (const fs::path& place : {folder, beside}) {
     const fs::path file = place / "preprocessor_config.json";
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) continue;
