@@ -49,7 +49,7 @@ struct ImageEncoderFiles {
   std::shared_ptr<TensorSource> source;
   ClipVisionConfig config;
   ClipPreparation
-      preparation;  // as its image processor's config says, beside it or in image_processor/ there
+      preparation;  // as its image processor's config says, beside it or beside image_encoder/
 };
 ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
 ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);

@@ -86,16 +86,16 @@ def compare_pixels(ctx):
     wrong = {"processor": 0, "original": 0}
     out, rng = ctx.folder / "pixels.safetensors", np.random.default_rng(ctx.rng.randrange(2**32))
     model = rm.image_encoder(ctx.rng, hidden_size=8, num_attention_heads=1, num_hidden_layers=1, intermediate_size=8, patch_size=14, image_size=42)
-    model.save_pretrained(ctx.folder / "clip-42")
+    model.save_pretrained(ctx.folder / "clip-42" / "image_encoder")
     odd = processor(42, image_mean=[0.5, 0.4, 0.3], image_std=[0.2, 0.25, 0.3], rescale_factor=1 / 254)
-    odd.save_pretrained(ctx.folder / "image_processor")
+    odd.save_pretrained(ctx.folder / "clip-42" / "image_processor")
     for i in range(30):
         image = random_picture(rng, ctx.rng.randint(1, 600), ctx.rng.randint(1, 600))
         if max(image.width / image.height, image.height / image.width) > 70:
             continue
         image.save(ctx.folder / "odd.png")
         for kind in wrong:
-            own = ["--model", ctx.folder / "clip-42"] if kind == "processor" and i % 3 == 0 else []
+            own = ["--model", ctx.folder / "clip-42" / "image_encoder"] if kind == "processor" and i % 3 == 0 else []
             ctx.run("stage", "image-processor", "--image", ctx.folder / "odd.png", "--clip-preparation", kind, "--out", out, *own)
             prepare = odd if own else processor(224)
             want = prepare(images=image, return_tensors="pt")["pixel_values"][0] if kind == "processor" else original_pixels(image, 224)
