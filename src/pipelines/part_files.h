@@ -48,8 +48,7 @@ VaeFiles open_vae(const std::filesystem::path& path);
 struct ImageEncoderFiles {
   std::shared_ptr<TensorSource> source;
   ClipVisionConfig config;
-  ClipPreparation
-      preparation;  // as its image processor's config says, beside it or beside image_encoder/
+  ClipPreparation preparation;  // as its image processor's config says, beside it or beside image_encoder/
 };
 ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess access = FileAccess::map);
 ImageEncoderFiles open_image_encoder(const std::filesystem::path& path);
