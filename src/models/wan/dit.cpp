@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/env.h"
 #include "models/wan/timestep.h"
 #include "nn/adapter_set.h"
 #include "ops/activation/activation.h"
@@ -11,6 +12,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/patchify/patchify.h"
+#include "ops/quantize/quantize.h"
 #include "ops/rope/rope.h"
 #include "runtime/pace.h"
 #include "tensor/transfer.h"
@@ -138,6 +140,12 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
   return times;
 }
 
+// Asked for: it has not been timed on a GPU yet. Otherwise each product rounds what a norm left.
+bool WanDit::norms_write_codes(const Stream& stream) const {
+  return env_string("TACHY_NORM_CODES", "0") == "1" &&
+         std::ranges::all_of(blocks_, [&](const WanBlock& block) { return block.takes_codes(stream); });
+}
+
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
   expect_same_weights("transformer", precision_, stream.precision);
   expect_same_products("transformer", precision_, stream.precision);
@@ -187,6 +195,12 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   ops::layernorm_modulate(
       {.x = block.x, .scale = first.scale, .shift = first.shift, .row = in.row, .eps = c.eps, .y = block.u},
       stream);
+  if (norms_write_codes(stream)) {
+    block.codes = {arena.tensor(DType::f8_e4m3, {rows, dim}), arena.f32({rows})};
+    ops::quantize(
+        {.x = block.u, .block = {1, 0}, .scale = block.codes.scale.view({rows, 1}), .q = block.codes.values},
+        stream);
+  }
   each_block([&](const WanBlock& layer, int64_t i) {
     runtime::checkpoint(stream);
     part.next("block", ProfileKind::group, i);
