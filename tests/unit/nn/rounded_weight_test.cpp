@@ -75,6 +75,11 @@ Rounded made(const WeightPart& part, DType to) {
   return out;
 }
 
+Rounded as_filled(const Tensor& codes, const Tensor& scales) {
+  const auto* from = static_cast<const uint8_t*>(codes.data);
+  return {{from, from + codes.numel()}, {scales.as<float>(), scales.as<float>() + scales.numel()}};
+}
+
 void expect_same(const Rounded& got, const Rounded& want, const std::string& what) {
   EXPECT_EQ(got.codes, want.codes) << what;
   ASSERT_EQ(got.scales.size(), want.scales.size());
@@ -195,9 +200,7 @@ TEST(RoundedWeight, PiecesThatCutRows) {
     rounded.fill_scales(scales, store);
     rounded.fill_codes(codes, store);
   });
-  expect_same({{codes.as<uint8_t>(), codes.as<uint8_t>() + kRows * kWidth},
-               {scales.as<float>(), scales.as<float>() + kRows}},
-              want, "pieces of 4096 bytes");
+  expect_same(as_filled(codes, scales), want, "pieces of 4096 bytes");
   const RoundedWeight asked_for_scales(part, DType::f8_e4m3);  // alone
   std::vector<float> own(kRows);
   asked_for_scales.scales(0, Tensor(own.data(), DType::f32, {kRows, 1}));
@@ -234,9 +237,7 @@ TEST(RoundedWeight, TheDeviceRoundsToTheSameBits) {
       ::unsetenv("TACHY_ROUND_WEIGHTS");
       for (size_t i = 0; i < parts.size(); ++i) {
         const auto& [codes, scales] = out[i];
-        expect_same({{codes.as<uint8_t>(), codes.as<uint8_t>() + codes.numel()},
-                     {scales.as<float>(), scales.as<float>() + scales.numel()}},
-                    made(parts[i], to), "on the device");
+        expect_same(as_filled(codes, scales), made(parts[i], to), "on the device");
       }
     }
 }
