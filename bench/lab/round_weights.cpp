@@ -14,6 +14,7 @@
 #include <random>
 
 #include "nn/rounded_weight.h"
+#include "nn/weight_form.h"
 #include "weights/mapped_file.h"
 
 using namespace tachy;
@@ -91,6 +92,15 @@ int main(int argc, char** argv) {
                  dtype_name(to), values / seconds / 1e6,
                  (static_cast<double>(matrix.bytes()) + values) / seconds / 1e9);
     }
+    const double packed = best_of_three([&] {
+      Stream int8 = stream;
+      int8.precision.products = Products::int8;
+      nn::ParamStore store({}, int8);
+      const nn::WeightPart part{matrix};
+      nn::make_scaled_weight({&part, 1}, store);
+    });
+    fmt::print("{:8} to i8, packed for a CPU {:6.1f} million values\n", dtype_name(from),
+               values / packed / 1e6);
     std::filesystem::remove(path);
   }
   return 0;
