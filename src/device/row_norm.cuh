@@ -5,9 +5,11 @@
 //
 // `width` threads share a row, which they hold in registers as it lies in memory (Chunks packs each), so the
 // mean, the squared deviations and the result are three walks over registers. With Codes the result stays there
-// until its largest value is known, and leaves as e4m3 with a scale a row (device/quantize.cuh). One row a group, as many groups
-// as there are rows: two or four rows at once were 5 to 30 % slower on an H200 (fewer groups fit), a loop
-// over rows with the next one on its way (in registers, or by bulk copies into shared memory) 2 to 10 %.
+// until its largest value is known, and leaves as e4m3 with a scale a row (device/quantize.cuh).
+//
+// One row a group, as many groups as there are rows: two or four rows at once were 5 to 30 % slower on an H200
+// (fewer groups fit), a loop over rows with the next one on its way (in registers, or by bulk copies into
+// shared memory) 2 to 10 %.
 // At an H200's 4.2 TB/s five values pass a multiprocessor each cycle, 25 instructions a value at most, so the
 // usual sets of parameters (Parts) have code without the others; and where a thread holds few packs it asks
 // for their parameters together with the values: a short launch waits for memory once instead of twice.
