@@ -80,7 +80,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                               Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  const nn::Attention::Projected made = self_.project(in.u, stream);
+  const nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
   part.next("q, k norm + rope", ProfileKind::norm);
   const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
   ops::qk_norm_rope({.x = q,
@@ -114,7 +114,8 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                    .bias = cross_norm_.bias,
                    .eps = config_.eps,
                    .sum = in.x,
-                   .y = in.u},
+                   .y = in.normed(),
+                   .y_scale = in.codes.scale},
                   stream);
   else
     ops::gated_residual({.x = in.x, .u = y, .gate = modulation.select(1, 2), .row = in.row, .y = in.x},
@@ -128,7 +129,7 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
   const int64_t value = dtype_size(stream.precision.activation),
                 code = in_eight_bits(stream.precision.products) ? 1 : 0;
   const int64_t free_rows = rows * (3 * value + code) * config_.dim() / ((value + code) * config_.ffn_dim);
-  mlp_(in.u, in.u, stream, {.free_rows = free_rows});
+  mlp_(in.u, in.u, stream, {.codes = in.codes, .free_rows = free_rows});
   ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
   ops::add_norm({.x = in.x,
                  .u = in.u,
@@ -139,7 +140,8 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
                  .shift = next.shift,
                  .eps = config_.eps,
                  .sum = last ? Tensor() : in.x,
-                 .y = in.u},
+                 .y = last ? in.u : in.normed(),
+                 .y_scale = last ? Tensor() : in.codes.scale},
                 stream);
 }
 

@@ -92,6 +92,7 @@ class WanDit {
   void place_speakers(const WanAudio& audio, Stream& stream) const;
   void expect_causal(const WanInput& input) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
+  nn::RowCodes codes_for_norms(const Tensor& u, Stream& stream) const;
   // visit(block, index) for each in order, streamed ones while they are on the device.
   template <class Visit>
   void each_block(Visit&& visit) const {
