@@ -58,6 +58,7 @@ class CausalDenoiser : public Denoiser {
     bool fill_only;
     auto operator<=>(const Phase&) const = default;
   };
+  void put_channels();
   WanInput input(const Tensor& latents, int64_t time) const;
   std::optional<Phase> phase(bool fill_only) const;
   void pass(const WanInput& in, const Tensor& velocity);

@@ -161,20 +161,6 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
       stream);
 }
 
-void decode_block_frames(const VaeDecoder& vae, VaeState& state, const Tensor& latents,
-                         const VideoCallbacks* callbacks, Stream& stream) {
-  const ArenaScope scope(*stream.arena);
-  const Pixels pixels(vae.config(), latents, vae.config().temporal_stride(), stream);
-  vae.decode_block(
-      state, latents,
-      [&](const Tensor& frames, int64_t first) {
-        pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
-          if (callbacks && callbacks->frame) callbacks->frame(image, first + i);
-        });
-      },
-      stream);
-}
-
 std::unique_ptr<Stage> make_decode_stage() { return std::make_unique<DecodeStage>(); }
 
 }  // namespace tachy

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/decode_stage.h"
+#include "pipelines/block_frames.h"
 #include "pipelines/rollout.h"
 
 namespace tachy {
@@ -36,14 +36,21 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
   const VideoRequest& r = job.request.request;
   const Tensor& x = job.shared.latents;
   Stream& stream = session.stream();
-  const VaeDecoder& vae = *session.vae_decoder().model;
-  VaeState state = vae.make_state(x.dim(2), x.dim(3), x.dim(1), stream);
+  const VideoCallbacks* callbacks = session.callbacks();
+  std::optional<BlockFrames> frames;
+  frames.emplace(BlockFrames::Input{.vae = session.vae_decoder().model.get(),
+                                    .height = x.dim(2),
+                                    .width = x.dim(3),
+                                    .frames = x.dim(1),
+                                    .steps = sampler.steps(),
+                                    .graphs = session.graph(0) != nullptr},
+                 stream);
   const auto finished = [&](const Tensor& block, int64_t first) {
     ops::copy({.x = block, .y = x.slice(1, first, first + block.dim(1))}, stream);
-    const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
     const Adapters* adapters = std::exchange(stream.adapters, nullptr);  // the transformer's
-    decode_block_frames(vae, state, block, session.callbacks(), stream);
+    frames->decode(block, callbacks ? callbacks->frame : nullptr);
     stream.adapters = adapters;
+    frames->begin_block();  // the next one
     return true;
   };
   const uint64_t held = rollout({.sampler = &sampler,
@@ -53,9 +60,11 @@ uint64_t denoise_blocks(const Job& job, Session& session, const Sampler& sampler
                                  .noise = job.noise,
                                  .callbacks = session.callbacks(),
                                  .preview_factors = &session.model().preview_factors,
+                                 .marks = frames->marks(),
                                  .finished = finished},
                                 denoiser, stream);
-  const uint64_t all = session.part_bytes() + held + align_up(state.bytes);
+  const uint64_t all = session.part_bytes() + held + frames->bytes();
+  frames.reset();  // before the decoder
   session.give_back(Part::vae_decoder);
   return all;
 }

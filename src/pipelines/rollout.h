@@ -18,6 +18,8 @@ struct RolloutInput {
   NoiseSource* noise = nullptr;               // of the run; not needed to measure
   const VideoCallbacks* callbacks = nullptr;  // or null; a run's state is not told: it is not resumed
   const std::vector<float>* preview_factors = nullptr;  // for previews, of a block each
+  // Noted there is what is not finite, and `finished` looks before it shows a block; null: the rollout looks once a block.
+  const FiniteMarks* marks = nullptr;
   // What was pressed so far, asked for as late as possible: before the block that ends with this latent frame.
   std::function<WanScript(int64_t end)> script;
   std::function<void(const Tensor& velocity)> predicted;  // perhaps: after each pass of a step

@@ -156,18 +156,21 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
 
 void fill_action_rope(const WanActionConfig& c, int64_t first, const Tensor& cos, const Tensor& sin) {
   const int64_t frames = cos.dim(0), heads = cos.dim(1), pairs = cos.dim(2);
-  for (int64_t f = 0; f < frames; ++f)
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t p = 0; p < pairs; ++p) {
-        const bool turns = 2 * p < c.turning;
-        const double angle =
-            turns ? static_cast<double>(first + f) *
-                        std::pow(c.theta, -2.0 * static_cast<double>(p) / static_cast<double>(c.turning))
-                  : 0;
-        const int64_t at = (f * heads + h) * pairs + p;
-        cos.as<float>()[at] = static_cast<float>(std::cos(angle));
-        sin.as<float>()[at] = static_cast<float>(std::sin(angle));
-      }
+  for (int64_t f = 0; f < frames; ++f) {
+    float *const cosines = cos.as<float>() + f * heads * pairs, *const sines = sin.as<float>() + f * heads * pairs;
+    for (int64_t p = 0; p < pairs; ++p) {
+      const bool turns = 2 * p < c.turning;
+      const double angle =
+          turns ? static_cast<double>(first + f) *
+                      std::pow(c.theta, -2.0 * static_cast<double>(p) / static_cast<double>(c.turning))
+                : 0;
+      cosines[p] = static_cast<float>(std::cos(angle)), sines[p] = static_cast<float>(std::sin(angle));
+    }
+    for (int64_t h = 1; h < heads; ++h) {  // all heads turn alike
+      std::copy(cosines, cosines + pairs, cosines + h * pairs);
+      std::copy(sines, sines + pairs, sines + h * pairs);
+    }
+  }
 }
 
 }  // namespace tachy

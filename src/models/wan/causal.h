@@ -36,6 +36,11 @@ struct WanCausal {
   runtime::KvRing mouse, keyboard;  // of the action modules, without sinks
   WanActionInput actions;           // what all modules are given; no tensors without actions
   Tensor sink_cos, sink_sin;        // [sinks·tokens a frame, head_dim/2] f32
+  // What the host makes of a block's position and actions, in one piece that is uploaded at once: the tensors of `actions`
+  // lie in it, and angles of which tables are made where the model computes.
+  Tensor constants;
+  Tensor time_cos, time_sin;          // [most, pairs of the time axis]: the same for all tokens of a frame
+  Tensor sink_row_cos, sink_row_sin;  // [1, head_dim/2]: the same for all tokens of the sinks
 
   int64_t end() const { return first + frames; }
 };
