@@ -75,6 +75,7 @@ class CausalDenoiser : public Denoiser {
   std::map<int64_t, WanGrid> grids_;  // by the length of a block
   const WanGrid* grid_ = nullptr;     // of the block at hand
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
+  int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
   bool graphs_;
   WanTimes current_;  // where passes may be captured: this pass's timestep, where it reads it
   std::map<Phase, runtime::StepGraph> phases_;

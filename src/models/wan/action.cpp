@@ -100,13 +100,16 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
     return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});
   };
-  const Tensor keys = in.mouse_ring->keys(module, end), values = in.mouse_ring->values(module, end);
-  ops::attention({.q = by_places(q, in.frames, 3 * wide),
-                  .k = by_places(keys, keys.dim(0), wide),
-                  .v = by_places(values, keys.dim(0), wide),
-                  .scale = scale_of(width),
-                  .out = by_places(hidden, in.frames, wide)},
-                 stream);
+  attend_parts(in.parts, *in.mouse_ring, module, end,
+               [&](int64_t from, int64_t until, const Tensor& keys, const Tensor& values) {
+                 const auto part_of = [&](const Tensor& t) { return t.slice(0, from * places, until * places); };
+                 ops::attention({.q = by_places(part_of(q), until - from, 3 * wide),
+                                 .k = by_places(keys, keys.dim(0), wide),
+                                 .v = by_places(values, keys.dim(0), wide),
+                                 .scale = scale_of(width),
+                                 .out = by_places(part_of(hidden), until - from, wide)},
+                                stream);
+               });
   mouse_out_(hidden, in.x, stream, {.residual = in.x});
 }
 
@@ -142,15 +145,20 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
   norm_and_turn(k, {}, in.keyboard_cos, in.keyboard_sin, stream);
   norm_and_turn(q, {}, in.keyboard_cos, in.keyboard_sin, stream);
   in.keyboard_ring->put(module, in.first, k, v, stream);
-  const int64_t end = in.first + in.frames;
-  const Tensor keys = in.keyboard_ring->keys(module, end);
+  const int64_t places = rows / in.frames;
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
-  ops::attention({.q = split(q),
-                  .k = split(keys),
-                  .v = split(in.keyboard_ring->values(module, end)),
-                  .scale = scale_of(width),
-                  .out = split(out)},
-                 stream);
+  attend_parts(in.parts, *in.keyboard_ring, module, in.first + in.frames,
+               [&](int64_t from, int64_t until, const Tensor& keys, const Tensor& values) {
+                 const auto part_of = [&](const Tensor& t) {
+                   return split(t.slice(0, from * places, until * places));
+                 };
+                 ops::attention({.q = part_of(q),
+                                 .k = split(keys),
+                                 .v = split(values),
+                                 .scale = scale_of(width),
+                                 .out = part_of(out)},
+                                stream);
+               });
   out_(out, in.x, stream, {.residual = in.x});
 }
 

@@ -46,13 +46,20 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
     if (filled_by(in, index)) return;
     part.next("attention", ProfileKind::attention);
     const auto all = [&](const Tensor& t) { return t.view({1, -1, self_.heads, self_.head_dim}); };
-    return nn::attention_in_pieces({.q = self_.by_heads(made.q, 1),
-                                    .k = all(causal.ring.keys(index, causal.end())),
-                                    .v = all(causal.ring.values(index, causal.end())),
-                                    .scale = ops::kPowersOfTwo,
-                                    .eight_bits = stream.precision.attention_int8,
-                                    .out = self_.by_heads(out, 1)},
-                                   stream);
+    const int64_t places = in.tokens / causal.frames;
+    return attend_parts(causal.parts, causal.ring, index, causal.end(),
+                        [&](int64_t first, int64_t end, const Tensor& k, const Tensor& v) {
+                          const auto part_of = [&](const Tensor& t) {
+                            return self_.by_heads(t.slice(0, first * places, end * places), 1);
+                          };
+                          nn::attention_in_pieces({.q = part_of(made.q),
+                                                   .k = all(k),
+                                                   .v = all(v),
+                                                   .scale = ops::kPowersOfTwo,
+                                                   .eight_bits = stream.precision.attention_int8,
+                                                   .out = part_of(out)},
+                                                  stream);
+                        });
   }
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);

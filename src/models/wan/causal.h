@@ -32,6 +32,8 @@ struct WanCausal {
   WanWindow window;
   int64_t most = 0;                 // latent frames of a block, at most
   int64_t first = 0, frames = 0;    // of the block at hand; 0 frames: none has begun
+  WanMask mask;                     // of a block that is a whole clip, set before it begins
+  std::vector<WanPart> parts;       // of the block at hand
   runtime::KvRing ring;             // [layers, window, tokens a frame, dim]
   runtime::KvRing mouse, keyboard;  // of the action modules, without sinks
   WanActionInput actions;           // what all modules are given; no tensors without actions

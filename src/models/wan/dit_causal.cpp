@@ -40,6 +40,25 @@ void put_actions(const WanActionConfig& c, const Tensor& rows, int64_t begin, co
   }
 }
 
+// What the frames of the block at hand look at. A mask's parts are all of a clip that begins here.
+std::vector<WanPart> parts_of(const WanCausal& causal) {
+  const WanMask& m = causal.mask;
+  if (m.parts.empty()) return {{0, causal.frames, 0, causal.ring.slots.in_use(causal.end())}};
+  std::vector<WanPart> out;
+  int64_t at = 0;
+  for (const int64_t n : m.parts) {
+    require(n >= 1 && (m.frames == 0 || n <= m.frames),
+            "transformer: a mask with parts of {} latent frames that see {}", n, m.frames);
+    const int64_t end = at + n;
+    out.push_back({at, end, m.frames > 0 ? std::max<int64_t>(end - m.frames, 0) : 0, end});
+    at = end;
+  }
+  require(causal.first == 0 && at == causal.frames && at <= causal.window.frames,
+          "transformer: a mask of {} latent frames, expected one of a whole clip of {}, in rings of {}", at,
+          causal.end(), causal.window.frames);
+  return out;
+}
+
 // Channels of a head that turn by the frame (ops/rope/rope.h).
 int64_t time_channels(int64_t head_dim) { return head_dim - 2 * (2 * (head_dim / 6)); }
 
@@ -164,6 +183,7 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript
   expect_actions("keyboard", script.keyboard, script.first_frame, a.keyboard_dim, needed, given.keyboard);
   expect_actions("mouse", script.mouse, script.first_frame, a.mouse_dim, needed, given.mouse);
   causal.first = first, causal.frames = grid.frames;
+  causal.parts = parts_of(causal);
   if (!stream.measuring()) {
     std::vector<float> host(static_cast<size_t>(causal.constants.numel()));
     fill_constants(causal, script, host);

@@ -1,0 +1,34 @@
+// Which frames' keys the frames of a block look at. A block at hand is one part, which sees all that its rings have. A whole
+// clip in one pass, as if block after block had been made, is a block of all its frames in rings that have room for them, whose
+// parts each see what a block in their place would see: training's block-causal mask, but at the cost of no mask, since the
+// keys of a part lie side by side.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/kv_ring.h"
+
+namespace tachy {
+
+struct WanMask {
+  std::vector<int64_t> parts;  // latent frames of each; empty: no mask
+  int64_t frames = 0;          // that a part sees, its own among them; 0: all before it
+};
+
+// Frames [first, end) of the block at hand see what lies in slots [from, until) of a ring.
+struct WanPart {
+  int64_t first, end, from, until;
+};
+
+// attend(first, end, keys, values): keys and values [frames, tokens, channels].
+template <class Attend>
+void attend_parts(std::span<const WanPart> parts, const runtime::KvRing& ring, int64_t layer, int64_t end,
+                  Attend&& attend) {
+  const Tensor k = ring.keys(layer, end), v = ring.values(layer, end);
+  for (const WanPart& p : parts)
+    attend(p.first, p.end, k.slice(0, p.from, p.until), v.slice(0, p.from, p.until));
+}
+
+}  // namespace tachy
