@@ -2,11 +2,21 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
+
+uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t block) {
+  constexpr uint64_t kNodeBytes = 16 << 10;
+  constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
+  const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
+  const int64_t kernels = kOfLayer * c.num_layers +
+                          kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
+  return static_cast<uint64_t>(2 * phases * kernels) * kNodeBytes;  // a step, and what remembers
+}
 
 CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
     : stream_(stream),

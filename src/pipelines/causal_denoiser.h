@@ -36,6 +36,10 @@ struct CausalInput {
   bool graphs = false;                    // passes of blocks that see a full window may be captured
 };
 
+// Of the GPU's memory, to be set aside for the graphs of a ring's phases: the driver's own, about 10 KiB a kernel. An
+// allowance: how many kernels a pass is depends on the products' implementations.
+uint64_t causal_graph_bytes(const WanConfig& config, const WanWindow& window, int64_t block);
+
 class CausalDenoiser : public Denoiser {
  public:
   CausalDenoiser(const CausalInput& in, Stream& stream);
