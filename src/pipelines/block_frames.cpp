@@ -59,7 +59,8 @@ void BlockFrames::lock_host() {
     locked_ = true;
   } catch (const Error& e) {
     if (e.code() != ErrorCode::out_of_memory) throw;
-    log_topic("frames", "{} of host memory could not be page-locked: each frame is waited for", human_bytes(bytes));
+    log_topic("frames", "{} of host memory could not be page-locked: each frame is waited for",
+              human_bytes(bytes));
   }
 }
 

@@ -13,8 +13,8 @@ uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t
   constexpr uint64_t kNodeBytes = 16 << 10;
   constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
   const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
-  const int64_t kernels = kOfLayer * c.num_layers +
-                          kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
+  const int64_t kernels =
+      kOfLayer * c.num_layers + kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
   return static_cast<uint64_t>(2 * phases * kernels) * kNodeBytes;  // a step, and what remembers
 }
 
@@ -65,9 +65,9 @@ void CausalDenoiser::put_channels() {
   const Tensor x(input_.data, DType::f32, {all, frames, input_.dim(2), input_.dim(3)}, input_.device);
   const int64_t last = channels_.dim(1) - 1;
   for (int64_t i = 0; i < frames; ++i)
-    ops::copy({.x = channels_.select(1, std::min(causal_.first + i, last)),
-               .y = x.slice(0, z_, all).select(1, i)},
-              stream_);
+    ops::copy(
+        {.x = channels_.select(1, std::min(causal_.first + i, last)), .y = x.slice(0, z_, all).select(1, i)},
+        stream_);
   settled_ = causal_.first >= last ? frames : 0;
 }
 
@@ -115,6 +115,13 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
 int CausalDenoiser::captures() const {
   int all = 0;
   for (const auto& [phase, graph] : phases_) all += graph.captures();
+  return all;
+}
+
+std::vector<std::string> CausalDenoiser::captured() const {
+  std::vector<std::string> all;
+  for (const auto& [phase, graph] : phases_)
+    for (std::string& name : graph.names()) all.push_back(std::move(name));
   return all;
 }
 

@@ -53,7 +53,8 @@ class CausalDenoiser : public Denoiser {
   int64_t end() const { return causal_.end(); }  // frames that have begun
 
   uint64_t bytes() const override { return store_.bytes(); }
-  int captures() const;  // passes captured so far
+  int captures() const;                       // passes captured so far
+  std::vector<std::string> captured() const;  // what their nodes are (cuda::Graph::names)
 
  private:
   // Where a block lies in the rings: blocks of one phase are the same work at the same addresses.

@@ -27,7 +27,8 @@ class FiniteMarks {
   }
 
   static std::string of_step(int step, int64_t steps) {
-    return fmt::format("denoise: the transformer's output holds NaN or Inf at step {} of {}", step + 1, steps);
+    return fmt::format("denoise: the transformer's output holds NaN or Inf at step {} of {}", step + 1,
+                       steps);
   }
   // The marks as they were fetched. Throws numerical, naming the step.
   static void expect_steps(std::span<const int32_t> fetched) {

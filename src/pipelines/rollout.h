@@ -15,8 +15,8 @@ struct RolloutInput {
   std::vector<int64_t> latent_shape;  // z, h, w
   Tensor given;  // [z, n, h, w] f32, where it computes: the first blocks; undefined without
   Tensor start;  // [z, frames, h, w] f32: the noise of all other blocks; undefined: drawn for each block
-  NoiseSource* noise = nullptr;               // of the run; not needed to measure
-  const VideoCallbacks* callbacks = nullptr;  // or null; a run's state is told by who calls this
+  NoiseSource* noise = nullptr;                         // of the run; not needed to measure
+  const VideoCallbacks* callbacks = nullptr;            // or null; a run's state is told by who calls this
   const std::vector<float>* preview_factors = nullptr;  // for previews, of a block each
   // Noted there is what is not finite, and `finished` looks before it shows a block; null: the rollout looks once a block.
   const FiniteMarks* marks = nullptr;

@@ -73,8 +73,8 @@ void WorldSession::measure(const Options& o) {
     return;
   }
   if (model_.gpu() && o.model.graphs)
-    plan_.graph_bytes = causal_graph_bytes(model().dit, {.frames = config_.window, .sinks = config_.sinks},
-                                           config_.block);
+    plan_.graph_bytes =
+        causal_graph_bytes(model().dit, {.frames = config_.window, .sinks = config_.sinks}, config_.block);
   const uint64_t libraries = (model_.gpu() ? kGpuLibraryBytes : 0) + plan_.graph_bytes,
                  free = model_.device_room();
   const bool limited = o.model.max_vram > 0 && o.model.max_vram < free;

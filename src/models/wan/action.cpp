@@ -100,9 +100,11 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
     return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});
   };
-  attend_parts(in.parts, *in.mouse_ring, module, end,
+  attend_parts(in.parts, in.frames, *in.mouse_ring, module, end,
                [&](int64_t from, int64_t until, const Tensor& keys, const Tensor& values) {
-                 const auto part_of = [&](const Tensor& t) { return t.slice(0, from * places, until * places); };
+                 const auto part_of = [&](const Tensor& t) {
+                   return t.slice(0, from * places, until * places);
+                 };
                  ops::attention({.q = by_places(part_of(q), until - from, 3 * wide),
                                  .k = by_places(keys, keys.dim(0), wide),
                                  .v = by_places(values, keys.dim(0), wide),
@@ -147,7 +149,7 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
   in.keyboard_ring->put(module, in.first, k, v, stream);
   const int64_t places = rows / in.frames;
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
-  attend_parts(in.parts, *in.keyboard_ring, module, in.first + in.frames,
+  attend_parts(in.parts, in.frames, *in.keyboard_ring, module, in.first + in.frames,
                [&](int64_t from, int64_t until, const Tensor& keys, const Tensor& values) {
                  const auto part_of = [&](const Tensor& t) {
                    return split(t.slice(0, from * places, until * places));
@@ -165,7 +167,8 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
 void fill_action_rope(const WanActionConfig& c, int64_t first, const Tensor& cos, const Tensor& sin) {
   const int64_t frames = cos.dim(0), heads = cos.dim(1), pairs = cos.dim(2);
   for (int64_t f = 0; f < frames; ++f) {
-    float *const cosines = cos.as<float>() + f * heads * pairs, *const sines = sin.as<float>() + f * heads * pairs;
+    float *const cosines = cos.as<float>() + f * heads * pairs, *const sines =
+                                                                    sin.as<float>() + f * heads * pairs;
     for (int64_t p = 0; p < pairs; ++p) {
       const bool turns = 2 * p < c.turning;
       const double angle =

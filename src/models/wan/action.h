@@ -22,7 +22,7 @@ struct WanActionInput {
   Tensor keyboard_cos, keyboard_sin;               // the same of the keyboard's heads
   const runtime::KvRing* mouse_ring = nullptr;     // [modules, window, places, mouse_hidden]
   const runtime::KvRing* keyboard_ring = nullptr;  // [modules, window, 1, keyboard_hidden]
-  std::span<const WanPart> parts;                  // of the block
+  std::span<const WanPart> parts = {};             // of the block; none: it is one
 };
 
 class WanAction {

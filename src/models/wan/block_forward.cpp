@@ -47,7 +47,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
     part.next("attention", ProfileKind::attention);
     const auto all = [&](const Tensor& t) { return t.view({1, -1, self_.heads, self_.head_dim}); };
     const int64_t places = in.tokens / causal.frames;
-    return attend_parts(causal.parts, causal.ring, index, causal.end(),
+    return attend_parts(causal.parts, causal.frames, causal.ring, index, causal.end(),
                         [&](int64_t first, int64_t end, const Tensor& k, const Tensor& v) {
                           const auto part_of = [&](const Tensor& t) {
                             return self_.by_heads(t.slice(0, first * places, end * places), 1);

@@ -22,12 +22,14 @@ struct WanPart {
   int64_t first, end, from, until;
 };
 
-// attend(first, end, keys, values): keys and values [frames, tokens, channels].
+// Of a block of so many frames, the last of which is before frame `end`; without parts it is one. attend(first, end, keys,
+// values): keys and values [frames, tokens, channels].
 template <class Attend>
-void attend_parts(std::span<const WanPart> parts, const runtime::KvRing& ring, int64_t layer, int64_t end,
-                  Attend&& attend) {
+void attend_parts(std::span<const WanPart> parts, int64_t frames, const runtime::KvRing& ring, int64_t layer,
+                  int64_t end, Attend&& attend) {
   const Tensor k = ring.keys(layer, end), v = ring.values(layer, end);
-  for (const WanPart& p : parts)
+  const WanPart whole{0, frames, 0, k.dim(0)};
+  for (const WanPart& p : parts.empty() ? std::span(&whole, 1) : parts)
     attend(p.first, p.end, k.slice(0, p.from, p.until), v.slice(0, p.from, p.until));
 }
 

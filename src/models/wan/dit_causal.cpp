@@ -85,8 +85,7 @@ class Parts {
   Tensor allocate(nn::ParamStore& store) const {
     const Tensor all = store.allocate(DType::f32, {values_});
     for (const Part& p : parts_)
-      *p.tensor =
-          Tensor(all.as<float>() + p.first, DType::f32, std::span<const int64_t>(p.dims), all.device);
+      *p.tensor = Tensor(all.as<float>() + p.first, DType::f32, std::span<const int64_t>(p.dims), all.device);
     return all;
   }
 

@@ -53,15 +53,14 @@ inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n)
                                          {y});
          }});
   for (const bool finite : {true, false})
-    cases.push_back({"mark_nonfinite", fmt::format("{}-{}", n, finite), kind, 4.0 * n, 1.0 * n,
-                     [=](CaseMemory& memory) {
-                       const Tensor x = memory.normal({n});
-                       if (!finite)
-                         memory.host(x).as<float>()[n / 2] = std::numeric_limits<float>::quiet_NaN();
-                       const MarkNonfiniteArgs args{x, memory.inout(memory.rows(1, 1))};
-                       return bind_op<MarkNonfiniteArgs>("mark_nonfinite", mark_nonfinite_args,
-                                                         mark_nonfinite_table(), nullptr, args, {args.flag});
-                     }});
+    cases.push_back(
+        {"mark_nonfinite", fmt::format("{}-{}", n, finite), kind, 4.0 * n, 1.0 * n, [=](CaseMemory& memory) {
+           const Tensor x = memory.normal({n});
+           if (!finite) memory.host(x).as<float>()[n / 2] = std::numeric_limits<float>::quiet_NaN();
+           const MarkNonfiniteArgs args{x, memory.inout(memory.rows(1, 1))};
+           return bind_op<MarkNonfiniteArgs>("mark_nonfinite", mark_nonfinite_args, mark_nonfinite_table(),
+                                             nullptr, args, {args.flag});
+         }});
   for (OpCase& c : cases) c.waits = c.op == "all_finite";
 }
 

@@ -154,8 +154,7 @@ TEST(WanCausal, AMaskedPassOverAClipIsItsBlocks) {
         session.begin(n);
         const auto v = session.predict(WanCausalCase::frames_of(c.golden["noise"], first, n), zero_row);
         for (int64_t i = 0; real && i < z; ++i)
-          std::copy_n(v.begin() + i * n * plane, n * plane,
-                      by_blocks.begin() + (i * frames + first) * plane);
+          std::copy_n(v.begin() + i * n * plane, n * plane, by_blocks.begin() + (i * frames + first) * plane);
         first += n;
       }
     });
@@ -233,7 +232,8 @@ TEST(WanCausal, WhatCannotBe) {
       return error_of_call([&] { model->begin_block(other, grid, whole, stream); });
     };
     EXPECT_EQ(masked({.parts = {1, 2}}), "");
-    EXPECT_THAT(masked({.parts = {1, 1}}), HasSubstr("a mask of 2 latent frames, expected one of a whole clip of 3"));
+    EXPECT_THAT(masked({.parts = {1, 1}}),
+                HasSubstr("a mask of 2 latent frames, expected one of a whole clip of 3"));
     EXPECT_THAT(masked({.parts = {0, 3}}), HasSubstr("parts of 0 latent frames"));
     EXPECT_THAT(masked({.parts = {1, 2}, .frames = 1}), HasSubstr("parts of 2 latent frames that see 1"));
     const WanInput without{.latents = Tensor(nullptr, DType::f32, {1, 9, 3, 4, 6}), .grid = &grid};

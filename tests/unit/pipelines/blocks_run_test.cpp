@@ -166,8 +166,7 @@ TEST(BlockRuns, GoOnFromTheStateOfAnyBlock) {
       for (size_t i = 0; i < 3; ++i) {
         const RunState& state = whole.states[i];
         EXPECT_EQ(state.step, static_cast<int64_t>(i) + 1);
-        const auto device =
-            on_device ? std::make_shared<test::RecordingDevice>(size_t{1} << 30) : nullptr;
+        const auto device = on_device ? std::make_shared<test::RecordingDevice>(size_t{1} << 30) : nullptr;
         const Resumable rest = watch(request, &state, device);
         EXPECT_EQ(rest.result.latents, whole.result.latents) << i;
         EXPECT_EQ(rest.result.rgb, whole.result.rgb) << i;

@@ -24,6 +24,7 @@ struct LongRollout {
   std::vector<float> latents;     // [z, T, h, w]
   std::vector<float> velocities;  // of each pass of a step, one after the other
   int captures = 0;
+  std::vector<std::string> captured;  // nodes of all graphs
   bool peak_as_planned = false;
 };
 
@@ -129,7 +130,7 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
                    return true;
                  }},
             denoiser, stream);
-    out.captures = denoiser.captures();
+    out.captures = denoiser.captures(), out.captured = denoiser.captured();
   };
   ThreadPool pool(2);
   Arena measure;

@@ -130,7 +130,8 @@ TEST(Rollout, ADeviceGivesTheBitsOfTheCpu) {
     const WanCausalCase c(name);
     test::RecordingDevice device(size_t{1} << 30);
     const auto cpu = test::roll_long(c, {.drawn_blocks = 20});
-    EXPECT_EQ(test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = 20}).latents, cpu.latents);
+    EXPECT_EQ(test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = 20}).latents,
+              cpu.latents);
   }
 }
 
