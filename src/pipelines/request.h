@@ -178,11 +178,10 @@ struct VideoPlan {
   uint64_t peak_bytes = 0;    // exact: every Buffer and Arena at the worst moment; on a GPU those there
   uint64_t host_bytes = 0;    // on a GPU: page-locked on the host, at the worst moment
   uint64_t budget_bytes = 0;  // on a GPU: what peak_bytes may be
-  uint64_t graph_bytes =
-      0;               // on a GPU: set aside for captured passes, which the driver keeps; not in peak_bytes
-  std::string budget;  // what sets it, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
-  std::string would_fit;  // where it does not: what would
-  bool keeps = false;     // whether models stay loaded for the next request, and what its steps need
+  uint64_t graph_bytes = 0;   // on a GPU: set aside beside peak_bytes for the driver's graphs
+  std::string budget;         // what sets it, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
+  std::string would_fit;      // where it does not: what would
+  bool keeps = false;         // whether models stay loaded for the next request, and what its steps need
   double seconds = 0;
 };
 
