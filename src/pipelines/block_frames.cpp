@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/env.h"
 #include "base/log.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"

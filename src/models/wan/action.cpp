@@ -101,15 +101,15 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
     return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});
   };
   attend_parts(in.parts, in.frames, *in.mouse_ring, module, end,
-               [&](int64_t from, int64_t until, const Tensor& keys, const Tensor& values) {
+               [&](const WanPart& p, const Tensor& keys, const Tensor& values) {
                  const auto part_of = [&](const Tensor& t) {
-                   return t.slice(0, from * places, until * places);
+                   return t.slice(0, p.first * places, p.end * places);
                  };
-                 ops::attention({.q = by_places(part_of(q), until - from, 3 * wide),
-                                 .k = by_places(keys, keys.dim(0), wide),
-                                 .v = by_places(values, keys.dim(0), wide),
+                 ops::attention({.q = by_places(part_of(q), p.end - p.first, 3 * wide),
+                                 .k = by_places(p.seen(keys), p.until - p.from, wide),
+                                 .v = by_places(p.seen(values), p.until - p.from, wide),
                                  .scale = scale_of(width),
-                                 .out = by_places(part_of(hidden), until - from, wide)},
+                                 .out = by_places(part_of(hidden), p.end - p.first, wide)},
                                 stream);
                });
   mouse_out_(hidden, in.x, stream, {.residual = in.x});
@@ -150,13 +150,13 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
   const int64_t places = rows / in.frames;
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
   attend_parts(in.parts, in.frames, *in.keyboard_ring, module, in.first + in.frames,
-               [&](int64_t from, int64_t until, const Tensor& keys, const Tensor& values) {
+               [&](const WanPart& p, const Tensor& keys, const Tensor& values) {
                  const auto part_of = [&](const Tensor& t) {
-                   return split(t.slice(0, from * places, until * places));
+                   return split(t.slice(0, p.first * places, p.end * places));
                  };
                  ops::attention({.q = part_of(q),
-                                 .k = split(keys),
-                                 .v = split(values),
+                                 .k = split(p.seen(keys)),
+                                 .v = split(p.seen(values)),
                                  .scale = scale_of(width),
                                  .out = part_of(out)},
                                 stream);

@@ -15,22 +15,24 @@ namespace tachy {
 struct WanMask {
   std::vector<int64_t> parts;  // latent frames of each; empty: no mask
   int64_t frames = 0;          // that a part sees, its own among them; 0: all before it
+  int64_t sinks = 0;           // the clip's first ones among these, of self-attention
 };
 
-// Frames [first, end) of the block at hand see what lies in slots [from, until) of a ring.
+// Frames [first, end) of the block at hand see what lies in slots [from, until) of a ring. Where some before `from` are out
+// of sight, self-attention sees slots [0, sinks) in place of as many from `from` on.
 struct WanPart {
-  int64_t first, end, from, until;
+  int64_t first, end, from, until, sinks = 0;
+  Tensor seen(const Tensor& t) const { return t.slice(0, from, until); }
 };
 
-// Of a block of so many frames, the last of which is before frame `end`; without parts it is one. attend(first, end, keys,
-// values): keys and values [frames, tokens, channels].
+// Of a block of so many frames, the last of which is before frame `end`; without parts it is one. attend(part, keys, values):
+// keys and values [frames, tokens, channels], all that are there.
 template <class Attend>
 void attend_parts(std::span<const WanPart> parts, int64_t frames, const runtime::KvRing& ring, int64_t layer,
                   int64_t end, Attend&& attend) {
   const Tensor k = ring.keys(layer, end), v = ring.values(layer, end);
   const WanPart whole{0, frames, 0, k.dim(0)};
-  for (const WanPart& p : parts.empty() ? std::span(&whole, 1) : parts)
-    attend(p.first, p.end, k.slice(0, p.from, p.until), v.slice(0, p.from, p.until));
+  for (const WanPart& p : parts.empty() ? std::span(&whole, 1) : parts) attend(p, k, v);
 }
 
 }  // namespace tachy

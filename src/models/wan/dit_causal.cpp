@@ -47,10 +47,11 @@ std::vector<WanPart> parts_of(const WanCausal& causal) {
   std::vector<WanPart> out;
   int64_t at = 0;
   for (const int64_t n : m.parts) {
-    require(n >= 1 && (m.frames == 0 || n <= m.frames),
-            "transformer: a mask with parts of {} latent frames that see {}", n, m.frames);
-    const int64_t end = at + n;
-    out.push_back({at, end, m.frames > 0 ? std::max<int64_t>(end - m.frames, 0) : 0, end});
+    require(n >= 1 && m.sinks >= 0 && (m.frames == 0 || n + m.sinks <= m.frames),
+            "transformer: a mask with parts of {} latent frames that see {}, {} of them sinks", n, m.frames,
+            m.sinks);
+    const int64_t end = at + n, from = m.frames > 0 ? std::max<int64_t>(end - m.frames, 0) : 0;
+    out.push_back({at, end, from, end, from > 0 ? m.sinks : 0});
     at = end;
   }
   require(causal.first == 0 && at == causal.frames && at <= causal.window.frames,

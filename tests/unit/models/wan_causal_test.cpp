@@ -137,7 +137,7 @@ TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
 }
 
 // Training's block-causal mask: at timestep 0 everywhere, one pass over a clip predicts what its blocks do one after the other,
-// each of which has left its keys; with a window too, which blocks keep by giving slots away. Without the mask it does not.
+// each of which has left its keys; with a window and sinks too, which blocks keep by giving slots away. Without the mask it does not.
 TEST(WanCausal, AMaskedPassOverAClipIsItsBlocks) {
   for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
     const WanCausalCase c(name);
@@ -162,7 +162,7 @@ TEST(WanCausal, AMaskedPassOverAClipIsItsBlocks) {
     whole.blocks = {frames}, whole.window = {.frames = frames};
     for (const bool with_mask : {false, true})
       with_session(whole, [&](WanCausalCase::Session& session, bool real) {
-        if (with_mask) session.causal.mask = {.parts = c.blocks, .frames = c.window.frames};
+        if (with_mask) session.causal.mask = {c.blocks, c.window.frames, c.window.sinks};
         session.begin(frames);
         const auto v = session.predict(WanCausalCase::frames_of(c.golden["noise"], 0, frames), zero_row);
         if (real) (with_mask ? masked : unmasked) = v;
@@ -235,7 +235,8 @@ TEST(WanCausal, WhatCannotBe) {
     EXPECT_THAT(masked({.parts = {1, 1}}),
                 HasSubstr("a mask of 2 latent frames, expected one of a whole clip of 3"));
     EXPECT_THAT(masked({.parts = {0, 3}}), HasSubstr("parts of 0 latent frames"));
-    EXPECT_THAT(masked({.parts = {1, 2}, .frames = 1}), HasSubstr("parts of 2 latent frames that see 1"));
+    EXPECT_THAT(masked({.parts = {1, 2}, .frames = 1}),
+                HasSubstr("parts of 2 latent frames that see 1, 0 of them sinks"));
     const WanInput without{.latents = Tensor(nullptr, DType::f32, {1, 9, 3, 4, 6}), .grid = &grid};
     EXPECT_THAT(error_of_call([&] { model->forward(without, {}, stream); }), HasSubstr("follows actions"));
     EXPECT_THAT(error_of_call([&] { model->make_context(whole.mouse, 512, {}, store); }),
