@@ -5,8 +5,8 @@
 
 #include <gmock/gmock.h>
 
-#include "pipelines/condition.h"
 #include "recording_device.h"
+#include "tensor/work_tally.h"
 #include "tiny_model.h"
 #include "world_model.h"
 
