@@ -36,8 +36,8 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
     latent_ = store_.allocate(DType::f32, {c.z_dim, 1, in.height, in.width});
   }
   state_ = vae_.make_state(in.height, in.width, in.frames, stream);
+  if (late_) state_.mark = marks_.decoded();
   if (!late_ || stream.measuring()) return;
-  state_.mark = marks_.decoded();
   marks_.clear(stream);
   lock_host();
 }

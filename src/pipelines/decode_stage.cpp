@@ -6,7 +6,6 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/condition.h"
-#include "pipelines/run_state.h"
 #include "pipelines/session.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/transfer.h"
@@ -110,11 +109,8 @@ class Pixels {
   mutable std::vector<uint8_t> host_;
 };
 
-// Frames of a video that is made block by block leave with their blocks; one that was finished has none left to make.
-bool left_already(const Job& job) {
-  const VideoRequest& r = job.request.request;
-  return r.block > 0 && !(job.resume && denoised(*job.resume, r, job.request.latent_frames));
-}
+// Frames of a video that is made block by block leave with their blocks.
+bool left_already(const Job& job) { return job.request.request.block > 0; }
 
 class DecodeStage final : public Stage {
  public:

@@ -35,14 +35,15 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
 
 namespace {
 
-// After a finished block, for a run that goes on from there: it makes keys and frames of what is finished again.
+// After each block but the last, for a run that goes on from there: it makes keys and frames of what is finished again.
 void report_blocks(const Job& job, Session& session, int64_t finished) {
   const VideoCallbacks* callbacks = session.callbacks();
-  if (session.measuring() || !callbacks || !callbacks->state) return;
   const Tensor& x = job.shared.latents;
+  const int64_t all = x.dim(1) / job.request.request.block;
+  if (session.measuring() || finished == all || !callbacks || !callbacks->state) return;
   std::vector<float> values(static_cast<size_t>(x.numel()));
   download(x, values.data(), session.stream());
-  callbacks->state({finished, x.dim(1) / job.request.request.block, values, {}, job.noise->save()});
+  callbacks->state({finished, all, values, {}, job.noise->save()});
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ struct RgbImage {
 
 // A run after some finished steps: all that the remaining ones need. The view is valid during the call. A talking photo's
 // is of a window's steps, and comes before the first one of each but the first window as well: the frames before it have
-// been handed out then. Of a video that is made block by block a step is a whole block.
+// been handed out then. Of a video that is made block by block a step is a whole block; none is told of the last one.
 struct RunStateView {
   int64_t step = 0, steps = 0;  // finished steps, of how many
   std::span<const float> latents;

@@ -32,8 +32,9 @@ void check_window(const RunState& s, const TalkWindows& talk, const Tensor& moti
 void check_state(const RunState& s, const ResolvedRequest& r, const Shared& shared) {
   const Sampler sampler(sampler_config(r.request));
   check_window(s, r.talk, shared.motion);
-  const int block = r.request.block;  // whose steps are all finished or none
-  const int64_t steps = block > 0 ? shared.latents.dim(1) / block : sampler.steps();
+  const int block =
+      r.request.block;  // whose steps are all finished or none; the last one's frames have left with it
+  const int64_t steps = block > 0 ? shared.latents.dim(1) / block - 1 : sampler.steps();
   check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= steps, ErrorCode::corrupt, "resume: {} {} of {}",
         block > 0 ? "block" : "step", s.step, steps);
   const auto values = static_cast<size_t>(shared.latents.numel());
@@ -45,9 +46,8 @@ void check_state(const RunState& s, const ResolvedRequest& r, const Shared& shar
   for (const auto& tensor : s.solver) check_values(tensor, values, "values of the sampler");
 }
 
-bool denoised(const RunState& state, const VideoRequest& request, int64_t latent_frames) {
-  if (request.block > 0) return state.step == latent_frames / request.block;
-  return state.step == Sampler(sampler_config(request)).steps();
+bool denoised(const RunState& state, const VideoRequest& request) {
+  return request.block == 0 && state.step == Sampler(sampler_config(request)).steps();
 }
 
 }  // namespace tachy

@@ -116,9 +116,12 @@ TEST(WorldSessions, NothingInABlockAsksWhetherItIsFinite) {
   };
   const auto [waiting_there, marking_there] = asks(device);
   const auto [waiting, marking] = asks(nullptr);
-  EXPECT_EQ(waiting_there, 2) << "image encoder and VAE encoder, once a start";
-  EXPECT_EQ(waiting - waiting_there, marking_there);
+  EXPECT_GT(marking_there, 0);
   EXPECT_EQ(marking, 0);
+  // What a block has on the CPU it marks on a device. The others are a start's, of the encoders.
+  EXPECT_EQ(waiting - waiting_there, marking_there);
+  const int64_t blocks = 3, steps = 3, latents = 3;  // that are measured
+  EXPECT_EQ(marking_there, blocks * (steps + latents));
 }
 
 // The error names the stage and the step as on the CPU, none of the block's frames is shown, and a further start goes on.
