@@ -108,6 +108,7 @@ void BlockFrames::hand_out(const uint8_t* pixels, int64_t first, int64_t count, 
 
 void BlockFrames::hand_out_oldest(const Frame& frame) {
   const Fetch next = fetches_.front();
+  stream_.throw_if_cancelled();
   memory_->wait_fetched(next.slot);
   fetches_.pop_front();
   const uint8_t* pixels = host(next.slot);
