@@ -1,5 +1,6 @@
 """tachyscope.World: a tiny Matrix-Game 2 of random weights, in the published layout, that answers to keys and mouse."""
 import json
+import math
 import os
 import shutil
 import threading
@@ -7,10 +8,11 @@ import threading
 import numpy as np
 import pytest
 import tachyscope
+import torch
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
-load_file = pytest.importorskip("safetensors.numpy").load_file
-save_file = pytest.importorskip("safetensors.numpy").save_file
+load_file = pytest.importorskip("safetensors.torch").load_file
+save_file = pytest.importorskip("safetensors.torch").save_file
 pytestmark = pytest.mark.cpu
 WORLD = dict(kind="universal", fps=12, width=48, height=32, timesteps=[1000, 666, 333], shift=5, block=3, first_block=3, window=6)
 
@@ -23,7 +25,7 @@ def with_config(source, name, to):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """The golden transformer with as many channels as the golden VAE and CLIP need."""
-    folder, rng = tmp_path_factory.mktemp("world"), np.random.default_rng(5)
+    folder, gen = tmp_path_factory.mktemp("world"), torch.Generator(device="cpu").manual_seed(5)
     tensors = load_file(os.path.join(GOLDEN, "causal", "universal", "diffusion_pytorch_model.safetensors"))
     for name, t in tensors.items():
         dims = list(t.shape)
@@ -32,9 +34,9 @@ def model(tmp_path_factory):
         elif name.startswith("img_emb.proj."):
             dims = [12 if d == 10 else d for d in dims]
         if dims != list(t.shape):
-            scale = np.sqrt(np.prod(dims[1:])) if len(dims) > 1 else 3
-            tensors[name] = (rng.standard_normal(dims) / scale).astype(np.float32)
-    save_file({"model." + n: np.ascontiguousarray(t) for n, t in tensors.items()}, folder / "diffusion_pytorch_model.safetensors")
+            scale = math.sqrt(math.prod(dims[1:])) if len(dims) > 1 else 3
+            tensors[name] = torch.randn(dims, generator=gen, device="cpu") / scale
+    save_file({"model." + n: t for n, t in tensors.items()}, folder / "diffusion_pytorch_model.safetensors")
     with open(os.path.join(GOLDEN, "causal", "universal", "config.json")) as config:
         (folder / "config.json").write_text(json.dumps({**json.load(config), "in_dim": 12}))
     (folder / "generation_config.json").write_text(json.dumps({"world": WORLD}))
