@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <system_error>
 #include <variant>
 
 #include "base/error.h"
@@ -76,7 +77,7 @@ class NoiseSource {
   void draw_ahead(std::vector<size_t> counts) {
     settle();
     check(ahead_.empty(), ErrorCode::internal, "noise: values were drawn ahead and not used");
-    drawing_ = std::async(std::launch::async, [this, counts = std::move(counts)] {
+    const auto draw = [this, counts = std::move(counts)] {
       for (const size_t n : counts) {
         Drawn drawn;
         if (!spare_.empty()) drawn = std::move(spare_.back()), spare_.pop_back();
@@ -85,7 +86,11 @@ class NoiseSource {
         std::visit([&](auto& g) { g.normal(std::span<float>(drawn.values)); }, generator_);
         ahead_.push_back(std::move(drawn));
       }
-    });
+    };
+    try {
+      drawing_ = std::async(std::launch::async, draw);
+    } catch (const std::system_error&) {  // no thread is to be had: next() draws
+    }
   }
   // torch.randperm(n) of the run's generator, or where that is of a GPU, of one on the CPU with the same seed.
   std::vector<int64_t> permutation(int64_t n) {
