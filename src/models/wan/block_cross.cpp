@@ -91,7 +91,8 @@ void WanBlock::add_actions(const WanBlockInput& in, const Tensor& y, const Tenso
            .keyboard_cos = of_block(given.keyboard_cos),
            .keyboard_sin = of_block(given.keyboard_sin),
            .mouse_ring = &causal.mouse,
-           .keyboard_ring = &causal.keyboard},
+           .keyboard_ring = &causal.keyboard,
+           .parts = causal.parts},
           action_module_, stream);
   part.next("norm + modulate", ProfileKind::norm);
   ops::layernorm_modulate({.x = in.x,

@@ -46,13 +46,23 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
     if (filled_by(in, index)) return;
     part.next("attention", ProfileKind::attention);
     const auto all = [&](const Tensor& t) { return t.view({1, -1, self_.heads, self_.head_dim}); };
-    return nn::attention_in_pieces({.q = self_.by_heads(made.q, 1),
-                                    .k = all(causal.ring.keys(index, causal.end())),
-                                    .v = all(causal.ring.values(index, causal.end())),
-                                    .scale = ops::kPowersOfTwo,
-                                    .eight_bits = stream.precision.attention_int8,
-                                    .out = self_.by_heads(out, 1)},
-                                   stream);
+    const int64_t places = in.tokens / causal.frames;
+    const auto attend_part = [&](const WanPart& p, const Tensor& k, const Tensor& v) {
+      const auto part_of = [&](const Tensor& t) {
+        return self_.by_heads(t.slice(0, p.first * places, p.end * places), 1);
+      };
+      const auto from = [&](const Tensor& t) { return all(t.slice(0, p.from + p.sinks, p.until)); };
+      ops::AttentionArgs args{.q = part_of(made.q),
+                              .k = from(k),
+                              .v = from(v),
+                              .scale = ops::kPowersOfTwo,
+                              .eight_bits = stream.precision.attention_int8,
+                              .out = part_of(out)};
+      if (p.sinks == 0) return nn::attention_in_pieces(args, stream);
+      args.more = {{.k = all(k.slice(0, 0, p.sinks)), .v = all(v.slice(0, 0, p.sinks))}};
+      ops::attention(args, stream);
+    };
+    return attend_parts(causal.parts, causal.frames, causal.ring, index, causal.end(), attend_part);
   }
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);
