@@ -99,7 +99,9 @@ BenchReport run_bench(const BenchOptions& options);
 nlohmann::json to_json(const BenchReport& report);
 BenchReport bench_from_json(const nlohmann::json& j, const std::string& name);  // throws corrupt
 
-// The lines of blocks as a table for people, which can be read back (bench_table.cpp).
+std::string describe_blocks(const BenchReport& report);  // what was timed, in a line; "" where no blocks were
+std::string block_lines(const BenchReport& report);      // their table
+// Both, after the rest of the report: for people, and to be read back (bench_table.cpp).
 std::string bench_table(const BenchReport& report);
 BenchReport bench_from_table(const std::string& text, const std::string& name);  // throws corrupt
 // A stored report, JSON or table. Throws not_found and corrupt.

@@ -1,8 +1,8 @@
 // A report of blocks as text: what was measured in lines that begin with #, then a table.
 //
 //   # tachyscope bench: blocks
-//   # version 0.1
-//   # model small: universal, 160x96, … (BenchBlocks as JSON)
+//   # report {"kind": "bench", …}       everything but the lines, as in the JSON
+//   # small (universal), 160x96, …
 //   what                      mean ms   median ms      P95 ms   spread    share   times
 //   block                      40.123      40.001      41.700     0.4%   100.0%      40
 #include <fmt/format.h>
@@ -23,19 +23,31 @@ constexpr const char* kReport = "# report ";
 
 }  // namespace
 
-std::string bench_table(const BenchReport& report) {
-  // Everything but the lines, as in the JSON.
-  json whole = to_json(report);
-  whole["lines"] = json::array();
-  std::string out = fmt::format("{}\n{}{}\n", kFirst, kReport, whole.dump());
-  out += fmt::format("{:<28}{:>12}{:>12}{:>12}{:>9}{:>9}{:>8}\n", "what", "mean ms", "median ms", "P95 ms", "spread", "share",
-                     "times");
+std::string describe_blocks(const BenchReport& report) {
+  const BenchBlocks& b = report.blocks;
+  if (b.kind.empty()) return "";
+  std::string out = fmt::format("{} ({}), {}x{}, blocks of {} latent frames ({} frames), window {}, {} steps, {}",
+                                b.model, b.kind, b.width, b.height, b.block, b.frames, b.window, b.steps, b.dtype);
+  if (!report.gpu.name.empty())
+    out += b.graphs ? "; whole blocks as CUDA graphs, components launch by launch" : "; without CUDA graphs";
+  return out + "\n";
+}
+
+std::string block_lines(const BenchReport& report) {
+  std::string out = fmt::format("{:<28}{:>12}{:>12}{:>12}{:>9}{:>9}{:>8}\n", "what", "mean ms", "median ms", "P95 ms",
+                                "spread", "share", "times");
   for (const BenchLine& l : report.lines)
     if (l.of_blocks())
       out += fmt::format("{:<28}{:>12.4f}{:>12.4f}{:>12.4f}{:>8.2f}%{:>9}{:>8}\n", l.id, l.mean_us / 1000,
                          l.median_us / 1000, l.p95_us / 1000, 100 * l.spread,
                          l.share > 0 ? fmt::format("{:.1f}%", 100 * l.share) : "-", l.repeats);
   return out;
+}
+
+std::string bench_table(const BenchReport& report) {
+  json whole = to_json(report);  // everything but the lines, as in the JSON
+  whole["lines"] = json::array();
+  return fmt::format("{}\n{}{}\n# {}{}", kFirst, kReport, whole.dump(), describe_blocks(report), block_lines(report));
 }
 
 BenchReport bench_from_table(const std::string& text, const std::string& name) {

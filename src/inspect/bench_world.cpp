@@ -2,6 +2,7 @@
 // keys that change from block to block.
 #include <cmath>
 #include <ctime>
+#include <numeric>
 #include <random>
 
 #include "base/run_profiler.h"
@@ -106,11 +107,12 @@ class Blocks {
   int64_t done_ = 0;
 };
 
-BenchBlocks describe(const BenchOptions& o, const WorldSession& session, int64_t blocks) {
+BenchBlocks describe(const BenchOptions& o, const WorldSession& session, const std::string& dtype,
+                     int64_t blocks) {
   const WorldConfig& c = session.config();
   return {.kind = c.kind,
           .model = o.model.filename().empty() ? o.model.parent_path().filename().string() : o.model.filename().string(),
-          .dtype = session.gpu() || o.dtype.empty() ? o.dtype : o.dtype,
+          .dtype = dtype,
           .width = c.width,
           .height = c.height,
           .steps = world_sampler(c, block_choices(o)).steps,
@@ -140,7 +142,8 @@ void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& r
   blocks.warm_up();
   const auto times = blocks.run(options.blocks.value_or(kBlocks), options.blocks.has_value(), "block");
   const auto count = static_cast<int>(times.whole_us.size());
-  report.blocks = describe(options, session, count);
+  const bool bf16 = find_level(options.level).mode.compute == Compute::bf16;
+  report.blocks = describe(options, session, session.gpu() ? report.gpu.dtype : bf16 ? "bf16" : "f32", count);
   const double block_us = summarise_times(times.whole_us).mean;
   report.lines.push_back(line_of_blocks("block", times.whole_us, block_us));
 

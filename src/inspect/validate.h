@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+// Golden rollouts (tests/golden/causal) and any model that makes videos block by block: rollout_checks.h.
+
 namespace tachy {
 
 // What any model may err by in float32, however small the reference's own error: as in tests/reference.
@@ -50,7 +52,7 @@ struct ValidateOptions {
 };
 
 struct Check {
-  std::string kind;  // "op", "weights", "stage", "latents", "frame"
+  std::string kind;  // "op", "weights", "stage", "rollout", "latents", "frame"
   std::string name;  // "gemm", "sprites: transformer: sample", "sprites: frame 3"
   bool ok = true;
   bool skipped = false;
