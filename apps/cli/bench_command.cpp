@@ -30,17 +30,20 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
                  "write the report here, for a later --compare: JSON, or of blocks a table (.txt)");
   app.add_option("--compare", baseline, "an earlier report: print a verdict for each line");
   app.add_flag("--strict", strict, "exit code 10 when a line is slower than in --compare");
-  app.add_option("-m,--model", options.model,
-                 "model folder whose step is timed too (default: the one that ships); of one that makes videos "
-                 "block by block the blocks, and no ops");
-  app.add_option("--blocks", options.blocks,
-                 "how many blocks are timed (default 40, fewer where they take long); a text-to-video model is "
-                 "taken for one that makes blocks then");
+  app.add_option(
+      "-m,--model", options.model,
+      "model folder whose step is timed too (default: the one that ships); of one that makes videos "
+      "block by block the blocks, and no ops");
+  app.add_option(
+      "--blocks", options.blocks,
+      "how many blocks are timed (default 40, fewer where they take long); a text-to-video model is "
+      "taken for one that makes blocks then");
   if (short_list) return;
   app.add_option("--size", size, "of blocks: WIDTHxHEIGHT in pixels (default: the model's)");
   app.add_option("--window", options.window, "of blocks: latent frames that one sees (default: the model's)");
   app.add_option("--steps", options.steps, "of blocks: of the model's list of timesteps (default: all)");
-  app.add_flag("--no-graph", no_graph, "of blocks, on a GPU: queue every kernel instead of replaying a graph");
+  app.add_flag("--no-graph", no_graph,
+               "of blocks, on a GPU: queue every kernel instead of replaying a graph");
   app.add_option("--profile", profile, "of blocks: write what each module took as a Chrome trace (JSON)");
   app.add_option(
       "--op", options.filter,
@@ -129,9 +132,10 @@ namespace {
 // What an earlier report timed, once more: of a model that makes videos block by block.
 BenchCommand timed_like(const BenchReport& before) {
   const BenchBlocks& b = before.blocks;
-  require(!b.kind.empty(),
-          "after: a later report is needed: the earlier one is not of blocks. `tachyscope bench --compare` times "
-          "ops and a model's step anew");
+  require(
+      !b.kind.empty(),
+      "after: a later report is needed: the earlier one is not of blocks. `tachyscope bench --compare` times "
+      "ops and a model's step anew");
   BenchCommand now;
   now.options.blocks = static_cast<int>(b.blocks), now.options.width = b.width, now.options.height = b.height;
   now.options.window = static_cast<int>(b.window), now.options.steps = b.steps;
@@ -155,8 +159,9 @@ Command add_compare(CommandLine& line) {
   auto o = std::make_shared<Options>();
   sub.add_option("before", o->before, "the earlier report")->required();
   sub.add_option("after", o->after, "the later report; left out: blocks of --model are timed now");
-  sub.add_option("-m,--model", o->model,
-                 "model folder whose blocks are timed as the earlier report's were (size, window, steps, level)");
+  sub.add_option(
+      "-m,--model", o->model,
+      "model folder whose blocks are timed as the earlier report's were (size, window, steps, level)");
   sub.add_option("--device", o->device, kDeviceHelp);
   sub.add_flag("--strict", o->strict, "exit code 10 when a line is slower");
   sub.add_flag("--json", o->json, "print JSON");

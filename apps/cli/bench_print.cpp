@@ -32,7 +32,8 @@ void print_roofline(const char* name, const cpu::Roofline& r) {
 // The lines that are not of blocks.
 std::vector<BenchLine> ops_of(const BenchReport& report) {
   std::vector<BenchLine> out;
-  std::ranges::copy_if(report.lines, std::back_inserter(out), [](const BenchLine& l) { return !l.of_blocks(); });
+  std::ranges::copy_if(report.lines, std::back_inserter(out),
+                       [](const BenchLine& l) { return !l.of_blocks(); });
   return out;
 }
 bool has_ops(const BenchReport& report) { return !ops_of(report).empty() || report.blocks.kind.empty(); }
@@ -102,14 +103,14 @@ json comparison_json(const std::vector<BenchComparison>& lines) {
 
 // How much less time than before, in percent: what a line of blocks has won.
 void print_improvements(const std::vector<BenchComparison>& lines) {
-  fmt::print("{:<28}{:>12}{:>12}{:>8}{:>10}{:>10}{:>10}  {}\n", "median of", "before ms", "after ms", "noise", "mean",
-             "median", "P95", "verdict");
+  fmt::print("{:<28}{:>12}{:>12}{:>8}{:>10}{:>10}{:>10}  {}\n", "median of", "before ms", "after ms", "noise",
+             "mean", "median", "P95", "verdict");
   const auto percent = [](double part) { return fmt::format("{:+.1f}%", 100 * part); };
   for (const BenchComparison& c : lines)
     if (c.of_blocks)
-      fmt::print("{:<28}{:>12.3f}{:>12.3f}{:>8}{:>10}{:>10}{:>10}  {}\n", c.id, c.before_us / 1000, c.after_us / 1000,
-                 fmt::format("{:.0f}%", 100 * c.threshold), percent(c.improvement.mean), percent(c.improvement.median),
-                 percent(c.improvement.p95), verdict_name(c.verdict));
+      fmt::print("{:<28}{:>12.3f}{:>12.3f}{:>8}{:>10}{:>10}{:>10}  {}\n", c.id, c.before_us / 1000,
+                 c.after_us / 1000, fmt::format("{:.0f}%", 100 * c.threshold), percent(c.improvement.mean),
+                 percent(c.improvement.median), percent(c.improvement.p95), verdict_name(c.verdict));
   fmt::print("mean, median, P95: improvement, how much less time than before (negative: more)\n");
 }
 
@@ -126,7 +127,8 @@ bool print_comparison(const BenchReport& before, const BenchReport& after, bool 
   const auto of_blocks = [](const BenchComparison& c) { return c.of_blocks; };
   if (std::ranges::any_of(lines, of_blocks)) print_improvements(lines);
   if (!std::ranges::all_of(lines, of_blocks))
-    fmt::print("{:<62}{:>12}{:>12}{:>9}{:>8}  {}\n", "what", "before us", "after us", "change", "noise", "verdict");
+    fmt::print("{:<62}{:>12}{:>12}{:>9}{:>8}  {}\n", "what", "before us", "after us", "change", "noise",
+               "verdict");
   for (const BenchComparison& c : lines) {
     if (c.of_blocks) continue;
     const bool both = c.before_us > 0 && c.after_us > 0;

@@ -120,14 +120,18 @@ BenchReport run_bench(const BenchOptions& options) {
                   .copy_gb_per_s = ceilings.copy_gb_per_s,
                   .matmul_gflops = ceilings.matmul_gflops};
     if (time_ops) bench_ops(options, mode, gpu.get(), report);
-    if (time_model && world) bench_world(options, std::move(*world), report);
-    else if (time_model) bench_model_on_gpu(options, report);
+    if (time_model && world)
+      bench_world(options, std::move(*world), report);
+    else if (time_model)
+      bench_model_on_gpu(options, report);
     return report;
   }
   report.one = cpu::measure_roofline(one), report.all = cpu::measure_roofline(all);
   if (time_ops) bench_ops(options, mode, nullptr, report);
-  if (time_model && world) bench_world(options, std::move(*world), report);
-  else if (time_model) bench_model(options, report);
+  if (time_model && world)
+    bench_world(options, std::move(*world), report);
+  else if (time_model)
+    bench_model(options, report);
   return report;
 }
 

@@ -112,7 +112,7 @@ const char* verdict_name(Verdict verdict);
 struct BenchComparison {
   std::string id;
   double before_us = 0, after_us = 0;
-  double change = 0;     // after / before − 1
+  double change = 0;  // after / before − 1
   // What of its time a line has lost, of mean, median and P95: 1 - after / before; of lines of blocks.
   bool of_blocks = false;
   TimeSummary improvement;

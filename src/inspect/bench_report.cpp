@@ -37,9 +37,18 @@ BenchGpu gpu_from(const json& j) {
 }
 
 json blocks_json(const BenchBlocks& b) {
-  return {{"kind", b.kind},     {"model", b.model},   {"dtype", b.dtype},           {"width", b.width},
-          {"height", b.height}, {"steps", b.steps},   {"block", b.block},           {"frames", b.frames},
-          {"window", b.window}, {"blocks", b.blocks}, {"graphs", b.graphs},         {"plan_bytes", b.plan_bytes},
+  return {{"kind", b.kind},
+          {"model", b.model},
+          {"dtype", b.dtype},
+          {"width", b.width},
+          {"height", b.height},
+          {"steps", b.steps},
+          {"block", b.block},
+          {"frames", b.frames},
+          {"window", b.window},
+          {"blocks", b.blocks},
+          {"graphs", b.graphs},
+          {"plan_bytes", b.plan_bytes},
           {"held_bytes", b.held_bytes}};
 }
 

@@ -26,16 +26,17 @@ constexpr const char* kReport = "# report ";
 std::string describe_blocks(const BenchReport& report) {
   const BenchBlocks& b = report.blocks;
   if (b.kind.empty()) return "";
-  std::string out = fmt::format("{} ({}), {}x{}, blocks of {} latent frames ({} frames), window {}, {} steps, {}",
-                                b.model, b.kind, b.width, b.height, b.block, b.frames, b.window, b.steps, b.dtype);
+  std::string out =
+      fmt::format("{} ({}), {}x{}, blocks of {} latent frames ({} frames), window {}, {} steps, {}", b.model,
+                  b.kind, b.width, b.height, b.block, b.frames, b.window, b.steps, b.dtype);
   if (!report.gpu.name.empty())
     out += b.graphs ? "; whole blocks as CUDA graphs, components launch by launch" : "; without CUDA graphs";
   return out + "\n";
 }
 
 std::string block_lines(const BenchReport& report) {
-  std::string out = fmt::format("{:<28}{:>12}{:>12}{:>12}{:>9}{:>9}{:>8}\n", "what", "mean ms", "median ms", "P95 ms",
-                                "spread", "share", "times");
+  std::string out = fmt::format("{:<28}{:>12}{:>12}{:>12}{:>9}{:>9}{:>8}\n", "what", "mean ms", "median ms",
+                                "P95 ms", "spread", "share", "times");
   for (const BenchLine& l : report.lines)
     if (l.of_blocks())
       out += fmt::format("{:<28}{:>12.4f}{:>12.4f}{:>12.4f}{:>8.2f}%{:>9}{:>8}\n", l.id, l.mean_us / 1000,
@@ -47,7 +48,8 @@ std::string block_lines(const BenchReport& report) {
 std::string bench_table(const BenchReport& report) {
   json whole = to_json(report);  // everything but the lines, as in the JSON
   whole["lines"] = json::array();
-  return fmt::format("{}\n{}{}\n# {}{}", kFirst, kReport, whole.dump(), describe_blocks(report), block_lines(report));
+  return fmt::format("{}\n{}{}\n# {}{}", kFirst, kReport, whole.dump(), describe_blocks(report),
+                     block_lines(report));
 }
 
 BenchReport bench_from_table(const std::string& text, const std::string& name) {
@@ -56,7 +58,8 @@ BenchReport bench_from_table(const std::string& text, const std::string& name) {
   std::getline(in, line);
   check(line == kFirst, ErrorCode::corrupt, "{}: expected '{}' in its first line", name, kFirst);
   std::getline(in, line);
-  check(line.starts_with(kReport), ErrorCode::corrupt, "{}: expected '{}…' in its second line", name, kReport);
+  check(line.starts_with(kReport), ErrorCode::corrupt, "{}: expected '{}…' in its second line", name,
+        kReport);
   BenchReport report;
   try {
     report = bench_from_json(json::parse(line.substr(std::string_view(kReport).size())), name);
@@ -67,14 +70,15 @@ BenchReport bench_from_table(const std::string& text, const std::string& name) {
     if (line.empty() || line.starts_with("#") || line.starts_with("what ")) continue;
     // Two spaces or more between columns; names have single ones.
     const size_t end = line.find("  ");
-    check(end != line.npos && end > 0, ErrorCode::corrupt, "{}: line {}: expected a name and six columns", name, number);
+    check(end != line.npos && end > 0, ErrorCode::corrupt, "{}: line {}: expected a name and six columns",
+          name, number);
     BenchLine l{.id = line.substr(0, end)};
     std::istringstream columns(line.substr(end));
     char percent = 0;
     std::string share;
     columns >> l.mean_us >> l.median_us >> l.p95_us >> l.spread >> percent >> share >> l.repeats;
-    check(!columns.fail() && percent == '%', ErrorCode::corrupt, "{}: line {}: expected a name and six columns", name,
-          number);
+    check(!columns.fail() && percent == '%', ErrorCode::corrupt,
+          "{}: line {}: expected a name and six columns", name, number);
     l.mean_us *= 1000, l.median_us *= 1000, l.p95_us *= 1000, l.spread /= 100;
     if (share != "-") l.share = std::strtod(share.c_str(), nullptr) / 100;
     check_line(l, name);

@@ -32,8 +32,11 @@ WorldInput random_input(WorldSession& session) {
     in.text = session.read_prompt("a prompt of ordinary length, for the memory of its keys and values");
     return in;
   }
-  in.picture = random_values(static_cast<size_t>(session.config().width) * static_cast<size_t>(session.config().height) * 3, false, 1);
-  const auto rows = static_cast<size_t>(WorldRun::most_image_rows(m)), side = static_cast<size_t>(m.clip.image_size);
+  in.picture = random_values(
+      static_cast<size_t>(session.config().width) * static_cast<size_t>(session.config().height) * 3, false,
+      1);
+  const auto rows = static_cast<size_t>(WorldRun::most_image_rows(m)),
+             side = static_cast<size_t>(m.clip.image_size);
   if (m.image_encoder)
     in.clip_pixels = random_values(3 * side * side, true, 2);
   else
@@ -63,7 +66,7 @@ class Blocks {
     const WorldConfig& c = session_.config();
     const int64_t ring = std::max<int64_t>(1, c.window - c.sinks), phases = ring / std::gcd(ring, c.block);
     const int64_t until = 1 + (c.window + c.block - 1) / c.block + (session_.gpu() ? 2 * phases : 0);
-    for (; done_ < until; ) {
+    for (; done_ < until;) {
       say(options_, fmt::format("model, block {} of {} that fill the window", done_ + 1, until));
       one();
     }
@@ -90,7 +93,8 @@ class Blocks {
     const WorldConfig& c = session_.config();
     WorldSession::Action held{std::vector<float>(c.keys.size()), std::vector<float>(c.mouse ? 2 : 0)};
     if (!held.keyboard.empty()) held.keyboard[static_cast<size_t>(done_) % held.keyboard.size()] = 1;
-    if (c.mouse) held.mouse[1] = static_cast<float>(c.mouse_step * std::sin(0.7 * static_cast<double>(done_)));
+    if (c.mouse)
+      held.mouse[1] = static_cast<float>(c.mouse_step * std::sin(0.7 * static_cast<double>(done_)));
     double first = 0;
     const double begin = monotonic_seconds(), cpu = cpu_seconds();
     session_.next([&] { return held; },
@@ -111,7 +115,8 @@ BenchBlocks describe(const BenchOptions& o, const WorldSession& session, const s
                      int64_t blocks) {
   const WorldConfig& c = session.config();
   return {.kind = c.kind,
-          .model = o.model.filename().empty() ? o.model.parent_path().filename().string() : o.model.filename().string(),
+          .model = o.model.filename().empty() ? o.model.parent_path().filename().string()
+                                              : o.model.filename().string(),
           .dtype = dtype,
           .width = c.width,
           .height = c.height,
@@ -129,13 +134,13 @@ BenchBlocks describe(const BenchOptions& o, const WorldSession& session, const s
 
 void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& report) {
   say(options, "model " + options.model.string());
-  WorldSession session(std::move(bundle), {.model = {.threads = report.threads,
-                                                     .device = options.device,
-                                                     .graphs = options.graphs},
-                                           .choices = block_choices(options),
-                                           .level = options.level,
-                                           .dtype = options.dtype,
-                                           .cancel = options.cancel});
+  WorldSession session(
+      std::move(bundle),
+      {.model = {.threads = report.threads, .device = options.device, .graphs = options.graphs},
+       .choices = block_choices(options),
+       .level = options.level,
+       .dtype = options.dtype,
+       .cancel = options.cancel});
   Blocks blocks(options, session);
   const WorldInput input = random_input(session);
   const double first_us = blocks.start(input);

@@ -18,7 +18,8 @@ BlockPart part_of(const ProfileEvent& e, BlockPart around) {
   if (around == BlockPart::decode) return e.kind == ProfileKind::output ? BlockPart::copy : around;
   if (around == BlockPart::encode) return around;
   if (name == "decode") return BlockPart::decode;
-  if (name == "text encoder" || name == "image encoder" || name.starts_with("encode ")) return BlockPart::encode;
+  if (name == "text encoder" || name == "image encoder" || name.starts_with("encode "))
+    return BlockPart::encode;
   if (e.kind == ProfileKind::cache) return BlockPart::cache;
   if (around == BlockPart::actions || name == "actions") return BlockPart::actions;
   if (e.kind == ProfileKind::norm) return BlockPart::norm;
@@ -73,7 +74,8 @@ void add_from_host(const std::vector<ProfileEvent>& events, std::vector<BlockTim
   if (blocks.size() != out.size()) return;
   for (const ProfileEvent& e : events) {
     if (on_device(e)) continue;
-    const bool frames = std::strcmp(e.name, "frames out") == 0, film = std::strcmp(e.name, "encode video") == 0;
+    const bool frames = std::strcmp(e.name, "frames out") == 0,
+               film = std::strcmp(e.name, "encode video") == 0;
     if (!frames && !film) continue;
     for (size_t i = 0; i < blocks.size(); ++i) {
       const Begun& b = blocks[i];
@@ -123,8 +125,10 @@ std::string block_table(const std::vector<ProfileEvent>& events) {
   const bool device = !blocks.empty();
   if (!device) blocks = block_times(events);
   if (blocks.empty()) return "";
-  std::string out = fmt::format("{:<34}{:>10}{:>10}{:>10}{:>8}\n", fmt::format("{} blocks{}", blocks.size(), device ? ", by the GPU's clock" : ""),
-                                "mean ms", "median", "P95", "share");
+  std::string out =
+      fmt::format("{:<34}{:>10}{:>10}{:>10}{:>8}\n",
+                  fmt::format("{} blocks{}", blocks.size(), device ? ", by the GPU's clock" : ""), "mean ms",
+                  "median", "P95", "share");
   double whole_us = 0;
   for (const BlockTime& b : blocks) whole_us += b.whole_us;
   const auto line = [&](const char* name, const auto& of) {

@@ -29,7 +29,7 @@ struct CausalInputs {
 };
 
 // Into latents [z, T, h, w] and velocities (all passes' values, one after the other), on the host.
-void roll_out(const TransformerFiles& files, const CausalInputs& inputs, bool pack_weights, const SingleRun& how,
-              const Tensor& latents, float* velocities);
+void roll_out(const TransformerFiles& files, const CausalInputs& inputs, bool pack_weights,
+              const SingleRun& how, const Tensor& latents, float* velocities);
 
 }  // namespace tachy

@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int64_t kBlocksRolled = 8, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
-constexpr int64_t kMostHeight = 12, kMostWidth = 20;       // latents; what rounds does not depend on the size
-constexpr double kMostDefinitionFlops = 2e10;              // some tens of seconds
-constexpr double kLeastLatentsError = 2 * kLeastError;     // float32, over eight blocks
+constexpr int64_t kMostHeight = 12, kMostWidth = 20;    // latents; what rounds does not depend on the size
+constexpr double kMostDefinitionFlops = 2e10;           // some tens of seconds
+constexpr double kLeastLatentsError = 2 * kLeastError;  // float32, over eight blocks
 
 struct Rolled {
   TensorFile::Values latents, velocities;
@@ -56,7 +56,8 @@ Rolled rolled(const TransformerFiles& files, const CausalInputs& in, const Singl
 // How the level computes on the device: whether in 16 bits, and its residual stream.
 RunPrecision precision_of(const ValidateOptions& o) {
   if (o.device == "cpu") return {.bf16 = find_level(o.level).mode.compute == Compute::bf16};
-  const GpuMode mode = gpu_mode(o.level, o.dtypes.empty() ? std::string_view() : std::string_view(o.dtypes.front()));
+  const GpuMode mode =
+      gpu_mode(o.level, o.dtypes.empty() ? std::string_view() : std::string_view(o.dtypes.front()));
   return {.bf16 = mode.activation != DType::f32, .low_residual = mode.residual != DType::f32};
 }
 
@@ -68,7 +69,8 @@ SingleRun run_of(const ValidateOptions& o) {
 
 std::string text_of(const TensorSource& source, const char* key) {
   const auto at = source.metadata().find(key);
-  check(at != source.metadata().end(), ErrorCode::corrupt, "{}: no '{}' in its metadata", source.files_text(), key);
+  check(at != source.metadata().end(), ErrorCode::corrupt, "{}: no '{}' in its metadata", source.files_text(),
+        key);
   return at->second;
 }
 
@@ -82,7 +84,8 @@ OwnedInputs golden_inputs(const TensorSource& source, const fs::path& file, cons
     return out.keep({v.data.begin(), v.data.end()}, v.dims);
   };
   CausalInputs& in = out.in;
-  in.noise = read("noise"), in.fresh = read("fresh"), in.known = read("given"), in.condition = read("condition");
+  in.noise = read("noise"), in.fresh = read("fresh"), in.known = read("given"),
+  in.condition = read("condition");
   (c.text_dim > 0 ? in.text : in.image) = read("context");
   in.script = {read("keyboard"), read("mouse")};
   const auto list = [&](const char* key) { return json::parse(text_of(source, key)); };
@@ -90,15 +93,16 @@ OwnedInputs golden_inputs(const TensorSource& source, const fs::path& file, cons
   in.timesteps = list("timesteps").get<std::vector<double>>();
   in.sampler = {.kind = SamplerKind::lcm, .steps = static_cast<int>(in.timesteps.size())};
   in.sampler.timesteps = in.timesteps, in.sampler.sigmas = list("sigmas").get<std::vector<double>>();
-  in.window = {.frames = std::stoll(text_of(source, "window")), .sinks = std::stoll(text_of(source, "sinks"))};
+  in.window = {.frames = std::stoll(text_of(source, "window")),
+               .sinks = std::stoll(text_of(source, "sinks"))};
   if (c.text_dim > 0) in.text_rows = std::stoll(text_of(source, "context_rows"));
   check(in.noise.defined() && in.sampler.sigmas.size() == in.timesteps.size(), ErrorCode::corrupt,
         "{}: expected noise and as many sigmas as timesteps", file.string());
   return out;
 }
 
-void check_case(const std::string& name, const json& errors, const fs::path& folder, const ValidateOptions& options,
-                std::vector<Check>& checks) {
+void check_case(const std::string& name, const json& errors, const fs::path& folder,
+                const ValidateOptions& options, std::vector<Check>& checks) {
   say(options, "rollout " + name);
   const fs::path file = folder / (name + ".safetensors");
   const RunPrecision precision = precision_of(options);
@@ -113,7 +117,8 @@ void check_case(const std::string& name, const json& errors, const fs::path& fol
     if (e.code() == ErrorCode::cancelled) throw;
     failure = e.message();
   }
-  for (auto [output, values] : {std::pair("velocities", &got.velocities), std::pair("latents", &got.latents)}) {
+  for (auto [output, values] :
+       {std::pair("velocities", &got.velocities), std::pair("latents", &got.latents)}) {
     Check check{.kind = "rollout", .name = fmt::format("{}: {}", name, output)};
     if (failure.empty()) {
       TensorFile::Values want = TensorFile(file).read(output);
@@ -135,8 +140,8 @@ std::vector<float> normals(TorchCpuGenerator& gen, int64_t count) {
 }
 
 // Random inputs of a model: `blocks` blocks of latents of this size.
-OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t blocks, int64_t height, int64_t width,
-                          uint64_t seed) {
+OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t blocks, int64_t height,
+                          int64_t width, uint64_t seed) {
   OwnedInputs out;
   CausalInputs& in = out.in;
   TorchCpuGenerator gen(seed);
@@ -173,7 +178,8 @@ OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t 
 
 // Roughly: products of all passes.
 double flops_of(const WanConfig& c, const CausalInputs& in) {
-  const auto dim = static_cast<double>(c.dim()), tokens = static_cast<double>(in.noise.dim(2) * in.noise.dim(3) / 4);
+  const auto dim = static_cast<double>(c.dim()),
+             tokens = static_cast<double>(in.noise.dim(2) * in.noise.dim(3) / 4);
   const double layer = 2 * (6 * dim * dim + 2 * dim * static_cast<double>(c.ffn_dim));
   return layer * static_cast<double>(c.num_layers) * tokens * static_cast<double>(in.frames()) *
          static_cast<double>(in.timesteps.size() + 1);
@@ -184,8 +190,12 @@ void compare_both(const std::string& what, const Rolled& got, const Rolled& want
                   const RunPrecision& precision, std::vector<Check>& checks) {
   for (const bool latents : {false, true}) {
     Check check{.kind = "rollout", .name = fmt::format("{}: {}", what, latents ? "latents" : "velocities")};
-    compare_values(latents ? got.latents : got.velocities, latents ? want.latents : want.velocities, own, precision,
-                   {1, 1}, precision.bf16 ? 0 : latents ? kLeastLatentsError : kLeastError, check);
+    compare_values(latents ? got.latents : got.velocities, latents ? want.latents : want.velocities, own,
+                   precision, {1, 1},
+                   precision.bf16 ? 0
+                   : latents      ? kLeastLatentsError
+                                  : kLeastError,
+                   check);
     if (own.empty() || !precision.bf16) check.detail = fmt::format("mean {:.1e}", check.mean);
     checks.push_back(std::move(check));
   }
@@ -197,7 +207,8 @@ bool checks_blocks(const fs::path& model) { return made_block_by_block(ModelBund
 
 void validate_rollouts(const json& golden, const fs::path& folder, const ValidateOptions& options,
                        std::vector<Check>& checks) {
-  for (const auto& [name, errors] : golden.at("rollouts").items()) check_case(name, errors, folder, options, checks);
+  for (const auto& [name, errors] : golden.at("rollouts").items())
+    check_case(name, errors, folder, options, checks);
 }
 
 void validate_block_model(const fs::path& model, const ValidateOptions& options, std::vector<Check>& checks) {
@@ -213,8 +224,8 @@ void validate_block_model(const fs::path& model, const ValidateOptions& options,
   SingleRun exact = host;
   exact.device = options.device;
   {
-    const OwnedInputs few = random_inputs(bundle.dit, world, 3, std::min<int64_t>(height, 4), std::min<int64_t>(width, 6),
-                                          options.seed);
+    const OwnedInputs few = random_inputs(bundle.dit, world, 3, std::min<int64_t>(height, 4),
+                                          std::min<int64_t>(width, 6), options.seed);
     const std::string what = fmt::format("{}: float32 beside {}", name, on_gpu ? "the CPU" : "definitions");
     const double flops = flops_of(bundle.dit, few.in);
     if (flops > (on_gpu ? 100 : 1) * kMostDefinitionFlops) {
@@ -236,7 +247,8 @@ void validate_block_model(const fs::path& model, const ValidateOptions& options,
   SingleRun low = exact;
   low.level = on_gpu ? options.level : "safe", low.dtype = "bf16";
   const json own = {{"bfloat16", {{"max", kOriginalBf16Max}, {"mean", kOriginalBf16Mean}}}};
-  compare_both(what, rolled(files, inputs.in, low), rolled(files, inputs.in, exact), own, {.bf16 = true}, checks);
+  compare_both(what, rolled(files, inputs.in, low), rolled(files, inputs.in, exact), own, {.bf16 = true},
+               checks);
 }
 
 }  // namespace tachy

@@ -29,14 +29,14 @@ std::vector<double> numbers(StageIo& io, const char* name) {
 
 CausalInputs read(const WanConfig& c, StageIo& io) {
   CausalInputs in{.noise = io.input("noise", 4, 4),
-           .fresh = perhaps(io, "fresh", 5),
-           .known = perhaps(io, "given", 4),
-           .condition = perhaps(io, "condition", 4),
-           .text = c.text_dim > 0 ? io.input("encoder_hidden_states", 2, 2) : Tensor(),
-           .image = c.image_dim > 0 ? io.input("encoder_hidden_states_image", 2, 2) : Tensor(),
-           .script = {perhaps(io, "keyboard", 2), perhaps(io, "mouse", 2)},
-           .blocks = whole_numbers(io, "blocks"),
-           .timesteps = numbers(io, "timesteps")};
+                  .fresh = perhaps(io, "fresh", 5),
+                  .known = perhaps(io, "given", 4),
+                  .condition = perhaps(io, "condition", 4),
+                  .text = c.text_dim > 0 ? io.input("encoder_hidden_states", 2, 2) : Tensor(),
+                  .image = c.image_dim > 0 ? io.input("encoder_hidden_states_image", 2, 2) : Tensor(),
+                  .script = {perhaps(io, "keyboard", 2), perhaps(io, "mouse", 2)},
+                  .blocks = whole_numbers(io, "blocks"),
+                  .timesteps = numbers(io, "timesteps")};
   in.sampler.kind = SamplerKind::lcm;
   in.sampler.timesteps = in.timesteps, in.sampler.sigmas = numbers(io, "sigmas");
   in.sampler.steps = static_cast<int>(in.timesteps.size());
