@@ -1,10 +1,10 @@
 #include "inspect/rollout_checks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "inspect/causal_roll.h"
 #include "inspect/golden_compare.h"
@@ -36,9 +36,6 @@ struct OwnedInputs {
   Tensor keep(std::vector<float> values, std::span<const int64_t> dims) {
     std::vector<float>& own = storage.emplace_back(std::move(values));
     return Tensor(own.data(), DType::f32, dims);
-  }
-  Tensor keep(std::vector<float> values, std::initializer_list<int64_t> dims) {
-    return keep(std::move(values), std::span(dims.begin(), dims.size()));
   }
 };
 
@@ -153,7 +150,7 @@ OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t 
   const auto random = [&](std::initializer_list<int64_t> dims) {
     int64_t count = 1;
     for (const int64_t d : dims) count *= d;
-    return out.keep(normals(gen, count), dims);
+    return out.keep(normals(gen, count), std::span(dims.begin(), dims.size()));
   };
   in.noise = random({z, frames, height, width});
   if (steps > 1) in.fresh = random({steps - 1, z, frames, height, width});
@@ -165,11 +162,11 @@ OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t 
   if (a.keyboard_dim > 0 && a.present()) {
     std::vector<float> keys = normals(gen, pixels * a.keyboard_dim);
     for (float& k : keys) k = k > 0 ? 1.0f : 0.0f;
-    in.script.keyboard = out.keep(std::move(keys), {pixels, a.keyboard_dim});
+    in.script.keyboard = out.keep(std::move(keys), std::array{pixels, a.keyboard_dim});
     if (a.mouse_dim > 0) {
       std::vector<float> mouse = normals(gen, pixels * a.mouse_dim);
       for (float& m : mouse) m *= 0.1f;
-      in.script.mouse = out.keep(std::move(mouse), {pixels, a.mouse_dim});
+      in.script.mouse = out.keep(std::move(mouse), std::array{pixels, a.mouse_dim});
     }
   }
   in.window = {.frames = world.window, .sinks = world.sinks, .sinks_follow = world.sinks > 0};

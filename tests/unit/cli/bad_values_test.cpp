@@ -219,6 +219,7 @@ const std::vector<BadValue> kBadValues = {
     {"world", "--max-vram", "lots", 2, {"8GiB"}},
     {"world", "--threads", "5000", 2, {"0 to 1024"}},
     {"world", "--weights", "heavy", 2, {"packed", "mapped", "auto", "read"}},
+    {"world", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"world", "--crf", "99", 2, {"0", "51"}},
     {"world", "--encode-speed", "turbo", 2, {"ultrafast", "veryslow"}},
     {"validate", "--golden", "gone", 3, {"golden.json"}},

@@ -117,18 +117,20 @@ TEST_F(Gauges, BenchTimesAModelsStep) {
 TEST_F(Gauges, BlocksAreTimedByComponent) {
   const WorldModel model({.world = WorldModel::world()});
   const std::string at = model.path().string();
-  const Done done = run({"benchmark", "-m", at, "--blocks", "3", "-t", "2", "-o", "a.txt", "--profile", "t.json"});
+  const Done done =
+      run({"benchmark", "-m", at, "--blocks", "3", "-t", "2", "-o", "a.txt", "--profile", "t.json"});
   ASSERT_EQ(done.code, 0) << done.err;
-  for (const char* row : {"block: attention", "block: norm", "block: feed-forward", "block: actions", "block: cache",
-                          "block: decode", "block: copy", "block: other", "action to first frame", "start to first frame",
-                          "P95 ms", "universal", "48x32", "window 6"})
+  for (const char* row :
+       {"block: attention", "block: norm", "block: feed-forward", "block: actions", "block: cache",
+        "block: decode", "block: copy", "block: other", "action to first frame", "start to first frame",
+        "P95 ms", "universal", "48x32", "window 6"})
     EXPECT_THAT(done.out, HasSubstr(row));
   EXPECT_THAT(done.out, testing::Not(HasSubstr("gemm:"))) << "no ops unless they are asked for";
   EXPECT_THAT(read_text(path("a.txt")), testing::StartsWith("# tachyscope bench: blocks"));
   EXPECT_THAT(read_text(path("t.json")), AllOf(HasSubstr("video block"), HasSubstr("keep keys, values")));
-  const json j = json::parse(
-      run({"bench", "-m", at, "--blocks", "2", "--steps", "1", "--window", "4", "--size", "32x16", "-t", "1", "--json"})
-          .out);
+  const json j = json::parse(run({"bench", "-m", at, "--blocks", "2", "--steps", "1", "--window", "4",
+                                  "--size", "32x16", "-t", "1", "--json"})
+                                 .out);
   EXPECT_EQ(j["blocks"]["window"], 4);
   EXPECT_EQ(j["blocks"]["steps"], 1);
   EXPECT_EQ(j["blocks"]["blocks"], 2);
@@ -148,13 +150,17 @@ TEST_F(Gauges, BlocksAreTimedByComponent) {
   EXPECT_EQ(unnamed.code, 2);
   EXPECT_THAT(unnamed.err, HasSubstr("--model"));
   EXPECT_EQ(run({"compare", "a.txt", "a.txt", "-m", at}).code, 2);
-  EXPECT_EQ(run({"bench", "--ops-only", "--op", "rope:", "--cases", "tiny", "--seconds", "0.001", "-o", "b.txt"}).code, 2)
+  EXPECT_EQ(
+      run({"bench", "--ops-only", "--op", "rope:", "--cases", "tiny", "--seconds", "0.001", "-o", "b.txt"})
+          .code,
+      2)
       << "a table is of blocks";
 }
 
 // Self-Forcing's folder does not say what it is: `--blocks` does.
 TEST_F(Gauges, BlocksOfATextModel) {
-  const Done done = run({"bench", "-m", model_path(), "--blocks", "2", "--size", "32x16", "--window", "3", "-t", "2"});
+  const Done done =
+      run({"bench", "-m", model_path(), "--blocks", "2", "--size", "32x16", "--window", "3", "-t", "2"});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, AllOf(HasSubstr("self-forcing"), HasSubstr("block: attention"),
                               testing::Not(HasSubstr("block: actions"))));
@@ -163,7 +169,8 @@ TEST_F(Gauges, BlocksOfATextModel) {
 TEST_F(Gauges, CorrectnessOfRollouts) {
   const Done golden_ones = run({"correctness", "--models-only", "--golden", golden("causal"), "-t", "2"});
   EXPECT_EQ(golden_ones.code, 0) << golden_ones.out << golden_ones.err;
-  EXPECT_THAT(golden_ones.out, AllOf(HasSubstr("rollout"), HasSubstr("templerun: velocities"), HasSubstr("8 checks")));
+  EXPECT_THAT(golden_ones.out,
+              AllOf(HasSubstr("rollout"), HasSubstr("templerun: velocities"), HasSubstr("8 checks")));
   const WorldModel model({.world = WorldModel::world()});
   const json j =
       json::parse(run({"validate", "--models-only", "-m", model.path().string(), "-t", "2", "--json"}).out);
@@ -173,9 +180,10 @@ TEST_F(Gauges, CorrectnessOfRollouts) {
 
 TEST_F(Gauges, AllOfAModelThatMakesBlocks) {
   const WorldModel model({.world = WorldModel::world()});
-  const Done done =
-      run({"all", "-m", model.path().string(), "--golden", golden("causal"), "--blocks", "2", "-t", "2", "-o", "a.txt"});
-  EXPECT_THAT(done.out, AllOf(HasSubstr("12 checks"), HasSubstr("block: decode"), testing::Not(HasSubstr("gemm"))));
+  const Done done = run({"all", "-m", model.path().string(), "--golden", golden("causal"), "--blocks", "2",
+                         "-t", "2", "-o", "a.txt"});
+  EXPECT_THAT(done.out,
+              AllOf(HasSubstr("12 checks"), HasSubstr("block: decode"), testing::Not(HasSubstr("gemm"))));
   EXPECT_TRUE(fs::exists(path("a.txt"))) << done.err;
 }
 

@@ -121,8 +121,20 @@ BenchReport blocks_report(double factor) {
   r.one = r.all = {.threads = 2, .f32_gflops = 100, .copies = {{1e6, 40}}};
   r.blocks = {.kind = "universal", .model = "small", .dtype = "f32", .width = 160, .height = 96, .steps = 2};
   r.blocks.block = 1, r.blocks.frames = 4, r.blocks.window = 12, r.blocks.blocks = 40;
-  r.lines = {{.id = "block", .median_us = 1000 * factor, .spread = 0.01, .repeats = 40, .mean_us = 1100 * factor, .p95_us = 1500 * factor, .share = 1},
-             {.id = "block: attention", .median_us = 400, .spread = 0.01, .repeats = 10, .mean_us = 410, .p95_us = 450, .share = 0.4}};
+  r.lines = {{.id = "block",
+              .median_us = 1000 * factor,
+              .spread = 0.01,
+              .repeats = 40,
+              .mean_us = 1100 * factor,
+              .p95_us = 1500 * factor,
+              .share = 1},
+             {.id = "block: attention",
+              .median_us = 400,
+              .spread = 0.01,
+              .repeats = 10,
+              .mean_us = 410,
+              .p95_us = 450,
+              .share = 0.4}};
   return r;
 }
 

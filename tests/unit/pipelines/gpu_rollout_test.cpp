@@ -60,7 +60,8 @@ TEST_P(RolloutOnGpu, SixteenBitsErrNoMoreThanTheOriginals) {
       EXPECT_LE(e.mean, (low ? 1.2 : 1) * own_mean) << output;
       EXPECT_GT(e.max, 1e-5) << "nothing was rounded";
       std::printf(
-          "%s bf16, residual %s: %s max %.2e mean %.2e (asked: 1e-2, 1e-3: %s), %.2f and %.2f of the original's "
+          "%s bf16, residual %s: %s max %.2e mean %.2e (asked: 1e-2, 1e-3: %s), %.2f and %.2f of the "
+          "original's "
           "(asked at level safe: 0.6)\n",
           GetParam(), std::string(dtype_name(residual)).c_str(), output, e.max, e.mean,
           e.max < 1e-2 && e.mean < 1e-3 ? "met" : "not met", e.max / own_max, e.mean / own_mean);
