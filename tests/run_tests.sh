@@ -40,13 +40,19 @@ if [ -z "$model" ]; then
 fi
 on=(${device:+--device "$device"})
 golden=(--golden "$root/tests/golden/causal")
+# The baseline says what it is of: lines that begin with # are for people.
+store() {
+  "$tachyscope" benchmark --model "$model" "${on[@]}" --output "$baseline"
+  sed -i '2a # made by tests/run_tests.sh benchmark --update; world-small: random weights of the true format (bench/peers/world_model.py --shape small)' "$baseline"
+}
 case $what in
   correctness) exec "$tachyscope" correctness --models-only "${golden[@]}" --model "$model" "${on[@]}" ;;
-  benchmark) exec "$tachyscope" benchmark --model "$model" "${on[@]}" ${update:+--output "$baseline"} ;;
+  benchmark) [ -n "$update" ] || exec "$tachyscope" benchmark --model "$model" "${on[@]}" ;;
 esac
 if [ -n "$update" ]; then
-  [ "$what" = compare ] || "$tachyscope" correctness --models-only "${golden[@]}" --model "$model" "${on[@]}"
-  exec "$tachyscope" benchmark --model "$model" "${on[@]}" --output "$baseline"
+  [ "$what" != all ] || "$tachyscope" correctness --models-only "${golden[@]}" --model "$model" "${on[@]}"
+  store
+  exit
 fi
 case $what in
   compare) exec "$tachyscope" compare "$baseline" --model "$model" "${on[@]}" ;;

@@ -183,7 +183,7 @@ def vae(base):
     of_latents = ("quant_conv", "post_quant_conv")
 
     def scaled(name, shape):
-        fixed = [i for i, d in enumerate(shape) if i > 1 or d == 3]
+        fixed = [i for i, d in enumerate(shape) if i > 1 or d in (1, 3)]
         if name.startswith(of_latents):
             fixed = range(len(shape))
         elif name == "decoder.conv_in.weight":

@@ -26,9 +26,9 @@ constexpr const char* kReport = "# report ";
 std::string describe_blocks(const BenchReport& report) {
   const BenchBlocks& b = report.blocks;
   if (b.kind.empty()) return "";
-  std::string out =
-      fmt::format("{} ({}), {}x{}, blocks of {} latent frames ({} frames), window {}, {} steps, {}", b.model,
-                  b.kind, b.width, b.height, b.block, b.frames, b.window, b.steps, b.dtype);
+  std::string out = fmt::format(
+      "{} ({}), {}x{}, blocks of {} latent frame{} ({} frames), window {}, {} steps, {}", b.model, b.kind,
+      b.width, b.height, b.block, b.block == 1 ? "" : "s", b.frames, b.window, b.steps, b.dtype);
   if (!report.gpu.name.empty())
     out += b.graphs ? "; whole blocks as CUDA graphs, components launch by launch" : "; without CUDA graphs";
   return out + "\n";

@@ -62,10 +62,10 @@ class Blocks {
     return 1e6 * (monotonic_seconds() - begin) + one().first_frame_us[0];
   }
   // Until blocks see a full window and on a GPU each of its phases has its graph, whose second run captures it.
-  void warm_up() {
+  void warm_up(bool graphs) {
     const WorldConfig& c = session_.config();
     const int64_t ring = std::max<int64_t>(1, c.window - c.sinks), phases = ring / std::gcd(ring, c.block);
-    const int64_t until = 1 + (c.window + c.block - 1) / c.block + (session_.gpu() ? 2 * phases : 0);
+    const int64_t until = 1 + (c.window + c.block - 1) / c.block + (session_.gpu() && graphs ? 2 * phases : 0);
     for (; done_ < until;) {
       say(options_, fmt::format("model, block {} of {} that fill the window", done_ + 1, until));
       one();
@@ -134,6 +134,7 @@ BenchBlocks describe(const BenchOptions& o, const WorldSession& session, const s
 
 void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& report) {
   say(options, "model " + options.model.string());
+  RunProfiler profiler;  // outlives the session that is watched
   WorldSession session(
       std::move(bundle),
       {.model = {.threads = report.threads, .device = options.device, .graphs = options.graphs},
@@ -144,7 +145,7 @@ void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& r
   Blocks blocks(options, session);
   const WorldInput input = random_input(session);
   const double first_us = blocks.start(input);
-  blocks.warm_up();
+  blocks.warm_up(options.graphs);
   const auto times = blocks.run(options.blocks.value_or(kBlocks), options.blocks.has_value(), "block");
   const auto count = static_cast<int>(times.whole_us.size());
   const bool bf16 = find_level(options.level).mode.compute == Compute::bf16;
@@ -152,10 +153,9 @@ void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& r
   const double block_us = summarise_times(times.whole_us).mean;
   report.lines.push_back(line_of_blocks("block", times.whole_us, block_us));
 
-  RunProfiler profiler;
   session.watch(&profiler);
   blocks.again();
-  blocks.warm_up();
+  blocks.warm_up(false);
   const size_t before = block_times(profiler.all_events()).size();
   blocks.run(std::min(count, kProfiledBlocks), false, "block by component");
   session.watch(nullptr);
