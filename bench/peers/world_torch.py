@@ -163,7 +163,7 @@ def main():
     parser.add_argument("--shape", choices=world_model.SHAPES, default="universal")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--blocks", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=1e9, help="no block begins later than this")
+    parser.add_argument("--seconds", type=float, default=86400, help="no block begins later than this")
     parser.add_argument("--size", type=lambda text: tuple(map(int, text.split("x"))))
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
