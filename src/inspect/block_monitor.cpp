@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
+#include <nlohmann/json.hpp>
 
 #include "pipelines/causal_denoiser.h"
 
@@ -120,32 +120,51 @@ TimeSummary summarise_times(std::vector<double> times) {
   return out;
 }
 
-std::string block_table(const std::vector<ProfileEvent>& events) {
+std::vector<BlockRow> block_rows(const std::vector<ProfileEvent>& events) {
   std::vector<BlockTime> blocks = block_times(events, true);
   const bool device = !blocks.empty();
   if (!device) blocks = block_times(events);
-  if (blocks.empty()) return "";
-  std::string out =
-      fmt::format("{:<34}{:>10}{:>10}{:>10}{:>8}\n",
-                  fmt::format("{} blocks{}", blocks.size(), device ? ", by the GPU's clock" : ""), "mean ms",
-                  "median", "P95", "share");
+  std::vector<BlockRow> out;
   double whole_us = 0;
-  for (const BlockTime& b : blocks) whole_us += b.whole_us;
-  const auto line = [&](const char* name, const auto& of) {
+  const auto add = [&](const char* name, const auto& of) {
     std::vector<double> times;
     for (const BlockTime& b : blocks) times.push_back(of(b));
     const TimeSummary t = summarise_times(times);
     if (t.mean <= 0) return;
-    const double share = t.mean * static_cast<double>(blocks.size()) / whole_us;
-    out += fmt::format("{:<34}{:>10.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n", name, t.mean / 1000, t.median / 1000,
-                       t.p95 / 1000, 100 * share);
+    if (out.empty()) whole_us = t.mean;
+    out.push_back({name, static_cast<int64_t>(blocks.size()), device, t, t.mean / whole_us});
   };
-  line("block", [](const BlockTime& b) { return b.whole_us; });
+  add("block", [](const BlockTime& b) { return b.whole_us; });
   for (int i = 0; i < kBlockParts; ++i)
-    line(fmt::format("  {}", block_part_name(static_cast<BlockPart>(i))).c_str(),
-         [i](const BlockTime& b) { return b.parts_us[static_cast<size_t>(i)]; });
-  line("block's begin to its first frame", [](const BlockTime& b) { return b.first_frame_us; });
+    add(block_part_name(static_cast<BlockPart>(i)),
+        [i](const BlockTime& b) { return b.parts_us[static_cast<size_t>(i)]; });
+  add("first frame", [](const BlockTime& b) { return b.first_frame_us; });
   return out;
+}
+
+std::string block_table(const std::vector<ProfileEvent>& events) {
+  const std::vector<BlockRow> rows = block_rows(events);
+  if (rows.empty()) return "";
+  const std::string head =
+      fmt::format("{} blocks{}", rows[0].blocks, rows[0].device ? ", by the GPU's clock" : "");
+  std::string out = fmt::format("{:<34}{:>10}{:>10}{:>10}{:>8}\n", head, "mean ms", "median", "P95", "share");
+  for (const BlockRow& r : rows)
+    out += fmt::format("{:<34}{:>10.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n", "  " + r.name, r.us.mean / 1000,
+                       r.us.median / 1000, r.us.p95 / 1000, 100 * r.share);
+  return out + "first frame: from a block's begin until it is on the host; encode runs beside the blocks\n";
+}
+
+std::string block_json(const std::vector<ProfileEvent>& events) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const BlockRow& r : block_rows(events))
+    out.push_back({{"component", r.name},
+                   {"blocks", r.blocks},
+                   {"device", r.device},
+                   {"mean_us", r.us.mean},
+                   {"median_us", r.us.median},
+                   {"p95_us", r.us.p95},
+                   {"share", r.share}});
+  return out.dump();
 }
 
 }  // namespace tachy

@@ -36,7 +36,16 @@ struct TimeSummary {
 };
 TimeSummary summarise_times(std::vector<double> times);
 
-// A table of the components over a profile's blocks, by the GPU's clock where it has one; empty where it holds no block.
-std::string block_table(const std::vector<ProfileEvent>& events);
+// A component over a profile's blocks, by the GPU's clock (`device`) where it has one; first the whole block.
+struct BlockRow {
+  std::string name;
+  int64_t blocks = 0;
+  bool device = false;
+  TimeSummary us;
+  double share = 0;  // of a block's mean
+};
+std::vector<BlockRow> block_rows(const std::vector<ProfileEvent>& events);  // empty where it holds no block
+std::string block_table(const std::vector<ProfileEvent>& events);           // for people; "" without blocks
+std::string block_json(const std::vector<ProfileEvent>& events);            // a list
 
 }  // namespace tachy
