@@ -25,7 +25,6 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import world_model  # noqa: E402
-from talk import Watch  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHAPES = {"mg2": "universal", "sf": "self-forcing", "small": "small", "tiny": "tiny"}
@@ -93,13 +92,12 @@ def ours(args, row, folder, seconds):
     if way == "queued":
         command.append("--no-graph")
     cores = set(sorted(os.sched_getaffinity(0))[:2]) if way == "pinned" else None
-    watch = Watch()
     if way in ("busy", "pinned"):
         with Busy(2, cores):
             out = ended(command, seconds, cores)
     else:
         out = ended(command, seconds)
-    seen, report = watch.end(), json.loads(out)
+    report = json.loads(out)
     lines, b = {line["id"]: line for line in report["lines"]}, report["blocks"]
     whole, first = lines["block"], lines["action to first frame"]
     cpu = lines.get("host CPU time of a block")
@@ -107,7 +105,7 @@ def ours(args, row, folder, seconds):
     return {"fps": 1e6 * b["frames"] / whole["mean_us"], "block_ms": whole["median_us"] / 1000, "mean_ms": whole["mean_us"] / 1000, "p95_ms": whole["p95_us"] / 1000,
             "first_ms": first["median_us"] / 1000, "p95_of_median": whole["p95_us"] / whole["median_us"], "blocks": whole["repeats"],
             "start_ms": lines["start to first frame"]["median_us"] / 1000, "cpu_ms": cpu["median_us"] / 1000 if cpu else None,
-            "plan_gib": b["plan_bytes"] / 2**30, "held_gib": b["held_bytes"] / 2**30, "seen_gib": seen / 2**10, "graphs": b["graphs"], "parts_percent": parts}
+            "plan_gib": b["plan_bytes"] / 2**30, "held_gib": b["held_bytes"] / 2**30, "seen_gib": b["taken_bytes"] / 2**30, "graphs": b["graphs"], "parts_percent": parts}
 
 
 def theirs(args, row, folder, seconds):

@@ -121,7 +121,7 @@ BenchReport run_bench(const BenchOptions& options) {
                   .matmul_gflops = ceilings.matmul_gflops};
     if (time_ops) bench_ops(options, mode, gpu.get(), report);
     if (time_model && world)
-      bench_world(options, std::move(*world), report);
+      bench_world(options, std::move(*world), gpu->free_bytes(), report);
     else if (time_model)
       bench_model_on_gpu(options, report);
     return report;
@@ -129,7 +129,7 @@ BenchReport run_bench(const BenchOptions& options) {
   report.one = cpu::measure_roofline(one), report.all = cpu::measure_roofline(all);
   if (time_ops) bench_ops(options, mode, nullptr, report);
   if (time_model && world)
-    bench_world(options, std::move(*world), report);
+    bench_world(options, std::move(*world), 0, report);
   else if (time_model)
     bench_model(options, report);
   return report;

@@ -71,6 +71,7 @@ struct BenchBlocks {
   int64_t window = 0, blocks = 0;
   bool graphs = false;
   uint64_t plan_bytes = 0, held_bytes = 0;  // of Buffers and arenas: planned, and taken at the worst moment
+  uint64_t taken_bytes = 0;                 // of a GPU's memory after the blocks, with libraries and graphs
 };
 
 // The GPU of a report; no name: it is of the CPU.

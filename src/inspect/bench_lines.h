@@ -29,6 +29,7 @@ void bench_model_on_gpu(const BenchOptions& options, BenchReport& report);
 bool times_blocks(const ModelBundle& model, const BenchOptions& options);
 WorldChoices block_choices(const BenchOptions& options);
 // The blocks of one that makes videos block by block (bench_world.cpp).
-void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& report);
+// free_bytes: of the GPU, before the model is there.
+void bench_world(const BenchOptions& options, ModelBundle bundle, uint64_t free_bytes, BenchReport& report);
 
 }  // namespace tachy

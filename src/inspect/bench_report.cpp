@@ -49,7 +49,8 @@ json blocks_json(const BenchBlocks& b) {
           {"blocks", b.blocks},
           {"graphs", b.graphs},
           {"plan_bytes", b.plan_bytes},
-          {"held_bytes", b.held_bytes}};
+          {"held_bytes", b.held_bytes},
+          {"taken_bytes", b.taken_bytes}};
 }
 
 BenchBlocks blocks_from(const json& j) {
@@ -65,7 +66,8 @@ BenchBlocks blocks_from(const json& j) {
           .blocks = j.at("blocks").get<int64_t>(),
           .graphs = j.at("graphs").get<bool>(),
           .plan_bytes = j.at("plan_bytes").get<uint64_t>(),
-          .held_bytes = j.at("held_bytes").get<uint64_t>()};
+          .held_bytes = j.at("held_bytes").get<uint64_t>(),
+          .taken_bytes = j.value("taken_bytes", uint64_t{0})};
 }
 
 json roofline_json(const cpu::Roofline& r) {

@@ -65,7 +65,8 @@ class Blocks {
   void warm_up(bool graphs) {
     const WorldConfig& c = session_.config();
     const int64_t ring = std::max<int64_t>(1, c.window - c.sinks), phases = ring / std::gcd(ring, c.block);
-    const int64_t until = 1 + (c.window + c.block - 1) / c.block + (session_.gpu() && graphs ? 2 * phases : 0);
+    const int64_t until =
+        1 + (c.window + c.block - 1) / c.block + (session_.gpu() && graphs ? 2 * phases : 0);
     for (; done_ < until;) {
       say(options_, fmt::format("model, block {} of {} that fill the window", done_ + 1, until));
       one();
@@ -132,7 +133,7 @@ BenchBlocks describe(const BenchOptions& o, const WorldSession& session, const s
 
 }  // namespace
 
-void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& report) {
+void bench_world(const BenchOptions& options, ModelBundle bundle, uint64_t free_bytes, BenchReport& report) {
   say(options, "model " + options.model.string());
   RunProfiler profiler;  // outlives the session that is watched
   WorldSession session(
@@ -150,6 +151,8 @@ void bench_world(const BenchOptions& options, ModelBundle bundle, BenchReport& r
   const auto count = static_cast<int>(times.whole_us.size());
   const bool bf16 = find_level(options.level).mode.compute == Compute::bf16;
   report.blocks = describe(options, session, session.gpu() ? report.gpu.dtype : bf16 ? "bf16" : "f32", count);
+  if (session.gpu() && session.gpu()->free_bytes() < free_bytes)
+    report.blocks.taken_bytes = free_bytes - session.gpu()->free_bytes();
   const double block_us = summarise_times(times.whole_us).mean;
   report.lines.push_back(line_of_blocks("block", times.whole_us, block_us));
 
