@@ -37,12 +37,6 @@ void norm_and_turn(const Tensor& q, const Tensor& k, const Tensor& cos, const Te
   }
 }
 
-void keep(const runtime::KvRing& ring, int64_t module, int64_t first, const Tensor& k, const Tensor& v,
-          Stream& stream) {
-  const ProfileRange range(stream.hooks.profiler, "keep keys, values", ProfileKind::cache);
-  ring.put(module, first, k, v, stream);
-}
-
 float scale_of(int64_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }
 
 }  // namespace
@@ -100,7 +94,7 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   const Tensor q = qkv.slice(1, 0, wide), k = qkv.slice(1, wide, 2 * wide),
                v = qkv.slice(1, 2 * wide, 3 * wide);
   norm_and_turn(q, k, in.mouse_cos, in.mouse_sin, stream);
-  keep(*in.mouse_ring, module, in.first, k, v, stream);
+  in.mouse_ring->put(module, in.first, k, v, stream);
   // Places are the batch: a place's frames lie `places` rows apart.
   const int64_t end = in.first + in.frames;
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
@@ -147,7 +141,7 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
   const Tensor k = kv.slice(1, 0, wide), v = kv.slice(1, wide, 2 * wide);
   norm_and_turn(k, {}, in.keyboard_cos, in.keyboard_sin, stream);
   norm_and_turn(q, {}, in.keyboard_cos, in.keyboard_sin, stream);
-  keep(*in.keyboard_ring, module, in.first, k, v, stream);
+  in.keyboard_ring->put(module, in.first, k, v, stream);
   const int64_t end = in.first + in.frames;
   const Tensor keys = in.keyboard_ring->keys(module, end);
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };

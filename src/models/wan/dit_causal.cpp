@@ -112,7 +112,6 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript
   turn(given.mouse_cos, given.mouse_sin);
   const int64_t ahead = end - causal.window.frames;
   if (!causal.sink_cos.defined() || ahead <= 0) return;
-  const ProfileRange range(stream.hooks.profiler, "turn sinks", ProfileKind::cache);
   make_on_host(stream, {causal.sink_cos, causal.sink_sin}, [&](Stream& host, std::span<const Tensor> to) {
     if (host.measuring()) return;
     ops::rope_table_3d(1, 1, 1, c.head_dim, kTheta, to[0].slice(0, 0, 1), to[1].slice(0, 0, 1),
