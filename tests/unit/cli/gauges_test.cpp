@@ -193,6 +193,26 @@ TEST_F(Gauges, ProfilesTellOfBlocks) {
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, AllOf(HasSubstr("video block"), HasSubstr("blocks"), HasSubstr("feed-forward"),
                               HasSubstr("first frame"), HasSubstr("encode")));
+  const WorldModel model({.world = WorldModel::world()});
+  const std::vector<std::string> walk = {
+      "world", "-m", model.path().string(), "-i", golden("image_pipeline/first.png"), "--frames", "21", "-t",
+      "2",     "-o"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), walk.begin(), walk.end());
+    return run(more);
+  };
+  const Done world = with({"a.gif", "--profile", "w.json", "--json"});
+  ASSERT_EQ(world.code, 0) << world.err;
+  std::istringstream lines(world.out);
+  json last;
+  for (std::string line; std::getline(lines, line);) last = json::parse(line);
+  EXPECT_EQ(last["event"], "profile");
+  EXPECT_EQ(last["blocks"][0]["component"], "block");
+  EXPECT_EQ(last["blocks"][0]["blocks"], 2) << "of 9 and 12 frames";
+  EXPECT_THAT(read_text(path("w.json")),
+              AllOf(HasSubstr("encode image"), HasSubstr("actions"), HasSubstr("encode video")));
+  ASSERT_EQ(with({"b.gif", "-q"}).code, 0);
+  EXPECT_EQ(read_text(path("a.gif")), read_text(path("b.gif"))) << "profiling changes nothing";
 }
 
 TEST_F(Gauges, Doctor) {
