@@ -105,7 +105,7 @@ def ours(args, row, folder, seconds):
     return {"fps": 1e6 * b["frames"] / whole["mean_us"], "block_ms": whole["median_us"] / 1000, "mean_ms": whole["mean_us"] / 1000, "p95_ms": whole["p95_us"] / 1000,
             "first_ms": first["median_us"] / 1000, "p95_of_median": whole["p95_us"] / whole["median_us"], "blocks": whole["repeats"],
             "start_ms": lines["start to first frame"]["median_us"] / 1000, "cpu_ms": cpu["median_us"] / 1000 if cpu else None,
-            "plan_gib": b["plan_bytes"] / 2**30, "held_gib": b["held_bytes"] / 2**30, "seen_gib": b["taken_bytes"] / 2**30, "graphs": b["graphs"], "parts_percent": parts}
+            "plan_gib": b["plan_bytes"] / 2**30, "held_gib": b["held_bytes"] / 2**30, "seen_gib": b["taken_bytes"] / 2**30 or None, "graphs": b["graphs"], "parts_percent": parts}
 
 
 def theirs(args, row, folder, seconds):

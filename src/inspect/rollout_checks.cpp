@@ -200,7 +200,9 @@ void compare_both(const std::string& what, const Rolled& got, const Rolled& want
 
 }  // namespace
 
-bool checks_blocks(const fs::path& model) { return made_block_by_block(ModelBundle::open(model)); }
+bool checks_blocks(const fs::path& model) {
+  return naming("`model`", [&] { return made_block_by_block(ModelBundle::open(model)); });
+}
 
 void validate_rollouts(const json& golden, const fs::path& folder, const ValidateOptions& options,
                        std::vector<Check>& checks) {
