@@ -98,6 +98,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"resume", "--resume"},
     {"gpu", "--gpu"},
     {"window", "--window"},
+    {"blocks", "--blocks"},
     {"crf", "--crf"},
     {"speed", "--encode-speed"},
     {"input", "--in"},

@@ -21,8 +21,8 @@ struct ValidateCommand {
 
 struct BenchCommand {
   BenchOptions options{.device = ""};
-  std::string output, baseline, cases;
-  bool json = false, strict = false, ops_only = false;
+  std::string output, baseline, cases, size, profile;
+  bool json = false, strict = false, ops_only = false, no_graph = false;
   std::optional<BenchReport> before;  // --compare
   void add_options(CommandOptions& app, bool short_list);
   void prepare();

@@ -17,6 +17,7 @@
 #include "media/files.h"
 #include "media/sound_mix.h"
 #include "plan_report.h"
+#include "profile_file.h"
 #include "progress.h"
 #include "state_file.h"
 #include "status_line.h"
@@ -143,14 +144,6 @@ void report_done(const GenerateOptions& o, const Job& job, const VideoRequest& f
                      *filled.width, *filled.height, filled.seed, human_seconds(seconds), reused));
 }
 
-void write_profile(const GenerateOptions& o, const RunProfiler& profiler) {
-  const std::vector<ProfileEvent> events = profiler.all_events();
-  write_file(o.profile, chrome_trace(events));
-  report(
-      o, json::parse(profile_json(summarise(events), summarise(events, true))),
-      fmt::format("{}{}: open it in ui.perfetto.dev or chrome://tracing", profile_tables(events), o.profile));
-}
-
 }  // namespace
 
 void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const PreparedRequest& prepared) {
@@ -190,7 +183,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
                                  [&] {  // fails before hours are spent
                                    return VideoWriter::open(job.output, *filled.width, *filled.height, video);
                                  }),
-                          &g_cancel);
+                          &g_cancel, profiler ? &*profiler : nullptr);
   const bool piped = job.output == "-";
   if (!piped) check_writable("--output", settings_path(job.output));
   check_writable("--save-latents", o.save_latents);
@@ -218,7 +211,9 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   progress.clear();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report_done(o, job, filled, settings, done.steps_reused, seconds);
-  if (profiler) write_profile(o, *profiler);
+  if (!profiler) return;
+  const ProfileWords words = write_profile(o.profile, *profiler);
+  report(o, json::parse(words.json), words.text);
 }
 
 }  // namespace tachy::cli

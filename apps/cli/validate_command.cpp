@@ -26,6 +26,15 @@ constexpr const char* kFooter =
     "           bound: three times the reference's own error in the same precision, at least 5e-6 (VAE "
     "1e-5);\n"
     "           in 16 bits also whether it meets max < 1e-2 and mean < 1e-3\n"
+    "  rollout  of models that make videos block by block (Self-Forcing, Matrix-Game 2), all velocities and "
+    "latents of some blocks: golden ones\n"
+    "           (--golden tests/golden/causal), no further off than the original is itself in the same "
+    "precision; "
+    "and of --model\n"
+    "           float32 beside the definitions, bf16 beside float32: no further off than the original's bf16 "
+    "on its "
+    "own weights\n"
+    "           (0.028, mean 0.0052), and whether that meets max < 1e-2 and mean < 1e-3\n"
     "  frame    a whole generation, frame by frame: largest and mean difference in levels of 255, PSNR in "
     "dB\n"
     "Exit code 10 when a check misses its bound.\n"
@@ -74,8 +83,10 @@ void ValidateCommand::add_options(CommandOptions& app, bool short_list) {
                  "real cases beyond this skip the comparison with the (slow) definition")
       ->check(between(0, 1e6));
   app.add_option("--seed", options.seed, "of the ops' random inputs");
-  app.add_option("-m,--model", options.model,
-                 "model folder in place of the one that the golden folder names");
+  app.add_option(
+      "-m,--model", options.model,
+      "model folder in place of the one that the golden folder names; of one that makes videos block by "
+      "block its own rollouts");
   app.add_option("--level", options.level, "none, safe, aggressive or extreme");
   app.add_option("--device", options.device, kDeviceHelp);
   app.add_option(
@@ -144,11 +155,16 @@ Command add_all(CommandLine& line) {
                  "on a GPU: some of bf16,f16,f32 (default: the level's); the first is what bench times");
   sub.add_option("-t,--threads", *threads, "threads (default: all this process may use)");
   sub.footer(
+      "Of a model that makes videos block by block (Self-Forcing, Matrix-Game 2): its rollouts are checked "
+      "and its "
+      "blocks timed, and no ops.\n"
       "Exit code 10 when a check misses its bound, or, with --strict, a line is slower than the baseline.");
   return [first, second, level, device, threads] {
     first->options.level = second->options.level = *level;
     first->options.device = second->options.device = choose_device(*device);
     first->options.threads = second->options.threads = *threads;
+    if (!second->options.model.empty() && checks_blocks(second->options.model))
+      first->options.model = second->options.model, first->models_only = true;
     if (const auto list = split(first->dtypes, ','); !list.empty()) second->options.dtype = list.front();
     first->prepare(), second->prepare();
     const int validated = first->run(), benched = second->run();

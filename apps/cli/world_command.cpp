@@ -17,6 +17,7 @@
 #include "generate_options.h"
 #include "interrupt.h"
 #include "media/background_writer.h"
+#include "profile_file.h"
 #include "status_line.h"
 #include "world_actions.h"
 
@@ -121,9 +122,11 @@ int run_script(const WorldCommandOptions& o) {
       .expected_frames = frames,
       .streamed = o.stream,
       .cancel = &g_cancel};
+  std::optional<RunProfiler> profiler;  // outlives the writer, whose threads it watches
+  if (!o.profile.empty()) check_writable("--profile", o.profile), world.watch(&profiler.emplace());
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
-      &g_cancel);
+      &g_cancel, profiler ? &*profiler : nullptr);
   report(o,
          {{"event", "world"},
           {"kind", info.kind},
@@ -144,6 +147,10 @@ int run_script(const WorldCommandOptions& o) {
       {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
       fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
                   human_seconds(seconds)));
+  if (!profiler) return 0;
+  world.watch(nullptr);
+  const ProfileWords words = write_profile(o.profile, *profiler);
+  report(o, json::parse(words.json), words.text);
   return 0;
 }
 
@@ -227,6 +234,9 @@ Command add_world(CommandLine& line) {
       ->check(between(0, 1024));
   sub.add_option("--weights", o->engine.weights, "packed, mapped, auto (default) or read");
   sub.add_flag("--no-graph", o->no_graph, "on a GPU: queue every kernel instead of replaying a graph");
+  sub.add_option(
+      "--profile", o->profile,
+      "print what each module and each component of a block took, and write it as a Chrome trace (JSON)");
   sub.add_option("--crf", o->crf, "quality of mp4 (0-51, default 16) and webm (0-63, default 24)");
   sub.add_option("--encode-speed", o->encode_speed, "how long mp4 and webm may take, by x264's names");
   sub.add_flag("--json", o->json, "print JSON lines instead of text");

@@ -10,7 +10,7 @@ namespace tachy::cli {
 
 struct WorldCommandOptions {
   std::string prompt, model, image, image_embeds, actions, output, size, level = "safe", encode_speed,
-                                                                         max_vram;
+                                                                         max_vram, profile;
   std::optional<std::string> dtype;
   std::optional<int> steps, window, frames;
   std::optional<double> shift, seconds, fps;

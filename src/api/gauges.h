@@ -4,4 +4,5 @@
 
 #include "inspect/bench.h"
 #include "inspect/doctor.h"
+#include "inspect/rollout_checks.h"
 #include "inspect/validate.h"

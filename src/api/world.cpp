@@ -164,6 +164,8 @@ void World::reset() {
   state_->begin([&] { state_->session.reset(); });
 }
 
+void World::watch(Profiler* profiler) { state_->session.watch(profiler); }
+
 void World::act(const WorldAction& action, uint64_t stamp) {
   check_values("keyboard", action.keyboard, state_->info.keys.size());
   check_values("mouse", action.mouse, state_->info.mouse ? 2 : 0);

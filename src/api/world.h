@@ -91,6 +91,9 @@ class World {
   void stop();
   // The same start again, from its first block: the same actions give the same bits.
   void reset();
+  // From the next start or reset on `profiler` is told of each module's time, and on a GPU passes run without graphs; null:
+  // nobody, and the one before has been told of everything.
+  void watch(Profiler* profiler);
 
  private:
   struct State;

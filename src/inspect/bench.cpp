@@ -73,7 +73,21 @@ void check_bench(const BenchOptions& options) {
             options.dtype);
   else
     gpu_mode(options.level, options.dtype);
-  if (!options.model.empty()) naming("`model`", [&] { ModelBundle::open(options.model); });
+  if (options.blocks)
+    require(*options.blocks >= 1 && *options.blocks <= 1 << 20, "`blocks`: expected 1 to {}, got {}", 1 << 20,
+            *options.blocks);
+  require(options.model.empty() == false || !options.blocks, "`blocks`: of which model? Give it");
+  if (options.model.empty()) return;
+  const ModelBundle model = naming("`model`", [&] { return ModelBundle::open(options.model); });
+  if (times_blocks(model, options)) world_config(model, block_choices(options));
+}
+
+bool times_blocks(const ModelBundle& model, const BenchOptions& options) {
+  return options.blocks || made_block_by_block(model);
+}
+
+WorldChoices block_choices(const BenchOptions& o) {
+  return {.width = o.width, .height = o.height, .steps = o.steps, .window = o.window, .shift = {}};
 }
 
 BenchReport run_bench(const BenchOptions& options) {
@@ -83,7 +97,13 @@ BenchReport run_bench(const BenchOptions& options) {
                      .threads = options.threads > 0 ? options.threads : available_processors(),
                      .machine = cpu::describe_machine()};
   const bool model_only = options.filter == "model";
-  const bool time_ops = options.ops && !model_only,
+  std::optional<ModelBundle> world;
+  if (!options.model.empty()) {
+    ModelBundle model = ModelBundle::open(options.model);
+    if (times_blocks(model, options)) world = std::move(model);
+  }
+  // Of a model that makes videos block by block the blocks alone, unless ops are asked for.
+  const bool time_ops = options.ops && !model_only && !(world && options.filter.empty()),
              time_model = !options.model.empty() && (options.filter.empty() || model_only);
   const auto gpu = cuda::open_device(options.device);
   say(options, "roofline");
@@ -100,12 +120,18 @@ BenchReport run_bench(const BenchOptions& options) {
                   .copy_gb_per_s = ceilings.copy_gb_per_s,
                   .matmul_gflops = ceilings.matmul_gflops};
     if (time_ops) bench_ops(options, mode, gpu.get(), report);
-    if (time_model) bench_model_on_gpu(options, report);
+    if (time_model && world)
+      bench_world(options, std::move(*world), gpu->free_bytes(), report);
+    else if (time_model)
+      bench_model_on_gpu(options, report);
     return report;
   }
   report.one = cpu::measure_roofline(one), report.all = cpu::measure_roofline(all);
   if (time_ops) bench_ops(options, mode, nullptr, report);
-  if (time_model) bench_model(options, report);
+  if (time_model && world)
+    bench_world(options, std::move(*world), 0, report);
+  else if (time_model)
+    bench_model(options, report);
   return report;
 }
 

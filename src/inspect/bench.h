@@ -7,21 +7,28 @@
 // On a GPU the roofline is a copy of 512 MiB and the library's 8192³ product of random values, in the same
 // run; ops run from graphs that find the cache cold (op_runner.h), a model's steps as in a generation
 // (captured and replayed), its parts by CUDA events.
+//
+// Of a model that makes videos block by block (Self-Forcing, Matrix-Game 2; pipelines/world_run.h) the blocks are timed: whole ones
+// as a session runs them, then some more with a profiler for the components (block_monitor.h), on a GPU without graphs, in which
+// nothing can be timed. Times are wanted where they are seen: to the frames on the host.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cpu/machine.h"
 #include "cpu/roofline.h"
+#include "inspect/block_monitor.h"
 #include "inspect/op_runner.h"
 
 namespace tachy {
 
 inline constexpr double kLargeFlops = 60e9;
+inline constexpr int kBlocks = 40;
 
 struct BenchOptions {
   std::string filter;           // as of OpRunnerOptions; "model" times only the model
@@ -35,6 +42,11 @@ struct BenchOptions {
   std::vector<std::string> cases = {"real"};  // and "tiny", "odd", "video"
   bool ops = true;
   bool large = false;  // also cases of more than kLargeFlops, which take seconds each
+  // Of a model that makes videos block by block. Any text-to-video model is one where `blocks` is given.
+  std::optional<int> blocks;  // that are timed; left out: kBlocks, or fewer where they take long
+  int width = 0, height = 0;  // 0: the model's own
+  std::optional<int> window, steps;
+  bool graphs = true;  // on a GPU
   std::function<void(const std::string&)> progress;
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -46,6 +58,20 @@ struct BenchLine {
   double gb_per_s = 0, gflops = 0;  // 0: not applicable
   double roofline = 0;              // share of the most this machine could do
   std::string bound;                // what limits it there: "memory" or "compute"
+  // Of blocks and their components; 0: not applicable.
+  double mean_us = 0, p95_us = 0, share = 0;  // share: of a block's mean time
+  bool of_blocks() const { return mean_us > 0; }
+};
+
+// What was timed block by block; no kind: nothing was.
+struct BenchBlocks {
+  std::string kind, model, dtype;
+  int width = 0, height = 0, steps = 0;
+  int64_t block = 0, frames = 0;  // latent frames and video frames of a block
+  int64_t window = 0, blocks = 0;
+  bool graphs = false;
+  uint64_t plan_bytes = 0, held_bytes = 0;  // of Buffers and arenas: planned, and taken at the worst moment
+  uint64_t taken_bytes = 0;                 // of a GPU's memory after the blocks, with libraries and graphs
 };
 
 // The GPU of a report; no name: it is of the CPU.
@@ -63,7 +89,9 @@ struct BenchReport {
   cpu::Machine machine;
   cpu::Roofline one, all;  // on one thread, on `threads`; of a CPU report
   BenchGpu gpu;
+  BenchBlocks blocks;
   std::vector<BenchLine> lines;
+  std::vector<ProfileEvent> events;  // of the blocks that were timed by component; not stored with the report
 };
 
 void check_bench(const BenchOptions& options);  // throws when they cannot work, in no time
@@ -72,12 +100,23 @@ BenchReport run_bench(const BenchOptions& options);
 nlohmann::json to_json(const BenchReport& report);
 BenchReport bench_from_json(const nlohmann::json& j, const std::string& name);  // throws corrupt
 
+std::string describe_blocks(const BenchReport& report);  // what was timed, in a line; "" where no blocks were
+std::string block_lines(const BenchReport& report);      // their table
+// Both, after the rest of the report: for people, and to be read back (bench_table.cpp).
+std::string bench_table(const BenchReport& report);
+BenchReport bench_from_table(const std::string& text, const std::string& name);  // throws corrupt
+// A stored report, JSON or table. Throws not_found and corrupt.
+BenchReport read_bench(const std::filesystem::path& path);
+
 enum class Verdict { faster, same, slower, added, gone };
 const char* verdict_name(Verdict verdict);
 struct BenchComparison {
   std::string id;
   double before_us = 0, after_us = 0;
-  double change = 0;     // after / before − 1
+  double change = 0;  // after / before − 1
+  // What of its time a line has lost, of mean, median and P95: 1 - after / before; of lines of blocks.
+  bool of_blocks = false;
+  TimeSummary improvement;
   double threshold = 0;  // of |change|: max(5 %, 3·√(spread² + spread²))
   Verdict verdict = Verdict::same;
 };

@@ -31,6 +31,14 @@ BenchLine line_of(const std::string& id, std::vector<double> times_us) {
   return line;
 }
 
+BenchLine line_of_blocks(const std::string& id, const std::vector<double>& times_us, double block_us) {
+  const TimeSummary t = summarise_times(times_us);
+  BenchLine line = line_of(id, times_us);
+  line.mean_us = t.mean, line.median_us = t.median, line.p95_us = t.p95;
+  line.share = block_us > 0 ? t.mean / block_us : 0;
+  return line;
+}
+
 BenchLine line_of(const std::string& id, std::vector<double> times_us, double flops, bool bf16,
                   const cpu::Roofline& roofline) {
   BenchLine line = line_of(id, std::move(times_us));

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "inspect/bench.h"
+#include "inspect/bench_lines.h"
 
 namespace tachy {
 namespace {
@@ -36,6 +36,40 @@ BenchGpu gpu_from(const json& j) {
   return g;
 }
 
+json blocks_json(const BenchBlocks& b) {
+  return {{"kind", b.kind},
+          {"model", b.model},
+          {"dtype", b.dtype},
+          {"width", b.width},
+          {"height", b.height},
+          {"steps", b.steps},
+          {"block", b.block},
+          {"frames", b.frames},
+          {"window", b.window},
+          {"blocks", b.blocks},
+          {"graphs", b.graphs},
+          {"plan_bytes", b.plan_bytes},
+          {"held_bytes", b.held_bytes},
+          {"taken_bytes", b.taken_bytes}};
+}
+
+BenchBlocks blocks_from(const json& j) {
+  return {.kind = j.at("kind").get<std::string>(),
+          .model = j.at("model").get<std::string>(),
+          .dtype = j.at("dtype").get<std::string>(),
+          .width = j.at("width").get<int>(),
+          .height = j.at("height").get<int>(),
+          .steps = j.at("steps").get<int>(),
+          .block = j.at("block").get<int64_t>(),
+          .frames = j.at("frames").get<int64_t>(),
+          .window = j.at("window").get<int64_t>(),
+          .blocks = j.at("blocks").get<int64_t>(),
+          .graphs = j.at("graphs").get<bool>(),
+          .plan_bytes = j.at("plan_bytes").get<uint64_t>(),
+          .held_bytes = j.at("held_bytes").get<uint64_t>(),
+          .taken_bytes = j.value("taken_bytes", uint64_t{0})};
+}
+
 json roofline_json(const cpu::Roofline& r) {
   json copies = json::array();
   for (const auto& c : r.copies) copies.push_back({{"bytes", c.bytes}, {"gb_per_s", c.gb_per_s}});
@@ -58,9 +92,17 @@ cpu::Roofline roofline_from(const json& j) {
 
 }  // namespace
 
+void check_line(const BenchLine& line, const std::string& name) {
+  check(std::isfinite(line.median_us) && line.median_us > 0 && line.spread >= 0, ErrorCode::corrupt,
+        "{}: '{}' has a median of {} us and a spread of {}", name, line.id, line.median_us, line.spread);
+  check(std::isfinite(line.mean_us) && line.mean_us >= 0 && (line.mean_us == 0 || line.p95_us > 0),
+        ErrorCode::corrupt, "{}: '{}' has a mean of {} us and a P95 of {}", name, line.id, line.mean_us,
+        line.p95_us);
+}
+
 json to_json(const BenchReport& report) {
   json lines = json::array();
-  for (const BenchLine& l : report.lines)
+  for (const BenchLine& l : report.lines) {
     lines.push_back({{"id", l.id},
                      {"median_us", l.median_us},
                      {"spread", l.spread},
@@ -69,6 +111,9 @@ json to_json(const BenchReport& report) {
                      {"gflops", l.gflops},
                      {"roofline", l.roofline},
                      {"bound", l.bound}});
+    if (l.of_blocks())
+      lines.back().update({{"mean_us", l.mean_us}, {"p95_us", l.p95_us}, {"share", l.share}});
+  }
   json out = {
       {"tachyscope", report.version},
       {"kind", "bench"},
@@ -81,6 +126,7 @@ json to_json(const BenchReport& report) {
     out["roofline"] = {{"one_thread", roofline_json(report.one)}, {"all_threads", roofline_json(report.all)}};
   else
     out["gpu"] = gpu_json(report.gpu);
+  if (!report.blocks.kind.empty()) out["blocks"] = blocks_json(report.blocks);
   return out;
 }
 
@@ -106,11 +152,13 @@ BenchReport bench_from_json(const json& j, const std::string& name) {
                          .gb_per_s = l.at("gb_per_s").get<double>(),
                          .gflops = l.at("gflops").get<double>(),
                          .roofline = l.at("roofline").get<double>(),
-                         .bound = l.at("bound").get<std::string>()});
-      const BenchLine& line = r.lines.back();
-      check(std::isfinite(line.median_us) && line.median_us > 0 && line.spread >= 0, ErrorCode::corrupt,
-            "{}: '{}' has a median of {} us and a spread of {}", name, line.id, line.median_us, line.spread);
+                         .bound = l.at("bound").get<std::string>(),
+                         .mean_us = l.value("mean_us", 0.0),
+                         .p95_us = l.value("p95_us", 0.0),
+                         .share = l.value("share", 0.0)});
+      check_line(r.lines.back(), name);
     }
+    if (j.contains("blocks")) r.blocks = blocks_from(j.at("blocks"));
     return r;
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "{}: {}", name, e.what());
@@ -135,6 +183,10 @@ std::vector<BenchComparison> compare_bench(const BenchReport& before, const Benc
       c.verdict = c.change > c.threshold    ? Verdict::slower
                   : c.change < -c.threshold ? Verdict::faster
                                             : Verdict::same;
+      c.of_blocks = was.of_blocks() && line.of_blocks();
+      if (c.of_blocks)
+        c.improvement = {1 - line.mean_us / was.mean_us, 1 - line.median_us / was.median_us,
+                         1 - line.p95_us / was.p95_us};
       old.erase(it);
     }
     out.push_back(c);

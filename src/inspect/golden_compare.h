@@ -33,6 +33,9 @@ struct RunPrecision {
   // order has moved it between half and 1.2 of the reference's. With a bf16 residual
   // stream the arithmetic is the reference's and so is, on average, the error.
   Factors of_run() const { return !bf16 ? Factors{} : low_residual ? Factors{3, 1.5} : Factors{2, 1}; }
+  // A rollout's velocities and latents err no more than the original's in bfloat16 on the same weights, but for the chance
+  // that is left where the arithmetic is the original's, too.
+  Factors of_rollout() const { return !bf16 ? Factors{} : low_residual ? Factors{1.5, 1.2} : Factors{1, 1}; }
   // That frames may lie below its own.
   double decibel() const { return !bf16 ? 9.5 : low_residual ? 3.5 : 0; }
   const char* name() const { return bf16 ? "bfloat16" : "float32"; }

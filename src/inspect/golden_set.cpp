@@ -8,6 +8,7 @@
 
 #include "base/sha256.h"
 #include "inspect/golden_compare.h"
+#include "inspect/rollout_checks.h"
 #include "inspect/say.h"
 #include "inspect/stage.h"
 #include "pipelines/text_to_video.h"
@@ -120,6 +121,7 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
     const json golden = json::parse(in);
     check(golden.is_object() && golden.value("tachyscope_golden", 0) == 2, ErrorCode::corrupt,
           "{}: expected golden values of format 2 (tools/golden/make_validation.py)", file.string());
+    if (golden.contains("rollouts")) return validate_rollouts(golden, folder, options, checks);
     const fs::path model =
         options.model.empty() ? folder / golden.at("model").get<std::string>() : options.model;
     const std::string name = fs::weakly_canonical(model).filename().string();

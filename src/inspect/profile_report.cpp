@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "inspect/block_monitor.h"
+
 namespace tachy {
 namespace {
 
@@ -123,9 +125,9 @@ std::string profile_table(const ProfileReport& report) {
 
 std::string profile_tables(const std::vector<ProfileEvent>& events) {
   const ProfileReport device = summarise(events, true);
-  const std::string host = profile_table(summarise(events));
-  if (device.rows.empty()) return host;
-  return "on the GPU, by CUDA events (the steps ran without CUDA graphs, launch by launch):\n" +
+  const std::string host = profile_table(summarise(events)), blocks = block_table(events);
+  if (device.rows.empty()) return host + blocks;
+  return blocks + "on the GPU, by CUDA events (the steps ran without CUDA graphs, launch by launch):\n" +
          profile_table(device) + "\non the host (most of it queues work for the GPU):\n" + host;
 }
 

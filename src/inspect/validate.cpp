@@ -10,6 +10,7 @@
 #include "inspect/golden_set.h"
 #include "inspect/op_runner.h"
 #include "inspect/places.h"
+#include "inspect/rollout_checks.h"
 #include "inspect/say.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/model_bundle.h"
@@ -138,6 +139,13 @@ std::vector<Check> run_validate(const ValidateOptions& options) {
       validate_ops(options, gpu.get(), dtype_named(dtype), checks);
   }
   if (!options.models) return checks;
+  if (!options.model.empty() && checks_blocks(options.model)) {
+    ValidateOptions own = options;  // golden folders are of models of their own
+    own.model.clear();
+    validate_block_model(options.model, options, checks);
+    for (const auto& folder : options.golden) validate_golden(folder, own, checks);
+    return checks;
+  }
   const auto folders = options.golden.empty() ? shipped_golden() : options.golden;
   for (const auto& folder : folders) validate_golden(folder, options, checks);
   if (folders.empty())

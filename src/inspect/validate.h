@@ -15,6 +15,8 @@
 // besides), the models as the level says there (pipelines/gpu_mode.h). bf16 and f16 are measured by the
 // reference's bfloat16 errors. Beside each stage's own bound the line says whether it meets kBf16Max and
 // kBf16Mean, the acceptance that asks for the same of every output, whatever the reference itself reaches.
+//
+// Golden rollouts (tests/golden/causal) and models that make videos block by block: rollout_checks.h.
 #pragma once
 
 #include <atomic>
@@ -50,7 +52,7 @@ struct ValidateOptions {
 };
 
 struct Check {
-  std::string kind;  // "op", "weights", "stage", "latents", "frame"
+  std::string kind;  // "op", "weights", "stage", "rollout", "latents", "frame"
   std::string name;  // "gemm", "sprites: transformer: sample", "sprites: frame 3"
   bool ok = true;
   bool skipped = false;

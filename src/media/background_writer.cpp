@@ -19,8 +19,9 @@ int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
 
 }  // namespace
 
-BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel)
-    : writer_(std::move(writer)), cancel_(cancel) {
+BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel,
+                                   Profiler* profiler)
+    : writer_(std::move(writer)), cancel_(cancel), profiler_(profiler) {
   try {
     start();
   } catch (const std::system_error& e) {
@@ -83,6 +84,7 @@ void BackgroundWriter::prepare_frames() {
     std::unique_ptr<VideoWriter::Ready> ready;
     std::exception_ptr error;
     try {
+      const ProfileRange range(profiler_, "encode video", ProfileKind::output);
       ready = writer_->prepare(item.frame.view());
     } catch (...) {
       error = std::current_exception();
@@ -114,6 +116,7 @@ void BackgroundWriter::write_frames() {
     lock.unlock();
     std::exception_ptr error;
     try {
+      const ProfileRange range(profiler_, "encode video", ProfileKind::output);
       writer_->write(std::move(item.ready));
     } catch (...) {
       error = std::current_exception();

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/profile_range.h"
 #include "media/video_writer.h"
 
 namespace tachy {
@@ -24,7 +25,9 @@ class BackgroundWriter {
   static constexpr size_t kQueueBytes = size_t{256} << 20;  // and at least four frames
 
   // `cancel`: once true, write() and finish() throw cancelled instead of waiting.
-  explicit BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel = nullptr);
+  // `profiler`: told of what the threads do, or null; it outlives this.
+  explicit BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel = nullptr,
+                            Profiler* profiler = nullptr);
   ~BackgroundWriter();
   BackgroundWriter(const BackgroundWriter&) = delete;
   BackgroundWriter& operator=(const BackgroundWriter&) = delete;
@@ -49,6 +52,7 @@ class BackgroundWriter {
 
   std::unique_ptr<VideoWriter> writer_;
   const std::atomic<bool>* cancel_;
+  Profiler* profiler_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;

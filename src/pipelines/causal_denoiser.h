@@ -19,6 +19,9 @@
 
 namespace tachy {
 
+// The range of a profile that holds all of a block, with its first latent frame.
+inline constexpr const char* kBlockRange = "video block";
+
 struct CausalInput {
   const WanDit* network = nullptr;
   const TensorSource* weights = nullptr;  // the network's file, in which it may use weights where they lie

@@ -93,6 +93,7 @@ class Pixels {
     ops::to_rgb8(frames, rgb, stream);
     if (stream.measuring()) return;
     const uint8_t* pixels = stream.gpu ? host_.data() : rgb.as<uint8_t>();
+    part.next("copy to host", ProfileKind::output);
     if (stream.gpu) download(rgb, host_.data(), stream);
     part.next("frames out", ProfileKind::output);
     const int64_t each = height_ * width_ * 3;

@@ -42,6 +42,7 @@ class Rollout {
     const int64_t known = in_.given.defined() ? in_.given.dim(1) : 0;
     for (const int64_t frames : in_.blocks) {
       const int64_t first = denoiser_.end();
+      const ProfileRange range(stream_.hooks.profiler, kBlockRange, ProfileKind::group, first);
       const Tensor latents(memory_.data, DType::f32, {z(), frames, height(), width()}, memory_.device);
       denoiser_.begin_block(frames, in_.script ? in_.script(first + frames) : WanScript{});
       if (first < known) {

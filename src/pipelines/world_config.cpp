@@ -90,6 +90,11 @@ std::vector<double> unshifted(const WorldConfig& c) {
 
 }  // namespace
 
+bool made_block_by_block(const ModelBundle& model) {
+  const auto& settings = model.files.generation_config;
+  return model.dit.actions.present() || model.dit.window > 0 || (settings && settings->contains("world"));
+}
+
 WorldConfig world_config(const ModelBundle& model, const WorldChoices& choices) {
   const WanConfig& dit = model.dit;
   check(

@@ -34,6 +34,9 @@ struct WorldChoices {
   std::optional<double> shift;
 };
 
+// Whether its files say that a model makes videos block by block: it follows actions, or its config has a window or a world.
+bool made_block_by_block(const ModelBundle& model);
+
 // Throws corrupt, naming the file and the field, and invalid_argument, naming `width`, `height`, `steps`, `window`, `shift`.
 WorldConfig world_config(const ModelBundle& model, const WorldChoices& choices);
 

@@ -13,6 +13,7 @@ namespace {
 // Loaded weights on a GPU are read by this queue alone, so that nothing need be waited for.
 template <class Network>
 std::shared_ptr<Network> loaded(const WorldRun::Setup& setup, Part part, Stream& stream) {
+  const ProfileRange range(stream.hooks.profiler, load_range(part), ProfileKind::load);
   return std::static_pointer_cast<Network>(
       load_part(*setup.model, part, {.weights = setup.weights, .progress = {}}, stream));
 }
@@ -46,6 +47,7 @@ void WorldRun::encode_text(const std::vector<int64_t>& ids) {
   const std::vector<int64_t>& given = stream_.measuring() ? longest : ids;
   const auto encoder = loaded<LoadedText>(setup_, Part::text, stream_);
   held(encoder->bytes);
+  const ProfileRange range(stream_.hooks.profiler, "text encoder", ProfileKind::group);
   text_rows_ = static_cast<int64_t>(given.size());
   tachy::encode_text(*encoder->model, given, text_.slice(0, 0, text_rows_), stream_);
 }
@@ -61,6 +63,7 @@ void WorldRun::encode_picture(const WorldInput& input) {
   } else if (m.image_encoder) {
     const auto encoder = loaded<LoadedImageEncoder>(setup_, Part::image_encoder, stream_);
     held(encoder->bytes);
+    const ProfileRange range(stream_.hooks.profiler, "image encoder", ProfileKind::group);
     const ArenaScope scope(*stream_.arena);
     const Tensor pixels = stream_.arena->f32({1, 3, m.clip.image_size, m.clip.image_size});
     if (!stream_.measuring()) upload(input.clip_pixels.data(), pixels, stream_);
@@ -70,6 +73,7 @@ void WorldRun::encode_picture(const WorldInput& input) {
         "image encoder: the result holds NaN or Inf: its weights are damaged");
   stream_.throw_if_cancelled();
   const auto encoder = loaded<LoadedVaeEncoder>(setup_, Part::vae_encoder, stream_);
+  const ProfileRange range(stream_.hooks.profiler, "encode image", ProfileKind::group);
   held(encoder->bytes + encode_world_condition(*encoder->model, input.picture, channels_, stream_));
 }
 
@@ -124,6 +128,7 @@ void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& f
   const Tensor latents(latents_.data, DType::f32, {latents_.dim(0), frames, latents_.dim(2), latents_.dim(3)},
                        latents_.device);
   stream_.throw_if_cancelled();
+  const ProfileRange whole(stream_.hooks.profiler, kBlockRange, ProfileKind::group, denoiser_->end());
   denoiser_->begin_block(frames, script);
   frames_->begin_block();
   if (!stream_.measuring())

@@ -105,6 +105,15 @@ void WorldSession::reset() {
   begin_again();
 }
 
+void WorldSession::watch(Profiler* profiler) {
+  stream_.hooks.profiler = nullptr;
+  if (device_times_) device_times_->resolve();
+  device_times_.reset();
+  auto* const times = dynamic_cast<DeviceTimes*>(profiler);
+  if (stream_.gpu && times) device_times_.emplace(*stream_.gpu, *profiler, *times);
+  stream_.hooks.profiler = device_times_ ? &*device_times_ : profiler;
+}
+
 void WorldSession::begin_again() {
   VideoRequest request;
   request.seed = seed_;

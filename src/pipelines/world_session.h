@@ -2,6 +2,7 @@
 // One thread at a time; `cancel` is watched between steps and frames.
 #pragma once
 
+#include "cuda/event_profiler.h"
 #include "pipelines/action_track.h"
 #include "pipelines/session_pool.h"
 #include "pipelines/world_run.h"
@@ -29,6 +30,9 @@ class WorldSession {
   std::vector<int64_t> read_prompt(const std::string& prompt);
   void start(const WorldInput& input, uint64_t seed);
   void reset();
+  // From the next start or reset on `profiler` is told of each module's time, on a GPU of the device's, too, where it takes
+  // those (base/run_profiler.h); passes run without graphs then. Null: nobody; the one before has been told of all then.
+  void watch(Profiler* profiler);
 
   struct Action {
     std::vector<float> keyboard, mouse;  // as many values as the model has; asked for as late as possible
@@ -53,6 +57,7 @@ class WorldSession {
   std::shared_ptr<const Tokenizer> tokenizer_;
   uint64_t arena_bytes_ = 0, seed_ = 0;
   std::optional<Arena> arena_;
+  std::optional<cuda::EventProfiler> device_times_;
   Stream stream_;
   std::optional<WorldRun> run_;
   std::optional<NoiseSource> noise_;

@@ -19,6 +19,7 @@ void RingSlots::expect_block(int64_t block) const {
 
 void KvRing::put(int64_t layer, int64_t first, const Tensor& from_k, const Tensor& from_v,
                  Stream& stream) const {
+  const ProfileRange range(stream.hooks.profiler, "keep keys, values", ProfileKind::cache);
   const int64_t tokens = k.dim(2), count = from_k.dim(0) / tokens;
   const auto copy = [&](const Tensor& from, const Tensor& to, int64_t begin, int64_t n, int64_t slot) {
     const Tensor place = to.slice(0, slot, slot + n).view({n * tokens, to.dim(2)});
@@ -37,6 +38,7 @@ void KvRing::put(int64_t layer, int64_t first, const Tensor& from_k, const Tenso
 }
 
 void KvRing::turn_sinks(const Tensor& cos, const Tensor& sin, int64_t heads, Stream& stream) const {
+  const ProfileRange range(stream.hooks.profiler, "turn sinks", ProfileKind::cache);
   const int64_t layers = k.dim(0), rows = slots.sinks * k.dim(2), width = k.dim(3) / heads;
   for (int64_t layer = 0; layer < layers; ++layer)
     ops::rope({.x = sinks_k.select(0, layer).view({1, rows, heads, width}),

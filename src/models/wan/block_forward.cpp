@@ -41,7 +41,6 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
   ProfileRange part(stream.hooks.profiler);
   if (in.causal) {
     const WanCausal& causal = *in.causal;
-    part.next("keep keys, values", ProfileKind::elementwise);
     causal.ring.put(index, causal.first, made.k, made.v, stream);
     if (filled_by(in, index)) return;
     part.next("attention", ProfileKind::attention);

@@ -26,6 +26,7 @@ struct BadValue {
 // Values with invalid UTF-8 are shown as the offset of the bad byte.
 const std::string kNotUtf8 = "a\xff";
 
+const std::string kBaseline = TACHY_SOURCE_DIR "/tests/baseline_performance.txt";
 const std::string kPicture = golden("image_pipeline/first.png");
 const std::string kLatents = golden("validate/vae-decode.safetensors");
 
@@ -218,6 +219,7 @@ const std::vector<BadValue> kBadValues = {
     {"world", "--max-vram", "lots", 2, {"8GiB"}},
     {"world", "--threads", "5000", 2, {"0 to 1024"}},
     {"world", "--weights", "heavy", 2, {"packed", "mapped", "auto", "read"}},
+    {"world", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"world", "--crf", "99", 2, {"0", "51"}},
     {"world", "--encode-speed", "turbo", 2, {"ultrafast", "veryslow"}},
     {"validate", "--golden", "gone", 3, {"golden.json"}},
@@ -234,6 +236,11 @@ const std::vector<BadValue> kBadValues = {
     {"bench", "--output", "nowhere/b.json", 6, {"no folder"}},
     {"bench", "--compare", "gone.json", 3, {"cannot read"}},
     {"bench", "--model", "no/such/model", 3, {"no such folder"}},
+    {"bench", "--blocks", "0", 2, {"1 to"}},
+    {"bench", "--size", "64by32", 2, {"WIDTHxHEIGHT", "832x480"}},
+    {"bench", "--window", "2", 2, {"3 (a block)"}, {"--blocks", "2"}},
+    {"bench", "--steps", "9", 2, {"1 to 4"}, {"--blocks", "2"}},
+    {"bench", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"bench", "--op", "frobnicate", 2, {"op:case:implementation"}},
     {"bench", "--cases", "huge", 2, {"tiny", "odd", "real"}},
     {"bench", "--seconds", "0", 2, {"above 0 to 60"}},
@@ -243,6 +250,9 @@ const std::vector<BadValue> kBadValues = {
     {"bench", "--threads", "5000", 2, {"0 (all) to 1024"}},
     {"compare", "before", "gone.json", 3, {"cannot read"}, {"gone.json"}},
     {"compare", "after", "gone.json", 3, {"cannot read"}, {"gone.json"}},
+    {"compare", "--model", "no/such/model", 3, {"no such folder"}, {kBaseline}},
+    {"compare", "--device", "gpu", 2, {"cpu", "cuda", "auto"}, {kBaseline, "--model", model_path()}},
+    {"all", "--blocks", "0", 2, {"1 to"}},
     {"all", "--golden", "gone", 3, {"golden.json"}},
     {"all", "--output", "nowhere/b.json", 6, {"no folder"}},
     {"all", "--compare", "gone.json", 3, {"cannot read"}},

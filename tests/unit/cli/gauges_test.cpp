@@ -1,6 +1,7 @@
 // validate, bench, compare, all, doctor and --profile as a user meets them: tables, JSON, exit codes.
 #include <nlohmann/json.hpp>
 
+#include "../pipelines/world_model.h"
 #include "binary.h"
 
 namespace tachy::test {
@@ -110,6 +111,108 @@ TEST_F(Gauges, BenchTimesAModelsStep) {
   EXPECT_THAT(ids,
               AllOf(HasSubstr("model:step"), HasSubstr("model:decode"), HasSubstr("model:text encoder")));
   EXPECT_GT(j["roofline"]["one_thread"]["f32_gflops"].get<double>(), 0);
+}
+
+// Of a model that makes videos block by block: its blocks by component, stored as a table and compared with what is timed now.
+TEST_F(Gauges, BlocksAreTimedByComponent) {
+  const WorldModel model({.world = WorldModel::world()});
+  const std::string at = model.path().string();
+  const Done done =
+      run({"benchmark", "-m", at, "--blocks", "3", "-t", "2", "-o", "a.txt", "--profile", "t.json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const char* row :
+       {"block: attention", "block: norm", "block: feed-forward", "block: actions", "block: cache",
+        "block: decode", "block: copy", "block: other", "action to first frame", "start to first frame",
+        "P95 ms", "universal", "48x32", "window 6"})
+    EXPECT_THAT(done.out, HasSubstr(row));
+  EXPECT_THAT(done.out, testing::Not(HasSubstr("gemm:"))) << "no ops unless they are asked for";
+  EXPECT_THAT(read_text(path("a.txt")), testing::StartsWith("# tachyscope bench: blocks"));
+  EXPECT_THAT(read_text(path("t.json")), AllOf(HasSubstr("video block"), HasSubstr("keep keys, values")));
+  const json j = json::parse(run({"bench", "-m", at, "--blocks", "2", "--steps", "1", "--window", "4",
+                                  "--size", "32x16", "-t", "1", "--json"})
+                                 .out);
+  EXPECT_EQ(j["blocks"]["window"], 4);
+  EXPECT_EQ(j["blocks"]["steps"], 1);
+  EXPECT_EQ(j["blocks"]["blocks"], 2);
+  EXPECT_EQ(j["blocks"]["plan_bytes"], j["blocks"]["held_bytes"]);
+  double share = 0;
+  for (const auto& line : j["lines"])
+    if (line["id"].get<std::string>().starts_with("block: ")) share += line["share"].get<double>();
+  EXPECT_NEAR(share, 1, 1e-6) << "components are all of a block";
+
+  const Done same = run({"compare", "a.txt", "a.txt"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.out, AllOf(HasSubstr("improvement"), HasSubstr("+0.0%"), HasSubstr("0 slower")));
+  const json now = json::parse(run({"compare", "a.txt", "-m", at, "--json"}).out);
+  EXPECT_EQ(now["lines"][0]["id"], "block");
+  EXPECT_TRUE(now["lines"][0]["improvement"].contains("p95"));
+  const Done unnamed = run({"compare", "a.txt"});
+  EXPECT_EQ(unnamed.code, 2);
+  EXPECT_THAT(unnamed.err, HasSubstr("--model"));
+  EXPECT_EQ(run({"compare", "a.txt", "a.txt", "-m", at}).code, 2);
+  EXPECT_EQ(
+      run({"bench", "--ops-only", "--op", "rope:", "--cases", "tiny", "--seconds", "0.001", "-o", "b.txt"})
+          .code,
+      2)
+      << "a table is of blocks";
+}
+
+// Self-Forcing's folder does not say what it is: `--blocks` does.
+TEST_F(Gauges, BlocksOfATextModel) {
+  const Done done =
+      run({"bench", "-m", model_path(), "--blocks", "2", "--size", "32x16", "--window", "3", "-t", "2"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("self-forcing"), HasSubstr("block: attention"),
+                              testing::Not(HasSubstr("block: actions"))));
+}
+
+TEST_F(Gauges, CorrectnessOfRollouts) {
+  const Done golden_ones = run({"correctness", "--models-only", "--golden", golden("causal"), "-t", "2"});
+  EXPECT_EQ(golden_ones.code, 0) << golden_ones.out << golden_ones.err;
+  EXPECT_THAT(golden_ones.out,
+              AllOf(HasSubstr("rollout"), HasSubstr("templerun: velocities"), HasSubstr("8 checks")));
+  const WorldModel model({.world = WorldModel::world()});
+  const json j =
+      json::parse(run({"validate", "--models-only", "-m", model.path().string(), "-t", "2", "--json"}).out);
+  ASSERT_EQ(j["checks"].size(), 4u);
+  EXPECT_THAT(j["checks"][2]["detail"].get<std::string>(), HasSubstr("acceptance of 0.01 and 0.001"));
+}
+
+TEST_F(Gauges, AllOfAModelThatMakesBlocks) {
+  const WorldModel model({.world = WorldModel::world()});
+  const Done done = run({"all", "-m", model.path().string(), "--golden", golden("causal"), "--blocks", "2",
+                         "-t", "2", "-o", "a.txt"});
+  EXPECT_THAT(done.out,
+              AllOf(HasSubstr("12 checks"), HasSubstr("block: decode"), testing::Not(HasSubstr("gemm"))));
+  EXPECT_TRUE(fs::exists(path("a.txt"))) << done.err;
+}
+
+// A video that is made block by block says in its profile what its blocks took; so does a world.
+TEST_F(Gauges, ProfilesTellOfBlocks) {
+  const Done done = run(generate({"x", "--block", "1", "--profile", "t.json", "-o", "p.mp4"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, AllOf(HasSubstr("video block"), HasSubstr("blocks"), HasSubstr("feed-forward"),
+                              HasSubstr("first frame"), HasSubstr("encode")));
+  const WorldModel model({.world = WorldModel::world()});
+  const std::vector<std::string> walk = {
+      "world", "-m", model.path().string(), "-i", golden("image_pipeline/first.png"), "--frames", "21", "-t",
+      "2",     "-o"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), walk.begin(), walk.end());
+    return run(more);
+  };
+  const Done world = with({"a.gif", "--profile", "w.json", "--json"});
+  ASSERT_EQ(world.code, 0) << world.err;
+  std::istringstream lines(world.out);
+  json last;
+  for (std::string line; std::getline(lines, line);) last = json::parse(line);
+  EXPECT_EQ(last["event"], "profile");
+  EXPECT_EQ(last["blocks"][0]["component"], "block");
+  EXPECT_EQ(last["blocks"][0]["blocks"], 2) << "of 9 and 12 frames";
+  EXPECT_THAT(read_text(path("w.json")),
+              AllOf(HasSubstr("encode image"), HasSubstr("actions"), HasSubstr("encode video")));
+  ASSERT_EQ(with({"b.gif", "-q"}).code, 0);
+  EXPECT_EQ(read_text(path("a.gif")), read_text(path("b.gif"))) << "profiling changes nothing";
 }
 
 TEST_F(Gauges, Doctor) {

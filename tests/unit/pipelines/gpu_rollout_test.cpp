@@ -42,20 +42,30 @@ TEST_P(RolloutOnGpu, Float32IsTheOriginal) {
   }
 }
 
-// The golden files have no bfloat16 of the original: bounds are those of the other models' passes on a GPU, and the asked two
-// are printed beside what is reached.
-TEST_P(RolloutOnGpu, SixteenBitsAreNear) {
+// The original's own errors in bfloat16 (tools/golden/make_causal_bf16.py) bound ours. With a float32 residual stream less is rounded
+// than there; with one in bfloat16 as much is, so that the largest of some thousand values may be a little above by chance. The
+// two bounds that are asked for (1e-2, 1e-3) and 0.6 of the original's are printed beside what is reached.
+TEST_P(RolloutOnGpu, SixteenBitsErrNoMoreThanTheOriginals) {
   const WanCausalCase c(GetParam());
+  const auto errors = read_json(test::golden_path("causal/golden.json")).at("rollouts").at(GetParam());
   for (const DType residual : {DType::f32, DType::bf16}) {
     const auto got = roll_long(c, place(DType::bf16, residual, true));
-    const auto v = test::rollout_error(got.velocities, c.golden["velocities"]),
-               x = test::rollout_error(got.latents, c.golden["latents"]);
-    EXPECT_LE(v.max, 8e-2);
-    EXPECT_LE(x.max, 8e-2);
-    EXPECT_GT(v.max, 1e-5) << "nothing was rounded";
-    std::printf("%s bf16, residual %s: velocities max %.2e mean %.2e (asked: 1e-2, 1e-3: %s), latents %.2e\n",
-                GetParam(), std::string(dtype_name(residual)).c_str(), v.max, v.mean,
-                v.max < 1e-2 && v.mean < 1e-3 ? "met" : "not met", x.max);
+    const bool low = residual == DType::bf16;
+    for (const char* output : {"velocities", "latents"}) {
+      const bool latents = std::string_view(output) == "latents";
+      const auto e = test::rollout_error(latents ? got.latents : got.velocities, c.golden[output]);
+      const double own_max = errors.at(output).at("bfloat16").at("max").get<double>(),
+                   own_mean = errors.at(output).at("bfloat16").at("mean").get<double>();
+      EXPECT_LE(e.max, (low ? 1.5 : 1) * own_max) << output;
+      EXPECT_LE(e.mean, (low ? 1.2 : 1) * own_mean) << output;
+      EXPECT_GT(e.max, 1e-5) << "nothing was rounded";
+      std::printf(
+          "%s bf16, residual %s: %s max %.2e mean %.2e (asked: 1e-2, 1e-3: %s), %.2f and %.2f of the "
+          "original's "
+          "(asked at level safe: 0.6)\n",
+          GetParam(), std::string(dtype_name(residual)).c_str(), output, e.max, e.mean,
+          e.max < 1e-2 && e.mean < 1e-3 ? "met" : "not met", e.max / own_max, e.mean / own_mean);
+    }
   }
 }
 

@@ -1,0 +1,12 @@
+// Reports of a bench for people, and two of them compared.
+#pragma once
+
+#include "api/gauges.h"
+
+namespace tachy::cli {
+
+void print_report(const BenchReport& report);
+// True when a line is slower.
+bool print_comparison(const BenchReport& before, const BenchReport& after, bool as_json);
+
+}  // namespace tachy::cli

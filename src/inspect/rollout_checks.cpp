@@ -1,0 +1,250 @@
+#include "inspect/rollout_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "inspect/causal_roll.h"
+#include "inspect/golden_compare.h"
+#include "inspect/say.h"
+#include "pipelines/gpu_mode.h"
+#include "pipelines/world_config.h"
+#include "tensor/random.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int64_t kBlocksRolled = 8, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
+constexpr int64_t kMostHeight = 12, kMostWidth = 20;    // latents; what rounds does not depend on the size
+constexpr double kMostDefinitionFlops = 2e10;           // some tens of seconds
+constexpr double kLeastLatentsError = 2 * kLeastError;  // float32, over eight blocks
+
+struct Rolled {
+  TensorFile::Values latents, velocities;
+};
+
+// Inputs with the memory that they lie in.
+struct OwnedInputs {
+  CausalInputs in;
+  std::deque<std::vector<float>> storage;
+  Tensor keep(std::vector<float> values, std::span<const int64_t> dims) {
+    std::vector<float>& own = storage.emplace_back(std::move(values));
+    return Tensor(own.data(), DType::f32, dims);
+  }
+};
+
+Rolled rolled(const TransformerFiles& files, const CausalInputs& in, const SingleRun& how) {
+  const Tensor& x = in.noise;
+  std::vector<float> latents(static_cast<size_t>(x.numel()), NAN),
+      velocities(latents.size() * in.timesteps.size(), NAN);
+  roll_out(files, in, true, how, Tensor(latents.data(), DType::f32, x.shape()), velocities.data());
+  const auto values = [](const std::vector<float>& v) {
+    return TensorFile::Values{{static_cast<int64_t>(v.size())}, {v.begin(), v.end()}};
+  };
+  return {values(latents), values(velocities)};
+}
+
+// How the level computes on the device: whether in 16 bits, and its residual stream.
+RunPrecision precision_of(const ValidateOptions& o) {
+  if (o.device == "cpu") return {.bf16 = find_level(o.level).mode.compute == Compute::bf16};
+  const GpuMode mode =
+      gpu_mode(o.level, o.dtypes.empty() ? std::string_view() : std::string_view(o.dtypes.front()));
+  return {.bf16 = mode.activation != DType::f32, .low_residual = mode.residual != DType::f32};
+}
+
+SingleRun run_of(const ValidateOptions& o) {
+  SingleRun how{.threads = o.threads, .device = o.device, .level = o.level, .cancel = o.cancel};
+  if (o.device != "cpu" && !o.dtypes.empty()) how.dtype = o.dtypes.front();
+  return how;
+}
+
+std::string text_of(const TensorSource& source, const char* key) {
+  const auto at = source.metadata().find(key);
+  check(at != source.metadata().end(), ErrorCode::corrupt, "{}: no '{}' in its metadata", source.files_text(),
+        key);
+  return at->second;
+}
+
+// A golden case's inputs, as tools/golden/make_causal.py stores them.
+OwnedInputs golden_inputs(const TensorSource& source, const fs::path& file, const WanConfig& c) {
+  const TensorFile tensors(file);
+  OwnedInputs out;
+  const auto read = [&](const char* name) {
+    if (!source.has(name)) return Tensor();
+    const TensorFile::Values v = tensors.read(name);
+    return out.keep({v.data.begin(), v.data.end()}, v.dims);
+  };
+  CausalInputs& in = out.in;
+  in.noise = read("noise"), in.fresh = read("fresh"), in.known = read("given"),
+  in.condition = read("condition");
+  (c.text_dim > 0 ? in.text : in.image) = read("context");
+  in.script = {read("keyboard"), read("mouse")};
+  const auto list = [&](const char* key) { return json::parse(text_of(source, key)); };
+  in.blocks = list("blocks").get<std::vector<int64_t>>();
+  in.timesteps = list("timesteps").get<std::vector<double>>();
+  in.sampler = {.kind = SamplerKind::lcm, .steps = static_cast<int>(in.timesteps.size())};
+  in.sampler.timesteps = in.timesteps, in.sampler.sigmas = list("sigmas").get<std::vector<double>>();
+  in.window = {.frames = std::stoll(text_of(source, "window")),
+               .sinks = std::stoll(text_of(source, "sinks"))};
+  if (c.text_dim > 0) in.text_rows = std::stoll(text_of(source, "context_rows"));
+  check(in.noise.defined() && in.sampler.sigmas.size() == in.timesteps.size(), ErrorCode::corrupt,
+        "{}: expected noise and as many sigmas as timesteps", file.string());
+  return out;
+}
+
+void check_case(const std::string& name, const json& errors, const fs::path& folder,
+                const ValidateOptions& options, std::vector<Check>& checks) {
+  say(options, "rollout " + name);
+  const fs::path file = folder / (name + ".safetensors");
+  const RunPrecision precision = precision_of(options);
+  Rolled got;
+  std::string failure;
+  try {
+    const auto source = open_weights(file);
+    const TransformerFiles files = open_transformer(folder / text_of(*source, "model"));
+    const OwnedInputs inputs = golden_inputs(*source, file, files.config);
+    got = rolled(files, inputs.in, run_of(options));
+  } catch (const Error& e) {
+    if (e.code() == ErrorCode::cancelled) throw;
+    failure = e.message();
+  }
+  for (auto [output, values] :
+       {std::pair("velocities", &got.velocities), std::pair("latents", &got.latents)}) {
+    Check check{.kind = "rollout", .name = fmt::format("{}: {}", name, output)};
+    if (failure.empty()) {
+      TensorFile::Values want = TensorFile(file).read(output);
+      want.dims = {static_cast<int64_t>(want.data.size())};
+      const bool latents = std::string_view(output) == "latents";
+      compare_values(*values, want, errors.at(output), precision, precision.of_rollout(),
+                     latents ? kLeastLatentsError : kLeastError, check);
+    } else {
+      check.ok = false, check.detail = failure;
+    }
+    checks.push_back(std::move(check));
+  }
+}
+
+std::vector<float> normals(TorchCpuGenerator& gen, int64_t count) {
+  std::vector<float> out(static_cast<size_t>(count));
+  gen.normal(out);
+  return out;
+}
+
+// Random inputs of a model: `blocks` blocks of latents of this size.
+OwnedInputs random_inputs(const WanConfig& c, const WorldConfig& world, int64_t blocks, int64_t height,
+                          int64_t width, uint64_t seed) {
+  OwnedInputs out;
+  CausalInputs& in = out.in;
+  TorchCpuGenerator gen(seed);
+  in.blocks.assign(static_cast<size_t>(blocks), world.block);
+  const int64_t z = c.out_channels, frames = blocks * world.block, extra = c.in_channels - z;
+  in.sampler = world_sampler(world, {});
+  in.timesteps = in.sampler.timesteps;
+  const auto steps = static_cast<int64_t>(in.timesteps.size());
+  const auto random = [&](std::initializer_list<int64_t> dims) {
+    int64_t count = 1;
+    for (const int64_t d : dims) count *= d;
+    return out.keep(normals(gen, count), std::span(dims.begin(), dims.size()));
+  };
+  in.noise = random({z, frames, height, width});
+  if (steps > 1) in.fresh = random({steps - 1, z, frames, height, width});
+  if (extra > 0) in.condition = random({extra, frames, height, width});
+  if (c.text_dim > 0) in.text = random({kTextGiven, c.text_dim}), in.text_rows = kTextRows;
+  if (c.image_dim > 0) in.image = random({kImageRows, c.image_dim});
+  const WanActionConfig& a = c.actions;
+  const int64_t pixels = 1 + a.frames_each * frames;
+  if (a.keyboard_dim > 0 && a.present()) {
+    std::vector<float> keys = normals(gen, pixels * a.keyboard_dim);
+    for (float& k : keys) k = k > 0 ? 1.0f : 0.0f;
+    in.script.keyboard = out.keep(std::move(keys), std::array{pixels, a.keyboard_dim});
+    if (a.mouse_dim > 0) {
+      std::vector<float> mouse = normals(gen, pixels * a.mouse_dim);
+      for (float& m : mouse) m *= 0.1f;
+      in.script.mouse = out.keep(std::move(mouse), std::array{pixels, a.mouse_dim});
+    }
+  }
+  in.window = {.frames = world.window, .sinks = world.sinks, .sinks_follow = world.sinks > 0};
+  return out;
+}
+
+// Roughly: products of all passes.
+double flops_of(const WanConfig& c, const CausalInputs& in) {
+  const auto dim = static_cast<double>(c.dim()),
+             tokens = static_cast<double>(in.noise.dim(2) * in.noise.dim(3) / 4);
+  const double layer = 2 * (6 * dim * dim + 2 * dim * static_cast<double>(c.ffn_dim));
+  return layer * static_cast<double>(c.num_layers) * tokens * static_cast<double>(in.frames()) *
+         static_cast<double>(in.timesteps.size() + 1);
+}
+
+// Both outputs, one line each: no further apart than rounding in float32 takes them, or the original in bfloat16.
+void compare_both(const std::string& what, const Rolled& got, const Rolled& want, bool bf16,
+                  std::vector<Check>& checks) {
+  for (const bool latents : {false, true}) {
+    Check check{.kind = "rollout", .name = fmt::format("{}: {}", what, latents ? "latents" : "velocities")};
+    const double least = latents ? kLeastLatentsError : kLeastError, max = bf16 ? kOriginalBf16Max : least,
+                 mean = bf16 ? kOriginalBf16Mean : least / 10;
+    const RunPrecision precision{.bf16 = bf16};
+    compare_values(latents ? got.latents : got.velocities, latents ? want.latents : want.velocities,
+                   {{precision.name(), {{"max", max}, {"mean", mean}}}}, precision, {1, 1}, 0, check);
+    const size_t found = std::min(check.detail.find("; acceptance"), check.detail.size());
+    check.detail = fmt::format("mean at most {:.1e}{}{}", mean,
+                               bf16 ? ", the original's own on its weights" : "", check.detail.substr(found));
+    checks.push_back(std::move(check));
+  }
+}
+
+}  // namespace
+
+bool checks_blocks(const fs::path& model) {
+  return naming("`model`", [&] { return made_block_by_block(ModelBundle::open(model)); });
+}
+
+void validate_rollouts(const json& golden, const fs::path& folder, const ValidateOptions& options,
+                       std::vector<Check>& checks) {
+  for (const auto& [name, errors] : golden.at("rollouts").items())
+    check_case(name, errors, folder, options, checks);
+}
+
+void validate_block_model(const fs::path& model, const ValidateOptions& options, std::vector<Check>& checks) {
+  const ModelBundle bundle = ModelBundle::open(model);
+  const WorldConfig world = world_config(bundle, {});
+  const TransformerFiles files{bundle.transformer, bundle.dit, bundle.original};
+  const std::string name = fs::weakly_canonical(model).filename().string();
+  const int64_t stride = bundle.vae_config.spatial_stride();
+  const int64_t height = std::min(kMostHeight, world.height / stride / 2 * 2),
+                width = std::min(kMostWidth, world.width / stride / 2 * 2);
+  const bool on_gpu = options.device != "cpu";
+  SingleRun host{.threads = options.threads, .level = "safe", .dtype = "f32", .cancel = options.cancel};
+  SingleRun exact = host;
+  exact.device = options.device;
+  {
+    const OwnedInputs few = random_inputs(bundle.dit, world, 3, std::min<int64_t>(height, 4),
+                                          std::min<int64_t>(width, 6), options.seed);
+    const std::string what = fmt::format("{}: float32 beside {}", name, on_gpu ? "the CPU" : "definitions");
+    const double flops = flops_of(bundle.dit, few.in);
+    if (flops > (on_gpu ? 100 : 1) * kMostDefinitionFlops) {
+      checks.push_back({.kind = "rollout",
+                        .name = what,
+                        .skipped = true,
+                        .detail = fmt::format("{:.0f} GFLOP would take long", flops * 1e-9)});
+    } else {
+      say(options, what);
+      SingleRun slow = host;
+      if (!on_gpu) slow.level = "none";
+      compare_both(what, rolled(files, few.in, exact), rolled(files, few.in, slow), false, checks);
+    }
+  }
+  const OwnedInputs inputs = random_inputs(bundle.dit, world, kBlocksRolled, height, width, options.seed);
+  const std::string what = fmt::format("{}: bf16 beside float32", name);
+  say(options, what);
+  SingleRun low = exact;
+  low.level = on_gpu ? options.level : "safe", low.dtype = "bf16";
+  compare_both(what, rolled(files, inputs.in, low), rolled(files, inputs.in, exact), true, checks);
+}
+
+}  // namespace tachy
