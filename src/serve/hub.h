@@ -1,0 +1,31 @@
+// What all connections of a server share. Everything here belongs to the server's one thread. Private to src/serve.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>  // Asio 1.18 uses std::exchange without it
+#include <boost/asio/io_context.hpp>
+
+#include "serve/access.h"
+#include "serve/world_player.h"
+
+namespace tachy::serve {
+
+class SocketSession;
+
+struct Hub {
+  Hub(SteeredWorld& w, Access a, PlayerOptions play)
+      : world(w), access(std::move(a)), player(w, std::move(play), shelf) {}
+  const PageLimits& limits() const { return player.options().limits; }
+  bool busy() const { return visitor != nullptr; }
+
+  boost::asio::io_context io{1};
+  SteeredWorld& world;
+  Access access;
+  RecordingShelf shelf;
+  WorldPlayer player;
+  std::shared_ptr<SocketSession> visitor;  // who has the world, from its request until its connection has ended
+  int connections = 0;
+};
+
+}  // namespace tachy::serve

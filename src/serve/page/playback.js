@@ -1,0 +1,57 @@
+// Draws frames at the video's pace. A block's frames come at once; they are drawn one after another. What arrives late
+// moves the pace, what piles up is drawn faster, and what piles up beyond a block's length is left out.
+export class Playback {
+  // drawn(header, now): a frame is on the canvas
+  constructor(canvas, drawn) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.drawn = drawn;
+    this.queue = [];
+    this.run = 0;
+    this.due = 0;
+    this.skipped = 0;
+    this.setUp({fps: 12, block_frames: 4, first_block_frames: 1, width: 160, height: 96});
+    requestAnimationFrame((now) => this.tick(now));
+  }
+
+  setUp(info) {
+    this.period = 1000 / info.fps;
+    this.block = Math.max(info.block_frames, info.first_block_frames);
+    this.canvas.width = info.width;
+    this.canvas.height = info.height;
+    this.canvas.style.aspectRatio = `${info.width} / ${info.height}`;
+    this.clear();
+    this.run = 0;
+  }
+
+  clear() {
+    for (const entry of this.queue) entry.drop();
+    this.queue = [];
+  }
+
+  add(header, jpeg) {
+    if (header.run < this.run) return;
+    if (header.run > this.run) this.clear();
+    this.run = header.run;
+    const entry = {header, bitmap: null, dropped: false, drop() { this.dropped = true; this.bitmap?.close(); }};
+    this.queue.push(entry);
+    createImageBitmap(new Blob([jpeg], {type: "image/jpeg"})).then((bitmap) => {
+      if (entry.dropped) bitmap.close();
+      else entry.bitmap = bitmap;
+    }, () => { entry.failed = true; });
+    while (this.queue.length > 2 * this.block) this.queue.shift().drop(), ++this.skipped;
+  }
+
+  tick(now) {
+    requestAnimationFrame((next) => this.tick(next));
+    while (this.queue.length && this.queue[0].failed) this.queue.shift();
+    const head = this.queue[0];
+    if (!head || !head.bitmap || now < this.due - 1) return;
+    const period = this.queue.length > this.block ? this.period * 0.8 : this.period;
+    this.due = now - this.due > period ? now + period : this.due + period;
+    this.queue.shift();
+    this.context.drawImage(head.bitmap, 0, 0, this.canvas.width, this.canvas.height);
+    head.drop();
+    this.drawn(head.header, now);
+  }
+}
