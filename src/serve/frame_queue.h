@@ -23,10 +23,9 @@ class FrameQueue {
     while (!frames_.empty() && frames_.front().block != frame.block) frames_.pop_front(), ++dropped_;
     frames_.push_back(std::move(frame));
   }
-  // The oldest, unless it is `end` or a later one.
-  std::optional<QueuedFrame> pop(uint64_t end) {
+  std::optional<QueuedFrame> pop() {  // the oldest
     const std::lock_guard lock(mutex_);
-    if (frames_.empty() || frames_.front().sequence >= end) return std::nullopt;
+    if (frames_.empty()) return std::nullopt;
     QueuedFrame frame = std::move(frames_.front());
     frames_.pop_front();
     return frame;

@@ -114,8 +114,8 @@ void SocketSession::obey(const ClientMessage& message) {
     hub_.player.record(record->on);
   } else if (const auto* seen = std::get_if<SeenMessage>(&message)) {
     require(seen->sequence < sent_, "'sequence': {} was not sent yet", seen->sequence);
-    if (seen->sequence < seen_) return;
-    seen_ = seen->sequence + 1;
+    if (under_way_.empty() || under_way_.front() > seen->sequence) return;
+    while (!under_way_.empty() && under_way_.front() <= seen->sequence) under_way_.pop_front();
     taken_ = Clock::now();
     pump();
   }
@@ -127,9 +127,9 @@ void SocketSession::picture(std::vector<uint8_t> file) {
 }
 
 // So many frames may be on their way: two blocks, for the page shows one while the next one comes.
-uint64_t SocketSession::window() const {
+size_t SocketSession::window() const {
   const WorldInfo& info = hub_.world.info();
-  return 2 * static_cast<uint64_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
+  return 2 * static_cast<size_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
 }
 
 void SocketSession::pump() {
@@ -144,11 +144,12 @@ void SocketSession::pump() {
     return write(true);
   }
   if (outbox_->overfull()) return end(websocket::close_code::policy_error, "stalled", "nothing is read here");
-  frame_ = outbox_->frames.pop(seen_ + window());
-  if (frame_) {
-    sent_ = frame_->sequence + 1;
-    write(false);
-  }
+  if (under_way_.size() >= window()) return;
+  frame_ = outbox_->frames.pop();
+  if (!frame_) return;
+  sent_ = frame_->sequence + 1;
+  under_way_.push_back(frame_->sequence);
+  write(false);
 }
 
 void SocketSession::write(bool text) {

@@ -8,6 +8,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +45,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   void tick();
   void close();
   void leave();  // once: the world is free again
-  uint64_t window() const;
+  size_t window() const;
 
   Hub& hub_;
   const std::string id_;
@@ -60,7 +61,8 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   enum class Ending { no, speaking, closing, gone } ending_ = Ending::no;
   std::string farewell_;
   boost::beast::websocket::close_reason reason_;
-  uint64_t sent_ = 0, seen_ = 0;  // frames of sequence numbers below these
+  uint64_t sent_ = 0;               // frames of sequence numbers below this
+  std::deque<uint64_t> under_way_;  // sent, and not known to have arrived
   Clock::time_point active_, taken_, ended_;
 };
 

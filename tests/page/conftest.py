@@ -72,10 +72,10 @@ class Page:
         return self
 
     def state(self):
-        return self.page.evaluate("window.worldPage.state")
+        return self.page.evaluate("window.worldPage?.state")
 
     def wait_state(self, state):
-        self.page.wait_for_function("state => window.worldPage?.state === state", arg=state)
+        self.wait(lambda: self.state() == state, f"state {state}", 15)
         if state == "running":
             drawn = self.drawn()
             self.wait(lambda: self.drawn() > drawn, "a frame is drawn")

@@ -95,7 +95,7 @@ def test_a_cut_socket_is_opened_again(serve, page):
     page.page.evaluate("window.worldPage.connection.socket.close()")
     page.wait_state("running")
     server.stop()
-    page.page.wait_for_function("window.worldPage.state === 'cut'")
+    page.wait_state("cut")
     assert "connecting again" in page.page.inner_text("#cover-text")
     serve(port=server.port)
     page.wait_state("running")
@@ -123,14 +123,12 @@ def test_two_tabs(serve, context, page):
     page.wait(lambda: page.drawn() > drawn + 5, "the first goes on")
     page.page.close()
     other.wait_state("running")  # by itself
-    # A page that was there before its world was taken.
+    # A page whose world was taken by another one.
     third = Page(context.new_page())
-    third.page.route("**/", lambda route: route.fulfill(response=third.page.request.get(server.url + "main.js")))
-    third.page.unroute("**/")
-    other.page.evaluate("window.worldPage.connection.socket.close(); window.worldPage.connection.open = () => {}")
+    other.page.evaluate("() => { const c = window.worldPage.connection; c.again = c.open; c.open = () => {}; c.socket.close(); }")
     third.open(server.url)
-    other.page.evaluate("delete window.worldPage.connection.open; window.worldPage.connection.open()")
-    other.page.wait_for_function("window.worldPage.state === 'busy'")
+    other.page.evaluate("() => { const c = window.worldPage.connection; c.open = c.again; c.open(); }")
+    other.wait_state("busy")
     third.page.close()
     other.wait_state("running")
 
@@ -149,7 +147,7 @@ def test_a_slow_reader_sees_the_newest(serve, page):
 def test_a_recording_is_downloaded(serve, page):
     page.open(serve().url)
     page.page.click("#record")
-    page.page.wait_for_function("document.getElementById('record').classList.contains('on')")
+    page.wait(lambda: "on" in (page.page.get_attribute("#record", "class") or ""), "it records")
     drawn = page.drawn()
     page.wait(lambda: page.drawn() > drawn + 15, "frames are drawn")
     page.page.click("#record")

@@ -12,6 +12,8 @@ export class Connection {
     this.seen = -1;
     this.seenTimer = 0;
     this.farewell = null;
+    // A reload asks for the page before it gives up this one; the world must be free by then. Who stays is connected again.
+    addEventListener("beforeunload", () => this.socket?.close());
   }
 
   open() {

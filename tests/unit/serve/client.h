@@ -38,7 +38,7 @@ struct Reply {
 inline tcp::endpoint here(int port) { return {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}; }
 
 // What is sent as it is, and all that comes back.
-inline std::string exchange(int port, const std::string& bytes) {
+inline std::string send_raw(int port, const std::string& bytes) {
   asio::io_context io;
   beast::tcp_stream stream(io);
   std::string out;
@@ -70,7 +70,7 @@ inline Reply request(int port, const std::string& method, const std::string& tar
   std::string text = method + " " + target + " HTTP/1.1\r\n";
   for (const auto& [name, value] : headers)
     if (!value.empty()) text += name + ": " + value + "\r\n";
-  const std::string raw = exchange(port, text + "\r\n" + body);
+  const std::string raw = send_raw(port, text + "\r\n" + body);
   const size_t end = raw.find("\r\n\r\n");
   if (end == raw.npos || raw.size() < 12) return {};
   return {static_cast<unsigned>(std::stoi(raw.substr(9, 3))), raw.substr(end + 4), raw.substr(0, end)};

@@ -54,7 +54,7 @@ class PlayerTest : public testing::Test {
   std::vector<uint8_t> frame() {
     for (const auto until = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < until;
          std::this_thread::sleep_for(100us))
-      if (auto got = outbox_->frames.pop(UINT64_MAX)) return std::move(got->bytes);
+      if (auto got = outbox_->frames.pop()) return std::move(got->bytes);
     ADD_FAILURE() << "no frame";
     return std::vector<uint8_t>(kFrameHeaderBytes);
   }

@@ -10,7 +10,6 @@ namespace tachy::serve {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr uint64_t kAll = UINT64_MAX;
 
 QueuedFrame frame(uint64_t sequence, uint64_t block) { return {.sequence = sequence, .block = block, .bytes = {1}}; }
 
@@ -18,28 +17,19 @@ TEST(PageFrameQueue, HoldsOneBlockAndDropsTheOlderOne) {
   FrameQueue queue;
   for (uint64_t i = 0; i < 4; ++i) queue.push(frame(i, 0));
   EXPECT_EQ(queue.size(), 4u);
-  EXPECT_EQ(queue.pop(kAll)->sequence, 0u);
+  EXPECT_EQ(queue.pop()->sequence, 0u);
   queue.push(frame(4, 1));
   EXPECT_EQ(queue.size(), 1u) << "what was left of the older block is gone";
   EXPECT_EQ(queue.dropped(), 3u);
   queue.push(frame(5, 1));
-  EXPECT_EQ(queue.pop(kAll)->sequence, 4u);
-  EXPECT_EQ(queue.pop(kAll)->sequence, 5u);
-  EXPECT_FALSE(queue.pop(kAll).has_value());
+  EXPECT_EQ(queue.pop()->sequence, 4u);
+  EXPECT_EQ(queue.pop()->sequence, 5u);
+  EXPECT_FALSE(queue.pop().has_value());
   for (uint64_t block = 2; block < 1000; ++block)
     for (uint64_t i = 0; i < 4; ++i) {
       queue.push(frame(block * 4 + i, block));
       ASSERT_LE(queue.size(), 4u);
     }
-}
-
-TEST(PageFrameQueue, HandsOutWhatIsBeforeTheEnd) {
-  FrameQueue queue;
-  for (uint64_t i = 7; i < 9; ++i) queue.push(frame(i, 0));
-  EXPECT_FALSE(queue.pop(7).has_value());
-  EXPECT_EQ(queue.pop(8)->sequence, 7u);
-  EXPECT_FALSE(queue.pop(8).has_value());
-  EXPECT_EQ(queue.size(), 1u);
 }
 
 TEST(PageFrameQueue, TwoThreadsSeeFramesInTheirOrder) {
@@ -50,7 +40,7 @@ TEST(PageFrameQueue, TwoThreadsSeeFramesInTheirOrder) {
   });
   uint64_t next = 0, taken = 0;
   while (next <= 20000)
-    if (const auto got = queue.pop(kAll)) {
+    if (const auto got = queue.pop()) {
       ASSERT_GE(got->sequence, next);
       next = got->sequence + 1, ++taken;
     }

@@ -155,6 +155,23 @@ TEST_F(PageVisits, WhoNeverReadsIsSentAway) {
   EXPECT_GT(world_->blocks_made, 20);
 }
 
+TEST_F(PageVisits, WhoReadsAgainIsSentTheNewest) {
+  open(240);
+  Visitor visitor;
+  start(visitor);
+  uint64_t last = 0;
+  for (int frames = 0; frames < 8;)
+    if (const auto message = visitor.receive(); message && !message->text)
+      last = Visitor::number(*message, 8), ++frames;
+  const int64_t blocks = world_->blocks_made;
+  while (world_->blocks_made < blocks + 30) std::this_thread::sleep_for(1ms);
+  visitor.send(fmt::format(R"({{"type":"seen","sequence":{}}})", last));
+  const auto frame = visitor.frame();
+  ASSERT_TRUE(frame);
+  EXPECT_GT(Visitor::number(*frame, 8), last + 100) << "those between are gone";
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(visitor.frame());
+}
+
 TEST_F(PageVisits, WhoPressesNothingIsSentAway) {
   options_.play.limits.idle = 300ms;
   open();
