@@ -83,13 +83,13 @@ void play(World& world, const WorldCommandOptions& o, const WorldScript& script,
     const double rate = static_cast<double>(made) / std::max(seconds, 1e-9);
     if (o.json)
       report_world(o,
-             {{"event", "block"},
-              {"index", block.index},
-              {"first_frame", block.first_frame},
-              {"frames", block.frames},
-              {"first_frame_seconds", block.first_frame_s},
-              {"seconds", block.seconds}},
-             "");
+                   {{"event", "block"},
+                    {"index", block.index},
+                    {"first_frame", block.first_frame},
+                    {"frames", block.frames},
+                    {"first_frame_seconds", block.first_frame_s},
+                    {"seconds", block.seconds}},
+                   "");
     line.show(fmt::format("{} of {} frames, {:.1f} a second, {} left", made, frames, rate,
                           human_seconds(static_cast<double>(frames - made) / rate)));
   }
@@ -117,15 +117,15 @@ int run_script(const WorldCommandOptions& o) {
       naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
       &g_cancel);
   report_world(o,
-         {{"event", "world"},
-          {"kind", info.kind},
-          {"device", world.device()},
-          {"peak_bytes", info.peak_bytes},
-          {"width", info.width},
-          {"height", info.height},
-          {"frames", frames},
-          {"fps", fps}},
-         "");
+               {{"event", "world"},
+                {"kind", info.kind},
+                {"device", world.device()},
+                {"peak_bytes", info.peak_bytes},
+                {"width", info.width},
+                {"height", info.height},
+                {"frames", frames},
+                {"fps", fps}},
+               "");
   const StopsOnSignal stops(world);
   world.start(start);
   play(world, o, script, frames, writer);
@@ -156,7 +156,8 @@ int run_world(const WorldCommandOptions& o) {
 }  // namespace
 
 Command add_world(CommandLine& line) {
-  CommandOptions sub = line.add_command("world", "walk through a world with keys and mouse, in a page or by a script");
+  CommandOptions sub =
+      line.add_command("world", "walk through a world with keys and mouse, in a page or by a script");
   auto o = std::make_shared<WorldCommandOptions>();
   sub.add_option("prompt,-p,--prompt", o->prompt, "of models that begin with a text (Self-Forcing, CausVid)");
   sub.add_option("-m,--model", o->model,
@@ -165,12 +166,14 @@ Command add_world(CommandLine& line) {
   sub.add_option("--image-embeds", o->image_embeds,
                  "CLIP's embeddings of it (.safetensors), in place of the model's image encoder");
   sub.add_option("--actions", o->actions, "a script of keys and mouse (JSON, docs/worlds.md)");
-  sub.add_option("-o,--output", o->output,
-                 "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output; without it "
-                 "the world is served as a page");
+  sub.add_option(
+      "-o,--output", o->output,
+      "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output; without it "
+      "the world is served as a page");
   sub.add_option("--host", o->host, "of the page: an address or name of this machine (default 127.0.0.1)");
   sub.add_option("--port", o->port, "of the page (default 8190; 0: any that is free)");
-  sub.add_option("--token", o->token, "that visitors of the page need (default: beyond 127.0.0.1 a random one)");
+  sub.add_option("--token", o->token,
+                 "that visitors of the page need (default: beyond 127.0.0.1 a random one)");
   sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
   sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
   sub.add_option("--seconds", o->seconds, "the same in seconds");
@@ -202,7 +205,8 @@ Command add_world(CommandLine& line) {
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
   sub.footer(
-      "A page's block follows what is held when it begins, a script's the action that holds during most of its "
+      "A page's block follows what is held when it begins, a script's the action that holds during most of "
+      "its "
       "frames;\nthe same script and seed give the same bits.\n"
       "Examples:\n"
       "  tachyscope world --image start.png        # a page: http://127.0.0.1:8190/; arrows, keys and mouse\n"

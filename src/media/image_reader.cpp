@@ -13,8 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t(512) << 20;
 
-RgbFrame decode_by_ffmpeg(std::span<const uint8_t> file, const ImageHeader& header,
-                          const std::string& name) {
+RgbFrame decode_by_ffmpeg(std::span<const uint8_t> file, const ImageHeader& header, const std::string& name) {
   av::quiet();
   const AVCodec* decoder =
       avcodec_find_decoder(header.kind == ImageKind::jpeg ? AV_CODEC_ID_MJPEG : AV_CODEC_ID_WEBP);

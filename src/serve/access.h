@@ -23,9 +23,9 @@ class Access {
   // host: what is listened on, an address or a name; token "": none is needed.
   Access(std::string host, std::string token);
 
-  bool host_allowed(std::string_view host) const;                                   // a Host header: name or name:port
+  bool host_allowed(std::string_view host) const;  // a Host header: name or name:port
   static bool origin_allowed(std::string_view origin, std::string_view host);  // http(s)://HOST
-  bool token_allowed(std::string_view token) const;                                 // takes the same time for any
+  bool token_allowed(std::string_view token) const;                            // takes the same time for any
   const std::string& token() const { return token_; }
 
  private:

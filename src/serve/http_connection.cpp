@@ -58,7 +58,8 @@ void HttpConnection::on_header(error_code error) {
 
 bool HttpConnection::refused() {
   const std::string_view host = header(http::field::host), origin = header(http::field::origin);
-  const bool from_a_page = parser_->get().method() == http::verb::post || beast::websocket::is_upgrade(parser_->get());
+  const bool from_a_page =
+      parser_->get().method() == http::verb::post || beast::websocket::is_upgrade(parser_->get());
   const char* why = nullptr;
   if (!hub_.access.host_allowed(host))
     why = "This server does not answer to that name. Open the address that it printed.";
@@ -89,7 +90,8 @@ void HttpConnection::answer() {
 void HttpConnection::answer_get(std::string_view path) {
   if (path == "/") return answer_page(false);
   if (path == "/state")
-    return send(json_reply(http::status::ok, json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}}.dump()));
+    return send(
+        json_reply(http::status::ok, json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}}.dump()));
   if (path == "/recording") return answer_recording();
   // Pages are not files of theirs: their names have no place in the address.
   const PageFile* const file = find_page_file(path.substr(1));
@@ -118,7 +120,8 @@ void HttpConnection::answer_recording() {
 void HttpConnection::answer_upload() {
   const std::string_view session = query_value(target(), "session");
   if (!hub_.busy() || !hub_.visitor->is(session))
-    return send(text_reply(http::status::forbidden, "text/plain", "Only who walks through the world may do this.\n"));
+    return send(
+        text_reply(http::status::forbidden, "text/plain", "Only who walks through the world may do this.\n"));
   if (!hub_.world.info().takes_image)
     return send(text_reply(http::status::conflict, "text/plain", "This world begins without a picture.\n"));
   stream_.expires_after(hub_.limits().upload);
@@ -128,7 +131,8 @@ void HttpConnection::answer_upload() {
 
 void HttpConnection::on_body(error_code error) {
   if (error == http::error::body_limit)
-    return send(text_reply(http::status::payload_too_large, "text/plain", "The picture's file is too large.\n"));
+    return send(
+        text_reply(http::status::payload_too_large, "text/plain", "The picture's file is too large.\n"));
   if (error) return;
   if (!hub_.busy() || !hub_.visitor->is(query_value(target(), "session")))
     return send(text_reply(http::status::forbidden, "text/plain", "The visit has ended.\n"));
@@ -142,7 +146,8 @@ void HttpConnection::on_body(error_code error) {
 void HttpConnection::become_socket() {
   if (!beast::websocket::is_upgrade(parser_->get()))
     return send(text_reply(http::status::upgrade_required, "text/plain", "This is for a WebSocket.\n"));
-  if (hub_.busy()) return send(text_reply(http::status::service_unavailable, "text/plain", std::string(kBusy) + "\n"));
+  if (hub_.busy())
+    return send(text_reply(http::status::service_unavailable, "text/plain", std::string(kBusy) + "\n"));
   stream_.expires_never();
   hub_.visitor = std::make_shared<SocketSession>(hub_, stream_.release_socket());
   hub_.visitor->run(parser_->release());

@@ -1,17 +1,17 @@
 // One connection: reads a request, answers it and closes, or becomes the socket of a visit. Private to src/serve.
 #pragma once
 
-#include <memory>
-#include <utility>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "serve/hub.h"
 #include "serve/http_reply.h"
+#include "serve/hub.h"
 
 namespace tachy::serve {
 
@@ -24,8 +24,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  private:
   using error_code = boost::beast::error_code;
   void on_header(error_code error);
-  void answer();                // of a request whose header is there
-  bool refused();               // answered 403: Host, token or Origin
+  void answer();   // of a request whose header is there
+  bool refused();  // answered 403: Host, token or Origin
   void answer_get(std::string_view path);
   void answer_page(bool second_look);
   void answer_recording();

@@ -1,11 +1,11 @@
 // Replies to requests, with the headers that each of them has. Private to src/serve.
 #pragma once
 
-#include <memory>
-#include <utility>
 #include <boost/beast/http.hpp>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "serve/recording.h"
 

@@ -1,10 +1,10 @@
 // What all connections of a server share. Everything here belongs to the server's one thread. Private to src/serve.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <string>
-#include <utility>  // Asio 1.18 uses std::exchange without it
-#include <boost/asio/io_context.hpp>
+#include <utility>
 
 #include "serve/access.h"
 #include "serve/world_player.h"
@@ -24,7 +24,8 @@ struct Hub {
   Access access;
   RecordingShelf shelf;
   WorldPlayer player;
-  std::shared_ptr<SocketSession> visitor;  // who has the world, from its request until its connection has ended
+  std::shared_ptr<SocketSession>
+      visitor;  // who has the world, from its request until its connection has ended
   int connections = 0;
 };
 

@@ -1,8 +1,8 @@
 #include "serve/page_server.h"
 
-#include <utility>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/field.h"

@@ -10,7 +10,8 @@ class RateLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
-  RateLimit(double rate, double most, Clock::time_point now) : rate_(rate), most_(most), tokens_(most), at_(now) {}
+  RateLimit(double rate, double most, Clock::time_point now)
+      : rate_(rate), most_(most), tokens_(most), at_(now) {}
 
   // Takes a token that is there or will be; says how long to wait until it is.
   Clock::duration take(Clock::time_point now) {

@@ -36,8 +36,7 @@ RecordedFile::~RecordedFile() {
   if (!path.empty()) remove_file_and_folder(path);
 }
 
-Recording::Recording(int width, int height, double fps, int64_t most_frames,
-                     const std::atomic<bool>* cancel)
+Recording::Recording(int width, int height, double fps, int64_t most_frames, const std::atomic<bool>* cancel)
     : folder_(make_folder()), most_frames_(most_frames), file_(std::make_shared<RecordedFile>()) {
   file_->id = random_token();
   file_->path = folder_ / "world.mp4";
@@ -45,7 +44,8 @@ Recording::Recording(int width, int height, double fps, int64_t most_frames,
   note_temporary(file_->path.native());
   note_temporary(folder_.native());
   writer_ = std::make_unique<BackgroundWriter>(
-      VideoWriter::open(file_->path, width, height, {.fps = fps, .speed = "ultrafast", .cancel = cancel}), cancel);
+      VideoWriter::open(file_->path, width, height, {.fps = fps, .speed = "ultrafast", .cancel = cancel}),
+      cancel);
 }
 
 Recording::~Recording() { writer_.reset(); }  // its temporary file goes before the folder does

@@ -155,8 +155,9 @@ void SocketSession::pump() {
 void SocketSession::write(bool text) {
   writing_ = true;
   socket_.text(text);
-  const auto bytes = text ? boost::asio::buffer(text_.data(), text_.size())
-                          : boost::asio::buffer(static_cast<const void*>(frame_->bytes.data()), frame_->bytes.size());
+  const auto bytes =
+      text ? boost::asio::buffer(text_.data(), text_.size())
+           : boost::asio::buffer(static_cast<const void*>(frame_->bytes.data()), frame_->bytes.size());
   socket_.async_write(bytes, [self = shared_from_this()](error_code error, size_t) {
     self->writing_ = false;
     if (error) return self->leave();
@@ -181,8 +182,9 @@ void SocketSession::tick() {
           fmt::format("nothing was pressed for {:.0f} seconds",
                       std::chrono::duration<double>(limits.idle).count()));
   }
-  const auto pause = std::clamp<Clock::duration>(std::min(limits.idle, limits.stalled) / 10,
-                                                 std::chrono::milliseconds(10), std::chrono::milliseconds(500));
+  const auto pause =
+      std::clamp<Clock::duration>(std::min(limits.idle, limits.stalled) / 10, std::chrono::milliseconds(10),
+                                  std::chrono::milliseconds(500));
   ticks_.expires_after(pause);
   ticks_.async_wait([self = shared_from_this()](error_code error) {
     if (!error) self->tick();
@@ -193,8 +195,8 @@ void SocketSession::end(uint16_t code, const char* reason, const std::string& te
   if (ending_ != Ending::no) return;
   ending_ = Ending::speaking;
   ended_ = Clock::now();
-  farewell_ = json{{"type", "closing"}, {"reason", reason}, {"text", text}}.dump(-1, ' ', false,
-                                                                               json::error_handler_t::replace);
+  farewell_ = json{{"type", "closing"}, {"reason", reason}, {"text", text}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
   reason_ = {static_cast<websocket::close_code>(code), reason};
   hub_.player.detach();
   pump();

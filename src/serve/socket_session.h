@@ -2,16 +2,16 @@
 // while the page takes them, and ends when nothing is pressed for long, or nothing taken. Private to src/serve.
 #pragma once
 
-#include <memory>
-#include <utility>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "serve/hub.h"
@@ -55,7 +55,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   Request request_;
   std::shared_ptr<Outbox> outbox_;
   RateLimit rate_;
-  std::string text_;              // being written, as are
+  std::string text_;                  // being written, as are
   std::optional<QueuedFrame> frame_;  // a frame's bytes
   bool open_ = false, writing_ = false, held_ = false, told_rate_ = false;
   enum class Ending { no, speaking, closing, gone } ending_ = Ending::no;

@@ -18,8 +18,7 @@ class SteeredWorld {
   virtual void start(const WorldStart& start) = 0;
   virtual void reset() = 0;
   virtual void act(const WorldAction& action, uint64_t stamp) = 0;
-  virtual WorldBlock next_block(
-      const std::function<void(const RgbImage& image, int64_t index)>& frame) = 0;
+  virtual WorldBlock next_block(const std::function<void(const RgbImage& image, int64_t index)>& frame) = 0;
   virtual void stop() = 0;
 };
 

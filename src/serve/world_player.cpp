@@ -4,24 +4,12 @@
 
 #include "base/error.h"
 #include "media/image_reader.h"
-#include "media/jpeg.h"
 #include "serve/messages.h"
+#include "serve/player_state.h"
 
 namespace tachy::serve {
 
 using nlohmann::json;
-
-struct WorldPlayer::Play {
-  explicit Play(int quality) : jpeg(quality) {}
-  std::shared_ptr<Outbox> visitor;
-  WorldStart start;
-  bool running = false;
-  uint32_t run = 0;
-  uint64_t sequence = 0, blocks = 0, stamp = 0;
-  Clock::time_point due;  // when the next block begins
-  JpegEncoder jpeg;
-  std::unique_ptr<Recording> recording;
-};
 
 WorldPlayer::WorldPlayer(SteeredWorld& world, PlayerOptions options, RecordingShelf& shelf)
     : world_(world),
@@ -51,7 +39,7 @@ WorldPlayer::~WorldPlayer() {
 void WorldPlayer::attach(std::shared_ptr<Outbox> outbox) {
   const std::lock_guard lock(mutex_);
   orders_ = {};
-  orders_.stop = orders_.visitor = true;
+  orders_.visitor = true;
   visitor_ = std::move(outbox);
   held_ = {}, stamp_ = 0;
   world_.stop();
@@ -118,14 +106,11 @@ void WorldPlayer::run() {
 }
 
 void WorldPlayer::obey(Orders& orders) {
+  if (orders.visitor) welcome();
   if (orders.stop) {
     play_->running = false;
-    if (orders.visitor) {
-      welcome();
-    } else {
-      finish_recording();
-      if (!orders.start) say_state("stopped");
-    }
+    finish_recording();
+    if (!orders.start) say_state("stopped");
   }
   if (orders.start) begin(*orders.start);
   if (orders.record.value_or(false))
@@ -137,6 +122,7 @@ void WorldPlayer::obey(Orders& orders) {
 // Nothing of the visitor before is left.
 void WorldPlayer::welcome() {
   Play& p = *play_;
+  p.running = false;
   p.recording.reset();
   p.start = options_.start;
   p.sequence = p.blocks = 0;
@@ -179,7 +165,8 @@ void WorldPlayer::play_block() {
     p.stamp = stamp_;
   }
   const auto begun = Clock::now();
-  const WorldBlock block = world_.next_block([&](const RgbImage& image, int64_t index) { send(image, index); });
+  const WorldBlock block =
+      world_.next_block([&](const RgbImage& image, int64_t index) { send(image, index); });
   ++p.blocks;
   // The next one begins when the frames of this one have been shown. Waking up late is made good, falling behind is not.
   const auto shown = std::chrono::duration_cast<Clock::duration>(
@@ -203,66 +190,11 @@ void WorldPlayer::send(const RgbImage& image, int64_t index) {
   if (p.recording) p.recording->write(view);
   if (!p.visitor) return;
   QueuedFrame frame{.sequence = p.sequence++, .block = p.blocks, .bytes = {}};
-  append_header({.run = p.run,
-                 .sequence = frame.sequence,
-                 .frame = static_cast<uint64_t>(index),
-                 .stamp = p.stamp},
-                frame.bytes);
+  append_header(
+      {.run = p.run, .sequence = frame.sequence, .frame = static_cast<uint64_t>(index), .stamp = p.stamp},
+      frame.bytes);
   p.jpeg.encode(view, frame.bytes);
   p.visitor->frame(std::move(frame));
-}
-
-void WorldPlayer::start_recording() {
-  Play& p = *play_;
-  if (p.recording) return;
-  const WorldInfo& info = world_.info();
-  p.recording = std::make_unique<Recording>(
-      info.width, info.height, options_.fps,
-      static_cast<int64_t>(options_.limits.recording_seconds * options_.fps), &ending_);
-  if (p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "on"}}.dump());
-}
-
-void WorldPlayer::finish_recording() {
-  Play& p = *play_;
-  if (!p.recording) return;
-  const std::unique_ptr<Recording> recording = std::move(p.recording);
-  const std::shared_ptr<const RecordedFile> file = recording->finish();
-  json event{{"type", "recording"}, {"state", file ? "done" : "empty"}};
-  if (file) {
-    event["id"] = file->id, event["frames"] = file->frames, event["bytes"] = file->bytes;
-    shelf_.put(file);
-  }
-  if (p.visitor) p.visitor->event(event.dump());
-}
-
-// The world waits for another start. A block that was interrupted by an order is none of the visitor's concern.
-void WorldPlayer::failed(const std::exception& error) {
-  Play& p = *play_;
-  const bool was = std::exchange(p.running, false);
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  const bool cancelled = ours && ours->code() == ErrorCode::cancelled;
-  if (cancelled && interrupted()) {
-    p.running = was;  // what was ordered says how it goes on
-    return;
-  }
-  try {
-    finish_recording();  // what there is
-  } catch (const std::exception&) {
-    if (p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "lost"}}.dump());
-  }
-  if (cancelled) return say_state("stopped");
-  std::string text = error.what();
-  std::erase(text, '`');  // a visitor knows no fields
-  say_state("error", text, std::string(ours ? to_string(ours->code()) : "internal"));
-}
-
-void WorldPlayer::say_state(const char* state, const std::string& text, const std::string& code) {
-  Play& p = *play_;
-  if (!p.visitor) return;
-  json event{{"type", "state"}, {"state", state}, {"run", p.run}, {"seed", p.start.seed},
-             {"has_picture", p.start.image != nullptr}};
-  if (!text.empty()) event["text"] = text, event["code"] = code;
-  p.visitor->event(event.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace tachy::serve

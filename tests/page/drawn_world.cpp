@@ -1,6 +1,8 @@
 // Serves the drawn world (tests/unit/serve/drawn_world.h) as the page of a real one, until its standard input is closed:
 //   drawn_world [name=value …]     port, fps, width, height, block_seconds, idle_seconds, stalled_seconds, token, picture (0: none)
 // It prints the page's address first.
+#include "../unit/serve/drawn_world.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "../unit/serve/drawn_world.h"
 #include "serve/page_server.h"
 
 namespace {
@@ -24,10 +25,12 @@ int run(int argc, char** argv) {
     return given.contains(name) ? std::stod(given[name]) : otherwise;
   };
   const auto milliseconds = [&](const char* name, std::chrono::milliseconds otherwise) {
-    return given.contains(name) ? std::chrono::milliseconds(static_cast<int64_t>(number(name, 0) * 1000)) : otherwise;
+    return given.contains(name) ? std::chrono::milliseconds(static_cast<int64_t>(number(name, 0) * 1000))
+                                : otherwise;
   };
-  tachy::test::DrawnWorld world(static_cast<int>(number("width", 160)), static_cast<int>(number("height", 96)),
-                                number("fps", 12), number("block_seconds", 0));
+  tachy::test::DrawnWorld world(static_cast<int>(number("width", 160)),
+                                static_cast<int>(number("height", 96)), number("fps", 12),
+                                number("block_seconds", 0));
   tachy::serve::PageOptions options;
   options.port = static_cast<int>(number("port", 0));
   options.token = given["token"];

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <utility>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
@@ -18,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "drawn_world.h"
@@ -35,7 +35,9 @@ struct Reply {
   std::string body, head;
 };
 
-inline tcp::endpoint here(int port) { return {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}; }
+inline tcp::endpoint here(int port) {
+  return {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)};
+}
 
 // What is sent as it is, and all that comes back.
 inline std::string send_raw(int port, const std::string& bytes) {
@@ -85,7 +87,8 @@ struct Message {
 class Visitor {
  public:
   // Status of the handshake: 101 where the socket is open.
-  unsigned open(int port, const std::string& query = "", const std::string& origin = "", const std::string& host = "") {
+  unsigned open(int port, const std::string& query = "", const std::string& origin = "",
+                const std::string& host = "") {
     const std::string name = host.empty() ? fmt::format("127.0.0.1:{}", port) : host;
     socket_.emplace(io_);
     auto& stream = beast::get_lowest_layer(*socket_);
@@ -98,7 +101,8 @@ class Visitor {
     socket_->set_option(beast::websocket::stream_base::decorator(
         [&](beast::websocket::request_type& r) { r.set(beast::http::field::origin, from); }));
     beast::websocket::response_type response;
-    socket_->async_handshake(response, name, "/socket" + query, [&](beast::error_code error) { failed = error; });
+    socket_->async_handshake(response, name, "/socket" + query,
+                             [&](beast::error_code error) { failed = error; });
     run();
     return response.result_int();
   }
@@ -137,7 +141,8 @@ class Visitor {
   }
   static uint64_t number(const Message& frame, size_t at, size_t size = 8) {
     uint64_t out = 0;
-    for (size_t i = 0; i < size; ++i) out |= uint64_t{static_cast<uint8_t>(frame.bytes.at(at + i))} << (8 * i);
+    for (size_t i = 0; i < size; ++i)
+      out |= uint64_t{static_cast<uint8_t>(frame.bytes.at(at + i))} << (8 * i);
     return out;
   }
   unsigned reason() const { return socket_->reason().code; }
@@ -182,7 +187,9 @@ class ServerTest : public testing::Test {
     if (thread_.joinable()) thread_.join();
     server_.reset();
   }
-  Reply get(const std::string& target, Headers headers = {}) { return request(port_, "GET", target, std::move(headers)); }
+  Reply get(const std::string& target, Headers headers = {}) {
+    return request(port_, "GET", target, std::move(headers));
+  }
   // A visit whose world runs.
   nlohmann::json start(Visitor& visitor) {
     EXPECT_EQ(visitor.open(port_), 101u);

@@ -35,7 +35,8 @@ class DrawnWorld final : public serve::SteeredWorld {
     uint64_t sums[3] = {};
     for (size_t i = 0; i + 2 < rgb.size(); i += 3)
       for (size_t c = 0; c < 3; ++c) sums[c] += rgb[i + c];
-    for (size_t c = 0; c < 3; ++c) ground_[c] = static_cast<uint8_t>(sums[c] / std::max<size_t>(1, rgb.size() / 3));
+    for (size_t c = 0; c < 3; ++c)
+      ground_[c] = static_cast<uint8_t>(sums[c] / std::max<size_t>(1, rgb.size() / 3));
     seed_ = start.seed;
     begin();
     ++starts;
@@ -51,7 +52,10 @@ class DrawnWorld final : public serve::SteeredWorld {
   WorldBlock next_block(const std::function<void(const RgbImage& image, int64_t index)>& frame) override {
     const auto begun = std::chrono::steady_clock::now();
     check(!stopped_, ErrorCode::cancelled, "cancelled");
-    WorldBlock out{.index = blocks_, .first_frame = frames_, .frames = blocks_ == 0 ? 1 : 4, .action = action_,
+    WorldBlock out{.index = blocks_,
+                   .first_frame = frames_,
+                   .frames = blocks_ == 0 ? 1 : 4,
+                   .action = action_,
                    .stamp = stamp_};
     const double slice = block_seconds_ / static_cast<double>(out.frames);
     for (int64_t i = 0; i < out.frames; ++i) {
@@ -88,7 +92,8 @@ class DrawnWorld final : public serve::SteeredWorld {
   void fill(int x, int y, int width, int height, uint8_t r, uint8_t g, uint8_t b) {
     for (int j = std::max(0, y); j < std::min(y + height, info_.height); ++j)
       for (int i = std::max(0, x); i < std::min(x + width, info_.width); ++i) {
-        uint8_t* p = picture_.data() + (static_cast<size_t>(j) * static_cast<size_t>(info_.width) + static_cast<size_t>(i)) * 3;
+        uint8_t* p = picture_.data() +
+                     (static_cast<size_t>(j) * static_cast<size_t>(info_.width) + static_cast<size_t>(i)) * 3;
         p[0] = r, p[1] = g, p[2] = b;
       }
   }

@@ -55,7 +55,8 @@ TEST(PageMessages, SayWhatIsHeld) {
 TEST(PageMessages, GiveOrders) {
   EXPECT_FALSE(parsed<StartMessage>(R"({"type":"start"})").seed.has_value());
   EXPECT_EQ(parsed<StartMessage>(R"({"type":"start","seed":18446744073709551615})").seed, UINT64_MAX);
-  EXPECT_EQ(parsed<StartMessage>(R"({"type":"start","prompt":"a \"cat\""})", told_info()).prompt, "a \"cat\"");
+  EXPECT_EQ(parsed<StartMessage>(R"({"type":"start","prompt":"a \"cat\""})", told_info()).prompt,
+            "a \"cat\"");
   parsed<ResetMessage>(R"({"type":"reset"})");
   parsed<StopMessage>(R"({"type":"stop"})");
   EXPECT_TRUE(parsed<RecordMessage>(R"({"type":"record","on":true})").on);
@@ -63,8 +64,10 @@ TEST(PageMessages, GiveOrders) {
 }
 
 TEST(PageMessages, AreRefusedWhereAnythingIsOdd) {
-  for (const char* text : {"", "{", "[]", "7", "null", "\"stop\"", R"({"type":"stop"} )" "x", R"({"type":"stop"}{})",
-                           "{\"type\":\"st\xff\"}", "{'type':'stop'}"})
+  for (const char* text : {"", "{", "[]", "7", "null", "\"stop\"",
+                           R"({"type":"stop"} )"
+                           "x",
+                           R"({"type":"stop"}{})", "{\"type\":\"st\xff\"}", "{'type':'stop'}"})
     EXPECT_THAT(refusal(text), HasSubstr("JSON object")) << text;
   EXPECT_THAT(refusal(std::string(1000, '[')), HasSubstr("JSON object"));
   EXPECT_THAT(refusal(R"({"type":"stop","type":"start"})"), HasSubstr("twice"));
@@ -95,14 +98,15 @@ TEST(PageMessages, AreRefusedWithKeysThatAreNone) {
   EXPECT_THAT(input(R"("keys":[],"mouse":[0,1.01],"stamp":1)"), HasSubstr("-1 to 1"));
   EXPECT_THAT(input(R"("keys":[],"mouse":[0,null],"stamp":1)"), HasSubstr("-1 to 1"));
   EXPECT_THAT(refusal(R"({"type":"input","keys":["W"],"stamp":1})", told_info()), HasSubstr("at most 0"));
-  EXPECT_THAT(refusal(R"({"type":"input","keys":[],"mouse":[0,0],"stamp":1})", told_info()), HasSubstr("has none"));
+  EXPECT_THAT(refusal(R"({"type":"input","keys":[],"mouse":[0,0],"stamp":1})", told_info()),
+              HasSubstr("has none"));
 }
 
 TEST(PageMessages, FramesHaveAHeaderOf32Bytes) {
   std::vector<uint8_t> out;
   append_header({.run = 0x01020304, .sequence = 0x05, .frame = 0x0607, .stamp = uint64_t{1} << 56}, out);
-  EXPECT_THAT(out, ElementsAre('T', 'Y', 'F', '1', 4, 3, 2, 1, 5, 0, 0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                               0, 0, 0, 0, 1));
+  EXPECT_THAT(out, ElementsAre('T', 'Y', 'F', '1', 4, 3, 2, 1, 5, 0, 0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 0, 0, 0,
+                               0, 0, 0, 0, 0, 0, 0, 1));
   EXPECT_EQ(out.size(), kFrameHeaderBytes);
 }
 

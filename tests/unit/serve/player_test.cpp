@@ -1,7 +1,5 @@
 // The world's thread: blocks at the video's pace, the latest keys at a block's begin, orders that replace one another, errors that
 // are said and do not end it, recordings.
-#include "serve/world_player.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "media/image_reader.h"
 #include "media/jpeg.h"
 #include "serve/messages.h"
+#include "serve/world_player.h"
 
 namespace tachy::serve {
 namespace {
@@ -156,7 +155,7 @@ TEST_F(PlayerTest, WithoutAPictureItSaysSoAndTakesOne) {
   open(240, 0, {});
   player_->start({});
   const json error = event("state", "error");
-  EXPECT_EQ(error["code"], "invalid_argument");
+  EXPECT_EQ(error["code"], "invalid argument");
   EXPECT_EQ(error["text"], "image: this world begins with a picture; give one");
   player_->start({.seed = {}, .prompt = {}, .picture = {'G', 'I', 'F', '8'}});
   event("state", "error");

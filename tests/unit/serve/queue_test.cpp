@@ -11,7 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-QueuedFrame frame(uint64_t sequence, uint64_t block) { return {.sequence = sequence, .block = block, .bytes = {1}}; }
+QueuedFrame frame(uint64_t sequence, uint64_t block) {
+  return {.sequence = sequence, .block = block, .bytes = {1}};
+}
 
 TEST(PageFrameQueue, HoldsOneBlockAndDropsTheOlderOne) {
   FrameQueue queue;

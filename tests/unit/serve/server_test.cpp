@@ -15,16 +15,19 @@ TEST_F(PageRequests, ThePageAndItsFilesAreThere) {
   const Reply page = get("/");
   EXPECT_EQ(page.status, 200u);
   EXPECT_THAT(page.body, AllOf(HasSubstr("<canvas"), HasSubstr("/main.js")));
-  EXPECT_THAT(page.head, AllOf(HasSubstr("Content-Security-Policy"), HasSubstr("nosniff"), HasSubstr("no-store")));
-  for (const char* name : {"/main.js", "/page.css", "/connection.js", "/playback.js", "/inputs.js", "/graph.js", "/busy.js"})
+  EXPECT_THAT(page.head,
+              AllOf(HasSubstr("Content-Security-Policy"), HasSubstr("nosniff"), HasSubstr("no-store")));
+  for (const char* name :
+       {"/main.js", "/page.css", "/connection.js", "/playback.js", "/inputs.js", "/graph.js", "/busy.js"})
     EXPECT_EQ(get(name).status, 200u) << name;
   EXPECT_THAT(get("/state").body, HasSubstr("\"busy\":false"));
 }
 
 TEST_F(PageRequests, NoPathOfARequestNamesAFile) {
   open();
-  for (const char* target : {"/nothing", "/../etc/passwd", "//etc/passwd", "/page/index.html", "/index.html", "/%2e%2e/x", "/main.js/",
-                             "/recording", "/recording?id=", "/recording?id=../../etc/passwd", "/recording?id=/etc/passwd"})
+  for (const char* target : {"/nothing", "/../etc/passwd", "//etc/passwd", "/page/index.html", "/index.html",
+                             "/%2e%2e/x", "/main.js/", "/recording",
+                             "/recording?id=", "/recording?id=../../etc/passwd", "/recording?id=/etc/passwd"})
     EXPECT_EQ(get(target).status, 404u) << target;
   EXPECT_EQ(request(port_, "DELETE", "/").status, 405u);
   EXPECT_EQ(request(port_, "POST", "/", {}, "x").status, 405u);
@@ -83,12 +86,15 @@ TEST_F(PageRequests, OptionsThatAreWrongAreSaid) {
     }
     return "accepted";
   };
-  EXPECT_THAT(refused({.port = 70000}, ErrorCode::invalid_argument), HasSubstr("`port`: expected 0 (any) to 65535"));
+  EXPECT_THAT(refused({.port = 70000}, ErrorCode::invalid_argument),
+              HasSubstr("`port`: expected 0 (any) to 65535"));
   EXPECT_THAT(refused({.host = "", .port = 0}, ErrorCode::invalid_argument), HasSubstr("`host`"));
   EXPECT_THAT(refused({.port = 0, .token = "short"}, ErrorCode::invalid_argument), HasSubstr("`token`"));
-  EXPECT_THAT(refused({.host = "no.such.name.invalid", .port = 0}, ErrorCode::invalid_argument), HasSubstr("no.such.name.invalid"));
+  EXPECT_THAT(refused({.host = "no.such.name.invalid", .port = 0}, ErrorCode::invalid_argument),
+              HasSubstr("no.such.name.invalid"));
   open();
-  EXPECT_THAT(refused({.port = port_}, ErrorCode::io), AllOf(HasSubstr("cannot listen"), HasSubstr(std::to_string(port_))));
+  EXPECT_THAT(refused({.port = port_}, ErrorCode::io),
+              AllOf(HasSubstr("cannot listen"), HasSubstr(std::to_string(port_))));
 }
 
 TEST_F(PageRequests, WhatIsTooLargeOrNoRequestIsRefused) {
@@ -98,7 +104,8 @@ TEST_F(PageRequests, WhatIsTooLargeOrNoRequestIsRefused) {
   EXPECT_EQ(request(port_, "POST", "/picture", {{"Content-Length", "8388609"}}).status, 413u);
   EXPECT_EQ(request(port_, "POST", "/picture", {{"Content-Length", "99999999999999999999"}}).status, 400u);
   EXPECT_THAT(send_raw(port_, "\x16\x03\x01 hello\r\n\r\n"), HasSubstr(" 400 "));
-  EXPECT_THAT(send_raw(port_, "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n"), HasSubstr(" 400 "));
+  EXPECT_THAT(send_raw(port_, "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              HasSubstr(" 400 "));
   EXPECT_EQ(get("/").status, 200u);
 }
 
@@ -133,13 +140,16 @@ TEST_F(PageRequests, UploadsNeedAVisitAndAPicture) {
   const auto error = visitor.event("state", "error");
   ASSERT_TRUE(error);
   EXPECT_THAT((*error)["text"].get<std::string>(), HasSubstr("the picture"));
-  std::ifstream file(std::string(TACHY_SOURCE_DIR) + "/tests/golden/image_pipeline/first.png", std::ios::binary);
+  std::ifstream file(std::string(TACHY_SOURCE_DIR) + "/tests/golden/image_pipeline/first.png",
+                     std::ios::binary);
   const std::string png{std::istreambuf_iterator<char>(file), {}};
   EXPECT_EQ(request(port_, "POST", "/picture?session=" + session, {}, png).status, 202u);
   EXPECT_TRUE(visitor.event("state", "running"));
   EXPECT_TRUE(visitor.frame());
   // In pieces of unknown number, as large as it likes.
-  std::string chunks = "POST /picture?session=" + session + " HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string chunks =
+      "POST /picture?session=" + session +
+      " HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 9; ++i) chunks += "100000\r\n" + std::string(1 << 20, 'x') + "\r\n";
   EXPECT_THAT(send_raw(port_, chunks + "0\r\n\r\n"), testing::AnyOf(HasSubstr(" 413 "), testing::IsEmpty()));
   EXPECT_TRUE(visitor.frame()) << "the world goes on";
