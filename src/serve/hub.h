@@ -24,8 +24,8 @@ struct Hub {
   Access access;
   RecordingShelf shelf;
   WorldPlayer player;
-  std::shared_ptr<SocketSession>
-      visitor;  // who has the world, from its request until its connection has ended
+  // Who has the world, from its request until its connection has ended.
+  std::shared_ptr<SocketSession> visitor;
   int connections = 0;
 };
 

@@ -192,6 +192,31 @@ TEST_F(PageVisits, WhoPressesNothingIsSentAway) {
   EXPECT_EQ(visitor.reason(), 1000u);
 }
 
+// At the video's 12 frames a second; here as fast as it goes.
+TEST_F(PageVisits, TenMinutesTakeTheMemoryOfOne) {
+  options_.play.limits.messages_per_second = 1e6;
+  open(1e5);
+  Visitor visitor;
+  start(visitor);
+  const auto resident_kb = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("VmRSS")) return std::stol(line.substr(line.find(':') + 1));
+    return 0L;
+  };
+  long warm = 0;
+  for (int i = 0; i < 7200; ++i) {
+    ASSERT_TRUE(visitor.frame());
+    if (i % 4 == 0)
+      visitor.send(fmt::format(R"({{"type":"input","keys":[{}],"stamp":{}}})", i % 8 ? "\"W\"" : "", i));
+    if (i == 720) warm = resident_kb();
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory grows
+  EXPECT_LT(resident_kb() - warm, 3072);
+#endif
+  EXPECT_GT(warm, 0);
+}
+
 TEST_F(PageVisits, ARecordingIsADownload) {
   open();
   Visitor visitor;
