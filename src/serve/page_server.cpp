@@ -1,7 +1,9 @@
 #include "serve/page_server.h"
 
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cctype>
 #include <utility>
 
 #include "base/error.h"
@@ -27,7 +29,11 @@ PageOptions checked(PageOptions o) {
 }  // namespace
 
 void check_options(const PageOptions& o) {
-  require(!o.host.empty() && o.host.size() <= 255, "`host`: expected an address or a name, got '{}'", o.host);
+  const bool name = !o.host.empty() && o.host.size() <= 255 &&
+                    std::all_of(o.host.begin(), o.host.end(), [](unsigned char c) {
+                      return std::isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
+                    });
+  require(name, "`host`: expected an address or a name, got '{}'", o.host);
   check_range("port", o.port, Range{.least = 0, .most = 65535, .zero = "any"});
   Access(o.host, o.token);
 }

@@ -200,7 +200,7 @@ const std::vector<BadValue> kBadValues = {
     {"world", "--image-embeds", "gone.safetensors", 3, {"no such file"}},
     {"world", "--actions", "gone.json", 3, {"no such file"}},
     {"world", "--output", "clip.avi", 5, {".mp4", ".webm", ".gif", ".png"}},
-    {"world", "--host", "", 2, {"an address or a name"}},
+    {"world", "--host", "two words", 2, {"an address or a name"}},
     {"world", "--port", "70000", 2, {"0 (any) to 65535"}},
     {"world", "--token", "short", 2, {"8 to 128 letters"}},
     {"world", "--frames", "0", 2, {"at least 1"}},
