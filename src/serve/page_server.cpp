@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/field.h"
+#include "base/log.h"
 #include "serve/http_connection.h"
 #include "serve/socket_session.h"
 
@@ -108,7 +109,12 @@ std::string PageServer::url() const {
 void PageServer::run(const std::atomic<bool>* cancel) {
   state_->accept();
   if (cancel) state_->watch(cancel);
-  state_->hub.io.run();
+  for (;;) try {
+      state_->hub.io.run();
+      return;
+    } catch (const std::exception& e) {
+      warn("page: {}", e.what());  // of one connection, which is given up; the others go on
+    }
 }
 
 void PageServer::stop() { state_->hub.io.stop(); }

@@ -85,8 +85,8 @@ void SocketSession::on_read(error_code error) {
   try {
     const auto bytes = in_.cdata();
     obey(parse_message({static_cast<const char*>(bytes.data()), bytes.size()}, hub_.world.info()));
-  } catch (const Error& e) {
-    return end(websocket::close_code::policy_error, "protocol", e.message());
+  } catch (const std::exception& e) {
+    return end(websocket::close_code::policy_error, "protocol", e.what());
   }
   in_.consume(in_.size());
   const Clock::duration wait = rate_.take(Clock::now());

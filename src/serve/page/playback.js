@@ -10,6 +10,7 @@ export class Playback {
     this.run = 0;
     this.due = 0;
     this.skipped = 0;
+    this.starved = true;
     this.setUp({fps: 12, block_frames: 4, first_block_frames: 1, width: 160, height: 96});
     requestAnimationFrame((now) => this.tick(now));
   }
@@ -45,11 +46,21 @@ export class Playback {
   tick(now) {
     requestAnimationFrame((next) => this.tick(next));
     while (this.queue.length && this.queue[0].failed) this.queue.shift();
-    const head = this.queue[0];
-    if (!head || !head.bitmap || now < this.due - 1) return;
+    let head = this.queue[0];
+    if (!head || !head.bitmap) return void (this.starved = true);
+    if (this.starved && now > this.due) this.due = now;
+    this.starved = false;
+    if (now < this.due - 1) return;
     const period = this.queue.length > this.block ? this.period * 0.8 : this.period;
-    this.due = now - this.due > period ? now + period : this.due + period;
     this.queue.shift();
+    // The screen is slower than the video, or the page was busy: what should have been seen by now is left out.
+    while (now - this.due >= period && this.queue[0]?.bitmap) {
+      head.drop();
+      head = this.queue.shift();
+      this.due += period;
+      ++this.skipped;
+    }
+    this.due += period;
     this.context.drawImage(head.bitmap, 0, 0, this.canvas.width, this.canvas.height);
     head.drop();
     this.drawn(head.header, now);
