@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Error, sync_playwright
 
 
 class Server:
@@ -72,7 +72,12 @@ class Page:
         return self
 
     def state(self):
-        return self.page.evaluate("window.worldPage?.state")
+        try:
+            return self.page.evaluate("window.worldPage?.state")
+        except Error as error:
+            if "context was destroyed" not in str(error):
+                raise
+            return None  # the page has just gone on to another one
 
     def wait_state(self, state):
         self.wait(lambda: self.state() == state, f"state {state}", 15)
