@@ -177,7 +177,8 @@ Command add_world(CommandLine& line) {
   sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
   sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
   sub.add_option("--seconds", o->seconds, "the same in seconds");
-  sub.add_option("--fps", o->fps, "frames a second of the file (default: the script's, then the model's)");
+  sub.add_option("--fps", o->fps,
+                 "frames a second of the file or page (default: the script's, then the model's)");
   sub.add_option("--size", o->size, "WIDTHxHEIGHT in pixels (default: the model's)");
   sub.add_option("-s,--seed", o->seed, "seed of the noise (default 0)")->check(check_seed);
   sub.add_option("--steps", o->steps, "of the model's list of timesteps (default: all)");

@@ -51,7 +51,7 @@ class ByFfmpeg {
     codec_->pix_fmt = AV_PIX_FMT_YUVJ420P, codec_->time_base = {1, 25};
     codec_->flags |= AV_CODEC_FLAG_QSCALE;
     codec_->global_quality = FF_QP2LAMBDA * 3;
-    av::Dictionary options({{"huffman", "default"}});
+    av::Dictionary options(av::Options{{"huffman", "default"}});
     check(avcodec_open2(codec_.get(), codec, options.get()) >= 0, ErrorCode::unsupported, "no encoder");
     converter_ = av::new_converter(width, height, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true}, AV_PIX_FMT_YUV420P,
                                    {SWS_CS_ITU601, true, true});

@@ -1,7 +1,7 @@
 // A picture as a JPEG in memory: baseline, 4:2:0, BT.601 full range, as every browser draws it.
 //
 // For frames that leave at once; files that are kept are PNG or video. libjpeg (turbo) and not FFmpeg's encoder: it needs
-// half the time for the same picture, with the conversion of colours (bench/notes/world_page.md).
+// a third of the time for such a picture, with the conversion of colours (bench/notes/world_page.md).
 #pragma once
 
 #include <cstdint>
