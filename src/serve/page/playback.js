@@ -1,5 +1,8 @@
-// Draws frames at the video's pace. A block's frames come at once; they are drawn one after another. What arrives late
-// moves the pace, what piles up is drawn faster, and what piles up beyond a block's length is left out.
+// Draws frames at the video's pace. A block's frames come at once; they are drawn one after another. What arrives late moves the
+// pace. Where for two seconds every frame was there earlier than it had to be, they are drawn a little faster, so that one late block
+// does not keep keys and pictures apart for ever; what piles up beyond two blocks is left out.
+const kEnough = 30;  // milliseconds between a frame's arrival and its turn
+
 export class Playback {
   // drawn(header, now): a frame is on the canvas
   constructor(canvas, drawn) {
@@ -11,6 +14,7 @@ export class Playback {
     this.due = 0;
     this.skipped = 0;
     this.starved = true;
+    this.early = [];  // of the frames of the last two seconds: [when it arrived, how long before its turn]
     this.setUp({fps: 12, block_frames: 4, first_block_frames: 1, width: 160, height: 96});
     requestAnimationFrame((now) => this.tick(now));
   }
@@ -34,6 +38,9 @@ export class Playback {
     if (header.run < this.run) return;
     if (header.run > this.run) this.clear();
     this.run = header.run;
+    const now = performance.now();
+    this.early.push([now, this.due + this.queue.length * this.period - now]);
+    while (this.early[0][0] < now - 2000) this.early.shift();
     const entry = {header, bitmap: null, dropped: false, drop() { this.dropped = true; this.bitmap?.close(); }};
     this.queue.push(entry);
     createImageBitmap(new Blob([jpeg], {type: "image/jpeg"})).then((bitmap) => {
@@ -51,7 +58,8 @@ export class Playback {
     if (this.starved && now > this.due) this.due = now;
     this.starved = false;
     if (now < this.due - 1) return;
-    const period = this.queue.length > this.block ? this.period * 0.8 : this.period;
+    const least = Math.min(...this.early.map((entry) => entry[1]));
+    const period = this.queue.length > this.block ? this.period * 0.8 : least > kEnough ? this.period * 0.9 : this.period;
     this.queue.shift();
     // The screen is slower than the video, or the page was busy: what should have been seen by now is left out.
     while (now - this.due >= period && this.queue[0]?.bitmap) {
