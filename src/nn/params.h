@@ -132,6 +132,7 @@ class ParamStore {
   bool defer(const Tensor& to, const WeightPart& source);
   void send_deferred();
   void send_rounded();
+  void make_room_for_rounding(size_t free);
   void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
 
   Options options_;

@@ -9,7 +9,8 @@
 namespace tachy::nn {
 namespace {
 
-constexpr size_t kRoundBytes = size_t{256} << 20;  // of rows that wait for their rounding
+// Of rows that wait for their rounding; less where there are fewer, or where the device has not four times as much free.
+constexpr size_t kRoundBytes = size_t{256} << 20;
 
 bool asked_for() { return env_string("TACHY_ROUND_WEIGHTS", "host") == "device"; }
 
@@ -27,9 +28,23 @@ bool ParamStore::fill_rounded(const Tensor& codes, const Tensor& scales, const W
   return true;
 }
 
+void ParamStore::make_room_for_rounding(size_t free) {
+  size_t all = 0, row = 0;
+  for (const Rounded& r : rounded_) {
+    all += align_up(static_cast<size_t>(r.source.bytes()));
+    row = std::max(row, static_cast<size_t>(r.source.bytes() / std::max<int64_t>(r.source.dim(0), 1)));
+  }
+  const size_t room = std::max(row, std::min({kRoundBytes, all, free / 4}));
+  if (rounding_.size() >= room) return;
+  rounding_ = Buffer();  // first, so that there need never be room for both
+  rounding_ = Buffer(room, stream_.memory);
+}
+
 void ParamStore::send_rounded() {
   if (rounded_.empty()) return;
-  if (!rounding_.data()) rounding_ = Buffer(kRoundBytes, stream_.memory);
+  StreamingMemory& memory = *StreamingMemory::of(stream_.memory);
+  make_room_for_rounding(memory.free_bytes());
+  const size_t room = rounding_.size();
   std::vector<StreamingMemory::Upload> uploads;
   std::vector<ops::QuantizeArgs> roundings;
   size_t used = 0;
@@ -38,14 +53,14 @@ void ParamStore::send_rounded() {
   // Copies wait for what was queued before them, so the Buffer is free when the next rows come.
   const auto send = [&] {
     stream_.throw_if_cancelled();
-    StreamingMemory::of(stream_.memory)->upload_all(uploads, *stream_.pool);
+    memory.upload_all(uploads, *stream_.pool);
     for (const ops::QuantizeArgs& rounding : roundings) ops::quantize(rounding, plain);
     uploads.clear(), roundings.clear(), used = 0;
   };
   for (const Rounded& r : rounded_) {
     const auto row_bytes = static_cast<size_t>(r.source.dim(1) * dtype_size(r.source.dtype));
     for (int64_t row = 0; row < r.source.dim(0);) {
-      const auto fit = static_cast<int64_t>((kRoundBytes - used) / row_bytes);
+      const auto fit = static_cast<int64_t>((room - used) / row_bytes);
       if (fit == 0) {
         send();
         continue;
@@ -59,7 +74,7 @@ void ParamStore::send_rounded() {
                            .block = {1, 0},
                            .scale = r.scales.slice(0, row, end),
                            .q = r.codes.slice(0, row, end)});
-      used = std::min(align_up(used + bytes), kRoundBytes), row = end;
+      used = std::min(align_up(used + bytes), room), row = end;
     }
   }
   if (!uploads.empty()) send();
