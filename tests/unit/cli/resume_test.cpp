@@ -83,7 +83,7 @@ TEST_F(Resume, KilledRunsOfBlocksGoOnBitForBit) {
                                    "--size",
                                    "48x48",
                                    "--frames",
-                                   "101",
+                                   "197",
                                    "--block",
                                    "2",
                                    "--block-window",
