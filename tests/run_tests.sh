@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The four commands on a model that makes videos block by block, with a stored baseline.
 #
-#   tests/run_tests.sh correctness|benchmark|compare|all [--model FOLDER] [--device cpu|cuda] [--update] [--baseline FILE]
+#   tests/run_tests.sh correctness|benchmark|compare|all [--model FOLDER] [--device cpu|cuda] [--threads N] [--update] [--baseline FILE]
 #
 #   correctness   golden rollouts of the reference (tests/golden/causal), and the model's own: float32 beside the definitions, bf16
 #                 beside float32 with the two bounds that are asked for (max < 1e-2, mean < 1e-3)
@@ -10,14 +10,15 @@
 #   all           all three
 #
 # Without --model: random weights of the true format and the size of the world that ships (bench/peers/world_model.py), made in BUILD.
+# Without --threads one thread, whose times depend least on what else the machine does.
 # --update writes the baseline anew (compare, all and benchmark). BUILD (default: build) is the folder of the tachyscope binary.
 # The baseline that is stored comes from a CPU, as its first lines say: on another machine compare states what the machines differ
 # by, and a baseline of one's own (--update --baseline FILE) is what to compare with.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build}
-what=${1:-} model="" device="" update="" baseline=$root/tests/baseline_performance.txt
-usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
+what=${1:-} threads=1 model="" device="" update="" baseline=$root/tests/baseline_performance.txt
+usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
 case $what in
   correctness | benchmark | compare | all) shift ;;
   -h | --help) usage; exit 0 ;;
@@ -28,6 +29,7 @@ while [ $# -gt 0 ]; do
     --model) model=${2:?--model: a folder is missing}; shift 2 ;;
     --device) device=${2:?--device: cpu or cuda}; shift 2 ;;
     --baseline) baseline=${2:?--baseline: a file is missing}; shift 2 ;;
+    --threads) threads=${2:?--threads: a number is missing}; shift 2 ;;
     --update) update=yes; shift ;;
     *) echo "tests/run_tests.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
   esac
@@ -38,7 +40,8 @@ if [ -z "$model" ]; then
   model=$build/world-small
   [ -e "$model" ] || python3 "$root/bench/peers/world_model.py" "$model" --shape small
 fi
-on=(${device:+--device "$device"})
+device_option=(${device:+--device "$device"})  # compare takes the threads of the baseline
+on=("${device_option[@]}" --threads "$threads")
 golden=(--golden "$root/tests/golden/causal")
 # The baseline says what it is of: lines that begin with # are for people.
 store() {
@@ -55,6 +58,6 @@ if [ -n "$update" ]; then
   exit
 fi
 case $what in
-  compare) exec "$tachyscope" compare "$baseline" --model "$model" "${on[@]}" ;;
+  compare) exec "$tachyscope" compare "$baseline" --model "$model" "${device_option[@]}" ;;
   all) exec "$tachyscope" all "${golden[@]}" --model "$model" --compare "$baseline" "${on[@]}" ;;
 esac
