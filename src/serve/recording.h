@@ -1,6 +1,7 @@
 // A visit's frames as an mp4 for download. Its file has a name of ours in a folder of ours; visitors know it by an id alone.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <mutex>

@@ -1,5 +1,6 @@
 #include "serve/socket_session.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 

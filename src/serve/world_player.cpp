@@ -1,6 +1,7 @@
 #include "serve/world_player.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "media/image_reader.h"

@@ -5,6 +5,7 @@
 // so no visitor can make a queue grow. After an error the world waits for another start.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
