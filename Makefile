@@ -1,10 +1,12 @@
 # The front door. Each target installs what it lacks (Debian packages, see tools/install_deps) and builds first.
 #   make demo [PROMPT="…"] [MODEL=FOLDER]   generate a video with the model that ships (or another), into out/
 #   make demo-talk          the talking photo that ships says what its example says, into out/
+#   make demo-world         the world that ships as a page on this machine: http://127.0.0.1:8190/, arrows, keys and mouse steer it
 #   make build               the binary at build/tachyscope
 #   make test                all tests
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
+#   make test-browser        the page of a world in a headless browser (makes a virtual environment)
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
@@ -18,7 +20,7 @@ JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk build test test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world build test test-browser test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -44,6 +46,12 @@ demo-talk: build
 	$(BUILD)/tachyscope talk "a person talks and nods" --photo $(TALKER)/photo.png --audio $(TALKER)/speech.wav -o out/talk.mp4
 	@echo "the video with its sound is out/talk.mp4; try --photo and --audio of your own (the model knows drawn faces only)"
 
+WORLD = models/world
+demo-world:
+	@[ -d $(WORLD) ] || { echo "make demo-world: $(WORLD) is not there; any other world: build/tachyscope world --model FOLDER --image start.png (docs/worlds.md)" >&2; exit 1; }
+	@$(MAKE) --no-print-directory build
+	$(BUILD)/tachyscope world --model $(WORLD) $(addprefix --image ,$(firstword $(wildcard $(WORLD)/example/*.png)))
+
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 1
@@ -54,6 +62,10 @@ test-arm64: build
 test-reference: build
 	@cmake --build $(BUILD) -j $(JOBS) --target op_call text_lines
 	@tests/reference/run $(BUILD)/tachyscope
+
+test-browser: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target drawn_world
+	@tests/page/run $(BUILD)
 
 test-python: deps
 	@tests/python/run $(BUILD) $(CMAKE_FLAGS)

@@ -104,6 +104,9 @@ int run(GenerateOptions& o) {
   set_quiet(o.quiet);
   const std::vector<Job> jobs = make_jobs(o);
   if (!o.gpu.empty()) return predict(o, jobs);
+  // Of a landscape a video is made as well, and whoever gave one by mistake would wait for it.
+  if (jobs.front().settings.request.speech && !o.plan)
+    say_line("the photo is taken for somebody who can speak: nothing looks for a face in it");
   Opened opened = open_engine(o, jobs);
   for (const Job& job : jobs) {
     const bool known = &job == &jobs.front() && opened.first;

@@ -42,6 +42,7 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
           {"peak_bytes", plan.peak_bytes},
           {"host_bytes", plan.host_bytes},
           {"budget_bytes", plan.budget_bytes},
+          {"graph_bytes", plan.graph_bytes},
           {"frame_queue_bytes", queue},
           {"seconds", plan.seconds}};
 }
@@ -64,9 +65,11 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
   print_picks(plan.stages);
   if (queue >= kQueueWorthALine)
     fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
+  const std::string graphs =
+      plan.graph_bytes > 0 ? fmt::format(" and about {} of graphs", human_bytes(plan.graph_bytes)) : "";
   if (plan.budget_bytes > 0)
-    fmt::print("peak {} of the GPU's memory beside its libraries, of {} ({}), about {} on this machine\n",
-               human_bytes(plan.peak_bytes), human_bytes(plan.budget_bytes), spelled(plan.budget),
+    fmt::print("peak {} of the GPU's memory beside its libraries{}, of {} ({}), about {} on this machine\n",
+               human_bytes(plan.peak_bytes), graphs, human_bytes(plan.budget_bytes), spelled(plan.budget),
                human_seconds(plan.seconds));
   if (!plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(plan.would_fit));
   if (plan.budget_bytes == 0)

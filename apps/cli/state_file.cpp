@@ -151,6 +151,8 @@ void StateFile::remove() {
 std::string StateFile::saved() const {
   if (!saved_) return "";
   const auto [step, window, windows] = *saved_;
+  const auto block = settings_.find("causal_block");  // of a video that is made block by block
+  if (block != settings_.end() && *block != 0) return fmt::format("block {}", step);
   if (windows == 1) return fmt::format("step {}", step);
   if (step == 0) return fmt::format("window {} of {}", window, windows);
   return fmt::format("step {} of window {} of {}", step, window + 1, windows);

@@ -42,7 +42,7 @@ class StateFile {
   void frame(RgbView frame);
   void remove();
 
-  // Where the run could go on from: "step 3", "step 3 of window 2 of 5", "window 2 of 5". Empty: nowhere.
+  // Where the run could go on from: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty: nowhere.
   std::string saved() const;
 
  private:

@@ -1,4 +1,5 @@
-// `tachyscope world`: a recorded script of keys and mouse to a video (world_actions.h).
+// `tachyscope world`: its options, and a recorded script of keys and mouse to a video (world_actions.h). Without a video's
+// name it is a page (world_page.cpp).
 
 #include "world_command.h"
 
@@ -26,15 +27,6 @@ namespace {
 
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-void report(const WorldCommandOptions& o, const json& event, const std::string& text) {
-  std::FILE* const to = o.output == "-" ? stderr : stdout;
-  if (o.json)
-    fmt::print(to, "{}\n", event.dump());
-  else if (!o.quiet && !text.empty())
-    fmt::print(to, "{}\n", text);
-  std::fflush(to);
-}
 
 // How many frames the video has: the script's, or fewer where that is asked for.
 int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, double fps) {
@@ -91,14 +83,14 @@ void play(World& world, const WorldCommandOptions& o, const WorldScript& script,
     const int64_t made = std::min(done, frames);
     const double rate = static_cast<double>(made) / std::max(seconds, 1e-9);
     if (o.json)
-      report(o,
-             {{"event", "block"},
-              {"index", block.index},
-              {"first_frame", block.first_frame},
-              {"frames", block.frames},
-              {"first_frame_seconds", block.first_frame_s},
-              {"seconds", block.seconds}},
-             "");
+      report_world(o,
+                   {{"event", "block"},
+                    {"index", block.index},
+                    {"first_frame", block.first_frame},
+                    {"frames", block.frames},
+                    {"first_frame_seconds", block.first_frame_s},
+                    {"seconds", block.seconds}},
+                   "");
     line.show(fmt::format("{} of {} frames, {:.1f} a second, {} left", made, frames, rate,
                           human_seconds(static_cast<double>(frames - made) / rate)));
   }
@@ -127,22 +119,22 @@ int run_script(const WorldCommandOptions& o) {
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
       &g_cancel, profiler ? &*profiler : nullptr);
-  report(o,
-         {{"event", "world"},
-          {"kind", info.kind},
-          {"device", world.device()},
-          {"peak_bytes", info.peak_bytes},
-          {"width", info.width},
-          {"height", info.height},
-          {"frames", frames},
-          {"fps", fps}},
-         "");
+  report_world(o,
+               {{"event", "world"},
+                {"kind", info.kind},
+                {"device", world.device()},
+                {"peak_bytes", info.peak_bytes},
+                {"width", info.width},
+                {"height", info.height},
+                {"frames", frames},
+                {"fps", fps}},
+               "");
   const StopsOnSignal stops(world);
   world.start(start);
   play(world, o, script, frames, writer);
   writer.finish();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  report(
+  report_world(
       o,
       {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
       fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
@@ -150,7 +142,7 @@ int run_script(const WorldCommandOptions& o) {
   if (!profiler) return 0;
   world.watch(nullptr);
   const ProfileWords words = write_profile(o.profile, *profiler);
-  report(o, json::parse(words.json), words.text);
+  report_world(o, json::parse(words.json), words.text);
   return 0;
 }
 
@@ -160,44 +152,19 @@ int run_world(const WorldCommandOptions& o) {
           "--seconds: expected above 0 to 10000000, got {}", o.seconds.value_or(0));
   if (o.fps) check_range("fps", *o.fps, Range{.least = 0.1, .most = 240});
   require(!o.frames || *o.frames >= 1, "--frames: expected at least 1, got {}", o.frames.value_or(0));
-  require(!o.output.empty(),
-          "--output: a name for the video is needed: tachyscope world --image start.png "
-          "--actions script.json -o walk.mp4");
+  page_options(o);
+  if (o.output.empty()) return run_world_page(o);
+  require(!o.host && !o.port && o.token.empty(),
+          "--output: with it a script is played and no page is served; leave out --host, --port and --token");
   naming("--output", [&] { video_format(o.output); });
   return run_script(o);
 }
 
 }  // namespace
 
-World open_world(const WorldCommandOptions& o, int64_t frames) {
-  WorldOptions options{
-      .steps = o.steps, .window = o.window, .shift = o.shift, .level = o.level, .dtype = o.dtype};
-  options.longest = frames;
-  if (!o.size.empty()) parse_size(o.size, options.width, options.height);
-  EngineOptions engine = o.engine;
-  engine.device = choose_device(engine.device);
-  engine.graphs = !o.no_graph;
-  if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
-  const std::filesystem::path model =
-      o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
-  return naming("`model`", [&] { return World(model, engine, options); });
-}
-
-WorldStart world_start(const WorldCommandOptions& o, const WorldInfo& info) {
-  WorldStart start{.image = nullptr, .image_embeds = nullptr, .prompt = o.prompt, .seed = o.seed};
-  require(!info.takes_image || !o.image.empty(),
-          "`image`: a world of this kind begins with a picture: --image start.png");
-  if (!o.image.empty())
-    start.image = naming("`image`", [&] { return std::make_shared<const Picture>(read_picture(o.image)); });
-  if (!o.image_embeds.empty())
-    start.image_embeds = naming("`image_embeds`", [&] {
-      return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
-    });
-  return start;
-}
-
 Command add_world(CommandLine& line) {
-  CommandOptions sub = line.add_command("world", "walk through a world with keys and mouse");
+  CommandOptions sub =
+      line.add_command("world", "walk through a world with keys and mouse, in a page or by a script");
   auto o = std::make_shared<WorldCommandOptions>();
   sub.add_option("prompt,-p,--prompt", o->prompt, "of models that begin with a text (Self-Forcing, CausVid)");
   sub.add_option("-m,--model", o->model,
@@ -206,12 +173,19 @@ Command add_world(CommandLine& line) {
   sub.add_option("--image-embeds", o->image_embeds,
                  "CLIP's embeddings of it (.safetensors), in place of the model's image encoder");
   sub.add_option("--actions", o->actions, "a script of keys and mouse (JSON, docs/worlds.md)");
-  sub.add_option("-o,--output", o->output,
-                 "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output");
+  sub.add_option(
+      "-o,--output", o->output,
+      "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output; without it "
+      "the world is served as a page");
+  sub.add_option("--host", o->host, "of the page: an address or name of this machine (default 127.0.0.1)");
+  sub.add_option("--port", o->port, "of the page (default 8190; 0: any that is free)");
+  sub.add_option("--token", o->token,
+                 "that visitors of the page need (default: beyond 127.0.0.1 a random one)");
   sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
   sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
   sub.add_option("--seconds", o->seconds, "the same in seconds");
-  sub.add_option("--fps", o->fps, "frames a second of the file (default: the script's, then the model's)");
+  sub.add_option("--fps", o->fps,
+                 "frames a second of the file or page (default: the script's, then the model's)");
   sub.add_option("--size", o->size, "WIDTHxHEIGHT in pixels (default: the model's)");
   sub.add_option("-s,--seed", o->seed, "seed of the noise (default 0)")->check(check_seed);
   sub.add_option("--steps", o->steps, "of the model's list of timesteps (default: all)");
@@ -242,10 +216,11 @@ Command add_world(CommandLine& line) {
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
   sub.footer(
-      "A block follows the action that holds during most of its frames; the same script and seed give the "
-      "same "
-      "bits.\n"
+      "A page's block follows what is held when it begins, a script's the action that holds during most of "
+      "its "
+      "frames;\nthe same script and seed give the same bits.\n"
       "Examples:\n"
+      "  tachyscope world --image start.png        # a page: http://127.0.0.1:8190/; arrows, keys and mouse\n"
       "  tachyscope world --image start.png --actions script.json -o walk.mp4\n"
       "  tachyscope world --model Matrix-Game-2.0 --image start.png --actions script.json -o walk.mp4 "
       "--device "

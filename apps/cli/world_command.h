@@ -1,16 +1,20 @@
 // The options of `tachyscope world`, and what both of its ways begin with: a recorded script to a file, and a page.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "api/world.h"
+#include "serve/page_server.h"
 
 namespace tachy::cli {
 
 struct WorldCommandOptions {
   std::string prompt, model, image, image_embeds, actions, output, size, level = "safe", encode_speed,
-                                                                         max_vram, profile;
+                                                                         max_vram, profile, token;
+  std::optional<std::string> host;
+  std::optional<int> port;
   std::optional<std::string> dtype;
   std::optional<int> steps, window, frames;
   std::optional<double> shift, seconds, fps;
@@ -22,7 +26,15 @@ struct WorldCommandOptions {
 
 // The model, opened and planned; without a name the one that ships. frames: of the longest session; 0: no end.
 World open_world(const WorldCommandOptions& options, int64_t frames);
-// What a session begins with, its files read; checked against what the world takes.
-WorldStart world_start(const WorldCommandOptions& options, const WorldInfo& info);
+// What a session begins with, its files read; checked against what the world takes. A page's visitor may bring the picture.
+WorldStart world_start(const WorldCommandOptions& options, const WorldInfo& info,
+                       bool image_may_come = false);
+
+// Throws what is wrong with the page's options.
+serve::PageOptions page_options(const WorldCommandOptions& options);
+// Without --output: serves the page until ctrl-C.
+int run_world_page(const WorldCommandOptions& options);
+// A line to standard output, or of JSON; to standard error where the video goes there.
+void report_world(const WorldCommandOptions& options, const nlohmann::json& event, const std::string& text);
 
 }  // namespace tachy::cli

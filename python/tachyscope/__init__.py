@@ -11,6 +11,7 @@ ops registered with it (`torch.ops.tachyscope`), which have gradients and work u
     step = tachyscope.graph(model, *inputs)   # one CUDA graph, replayed with other inputs
     cache = tachyscope.ring_kv_cache(layers, window, frame_tokens, heads, head_dim)
     vae = tachyscope.vae.create_wan2_1_vae(z_channels=16)   # a module to train
+    world = tachyscope.World("Matrix-Game-2.0")   # a video that answers to keys; in a wheel with the engine
 """
 
 import importlib
@@ -20,8 +21,9 @@ from ._core import set_threads, threads
 from ._op import enable_torch
 
 _WITH_TORCH = {"optimize": "_optimize", "restore": "_optimize", "graph": "_graph", "ring_kv_cache": "_ring"}
+_OF_ENGINE = {"World": "_world", "EngineError": "_engine"}
 _MODULES = ["vae"]
-__all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_MODULES]
+__all__ = ["enable_torch", "ops", "set_threads", "threads", *_WITH_TORCH, *_OF_ENGINE, *_MODULES]
 
 
 def __getattr__(name):
@@ -30,6 +32,8 @@ def __getattr__(name):
         enable_torch()
         module = importlib.import_module("." + _WITH_TORCH[name], __name__)
         return getattr(module, name)
+    if name in _OF_ENGINE:
+        return getattr(importlib.import_module("." + _OF_ENGINE[name], __name__), name)
     if name in _MODULES:
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tachyscope' has no attribute {name!r}")

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "tensor/dtype.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tachy::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -46,6 +48,26 @@ HWY_INLINE hn::Vec<D> widen_e4m3(D d, hn::Vec<DU> bits) {
   return widen_bits<7, 20, 120>(d, bits, 127u << 20, 0x7fc00000u);
 }
 
+// Vectors of float32 from values of 32 or 16 bits.
+template <class D>
+HWY_INLINE hn::Vec<D> load_wide(D d, const float* x) {
+  return hn::LoadU(d, x);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_wide(D d, const bf16_t* x) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> half;
+  return hn::BitCast(
+      d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(half, reinterpret_cast<const uint16_t*>(x)))));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_wide(D d, const f16_t* x) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> half;
+  return widen_bits<15, 13, 112>(d, hn::PromoteTo(du, hn::LoadU(half, reinterpret_cast<const uint16_t*>(x))),
+                                 31u << 23, 0x7f800000u);
+}
+
 // The code of v in an 8-bit float with kMantissa bits and smallest normal number 2^kLowest, for |v| up to its
 // largest value; NaN becomes 0x7f. Below 2^kLowest adding a float whose unit is the subnormals' step rounds.
 template <int kMantissa, int kLowest, class D, class DI = hn::RebindToSigned<D>>
@@ -63,6 +85,21 @@ HWY_INLINE hn::Vec<DI> narrow_f8(D d, hn::Vec<D> v) {
   const auto sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(di, 0x80));
   const auto code = hn::Or(hn::IfThenElse(is_small, small, normal), sign);
   return hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7f), code);
+}
+
+// The same where |v|, rounded, is at most the format's largest value; no NaN. Added to 2^(e + 23 - kMantissa), with e the exponent of
+// v or of the smallest normal number, v becomes a whole number of its format's steps, rounded to nearest even.
+template <int kMantissa, int kLowest, class D, class DI = hn::RebindToSigned<D>>
+HWY_INLINE hn::Vec<DI> narrow_f8_bounded(D d, hn::Vec<D> v) {
+  const DI di;
+  constexpr int shift = 23 - kMantissa;
+  const auto bits = hn::BitCast(di, v), magnitude = hn::And(bits, hn::Set(di, 0x7fffffff));
+  const auto exponent = hn::Max(hn::And(bits, hn::Set(di, 0x7f800000)), hn::Set(di, (kLowest + 127) << 23));
+  const auto large = hn::Add(exponent, hn::Set(di, shift << 23));
+  const auto sum = hn::BitCast(di, hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, large)));
+  const auto field = hn::Sub(hn::ShiftRight<shift>(exponent), hn::Set(di, (kLowest + 127) << kMantissa));
+  const auto code = hn::Add(hn::Sub(sum, large), field);
+  return hn::Or(code, hn::And(hn::ShiftRight<24>(bits), hn::Set(di, 0x80)));
 }
 
 }  // namespace tachy::cpu::HWY_NAMESPACE

@@ -28,6 +28,9 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     side_.emplace(this->queue());
     staging_.emplace(*side_, index);
     for (cudaEvent_t& mark : marks_) mark = make_event();
+    for (cudaEvent_t& mark : fetched_)
+      check_cuda(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming | cudaEventBlockingSync),
+                 "cudaEventCreate");
   }
   ~CudaGpu() override {
     const CurrentDevice here(this);
@@ -37,6 +40,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     if (sum_) cudaFree(sum_);
     staging_.reset();
     for (cudaEvent_t mark : marks_) cudaEventDestroy(mark);
+    for (cudaEvent_t mark : fetched_) cudaEventDestroy(mark);
     side_.reset();
     if (own_) cudaStreamDestroy(own_);
   }
@@ -127,6 +131,15 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaStreamWaitEvent(queue(), marks_[mark], 0), "copy of a block");
     stress_queue(queue());
   }
+  void fetch(void* pinned, const void* from, size_t bytes, int mark) override {
+    const CurrentDevice here(this);
+    check_cuda(cudaMemcpyAsync(pinned, from, bytes, cudaMemcpyDeviceToHost, queue()), "fetch");
+    check_cuda(cudaEventRecord(fetched_[mark], queue()), "fetch");
+  }
+  void wait_fetched(int mark) override {
+    const CurrentDevice here(this);
+    check_cuda(cudaEventSynchronize(fetched_[mark]), "an earlier kernel");
+  }
   void pace() override {
     const CurrentDevice here(this);
     if (!pacer_) pacer_ = std::make_unique<Pacer>(queue());
@@ -161,7 +174,7 @@ class CudaGpu final : public Gpu, public StreamingMemory {
   cudaStream_t own_ = nullptr;  // null: somebody else's queue is used
   std::optional<SideQueue> side_;
   std::optional<Staging> staging_;
-  cudaEvent_t marks_[kMarks] = {};
+  cudaEvent_t marks_[kMarks] = {}, fetched_[kFetches] = {};
   std::unique_ptr<Pacer> pacer_;
   void* sum_ = nullptr;  // of checksum()
 };

@@ -145,4 +145,22 @@ __device__ __forceinline__ uint32_t largest(uint32_t so_far, const Pack<X, N>& p
   return so_far;
 }
 
+__device__ __forceinline__ uint32_t warp_max_bits(uint32_t v) {
+#pragma unroll
+  for (int offset = 16; offset; offset >>= 1) v = max(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  return v;
+}
+
+// The maximum over `width` neighbouring threads, a power of two up to the block. scratch: a word a warp of the block.
+__device__ __forceinline__ uint32_t group_max_bits(uint32_t v, int width, uint32_t* scratch) {
+  for (int offset = min(width, 32) / 2; offset; offset >>= 1)
+    v = max(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  if (width <= 32) return v;
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
+  __syncthreads();
+  const int each = width / 32, first = static_cast<int>(threadIdx.x) / width * each;
+  for (int w = 0; w < each; ++w) v = max(v, scratch[first + w]);
+  return v;
+}
+
 }  // namespace tachy::device

@@ -4,9 +4,12 @@
 // norm is RMSNorm, LayerNorm, or the VAE's channel norm h·√C / max(‖h‖, 1e-12).
 //
 // `width` threads share a row, which they hold in registers as it lies in memory (Chunks packs each), so the
-// mean, the squared deviations and the result are three walks over registers. One row a group, as many groups
-// as there are rows: two or four rows at once were 5 to 30 % slower on an H200 (fewer groups fit), a loop
-// over rows with the next one on its way (in registers, or by bulk copies into shared memory) 2 to 10 %.
+// mean, the squared deviations and the result are three walks over registers. With Codes the result stays there
+// until its largest value is known, and leaves as e4m3 with a scale a row (device/quantize.cuh).
+//
+// One row a group, as many groups as there are rows: two or four rows at once were 5 to 30 % slower on an H200
+// (fewer groups fit), a loop over rows with the next one on its way (in registers, or by bulk copies into
+// shared memory) 2 to 10 %.
 // At an H200's 4.2 TB/s five values pass a multiprocessor each cycle, 25 instructions a value at most, so the
 // usual sets of parameters (Parts) have code without the others; and where a thread holds few packs it asks
 // for their parameters together with the values: a short launch waits for memory once instead of twice.
@@ -21,6 +24,7 @@
 #include <type_traits>
 
 #include "device/overlap.cuh"
+#include "device/quantize.cuh"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
 
@@ -49,6 +53,9 @@ struct RowNormParams {
   int64_t gate_stride, scale_stride, shift_stride;
   const int32_t* row;  // optional
   bool round_twice;    // n is rounded to Y before the weight; with a weight and nothing behind it
+  uint8_t* codes;      // with Codes, in place of y
+  int64_t codes_stride;
+  float* codes_scale;
 };
 
 // The parameters a kernel is made for: all of them, each where its pointer is not null; or exactly those of
@@ -79,7 +86,7 @@ inline constexpr bool kFewRegisters = kKind == RowNorm::rms && !Add && sizeof(X)
 
 // Chunks packs of N values each thread; blockDim.x / width groups a block.
 template <RowNorm kKind, bool Add, Act kAct, Parts kParts, int N, int Chunks, class X, class U, class Y,
-          class W>
+          class W, bool Codes = false>
 __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
     row_norm_kernel(const RowNormParams<X, U, Y, W> p) {
   wait_for_previous_kernel();
@@ -163,6 +170,7 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
   group_sum(factor, width, scratch, 1);
   factor[0] = norm_factor<kKind, X>(factor[0], p.c, p.inverse_c, p.eps);
 
+  Pack<Y, N> made[Codes ? Chunks : 1] = {};
 #pragma unroll
   for (int j = 0; j < Chunks; ++j) {
     if (!has(j)) continue;
@@ -209,7 +217,26 @@ __global__ void __launch_bounds__(512, kFewRegisters<kKind, Add, X, Y> ? 2 : 1)
     }
 #pragma unroll
     for (int i = 0; i < N; ++i) v[i] = activate<sizeof(Y) == 2>(v[i], kAct);
-    store(p.y + row * p.y_stride + at(j), v, p.streaming);
+    if constexpr (Codes)
+      made[j].set(v);
+    else
+      store(p.y + row * p.y_stride + at(j), v, p.streaming);
+  }
+  if constexpr (Codes) {
+    __shared__ uint32_t tops[16];
+    const float scale = scale_of<To::e4m3>(group_max_bits(largest_of(made), width, tops));
+    if (!live) return;
+    const Divisor by = divisor(scale);
+    if (lane == 0) p.codes_scale[row] = scale;
+    uint8_t* to = p.codes + row * p.codes_stride;
+#pragma unroll
+    for (int j = 0; j < Chunks; ++j) {
+      if (!has(j)) continue;
+      if (by.quick)
+        store_quantized<Y, To::e4m3, N, true>(to + at(j), made[j], by);
+      else
+        store_quantized<Y, To::e4m3, N>(to + at(j), made[j], by);
+    }
   }
 }
 

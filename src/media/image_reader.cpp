@@ -13,8 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t(512) << 20;
 
-RgbFrame decode_by_ffmpeg(const std::vector<uint8_t>& file, const ImageHeader& header,
-                          const std::string& name) {
+RgbFrame decode_by_ffmpeg(std::span<const uint8_t> file, const ImageHeader& header, const std::string& name) {
   av::quiet();
   const AVCodec* decoder =
       avcodec_find_decoder(header.kind == ImageKind::jpeg ? AV_CODEC_ID_MJPEG : AV_CODEC_ID_WEBP);
@@ -86,8 +85,14 @@ RgbFrame turn_upright(RgbFrame in, int orientation) {
 
 RgbFrame read_image(const std::filesystem::path& path) {
   std::string name = path.string();
-  std::vector<uint8_t> file = read_file_bytes(path, kMaxFileBytes);
+  return decode_image(read_file_bytes(path, kMaxFileBytes), name);
+}
+
+RgbFrame decode_image(std::span<const uint8_t> file, const std::string& name, int64_t most_pixels) {
   ImageHeader header = read_image_header(file, name, true);
+  require(int64_t{header.width} * header.height <= most_pixels,
+          "{}: a picture of {}x{} is too large, at most {} pixels are read here", name, header.width,
+          header.height, most_pixels);
   if (header.kind == ImageKind::png) return decode_png(file, name);
   return turn_upright(decode_by_ffmpeg(file, header, name), header.orientation);
 }

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
 
 #include "media/frame.h"
 
@@ -13,6 +15,10 @@ namespace tachy {
 
 // Throws not_found, io, unsupported (not a picture we read), corrupt (truncated, damaged, too large).
 RgbFrame read_image(const std::filesystem::path& path);
+// The same of a file's bytes; `name` is for messages. Throws invalid_argument for one of more than `most_pixels`, before
+// anything of that size is allocated.
+RgbFrame decode_image(std::span<const uint8_t> file, const std::string& name,
+                      int64_t most_pixels = kMaxImagePixels);
 
 // Size after turning upright, from the header alone.
 struct ImageSize {

@@ -72,21 +72,24 @@ Tensor Attention::by_heads(const Tensor& t, int64_t batch) const {
   return view;
 }
 
-Attention::Projected Attention::project(const Tensor& x, Stream& stream) const {
+Attention::Projected Attention::project(const Tensor& x, Stream& stream, const RowCodes& codes) const {
   const int64_t rows = x.dim(0), inner = heads * head_dim;
   const auto room = [&](int64_t columns) {
     return stream.arena->tensor(stream.precision.activation, {rows, columns});
   };
+  const auto product = [&](const Linear& linear, const Tensor& y) {
+    codes.defined() ? linear(codes, y, stream) : linear(x, y, stream);
+  };
   if (qkv.defined()) {
     const Tensor all = room(3 * inner);
-    qkv(x, all, stream);
+    product(qkv, all);
     const auto part = [&](int64_t i) { return all.slice(1, i * inner, (i + 1) * inner); };
     return {part(0), part(1), part(2)};
   }
   const Projected made{room(inner), room(inner), room(inner)};
-  q(x, made.q, stream);
-  k(x, made.k, stream);
-  v(x, made.v, stream);
+  product(q, made.q);
+  product(k, made.k);
+  product(v, made.v);
   return made;
 }
 

@@ -44,7 +44,8 @@ struct Attention {
   Tensor by_heads(const Tensor& t, int64_t batch) const;
   static Tensor by_batch(const Tensor& t, int64_t batch);
 
-  Projected project(const Tensor& x, Stream& stream) const;  // not normed
+  // Not normed. `codes`: of x, which is not read where they are given (Linear::takes_codes).
+  Projected project(const Tensor& x, Stream& stream, const RowCodes& codes = {}) const;
   // Keys and values of rows that queries of another input will look at; the keys normed.
   void keys(const Tensor& x, const Tensor& to_k, const Tensor& to_v, Stream& stream) const;
 

@@ -132,6 +132,18 @@ void Linear::operator()(const Tensor& x, const Tensor& y, Stream& stream, const 
   layer_->weight->product(arguments(x, y, epilogue), stream);
 }
 
+bool Linear::takes_codes(DType dtype, const Stream& stream) const {
+  if (stream.adapters && AdapterSet::of(stream)->find(*this)) return false;
+  return layer_->weight->code_dtype() == dtype;
+}
+
+void Linear::operator()(const RowCodes& x, const Tensor& y, Stream& stream, const Epilogue& epilogue) const {
+  check(takes_codes(x.values.dtype, stream), ErrorCode::internal, "{}: it takes no codes of {}",
+        layer_->parts.front().name, dtype_name(x.values.dtype));
+  const ArenaScope scope(*stream.arena);
+  layer_->weight->product_of(x, arguments({}, y, epilogue), stream);
+}
+
 ops::GemmArgs Linear::arguments(const Tensor& x, const Tensor& y, const Epilogue& epilogue) const {
   return {.x = x,
           .weight = {},

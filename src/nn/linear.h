@@ -19,6 +19,15 @@ namespace tachy::nn {
 
 class WeightForm;  // nn/weight_form.h
 
+// Rows as a product in 8 bits reads them.
+struct RowCodes {
+  Tensor values, scale;  // [M, in] f8_e4m3 or i8, and [M] f32
+  bool defined() const { return values.defined(); }
+  RowCodes slice(int64_t begin, int64_t end) const {
+    return {values.slice(0, begin, end), scale.slice(0, begin, end)};
+  }
+};
+
 // What happens to x·Wᵀ + bias before it is stored; see ops/gemm/gemm.h.
 struct Epilogue {
   ops::Activation act = ops::Activation::none;
@@ -52,6 +61,11 @@ class Linear {
   // x [M, in] → y [M, out], rows may be strided; f32 on the CPU, on a GPU x in the activations' dtype, y in
   // it or f32.
   void operator()(const Tensor& x, const Tensor& y, Stream& stream, const Epilogue& epilogue = {}) const;
+
+  // The same of an x that somebody has rounded as the product would round it. Only where takes_codes().
+  void operator()(const RowCodes& x, const Tensor& y, Stream& stream, const Epilogue& epilogue = {}) const;
+  // Whether the layer multiplies codes of `dtype`, and has no adapters on this stream.
+  bool takes_codes(DType dtype, const Stream& stream) const;
 
   // The product's arguments, for which the weight's form picks a weight.
   ops::GemmArgs arguments(const Tensor& x, const Tensor& y, const Epilogue& epilogue) const;

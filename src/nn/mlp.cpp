@@ -25,6 +25,8 @@ void Mlp::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Opt
       const Tensor gated = gates.slice(0, 0, end - begin);
       gate(in, gated, stream, {.act = act});
       up(in, wide, stream, {.multiply = gated});
+    } else if (options.codes.defined()) {
+      up(options.codes.slice(begin, end), wide, stream, {.act = act});
     } else {
       up(in, wide, stream, {.act = act});
     }

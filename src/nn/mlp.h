@@ -13,7 +13,9 @@ struct Mlp {
   ops::Activation act = ops::Activation::gelu_tanh;
 
   struct Options {
-    Tensor residual = {};   // [M, out], may be y
+    Tensor residual = {};  // [M, out], may be y
+    RowCodes codes =
+        {};  // of x, which is not read where they are given (Linear::takes_codes); not where it is gated
     int64_t free_rows = 0;  // of how many rows the hidden activations fit into memory that is taken anyway
   };
   // x [M, in] → y [M, out], which may be x.

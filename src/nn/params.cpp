@@ -13,6 +13,7 @@ namespace {
 
 // On a device, the tensors of blocks are sent together, about so many bytes at a time.
 constexpr size_t kSendBytes = size_t{768} << 20;
+constexpr int64_t kSmallBytes = int64_t{64} << 10;
 
 // [begin, begin + count) of a contiguous tensor.
 Tensor flat(const Tensor& t, int64_t begin, int64_t count) {
@@ -88,14 +89,20 @@ bool ParamStore::defer(const Tensor& to, const WeightPart& source) {
 void ParamStore::fill_together(const std::function<void()>& body) {
   struct Open {
     explicit Open(ParamStore& s) : store(s) { store.in_block_ = true; }
-    ~Open() { store.in_block_ = false, store.deferred_.clear(), store.deferred_bytes_ = 0; }
+    ~Open() {
+      store.in_block_ = false;
+      store.deferred_.clear(), store.rounded_.clear(), store.deferred_bytes_ = 0;
+    }
     ParamStore& store;
   } const open(*this);
   body();
   send_deferred();
 }
 
+// What is small comes last: scales are known once the codes of their rows are made, and made a second time before.
 void ParamStore::send_deferred() {
+  send_rounded();
+  std::ranges::stable_partition(deferred_, [](const Deferred& d) { return d.to.bytes() >= kSmallBytes; });
   std::vector<StreamingMemory::Upload> uploads;
   for (const auto& [to, source] : deferred_)
     uploads.push_back({to.data, static_cast<size_t>(to.bytes()), pieces_of(to, source)});

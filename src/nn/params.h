@@ -72,6 +72,12 @@ class ParamStore {
   void fill(const Tensor& to, const Tensor& source) { fill(to, WeightPart{source}); }
   void fill(const Tensor& to, const WeightPart& source);
 
+  // A matrix of a file as codes of 8 bits with a scale a row (ops/quantize), made where the stream computes: its rows go there as
+  // the file has them. codes [rows, width] f8_e4m3 or i8, scales [rows, 1] f32. Only on a device, from float32 or 16 bits, where
+  // TACHY_ROUND_WEIGHTS asks for it, and not in streamed blocks, whose codes the host keeps; false otherwise, and nothing
+  // was done. Takes up to 256 MiB of the device besides, which no plan counts, for as long as the store lives.
+  bool fill_rounded(const Tensor& codes, const Tensor& scales, const WeightPart& source);
+
   // body() fills tensors for a device outside of a model's blocks: they wait until there are enough of them to keep all
   // threads at work, and are all there at its end. What they are made of must live as long.
   void fill_together(const std::function<void()>& body);
@@ -125,6 +131,8 @@ class ParamStore {
   StreamingMemory::MakePiece pieces_of(const Tensor& to, const WeightPart& source);
   bool defer(const Tensor& to, const WeightPart& source);
   void send_deferred();
+  void send_rounded();
+  void make_room_for_rounding(size_t free);
   void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
 
   Options options_;
@@ -143,6 +151,11 @@ class ParamStore {
     WeightPart source;
   };
   std::vector<Deferred> deferred_;
+  struct Rounded {
+    Tensor codes, scales, source;
+  };
+  std::vector<Rounded> rounded_;  // likewise
+  Buffer rounding_;               // of rows on the device that are about to be rounded
   size_t deferred_bytes_ = 0;
   bool in_block_ = false;
   std::shared_ptr<LinearRegistry> linears_;

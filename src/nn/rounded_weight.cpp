@@ -1,36 +1,25 @@
 #include "nn/rounded_weight.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "ops/quantize/quantize.h"
+#include "weights/mapped_file.h"
 
 namespace tachy::nn {
 namespace {
 
-constexpr int64_t kScaleRows = 256;  // of a piece of scales, whose making reads all of these rows
-
-// A place to run an op from within the pool that loads: it has a thread of its own.
-struct Alone {
-  ThreadPool pool{1};
-  Arena scratch{0};
-  Stream stream{.arena = &scratch, .pool = &pool};
-};
+constexpr int64_t kScaleRows = 256;  // of a piece of scales, whose making may read all of these rows
+constexpr int64_t kValues = int64_t{1}
+                            << 16;  // that a thread reads and rounds while they are in its core's cache
 
 class Codes final : public DerivedTensor {
  public:
   explicit Codes(RoundedWeight rounded) : rounded_(std::move(rounded)) {}
   std::string_view encoding() const override { return "codes"; }
+  bool makes(DType dtype) const override { return dtype == rounded_.dtype(); }
   void decode(int64_t first, const Tensor& rows) const override {
-    const int64_t count = rows.dim(0), width = rounded_.width();
-    std::vector<uint8_t> codes(static_cast<size_t>(count * width));
-    std::vector<float> scales(static_cast<size_t>(count));
-    rounded_.codes(first, Tensor(codes.data(), rounded_.dtype(), {count, width}),
-                   Tensor(scales.data(), DType::f32, {count, 1}));
-    float* to = rows.as<float>();
-    for (size_t i = 0; i < codes.size(); ++i)
-      to[i] = rounded_.dtype() == DType::i8 ? static_cast<float>(static_cast<int8_t>(codes[i]))
-                                            : to_float(f8_e4m3_t{codes[i]});
+    std::vector<float> scales(static_cast<size_t>(rows.dim(0)));
+    rounded_.codes(first, rows, Tensor(scales.data(), DType::f32, {rows.dim(0), 1}));
   }
 
  private:
@@ -48,64 +37,107 @@ class Scales final : public DerivedTensor {
   int64_t base_;  // the first of its rows
 };
 
+// 8-bit values that need no other making than a multiplication, also those of a file without scales.
+std::optional<StoredValues> stored_bytes(const WeightPart& from) {
+  const Tensor& t = from.tensor;
+  if (from.derived) {
+    auto stored = from.derived->stored(t.dim(0), t.dim(1));
+    return stored && !stored->type ? std::move(stored) : std::nullopt;
+  }
+  if (t.dtype != DType::f8_e4m3 && t.dtype != DType::f8_e5m2) return std::nullopt;
+  return StoredValues{.bytes = t, .scales = {1}, .scale_rows = 1, .scale_pieces = 1};
+}
+
+bool quantize_reads(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 }  // namespace
+
+// What one thread of the pool that loads needs: a place to run an op in, of one thread, and rows as they were read
+// and as float32.
+struct RoundedWeight::Scratch {
+  ThreadPool pool{1};
+  Arena none{0};
+  Stream stream{.arena = &none, .pool = &pool};
+  std::unique_ptr<std::byte[]> read, wide;
+
+  Scratch(int64_t read_bytes, int64_t wide_values)
+      : read(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(read_bytes))),
+        wide(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(wide_values) * 4)) {}
+};
 
 RoundedWeight::RoundedWeight(const WeightPart& from, DType dtype)
     : from_(from),
+      stored_(stored_bytes(from)),
       dtype_(dtype),
       known_(std::make_shared<std::vector<std::atomic<float>>>(static_cast<size_t>(from.tensor.dim(0)))) {}
 
-// Some rows at a time, so that they stay in a core's cache: body(values, from row `first` on).
-template <class Body>
-void RoundedWeight::values(int64_t first, int64_t count, ThreadPool& alone, Body&& body) const {
-  const int64_t step = std::clamp<int64_t>((int64_t{1} << 16) / width(), 1, count);
-  const auto wide = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(step * width()));
-  for (int64_t row = 0; row < count; row += step) {
-    const int64_t some = std::min(step, count - row);
-    const Tensor values(wide.get(), DType::f32, {some, width()});
-    if (from_.derived)
-      from_.derived->decode(first + row, values);
-    else
-      convert_weight(from_.tensor.slice(0, first + row, first + row + some), values, alone);
-    body(values, row);
+int64_t RoundedWeight::rows_at_a_time() const { return (kValues + width() - 1) / width(); }
+
+// Some rows as quantize reads them, in the scratch. From a file they are copied rather than read where they are mapped: a page
+// fault a page costs more than rounding does.
+Tensor RoundedWeight::values(int64_t first, int64_t count, Scratch& scratch) const {
+  const Tensor wide(scratch.wide.get(), DType::f32, {count, width()});
+  const auto read = [&](const Tensor& file) {
+    const Tensor rows = file.slice(0, first, first + count);
+    copy_from_file(scratch.read.get(), rows.data, static_cast<size_t>(rows.bytes()));
+    return Tensor(scratch.read.get(), file.dtype, {count, width()});
+  };
+  if (stored_) {
+    const int64_t pieces = stored_->scale_pieces, scales = stored_->scale_rows == 1 ? 1 : count;
+    const float* from = stored_->scales.data() + (stored_->scale_rows == 1 ? 0 : first * pieces);
+    ops::dequantize({.q = read(stored_->bytes),
+                     .block = {stored_->scale_rows == 1 ? 0 : 1, width() / pieces},
+                     .scale = Tensor(const_cast<float*>(from), DType::f32, {scales, pieces}),
+                     .y = wide},
+                    scratch.stream);
+    return wide;
   }
+  if (from_.derived) {
+    from_.derived->decode(first, wide);
+    return wide;
+  }
+  if (quantize_reads(from_.tensor.dtype)) return read(from_.tensor);
+  convert_weight(from_.tensor.slice(0, first, first + count), wide, scratch.pool);
+  return wide;
 }
 
 void RoundedWeight::codes(int64_t first, const Tensor& q, const Tensor& scale) const {
-  Alone alone;
-  values(first, q.dim(0), alone.pool, [&](const Tensor& x, int64_t row) {
-    const int64_t end = row + x.dim(0);
-    ops::quantize({.x = x, .block = {1, 0}, .scale = scale.slice(0, row, end), .q = q.slice(0, row, end)},
-                  alone.stream);
-  });
-  for (int64_t i = 0; i < scale.dim(0); ++i)
+  const int64_t count = q.dim(0), step = std::min(rows_at_a_time(), count);
+  const bool raw = stored_ || (!from_.derived && quantize_reads(from_.tensor.dtype));
+  const bool widened = stored_ || from_.derived || !quantize_reads(from_.tensor.dtype);
+  const DType file = stored_ ? stored_->bytes.dtype : from_.tensor.dtype;
+  Scratch scratch(raw ? step * width() * dtype_size(file) : 0, widened ? step * width() : 0);
+  for (int64_t row = 0; row < count; row += step) {
+    const int64_t some = std::min(step, count - row);
+    ops::quantize({.x = values(first + row, some, scratch),
+                   .block = {1, 0},
+                   .scale = scale.slice(0, row, row + some),
+                   .q = q.slice(0, row, row + some)},
+                  scratch.stream);
+  }
+  for (int64_t i = 0; i < count; ++i)
     (*known_)[static_cast<size_t>(first + i)].store(scale.as<float>()[i], std::memory_order_relaxed);
 }
 
-// What quantize makes of a row's largest value.
+// Of rows whose codes were not made yet, codes are made for their scales' sake.
 void RoundedWeight::scales(int64_t first, const Tensor& scale) const {
-  bool all = true;
-  for (int64_t i = 0; i < scale.dim(0); ++i) {
-    scale.as<float>()[i] = (*known_)[static_cast<size_t>(first + i)].load(std::memory_order_relaxed);
-    all = all && scale.as<float>()[i] != 0;
-  }
-  if (all) return;
-  Alone alone;
-  values(first, scale.dim(0), alone.pool, [&](const Tensor& x, int64_t row) {
-    for (int64_t i = 0; i < x.dim(0); ++i) {
-      const float* from = x.as<float>() + i * width();
-      uint32_t bits = 0;  // of |x|, which as integers order like |x|, NaN above all
-      for (int64_t j = 0; j < width(); ++j)
-        bits = std::max(bits, std::bit_cast<uint32_t>(from[j]) & 0x7fffffffu);
-      auto largest = std::bit_cast<float>(bits);
-      uint8_t code = 0;
-      ops::quantize({.x = Tensor(&largest, DType::f32, {1, 1}),
-                     .block = {1, 0},
-                     .scale = scale.slice(0, row + i, row + i + 1),
-                     .q = Tensor(&code, dtype_, {1, 1})},
-                    alone.stream);
+  const int64_t count = scale.dim(0);
+  const auto known = [&](int64_t i) {
+    return (*known_)[static_cast<size_t>(first + i)].load(std::memory_order_relaxed);
+  };
+  std::vector<uint8_t> unused;
+  for (int64_t i = 0; i < count;) {
+    scale.as<float>()[i] = known(i);
+    int64_t end = i + 1;
+    if (scale.as<float>()[i] == 0) {
+      while (end < count && end - i < rows_at_a_time() && known(end) == 0) ++end;
+      unused.resize(static_cast<size_t>((end - i) * width()));
+      codes(first + i, Tensor(unused.data(), dtype_, {end - i, width()}), scale.slice(0, i, end));
     }
-  });
+    i = end;
+  }
 }
 
 void RoundedWeight::fill_codes(const Tensor& to, ParamStore& store) const {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nn/params.h"
@@ -33,10 +34,12 @@ class RoundedWeight {
   void fill_scales(const Tensor& to, ParamStore& store) const;
 
  private:
-  template <class Body>
-  void values(int64_t first, int64_t count, ThreadPool& alone, Body&& body) const;
+  struct Scratch;
+  Tensor values(int64_t first, int64_t count, Scratch& scratch) const;
+  int64_t rows_at_a_time() const;
 
   WeightPart from_;
+  std::optional<StoredValues> stored_;  // of 8-bit values, each to be multiplied with its scale
   DType dtype_;
   // Of all copies of this, from any thread; 0, which no scale is, where it is not known yet.
   std::shared_ptr<std::vector<std::atomic<float>>> known_;

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 
+#include "nn/linear.h"
 #include "nn/params.h"
 #include "ops/gemm/gemm.h"
 #include "weights/scope.h"
@@ -45,9 +46,7 @@ class WeightForm {
   virtual Matrix matrix(Stream& stream) const;
   // x [M, in] rounded to 8 bits (code_dtype()) as a product rounds it, in scratch, and the product of that; args.x is not read, and
   // args.residual is added before the activation.
-  struct Codes {
-    Tensor values, scale;  // [M, in] and [M] f32
-  };
+  using Codes = RowCodes;
   virtual std::optional<DType> code_dtype() const { return std::nullopt; }
   virtual Codes codes_of(const Tensor& x, Stream& stream) const;
   virtual void product_of(const Codes& x, const ops::GemmArgs& args, Stream& stream) const;

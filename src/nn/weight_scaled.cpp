@@ -1,5 +1,5 @@
 // A weight in 8 bits with a scale a row; each product rounds its x in the same way, a scale a row. Codes and
-// scales are made on the host (nn/rounded_weight.h). On a CPU int8 codes are kept in the order in which its
+// scales are made on the host (nn/rounded_weight.h) or, where that is asked for, on the device (ParamStore::fill_rounded). On a CPU int8 codes are kept in the order in which its
 // products read them, and in no other.
 #include <algorithm>
 #include <memory>
@@ -32,9 +32,12 @@ class ScaledWeight final : public WeightForm {
     int64_t first = 0;
     for (const WeightPart& part : parts) {
       const int64_t end = first + part.tensor.dim(0);
-      const RoundedWeight rounded(part, dtype_);
-      rounded.fill_codes(codes_.slice(0, first, end), store);
-      rounded.fill_scales(scales_.slice(0, first, end), store);
+      const Tensor codes = codes_.slice(0, first, end), scales = scales_.slice(0, first, end);
+      if (!store.fill_rounded(codes, scales, part)) {
+        const RoundedWeight rounded(part, dtype_);
+        rounded.fill_codes(codes, store);
+        rounded.fill_scales(scales, store);
+      }
       first = end;
     }
   }

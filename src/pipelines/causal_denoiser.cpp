@@ -2,11 +2,21 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
+
+uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t block) {
+  constexpr uint64_t kNodeBytes = 16 << 10;
+  constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
+  const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
+  const int64_t kernels =
+      kOfLayer * c.num_layers + kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
+  return static_cast<uint64_t>(2 * phases * kernels) * kNodeBytes;  // a step, and what remembers
+}
 
 CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
     : stream_(stream),
@@ -45,19 +55,29 @@ void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
         frames);
   grid_ = &grid->second;
   network_.begin_block(causal_, *grid_, script, stream_);
+  put_channels();
 }
 
-// The latents and what belongs behind them, at row `time` of the timesteps.
+// What lies behind the latents of the block. Past the last frame of the channels it stays what it was.
+void CausalDenoiser::put_channels() {
+  const int64_t frames = causal_.frames, all = input_.dim(0);
+  if (all == z_ || frames == settled_) return;
+  const Tensor x(input_.data, DType::f32, {all, frames, input_.dim(2), input_.dim(3)}, input_.device);
+  const int64_t last = channels_.dim(1) - 1;
+  for (int64_t i = 0; i < frames; ++i)
+    ops::copy(
+        {.x = channels_.select(1, std::min(causal_.first + i, last)), .y = x.slice(0, z_, all).select(1, i)},
+        stream_);
+  settled_ = causal_.first >= last ? frames : 0;
+}
+
+// The latents before what begin_block put behind them, at row `time` of the timesteps.
 WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
   const int64_t frames = causal_.frames, all = input_.dim(0);
   const Tensor x(input_.data, DType::f32, {1, all, frames, input_.dim(2), input_.dim(3)}, input_.device);
   const Tensor planes = x.select(0, 0);
   expect_shape("denoise", "latents", latents, {z_, frames, input_.dim(2), input_.dim(3)});
   copy_bytes(latents, planes.slice(0, 0, z_), stream_);
-  for (int64_t i = 0; all > z_ && i < frames; ++i) {
-    const int64_t frame = std::min(causal_.first + i, channels_.dim(1) - 1);
-    ops::copy({.x = channels_.select(1, frame), .y = planes.slice(0, z_, all).select(1, i)}, stream_);
-  }
   WanTimes times{times_.embedding.slice(0, time, time + 1), times_.projection.slice(0, time, time + 1)};
   if (current_.embedding.defined()) {
     copy_bytes(times.embedding, current_.embedding, stream_);
@@ -95,6 +115,13 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
 int CausalDenoiser::captures() const {
   int all = 0;
   for (const auto& [phase, graph] : phases_) all += graph.captures();
+  return all;
+}
+
+std::vector<std::string> CausalDenoiser::captured() const {
+  std::vector<std::string> all;
+  for (const auto& [phase, graph] : phases_)
+    for (std::string& name : graph.names()) all.push_back(std::move(name));
   return all;
 }
 

@@ -39,6 +39,10 @@ struct CausalInput {
   bool graphs = false;                    // passes of blocks that see a full window may be captured
 };
 
+// Of the GPU's memory, to be set aside for the graphs of a ring's phases: the driver's own, about 10 KiB a kernel. An
+// allowance: how many kernels a pass is depends on the products' implementations.
+uint64_t causal_graph_bytes(const WanConfig& config, const WanWindow& window, int64_t block);
+
 class CausalDenoiser : public Denoiser {
  public:
   CausalDenoiser(const CausalInput& in, Stream& stream);
@@ -52,7 +56,8 @@ class CausalDenoiser : public Denoiser {
   int64_t end() const { return causal_.end(); }  // frames that have begun
 
   uint64_t bytes() const override { return store_.bytes(); }
-  int captures() const;  // passes captured so far
+  int captures() const;                       // passes captured so far
+  std::vector<std::string> captured() const;  // what their nodes are (cuda::Graph::names)
 
  private:
   // Where a block lies in the rings: blocks of one phase are the same work at the same addresses.
@@ -61,6 +66,7 @@ class CausalDenoiser : public Denoiser {
     bool fill_only;
     auto operator<=>(const Phase&) const = default;
   };
+  void put_channels();
   WanInput input(const Tensor& latents, int64_t time) const;
   std::optional<Phase> phase(bool fill_only) const;
   void pass(const WanInput& in, const Tensor& velocity);
@@ -77,6 +83,7 @@ class CausalDenoiser : public Denoiser {
   std::map<int64_t, WanGrid> grids_;  // by the length of a block
   const WanGrid* grid_ = nullptr;     // of the block at hand
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
+  int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
   bool graphs_;
   WanTimes current_;  // where passes may be captured: this pass's timestep, where it reads it
   std::map<Phase, runtime::StepGraph> phases_;

@@ -111,7 +111,7 @@ class Pixels {
 };
 
 // Frames of a video that is made block by block leave with their blocks.
-bool left_already(const Job& job) { return job.request.request.block > 0 && !job.resume; }
+bool left_already(const Job& job) { return job.request.request.block > 0; }
 
 class DecodeStage final : public Stage {
  public:
@@ -158,20 +158,6 @@ void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCall
         });
         if (!stream.measuring())
           clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
-      },
-      stream);
-}
-
-void decode_block_frames(const VaeDecoder& vae, VaeState& state, const Tensor& latents,
-                         const VideoCallbacks* callbacks, Stream& stream) {
-  const ArenaScope scope(*stream.arena);
-  const Pixels pixels(vae.config(), latents, vae.config().temporal_stride(), stream);
-  vae.decode_block(
-      state, latents,
-      [&](const Tensor& frames, int64_t first) {
-        pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
-          if (callbacks && callbacks->frame) callbacks->frame(image, first + i);
-        });
       },
       stream);
 }

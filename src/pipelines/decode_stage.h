@@ -22,8 +22,4 @@ struct FramesOut {
 void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
                    Stream& stream, const FramesOut& out = {});
 
-// The next block of a video whose frames leave as they are made: latents [z, n, h, w]. `state` is the decoder's.
-void decode_block_frames(const VaeDecoder& vae, VaeState& state, const Tensor& latents,
-                         const VideoCallbacks* callbacks, Stream& stream);
-
 }  // namespace tachy

@@ -81,8 +81,7 @@ void DenoiseLoop::step(int i) {
   const ProfileRange range(stream_.hooks.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
   // A reused output is the first branch alone.
-  check(ops::all_finite(reused ? prediction : velocity, stream_), ErrorCode::numerical,
-        "denoise: the transformer's output holds NaN or Inf at step {} of {}", i + 1, steps);
+  expect_finite(i, reused ? prediction : velocity);
   if (!reused) {
     guide(branches, velocity);
     cache_.computed(in_.latents, prediction);
@@ -91,6 +90,12 @@ void DenoiseLoop::step(int i) {
   preview(i, prediction);
   update(i, prediction);
   if (i + 1 == steps) denoiser_.put_given(in_.latents);
+}
+
+void DenoiseLoop::expect_finite(int i, const Tensor& predicted) {
+  if (in_.marks) return in_.marks->note_step(i, predicted, stream_);
+  check(ops::all_finite(predicted, stream_), ErrorCode::numerical, "{}",
+        FiniteMarks::of_step(i, sampler_.steps()));
 }
 
 bool DenoiseLoop::reuse(int i, const Tensor& prediction) {
@@ -115,8 +120,7 @@ void DenoiseLoop::draw_noise(int i) {
   // What the last step draws counts only for the noise of a further window.
   if (stream_.measuring() || !(sampler_.needs_noise(i) || (in_.draws_go_on && sampler_.always_draws())))
     return;
-  std::vector<float> drawn(static_cast<size_t>(noise_.numel()));
-  in_.noise->draw(drawn);
+  const std::span<const float> drawn = in_.noise->next(static_cast<size_t>(noise_.numel()));
   if (!sampler_.needs_noise(i)) return;
   upload(drawn.data(), noise_, stream_);
 }

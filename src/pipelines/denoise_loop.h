@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pipelines/denoiser.h"
+#include "pipelines/finite_marks.h"
 #include "pipelines/guidance.h"
 #include "pipelines/noise_source.h"
 #include "pipelines/step_cache.h"
@@ -32,6 +33,9 @@ struct LoopInput {
   const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
   int* reused = nullptr;             // counts the steps that the step cache saved
   BufferShelf* shelf = nullptr;      // whose Buffers its tensors lie in, if not its own
+  // Where a step that is not finite is noted, for whoever reads it before the result is shown; null: each step is waited
+  // for, and an error.
+  const FiniteMarks* marks = nullptr;
 };
 
 class DenoiseLoop {
@@ -45,6 +49,7 @@ class DenoiseLoop {
   void predict(int i, const Tensor& velocity);
   void step(int i);
   const Branches& guidance(int i) const { return in_.guidance.at(static_cast<size_t>(denoiser_.part(i))); }
+  void expect_finite(int i, const Tensor& predicted);
   bool reuse(int i, const Tensor& prediction);
   void guide(const Branches& branches, const Tensor& velocity);
   void draw_noise(int i);

@@ -136,7 +136,8 @@ void report_attention(const Stream& stream, const cuda::AttentionTally& before) 
 uint64_t Denoising::run() {
   const ModelBundle& model = session_.model();
   const TalkWindows& talk = job_.request.talk;
-  const int first = job_.resume ? static_cast<int>(job_.resume->step) : 0;
+  const bool blocks = job_.request.request.block > 0;  // whose state counts blocks
+  const int first = job_.resume && !blocks ? static_cast<int>(job_.resume->step) : 0;
   session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
   // Planned is what stays for later requests, whatever this one needs of it.
   for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i)
@@ -149,7 +150,7 @@ uint64_t Denoising::run() {
         [this](int expert) { give_back(expert); });
   else
     denoiser = make(0);
-  if (job_.request.request.block > 0) {
+  if (blocks) {
     const uint64_t held = tables_ + adapters_ +
                           denoise_blocks(job_, session_, sampler_, static_cast<CausalDenoiser&>(*denoiser));
     denoiser.reset();

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "pipelines/causal_denoiser.h"
 #include "tensor/work_tally.h"
 
 namespace tachy {
@@ -54,12 +55,21 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   return plan;
 }
 
+// A clip's pass is one graph, which the libraries' share has room for; one that is made block by block has several.
+uint64_t graph_bytes(const PlanInput& in) {
+  const VideoRequest& r = in.request->request;
+  if (!in.gpu || r.block == 0 || !in.model->options().graphs) return 0;
+  const int64_t frames = in.request->latent_frames,
+                window = r.block_window > 0 ? std::min<int64_t>(r.block_window, frames) : frames;
+  return causal_graph_bytes(in.model->bundle().dit, {.frames = window}, r.block);
+}
+
 VideoPlan plan_within(const PlanInput& in) {
   Placement placement{.keeps = in.model->options().keep_loaded};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
   const uint64_t max_vram = in.model->options().max_vram;
-  const uint64_t libraries = in.gpu ? kGpuLibraryBytes : 0,
+  const uint64_t graphs = graph_bytes(in), libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs,
                  free = in.room > 0 ? in.room : in.model->device_room();
   const bool limited = max_vram > 0 && max_vram < free;
   const uint64_t may = limited ? max_vram : free;
@@ -92,7 +102,7 @@ VideoPlan plan_within(const PlanInput& in) {
     if (!text && !denoise) break;
     plan = plan_with(in, placement);
   }
-  plan.budget_bytes = budget, plan.budget = std::move(why);
+  plan.budget_bytes = budget, plan.budget = std::move(why), plan.graph_bytes = graphs;
   return plan;
 }
 

@@ -124,7 +124,7 @@ struct RgbImage {
 
 // A run after some finished steps: all that the remaining ones need. The view is valid during the call. A talking photo's
 // is of a window's steps, and comes before the first one of each but the first window as well: the frames before it have
-// been handed out then.
+// been handed out then. Of a video that is made block by block a step is a whole block; none is told of the last one.
 struct RunStateView {
   int64_t step = 0, steps = 0;  // finished steps, of how many
   std::span<const float> latents;
@@ -178,6 +178,7 @@ struct VideoPlan {
   uint64_t peak_bytes = 0;    // exact: every Buffer and Arena at the worst moment; on a GPU those there
   uint64_t host_bytes = 0;    // on a GPU: page-locked on the host, at the worst moment
   uint64_t budget_bytes = 0;  // on a GPU: what peak_bytes may be
+  uint64_t graph_bytes = 0;   // on a GPU: set aside beside peak_bytes for the driver's graphs
   std::string budget;         // what sets it, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
   std::string would_fit;      // where it does not: what would
   bool keeps = false;         // whether models stay loaded for the next request, and what its steps need

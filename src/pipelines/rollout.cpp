@@ -27,6 +27,10 @@ class Rollout {
     int64_t most = 1;
     for (const int64_t frames : in.blocks) most = std::max(most, frames);
     memory_ = store_.allocate(DType::f32, {z(), most, height(), width()});
+    if (in.marks) marks_ = *in.marks;
+    // On the CPU a look costs no wait: each step is looked at.
+    late_ = in.marks || stream.memory;
+    if (late_ && !in.marks) marks_ = FiniteMarks(store_.allocate(DType::i32, {in.sampler->steps() + 1}));
     if (in.callbacks) callbacks_ = *in.callbacks;
     callbacks_.state = nullptr;
     if (!in.preview_factors) callbacks_.preview = nullptr;
@@ -48,6 +52,8 @@ class Rollout {
       } else {
         begin_with_noise(latents, first - known);
         denoise(latents);
+        draw_ahead();
+        if (late_ && !in_.marks) marks_.expect_steps(stream_);
         const bool goes_on = !in_.finished || in_.finished(latents, first);
         if (!goes_on && !stream_.measuring()) return;
       }
@@ -65,13 +71,23 @@ class Rollout {
     if (in_.start.defined())
       return ops::copy({.x = in_.start.slice(1, first, first + latents.dim(1)), .y = latents}, stream_);
     if (stream_.measuring()) return;
-    std::vector<float> drawn(static_cast<size_t>(latents.numel()));
-    in_.noise->draw(drawn);
-    upload(drawn.data(), latents, stream_);
+    upload(in_.noise->next(static_cast<size_t>(latents.numel())).data(), latents, stream_);
+  }
+
+  // The next block's noise is made while the device is busy with this one.
+  void draw_ahead() {
+    const auto next = static_cast<size_t>(block_ + 1);
+    if (!stream_.memory || stream_.measuring() || next >= in_.blocks.size()) return;
+    const auto values = static_cast<size_t>(z() * in_.blocks[next] * height() * width());
+    std::vector<size_t> counts(in_.start.defined() ? 0 : 1, values);
+    for (int i = 0; i < in_.sampler->steps(); ++i)
+      if (in_.sampler->needs_noise(i)) counts.push_back(values);
+    in_.noise->draw_ahead(std::move(counts));
   }
 
   void denoise(const Tensor& latents) {
     Watched watched(denoiser_, in_.predicted);
+    if (late_ && !in_.marks) marks_.clear(stream_);
     shelf_.rewind();  // nothing is allocated for a later block, and a captured pass finds its velocity
     DenoiseLoop loop({.sampler = in_.sampler,
                       .guidance = {{Branch{}}},
@@ -81,7 +97,8 @@ class Rollout {
                       .preview_factors = in_.preview_factors,
                       .window = block_,
                       .windows = static_cast<int64_t>(in_.blocks.size()),
-                      .shelf = &shelf_},
+                      .shelf = &shelf_,
+                      .marks = late_ ? &marks_ : nullptr},
                      watched, stream_);
     loop.run();
     most_ = std::max(most_, loop.bytes());
@@ -94,6 +111,8 @@ class Rollout {
   BufferShelf shelf_;  // of the loops' tensors
   VideoCallbacks callbacks_;
   Tensor memory_;      // of a block's latents
+  FiniteMarks marks_;  // of a block's steps
+  bool late_ = false;  // whether they are looked at when the block is done
   uint64_t most_ = 0;  // of the bytes that a block's loop held
   int64_t block_ = 0;
 };

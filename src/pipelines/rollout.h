@@ -15,9 +15,11 @@ struct RolloutInput {
   std::vector<int64_t> latent_shape;  // z, h, w
   Tensor given;  // [z, n, h, w] f32, where it computes: the first blocks; undefined without
   Tensor start;  // [z, frames, h, w] f32: the noise of all other blocks; undefined: drawn for each block
-  NoiseSource* noise = nullptr;               // of the run; not needed to measure
-  const VideoCallbacks* callbacks = nullptr;  // or null; a run's state is not told: it is not resumed
+  NoiseSource* noise = nullptr;                         // of the run; not needed to measure
+  const VideoCallbacks* callbacks = nullptr;            // or null; a run's state is told by who calls this
   const std::vector<float>* preview_factors = nullptr;  // for previews, of a block each
+  // Noted there is what is not finite, and `finished` looks before it shows a block; null: the rollout looks once a block.
+  const FiniteMarks* marks = nullptr;
   // What was pressed so far, asked for as late as possible: before the block that ends with this latent frame.
   std::function<WanScript(int64_t end)> script;
   std::function<void(const Tensor& velocity)> predicted;  // perhaps: after each pass of a step

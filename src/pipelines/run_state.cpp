@@ -32,18 +32,22 @@ void check_window(const RunState& s, const TalkWindows& talk, const Tensor& moti
 void check_state(const RunState& s, const ResolvedRequest& r, const Shared& shared) {
   const Sampler sampler(sampler_config(r.request));
   check_window(s, r.talk, shared.motion);
-  check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= sampler.steps(), ErrorCode::corrupt,
-        "resume: step {} of {}", s.step, sampler.steps());
+  const int block =
+      r.request.block;  // whose steps are all finished or none; the last one's frames have left with it
+  const int64_t steps = block > 0 ? shared.latents.dim(1) / block - 1 : sampler.steps();
+  check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= steps, ErrorCode::corrupt, "resume: {} {} of {}",
+        block > 0 ? "block" : "step", s.step, steps);
   const auto values = static_cast<size_t>(shared.latents.numel());
   check_values(s.latents, values, "latents");
-  const int tensors = sampler.state_tensors() + (*r.request.step_cache > 0 ? StepCache::kStateTensors : 0);
+  const int of_cache = *r.request.step_cache > 0 ? StepCache::kStateTensors : 0;
+  const int tensors = block > 0 ? 0 : sampler.state_tensors() + of_cache;
   check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
         "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
   for (const auto& tensor : s.solver) check_values(tensor, values, "values of the sampler");
 }
 
 bool denoised(const RunState& state, const VideoRequest& request) {
-  return state.step == Sampler(sampler_config(request)).steps();
+  return request.block == 0 && state.step == Sampler(sampler_config(request)).steps();
 }
 
 }  // namespace tachy

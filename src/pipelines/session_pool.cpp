@@ -132,7 +132,7 @@ void SessionPool::check_alone(const VideoPlan& plan, const Room& room) const {
   const auto& most = *std::max_element(plan.stages.begin(), plan.stages.end(), [&](auto& a, auto& b) {
     return bytes_of(plan, a) < bytes_of(plan, b);
   });
-  const uint64_t libraries = model_.gpu() ? kGpuLibraryBytes : 0;
+  const uint64_t libraries = model_.gpu() ? kGpuLibraryBytes + plan.graph_bytes : 0;
   const uint64_t need = plan.peak_bytes + libraries;
   // A larger `max_vram` helps only where it is the limit.
   const std::string larger = plan.budget.starts_with("`max_vram`")

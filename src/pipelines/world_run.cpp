@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/decode_stage.h"
 #include "pipelines/text_stage.h"
 #include "pipelines/world_condition.h"
 #include "tensor/transfer.h"
@@ -79,14 +78,14 @@ void WorldRun::encode_picture(const WorldInput& input) {
 }
 
 void WorldRun::begin(const WorldInput& input) {
-  denoiser_.reset(), state_ = {}, loop_.clear();  // room for the encoders
+  denoiser_.reset(), frames_.reset(), loop_.clear();  // room for the encoders
   if (text_.defined()) encode_text(input.text);
   if (channels_.defined()) encode_picture(input);
   rewind();
 }
 
 void WorldRun::rewind() {
-  denoiser_.reset(), state_ = {};
+  denoiser_.reset(), frames_.reset();
   CausalInput in{
       .network = transformer_->model.get(),
       .weights = setup_.model->transformer.get(),
@@ -101,12 +100,27 @@ void WorldRun::rewind() {
       .graphs = setup_.graphs};
   if (text_.defined()) in.text = text_.slice(0, 0, text_rows_), in.text_rows = kTextRows;
   denoiser_.emplace(in, stream_);
-  state_ = decoder_->model->make_state(latents_.dim(2), latents_.dim(3), 2, stream_);
-  held(denoiser_->bytes() + align_up(state_.bytes));
+  frames_.emplace(BlockFrames::Input{.vae = decoder_->model.get(),
+                                     .height = latents_.dim(2),
+                                     .width = latents_.dim(3),
+                                     .steps = sampler_.steps(),
+                                     .graphs = setup_.graphs},
+                  stream_);
+  held(denoiser_->bytes() + frames_->bytes());
 }
 
 int64_t WorldRun::next_block_frames() const {
   return latent_frames() == 0 ? config_.first_block : config_.block;
+}
+
+// The next block's noise is made while the device is busy with this one.
+void WorldRun::draw_ahead(NoiseSource& noise) const {
+  if (!stream_.memory) return;
+  const int64_t values = latents_.dim(0) * config_.block * latents_.dim(2) * latents_.dim(3);
+  std::vector<size_t> counts(1, static_cast<size_t>(values));
+  for (int i = 0; i < sampler_.steps(); ++i)
+    if (sampler_.needs_noise(i)) counts.push_back(static_cast<size_t>(values));
+  noise.draw_ahead(std::move(counts));
 }
 
 void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& frame) {
@@ -116,28 +130,23 @@ void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& f
   stream_.throw_if_cancelled();
   const ProfileRange whole(stream_.hooks.profiler, kBlockRange, ProfileKind::group, denoiser_->end());
   denoiser_->begin_block(frames, script);
-  if (!stream_.measuring()) {
-    std::vector<float> drawn(static_cast<size_t>(latents.numel()));
-    noise->draw(drawn);
-    upload(drawn.data(), latents, stream_);
-  }
+  frames_->begin_block();
+  if (!stream_.measuring())
+    upload(noise->next(static_cast<size_t>(latents.numel())).data(), latents, stream_);
   loop_.rewind();
   {
     DenoiseLoop loop({.sampler = &sampler_,
                       .guidance = {{Branch{}}},
                       .latents = latents,
                       .noise = noise,
-                      .shelf = stream_.measuring() ? nullptr : &loop_},
+                      .shelf = stream_.measuring() ? nullptr : &loop_,
+                      .marks = frames_->marks()},
                      *denoiser_, stream_);
     loop.run();
-    held(denoiser_->bytes() + align_up(state_.bytes) + loop.bytes());
+    held(denoiser_->bytes() + frames_->bytes() + loop.bytes());
   }
-  const VideoCallbacks callbacks{.frame = frame};
-  {
-    const ProfileRange range(stream_.hooks.profiler, "decode", ProfileKind::group);
-    decode_block_frames(*decoder_->model, state_, latents, &callbacks, stream_);
-  }
-  denoiser_->remember(latents);
+  if (!stream_.measuring()) draw_ahead(*noise);
+  frames_->decode(latents, frame, [&] { denoiser_->remember(latents); });
 }
 
 }  // namespace tachy

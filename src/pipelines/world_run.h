@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "pipelines/block_frames.h"
 #include "pipelines/causal_denoiser.h"
 #include "pipelines/denoise_loop.h"
 #include "pipelines/parts.h"
@@ -40,8 +41,8 @@ class WorldRun {
 
   void begin(const WorldInput& input);  // from a picture or a prompt to the session's first block
   void rewind();                        // to the first block of what began last
-  using Frame = std::function<void(const RgbImage& image, int64_t index)>;
-  // The next block; its frames leave before it is remembered. noise: not needed to measure.
+  using Frame = BlockFrames::Frame;
+  // The next block; its frames leave before it is remembered, on a GPU while it is. noise: not needed to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far
   int64_t next_block_frames() const;                                          // latent frames of the next one
@@ -49,6 +50,7 @@ class WorldRun {
   uint64_t bytes() const { return most_; }  // of its Buffers, at the worst moment so far
 
  private:
+  void draw_ahead(NoiseSource& noise) const;
   void encode_text(const std::vector<int64_t>& ids);
   void encode_picture(const WorldInput& input);
   void held(uint64_t more) { most_ = std::max(most_, resident_ + more); }
@@ -63,7 +65,7 @@ class WorldRun {
   Tensor text_, image_embeds_, channels_, latents_;
   int64_t text_rows_ = 0, image_rows_ = 0;
   std::optional<CausalDenoiser> denoiser_;
-  VaeState state_;
+  std::optional<BlockFrames> frames_;
   BufferShelf loop_;
   uint64_t resident_ = 0, most_ = 0;
 };

@@ -72,7 +72,11 @@ void WorldSession::measure(const Options& o) {
     plan_.shared_bytes = model().read_bytes(), plan_.peak_bytes += plan_.shared_bytes;
     return;
   }
-  const uint64_t libraries = model_.gpu() ? kGpuLibraryBytes : 0, free = model_.device_room();
+  if (model_.gpu() && o.model.graphs)
+    plan_.graph_bytes =
+        causal_graph_bytes(model().dit, {.frames = config_.window, .sinks = config_.sinks}, config_.block);
+  const uint64_t libraries = (model_.gpu() ? kGpuLibraryBytes : 0) + plan_.graph_bytes,
+                 free = model_.device_room();
   const bool limited = o.model.max_vram > 0 && o.model.max_vram < free;
   const uint64_t may = limited ? o.model.max_vram : free;
   plan_.budget_bytes = may > libraries ? may - libraries : 0;

@@ -1,6 +1,9 @@
 #include "runtime/step_graph.h"
 
+#include "base/env.h"
+#include "base/log.h"
 #include "runtime/pace.h"
+#include "tensor/streaming_memory.h"
 
 namespace tachy::runtime {
 namespace {
@@ -12,6 +15,17 @@ double timed(const Stream& stream, const std::function<void()>& body) {
   if (stream.gpu) return cuda::device_us(*stream.gpu, body);
   body();
   return 0;
+}
+
+std::unique_ptr<cuda::Graph> captured(Stream& stream, const std::function<void()>& body) {
+  if (!stream.gpu) return maker_of(stream)->capture(body);
+  const auto* device = StreamingMemory::of(stream.memory);
+  const size_t before = device->free_bytes();
+  auto graph = cuda::capture(*stream.gpu, body);
+  const size_t after = device->free_bytes();  // of the driver, whom others may ask for memory meanwhile
+  log_topic("graph", "{} nodes, {} of the GPU's memory", graph->nodes(),
+            human_bytes(before > after ? before - after : 0));
+  return graph;
 }
 
 }  // namespace
@@ -57,7 +71,7 @@ void StepGraph::run(Stream& stream, const StepSignature& signature, const std::f
     return;
   }
   if (!graph_) {
-    graph_ = stream.gpu ? cuda::capture(*stream.gpu, body) : maker_of(stream)->capture(body);
+    graph_ = captured(stream, body);
     ++captures_;
   }
   graph_->launch();

@@ -49,6 +49,7 @@ class StepGraph {
   int64_t nodes() const {
     return graph_ ? static_cast<int64_t>(graph_->nodes()) : 0;
   }  // 0 before the capture
+  std::vector<std::string> names() const { return graph_ ? graph_->names() : std::vector<std::string>(); }
 
   // Whether the stream is one whose steps can be recorded.
   static bool possible(const Stream& stream);

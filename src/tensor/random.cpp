@@ -1,9 +1,6 @@
 // torch's CPU and CUDA generators.
 //
-// The CPU path from 16 values on evaluates Cephes' polynomials for log, sine and cosine
-// in float32, with a fused multiply-add wherever a product feeds one sum: so does the
-// AVX2 code that torch ships, and bits are to match. Sources: MT19937 (Matsumoto and
-// Nishimura 1998), Philox4x32-10 (Salmon et al. 2011), Cephes (Moshier).
+// Sources: MT19937 (Matsumoto and Nishimura 1998), Philox4x32-10 (Salmon et al. 2011); normals: box_muller.h.
 #include "tensor/random.h"
 
 #include <algorithm>
@@ -12,64 +9,28 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "tensor/box_muller.h"
 
 namespace tachy {
 namespace {
 
-constexpr size_t kBlock = 16;
+constexpr size_t kBlock = kBoxMullerBlock;
 constexpr size_t kMersenneShift = 397;
 constexpr int64_t kCudaBlock = 256, kCudaBlocksPerMultiprocessor = 2048 / kCudaBlock, kCudaUnroll = 4;
 
-// ln of x in (0, 1].
-float cephes_log(float x) {
-  const auto bits = std::bit_cast<uint32_t>(std::max(x, 0x1p-126f));
-  auto e = static_cast<float>(static_cast<int>(bits >> 23) - 126);
-  const float mantissa = std::bit_cast<float>((bits & 0x007fffffu) | 0x3f000000u);  // [0.5, 1)
-  float f = mantissa - 1.0f;
-  if (mantissa < 0.707106781186547524f) {
-    e -= 1.0f;
-    f += mantissa;
-  }
-  static constexpr float kP[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
-                                 -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
-                                 2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
-  float y = kP[0];
-  for (int i = 1; i < 9; ++i) y = std::fma(y, f, kP[i]);
-  const float square = f * f;
-  y = std::fma(y * f, square, e * -2.12194440e-4f) - square * 0.5f;
-  return std::fma(e, 0.693359375f, f + y);
+uint32_t twisted(uint32_t upper, uint32_t lower, uint32_t far) {
+  const uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
+  return far ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
 }
 
-struct SinCos {
-  float sin, cos;
-};
-
-// x in [0, 2 pi].
-SinCos cephes_sincos(float x) {
-  const int octant = (static_cast<int>(x * 1.27323954473516f) + 1) & ~1;
-  const auto multiple = static_cast<float>(octant);
-  x = std::fma(multiple, -0.78515625f, x);  // pi/4 in three parts
-  x = std::fma(multiple, -2.4187564849853515625e-4f, x);
-  x = std::fma(multiple, -3.77489497744594108e-8f, x);
-  const float z = x * x;
-  float c =
-      std::fma(std::fma(2.443315711809948e-5f, z, -1.388731625493765e-3f), z, 4.166664568298827e-2f) * z;
-  c = std::fma(c, z, -(z * 0.5f)) + 1.0f;
-  float s = std::fma(std::fma(-1.9515295891e-4f, z, 8.3321608736e-3f), z, -1.6666654611e-1f) * z;
-  s = std::fma(s, x, x);
-  if (octant & 2) std::swap(s, c);
-  return {octant & 4 ? -s : s, (octant - 2) & 4 ? c : -c};
+uint32_t tempered(uint32_t y) {
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680u;
+  y ^= (y << 15) & 0xefc60000u;
+  return y ^ (y >> 18);
 }
 
-// 16 uniforms to 16 normals: value j pairs with value j + 8.
-void box_muller_block(float* data) {
-  for (size_t j = 0; j < kBlock / 2; ++j) {
-    const float radius = std::sqrt(-2.0f * cephes_log(1.0f - data[j]));
-    const SinCos angle = cephes_sincos(2.0f * std::numbers::pi_v<float> * data[j + 8]);
-    data[j] = radius * angle.cos;
-    data[j + 8] = radius * angle.sin;
-  }
-}
+float to_unit(uint32_t bits) { return static_cast<float>(static_cast<int32_t>(bits & 0xffffffu)) * 0x1p-24f; }
 
 }  // namespace
 
@@ -79,23 +40,28 @@ TorchCpuGenerator::TorchCpuGenerator(uint64_t seed) {
     state_[k] = 1812433253u * (state_[k - 1] ^ (state_[k - 1] >> 30)) + k;
 }
 
-uint32_t TorchCpuGenerator::next() {
-  constexpr size_t n = kStateSize;
-  if (position_ == n) {
-    for (size_t k = 0; k < n; ++k) {
-      const uint32_t y = (state_[k] & 0x80000000u) | (state_[(k + 1) % n] & 0x7fffffffu);
-      state_[k] = state_[(k + kMersenneShift) % n] ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
-    }
-    position_ = 0;
-  }
-  uint32_t y = state_[position_++];
-  y ^= y >> 11;
-  y ^= (y << 7) & 0x9d2c5680u;
-  y ^= (y << 15) & 0xefc60000u;
-  return y ^ (y >> 18);
+void TorchCpuGenerator::renew() {
+  constexpr size_t n = kStateSize, kSplit = n - kMersenneShift;
+  for (size_t k = 0; k < kSplit; ++k)
+    state_[k] = twisted(state_[k], state_[k + 1], state_[k + kMersenneShift]);
+  for (size_t k = kSplit; k < n - 1; ++k) state_[k] = twisted(state_[k], state_[k + 1], state_[k - kSplit]);
+  state_[n - 1] = twisted(state_[n - 1], state_[0], state_[kMersenneShift - 1]);
+  position_ = 0;
 }
 
-float TorchCpuGenerator::uniform24() { return static_cast<float>(next() & 0xffffffu) * 0x1p-24f; }
+uint32_t TorchCpuGenerator::next() {
+  if (position_ == kStateSize) renew();
+  return tempered(state_[position_++]);
+}
+
+void TorchCpuGenerator::uniform24(std::span<float> out) {
+  for (size_t done = 0; done < out.size();) {
+    if (position_ == kStateSize) renew();
+    const size_t count = std::min(kStateSize - position_, out.size() - done);
+    for (size_t i = 0; i < count; ++i) out[done + i] = to_unit(tempered(state_[position_ + i]));
+    done += count, position_ += count;
+  }
+}
 
 double TorchCpuGenerator::uniform53() {
   const uint64_t high = next();
@@ -120,12 +86,12 @@ void TorchCpuGenerator::normal(std::span<float> out) {
     for (float& value : out) value = static_cast<float>(normal_scalar());
     return;
   }
-  for (float& value : out) value = uniform24();
-  for (size_t i = 0; i + kBlock <= out.size(); i += kBlock) box_muller_block(out.data() + i);
+  uniform24(out);
+  box_muller(out.data(), out.size() / kBlock);
   if (out.size() % kBlock == 0) return;
-  float* last = out.data() + out.size() - kBlock;  // overlaps the block before; drawn anew as a whole
-  for (size_t i = 0; i < kBlock; ++i) last[i] = uniform24();
-  box_muller_block(last);
+  const auto last = out.last(kBlock);  // overlaps the block before; drawn anew as a whole
+  uniform24(last);
+  box_muller(last.data(), 1);
 }
 
 std::vector<int64_t> TorchCpuGenerator::permutation(int64_t n) {

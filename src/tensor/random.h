@@ -33,8 +33,9 @@ class TorchCpuGenerator {
   void restore(std::span<const uint8_t> bytes);
 
  private:
+  void renew();
   uint32_t next();
-  float uniform24();
+  void uniform24(std::span<float> out);
   double uniform53();
   double normal_scalar();
 

@@ -46,6 +46,13 @@ class StreamingMemory {
   virtual void copy_beside(void* to, const void* pinned, size_t bytes, int mark) = 0;
   virtual void wait_beside(int mark) = 0;  // what is queued later waits for that copy
 
+  // A copy to the host, queued behind what is queued now; `mark` (0 to kFetches - 1) stands for its end until it is used
+  // again. Only into page-locked memory does it return before the copy is made.
+  static constexpr int kFetches = 4;
+  virtual void fetch(void* pinned, const void* from, size_t bytes, int mark) = 0;
+  // The calling thread sleeps until that copy is made; throws device if what was queued before it failed.
+  virtual void wait_fetched(int mark) = 0;
+
   // Called between pieces of work (runtime/pace.h): waits where the host is further ahead of the device than
   // a run may take to stop. While a graph is captured: nothing.
   virtual void pace() {}

@@ -25,8 +25,11 @@ class DerivedTensor {
   virtual ~DerivedTensor() = default;
   // What people call it: "q4_k", "f8_e4m3 with scales", "merged".
   virtual std::string_view encoding() const = 0;
-  // Rows [first, first + rows.dim(0)) of the tensor seen as [dims[0], everything else] into `rows`, float32
-  // and contiguous. May be called from several threads at once. Files were checked when the source was
+  // The dtypes in which decode() writes rows. Codes of 8 bits go to their place as they are: on the way through float32 each
+  // would be widened and narrowed for nothing.
+  virtual bool makes(DType dtype) const { return dtype == DType::f32; }
+  // Rows [first, first + rows.dim(0)) of the tensor seen as [dims[0], everything else] into `rows`, contiguous and of a
+  // dtype that it makes. May be called from several threads at once. Files were checked when the source was
   // opened: it reads nothing outside of them, whatever they hold.
   virtual void decode(int64_t first, const Tensor& rows) const = 0;
   // Of the tensor as [rows, width]; nothing where it is made of more than a file's bytes and their scales, or where

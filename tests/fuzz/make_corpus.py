@@ -375,6 +375,17 @@ def sounds():
         put("sound", name, bytes([i]) + (GOLDEN / "media" / f"read_{name}").read_bytes())
 
 
+def messages():
+    put("page_message", "input", b'\0{"type":"input","keys":["W","D"],"mouse":[-0.1,1],"stamp":7}')
+    put("page_message", "start", b'\2{"type":"start","seed":18446744073709551615,"prompt":"a \\u00e9 cat"}')
+    put("page_message", "others", b'\0{"type":"record","on":true}')
+    put("page_message", "seen", b'\0{"type":"seen","sequence":41}')
+    put("page_message", "twice", b'\0{"type":"stop","type":"reset"}')
+    put("page_message", "host", b"\1[::1]:8190")
+    put("page_message", "origin", b"\1http://localhost")
+    put("page_message", "query", b"\1/picture?session=x&token=abcdefgh")
+
+
 if __name__ == "__main__":
     weights()
     ggufs()
@@ -383,3 +394,4 @@ if __name__ == "__main__":
     texts()
     images()
     sounds()
+    messages()

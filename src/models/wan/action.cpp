@@ -100,13 +100,18 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
     return strided(t, {places, frames, heads, width}, {row, places * row, width, 1});
   };
-  const Tensor keys = in.mouse_ring->keys(module, end), values = in.mouse_ring->values(module, end);
-  ops::attention({.q = by_places(q, in.frames, 3 * wide),
-                  .k = by_places(keys, keys.dim(0), wide),
-                  .v = by_places(values, keys.dim(0), wide),
-                  .scale = scale_of(width),
-                  .out = by_places(hidden, in.frames, wide)},
-                 stream);
+  attend_parts(in.parts, in.frames, *in.mouse_ring, module, end,
+               [&](const WanPart& p, const Tensor& keys, const Tensor& values) {
+                 const auto part_of = [&](const Tensor& t) {
+                   return t.slice(0, p.first * places, p.end * places);
+                 };
+                 ops::attention({.q = by_places(part_of(q), p.end - p.first, 3 * wide),
+                                 .k = by_places(p.seen(keys), p.until - p.from, wide),
+                                 .v = by_places(p.seen(values), p.until - p.from, wide),
+                                 .scale = scale_of(width),
+                                 .out = by_places(part_of(hidden), p.end - p.first, wide)},
+                                stream);
+               });
   mouse_out_(hidden, in.x, stream, {.residual = in.x});
 }
 
@@ -142,32 +147,41 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
   norm_and_turn(k, {}, in.keyboard_cos, in.keyboard_sin, stream);
   norm_and_turn(q, {}, in.keyboard_cos, in.keyboard_sin, stream);
   in.keyboard_ring->put(module, in.first, k, v, stream);
-  const int64_t end = in.first + in.frames;
-  const Tensor keys = in.keyboard_ring->keys(module, end);
+  const int64_t places = rows / in.frames;
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
-  ops::attention({.q = split(q),
-                  .k = split(keys),
-                  .v = split(in.keyboard_ring->values(module, end)),
-                  .scale = scale_of(width),
-                  .out = split(out)},
-                 stream);
+  attend_parts(in.parts, in.frames, *in.keyboard_ring, module, in.first + in.frames,
+               [&](const WanPart& p, const Tensor& keys, const Tensor& values) {
+                 const auto part_of = [&](const Tensor& t) {
+                   return split(t.slice(0, p.first * places, p.end * places));
+                 };
+                 ops::attention({.q = part_of(q),
+                                 .k = split(p.seen(keys)),
+                                 .v = split(p.seen(values)),
+                                 .scale = scale_of(width),
+                                 .out = part_of(out)},
+                                stream);
+               });
   out_(out, in.x, stream, {.residual = in.x});
 }
 
 void fill_action_rope(const WanActionConfig& c, int64_t first, const Tensor& cos, const Tensor& sin) {
   const int64_t frames = cos.dim(0), heads = cos.dim(1), pairs = cos.dim(2);
-  for (int64_t f = 0; f < frames; ++f)
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t p = 0; p < pairs; ++p) {
-        const bool turns = 2 * p < c.turning;
-        const double angle =
-            turns ? static_cast<double>(first + f) *
-                        std::pow(c.theta, -2.0 * static_cast<double>(p) / static_cast<double>(c.turning))
-                  : 0;
-        const int64_t at = (f * heads + h) * pairs + p;
-        cos.as<float>()[at] = static_cast<float>(std::cos(angle));
-        sin.as<float>()[at] = static_cast<float>(std::sin(angle));
-      }
+  for (int64_t f = 0; f < frames; ++f) {
+    float *const cosines = cos.as<float>() + f * heads * pairs, *const sines =
+                                                                    sin.as<float>() + f * heads * pairs;
+    for (int64_t p = 0; p < pairs; ++p) {
+      const bool turns = 2 * p < c.turning;
+      const double angle =
+          turns ? static_cast<double>(first + f) *
+                      std::pow(c.theta, -2.0 * static_cast<double>(p) / static_cast<double>(c.turning))
+                : 0;
+      cosines[p] = static_cast<float>(std::cos(angle)), sines[p] = static_cast<float>(std::sin(angle));
+    }
+    for (int64_t h = 1; h < heads; ++h) {  // all heads turn alike
+      std::copy(cosines, cosines + pairs, cosines + h * pairs);
+      std::copy(sines, sines + pairs, sines + h * pairs);
+    }
+  }
 }
 
 }  // namespace tachy

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "models/wan/action_config.h"
+#include "models/wan/clip_mask.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
-#include "runtime/kv_ring.h"
 
 namespace tachy {
 
@@ -22,6 +22,7 @@ struct WanActionInput {
   Tensor keyboard_cos, keyboard_sin;               // the same of the keyboard's heads
   const runtime::KvRing* mouse_ring = nullptr;     // [modules, window, places, mouse_hidden]
   const runtime::KvRing* keyboard_ring = nullptr;  // [modules, window, 1, keyboard_hidden]
+  std::span<const WanPart> parts = {};             // of the block; none: it is one
 };
 
 class WanAction {

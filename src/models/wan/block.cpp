@@ -63,6 +63,14 @@ void WanBlock::audio_keys(const Tensor& tokens, const Tensor& kv, Stream& stream
   audio_kv_(tokens, kv, stream);
 }
 
+// Speech and actions read the norms' results otherwise, and where the cross-attention has no norm there is none to write codes.
+// A GPU's norm writes whole packs of them.
+bool WanBlock::takes_codes(const Stream& stream) const {
+  const auto takes = [&](const nn::Linear& linear) { return linear.takes_codes(DType::f8_e4m3, stream); };
+  return config_.dim() % 8 == 0 && config_.cross_attn_norm && !config_.audio_branch() && !action_.defined() &&
+         takes(self_.qkv) && takes(cross_.q) && takes(mlp_.up);
+}
+
 Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) {
   return in.modulation.select(0, index).view({in.modulation.dim(1), 6, in.x.dim(1)});
 }

@@ -54,6 +54,9 @@ struct WanBlockInput {
   std::vector<const WanContext*> contexts;  // one a batch item
   Tensor
       u;  // [batch·tokens, dim] of the activations' dtype: x normed and modulated for the block that is next
+  // In place of u where norms write codes: then u holds what attention leaves, and after the last block x's norm.
+  nn::RowCodes codes = {};
+  const Tensor& normed() const { return codes.defined() ? codes.values : u; }
   // The ranks that tokens are divided among: `tokens` and all that is counted by them are this rank's; contexts
   // are whole on each. Null: one rank has all.
   runtime::Comm* comm = nullptr;
@@ -80,6 +83,9 @@ class WanBlock {
   // Takes its first norm from in.u and leaves there x as `next` (the next block's first norm, or the head's)
   // wants it. After the last block x itself is not kept.
   void forward(const WanBlockInput& in, const WanModulation& next, int64_t index, Stream& stream) const;
+
+  // Whether norms may write codes for the products behind them (WanBlockInput::codes).
+  bool takes_codes(const Stream& stream) const;
 
   static WanModulation first_norm(const WanBlockInput& in, int64_t index);  // of block `index`
 

@@ -24,7 +24,7 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
     ops::copy({.x = in.x, .y = u}, stream);
   }
   part.next("q", ProfileKind::linear);
-  cross_.q(u, q, stream);
+  in.codes.defined() ? cross_.q(in.codes, q, stream) : cross_.q(u, q, stream);
   part.next("q norm", ProfileKind::norm);
   const Tensor queries = q.view({in.batch, in.tokens, dim});
   ops::qk_norm_rope({.x = queries,
@@ -66,7 +66,8 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
                  .shift = modulation.select(1, 3),
                  .eps = config_.eps,
                  .sum = in.x,
-                 .y = u},
+                 .y = in.normed(),
+                 .y_scale = in.codes.scale},
                 stream);
 }
 
@@ -90,7 +91,8 @@ void WanBlock::add_actions(const WanBlockInput& in, const Tensor& y, const Tenso
            .keyboard_cos = of_block(given.keyboard_cos),
            .keyboard_sin = of_block(given.keyboard_sin),
            .mouse_ring = &causal.mouse,
-           .keyboard_ring = &causal.keyboard},
+           .keyboard_ring = &causal.keyboard,
+           .parts = causal.parts},
           action_module_, stream);
   part.next("norm + modulate", ProfileKind::norm);
   ops::layernorm_modulate({.x = in.x,

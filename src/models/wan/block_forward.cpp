@@ -45,13 +45,23 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
     if (filled_by(in, index)) return;
     part.next("attention", ProfileKind::attention);
     const auto all = [&](const Tensor& t) { return t.view({1, -1, self_.heads, self_.head_dim}); };
-    return nn::attention_in_pieces({.q = self_.by_heads(made.q, 1),
-                                    .k = all(causal.ring.keys(index, causal.end())),
-                                    .v = all(causal.ring.values(index, causal.end())),
-                                    .scale = ops::kPowersOfTwo,
-                                    .eight_bits = stream.precision.attention_int8,
-                                    .out = self_.by_heads(out, 1)},
-                                   stream);
+    const int64_t places = in.tokens / causal.frames;
+    const auto attend_part = [&](const WanPart& p, const Tensor& k, const Tensor& v) {
+      const auto part_of = [&](const Tensor& t) {
+        return self_.by_heads(t.slice(0, p.first * places, p.end * places), 1);
+      };
+      const auto from = [&](const Tensor& t) { return all(t.slice(0, p.from + p.sinks, p.until)); };
+      ops::AttentionArgs args{.q = part_of(made.q),
+                              .k = from(k),
+                              .v = from(v),
+                              .scale = ops::kPowersOfTwo,
+                              .eight_bits = stream.precision.attention_int8,
+                              .out = part_of(out)};
+      if (p.sinks == 0) return nn::attention_in_pieces(args, stream);
+      args.more = {{.k = all(k.slice(0, 0, p.sinks)), .v = all(v.slice(0, 0, p.sinks))}};
+      ops::attention(args, stream);
+    };
+    return attend_parts(causal.parts, causal.frames, causal.ring, index, causal.end(), attend_part);
   }
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);
@@ -79,7 +89,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                               Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  const nn::Attention::Projected made = self_.project(in.u, stream);
+  const nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
   part.next("q, k norm + rope", ProfileKind::norm);
   const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
   ops::qk_norm_rope({.x = q,
@@ -113,7 +123,8 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                    .bias = cross_norm_.bias,
                    .eps = config_.eps,
                    .sum = in.x,
-                   .y = in.u},
+                   .y = in.normed(),
+                   .y_scale = in.codes.scale},
                   stream);
   else
     ops::gated_residual({.x = in.x, .u = y, .gate = modulation.select(1, 2), .row = in.row, .y = in.x},
@@ -127,7 +138,7 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
   const int64_t value = dtype_size(stream.precision.activation),
                 code = in_eight_bits(stream.precision.products) ? 1 : 0;
   const int64_t free_rows = rows * (3 * value + code) * config_.dim() / ((value + code) * config_.ffn_dim);
-  mlp_(in.u, in.u, stream, {.free_rows = free_rows});
+  mlp_(in.u, in.u, stream, {.codes = in.codes, .free_rows = free_rows});
   ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
   ops::add_norm({.x = in.x,
                  .u = in.u,
@@ -138,7 +149,8 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
                  .shift = next.shift,
                  .eps = config_.eps,
                  .sum = last ? Tensor() : in.x,
-                 .y = in.u},
+                 .y = last ? in.u : in.normed(),
+                 .y_scale = last ? Tensor() : in.codes.scale},
                 stream);
 }
 

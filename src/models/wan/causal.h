@@ -32,10 +32,17 @@ struct WanCausal {
   WanWindow window;
   int64_t most = 0;                 // latent frames of a block, at most
   int64_t first = 0, frames = 0;    // of the block at hand; 0 frames: none has begun
+  WanMask mask;                     // of a block that is a whole clip, set before it begins
+  std::vector<WanPart> parts;       // of the block at hand
   runtime::KvRing ring;             // [layers, window, tokens a frame, dim]
   runtime::KvRing mouse, keyboard;  // of the action modules, without sinks
   WanActionInput actions;           // what all modules are given; no tensors without actions
   Tensor sink_cos, sink_sin;        // [sinks·tokens a frame, head_dim/2] f32
+  // What the host makes of a block's position and actions, in one piece that is uploaded at once: the tensors of `actions`
+  // lie in it, and angles of which tables are made where the model computes.
+  Tensor constants;
+  Tensor time_cos, time_sin;          // [most, pairs of the time axis]: the same for all tokens of a frame
+  Tensor sink_row_cos, sink_row_sin;  // [1, head_dim/2]: the same for all tokens of the sinks
 
   int64_t end() const { return first + frames; }
 };

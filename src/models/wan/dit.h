@@ -91,7 +91,9 @@ class WanDit {
   void expect_audio(const WanInput& input) const;
   void place_speakers(const WanAudio& audio, Stream& stream) const;
   void expect_causal(const WanInput& input) const;
+  void fill_constants(const WanCausal& causal, const WanScript& script, std::span<float> host) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
+  nn::RowCodes codes_for_norms(const Tensor& u, Stream& stream) const;
   // visit(block, index) for each in order, streamed ones while they are on the device.
   template <class Visit>
   void each_block(Visit&& visit) const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "models/wan/dit.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/rope/rope.h"
 #include "tensor/transfer.h"
 
@@ -28,19 +29,76 @@ void expect_actions(const char* name, const Tensor& rows, int64_t begin, int64_t
           needed.first, needed.end - 1, rows.dim(0), begin);
 }
 
-// Those that a block sees.
+// Those that a block sees, on the host.
 void put_actions(const WanActionConfig& c, const Tensor& rows, int64_t begin, const WanCausal& block,
-                 const Tensor& to, Stream& stream) {
+                 const Tensor& to) {
   if (!to.defined()) return;
   const int64_t count = c.needed(block.frames), width = to.dim(1);
-  make_on_host(stream, {to.slice(0, 0, count)}, [&](Stream& host, std::span<const Tensor> made) {
-    if (host.measuring()) return;
-    for (int64_t i = 0; i < count; ++i) {
-      const float* from = rows.as<float>() + (c.frame_of(block.first, i) - begin) * width;
-      std::copy(from, from + width, made[0].as<float>() + i * width);
-    }
-  });
+  for (int64_t i = 0; i < count; ++i) {
+    const float* from = rows.as<float>() + (c.frame_of(block.first, i) - begin) * width;
+    std::copy(from, from + width, to.as<float>() + i * width);
+  }
 }
+
+// What the frames of the block at hand look at. A mask's parts are all of a clip that begins here.
+std::vector<WanPart> parts_of(const WanCausal& causal) {
+  const WanMask& m = causal.mask;
+  if (m.parts.empty()) return {{0, causal.frames, 0, causal.ring.slots.in_use(causal.end())}};
+  std::vector<WanPart> out;
+  int64_t at = 0;
+  for (const int64_t n : m.parts) {
+    require(n >= 1 && m.sinks >= 0 && (m.frames == 0 || n + m.sinks <= m.frames),
+            "transformer: a mask with parts of {} latent frames that see {}, {} of them sinks", n, m.frames,
+            m.sinks);
+    const int64_t end = at + n, from = m.frames > 0 ? std::max<int64_t>(end - m.frames, 0) : 0;
+    out.push_back({at, end, from, end, from > 0 ? m.sinks : 0});
+    at = end;
+  }
+  require(causal.first == 0 && at == causal.frames && at <= causal.window.frames,
+          "transformer: a mask of {} latent frames, expected one of a whole clip of {}, in rings of {}", at,
+          causal.end(), causal.window.frames);
+  return out;
+}
+
+// Channels of a head that turn by the frame (ops/rope/rope.h).
+int64_t time_channels(int64_t head_dim) { return head_dim - 2 * (2 * (head_dim / 6)); }
+
+// The same row [1, n] or [frames, n] for `each` tokens of a frame, into the first columns of table [frames·each, ≥ n].
+void spread(const Tensor& rows, const Tensor& table, int64_t frames, Stream& stream) {
+  const int64_t each = table.dim(0) / frames, n = rows.dim(1);
+  Tensor from(rows.data, DType::f32, {frames, each, n}, rows.device), to = from;
+  from.strides[0] = rows.stride(0), from.strides[1] = 0;
+  to.data = table.data, to.device = table.device;
+  to.strides[0] = each * table.stride(0), to.strides[1] = table.stride(0);
+  ops::copy({.x = from, .y = to}, stream);
+}
+
+// Places for tensors in one allocation, each where packs of any width may be read.
+class Parts {
+ public:
+  void add(Tensor& t, std::initializer_list<int64_t> dims) {
+    constexpr int64_t kStep = 64;
+    parts_.push_back({&t, dims, values_});
+    int64_t count = 1;
+    for (const int64_t dim : dims) count *= dim;
+    values_ += (count + kStep - 1) / kStep * kStep;
+  }
+  Tensor allocate(nn::ParamStore& store) const {
+    const Tensor all = store.allocate(DType::f32, {values_});
+    for (const Part& p : parts_)
+      *p.tensor = Tensor(all.as<float>() + p.first, DType::f32, std::span<const int64_t>(p.dims), all.device);
+    return all;
+  }
+
+ private:
+  struct Part {
+    Tensor* tensor;
+    std::vector<int64_t> dims;
+    int64_t first;
+  };
+  std::vector<Part> parts_;
+  int64_t values_ = 0;
+};
 
 }  // namespace
 
@@ -56,28 +114,58 @@ WanCausal WanDit::allocate_causal(const WanWindow& window, int64_t most, int64_t
   const auto values = [&](std::initializer_list<int64_t> dims) {
     return store.allocate(store.stream().precision.activation, dims);
   };
-  const auto table = [&](std::initializer_list<int64_t> dims) { return store.allocate(DType::f32, dims); };
   WanCausal out{.window = window, .most = most};
+  Parts parts;
+  const int64_t time_pairs = time_channels(c.head_dim) / 2;
+  parts.add(out.time_cos, {most, time_pairs});
+  parts.add(out.time_sin, {most, time_pairs});
   out.ring = runtime::KvRing::make(slots, c.num_layers, places, c.dim(), moving, values);
   if (moving) {
-    out.sink_cos = table({window.sinks * places, half});
-    out.sink_sin = table({window.sinks * places, half});
+    out.sink_cos = store.allocate(DType::f32, {window.sinks * places, half});
+    out.sink_sin = store.allocate(DType::f32, {window.sinks * places, half});
+    parts.add(out.sink_row_cos, {1, half});
+    parts.add(out.sink_row_sin, {1, half});
   }
-  if (!c.actions.present()) return out;
-  const WanActionConfig& a = c.actions;
-  const runtime::RingSlots without_sinks{window.frames, 0};
-  const auto modules = static_cast<int64_t>(a.blocks.size());
-  out.keyboard = runtime::KvRing::make(without_sinks, modules, 1, a.keyboard_hidden, false, values);
-  out.actions.keyboard = table({a.needed(most), a.keyboard_dim});
-  const int64_t key_pairs = a.keyboard_hidden / a.heads / 2, mouse_pairs = a.mouse_hidden / a.heads / 2;
-  out.actions.keyboard_cos = table({most, a.heads, key_pairs});
-  out.actions.keyboard_sin = table({most, a.heads, key_pairs});
-  if (a.mouse_dim == 0) return out;
-  out.mouse = runtime::KvRing::make(without_sinks, modules, places, a.mouse_hidden, false, values);
-  out.actions.mouse = table({a.needed(most), a.mouse_dim});
-  out.actions.mouse_cos = table({most, a.heads, mouse_pairs});
-  out.actions.mouse_sin = table({most, a.heads, mouse_pairs});
+  if (c.actions.present()) {
+    const WanActionConfig& a = c.actions;
+    const runtime::RingSlots without_sinks{window.frames, 0};
+    const auto modules = static_cast<int64_t>(a.blocks.size());
+    const int64_t key_pairs = a.keyboard_hidden / a.heads / 2, mouse_pairs = a.mouse_hidden / a.heads / 2;
+    out.keyboard = runtime::KvRing::make(without_sinks, modules, 1, a.keyboard_hidden, false, values);
+    parts.add(out.actions.keyboard, {a.needed(most), a.keyboard_dim});
+    parts.add(out.actions.keyboard_cos, {most, a.heads, key_pairs});
+    parts.add(out.actions.keyboard_sin, {most, a.heads, key_pairs});
+    if (a.mouse_dim > 0) {
+      out.mouse = runtime::KvRing::make(without_sinks, modules, places, a.mouse_hidden, false, values);
+      parts.add(out.actions.mouse, {a.needed(most), a.mouse_dim});
+      parts.add(out.actions.mouse_cos, {most, a.heads, mouse_pairs});
+      parts.add(out.actions.mouse_sin, {most, a.heads, mouse_pairs});
+    }
+  }
+  out.constants = parts.allocate(store);
   return out;
+}
+
+void WanDit::fill_constants(const WanCausal& causal, const WanScript& script, std::span<float> host) const {
+  const WanConfig& c = config_;
+  const WanActionInput& given = causal.actions;
+  const auto on_host = [&](const Tensor& t) {
+    if (!t.defined()) return t;
+    return Tensor(host.data() + (t.as<float>() - causal.constants.as<float>()), DType::f32, t.shape());
+  };
+  const int64_t turning = time_channels(c.head_dim);
+  ops::rope_table_1d(causal.frames, turning, kTheta, on_host(causal.time_cos).slice(0, 0, causal.frames),
+                     on_host(causal.time_sin).slice(0, 0, causal.frames), {.first = causal.first});
+  if (causal.sink_row_cos.defined())
+    ops::rope_table_3d(1, 1, 1, c.head_dim, kTheta, on_host(causal.sink_row_cos),
+                       on_host(causal.sink_row_sin),
+                       {.first = std::max<int64_t>(causal.end() - causal.window.frames, 0)});
+  put_actions(c.actions, script.keyboard, script.first_frame, causal, on_host(given.keyboard));
+  put_actions(c.actions, script.mouse, script.first_frame, causal, on_host(given.mouse));
+  if (given.keyboard_cos.defined())
+    fill_action_rope(c.actions, causal.first, on_host(given.keyboard_cos), on_host(given.keyboard_sin));
+  if (given.mouse_cos.defined())
+    fill_action_rope(c.actions, causal.first, on_host(given.mouse_cos), on_host(given.mouse_sin));
 }
 
 void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript& script,
@@ -95,31 +183,18 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript
   expect_actions("keyboard", script.keyboard, script.first_frame, a.keyboard_dim, needed, given.keyboard);
   expect_actions("mouse", script.mouse, script.first_frame, a.mouse_dim, needed, given.mouse);
   causal.first = first, causal.frames = grid.frames;
-  make_on_host(stream, {grid.cos, grid.sin}, [&](Stream& host, std::span<const Tensor> to) {
-    if (!host.measuring())
-      ops::rope_table_3d(grid.frames, grid.rows, grid.columns, c.head_dim, kTheta, to[0], to[1],
-                         {.first = first});
-  });
-  put_actions(a, script.keyboard, script.first_frame, causal, given.keyboard, stream);
-  put_actions(a, script.mouse, script.first_frame, causal, given.mouse, stream);
-  const auto turn = [&](const Tensor& cos, const Tensor& sin) {
-    if (!cos.defined()) return;
-    make_on_host(stream, {cos, sin}, [&](Stream& host, std::span<const Tensor> to) {
-      if (!host.measuring()) fill_action_rope(a, first, to[0], to[1]);
-    });
-  };
-  turn(given.keyboard_cos, given.keyboard_sin);
-  turn(given.mouse_cos, given.mouse_sin);
-  const int64_t ahead = end - causal.window.frames;
-  if (!causal.sink_cos.defined() || ahead <= 0) return;
-  make_on_host(stream, {causal.sink_cos, causal.sink_sin}, [&](Stream& host, std::span<const Tensor> to) {
-    if (host.measuring()) return;
-    ops::rope_table_3d(1, 1, 1, c.head_dim, kTheta, to[0].slice(0, 0, 1), to[1].slice(0, 0, 1),
-                       {.first = ahead});
-    for (const Tensor& t : to)
-      for (int64_t row = 1; row < t.dim(0); ++row)
-        std::copy(t.as<float>(), t.as<float>() + t.dim(1), t.as<float>() + row * t.dim(1));
-  });
+  causal.parts = parts_of(causal);
+  if (!stream.measuring()) {
+    std::vector<float> host(static_cast<size_t>(causal.constants.numel()));
+    fill_constants(causal, script, host);
+    upload(host.data(), causal.constants, stream);
+  }
+  // Rows and columns of a frame have their angles since the grid was made.
+  spread(causal.time_cos.slice(0, 0, grid.frames), grid.cos, grid.frames, stream);
+  spread(causal.time_sin.slice(0, 0, grid.frames), grid.sin, grid.frames, stream);
+  if (!causal.sink_cos.defined() || end <= causal.window.frames) return;
+  spread(causal.sink_row_cos, causal.sink_cos, 1, stream);
+  spread(causal.sink_row_sin, causal.sink_sin, 1, stream);
   causal.ring.turn_sinks(causal.sink_cos, causal.sink_sin, c.num_heads, stream);
 }
 

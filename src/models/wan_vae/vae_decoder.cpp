@@ -100,6 +100,11 @@ VaeDecoder::~VaeDecoder() = default;
 VaeDecoder::VaeDecoder(VaeDecoder&&) noexcept = default;
 VaeDecoder& VaeDecoder::operator=(VaeDecoder&&) noexcept = default;
 
+std::string VaeDecoder::not_finite(int64_t first) {
+  return fmt::format(
+      "vae decode: frames from {} on hold NaN or Inf; the latents or the VAE's weights are broken", first);
+}
+
 size_t VaeDecoder::buffer_bytes() const { return network_->buffer_bytes(); }
 
 size_t VaeDecoder::state_bytes(int64_t h, int64_t w, int64_t latent_frames) const {
@@ -127,8 +132,10 @@ void VaeDecoder::decode_chunk(VaeState& state, const Tensor& latents, const Sink
     network_->run(input, out, state, stream);
   }
   const ProfileRange range(stream.hooks.profiler, "check, clamp", ProfileKind::elementwise);
-  check(ops::all_finite(out, stream), ErrorCode::numerical,
-        "vae decode: frames from {} on hold NaN or Inf; the latents or the VAE's weights are broken", first);
+  if (state.mark.defined())
+    ops::mark_nonfinite(out, state.mark, stream);
+  else
+    check(ops::all_finite(out, stream), ErrorCode::numerical, "{}", not_finite(first));
   ops::clamp(out, -1, 1, stream);
   Tensor frames = out;
   if (p > 1) {

@@ -36,6 +36,9 @@ struct VaeState {
   int64_t next_frame = 0;         // of the network's input; 0: the next chunk is the first
   size_t bytes = 0;               // of the Buffer (0 for a single chunk); exact also in a measure run
   Buffer buffer;                  // empty in a measure run
+  // [1] i32 where the decoder computes: set where frames are not finite, for who reads it before they are shown; undefined:
+  // each chunk is waited for, and an error.
+  Tensor mark;
 };
 
 struct VaeDecoderOptions {
@@ -54,6 +57,8 @@ class VaeDecoder {
   VaeDecoder& operator=(VaeDecoder&&) noexcept;
 
   const VaeConfig& config() const { return config_; }
+  // What is wrong where the frames from `first` on are not finite.
+  static std::string not_finite(int64_t first);
   size_t buffer_bytes() const;  // weights; exact whether loaded or planned
   size_t state_bytes(int64_t h, int64_t w, int64_t latent_frames) const;
 

@@ -3,6 +3,7 @@
 // norm is RMSNorm, h / sqrt(mean(h²) + eps), or LayerNorm, (h − mean) / sqrt(var + eps). h is what the next
 // residual add needs: it is stored where `sum` is given, and what is
 // normalised is h as a tensor of x's dtype holds it. On the GPU x and sum are f32 or 16-bit, u and y alike.
+// For a product in 8 bits y may be codes: y as a tensor of u's dtype holds it, then as ops/quantize rounds a row.
 #pragma once
 
 #include "tensor/stream.h"
@@ -24,7 +25,8 @@ struct AddNormArgs {
   float eps = 1e-6f;
   bool round_twice = false;  // RMSNorm: also before the weight, to y's dtype; without bias and modulation
   Tensor sum;                // optional [M, C] f32, rows may be strided, may alias x or u
-  Tensor y;                  // [M, C] f32, rows may be strided, may alias x or u, not sum
+  Tensor y;                  // [M, C] f32, rows may be strided, may alias x or u, not sum; or f8_e4m3, apart
+  Tensor y_scale;            // [M] f32, contiguous: written with codes, otherwise undefined
 };
 
 void add_norm(const AddNormArgs& args, Stream& stream);

@@ -2,6 +2,7 @@
 
 #include "ops/add_norm/add_norm_impl.h"
 #include "ops/op_helpers.h"
+#include "ops/row_codes.h"
 
 namespace tachy::ops {
 namespace {
@@ -13,10 +14,13 @@ void define(const AddNormArgs& a, Stream& stream) {
   const Store *w = row_of<Store>(a.weight, 0), *bias = row_of<Store>(a.bias, 0);
   const bool modulated = a.row.defined() && (a.gate.defined() || a.scale.defined());
   const int32_t* row = modulated ? a.row.as<int32_t>() : nullptr;
+  const bool codes = a.y.dtype == DType::f8_e4m3;
   parallel_ranges(stream, m, rows_per_tile(c), [&](int64_t begin, int64_t end, int) {
+    std::vector<Store> own(static_cast<size_t>(codes ? 2 * c : 0));  // of one row: h and y
     for (int64_t i = begin; i < end; ++i) {
       const Store *x = row_of<Store>(a.x, i), *u = row_of<Store>(a.u, i);
-      Store *h = row_of<Store>(a.sum.defined() ? a.sum : a.y, i), *y = row_of<Store>(a.y, i);
+      Store* const y = codes ? own.data() + c : row_of<Store>(a.y, i);
+      Store* const h = a.sum.defined() ? row_of<Store>(a.sum, i) : codes ? own.data() : y;
       const int64_t part = row ? row[i] : 0;
       const Store *gate = row_of<Store>(a.gate, part), *scale = row_of<Store>(a.scale, part),
                   *shift = row_of<Store>(a.shift, part);
@@ -33,6 +37,7 @@ void define(const AddNormArgs& a, Stream& stream) {
         if (scale) n = n * (Real(1) + Real(scale[j])) + Real(shift[j]);
         y[j] = static_cast<Store>(n);
       }
+      if (codes) a.y_scale.as<float>()[i] = row_codes(y, c, row_of<uint8_t>(a.y, i));
     }
   });
 }

@@ -42,6 +42,12 @@ std::span<const Impl<AllFiniteArgs>> all_finite_table() {
       gpu_impl<all_finite_cuda>("cuda"), {"cpu", nullptr, all_finite_cpu}, {"ref", nullptr, all_finite_ref}};
   return table;
 }
+std::span<const Impl<MarkNonfiniteArgs>> mark_nonfinite_table() {
+  static constexpr Impl<MarkNonfiniteArgs> table[] = {gpu_impl<mark_nonfinite_cuda>("cuda"),
+                                                      {"cpu", nullptr, mark_nonfinite_cpu},
+                                                      {"ref", nullptr, mark_nonfinite_ref}};
+  return table;
+}
 
 namespace {
 
@@ -136,6 +142,18 @@ bool all_finite(const Tensor& x, Stream& stream) {
   const auto& impl = pick<AllFiniteArgs>(op, all_finite_table(), args, stream);
   if (!stream.measuring() || stream.gpu) impl.run(args, stream);  // on the GPU it takes scratch
   return result;
+}
+
+void mark_nonfinite(const Tensor& x, const Tensor& flag, Stream& stream) {
+  const char* op = "mark_nonfinite";
+  expect_float_dtype(op, "x", x, stream);
+  expect_flat(op, "x", x, x.dtype);
+  expect_flat(op, "flag", flag, DType::i32);
+  require(flag.numel() == 1, "{}: expected a flag of one value, got {}", op, shape_string(flag));
+  if (count_pass(op, x.dtype, {x}, stream)) return;
+  const MarkNonfiniteArgs args{x, flag};
+  const auto& impl = pick<MarkNonfiniteArgs>(op, mark_nonfinite_table(), args, stream);
+  if (!stream.measuring()) impl.run(args, stream);
 }
 
 }  // namespace tachy::ops

@@ -44,4 +44,8 @@ void clamp(const Tensor& x, float lo, float hi, Stream& stream);
 // True when no value is NaN or Inf (always true in a measure run). Waits for the GPU: never in captured work.
 bool all_finite(const Tensor& x, Stream& stream);
 
+// flag [1] i32 becomes 1 where a value of x is NaN or Inf, and stays what it was otherwise. Never waits: whoever reads the
+// flag later knows.
+void mark_nonfinite(const Tensor& x, const Tensor& flag, Stream& stream);
+
 }  // namespace tachy::ops

@@ -19,5 +19,8 @@ struct AllFiniteArgs {
   Tensor x;
   bool* result = nullptr;
 };
+struct MarkNonfiniteArgs {
+  Tensor x, flag;
+};
 
 }  // namespace tachy::ops

@@ -14,6 +14,10 @@ inline void all_finite_args(const AllFiniteArgs& a, Stream& stream) {
   if (!stream.measuring()) *a.result = result;
 }
 
+inline void mark_nonfinite_args(const MarkNonfiniteArgs& a, Stream& stream) {
+  mark_nonfinite(a.x, a.flag, stream);
+}
+
 inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n) {
   const auto name = fmt::format("{}", n);
   for (const int count : {1, 3, 8})
@@ -47,6 +51,15 @@ inline void add_flat_cases(std::vector<OpCase>& cases, CaseKind kind, int64_t n)
            AllFiniteArgs args{x, static_cast<bool*>(y.data)};
            return bind_op<AllFiniteArgs>("all_finite", all_finite_args, all_finite_table(), nullptr, args,
                                          {y});
+         }});
+  for (const bool finite : {true, false})
+    cases.push_back(
+        {"mark_nonfinite", fmt::format("{}-{}", n, finite), kind, 4.0 * n, 1.0 * n, [=](CaseMemory& memory) {
+           const Tensor x = memory.normal({n});
+           if (!finite) memory.host(x).as<float>()[n / 2] = std::numeric_limits<float>::quiet_NaN();
+           const MarkNonfiniteArgs args{x, memory.inout(memory.rows(1, 1))};
+           return bind_op<MarkNonfiniteArgs>("mark_nonfinite", mark_nonfinite_args, mark_nonfinite_table(),
+                                             nullptr, args, {args.flag});
          }});
   for (OpCase& c : cases) c.waits = c.op == "all_finite";
 }

@@ -141,5 +141,11 @@ void all_finite_cpu(const AllFiniteArgs& a, Stream& stream) {
   *a.result = finite.load();
 }
 
+void mark_nonfinite_cpu(const MarkNonfiniteArgs& a, Stream& stream) {
+  bool finite = true;
+  all_finite_cpu({a.x, &finite}, stream);
+  if (!finite) *a.flag.as<int32_t>() = 1;
+}
+
 }  // namespace tachy::ops
 #endif

@@ -87,4 +87,10 @@ void all_finite_ref(const AllFiniteArgs& a, Stream& stream) {
   *a.result = finite.load();
 }
 
+void mark_nonfinite_ref(const MarkNonfiniteArgs& a, Stream& stream) {
+  bool finite = true;
+  all_finite_ref({a.x, &finite}, stream);
+  if (!finite) *a.flag.as<int32_t>() = 1;
+}
+
 }  // namespace tachy::ops

@@ -224,26 +224,38 @@ void clamp_cuda(const ClampArgs& a, Stream& stream) {
   });
 }
 
+namespace {
+
+void queue_search(const char* op, const Tensor& x, int* bad, Stream& stream) {
+  const int64_t n = x.numel();
+  if (n == 0) return;
+  cuda::dispatch_float(op, x.dtype, [&]<class X>() {
+    constexpr int kValues = 16 / static_cast<int>(sizeof(X));
+    const auto* values = static_cast<const X*>(x.data);
+    const unsigned grid = cuda::persistent_grid(stream, cuda::blocks_for(n, kThreads * kValues), 16);
+    if (aligned(x, kValues))
+      cuda::launch(op, all_finite_kernel<X, kValues>, {grid, kThreads}, stream, values, n, bad);
+    else
+      cuda::launch(op, all_finite_kernel<X, 1>, {grid, kThreads}, stream, values, n, bad);
+  });
+}
+
+}  // namespace
+
 // The only op that waits: its answer is on the host. One flag, one read.
 void all_finite_cuda(const AllFiniteArgs& a, Stream& stream) {
   const ArenaScope scope(*stream.arena);
   auto* bad = static_cast<int*>(stream.arena->bytes(sizeof(int)));
-  const int64_t n = a.x.numel();
   if (stream.measuring()) return;
   stream.gpu->fill(bad, 0, sizeof(int));
-  if (n > 0)
-    cuda::dispatch_float("all_finite", a.x.dtype, [&]<class X>() {
-      constexpr int kValues = 16 / static_cast<int>(sizeof(X));
-      const auto* x = static_cast<const X*>(a.x.data);
-      const unsigned grid = cuda::persistent_grid(stream, cuda::blocks_for(n, kThreads * kValues), 16);
-      if (aligned(a.x, kValues))
-        cuda::launch("all_finite", all_finite_kernel<X, kValues>, {grid, kThreads}, stream, x, n, bad);
-      else
-        cuda::launch("all_finite", all_finite_kernel<X, 1>, {grid, kThreads}, stream, x, n, bad);
-    });
+  queue_search("all_finite", a.x, bad, stream);
   int found = 0;
   stream.gpu->download(&found, bad, sizeof(int));
   *a.result = found == 0;
+}
+
+void mark_nonfinite_cuda(const MarkNonfiniteArgs& a, Stream& stream) {
+  queue_search("mark_nonfinite", a.x, static_cast<int*>(a.flag.data), stream);
 }
 
 }  // namespace tachy::ops

@@ -107,6 +107,12 @@ inline std::vector<LoraCase> lora_case_list() {
       {tiny, 1100, 64, 72, 8, 3},  // many rows, for a GPU
       {tiny, 1030, 136, 264, 24, 1, false, true},
       {tiny, 150, 64, 130, 96, 4, true, true, 8},
+      // Few rows of each adapter and many, none of some, K that no share divides, ranks beside the tiles of 16 and 64.
+      {tiny, 64, 264, 72, 16, 5, true},
+      {tiny, 17, 1032, 40, 36, 3, true, true},
+      {tiny, 33, 520, 130, 4, 40, true},
+      {tiny, 48, 2056, 34, 68, 2, false, true, 8},
+      {tiny, 9, 328, 263, 100, 1},
       {odd, 1, 1, 1, 1, 1},
       {odd, 7, 17, 5, 3, 2, false, true, 1},
       {odd, 67, 133, 77, 9, 3, true, false, 3},
@@ -124,6 +130,10 @@ inline std::vector<LoraCase> lora_case_list() {
       {real, 1560, 1536, 1536, 64, 1, false, true},  // Wan 1.3B, one frame of 480p
       {real, 1, 5120, 5120, 16, 8},
       {real, 32, 4096, 4096, 16, 8, true},  // a batch of language model requests, each with its adapter
+      {video, 1, 5120, 5120, 64, 1, false, true},
+      {video, 8, 4096, 4096, 16, 8, true},
+      {video, 32, 4096, 4096, 64, 8, true},
+      {video, 64, 8192, 8192, 16, 64, true},
       {video, 32760, 1536, 1536, 64, 1, false, true},
       {video, 32760, 5120, 5120, 64, 1, false, true},
       {video, 32760, 5120, 13824, 64, 1, false, true},

@@ -15,6 +15,9 @@ void lora_cublaslt(const LoraArgs& args, Stream& stream);  // the sum of all, ma
 std::optional<Refusal> lora_why_not_sm80(const LoraArgs& args, const Stream& stream);
 void lora_sm80(const LoraArgs& args, Stream& stream);        // mma.sync: f16 and bf16, aligned x and A
 void lora_cuda_plain(const LoraArgs& args, Stream& stream);  // every call
+std::optional<Refusal> lora_why_not_few_rows(const LoraArgs& args, const Stream& stream);
+void lora_few_rows(const LoraArgs& args,
+                   Stream& stream);  // up to 64 rows, f16 and bf16; has not run on a GPU yet
 std::span<const Impl<LoraArgs>> lora_table();
 
 // The backward pass on the CPU is its definition, which also takes float64 tensors.

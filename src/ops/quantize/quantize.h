@@ -18,7 +18,7 @@ struct QuantBlock {
 };
 
 struct QuantizeArgs {
-  Tensor x;  // [M, C] f32 (on the GPU also 16-bit), rows may be strided
+  Tensor x;  // [M, C] f32, f16 or bf16, rows may be strided
   QuantBlock block;
   bool given_scale = false;  // scale (positive) is read instead of written; values beyond it saturate
   Tensor scale;              // [ceil(M / block rows), ceil(C / block columns)] f32, contiguous

@@ -22,6 +22,12 @@ float value_of(uint8_t q, DType dtype) {
   return static_cast<float>(static_cast<int8_t>(q));
 }
 
+float at(const Tensor& x, int64_t i, int64_t j) {
+  if (x.dtype == DType::bf16) return to_float(row_of<bf16_t>(x, i)[j]);
+  if (x.dtype == DType::f16) return to_float(row_of<f16_t>(x, i)[j]);
+  return row_ptr(x, i)[j];
+}
+
 // body(i, j) for the values of block `b`.
 template <class Body>
 void for_block(const QuantGrid& grid, int64_t b, Body&& body) {
@@ -40,13 +46,13 @@ void quantize_ref(const QuantizeArgs& a, Stream& stream) {
     if (!a.given_scale) {
       float amax = 0;
       for_block(grid, b, [&](int64_t i, int64_t j) {
-        const float v = std::abs(row_ptr(a.x, i)[j]);
+        const float v = std::abs(at(a.x, i, j));
         if (v > amax || std::isnan(v)) amax = std::isnan(amax) ? amax : v;
       });
       scale = quant_scale(amax, a.q.dtype);
     }
     for_block(grid, b, [&](int64_t i, int64_t j) {
-      row_of<uint8_t>(a.q, i)[j] = quantized(row_ptr(a.x, i)[j], scale, a.q.dtype);
+      row_of<uint8_t>(a.q, i)[j] = quantized(at(a.x, i, j), scale, a.q.dtype);
     });
   });
 }

@@ -76,6 +76,44 @@ TEST_F(Resume, KilledRunsGoOnBitForBit) {
   }
 }
 
+// Block by block: from the last block that was finished, with the frames before it in the file again.
+TEST_F(Resume, KilledRunsOfBlocksGoOnBitForBit) {
+  const auto blocks = [&](const std::string& output, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"a red cat",
+                                   "--size",
+                                   "48x48",
+                                   "--frames",
+                                   "197",
+                                   "--block",
+                                   "2",
+                                   "--block-window",
+                                   "4",
+                                   "--guidance",
+                                   "1",
+                                   "--sampler",
+                                   "self-forcing-4",
+                                   "--seed",
+                                   "5",
+                                   "--json",
+                                   "--state-every",
+                                   "0",
+                                   "-o",
+                                   output};
+    words.insert(words.end(), more.begin(), more.end());
+    return generate(words);
+  };
+  ASSERT_EQ(run(blocks("whole.mp4")).code, 0);
+  const int steps = 4;
+  ASSERT_TRUE(kill_at(blocks("cut.mp4"), "denoise", 4 * steps + 1));
+  EXPECT_FALSE(fs::exists(path("cut.mp4")));
+  ASSERT_TRUE(fs::exists(path("cut.mp4.resume")));
+  const Done rest = run(blocks("cut.mp4", {"--resume"}));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  EXPECT_GE(resumed_step(rest), 4) << "blocks";
+  EXPECT_EQ(read_text(path("cut.mp4")), read_text(path("whole.mp4")));
+  EXPECT_FALSE(fs::exists(path("cut.mp4.resume")));
+}
+
 TEST_F(Resume, KilledWhileDecodingAndFromTheStateFileAlone) {
   const auto args = [&](const std::string& output) {
     return generate({"a red cat", "--steps", "3", "--state-every", "0", "--json", "--frames", "65", "--size",

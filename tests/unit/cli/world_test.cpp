@@ -109,6 +109,30 @@ TEST_F(WorldCommand, WhatIsMissingIsAskedFor) {
   EXPECT_EQ(run({"info", model_.path().string()}).code, 0);
 }
 
+// What a browser makes of it: tests/page.
+TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
+  const pid_t child = start({"world", "-m", model_.path().string(), "-t", "2", "-i",
+                             golden("image_pipeline/first.png"), "--port", "0", "--json"});
+  json page;
+  for (int i = 0; i < 2000 && page.is_null(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::string said = read_text(folder_.string() + ".out");
+    if (said.ends_with("\n")) page = json::parse(said);
+  }
+  kill(child, SIGINT);
+  const Done done = finish(child);
+  EXPECT_EQ(done.code, 130) << done.err;
+  ASSERT_FALSE(page.is_null()) << done.err;
+  EXPECT_EQ(page["url"], fmt::format("http://127.0.0.1:{}/", page["port"].get<int>()));
+  EXPECT_EQ(page["kind"], "universal");
+  EXPECT_TRUE(files().empty());
+
+  const Done both = world({"--port", "0", "--frames", "9", "-o", "a.mp4"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("leave out --host"));
+  EXPECT_THAT(world({"--actions", "walk.json"}).err, HasSubstr("--output"));
+}
+
 // A folder as it is published: no config, VAE and CLIP one folder above the transformer's file.
 TEST_F(WorldCommand, PublishedFoldersAreFoundAsTheyAre) {
   const WorldModel published({.published = true});

@@ -55,12 +55,13 @@ struct PlannedRun {
   int threads = 2;
   bool pack = true;
   size_t planned_store = 0, store_bytes = 0, arena_bytes = 0, arena_peak = 0;
+  Precision precision = {};
 
   template <class Body>
   void operator()(Body&& body) {
     ThreadPool pool(threads);
     Arena measure;
-    Stream stream{.arena = &measure, .pool = &pool};
+    Stream stream{.arena = &measure, .pool = &pool, .precision = precision};
     nn::ParamStore planned({.plan_only = true, .pack_weights = pack}, stream);
     body(stream, planned);
     planned_store = planned.bytes(), arena_bytes = measure.peak();

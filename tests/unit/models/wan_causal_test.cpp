@@ -136,6 +136,52 @@ TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
   EXPECT_EQ(seen[0][3], whole.keyboard.as<float>()[12 * 4 + 3]);
 }
 
+// Training's block-causal mask: at timestep 0 everywhere, one pass over a clip predicts what its blocks do one after the other,
+// each of which has left its keys; with a window and sinks too, which blocks keep by giving slots away. Without the mask it does not.
+TEST(WanCausal, AMaskedPassOverAClipIsItsBlocks) {
+  for (const char* name : {"self_forcing", "universal", "short_window", "templerun"}) {
+    const WanCausalCase c(name);
+    const size_t zero_row = c.timesteps.size();
+    std::vector<float> by_blocks, masked, unmasked;
+    int64_t frames = 0;
+    for (const int64_t n : c.blocks) frames += n;
+    ASSERT_GT(c.blocks.size(), 2u);
+    with_session(c, [&](WanCausalCase::Session& session, bool real) {
+      const int64_t plane = 4 * session.rows * session.columns, z = c.golden["noise"].dim(0);
+      if (real) by_blocks.assign(static_cast<size_t>(z * frames * plane), NAN);
+      int64_t first = 0;
+      for (const int64_t n : c.blocks) {
+        session.begin(n);
+        const auto v = session.predict(WanCausalCase::frames_of(c.golden["noise"], first, n), zero_row);
+        for (int64_t i = 0; real && i < z; ++i)
+          std::copy_n(v.begin() + i * n * plane, n * plane, by_blocks.begin() + (i * frames + first) * plane);
+        first += n;
+      }
+    });
+    WanCausalCase whole(name);
+    whole.blocks = {frames}, whole.window = {.frames = frames};
+    for (const bool with_mask : {false, true})
+      with_session(whole, [&](WanCausalCase::Session& session, bool real) {
+        if (with_mask) session.causal.mask = {c.blocks, c.window.frames, c.window.sinks};
+        session.begin(frames);
+        const auto v = session.predict(WanCausalCase::frames_of(c.golden["noise"], 0, frames), zero_row);
+        if (real) (with_mask ? masked : unmasked) = v;
+      });
+    const auto off = [&](const std::vector<float>& y) {
+      double most = 0, error = 0;
+      for (size_t i = 0; i < y.size(); ++i) {
+        error = std::max(error, std::abs(static_cast<double>(y[i]) - by_blocks[i]));
+        most = std::max(most, std::abs(static_cast<double>(by_blocks[i])));
+      }
+      return error / most;
+    };
+    ASSERT_EQ(masked.size(), by_blocks.size());
+    EXPECT_LE(off(masked), kVelocityBound) << name;
+    EXPECT_GT(off(unmasked), 100 * kVelocityBound) << name;
+    RecordProperty(name, fmt::format("{:.1e}", off(masked)));
+  }
+}
+
 TEST(WanCausal, FractionalTimestepsAreNotCutOff) {
   const WanCausalCase c("universal");
   ASSERT_NE(c.timesteps[1], std::floor(c.timesteps[1]));
@@ -180,6 +226,17 @@ TEST(WanCausal, WhatCannotBe) {
                 HasSubstr("of pixel frames 0 to 8, got 8 from 0 on"));
     EXPECT_THAT(begin(grid, {whole.mouse, whole.mouse}), HasSubstr("keyboard"));
     EXPECT_THAT(begin(grid, {whole.keyboard, whole.mouse, 1}), HasSubstr("from 1 on"));
+    const auto masked = [&](const WanMask& mask) {
+      WanCausal other = model->allocate_causal({.frames = 3}, 3, 2, 3, store);
+      other.mask = mask;
+      return error_of_call([&] { model->begin_block(other, grid, whole, stream); });
+    };
+    EXPECT_EQ(masked({.parts = {1, 2}}), "");
+    EXPECT_THAT(masked({.parts = {1, 1}}),
+                HasSubstr("a mask of 2 latent frames, expected one of a whole clip of 3"));
+    EXPECT_THAT(masked({.parts = {0, 3}}), HasSubstr("parts of 0 latent frames"));
+    EXPECT_THAT(masked({.parts = {1, 2}, .frames = 1}),
+                HasSubstr("parts of 2 latent frames that see 1, 0 of them sinks"));
     const WanInput without{.latents = Tensor(nullptr, DType::f32, {1, 9, 3, 4, 6}), .grid = &grid};
     EXPECT_THAT(error_of_call([&] { model->forward(without, {}, stream); }), HasSubstr("follows actions"));
     EXPECT_THAT(error_of_call([&] { model->make_context(whole.mouse, 512, {}, store); }),

@@ -3,6 +3,8 @@
 // activations; float32 with products in TF32; with adapters in every layer. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "cuda/gpu.h"
 #include "wan_adapters.h"
 #include "wan_dit_case.h"
@@ -72,6 +74,19 @@ TEST_P(WanOnGpu, InTf32) {
   EXPECT_LE(c.error(y), 5e-3);  // 2e-5 to 1.3e-3 were seen on an H200
   RecordProperty("error", fmt::format("{:.2e}", c.error(y)));
   EXPECT_EQ(y, c.run(run)) << "another run gives other bits";
+}
+
+// TACHY_NORM_CODES: one pass in place of two, to the same bits.
+TEST_P(WanOnGpu, NormsWriteTheCodesOfTwoPasses) {
+  WanDitCase c(GetParam());
+  const auto gpu = cuda::open_gpu();
+  for (const DType residual : {DType::f32, DType::bf16}) {
+    GpuRun run{*gpu, DType::bf16, residual, Products::e4m3};
+    const auto two = c.run(run);
+    ::setenv("TACHY_NORM_CODES", "1", 1);
+    EXPECT_EQ(c.run(run), two) << dtype_name(residual);
+    ::unsetenv("TACHY_NORM_CODES");
+  }
 }
 
 TEST_P(WanOnGpu, AdaptersOfEveryLayerAreAsMerged) {

@@ -142,6 +142,29 @@ TEST(Linear, PartsHaveTheNamesAndColumnsOfTheCheckpoint) {
   EXPECT_EQ(joined.parts()[2].rows, 20);
 }
 
+// A product's epilogue reads a bias of its output's dtype, also where activations are narrower than the output.
+TEST(Linear, TheBiasHasTheOutputsDType) {
+  const RandomFile file = three(20);
+  HostRun host;
+  host.stream.precision.activation = DType::bf16;
+  for (const Products products : {Products::as_activations, Products::e4m3}) {
+    host.stream.precision.products = products;
+    ParamStore store({.pack_weights = false}, host.stream);
+    store.set_eight_bits([](std::string_view) { return true; });
+    const Linear linear(file.scope().sub("a.to_k"), store, kIn, 20);
+    const auto* values = static_cast<const float*>(file.entries[3].data);
+    const Tensor x(nullptr, DType::bf16, {2, kIn});
+    const Tensor wide = linear.arguments(x, Tensor(nullptr, DType::f32, {2, 20}), {}).bias,
+                 low = linear.arguments(x, Tensor(nullptr, DType::bf16, {2, 20}), {}).bias;
+    ASSERT_EQ(wide.dtype, DType::f32);
+    ASSERT_EQ(low.dtype, DType::bf16);
+    for (int64_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(wide.as<float>()[i], values[i]);
+      EXPECT_EQ(low.as<bf16_t>()[i].bits, to_bf16(values[i]).bits);
+    }
+  }
+}
+
 // A kernel [6, 3, 1, 2, 2] as files of four dimensions at most have it.
 TEST(Linear, KernelsWhoseDimensionsWereTakenTogether) {
   RandomFile file;

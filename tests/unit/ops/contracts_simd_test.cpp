@@ -154,6 +154,7 @@ TEST_F(SimdContracts, MeasureRunsTouchNothing) {
   ops::to_rgb8(null({4, 3}), null({4, 3}, DType::u8), s);
   ops::clamp(m, 0, 1, s);
   EXPECT_TRUE(ops::all_finite(m, s));
+  ops::mark_nonfinite(m, null({1}, DType::i32), s);
   EXPECT_EQ(measure.peak(), 0u) << "none of these needs scratch";
   EXPECT_THROW(ops::rmsnorm({.x = m, .weight = null({7}), .y = m}, s), Error)
       << "arguments are checked all the same";
@@ -248,6 +249,14 @@ TEST_F(SimdContracts, NanReachesTheOutput) {
   ops::clamp(x, 0, 1, stream_);
   EXPECT_TRUE(std::isnan(x.as<float>()[1]));
   EXPECT_FALSE(ops::all_finite(x, stream_));
+  int32_t mark = 0;
+  const Tensor flag(&mark, DType::i32, {1});
+  ops::mark_nonfinite(f32({2, 40}), flag, stream_);
+  EXPECT_EQ(mark, 0);
+  ops::mark_nonfinite(x, flag, stream_);
+  EXPECT_EQ(mark, 1);
+  ops::mark_nonfinite(f32({2, 40}), flag, stream_);
+  EXPECT_EQ(mark, 1) << "what was marked stays so";
   const Tensor q = f32({1, 3, 1, 40}), out = f32({1, 3, 1, 40});
   ops::attention({.q = q, .k = poisoned({1, 3, 1, 40}), .v = q, .out = out}, stream_);
   EXPECT_TRUE(std::isnan(out.as<float>()[0]));

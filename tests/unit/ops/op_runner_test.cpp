@@ -23,11 +23,17 @@ TEST(OpRunner, EveryImplementationKeepsToTheDefinition) {
     if (r.mode == "ref" && !r.skipped) compared.insert(r.op);
   }
   // An empty list of cases, or a fast path that declines everything, would pass silently.
-  for (const char* op : {"activation",   "add_norm", "all_finite",     "attention",          "channel_norm",
-                         "clamp",        "copy",     "dequantize",     "gated_residual",     "glu",
-                         "group_norm",   "quantize", "reparameterize", "layernorm_modulate", "lincomb",
-                         "qk_norm_rope", "rmsnorm",  "rope",           "scaled_gemm",        "to_rgb8",
-                         "widen"})
+  for (const char* op : {"activation",     "add_norm",
+                         "all_finite",     "attention",
+                         "channel_norm",   "clamp",
+                         "copy",           "dequantize",
+                         "gated_residual", "glu",
+                         "group_norm",     "quantize",
+                         "reparameterize", "layernorm_modulate",
+                         "lincomb",        "mark_nonfinite",
+                         "qk_norm_rope",   "rmsnorm",
+                         "rope",           "scaled_gemm",
+                         "to_rgb8",        "widen"})
     EXPECT_TRUE(compared.contains(op)) << op << " was not compared with its definition";
 }
 

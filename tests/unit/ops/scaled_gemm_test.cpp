@@ -2,15 +2,18 @@
 // codes' range and over long rows, packed or not; and y has the same bits whoever made it.
 #include "ops/scaled_gemm/scaled_gemm.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "cuda/gpu.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
 
 namespace tachy::ops {
@@ -124,6 +127,68 @@ TEST(ScaledGemm, RowsThatMightOverflowGoToTheDefinition) {
     if (entry.device == DeviceType::cpu && std::string_view(entry.name) != "ref") {
       EXPECT_TRUE(why_not(entry, args, stream)) << entry.name;
     }
+}
+
+// A bias of another width would be read as twice or half as many values.
+TEST(ScaledGemm, TheBiasHasTheOutputsDType) {
+  ThreadPool pool(1);
+  Arena arena(1 << 16);
+  Stream stream{.arena = &arena, .pool = &pool};
+  ScaledGemmArgs args{.x = arena.tensor(DType::f8_e4m3, {2, 16}),
+                      .x_scale = arena.f32({2}),
+                      .weight = arena.tensor(DType::f8_e4m3, {3, 16}),
+                      .weight_scale = arena.f32({3}),
+                      .bias = arena.tensor(DType::bf16, {3}),
+                      .y = arena.f32({2, 3})};
+  try {
+    scaled_gemm(args, stream);
+    FAIL() << "a bias in bf16 was taken for float32";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.message(), testing::HasSubstr("bias"));
+  }
+}
+
+// A Hopper GPU to ask, not to run on.
+class Hopper final : public cuda::Gpu {
+ public:
+  Hopper() { info_.major = 9, info_.multiprocessors = 132, info_.shared_bytes = 227 << 10; }
+  size_t free_bytes() const override { return 0; }
+  void* allocate(size_t bytes) override { return std::malloc(bytes); }
+  void release(void* p, size_t) noexcept override { std::free(p); }
+  void upload(void*, const void*, size_t) override {}
+  void download(void*, const void*, size_t) override {}
+  void copy(void*, const void*, size_t) override {}
+  void fill(void*, int, size_t) override {}
+  void synchronize() override {}
+  size_t live_bytes() const override { return 0; }
+  size_t peak_bytes() const override { return 0; }
+  void reset_peak() override {}
+};
+
+// cuBLASLt multiplies e4m3 in one layout, whose rows are multiples of 16, and into 16 bits. What is otherwise goes to our own
+// kernel, and the pick says so: nothing is padded or converted on the quiet.
+TEST(ScaledGemm, WhatCublasLtCannotTakeGoesToOurKernelOnHopper) {
+  if (!cuda::kBuilt) GTEST_SKIP() << "this build has no code for GPUs";
+  Hopper gpu;
+  ThreadPool pool(1);
+  Arena measure;
+  Stream stream{.arena = &measure, .pool = &pool, .gpu = &gpu, .memory = &gpu};
+  const auto refusal = [&](int64_t k, DType y, int64_t x_row) {
+    ScaledGemmArgs args{
+        .x = Tensor(planned_address(0), DType::f8_e4m3, {64, x_row}, gpu.device()).slice(1, 0, k),
+        .x_scale = Tensor(planned_address(0), DType::f32, {64}, gpu.device()),
+        .weight = Tensor(planned_address(0), DType::f8_e4m3, {32, k}, gpu.device()),
+        .weight_scale = Tensor(planned_address(0), DType::f32, {32}, gpu.device()),
+        .y = Tensor(planned_address(0), y, {64, 32}, gpu.device())};
+    std::vector<PassedOver> passed;
+    const auto* impl = choose<ScaledGemmArgs>("scaled_gemm", scaled_gemm_table(), args, stream, &passed);
+    EXPECT_STREQ(impl ? impl->name : "none", "sm80") << k;
+    return describe(passed);
+  };
+  EXPECT_THAT(refusal(72, DType::bf16, 72), testing::HasSubstr("16 bytes"));
+  EXPECT_THAT(refusal(64, DType::bf16, 72), testing::HasSubstr("16 bytes"));
+  EXPECT_THAT(refusal(64, DType::f32, 64), testing::HasSubstr("float32"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "recording_device.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -118,21 +119,86 @@ TEST(BlockRuns, FramesAreThoseOfTheLatents) {
   EXPECT_LE(most, 1);
 }
 
-TEST(BlockRuns, TellNoStateToResumeFrom) {
+TEST(BlockRuns, TellProgressAndPreviewsOfAllSteps) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
-  int told = 0, seen = 0;
+  int seen = 0;
   int64_t done = 0, total = 0;
   test::run(pipeline, request_of(21, 2),
             {.progress =
                  [&](const Progress& p) {
                    if (p.stage == "denoise") done = p.done, total = p.total;
                  },
-             .preview = [&](const RgbImage&, int) { ++seen; },
-             .state = [&](const RunStateView&) { ++told; }});
-  EXPECT_EQ(told, 0);
+             .preview = [&](const RgbImage&, int) { ++seen; }});
   EXPECT_EQ(seen, 9);
   EXPECT_EQ(done, 9);
   EXPECT_EQ(total, 9);
+}
+
+struct Resumable {
+  test::Result result;
+  std::vector<RunState> states;
+};
+
+Resumable watch(const VideoRequest& request, const RunState* from = nullptr,
+                std::shared_ptr<DeviceMemory> memory = nullptr) {
+  Resumable out;
+  TextToVideo pipeline(ModelBundle::open(test::model_path()),
+                       {.threads = from ? 1 : 2, .memory = std::move(memory)});
+  VideoCallbacks callbacks;
+  callbacks.state = [&](const RunStateView& view) {
+    EXPECT_EQ(view.steps, 3);
+    EXPECT_TRUE(view.solver.empty());
+    out.states.push_back({view.step, {view.latents.begin(), view.latents.end()}, {}, view.generator});
+  };
+  pipeline.generate(request, test::collecting(out.result, std::move(callbacks)), from);
+  return out;
+}
+
+// The state is that of whole blocks. A run that goes on from any of them makes the latents and all frames of the run that nothing
+// interrupted, and tells the same states from there on.
+TEST(BlockRuns, GoOnFromTheStateOfAnyBlock) {
+  for (const int window : {0, 2}) {
+    VideoRequest request = request_of(21, 2, "self-forcing-4");
+    request.block_window = window;
+    const Resumable whole = watch(request);
+    ASSERT_EQ(whole.states.size(), 2u) << "behind the last block nothing is left to do";
+    for (const bool on_device : {false, true})
+      for (size_t i = 0; i < 2; ++i) {
+        const RunState& state = whole.states[i];
+        EXPECT_EQ(state.step, static_cast<int64_t>(i) + 1);
+        const auto device = on_device ? std::make_shared<test::RecordingDevice>(size_t{1} << 30) : nullptr;
+        const Resumable rest = watch(request, &state, device);
+        EXPECT_EQ(rest.result.latents, whole.result.latents) << i;
+        EXPECT_EQ(rest.result.rgb, whole.result.rgb) << i;
+        ASSERT_EQ(rest.states.size(), 1 - i);
+        for (size_t k = 0; k < rest.states.size(); ++k) {
+          EXPECT_EQ(rest.states[k].latents, whole.states[i + 1 + k].latents);
+          EXPECT_EQ(rest.states[k].generator, whole.states[i + 1 + k].generator);
+        }
+      }
+    RunState other = whole.states[0];
+    other.generator = whole.states[1].generator;
+    EXPECT_NE(watch(request, &other).result.latents, whole.result.latents) << "the generator counts";
+    other = whole.states[0];
+    other.latents[0] += 0.5f;
+    EXPECT_NE(watch(request, &other).result.rgb, whole.result.rgb) << "and so do finished latents";
+  }
+}
+
+TEST(BlockRuns, StatesThatDoNotFitAreRefused) {
+  const VideoRequest request = request_of(21, 2, "self-forcing-4");
+  const Resumable whole = watch(request);
+  const auto refused = [&](const std::function<void(RunState&)>& change) {
+    RunState state = whole.states[0];
+    change(state);
+    return test::refusal([&] { watch(request, &state); }, ErrorCode::corrupt);
+  };
+  EXPECT_THAT(refused([](RunState& s) { s.step = 0; }), HasSubstr("block 0 of 2"));
+  EXPECT_THAT(refused([](RunState& s) { s.step = 3; }), HasSubstr("block 3 of 2"));
+  EXPECT_THAT(refused([](RunState& s) { s.latents.pop_back(); }), HasSubstr("latents"));
+  EXPECT_THAT(refused([](RunState& s) { s.latents[3] = NAN; }), HasSubstr("finite"));
+  EXPECT_THAT(refused([](RunState& s) { s.solver.resize(1); }), HasSubstr("sampler"));
+  EXPECT_THAT(refused([](RunState& s) { s.windows = 2; }), HasSubstr("window"));
 }
 
 TEST(BlockRuns, WhatDoesNotGoTogetherIsRefused) {

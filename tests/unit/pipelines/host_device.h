@@ -27,6 +27,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
   int64_t fail_at = -1;    // this allocation (from 0) finds the memory taken by somebody else
   bool pin_fails = false;  // the system allows no more page-locked memory
   std::atomic<int64_t> allocations{0}, pinned{0}, copies{0};
+  std::atomic<int64_t> uploads{0}, fetches{0}, waits{0};  // waits: of the host, for what was queued
   std::atomic<size_t> copied_bytes{0}, pieces{0};
   int64_t damaged_piece = -1, damaged_copy = -1;  // of these a bit arrives wrong
   std::atomic<int64_t> paces{0};
@@ -47,11 +48,14 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     std::free(p);
   }
   size_t free_bytes() const override { return capacity_ - ledger.live(); }
-  void upload(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void download(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void upload(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes), ++uploads; }
+  void download(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    ++waits;
+  }
   void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void fill(void* to, int byte, size_t bytes) override { std::memset(to, byte, bytes); }
-  void synchronize() override {}
+  void synchronize() override { ++waits; }
   size_t live_bytes() const override { return ledger.live(); }
   size_t peak_bytes() const override { return ledger.peak(); }
   void reset_peak() override { ledger.reset_peak(); }
@@ -86,6 +90,19 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     ++copies, copied_bytes += bytes;
   }
   void wait_beside(int mark) override { run(mark); }
+  // The host's memory holds 0xff until somebody waits for it.
+  void fetch(void* pinned, const void* from, size_t bytes, int mark) override {
+    const char* values = static_cast<const char*>(from);
+    std::memset(pinned, 0xff, bytes);
+    fetching_[mark] = {pinned, std::vector<char>(values, values + bytes)};
+    ++fetches;
+  }
+  void wait_fetched(int mark) override {
+    const Fetch& f = fetching_[mark];
+    if (f.to) std::memcpy(f.to, f.values.data(), f.values.size());
+    fetching_[mark] = {};
+    ++waits;
+  }
   void pace() override {
     if (on_pace) on_pace(paces);
     ++paces;
@@ -105,7 +122,13 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     waiting_[mark].reset();
   }
 
+  struct Fetch {
+    void* to = nullptr;
+    std::vector<char> values;
+  };
+
   size_t capacity_;
+  Fetch fetching_[kFetches];
   std::optional<Copy> waiting_[kMarks];
 };
 

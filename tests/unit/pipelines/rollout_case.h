@@ -24,6 +24,7 @@ struct LongRollout {
   std::vector<float> latents;     // [z, T, h, w]
   std::vector<float> velocities;  // of each pass of a step, one after the other
   int captures = 0;
+  std::vector<std::string> captured;  // nodes of all graphs
   bool peak_as_planned = false;
 };
 
@@ -102,7 +103,11 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
                             stream);
     VideoRequest seeded;
     seeded.seed = 11;
-    NoiseSource source = drawn ? NoiseSource(seeded) : NoiseSource(fresh_in_order(c));
+    std::optional<NoiseSource> source;
+    if (drawn)
+      source.emplace(seeded);
+    else
+      source.emplace(fresh_in_order(c));
     const auto keep = [&](const Tensor& t, std::vector<float>& to, size_t at) {
       if (to.size() < at + static_cast<size_t>(t.numel())) to.resize(at + static_cast<size_t>(t.numel()));
       download(t, to.data() + at, stream);
@@ -111,7 +116,7 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
              .blocks = blocks,
              .latent_shape = {noise.dim(0), noise.dim(2), noise.dim(3)},
              .start = drawn ? Tensor() : placed(noise),
-             .noise = &source,
+             .noise = &*source,
              .script = [&](int64_t) { return drawn ? script.script() : c.script(); },
              .predicted =
                  [&](const Tensor& v) {
@@ -129,7 +134,7 @@ inline LongRollout roll_long(const WanCausalCase& c, const RolloutPlace& place) 
                    return true;
                  }},
             denoiser, stream);
-    out.captures = denoiser.captures();
+    out.captures = denoiser.captures(), out.captured = denoiser.captured();
   };
   ThreadPool pool(2);
   Arena measure;

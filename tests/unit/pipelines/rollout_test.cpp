@@ -123,6 +123,38 @@ TEST(Rollout, RecordedPassesGiveTheSameBits) {
   }
 }
 
+// On a device each block is queued whole, and its noise is drawn while the block before it is made: the same bits as on the
+// CPU, which does one thing after the other.
+TEST(Rollout, ADeviceGivesTheBitsOfTheCpu) {
+  for (const char* name : {"self_forcing", "universal"}) {
+    const WanCausalCase c(name);
+    test::RecordingDevice device(size_t{1} << 30);
+    const auto cpu = test::roll_long(c, {.drawn_blocks = 20});
+    EXPECT_EQ(test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = 20}).latents,
+              cpu.latents);
+  }
+}
+
+// Of a block in a full ring: one upload of what the host makes of its position and actions, one of each noise, and one look at
+// the marks; nothing else is sent, waited for or allocated. What is fetched besides is the test's own copy of the latents.
+TEST(Rollout, ASteadyBlockIsQueuedWhole) {
+  for (const char* name : {"self_forcing", "universal"}) {
+    const WanCausalCase c(name);
+    struct Count {
+      int64_t allocations, uploads, waits;
+    } of[2];
+    for (const int64_t blocks : {20, 40}) {
+      test::RecordingDevice device(size_t{1} << 30);
+      test::roll_long(c, {.memory = &device, .graphs = true, .drawn_blocks = blocks});
+      of[blocks == 40] = {device.allocations, device.uploads, device.waits};
+    }
+    const auto noises = static_cast<int64_t>(c.timesteps.size());  // the first one, and one between two steps
+    EXPECT_EQ(of[1].allocations, of[0].allocations) << name;
+    EXPECT_EQ(of[1].uploads - of[0].uploads, 20 * (1 + noises)) << name;
+    EXPECT_EQ(of[1].waits - of[0].waits, 20 * 2) << name;
+  }
+}
+
 // A loop's tensors are made for the first block and serve all others.
 TEST(Rollout, LaterBlocksAllocateNothing) {
   const WanCausalCase c("universal");

@@ -1,0 +1,92 @@
+// What both ways of `tachyscope world` begin with, and the page (serve/page_server.h).
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/fields.h"
+#include "base/log.h"
+#include "commands.h"
+#include "field_options.h"
+#include "generate_options.h"
+#include "interrupt.h"
+#include "serve/page_server.h"
+#include "world_command.h"
+
+namespace tachy::cli {
+
+using nlohmann::json;
+
+void report_world(const WorldCommandOptions& o, const json& event, const std::string& text) {
+  std::FILE* const to = o.output == "-" ? stderr : stdout;
+  if (o.json)
+    fmt::print(to, "{}\n", event.dump());
+  else if (!o.quiet && !text.empty())
+    fmt::print(to, "{}\n", text);
+  std::fflush(to);
+}
+
+World open_world(const WorldCommandOptions& o, int64_t frames) {
+  WorldOptions options{
+      .steps = o.steps, .window = o.window, .shift = o.shift, .level = o.level, .dtype = o.dtype};
+  options.longest = frames;
+  if (!o.size.empty()) parse_size(o.size, options.width, options.height);
+  EngineOptions engine = o.engine;
+  engine.device = choose_device(engine.device);
+  engine.graphs = !o.no_graph;
+  if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+  const std::filesystem::path model =
+      o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);
+  return naming("`model`", [&] { return World(model, engine, options); });
+}
+
+WorldStart world_start(const WorldCommandOptions& o, const WorldInfo& info, bool image_may_come) {
+  WorldStart start{.image = nullptr, .image_embeds = nullptr, .prompt = o.prompt, .seed = o.seed};
+  require(!info.takes_image || !o.image.empty() || image_may_come,
+          "`image`: a world of this kind begins with a picture: --image start.png");
+  if (!o.image.empty())
+    start.image = naming("`image`", [&] { return std::make_shared<const Picture>(read_picture(o.image)); });
+  if (!o.image_embeds.empty())
+    start.image_embeds = naming("`image_embeds`", [&] {
+      return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
+    });
+  return start;
+}
+
+serve::PageOptions page_options(const WorldCommandOptions& o) {
+  serve::PageOptions page;
+  if (o.host) page.host = *o.host;
+  if (o.port) page.port = *o.port;
+  page.token = o.token;
+  serve::check_options(page);
+  return page;
+}
+
+int run_world_page(const WorldCommandOptions& o) {
+  require(o.actions.empty() && !o.frames && !o.seconds && !o.stream && o.crf == -1 && o.encode_speed.empty(),
+          "--output: a name for the video is needed where a script or a length is given: tachyscope world "
+          "--image start.png --actions script.json -o walk.mp4");
+  require(o.profile.empty(), "--profile: a session of a page has no end; give --output");
+  serve::PageOptions page = page_options(o);
+  const std::unique_ptr<serve::SteeredWorld> world = serve::steered(open_world(o, 0));
+  const WorldInfo& info = world->info();
+  page.play.fps = o.fps.value_or(info.fps);
+  page.play.start = world_start(o, info, true);
+  serve::PageServer server(*world, page);
+  report_world(o,
+               {{"event", "page"},
+                {"url", server.url()},
+                {"port", server.port()},
+                {"kind", info.kind},
+                {"device", world->device()},
+                {"peak_bytes", info.peak_bytes},
+                {"width", info.width},
+                {"height", info.height},
+                {"fps", page.play.fps}},
+               fmt::format("{}  ({}, {}x{}, {} frames a second, {}; ctrl-C ends it)", server.url(), info.kind,
+                           info.width, info.height, page.play.fps, world->device()));
+  server.run(&g_cancel);
+  fail(ErrorCode::cancelled, "cancelled");
+}
+
+}  // namespace tachy::cli

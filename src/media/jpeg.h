@@ -1,0 +1,31 @@
+// A picture as a JPEG in memory: baseline, 4:2:0, BT.601 full range, as every browser draws it.
+//
+// For frames that leave at once; files that are kept are PNG or video. libjpeg (turbo) and not FFmpeg's encoder: it needs
+// a third of the time for such a picture, with the conversion of colours (bench/notes/world_page.md).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "media/frame.h"
+
+namespace tachy {
+
+// Keeps its tables and its buffer from picture to picture; one thread at a time.
+class JpegEncoder {
+ public:
+  explicit JpegEncoder(int quality = 85);  // 1 to 100
+  ~JpegEncoder();
+  JpegEncoder(JpegEncoder&&) noexcept;
+  JpegEncoder& operator=(JpegEncoder&&) noexcept;
+
+  // Appends the picture's bytes to `out`. Throws invalid_argument for a size that JPEG cannot hold.
+  void encode(RgbView picture, std::vector<uint8_t>& out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tachy

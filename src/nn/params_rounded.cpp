@@ -1,0 +1,84 @@
+// Codes of 8 bits that a device makes of a file's rows. The bus carries 2 bytes a value instead of 1, and no thread of the host
+// computes: they read the file and no more.
+#include <algorithm>
+
+#include "base/env.h"
+#include "nn/params.h"
+#include "ops/quantize/quantize.h"
+
+namespace tachy::nn {
+namespace {
+
+// Of rows that wait for their rounding; less where there are fewer, or where the device has not four times as much free.
+constexpr size_t kRoundBytes = size_t{256} << 20;
+
+bool asked_for() { return env_string("TACHY_ROUND_WEIGHTS", "host") == "device"; }
+
+}  // namespace
+
+bool ParamStore::fill_rounded(const Tensor& codes, const Tensor& scales, const WeightPart& source) {
+  const DType dtype = source.tensor.dtype;
+  if (!asked_for() || !StreamingMemory::of(stream_.memory) || source.derived || in_streamed_) return false;
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
+  if (static_cast<size_t>(source.tensor.dim(1) * dtype_size(dtype)) > kRoundBytes / 2) return false;
+  if (options_.plan_only) return true;
+  rounded_.push_back({codes, scales, source.tensor});
+  deferred_bytes_ += static_cast<size_t>(source.tensor.bytes());
+  if (!in_block_) send_rounded();
+  return true;
+}
+
+void ParamStore::make_room_for_rounding(size_t free) {
+  size_t all = 0, row = 0;
+  for (const Rounded& r : rounded_) {
+    all += align_up(static_cast<size_t>(r.source.bytes()));
+    row = std::max(row, static_cast<size_t>(r.source.bytes() / std::max<int64_t>(r.source.dim(0), 1)));
+  }
+  const size_t room = std::max(row, std::min({kRoundBytes, all, free / 4}));
+  if (rounding_.size() >= room) return;
+  rounding_ = Buffer();  // first, so that there need never be room for both
+  rounding_ = Buffer(room, stream_.memory);
+}
+
+void ParamStore::send_rounded() {
+  if (rounded_.empty()) return;
+  StreamingMemory& memory = *StreamingMemory::of(stream_.memory);
+  make_room_for_rounding(memory.free_bytes());
+  const size_t room = rounding_.size();
+  std::vector<StreamingMemory::Upload> uploads;
+  std::vector<ops::QuantizeArgs> roundings;
+  size_t used = 0;
+  Stream plain = stream_;
+  plain.hooks = {};  // no plan of a run counts what loading computes
+  // Copies wait for what was queued before them, so the Buffer is free when the next rows come.
+  const auto send = [&] {
+    stream_.throw_if_cancelled();
+    memory.upload_all(uploads, *stream_.pool);
+    for (const ops::QuantizeArgs& rounding : roundings) ops::quantize(rounding, plain);
+    uploads.clear(), roundings.clear(), used = 0;
+  };
+  for (const Rounded& r : rounded_) {
+    const auto row_bytes = static_cast<size_t>(r.source.dim(1) * dtype_size(r.source.dtype));
+    for (int64_t row = 0; row < r.source.dim(0);) {
+      const auto fit = static_cast<int64_t>((room - used) / row_bytes);
+      if (fit == 0) {
+        send();
+        continue;
+      }
+      const int64_t end = std::min(r.source.dim(0), row + fit);
+      const Tensor rows(static_cast<char*>(rounding_.data()) + used, r.source.dtype,
+                        {end - row, r.source.dim(1)}, stream_.memory->device());
+      const auto bytes = static_cast<size_t>(rows.bytes());
+      uploads.push_back({rows.data, bytes, pieces_of(rows, {r.source.slice(0, row, end)})});
+      roundings.push_back({.x = rows,
+                           .block = {1, 0},
+                           .scale = r.scales.slice(0, row, end),
+                           .q = r.codes.slice(0, row, end)});
+      used = std::min(align_up(used + bytes), room), row = end;
+    }
+  }
+  if (!uploads.empty()) send();
+  rounded_.clear();
+}
+
+}  // namespace tachy::nn

@@ -1,0 +1,181 @@
+#include "serve/http_connection.h"
+
+#include <nlohmann/json.hpp>
+
+#include "serve/page_files.h"
+#include "serve/socket_session.h"
+
+namespace tachy::serve {
+namespace {
+
+namespace beast = boost::beast;
+using boost::asio::ip::tcp;
+using nlohmann::json;
+
+std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+
+// A visitor who reloads leaves by one connection while the next one asks already.
+constexpr std::chrono::milliseconds kSecondLook{400};
+
+constexpr const char* kBusy = "Somebody else is walking through this world. One visitor at a time has it.";
+
+}  // namespace
+
+HttpConnection::HttpConnection(Hub& hub, tcp::socket socket)
+    : hub_(hub), stream_(std::move(socket)), buffer_(hub.limits().header_bytes * 2), timer_(hub.io) {
+  ++hub_.connections;
+}
+
+HttpConnection::~HttpConnection() { --hub_.connections; }
+
+void HttpConnection::run() {
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(hub_.limits().header_bytes));
+  parser_->body_limit(hub_.limits().upload_bytes);
+  stream_.expires_after(hub_.limits().request);
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](error_code error, size_t) { self->on_header(error); });
+}
+
+std::string_view HttpConnection::target() const { return view(parser_->get().target()); }
+std::string_view HttpConnection::header(http::field name) const { return view(parser_->get()[name]); }
+std::string_view HttpConnection::token() const { return query_value(target(), "token"); }
+
+void HttpConnection::on_header(error_code error) {
+  if (error == http::error::body_limit)
+    return send(text_reply(http::status::payload_too_large, "text/plain",
+                           fmt::format("At most {} bytes are taken.\n", hub_.limits().upload_bytes)));
+  if (error == http::error::header_limit || error == http::error::buffer_overflow)
+    return send(text_reply(http::status::request_header_fields_too_large, "text/plain",
+                           "The request is too long.\n"));
+  const auto& parsing = http::make_error_code(http::error::end_of_stream).category();
+  if (error.category() == parsing && error != http::error::end_of_stream &&
+      error != http::error::partial_message)
+    return send(text_reply(http::status::bad_request, "text/plain", "This is no request of HTTP.\n"));
+  if (error) return;  // gone, or too slow
+  answer();
+}
+
+bool HttpConnection::refused() {
+  const std::string_view host = header(http::field::host), origin = header(http::field::origin);
+  const bool from_a_page =
+      parser_->get().method() == http::verb::post || beast::websocket::is_upgrade(parser_->get());
+  const char* why = nullptr;
+  if (!hub_.access.host_allowed(host))
+    why = "This server does not answer to that name. Open the address that it printed.";
+  else if ((from_a_page || !origin.empty()) && !Access::origin_allowed(origin, host))
+    why = "This request comes from another page than this server's own.";
+  else if (!hub_.access.token_allowed(token()) && !find_page_file(path_of(target()).substr(1)))
+    why = "A token is needed. Open the whole address that the server printed, with its token.";
+  if (why) send(page_reply(http::status::forbidden, "refused.html", why));
+  return why != nullptr;
+}
+
+void HttpConnection::answer() {
+  const auto& request = parser_->get();
+  if (target().empty() || target().front() != '/')
+    return send(text_reply(http::status::bad_request, "text/plain", "Expected a path.\n"));
+  if (refused()) return;
+  const std::string_view path = path_of(target());
+  if (path == "/socket") return become_socket();
+  if (path == "/picture" && request.method() == http::verb::post) return answer_upload();
+  if (request.method() != http::verb::get || path == "/picture") {
+    TextReply reply = text_reply(http::status::method_not_allowed, "text/plain", "Not in this way.\n");
+    reply.set(http::field::allow, path == "/picture" ? "POST" : "GET");
+    return send(std::move(reply));
+  }
+  answer_get(path);
+}
+
+void HttpConnection::answer_get(std::string_view path) {
+  if (path == "/") return answer_page(false);
+  if (path == "/state")
+    return send(
+        json_reply(http::status::ok, json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}}.dump()));
+  if (path == "/recording") return answer_recording();
+  // Pages are not files of theirs: their names have no place in the address.
+  const PageFile* const file = find_page_file(path.substr(1));
+  if (file && !file->name.ends_with(".html"))
+    return send(text_reply(http::status::ok, file->type, std::string(file->text)));
+  send(text_reply(http::status::not_found, "text/plain", "There is no such page.\n"));
+}
+
+void HttpConnection::answer_page(bool second_look) {
+  if (!hub_.busy()) return send(page_reply(http::status::ok, "index.html"));
+  if (second_look) return send(page_reply(http::status::service_unavailable, "busy.html", kBusy));
+  stream_.expires_never();
+  timer_.expires_after(kSecondLook);
+  timer_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->answer_page(true);
+  });
+}
+
+void HttpConnection::answer_recording() {
+  const auto file = hub_.shelf.find(query_value(target(), "id"));
+  const auto reply = file ? file_reply(*file) : nullptr;
+  if (!reply) return send(text_reply(http::status::not_found, "text/plain", "There is no such recording.\n"));
+  write(reply);  // the file stays readable while it is open
+}
+
+void HttpConnection::answer_upload() {
+  const std::string_view session = query_value(target(), "session");
+  if (!hub_.busy() || !hub_.visitor->is(session))
+    return send(
+        text_reply(http::status::forbidden, "text/plain", "Only who walks through the world may do this.\n"));
+  if (!hub_.world.info().takes_image)
+    return send(text_reply(http::status::conflict, "text/plain", "This world begins without a picture.\n"));
+  stream_.expires_after(hub_.limits().upload);
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](error_code error, size_t) { self->on_body(error); });
+}
+
+void HttpConnection::on_body(error_code error) {
+  if (error == http::error::body_limit)
+    return send(
+        text_reply(http::status::payload_too_large, "text/plain", "The picture's file is too large.\n"));
+  if (error) return;
+  if (!hub_.busy() || !hub_.visitor->is(query_value(target(), "session")))
+    return send(text_reply(http::status::forbidden, "text/plain", "The visit has ended.\n"));
+  if (parser_->get().body().empty())
+    return send(text_reply(http::status::bad_request, "text/plain", "The picture's file is empty.\n"));
+  hub_.visitor->picture(std::move(parser_->get().body()));
+  // Whether it is a picture is said by the socket, by whom it is read.
+  send(json_reply(http::status::accepted, "{}"));
+}
+
+void HttpConnection::become_socket() {
+  if (!beast::websocket::is_upgrade(parser_->get()))
+    return send(text_reply(http::status::upgrade_required, "text/plain", "This is for a WebSocket.\n"));
+  if (hub_.busy())
+    return send(text_reply(http::status::service_unavailable, "text/plain", std::string(kBusy) + "\n"));
+  stream_.expires_never();
+  hub_.visitor = std::make_shared<SocketSession>(hub_, stream_.release_socket());
+  hub_.visitor->run(parser_->release());
+}
+
+void HttpConnection::send(TextReply reply) { write(std::make_shared<TextReply>(std::move(reply))); }
+
+template <class Body>
+void HttpConnection::write(std::shared_ptr<http::response<Body>> reply) {
+  constexpr bool file = std::is_same_v<Body, http::file_body>;
+  stream_.expires_after(file ? std::chrono::minutes(10) : std::chrono::minutes(1));
+  http::async_write(stream_, *reply, [self = shared_from_this(), reply](error_code error, size_t) {
+    if (!error) self->linger();
+  });
+}
+
+// A connection closed with bytes unread is reset, and the reply may be lost on its way.
+void HttpConnection::linger() {
+  error_code ignored;
+  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  stream_.expires_after(std::chrono::seconds(2));
+  drain();
+}
+
+void HttpConnection::drain() {
+  stream_.async_read_some(boost::asio::buffer(rest_), [self = shared_from_this()](error_code error, size_t) {
+    if (!error) self->drain();
+  });
+}
+
+}  // namespace tachy::serve

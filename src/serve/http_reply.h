@@ -1,0 +1,26 @@
+// Replies to requests, with the headers that each of them has. Private to src/serve.
+#pragma once
+
+#include <boost/beast/http.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "serve/recording.h"
+
+namespace tachy::serve {
+
+namespace http = boost::beast::http;
+
+using TextReply = http::response<http::string_body>;
+using FileReply = http::response<http::file_body>;
+
+TextReply text_reply(http::status status, std::string_view type, std::string text);
+// One of our pages, its "{{text}}" replaced.
+TextReply page_reply(http::status status, std::string_view file, std::string_view text = "");
+TextReply json_reply(http::status status, const std::string& json);
+// The recording as a download; null where its file cannot be read any more.
+std::shared_ptr<FileReply> file_reply(const RecordedFile& file);
+
+}  // namespace tachy::serve

@@ -1,0 +1,32 @@
+// What all connections of a server share. Everything here belongs to the server's one thread. Private to src/serve.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "serve/access.h"
+#include "serve/world_player.h"
+
+namespace tachy::serve {
+
+class SocketSession;
+
+struct Hub {
+  Hub(SteeredWorld& w, Access a, PlayerOptions play)
+      : world(w), access(std::move(a)), player(w, std::move(play), shelf) {}
+  const PageLimits& limits() const { return player.options().limits; }
+  bool busy() const { return visitor != nullptr; }
+
+  boost::asio::io_context io{1};
+  SteeredWorld& world;
+  Access access;
+  RecordingShelf shelf;
+  WorldPlayer player;
+  // Who has the world, from its request until its connection has ended.
+  std::shared_ptr<SocketSession> visitor;
+  int connections = 0;
+};
+
+}  // namespace tachy::serve

@@ -1,0 +1,90 @@
+// The socket: opens it, opens it again when it was cut, says why when it is not to be had. Frames' headers are those of
+// messages.h in the server.
+const kHeaderBytes = 32;
+const kTries = 8;
+
+export class Connection {
+  // on: {open(), event(object), frame(header, jpeg), state(name, text)}, the names: connecting, busy, closed, cut
+  constructor(on) {
+    this.on = on;
+    this.tries = 0;
+    this.socket = null;
+    this.seen = -1;
+    this.seenTimer = 0;
+    this.farewell = null;
+    // A reload asks for the page before it gives up this one; the world must be free by then. Who stays is connected again.
+    addEventListener("beforeunload", () => this.socket?.close());
+  }
+
+  open() {
+    clearTimeout(this.timer);
+    this.on.state("connecting", "connecting …");
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = new WebSocket(`${scheme}://${location.host}/socket${location.search}`);
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    this.farewell = null;
+    this.seen = -1;
+    let opened = false;
+    socket.onopen = () => { opened = true; this.tries = 0; };
+    socket.onmessage = (message) => {
+      if (socket !== this.socket) return;
+      if (typeof message.data === "string") this.event(JSON.parse(message.data));
+      else this.frame(message.data);
+    };
+    socket.onclose = (event) => { if (socket === this.socket) this.closed(opened, event); };
+  }
+
+  get ready() { return this.socket !== null && this.socket.readyState === WebSocket.OPEN; }
+
+  send(object) {
+    if (this.ready) this.socket.send(JSON.stringify(object));
+  }
+
+  event(event) {
+    if (event.type === "closing") this.farewell = event;
+    else this.on.event(event);
+  }
+
+  frame(data) {
+    if (data.byteLength <= kHeaderBytes) return;
+    const view = new DataView(data);
+    const header = {
+      run: view.getUint32(4, true),
+      sequence: Number(view.getBigUint64(8, true)),
+      frame: Number(view.getBigUint64(16, true)),
+      stamp: Number(view.getBigUint64(24, true)),
+    };
+    this.seen = header.sequence;
+    // The server sends on when it knows what has arrived; not every frame needs a message of its own.
+    if (!this.seenTimer) this.seenTimer = setTimeout(() => {
+      this.seenTimer = 0;
+      if (this.seen >= 0) this.send({type: "seen", sequence: this.seen});
+    }, 40);
+    this.on.frame(header, new Uint8Array(data, kHeaderBytes));
+  }
+
+  async closed(opened, event) {
+    this.socket = null;
+    if (this.farewell) return this.on.state("closed", `closed: ${this.farewell.text}`);
+    if (!opened) {
+      // A refused socket does not tell the page why.
+      let state = null;
+      try {
+        const reply = await fetch("/state" + location.search);
+        if (reply.status === 403) return this.on.state("closed", "refused: a token is needed. Open the whole address that the server printed.");
+        state = await reply.json();
+      } catch {
+        // the server is gone
+      }
+      if (state && state.busy) {
+        this.on.state("busy", `${state.text} This page goes on as soon as it is free.`);
+        this.timer = setTimeout(() => this.open(), 2000);
+        return;
+      }
+    }
+    if (++this.tries > kTries) return this.on.state("closed", "the server does not answer any more");
+    this.on.state("cut", "the connection was cut; connecting again …");
+    this.timer = setTimeout(() => this.open(), Math.min(500 * this.tries, 3000));
+  }
+}

@@ -1,0 +1,148 @@
+// The page: joins the socket, the canvas, the inputs and the figures.
+import {Connection} from "/connection.js";
+import {Playback} from "/playback.js";
+import {Inputs} from "/inputs.js";
+import {Graph} from "/graph.js";
+
+const $ = (id) => document.getElementById(id);
+const kMostUpload = 8 * 1024 * 1024, kMostMessage = 1024;
+// What programs that watch the page may read.
+const status = window.worldPage = {state: "connecting", drawn: 0, latencies: [], run: 0, info: null, lastFrame: null};
+const graph = new Graph($("graph"));
+const waiting = new Map();  // stamp: when its key was pressed
+let info = null, shownStamp = 0, recording = false, begun = false;
+
+function say(state, text) {
+  status.state = state;
+  document.body.dataset.state = state;
+  $("cover").hidden = state === "running";
+  $("cover-text").textContent = text;
+  $("again").hidden = state !== "closed";
+  const open = connection.ready && info !== null;
+  for (const id of ["start", "reset", "stop", "record", "picture"]) $(id).disabled = !open;
+  if (state !== "running") graph.clear();
+}
+
+const playback = new Playback($("view"), (header, now) => {
+  ++status.drawn;
+  status.lastFrame = header;
+  graph.frame(now);
+  if (header.stamp <= shownStamp) return;
+  let first = Infinity;
+  for (const [stamp, when] of waiting) if (stamp <= header.stamp) first = Math.min(first, when), waiting.delete(stamp);
+  shownStamp = header.stamp;
+  if (first === Infinity) return;
+  const latency = performance.now() - first;
+  graph.latency(now, latency);
+  status.latencies.push(latency);
+  if (status.latencies.length > 1000) status.latencies.shift();
+  $("latency").textContent = `${Math.round(latency)} ms`;
+  $("latency-95").textContent = `${Math.round(graph.latencyOf(0.95))} ms`;
+});
+
+const connection = new Connection({
+  state: (state, text) => say(state, text),
+  frame: (header, jpeg) => playback.add(header, jpeg),
+  event: (event) => {
+    if (event.type === "hello") hello(event);
+    else if (event.type === "state") world(event);
+    else if (event.type === "block") block(event);
+    else if (event.type === "recording") recorded(event);
+    else if (event.type === "notice") $("note").textContent = event.text;
+  },
+});
+
+const inputs = new Inputs($("view"), $("pads"), (message) => connection.send(message), (stamp, when) => {
+  if (status.state === "running") waiting.set(stamp, when);
+});
+
+function hello(event) {
+  info = status.info = event;
+  waiting.clear();
+  shownStamp = 0;
+  playback.setUp(event);
+  inputs.setUp(event);
+  recording = false;
+  $("record").classList.remove("on");
+  $("device").textContent = `${event.kind}, ${event.width}x${event.height}, ${event.device}`;
+  $("picture-label").hidden = !event.takes_image;
+  $("prompt-label").hidden = !event.takes_prompt;
+  if (event.prompt && !$("prompt").value) $("prompt").value = event.prompt;
+  if (!begun) $("seed").value = event.seed;
+  begun = true;
+  const ways = [];
+  if (event.keys.length) ways.push(`keys ${event.keys.filter((name) => name !== "still").join(" ")}`);
+  if (event.mouse) ways.push("arrows, or drag in the picture, to look round");
+  else if (event.keys.length) ways.push("arrows");
+  $("help").textContent = ways.length ? `Hold ${ways.join("; ")}; or a gamepad.` : "This world follows its prompt.";
+  if (event.takes_image && !event.has_picture) say("waiting", "Choose a picture: the world begins with it.");
+  else if (event.takes_prompt && !$("prompt").value) say("waiting", "Write a prompt: the world begins with it.");
+  else start();
+}
+
+function start() {
+  const message = {type: "start", seed: Math.min(Math.max(Math.trunc(Number($("seed").value)) || 0, 0), Number.MAX_SAFE_INTEGER)};
+  if (info.takes_prompt) message.prompt = $("prompt").value;
+  if (new TextEncoder().encode(JSON.stringify(message)).length > kMostMessage)
+    return void ($("note").textContent = "the prompt is too long: about 900 letters are taken");
+  say("starting", "starting …");
+  connection.send(message);
+  $("view").focus();
+}
+
+function world(event) {
+  status.run = event.run;
+  $("note").textContent = event.state === "error" ? event.text : "";
+  if (event.state === "running") say("running", "");
+  else if (event.state === "starting") say("starting", "starting …");
+  else if (event.state === "stopped") say("stopped", "stopped. Start goes on.");
+  else say("error", `${event.text}. Start begins anew.`);
+}
+
+function block(event) {
+  $("block").textContent = `${Math.round(event.seconds * 1000)} ms`;
+  $("dropped").textContent = event.dropped + playback.skipped;
+}
+
+function recorded(event) {
+  recording = event.state === "on";
+  $("record").classList.toggle("on", recording);
+  $("record").textContent = recording ? "Stop recording" : "Record";
+  if (event.state === "lost") $("note").textContent = "the recording could not be written";
+  if (event.state !== "done") return;
+  const link = $("download"), query = new URLSearchParams(location.search);
+  query.set("id", event.id);
+  link.href = `/recording?${query}`;
+  link.download = "world.mp4";
+  link.textContent = `world.mp4 (${event.frames} frames, ${(event.bytes / 1e6).toFixed(1)} MB)`;
+  link.hidden = false;
+}
+
+async function upload(file) {
+  if (!file) return;
+  if (file.size > kMostUpload) return void ($("note").textContent = "the picture's file is too large: at most 8 MiB are taken");
+  const query = new URLSearchParams(location.search);
+  query.set("session", info.session);
+  $("note").textContent = "sending the picture …";
+  try {
+    const reply = await fetch(`/picture?${query}`, {method: "POST", body: file});
+    $("note").textContent = reply.ok ? "" : (await reply.text()).trim();
+  } catch {
+    $("note").textContent = "the picture could not be sent";
+  }
+}
+
+$("start").onclick = start;
+$("reset").onclick = () => { connection.send({type: "reset"}); $("view").focus(); };
+$("stop").onclick = () => connection.send({type: "stop"});
+$("record").onclick = () => { connection.send({type: "record", on: !recording}); $("view").focus(); };
+$("again").onclick = () => connection.open();
+$("picture").onchange = (event) => { upload(event.target.files[0]); event.target.value = ""; };
+setInterval(() => inputs.poll(), 16);
+setInterval(() => {
+  const now = performance.now();
+  $("fps").textContent = status.state === "running" ? graph.fps(now) : "–";
+  graph.draw(now);
+}, 250);
+status.connection = connection;
+connection.open();

@@ -1,0 +1,122 @@
+#include "serve/page_server.h"
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cctype>
+#include <utility>
+
+#include "base/error.h"
+#include "base/field.h"
+#include "base/log.h"
+#include "serve/http_connection.h"
+#include "serve/socket_session.h"
+
+namespace tachy::serve {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::chrono::milliseconds kLook{50};  // at what a signal handler sets
+
+PageOptions checked(PageOptions o) {
+  check_options(o);
+  if (o.token.empty() && !is_loopback(o.host)) o.token = random_token();
+  return o;
+}
+
+}  // namespace
+
+void check_options(const PageOptions& o) {
+  const bool name = !o.host.empty() && o.host.size() <= 255 &&
+                    std::all_of(o.host.begin(), o.host.end(), [](unsigned char c) {
+                      return std::isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
+                    });
+  require(name, "`host`: expected an address or a name, got '{}'", o.host);
+  check_range("port", o.port, Range{.least = 0, .most = 65535, .zero = "any"});
+  Access(o.host, o.token);
+}
+
+struct PageServer::State {
+  State(SteeredWorld& world, PageOptions o)
+      : options(checked(std::move(o))),
+        hub(world, Access(options.host, options.token), options.play),
+        acceptor(hub.io),
+        look(hub.io) {
+    listen();
+  }
+  ~State() { hub.visitor = nullptr; }
+
+  void listen() {
+    error_code error;
+    tcp::resolver resolver(hub.io);
+    const auto found = resolver.resolve(options.host, std::to_string(options.port),
+                                        tcp::resolver::passive | tcp::resolver::numeric_service, error);
+    require(!error && !found.empty(), "`host`: {}: {}", options.host, error.message());
+    const tcp::endpoint at = found.begin()->endpoint();
+    acceptor.open(at.protocol(), error);
+    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor.bind(at, error);
+    if (!error) acceptor.listen(16, error);
+    check(!error, ErrorCode::io, "cannot listen on {}, `port` {}: {}", options.host, options.port,
+          error.message());
+  }
+
+  void accept() {
+    acceptor.async_accept([this](error_code error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (!error && hub.connections < hub.limits().connections)
+        std::make_shared<HttpConnection>(hub, std::move(socket))->run();
+      if (!error) return accept();
+      // Out of descriptors, say: not at once again.
+      pause.expires_after(kLook);
+      pause.async_wait([this](error_code aborted) {
+        if (!aborted) accept();
+      });
+    });
+  }
+
+  void watch(const std::atomic<bool>* cancel) {
+    look.expires_after(kLook);
+    look.async_wait([this, cancel](error_code error) {
+      if (error) return;
+      if (cancel && *cancel) return hub.io.stop();
+      watch(cancel);
+    });
+  }
+
+  const PageOptions options;
+  Hub hub;
+  tcp::acceptor acceptor;
+  asio::steady_timer look, pause{hub.io};
+};
+
+PageServer::PageServer(SteeredWorld& world, const PageOptions& options)
+    : state_(std::make_unique<State>(world, options)) {}
+PageServer::~PageServer() = default;
+
+int PageServer::port() const { return state_->acceptor.local_endpoint().port(); }
+
+std::string PageServer::url() const {
+  const std::string& host = state_->options.host;
+  const std::string name = host.find(':') == host.npos ? host : "[" + host + "]";
+  const std::string& token = state_->hub.access.token();
+  return fmt::format("http://{}:{}/{}{}", name, port(), token.empty() ? "" : "?token=", token);
+}
+
+void PageServer::run(const std::atomic<bool>* cancel) {
+  state_->accept();
+  if (cancel) state_->watch(cancel);
+  for (;;) try {
+      state_->hub.io.run();
+      return;
+    } catch (const std::exception& e) {
+      warn("page: {}", e.what());  // of one connection, which is given up; the others go on
+    }
+}
+
+void PageServer::stop() { state_->hub.io.stop(); }
+
+}  // namespace tachy::serve

@@ -1,0 +1,67 @@
+// What the world's thread tells a visitor: states, errors, recordings.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "serve/player_state.h"
+
+namespace tachy::serve {
+
+using nlohmann::json;
+
+void WorldPlayer::start_recording() {
+  Play& p = *play_;
+  if (p.recording) return;
+  const WorldInfo& info = world_.info();
+  p.recording = std::make_unique<Recording>(
+      info.width, info.height, options_.fps,
+      static_cast<int64_t>(options_.limits.recording_seconds * options_.fps), &ending_);
+  if (p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "on"}}.dump());
+}
+
+void WorldPlayer::finish_recording() {
+  Play& p = *play_;
+  if (!p.recording) return;
+  const std::unique_ptr<Recording> recording = std::move(p.recording);
+  const std::shared_ptr<const RecordedFile> file = recording->finish();
+  json event{{"type", "recording"}, {"state", file ? "done" : "empty"}};
+  if (file) {
+    event["id"] = file->id, event["frames"] = file->frames, event["bytes"] = file->bytes;
+    shelf_.put(file);
+  }
+  if (p.visitor) p.visitor->event(event.dump());
+}
+
+// The world waits for another start. A block that was interrupted by an order is none of the visitor's concern.
+void WorldPlayer::failed(const std::exception& error) {
+  Play& p = *play_;
+  const bool was = std::exchange(p.running, false);
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const bool cancelled = ours && ours->code() == ErrorCode::cancelled;
+  if (cancelled && interrupted()) {
+    p.running = was;  // what was ordered says how it goes on
+    return;
+  }
+  try {
+    finish_recording();  // what there is
+  } catch (const std::exception&) {
+    if (p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "lost"}}.dump());
+  }
+  if (cancelled) return say_state("stopped");
+  std::string text = error.what();
+  std::erase(text, '`');  // a visitor knows no fields
+  say_state("error", text, std::string(ours ? to_string(ours->code()) : "internal"));
+}
+
+void WorldPlayer::say_state(const char* state, const std::string& text, const std::string& code) {
+  Play& p = *play_;
+  if (!p.visitor) return;
+  json event{{"type", "state"},
+             {"state", state},
+             {"run", p.run},
+             {"seed", p.start.seed},
+             {"has_picture", p.start.image != nullptr}};
+  if (!text.empty()) event["text"] = text, event["code"] = code;
+  p.visitor->event(event.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+}  // namespace tachy::serve

@@ -1,0 +1,32 @@
+// A bucket of tokens: `rate` a second flow in, at most `most` lie there, each message takes one.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace tachy::serve {
+
+class RateLimit {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RateLimit(double rate, double most, Clock::time_point now)
+      : rate_(rate), most_(most), tokens_(most), at_(now) {}
+
+  // Takes a token that is there or will be; says how long to wait until it is.
+  Clock::duration take(Clock::time_point now) {
+    if (now > at_) {
+      tokens_ = std::min(most_, tokens_ + rate_ * std::chrono::duration<double>(now - at_).count());
+      at_ = now;
+    }
+    tokens_ -= 1;
+    if (tokens_ >= 0) return {};
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(-tokens_ / rate_));
+  }
+
+ private:
+  double rate_, most_, tokens_;
+  Clock::time_point at_;
+};
+
+}  // namespace tachy::serve

@@ -1,0 +1,59 @@
+// A visit's frames as an mp4 for download. Its file has a name of ours in a folder of ours; visitors know it by an id alone.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "media/background_writer.h"
+
+namespace tachy::serve {
+
+// A finished file, removed when nobody holds it any more.
+struct RecordedFile {
+  std::string id;
+  std::filesystem::path path;
+  int64_t frames = 0;
+  uint64_t bytes = 0;
+  RecordedFile() = default;
+  RecordedFile(const RecordedFile&) = delete;
+  ~RecordedFile();
+};
+
+// The last one, for the server to hand out; any thread.
+class RecordingShelf {
+ public:
+  void put(std::shared_ptr<const RecordedFile> file) {
+    const std::lock_guard lock(mutex_);
+    file_.swap(file);
+  }
+  std::shared_ptr<const RecordedFile> find(std::string_view id) const {
+    const std::lock_guard lock(mutex_);
+    return file_ && !id.empty() && file_->id == id ? file_ : nullptr;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const RecordedFile> file_;
+};
+
+// One thread. Not finished, it leaves nothing.
+class Recording {
+ public:
+  Recording(int width, int height, double fps, int64_t most_frames, const std::atomic<bool>* cancel);
+  ~Recording();
+  bool full() const { return frames_ >= most_frames_; }
+  int64_t frames() const { return frames_; }
+  void write(RgbView frame);
+  std::shared_ptr<const RecordedFile> finish();  // once; null where no frame came
+
+ private:
+  std::filesystem::path folder_;
+  int64_t frames_ = 0, most_frames_;
+  std::unique_ptr<BackgroundWriter> writer_;
+  std::shared_ptr<RecordedFile> file_;
+};
+
+}  // namespace tachy::serve

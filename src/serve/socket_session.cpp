@@ -1,0 +1,222 @@
+#include "serve/socket_session.h"
+
+#include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace tachy::serve {
+namespace {
+
+namespace beast = boost::beast;
+namespace websocket = beast::websocket;
+using boost::asio::ip::tcp;
+using nlohmann::json;
+
+constexpr int kSendBuffer = 256 << 10;  // of the system's: what lies there cannot be taken back
+
+}  // namespace
+
+SocketSession::SocketSession(Hub& hub, tcp::socket socket)
+    : hub_(hub),
+      id_(random_token()),
+      socket_(std::move(socket)),
+      ticks_(hub.io),
+      pause_(hub.io),
+      rate_(hub.limits().messages_per_second, hub.limits().messages_at_once, Clock::now()),
+      active_(Clock::now()),
+      taken_(active_) {}
+
+void SocketSession::run(Request request) {
+  request_ = std::move(request);
+  error_code ignored;
+  tcp::socket& socket = beast::get_lowest_layer(socket_).socket();
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(boost::asio::socket_base::send_buffer_size(kSendBuffer), ignored);
+  websocket::stream_base::timeout timeout{};
+  timeout.handshake_timeout = hub_.limits().request;
+  timeout.idle_timeout = std::chrono::seconds(30);  // a page that is gone without a word answers no ping
+  timeout.keep_alive_pings = true;
+  socket_.set_option(timeout);
+  socket_.read_message_max(hub_.limits().message_bytes);
+  socket_.async_accept(request_, [self = shared_from_this()](error_code error) { self->on_accept(error); });
+}
+
+void SocketSession::on_accept(error_code error) {
+  if (error) return leave();
+  open_ = true;
+  std::weak_ptr<SocketSession> weak = weak_from_this();
+  outbox_ = std::make_shared<Outbox>(hub_.limits().events, [weak, &io = hub_.io] {
+    boost::asio::post(io, [weak] {
+      if (const auto self = weak.lock()) self->pump();
+    });
+  });
+  const PlayerOptions& play = hub_.player.options();
+  outbox_->event(hello_event(hub_.world.info(), play.fps, hub_.world.device(), id_,
+                             play.start.image != nullptr, play.start)
+                     .dump(-1, ' ', false, json::error_handler_t::replace));
+  hub_.player.attach(outbox_);
+  read();
+  tick();
+}
+
+void SocketSession::read() {
+  if (ending_ != Ending::no) return;
+  socket_.async_read(in_, [self = shared_from_this()](error_code error, size_t) { self->on_read(error); });
+}
+
+void SocketSession::read_later(Clock::duration wait) {
+  if (!std::exchange(told_rate_, true))
+    outbox_->event(json{{"type", "notice"}, {"text", "more messages a second than are read"}}.dump());
+  pause_.expires_after(wait);
+  pause_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->read();
+  });
+}
+
+void SocketSession::on_read(error_code error) {
+  if (error) {  // closed, cut, or a message that is too long (Beast has said so: 1009)
+    leave();
+    return;
+  }
+  if (ending_ != Ending::no) return;
+  if (!socket_.got_text())
+    return end(websocket::close_code::unknown_data, "protocol", "only text is understood here");
+  try {
+    const auto bytes = in_.cdata();
+    obey(parse_message({static_cast<const char*>(bytes.data()), bytes.size()}, hub_.world.info()));
+  } catch (const std::exception& e) {
+    return end(websocket::close_code::policy_error, "protocol", e.what());
+  }
+  in_.consume(in_.size());
+  const Clock::duration wait = rate_.take(Clock::now());
+  if (wait > Clock::duration::zero())
+    read_later(wait);
+  else
+    read();
+}
+
+void SocketSession::obey(const ClientMessage& message) {
+  const WorldInfo& info = hub_.world.info();
+  // Who can only watch does so by watching.
+  const bool steers = info.mouse || !info.keys.empty();
+  if (!std::holds_alternative<SeenMessage>(message) || !steers) active_ = Clock::now();
+  if (const auto* input = std::get_if<InputMessage>(&message)) {
+    held_ = input->held();
+    hub_.player.act(input->action, input->stamp);
+  } else if (const auto* start = std::get_if<StartMessage>(&message)) {
+    hub_.player.start({.seed = start->seed, .prompt = start->prompt, .picture = {}});
+  } else if (std::holds_alternative<ResetMessage>(message)) {
+    hub_.player.start({.seed = {}, .prompt = {}, .picture = {}, .reset = true});
+  } else if (std::holds_alternative<StopMessage>(message)) {
+    hub_.player.stop();
+  } else if (const auto* record = std::get_if<RecordMessage>(&message)) {
+    hub_.player.record(record->on);
+  } else if (const auto* seen = std::get_if<SeenMessage>(&message)) {
+    require(seen->sequence < sent_, "'sequence': {} was not sent yet", seen->sequence);
+    if (under_way_.empty() || under_way_.front() > seen->sequence) return;
+    while (!under_way_.empty() && under_way_.front() <= seen->sequence) under_way_.pop_front();
+    taken_ = Clock::now();
+    pump();
+  }
+}
+
+void SocketSession::picture(std::vector<uint8_t> file) {
+  active_ = Clock::now();
+  hub_.player.start({.seed = {}, .prompt = {}, .picture = std::move(file)});
+}
+
+// So many frames may be on their way: two blocks, for the page shows one while the next one comes.
+size_t SocketSession::window() const {
+  const WorldInfo& info = hub_.world.info();
+  return 2 * static_cast<size_t>(std::max<int64_t>({info.block_frames, info.first_block_frames, 1}));
+}
+
+void SocketSession::pump() {
+  if (!open_ || writing_ || ending_ == Ending::closing || ending_ == Ending::gone) return;
+  if (auto event = outbox_->pop_event()) {
+    text_ = std::move(*event);
+    return write(true);
+  }
+  if (ending_ == Ending::speaking) {
+    if (farewell_.empty()) return close();
+    text_ = std::exchange(farewell_, {});
+    return write(true);
+  }
+  if (outbox_->overfull()) return end(websocket::close_code::policy_error, "stalled", "nothing is read here");
+  if (under_way_.size() >= window()) return;
+  frame_ = outbox_->frames.pop();
+  if (!frame_) return;
+  sent_ = frame_->sequence + 1;
+  under_way_.push_back(frame_->sequence);
+  write(false);
+}
+
+void SocketSession::write(bool text) {
+  writing_ = true;
+  socket_.text(text);
+  const auto bytes =
+      text ? boost::asio::buffer(text_.data(), text_.size())
+           : boost::asio::buffer(static_cast<const void*>(frame_->bytes.data()), frame_->bytes.size());
+  socket_.async_write(bytes, [self = shared_from_this()](error_code error, size_t) {
+    self->writing_ = false;
+    if (error) return self->leave();
+    self->pump();
+  });
+}
+
+void SocketSession::tick() {
+  const PageLimits& limits = hub_.limits();
+  const auto now = Clock::now();
+  if (ending_ == Ending::gone) return;
+  if (ending_ != Ending::no) {
+    if (now - ended_ > limits.farewell) return leave();
+  } else {
+    // Time counts only while there is something to take.
+    if (outbox_->frames.empty() && !writing_) taken_ = now;
+    if (held_) active_ = now;
+    if (now - taken_ > limits.stalled)
+      end(websocket::close_code::policy_error, "stalled", "the pictures are not read here");
+    else if (now - active_ > limits.idle)
+      end(websocket::close_code::normal, "idle",
+          fmt::format("nothing was pressed for {:.0f} seconds",
+                      std::chrono::duration<double>(limits.idle).count()));
+  }
+  const auto pause =
+      std::clamp<Clock::duration>(std::min(limits.idle, limits.stalled) / 10, std::chrono::milliseconds(10),
+                                  std::chrono::milliseconds(500));
+  ticks_.expires_after(pause);
+  ticks_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->tick();
+  });
+}
+
+void SocketSession::end(uint16_t code, const char* reason, const std::string& text) {
+  if (ending_ != Ending::no) return;
+  ending_ = Ending::speaking;
+  ended_ = Clock::now();
+  farewell_ = json{{"type", "closing"}, {"reason", reason}, {"text", text}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
+  reason_ = {static_cast<websocket::close_code>(code), reason};
+  hub_.player.detach();
+  pump();
+}
+
+void SocketSession::close() {
+  ending_ = Ending::closing;
+  socket_.async_close(reason_, [self = shared_from_this()](error_code) { self->leave(); });
+}
+
+void SocketSession::leave() {
+  if (ending_ == Ending::gone) return;
+  ending_ = Ending::gone;
+  ticks_.cancel();
+  pause_.cancel();
+  beast::get_lowest_layer(socket_).close();
+  if (hub_.visitor.get() == this) {
+    hub_.player.detach();
+    hub_.visitor = nullptr;
+  }
+}
+
+}  // namespace tachy::serve

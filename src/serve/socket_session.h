@@ -1,0 +1,69 @@
+// A visit: the socket of the page that has the world. Reads orders no faster than the rate allows, writes events and frames
+// while the page takes them, and ends when nothing is pressed for long, or nothing taken. Private to src/serve.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/websocket.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "serve/hub.h"
+#include "serve/messages.h"
+#include "serve/outbox.h"
+#include "serve/rate_limit.h"
+
+namespace tachy::serve {
+
+class SocketSession : public std::enable_shared_from_this<SocketSession> {
+ public:
+  using Request = boost::beast::http::request<boost::beast::http::vector_body<uint8_t>>;
+  SocketSession(Hub& hub, boost::asio::ip::tcp::socket socket);
+  void run(Request request);
+  bool is(std::string_view session) const { return !session.empty() && session == id_; }
+  void picture(std::vector<uint8_t> file);  // the next run begins with it
+  // Says why, closes, and gives the world back. The code is the socket's (RFC 6455).
+  void end(uint16_t code, const char* reason, const std::string& text);
+
+ private:
+  using error_code = boost::beast::error_code;
+  using Clock = std::chrono::steady_clock;
+
+  void on_accept(error_code error);
+  void read();
+  void read_later(Clock::duration wait);
+  void on_read(error_code error);
+  void obey(const ClientMessage& message);
+  void pump();  // writes the next thing, if none is being written
+  void write(bool text);
+  void tick();
+  void close();
+  void leave();  // once: the world is free again
+  size_t window() const;
+
+  Hub& hub_;
+  const std::string id_;
+  boost::beast::websocket::stream<boost::beast::tcp_stream> socket_;
+  boost::asio::steady_timer ticks_, pause_;
+  boost::beast::flat_buffer in_;
+  Request request_;
+  std::shared_ptr<Outbox> outbox_;
+  RateLimit rate_;
+  std::string text_;                  // being written, as are
+  std::optional<QueuedFrame> frame_;  // a frame's bytes
+  bool open_ = false, writing_ = false, held_ = false, told_rate_ = false;
+  enum class Ending { no, speaking, closing, gone } ending_ = Ending::no;
+  std::string farewell_;
+  boost::beast::websocket::close_reason reason_;
+  uint64_t sent_ = 0;               // frames of sequence numbers below this
+  std::deque<uint64_t> under_way_;  // sent, and not known to have arrived
+  Clock::time_point active_, taken_, ended_;
+};
+
+}  // namespace tachy::serve

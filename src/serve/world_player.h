@@ -1,0 +1,95 @@
+// Plays a world for one visitor at a time, in a thread of its own: start, block after block at the video's pace, each with
+// what is held when it begins, and what becomes of it on the way: pictures for the page, a recording.
+//
+// All functions but the constructor return at once. What is asked for replaces what was asked for before and has not begun,
+// so no visitor can make a queue grow. After an error the world waits for another start.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/limits.h"
+#include "serve/outbox.h"
+#include "serve/recording.h"
+#include "serve/steered_world.h"
+
+namespace tachy::serve {
+
+struct PlayerOptions {
+  double fps = 0;    // 0: the model's; blocks begin no faster
+  WorldStart start;  // with which each visit begins
+  int jpeg_quality = 85;
+  PageLimits limits;
+};
+
+// What the next run is made of; what is left out stays as it is.
+struct StartOrder {
+  std::optional<uint64_t> seed;
+  std::optional<std::string> prompt;
+  std::vector<uint8_t> picture;  // a file's bytes
+  bool reset = false;            // the same run again
+};
+
+class WorldPlayer {
+ public:
+  WorldPlayer(SteeredWorld& world, PlayerOptions options, RecordingShelf& shelf);
+  ~WorldPlayer();  // stops the world, and waits for that
+  WorldPlayer(const WorldPlayer&) = delete;
+  WorldPlayer& operator=(const WorldPlayer&) = delete;
+
+  void attach(std::shared_ptr<Outbox> outbox);  // a new visitor
+  void detach();                                // it left: the world stops, its recording is given up
+  void start(StartOrder order);
+  void stop();
+  void act(const WorldAction& action, uint64_t stamp);  // counts from the next block on
+  void record(bool on);
+
+  const PlayerOptions& options() const { return options_; }
+
+ private:
+  struct Orders {
+    std::optional<StartOrder> start;
+    std::optional<bool> record;
+    bool stop = false, visitor = false, end = false;
+    bool any() const { return start || record || stop || visitor || end; }
+  };
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+  Orders wait();
+  void obey(Orders& orders);
+  void welcome();
+  void begin(StartOrder& order);
+  void take_picture(const std::vector<uint8_t>& file);
+  void play_block();
+  void send(const RgbImage& image, int64_t index);
+  void start_recording();
+  void finish_recording();
+  void failed(const std::exception& error);
+  void say_state(const char* state, const std::string& text = "", const std::string& code = "");
+  bool interrupted() const;
+
+  SteeredWorld& world_;
+  const PlayerOptions options_;
+  RecordingShelf& shelf_;
+  std::atomic<bool> ending_{false};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Orders orders_;
+  std::shared_ptr<Outbox> visitor_;
+  WorldAction held_;
+  uint64_t stamp_ = 0;
+
+  // Of the world's thread alone.
+  struct Play;
+  std::unique_ptr<Play> play_;
+  std::thread thread_;
+};
+
+}  // namespace tachy::serve

@@ -1,0 +1,236 @@
+"""What a visitor does with the page, judged by what is on its canvas."""
+
+import random
+import struct
+import time
+import zlib
+
+from conftest import Page
+
+
+def png(path, red, green, blue, side=16):
+    row = b"\0" + bytes([red, green, blue]) * side
+    chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(row * side)) + chunk(b"IEND", b""))
+    return path
+
+
+def test_a_held_key_moves_the_world(serve, page):
+    page.open(serve().url)
+    assert not page.lit("D")
+    before = page.square()
+    page.page.keyboard.down("d")
+    page.wait(lambda: page.lit("D"), "D is lit")
+    page.wait(lambda: page.square()[0] > before[0] + 20, "the square moves right")
+    assert abs(page.square()[1] - before[1]) < 2
+    page.page.keyboard.down("w")
+    page.wait(lambda: page.lit("D") and page.lit("W"), "both are held")
+    page.page.keyboard.up("d")
+    page.page.keyboard.up("w")
+    page.wait(lambda: not page.lit("D") and not page.lit("W"), "both are released")
+    still = page.square()
+    time.sleep(0.7)
+    assert page.square() == still
+
+
+def test_arrows_and_the_mouse_look_round(serve, page):
+    page.open(serve().url)
+    page.page.keyboard.down("ArrowRight")
+    page.wait(lambda: 0.05 < page.yaw() < 0.15, "one step to the right")
+    page.page.keyboard.up("ArrowRight")
+    page.wait(lambda: page.yaw() == 0, "released")
+    box = page.page.locator("#view").bounding_box()
+    page.page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 200 + box["width"] / 4, box["y"] + 200, steps=5)
+    page.wait(lambda: 0.15 < page.yaw() < 0.25, "two steps to the right")
+    page.page.mouse.up()
+    page.wait(lambda: page.yaw() == 0, "released")
+
+
+def test_fingers_and_a_gamepad(serve, browser):
+    context = browser.new_context(viewport={"width": 800, "height": 900}, has_touch=True, is_mobile=True)
+    page = Page(context.new_page())
+    page.open(serve().url)
+    box = page.page.locator("#pads button[data-key=A]").bounding_box()
+    touch = context.new_cdp_session(page.page)
+    at = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}]
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": at})
+    page.wait(lambda: page.lit("A"), "A is held by a finger")
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait(lambda: not page.lit("A"), "the finger is gone")
+    page.page.evaluate("""() => {
+      window.pad = {connected: true, axes: [0, -1, 0, 0], buttons: []};
+      navigator.getGamepads = () => [window.pad];
+    }""")
+    page.wait(lambda: page.lit("W"), "the left stick is W")
+    page.page.evaluate("window.pad.axes = [0, 0, 1, 0]")
+    page.wait(lambda: not page.lit("W") and 0.15 < page.yaw() < 0.25, "the right stick looks round")
+    page.page.evaluate("window.pad.connected = false")
+    page.wait(lambda: page.yaw() == 0, "the gamepad is gone")
+    assert not page.errors
+    context.close()
+
+
+def test_the_focus_lost_nothing_is_held(serve, page):
+    page.open(serve().url)
+    page.page.keyboard.down("w")
+    page.wait(lambda: page.lit("W"), "W is lit")
+    page.page.evaluate("window.dispatchEvent(new Event('blur'))")
+    page.wait(lambda: not page.lit("W"), "W is released")
+
+
+def test_text_that_is_typed_is_no_key(serve, page):
+    page.open(serve().url)
+    page.page.locator("#seed").focus()
+    page.page.keyboard.down("w")
+    time.sleep(0.8)
+    assert not page.lit("W")
+
+
+def test_a_cut_socket_is_opened_again(serve, page):
+    server = serve()
+    page.open(server.url)
+    page.page.evaluate("window.worldPage.connection.socket.close()")
+    page.wait_state("running")
+    server.stop()
+    page.wait_state("cut")
+    assert "connecting again" in page.page.inner_text("#cover-text")
+    serve(port=server.port)
+    page.wait_state("running")
+    page.page.keyboard.down("a")
+    page.wait(lambda: page.lit("A"), "keys count again")
+
+
+def test_a_reload_goes_on(serve, page):
+    page.open(serve().url)
+    page.page.keyboard.down("s")
+    page.wait(lambda: page.lit("S"), "S is lit")
+    for _ in range(3):
+        assert page.page.reload().status == 200
+        page.wait_state("running")
+    assert not page.lit("S")
+
+
+def test_two_tabs(serve, context, page):
+    server = serve()
+    page.open(server.url)
+    other = Page(context.new_page())
+    assert other.page.goto(server.url).status == 503
+    assert "One visitor at a time" in other.page.inner_text("#busy")
+    drawn = page.drawn()
+    page.wait(lambda: page.drawn() > drawn + 5, "the first goes on")
+    page.page.close()
+    other.wait_state("running")  # by itself
+    # A page whose world was taken by another one.
+    third = Page(context.new_page())
+    other.page.evaluate("() => { const c = window.worldPage.connection; c.again = c.open; c.open = () => {}; c.socket.close(); }")
+    third.open(server.url)
+    other.page.evaluate("() => { const c = window.worldPage.connection; c.open = c.again; c.open(); }")
+    other.wait_state("busy")
+    third.page.close()
+    other.wait_state("running")
+
+
+def test_a_slow_reader_sees_the_newest(serve, page):
+    page.open(serve(fps=48).url)
+    page.page.evaluate("""() => { const until = performance.now() + 2000; while (performance.now() < until); }""")
+    page.wait(lambda: int(page.page.inner_text("#dropped")) > 20, "frames were dropped")
+    page.page.keyboard.down("d")
+    begin = time.monotonic()
+    page.wait(lambda: page.lit("D"), "D is lit")
+    assert time.monotonic() - begin < 1.5, "what is seen is not old"
+    assert page.state() == "running"
+
+
+def test_a_recording_is_downloaded(serve, page):
+    page.open(serve().url)
+    page.page.click("#record")
+    page.wait(lambda: "on" in (page.page.get_attribute("#record", "class") or ""), "it records")
+    drawn = page.drawn()
+    page.wait(lambda: page.drawn() > drawn + 15, "frames are drawn")
+    page.page.click("#record")
+    page.page.wait_for_selector("#download", state="visible")
+    frames = int(page.page.inner_text("#download").split("(")[1].split()[0])
+    assert 12 <= frames <= 40
+    with page.page.expect_download() as download:
+        page.page.click("#download")
+    data = open(download.value.path(), "rb").read()
+    assert data[4:8] == b"ftyp" and len(data) > 500
+
+
+def test_a_picture_of_ones_own(serve, page, tmp_path):
+    page.open(serve(picture=0).url, state="waiting")
+    page.page.set_input_files("#picture", png(tmp_path / "red.png", 180, 20, 20))
+    page.wait_state("running")
+    red, green, blue = page.pixel(150, 90)
+    assert red > 140 and green < 60 and blue < 60
+    (tmp_path / "large.png").write_bytes(bytes(9 << 20))
+    page.page.set_input_files("#picture", tmp_path / "large.png")
+    page.wait(lambda: "too large" in page.page.inner_text("#note"), "it is too large")
+    (tmp_path / "text.png").write_text("no picture")
+    page.page.set_input_files("#picture", tmp_path / "text.png")
+    page.wait_state("error")
+    assert "picture" in page.page.inner_text("#cover-text")
+    page.page.click("#reset")
+    page.wait_state("running")
+
+
+def test_a_block_that_is_not_finite(serve, page):
+    page.open(serve().url)
+    page.page.fill("#seed", "13")
+    page.page.click("#start", force=True)
+    page.wait_state("error")
+    assert "not finite" in page.page.inner_text("#cover-text")
+    page.page.fill("#seed", "1")
+    page.page.click("#start")
+    page.wait_state("running")
+    page.page.click("#stop")
+    page.wait_state("stopped")
+    page.page.click("#start")
+    page.wait_state("running")
+
+
+def test_who_presses_nothing_is_told_so(serve, page):
+    page.open(serve(idle_seconds=1).url)
+    page.wait_state("closed")
+    assert "nothing was pressed for 1 seconds" in page.page.inner_text("#cover-text")
+    page.page.click("#again")
+    page.wait_state("running")
+
+
+def test_a_token_is_needed(serve, page):
+    server = serve(token="abcdefgh-123")
+    assert page.page.goto(server.url.split("?")[0]).status == 403
+    assert "token" in page.page.inner_text("#refused")
+    page.open(server.url)
+    page.page.click("#record")
+    time.sleep(0.5)
+    page.page.click("#record")
+    page.page.wait_for_selector("#download", state="visible")
+    with page.page.expect_download() as download:
+        page.page.click("#download")
+    assert download.value.path().stat().st_size > 500
+
+
+def test_figures_and_keys_in_time(serve, page):
+    """12 frames a second and blocks of four: the key's block begins within a third of a second."""
+    page.open(serve().url)
+    draw = random.Random(7)
+    for n in range(16):
+        time.sleep(draw.uniform(0.3, 0.7))
+        page.page.keyboard.down("d") if n % 2 == 0 else page.page.keyboard.up("d")
+    page.wait(lambda: len(page.page.evaluate("window.worldPage.latencies")) >= 15, "each is measured")
+    latencies = sorted(page.page.evaluate("window.worldPage.latencies"))
+    print(f"key to canvas: median {latencies[len(latencies) // 2]:.0f} ms, most {latencies[-1]:.0f} ms")
+    assert latencies[0] > 0 and latencies[-1] <= 650, latencies
+    assert 9 <= int(page.page.inner_text("#fps")) <= 15
+    assert page.page.inner_text("#latency").endswith(" ms")
+    colours = page.page.evaluate("""() => {
+      const graph = document.getElementById('graph'), data = graph.getContext('2d').getImageData(0, 0, graph.width, graph.height).data;
+      let blue = 0, orange = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 128) data[i + 2] > data[i] ? ++blue : ++orange;
+      return [blue, orange];
+    }""")
+    assert min(colours) > 20, "both lines are drawn"

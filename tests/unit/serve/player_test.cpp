@@ -1,0 +1,260 @@
+// The world's thread: blocks at the video's pace, the latest keys at a block's begin, orders that replace one another, errors that
+// are said and do not end it, recordings.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "drawn_world.h"
+#include "media/image_reader.h"
+#include "media/jpeg.h"
+#include "serve/messages.h"
+#include "serve/world_player.h"
+
+namespace tachy::serve {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::drawn_start;
+using test::DrawnWorld;
+
+uint64_t number_at(const std::vector<uint8_t>& bytes, size_t at, size_t size) {
+  uint64_t out = 0;
+  for (size_t i = 0; i < size; ++i) out |= uint64_t{bytes[at + i]} << (8 * i);
+  return out;
+}
+
+class PlayerTest : public testing::Test {
+ protected:
+  void open(double fps = 240, double block_seconds = 0, WorldStart start = drawn_start()) {
+    world_ = std::make_unique<DrawnWorld>(160, 96, fps, block_seconds);
+    PlayerOptions options{.start = std::move(start), .limits = limits_};
+    player_ = std::make_unique<WorldPlayer>(*world_, options, shelf_);
+    outbox_ = visit();
+  }
+  std::shared_ptr<Outbox> visit() {
+    auto outbox = std::make_shared<Outbox>(256, [] {});
+    player_->attach(outbox);
+    return outbox;
+  }
+  // The next event of that type and, where one is given, state.
+  json event(const std::string& type, const std::string& state = "") {
+    for (const auto until = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < until;
+         std::this_thread::sleep_for(1ms))
+      while (const auto text = outbox_->pop_event()) {
+        json event = json::parse(*text);
+        if (event["type"] == type && (state.empty() || event["state"] == state)) return event;
+      }
+    ADD_FAILURE() << "no event " << type << " " << state;
+    return {};
+  }
+  std::vector<uint8_t> frame() {
+    for (const auto until = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < until;
+         std::this_thread::sleep_for(100us))
+      if (auto got = outbox_->frames.pop()) return std::move(got->bytes);
+    ADD_FAILURE() << "no frame";
+    return std::vector<uint8_t>(kFrameHeaderBytes);
+  }
+  static RgbFrame picture(const std::vector<uint8_t>& bytes) {
+    return decode_image(std::span(bytes).subspan(kFrameHeaderBytes), "frame");
+  }
+
+  PageLimits limits_;
+  RecordingShelf shelf_;
+  std::unique_ptr<DrawnWorld> world_;
+  std::unique_ptr<WorldPlayer> player_;
+  std::shared_ptr<Outbox> outbox_;
+};
+
+TEST_F(PlayerTest, NothingRunsUntilItIsStarted) {
+  open();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(world_->blocks_made, 0);
+  player_->start({});
+  EXPECT_EQ(event("state")["state"], "starting");
+  EXPECT_EQ(event("state")["state"], "running");
+  const auto first = frame();
+  EXPECT_EQ(number_at(first, 4, 4), 1u);
+  EXPECT_EQ(number_at(first, 8, 8), 0u);
+  EXPECT_EQ(number_at(first, 16, 8), 0u);
+  EXPECT_EQ(picture(first).width, 160);
+}
+
+TEST_F(PlayerTest, KeepsTheVideosPace) {
+  open(80);  // a block of four frames every 50 ms
+  player_->start({});
+  event("state", "running");
+  const auto begin = std::chrono::steady_clock::now();
+  while (world_->blocks_made < 21) std::this_thread::sleep_for(1ms);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_GT(seconds, 0.9) << "20 blocks of 50 ms";
+  EXPECT_LT(seconds, 3);
+}
+
+TEST_F(PlayerTest, ABlockFollowsWhatIsHeldWhenItBegins) {
+  open(40, 0.05);
+  player_->start({});
+  event("state", "running");
+  player_->act({{0, 0, 0, 1}, {0, 0}}, 1);
+  player_->act({{1, 0, 0, 0}, {0, 0.1f}}, 2);  // keys faster than blocks: the latest counts
+  for (;;) {
+    const auto bytes = frame();
+    const uint64_t stamp = number_at(bytes, 24, 8);
+    ASSERT_TRUE(stamp == 0 || stamp == 2) << stamp;
+    if (stamp == 0) continue;
+    const RgbFrame shown = picture(bytes);
+    EXPECT_GT(shown.row(4)[3 * 4], 180) << "W is lit";
+    EXPECT_LT(shown.row(4)[3 * 34], 90) << "D is not";
+    break;
+  }
+}
+
+TEST_F(PlayerTest, OrdersReplaceOneAnotherAndInterruptABlock) {
+  open(12, 30);  // a block of half a minute
+  player_->start({});
+  event("state", "running");
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint64_t seed = 0; seed < 1000; ++seed) player_->start({.seed = seed, .prompt = {}, .picture = {}});
+  for (;;)
+    if (event("state", "running")["seed"] == 999) break;
+  EXPECT_LT(world_->starts, 1000);
+  player_->stop();
+  event("state", "stopped");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  player_->start({.seed = {}, .prompt = {}, .picture = {}, .reset = true});
+  EXPECT_EQ(event("state", "running")["seed"], 999);
+}
+
+TEST_F(PlayerTest, StoppedWhileItStartsItStops) {
+  open();
+  for (int i = 0; i < 50; ++i) {
+    player_->start({});
+    player_->stop();
+    event("state", "stopped");
+  }
+  const int64_t blocks = world_->blocks_made;
+  std::this_thread::sleep_for(30ms);
+  EXPECT_EQ(world_->blocks_made, blocks);
+}
+
+TEST_F(PlayerTest, ABlockThatIsNotFiniteIsSaidAndAnotherStartGoesOn) {
+  open();
+  player_->start({.seed = test::kSeedOfNan, .prompt = {}, .picture = {}});
+  const json error = event("state", "error");
+  EXPECT_EQ(error["code"], "numerical");
+  EXPECT_THAT(error["text"].get<std::string>(), testing::HasSubstr("not finite"));
+  player_->start({.seed = 1, .prompt = {}, .picture = {}});
+  EXPECT_EQ(event("state", "running")["run"], 2);
+  while (number_at(frame(), 4, 4) != 2) {
+  }
+}
+
+TEST_F(PlayerTest, WithoutAPictureItSaysSoAndTakesOne) {
+  open(240, 0, {});
+  player_->start({});
+  const json error = event("state", "error");
+  EXPECT_EQ(error["code"], "invalid argument");
+  EXPECT_EQ(error["text"], "image: this world begins with a picture; give one");
+  player_->start({.seed = {}, .prompt = {}, .picture = {'G', 'I', 'F', '8'}});
+  event("state", "error");
+  const auto golden = std::string(TACHY_SOURCE_DIR) + "/tests/golden/image_pipeline/first.png";
+  std::ifstream file(golden, std::ios::binary);
+  player_->start({.seed = {}, .prompt = {}, .picture = {std::istreambuf_iterator<char>(file), {}}});
+  EXPECT_EQ(event("state", "running")["has_picture"], true);
+}
+
+TEST_F(PlayerTest, PicturesThatAreTooLargeAreRefusedByTheirHeader) {
+  limits_.picture_pixels = 100;
+  open();
+  std::vector<uint8_t> png;
+  JpegEncoder().encode(RgbFrame(20, 10).view(), png);
+  player_->start({.seed = {}, .prompt = {}, .picture = png});
+  EXPECT_THAT(event("state", "error")["text"].get<std::string>(), testing::HasSubstr("20x10 is too large"));
+}
+
+TEST_F(PlayerTest, TheNextVisitorFindsNothingOfTheLast) {
+  open();
+  std::vector<uint8_t> red;
+  RgbFrame picture_of_mine(16, 16);
+  for (size_t i = 0; i < picture_of_mine.rgb.size(); i += 3) picture_of_mine.rgb[i] = 200;
+  JpegEncoder().encode(picture_of_mine.view(), red);
+  player_->start({.seed = 5, .prompt = {}, .picture = red});
+  event("state", "running");
+  player_->act({{1, 0, 0, 0}, {0, 0}}, 9);
+  while (number_at(frame(), 24, 8) != 9) {
+  }
+  const auto mine = picture(frame());
+  EXPECT_GT(mine.row(90)[0], 150);
+  outbox_ = visit();
+  player_->start({});
+  EXPECT_EQ(event("state", "running")["seed"], 0);
+  const auto bytes = frame();
+  EXPECT_EQ(number_at(bytes, 8, 8), 0u);
+  EXPECT_EQ(number_at(bytes, 24, 8), 0u) << "what was held is held no more";
+  EXPECT_LT(picture(bytes).row(90)[0], 60);
+}
+
+TEST_F(PlayerTest, WithoutAVisitorTheWorldStandsStill) {
+  open();
+  player_->start({});
+  event("state", "running");
+  std::weak_ptr<Outbox> gone = outbox_;
+  player_->detach();
+  outbox_.reset();
+  std::this_thread::sleep_for(50ms);
+  const int64_t blocks = world_->blocks_made;
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(world_->blocks_made, blocks);
+  EXPECT_TRUE(gone.expired());
+}
+
+TEST_F(PlayerTest, ARecordingIsAVideoOfTheFrames) {
+  open();
+  player_->start({});
+  player_->record(true);
+  event("recording", "on");
+  const int64_t from = world_->blocks_made;
+  while (world_->blocks_made < from + 10) std::this_thread::sleep_for(1ms);
+  player_->record(false);
+  const json done = event("recording", "done");
+  const auto file = shelf_.find(done["id"].get<std::string>());
+  ASSERT_TRUE(file);
+  EXPECT_EQ(shelf_.find(""), nullptr);
+  EXPECT_EQ(shelf_.find("other"), nullptr);
+  EXPECT_GE(file->frames, 36);
+  EXPECT_EQ(done["frames"], file->frames);
+  EXPECT_EQ(std::filesystem::file_size(file->path), file->bytes);
+  const auto path = file->path;
+  player_->record(true);
+  event("recording", "on");
+  player_->stop();
+  event("recording");
+  player_.reset();
+  EXPECT_TRUE(std::filesystem::exists(path)) << "it stays while somebody holds it";
+}
+
+TEST_F(PlayerTest, RecordingsEndAndAreRemoved) {
+  limits_.recording_seconds = 0.1;  // 24 frames
+  open();
+  player_->start({});
+  player_->record(true);
+  const json done = event("recording", "done");
+  EXPECT_EQ(done["frames"], 24);
+  const auto path = shelf_.find(done["id"].get<std::string>())->path;
+  EXPECT_TRUE(std::filesystem::exists(path));
+  shelf_.put(nullptr);
+  EXPECT_FALSE(std::filesystem::exists(path.parent_path()));
+}
+
+TEST_F(PlayerTest, AVisitorWhoNeverReadsHoldsOneBlock) {
+  open();
+  player_->start({});
+  while (world_->blocks_made < 200) std::this_thread::sleep_for(1ms);
+  EXPECT_LE(outbox_->frames.size(), 4u);
+  EXPECT_GT(outbox_->frames.dropped(), 700u);
+}
+
+}  // namespace
+}  // namespace tachy::serve
