@@ -154,6 +154,8 @@ Command add_all(CommandLine& line) {
   sub.add_option("--dtype", first->dtypes,
                  "on a GPU: some of bf16,f16,f32 (default: the level's); the first is what bench times");
   sub.add_option("-t,--threads", *threads, "threads (default: all this process may use)");
+  sub.add_flag("--json", first->json,
+               "print JSON: the checks, then the bench (or with --compare what it moved)");
   sub.footer(
       "Of a model that makes videos block by block (Self-Forcing, Matrix-Game 2): its rollouts are checked "
       "and its "
@@ -163,6 +165,7 @@ Command add_all(CommandLine& line) {
     first->options.level = second->options.level = *level;
     first->options.device = second->options.device = choose_device(*device);
     first->options.threads = second->options.threads = *threads;
+    second->json = first->json;
     if (!second->options.model.empty() && checks_blocks(second->options.model))
       first->options.model = second->options.model, first->models_only = true;
     if (const auto list = split(first->dtypes, ','); !list.empty()) second->options.dtype = list.front();

@@ -185,6 +185,14 @@ TEST_F(Gauges, AllOfAModelThatMakesBlocks) {
   EXPECT_THAT(done.out,
               AllOf(HasSubstr("12 checks"), HasSubstr("block: decode"), testing::Not(HasSubstr("gemm"))));
   EXPECT_TRUE(fs::exists(path("a.txt"))) << done.err;
+  const Done compared = run({"all", "-m", model.path().string(), "--golden", golden("causal"), "--blocks",
+                             "2", "-t", "2", "--compare", "a.txt", "--json"});
+  std::istringstream out(compared.out);
+  json checked, moved;
+  out >> checked >> moved;
+  EXPECT_EQ(checked["checks"].size(), 12u);
+  EXPECT_EQ(moved["kind"], "comparison");
+  EXPECT_EQ(moved["lines"][0]["id"], "block");
 }
 
 // A video that is made block by block says in its profile what its blocks took; so does a world.
