@@ -270,7 +270,7 @@ TEST(Worlds, OfAPromptHaveNoKeys) {
 }
 
 // In float32 bytes differ by what rounding comes to; at level safe they repeat themselves.
-TEST(Worlds, OnAGpuAreAsOnTheCpu) {
+TEST(WorldsOnGpu, AreAsOnTheCpu) {
   std::string why;
   if (!gpu_there(&why)) GTEST_SKIP() << why;
   World cpu = open(), gpu(model().path(), {.device = "cuda"}, {.level = "none"}),

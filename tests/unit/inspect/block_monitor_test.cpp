@@ -92,7 +92,7 @@ TEST(BlockMonitor, WhatLiesOutsideOfBlocksIsNotTheirs) {
   EXPECT_DOUBLE_EQ(part(blocks[0], BlockPart::other), part(block_times(block)[0], BlockPart::other));
 }
 
-TEST(BlockMonitor, AGpusClockCountsWhereThereIsOne) {
+TEST(BlockMonitorOnGpu, ItsClockCounts) {
   auto events = a_block(0, 0);
   auto device = a_block(0, 0, kDeviceLane);
   for (ProfileEvent& e : device) e.start_us = 5 + 2 * e.start_us, e.end_us = 5 + 2 * e.end_us;

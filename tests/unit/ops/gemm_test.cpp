@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("f32", "ref"),
 
 // Without Products::tf32 float32 products are IEEE's. TF32 keeps 10 digits of each operand: cut off, not rounded, both
 // together lose 7e-4 of a product on average, rounded 3e-4, which is what is left of a sum of any length.
-TEST(Gemm, RoundsToTf32OnAGpuWhereThatIsAskedFor) {
+TEST(GemmOnGpu, RoundsToTf32WhereThatIsAskedFor) {
   if (std::string why; cuda::gpu_count(&why) == 0) GTEST_SKIP() << why;
   const auto gpu = cuda::open_gpu();
   if (gpu->info().capability() < 80) GTEST_SKIP() << "TF32 needs compute capability 8.0";
