@@ -33,3 +33,6 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/models/sprites/model_index.json)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/sprites ${PROJECT_SOURCE_DIR}/models/sprites-fast ${PROJECT_SOURCE_DIR}/models/talker
           DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime) # sprites-fast links to its neighbour
 endif()
+if(EXISTS ${PROJECT_SOURCE_DIR}/models/world/config.json)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/world DESTINATION ${CMAKE_INSTALL_DATADIR}/tachyscope/models COMPONENT runtime)
+endif()

@@ -77,7 +77,7 @@ class Pipeline:
             seconds, since, until = self.share(stage, budget, a.judge_seconds)
             if since >= 1 or (seconds < 15 and not a.max_steps):
                 continue
-            train.train(self.team, stage, clips, self.work, seconds, since, until, a.batch, max_steps=a.max_steps)
+            train.train(self.team, stage, clips, self.work, seconds, since, until, a.batch, max_steps=a.max_steps, optimizer=a.optimizer)
             self.progress[stage] = until
             self.keep()
             if until < 1:
@@ -118,6 +118,7 @@ def main():
     a.add_argument("--judge-length", type=float, default=0, help="seconds; 0: 10, or 60 with self-rollout")
     a.add_argument("--vae-batch", type=int, default=4)
     a.add_argument("--batch", type=int, default=32)
+    a.add_argument("--optimizer", choices=("adamw", "muon"), default="adamw", help="of the denoiser")
     a.add_argument("--most", type=int, default=9000, help="clips of a bank")
     a.add_argument("--max-steps", type=int, default=0, help="of each stage, to try it out")
     a.add_argument("--export", help="write the model's files into this folder, and nothing else")

@@ -13,6 +13,7 @@ import net  # first: it finds the folder above
 import torch
 
 from common import Clock, Flat
+from muon import FlatMuon
 
 
 class Ways:
@@ -100,11 +101,19 @@ def load(flat, folder):
     return at > 0
 
 
-def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, roll=256):
+def parameters(team, model, optimizer):
+    """All weights as one vector; with "muon" the blocks' matrices move by it."""
+    betas = (0.9, 0.98)
+    if optimizer == "adamw":
+        return Flat(team, [model], betas=betas)
+    return FlatMuon(team, [model], [p for p in model.blocks.parameters() if p.ndim == 2 and min(p.shape) >= 64], betas=betas)
+
+
+def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, roll=256, optimizer="adamw"):
     """One stage's part since … until of its 0 … 1, in so many seconds; the next starts from the averaged weights."""
     torch.manual_seed(3)
     model = net.Denoiser().to(team.device)
-    flat = Flat(team, [model], betas=(0.9, 0.98))
+    flat = parameters(team, model, optimizer)
     known = load(flat, folder)
     team.log(f"{stage}: {len(flat.flat) / 1e6:.2f} M parameters, {'from the state' if known else 'fresh'}, {seconds:.0f} s")
     torch.manual_seed(200 + int(1e4 * since))

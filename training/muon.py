@@ -1,0 +1,45 @@
+"""Muon beside AdamW for parameters that lie in one vector (common.Flat): matrices of hidden layers move by their momentum with all singular
+values made equal (Jordan et al. 2024), at a size that fits AdamW's learning rates (Liu et al. 2025, section 2.2); everything else stays with AdamW.
+"""
+import torch
+import torch.distributed as dist
+
+from common import Flat
+
+
+def orthogonal(g, steps=5):
+    """Matrices [N, rows, columns] with their singular values brought to about 1 (0.7 to 1.2) by five Newton-Schulz steps."""
+    x = g.bfloat16() if g.is_cuda else g
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x
+    for _ in range(steps):
+        a = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
+    return (x.mT if tall else x).to(g.dtype)
+
+
+class FlatMuon(Flat):
+    """Flat, with `hidden` (some of the modules' matrices) by Muon."""
+
+    def __init__(self, team, modules, hidden, momentum=0.95, **options):
+        super().__init__(team, modules, **options)
+        chosen, self.by_shape, self.momentum = {id(p) for p in hidden}, {}, momentum
+        for p in self.params:
+            if id(p) in chosen:
+                self.by_shape.setdefault(tuple(p.shape), []).append(p)
+        self.kept = {shape: torch.zeros(len(ps), *shape, device=team.device) for shape, ps in self.by_shape.items()}
+
+    @torch.no_grad()
+    def step(self, lr, surprise=1.5, decay=0.999):
+        for shape, ps in self.by_shape.items():
+            grads = [p.grad for p in ps]
+            g = torch.stack(grads).nan_to_num_(0, 0, 0)
+            if self.team.size > 1:
+                dist.all_reduce(g)
+            torch._foreach_zero_(grads)  # AdamW moves what is left; these feel its weight decay only
+            kept = self.kept[shape]
+            kept.lerp_(g, 1 - self.momentum)
+            move = orthogonal(g.lerp_(kept, self.momentum))  # Nesterov's; a common factor of g does not matter
+            torch._foreach_add_([p.data for p in ps], list(move), alpha=-lr * 0.2 * max(shape) ** 0.5)
+        super().step(lr, surprise, decay)
