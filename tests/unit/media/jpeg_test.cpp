@@ -39,7 +39,8 @@ TEST(Jpeg, IsReadByAnotherDecoder) {
     const RgbFrame read = decode_image(std::span(file).subspan(2), "picture");
     ASSERT_EQ(read.width, width);
     ASSERT_EQ(read.height, height);
-    EXPECT_LT(mean_difference(picture, read), 3) << width << "x" << height;
+    // Colour is kept for every second row and column, and in a picture of eight rows neighbours are 32 levels apart.
+    EXPECT_LT(mean_difference(picture, read), height < 16 ? 6 : 3) << width << "x" << height;
   }
 }
 
