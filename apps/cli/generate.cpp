@@ -106,7 +106,7 @@ int run(GenerateOptions& o) {
   if (!o.gpu.empty()) return predict(o, jobs);
   // Of a landscape a video is made as well, and whoever gave one by mistake would wait for it.
   if (jobs.front().settings.request.speech && !o.plan)
-    say_line("the photo is taken for somebody who can speak: nothing looks for a face in it");
+    say_line("note: the photo is not checked for a face; any picture is accepted");
   Opened opened = open_engine(o, jobs);
   for (const Job& job : jobs) {
     const bool known = &job == &jobs.front() && opened.first;
