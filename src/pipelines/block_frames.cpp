@@ -1,6 +1,7 @@
 #include "pipelines/block_frames.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include "base/env.h"
 #include "base/log.h"

@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "cuda/gpu.h"
 #include "ops/rmsnorm/rmsnorm.h"
+#include "stand_in_gpu.h"
 
 namespace tachy {
 namespace {
@@ -13,20 +11,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-class StandIn final : public cuda::Gpu {
- public:
+struct StandIn final : test::StandInGpu {
   explicit StandIn(int index) { info_.index = index; }
-  size_t free_bytes() const override { return 0; }
-  void* allocate(size_t bytes) override { return std::malloc(bytes); }
-  void release(void* p, size_t) noexcept override { std::free(p); }
-  void upload(void*, const void*, size_t) override {}
-  void download(void*, const void*, size_t) override {}
-  void copy(void*, const void*, size_t) override {}
-  void fill(void*, int, size_t) override {}
-  void synchronize() override {}
-  size_t live_bytes() const override { return 0; }
-  size_t peak_bytes() const override { return 0; }
-  void reset_peak() override {}
 };
 
 TEST(Device, AnOpRefusesATensorOfAnotherGpu) {

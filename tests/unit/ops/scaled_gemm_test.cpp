@@ -8,13 +8,12 @@
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "cuda/gpu.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
+#include "stand_in_gpu.h"
 
 namespace tachy::ops {
 namespace {
@@ -149,21 +148,8 @@ TEST(ScaledGemm, TheBiasHasTheOutputsDType) {
   }
 }
 
-// A Hopper GPU to ask, not to run on.
-class Hopper final : public cuda::Gpu {
- public:
+struct Hopper final : test::StandInGpu {
   Hopper() { info_.major = 9, info_.multiprocessors = 132, info_.shared_bytes = 227 << 10; }
-  size_t free_bytes() const override { return 0; }
-  void* allocate(size_t bytes) override { return std::malloc(bytes); }
-  void release(void* p, size_t) noexcept override { std::free(p); }
-  void upload(void*, const void*, size_t) override {}
-  void download(void*, const void*, size_t) override {}
-  void copy(void*, const void*, size_t) override {}
-  void fill(void*, int, size_t) override {}
-  void synchronize() override {}
-  size_t live_bytes() const override { return 0; }
-  size_t peak_bytes() const override { return 0; }
-  void reset_peak() override {}
 };
 
 // cuBLASLt multiplies e4m3 in one layout, whose rows are multiples of 16, and into 16 bits. What is otherwise goes to our own

@@ -1,0 +1,25 @@
+// A GPU to ask, not to run on: what an op refuses and which implementation it picks can be found out without one.
+#pragma once
+
+#include <cstdlib>
+
+#include "cuda/gpu.h"
+
+namespace tachy::test {
+
+class StandInGpu : public cuda::Gpu {
+ public:
+  size_t free_bytes() const override { return 0; }
+  void* allocate(size_t bytes) override { return std::malloc(bytes); }
+  void release(void* p, size_t) noexcept override { std::free(p); }
+  void upload(void*, const void*, size_t) override {}
+  void download(void*, const void*, size_t) override {}
+  void copy(void*, const void*, size_t) override {}
+  void fill(void*, int, size_t) override {}
+  void synchronize() override {}
+  size_t live_bytes() const override { return 0; }
+  size_t peak_bytes() const override { return 0; }
+  void reset_peak() override {}
+};
+
+}  // namespace tachy::test
