@@ -150,7 +150,7 @@ def talker(rng, transformer, **sizes):
         for name, p in (*made.audio_proj.named_parameters(), *made.norms.named_parameters(), *made.attentions.named_parameters()):
             noise = torch.randn(p.shape, generator=gen)
             if p.ndim == 2:
-                p.copy_(noise * (1.5 / p.shape[1] ** 0.5))
+                p.copy_(noise / p.shape[1] ** 0.5)
             else:
                 p.copy_(1 + 0.2 * noise if name.endswith("weight") else 0.2 * noise)
     return made.eval()
