@@ -12,4 +12,14 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 #endif
 }
 
+// The same for a kernel whose next one reads or writes something before it waits: that one is brought in when all before this
+// one has ended, and not while that still runs. It waits nevertheless in each of its threads, or who comes behind it would not
+// know that this one has ended.
+__device__ __forceinline__ void wait_before_next_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 }  // namespace tachy::device

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
   const int g = lane / 4, t = lane % 4, adapter = static_cast<int>(blockIdx.y);
   const int c0 = static_cast<int>(blockIdx.x) * kFewColumns;
   const int k0 = static_cast<int>(blockIdx.z) * p.depth, k1 = min(k0 + p.depth, p.in);
-  device::wait_for_previous_kernel();
+  device::wait_before_next_kernel();  // `up` reads the index and B, and clears rows of y, before it waits
   list_rows(p, adapter, rows);
   if (rows.count == 0) return;
   const T *x = static_cast<const T*>(p.x), *a = static_cast<const T*>(p.a);
@@ -153,13 +153,14 @@ __global__ void __launch_bounds__(256) lora_few_up_sm80(const Params p, const bo
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int adapter = static_cast<int>(blockIdx.y), block_columns = static_cast<int>(blockDim.x);
   const int first = static_cast<int>(blockIdx.x) * block_columns, o0 = first + warp * kFewColumns;
-  list_rows(p, adapter, rows);  // of inputs, which `down` waited for
+  // Of inputs, which are whole: `down` had waited for all that came before it when this was brought in.
+  list_rows(p, adapter, rows);
   if (!p.accumulate && adapter == 0)
     for (int m = warp; m < p.rows; m += block_columns / 32)
       if (role_of(p, m, 0, true) == Role::clear)
         for (int o = first + lane * 2; o < min(first + block_columns, p.out); o += 64)
           store_two<T>(p, m, o, 0, 0, pairs);
-  if (rows.count == 0) return;
+  if (rows.count == 0) return device::wait_for_previous_kernel();
   const T* b = static_cast<const T*>(p.b);
   float sums[kTiles][4][4] = {};
   bool waited = false;
