@@ -3,11 +3,9 @@
 #include "cuda/graph.h"
 
 #include <cuda.h>
-#include <cxxabi.h>
-
-#include <cstdlib>
 
 #include "cuda/current_device.h"
+#include "cuda/kernel_name.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
@@ -34,12 +32,7 @@ std::string kernel_name(cudaGraphNode_t node) {
       (params.func ? function_name(&raw, params.func) : kernel_name(&raw, params.kern)) != CUDA_SUCCESS ||
       !raw)
     return "kernel";
-  int status = 0;
-  char* plain = abi::__cxa_demangle(raw, nullptr, nullptr, &status);
-  std::string name = status == 0 ? plain : raw;
-  std::free(plain);
-  name = name.substr(0, name.find_first_of("<("));
-  return name.substr(name.find_last_of(" :") + 1);  // npos + 1 is 0
+  return short_kernel_name(raw);
 }
 
 class CudaGraph final : public Graph {
