@@ -21,6 +21,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -132,16 +133,19 @@ def clip(args, row, folder, seconds):
         began, events = time.time(), []
         with tempfile.TemporaryFile("w+") as errors:
             child = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True)
+            end = threading.Timer(max(1, seconds), child.kill)  # also of a child that says nothing
+            end.start()
             try:
                 for line in child.stdout:
                     event = json.loads(line)
                     if event["event"] == "done" or event["event"] == "progress" and event["stage"] == "denoise":
                         events.append((time.time(), event.get("done")))
-                    if time.time() - began > seconds:
-                        raise RuntimeError(f"{row}: ended after {seconds:.0f} s")
             finally:
+                end.cancel()
                 child.kill()
                 child.wait()
+            if time.time() - began > seconds:
+                raise RuntimeError(f"{row}: ended after {seconds:.0f} s")
             if len([None for _, done in events if done is None]) != 2:
                 errors.seek(0)
                 raise RuntimeError(f"{' '.join(map(str, command))}: {errors.read()[-1500:]}")
