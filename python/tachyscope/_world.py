@@ -46,13 +46,13 @@ class World:
             world.act({"W"}, mouse=(0, 0.1))
             frames = world.next_block().frames
 
-    start, next_block, reset and close belong to one thread, act and stop to any. What does not fit raises ValueError and changes
-    nothing; after an error of next_block only start and reset go on."""
+    start, next_block, reset and close belong to one thread, act and stop to any; a function that next_block calls may act and stop, and
+    no more. What does not fit raises ValueError and changes nothing; after an error of next_block only start and reset go on."""
 
     def __init__(self, model, device="auto", *, width=0, height=0, steps=None, window=None, shift=None, threads=0, max_vram=0):
         """model: as for `tachyscope world`. device: "cpu", "cuda", "cuda:1" or "auto". width, height, steps, window and shift are the
         model's where they are left out; max_vram: bytes of a GPU's memory, 0: what is free."""
-        self._world = None
+        self._world, self._making = None, False
         if steps is not None and steps < 1 or window is not None and window < 1 or shift is not None and shift <= 0:
             raise ValueError(f"expected steps and window of at least 1 and a shift above 0, got {steps}, {window} and {shift}")
         options = _engine.WorldOptions(width, height, steps or 0, window or 0, shift or 0.0, max_vram, threads)
@@ -121,7 +121,12 @@ class World:
                 failed.append(error)
                 return 1
 
-        code = self._library.tachyscope_world_next_block(self._open(), _engine.FRAME(take), None, ctypes.byref(made))
+        world, around = self._open(), self._making
+        self._making = True
+        try:
+            code = self._library.tachyscope_world_next_block(world, _engine.FRAME(take), None, ctypes.byref(made))
+        finally:
+            self._making = around
         if failed:
             raise failed[0]
         _engine.check(code)
@@ -142,6 +147,8 @@ class World:
         """Frees the world; a second call does nothing."""
         if self._world is None:
             return
+        if self._making:
+            raise ValueError("a block is being made: stop it, and close the world when next_block has returned")
         with self._acting:
             world, self._world = self._world, None
         self._library.tachyscope_world_close(world)

@@ -66,6 +66,8 @@ struct World::State {
     info.first_block_frames = session.pixel_frames(c.first_block);
     info.block_frames = session.pixel_frames(c.first_block + c.block) - info.first_block_frames;
     info.peak_bytes = session.plan().peak_bytes;
+    const ModelBundle& m = session.model();
+    if (info.takes_image && !m.image_encoder) info.no_image_encoder = m.no_image_encoder;
   }
 
   WorldInput prepare(const WorldStart& s) {
@@ -96,7 +98,8 @@ struct World::State {
               e.values.size());
       in.image_embeds = e.values;
     } else {
-      check(m.image_encoder != nullptr, ErrorCode::not_found, "{}", m.no_image_encoder);
+      check(m.image_encoder != nullptr, ErrorCode::not_found,
+            "{}; or give `image_embeds`, what it makes of the picture", m.no_image_encoder);
       ClipPreparation how = m.clip_preparation;
       how.original = true;  // of the fitted picture, as the original program has it
       in.clip_pixels = clip_pixels(fitted.view(), how);
@@ -115,12 +118,21 @@ struct World::State {
     return out;
   }
 
+  // A frame's callback would pull the session from under its own block.
+  void expect_no_block() const {
+    require(
+        !in_block,
+        "world: a block is being made: start, reset and next_block are not for the callback of its frames; "
+        "stop ends it");
+  }
+
   enum class Phase { none, ready, broken };
   std::atomic<bool> stopped{false};
   std::atomic<Phase> phase{Phase::none};
   WorldInfo info;
   WorldSession session;
   bool startable = false;  // reset has something to begin again
+  bool in_block = false;   // next_block is under way
   int64_t blocks = 0;
   std::mutex mutex;
   WorldAction action;
@@ -152,7 +164,13 @@ std::string World::device() const {
   return gpu ? gpu->info().name : "cpu";
 }
 
+void World::verify(const WorldStart& start) {
+  state_->expect_no_block();
+  state_->prepare(start);
+}
+
 void World::start(const WorldStart& start) {
+  state_->expect_no_block();
   const WorldInput input = state_->prepare(start);  // what does not fit leaves the session as it is
   state_->startable = false;
   state_->begin([&] { state_->session.start(input, start.seed); });
@@ -160,11 +178,15 @@ void World::start(const WorldStart& start) {
 }
 
 void World::reset() {
+  state_->expect_no_block();
   require(state_->startable, "world: nothing to begin again: no session was started");
   state_->begin([&] { state_->session.reset(); });
 }
 
-void World::watch(Profiler* profiler) { state_->session.watch(profiler); }
+void World::watch(Profiler* profiler) {
+  state_->expect_no_block();
+  state_->session.watch(profiler);
+}
 
 void World::act(const WorldAction& action, uint64_t stamp) {
   check_values("keyboard", action.keyboard, state_->info.keys.size());
@@ -177,12 +199,14 @@ void World::stop() { state_->stopped = true; }
 
 WorldBlock World::next_block(const std::function<void(const RgbImage& image, int64_t index)>& frame) {
   State& s = *state_;
+  s.expect_no_block();
   require(s.phase != State::Phase::none, "world: no session was started");
   require(s.phase == State::Phase::ready,
           "world: the session has ended by an error; start another, or reset it");
   const Clock::time_point begin = Clock::now();
   WorldBlock out{.index = s.blocks, .action = {}};
   bool first = true;
+  s.in_block = true;
   try {
     const auto made = s.session.next([&] { return s.take(out); },
                                      [&](const RgbImage& image, int64_t index) {
@@ -192,9 +216,10 @@ WorldBlock World::next_block(const std::function<void(const RgbImage& image, int
                                      });
     out.first_frame = made.first_frame, out.frames = made.frames;
   } catch (...) {
-    s.phase = State::Phase::broken;
+    s.phase = State::Phase::broken, s.in_block = false;
     throw;
   }
+  s.in_block = false;
   out.seconds = seconds_since(begin);
   ++s.blocks;
   return out;

@@ -51,6 +51,8 @@ struct WorldInfo {
   bool takes_image = false, takes_prompt = false;
   int64_t block_frames = 0, first_block_frames = 0;  // video frames of a block, and of the first one
   uint64_t peak_bytes = 0;                           // of a session, by the plan
+  std::string
+      no_image_encoder;  // why each start needs image_embeds; empty: the model encodes pictures itself
 };
 
 struct WorldStart {
@@ -79,6 +81,8 @@ class World {
   const WorldInfo& info() const;
   std::string device() const;
 
+  // Throws what start() would find wrong with it, and begins nothing. It belongs to the thread of start().
+  void verify(const WorldStart& start);
   // A new session from its first block. Throws invalid_argument where something is missing or does not fit the model.
   void start(const WorldStart& start);
   // Counts from the next block on, until another one comes. Any thread. Throws invalid_argument for another number of
@@ -86,6 +90,7 @@ class World {
   void act(const WorldAction& action, uint64_t stamp = 0);
   // Makes a block; its frames come in order in the calling thread, the first ones as soon as they are decoded. Throws
   // cancelled after stop(), numerical (naming the stage) where a block is not finite; after an error only start and reset go on.
+  // The callback may act and stop, but neither start, reset, verify, watch nor make blocks.
   WorldBlock next_block(const std::function<void(const RgbImage& image, int64_t index)>& frame);
   // Any thread: next_block ends soon, by throwing cancelled.
   void stop();

@@ -117,6 +117,23 @@ def test_what_a_callback_raises_ends_the_block(world, image):
     assert len(world.next_block().frames) == 9
 
 
+def test_a_callback_may_not_begin_or_close(world, image):
+    world.start(image, seed=7)
+    whole = world.next_block().frames
+    world.reset()
+    seen = []
+
+    def frame(array, index):
+        for what in (world.reset, world.next_block, lambda: world.start(image), world.close):
+            with pytest.raises(ValueError, match="a block is being made"):
+                what()
+        seen.append(array)
+
+    assert world.next_block(frame).count == 9
+    assert np.array_equal(np.stack(seen), whole)
+    assert world.next_block().index == 1
+
+
 def test_stop_from_another_thread(world, image):
     world.start(image, seed=7)
     asked = []

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "../pipelines/tiny_model.h"
@@ -233,6 +234,50 @@ TEST(Worlds, WhatDoesNotFitTheModelIsRefused) {
     const test::WorldModel bad({.world = world_json});
     EXPECT_THAT(test::refusal([&] { World(bad.path(), {}); }, ErrorCode::corrupt), HasSubstr("world"));
   }
+}
+
+TEST(Worlds, VerifySaysWhatStartWouldFind) {
+  const test::WorldModel made({.world = test::WorldModel::world()});
+  {
+    World world(made.path(), {.threads = 2});
+    EXPECT_EQ(world.info().no_image_encoder, "");
+    world.start({.image = picture(), .seed = 7});
+    world.next_block({});
+    world.verify({.image = picture()});
+    EXPECT_THAT(test::refusal([&] { world.verify({}); }, ErrorCode::invalid_argument), HasSubstr("`image`"));
+    EXPECT_EQ(world.next_block({}).index, 1) << "it begins nothing";
+  }
+  std::filesystem::remove(made.path() / "models_clip_tiny.safetensors");
+  World world(made.path(), {.threads = 2});
+  EXPECT_THAT(world.info().no_image_encoder, HasSubstr("`image_encoder`"));
+  EXPECT_THAT(test::refusal([&] { world.verify({.image = picture()}); }, ErrorCode::not_found),
+              AllOf(HasSubstr("`image_encoder`"), HasSubstr("`image_embeds`")));
+  const auto embeds =
+      std::make_shared<const ImageEmbeds>(ImageEmbeds{std::vector<float>(3 * 12, 0.5f), {3, 12}});
+  world.verify({.image = picture(), .image_embeds = embeds});
+  world.start({.image = picture(), .image_embeds = embeds, .seed = 7});
+  EXPECT_EQ(world.next_block({}).index, 0);
+}
+
+TEST(Worlds, AFramesCallbackBeginsNothing) {
+  World world = open();
+  world.start({.image = picture(), .seed = 7});
+  const std::vector<uint8_t> want = walk(world, script());
+  world.reset();
+  Watched watched;
+  int refused = 0;
+  world.act(script()[0]);
+  world.next_block([&](const RgbImage& image, int64_t index) {
+    for (const auto& what : std::vector<std::function<void()>>{
+             [&] { world.start({.image = picture()}); }, [&] { world.reset(); },
+             [&] { world.next_block({}); }, [&] { world.verify({.image = picture()}); },
+             [&] { world.watch(nullptr); }})
+      refused += test::refusal(what, ErrorCode::invalid_argument).find("stop ends it") != std::string::npos;
+    watched.callback()(image, index);
+  });
+  EXPECT_EQ(refused, 5 * 9);
+  EXPECT_TRUE(std::equal(watched.rgb.begin(), watched.rgb.end(), want.begin()));
+  EXPECT_EQ(watched.frames, 9);
 }
 
 // Nothing is held: the first key of templerun says so to the model.
