@@ -35,6 +35,7 @@ struct JpegEncoder::State {
   jpeg_error_mgr errors{};
   Failure failure;
   unsigned char* buffer = nullptr;  // libjpeg replaces it by a larger one where it must
+  unsigned char* before = nullptr;  // what it was, while libjpeg is at it
   unsigned long capacity = 0, used = 0;
   int quality = 0;
   bool made = false;
@@ -48,7 +49,8 @@ struct JpegEncoder::State {
 
 bool JpegEncoder::State::run(RgbView picture) {
   if (setjmp(failure.back)) {
-    jpeg_abort_compress(&jpeg);
+    if (made) jpeg_abort_compress(&jpeg);
+    buffer = before;  // of others libjpeg may have given some back already
     return false;
   }
   if (!made) {
@@ -60,7 +62,7 @@ bool JpegEncoder::State::run(RgbView picture) {
     made = true;
   }
   used = capacity;
-  unsigned char* const before = buffer;
+  before = buffer;
   jpeg_mem_dest(&jpeg, &buffer, &used);
   jpeg.image_width = static_cast<JDIMENSION>(picture.width);
   jpeg.image_height = static_cast<JDIMENSION>(picture.height);
