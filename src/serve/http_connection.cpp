@@ -124,6 +124,10 @@ void HttpConnection::answer_upload() {
         text_reply(http::status::forbidden, "text/plain", "Only who walks through the world may do this.\n"));
   if (!hub_.world.info().takes_image)
     return send(text_reply(http::status::conflict, "text/plain", "This world begins without a picture.\n"));
+  if (!hub_.world.info().no_image_encoder.empty())
+    return send(
+        text_reply(http::status::conflict, "text/plain",
+                   "This world cannot look at pictures: it begins with the one that it was given.\n"));
   stream_.expires_after(hub_.limits().upload);
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](error_code error, size_t) { self->on_body(error); });

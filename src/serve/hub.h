@@ -19,6 +19,7 @@ struct Hub {
   const PageLimits& limits() const { return player.options().limits; }
   bool busy() const { return visitor != nullptr; }
 
+  int connections = 0;  // before io, which ends the last of them
   boost::asio::io_context io{1};
   SteeredWorld& world;
   Access access;
@@ -26,7 +27,6 @@ struct Hub {
   WorldPlayer player;
   // Who has the world, from its request until its connection has ended.
   std::shared_ptr<SocketSession> visitor;
-  int connections = 0;
 };
 
 }  // namespace tachy::serve

@@ -19,10 +19,12 @@ struct PageLimits {
   double recording_seconds = 600;             // of video
   std::chrono::milliseconds request{10'000};  // until a request's header is there
   std::chrono::milliseconds upload{60'000};   // until its body is
-  std::chrono::milliseconds idle{
-      60'000};  // without a key, a movement or another order, and with nothing held
+  // Without a key, a movement or another order, and with nothing held; a world that is about to begin is waited for.
+  std::chrono::milliseconds idle{60'000};
   std::chrono::milliseconds stalled{15'000};  // with frames that wait, while none is taken
   std::chrono::milliseconds farewell{1'000};  // for the last message and the closing handshake
+  std::chrono::milliseconds alive{
+      5'000};  // from one word to the page to the next, should nothing else be said
 };
 
 }  // namespace tachy::serve

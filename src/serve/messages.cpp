@@ -161,7 +161,7 @@ json hello_event(const WorldInfo& info, double fps, const std::string& device, c
           {"fps", fps},
           {"block_frames", info.block_frames},
           {"first_block_frames", info.first_block_frames},
-          {"takes_image", info.takes_image},
+          {"takes_image", info.takes_image && info.no_image_encoder.empty()},
           {"takes_prompt", info.takes_prompt},
           {"has_picture", has_picture},
           {"prompt", start.prompt},

@@ -7,8 +7,8 @@
 //   {"type": "reset"} {"type": "stop"} {"type": "record", "on": true}
 //   {"type": "seen", "sequence": 41}                                      frames up to this one have arrived
 //
-// The server sends events as text (an object with "type") and frames as binary messages: a header of 32 bytes, all numbers
-// with the least significant byte first, and a JPEG.
+// The server sends events as text (an object with "type": hello, state, block, recording, notice, closing, and alive every few
+// seconds) and frames as binary messages: a header of 32 bytes, all numbers with the least significant byte first, and a JPEG.
 //
 //   0  "TYF1"    4  u32 run: counts starts    8  u64 sequence: counts frames of the visit, dropped ones too
 //   16 u64 index of the frame in its run      24 u64 stamp of the action that its block followed
@@ -57,7 +57,7 @@ struct FrameHeader {
 };
 void append_header(const FrameHeader& header, std::vector<uint8_t>& out);
 
-// The first event of a visit: what the model takes, and the key by which this visit's uploads are known.
+// The first event of a visit: what the model takes of a visitor, and the key by which this visit's uploads are known.
 nlohmann::json hello_event(const WorldInfo& info, double fps, const std::string& device,
                            const std::string& session, bool has_picture, const WorldStart& start);
 

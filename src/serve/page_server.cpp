@@ -67,9 +67,12 @@ struct PageServer::State {
   void accept() {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (!error && hub.connections < hub.limits().connections)
-        std::make_shared<HttpConnection>(hub, std::move(socket))->run();
-      if (!error) return accept();
+      if (!error) {
+        accept();  // first: what goes wrong with this connection must not end it
+        if (hub.connections < hub.limits().connections)
+          std::make_shared<HttpConnection>(hub, std::move(socket))->run();
+        return;
+      }
       // Out of descriptors, say: not at once again.
       pause.expires_after(kLook);
       pause.async_wait([this](error_code aborted) {

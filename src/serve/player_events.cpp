@@ -8,27 +8,44 @@ namespace tachy::serve {
 
 using nlohmann::json;
 
+// A full disk is no reason to end a walk.
+void WorldPlayer::try_recording(const std::function<void()>& step) {
+  Play& p = *play_;
+  try {
+    step();
+  } catch (const std::exception& e) {
+    p.recording.reset();
+    if (p.visitor)
+      p.visitor->event(json{{"type", "recording"}, {"state", "lost"}, {"text", e.what()}}.dump(
+          -1, ' ', false, json::error_handler_t::replace));
+  }
+}
+
 void WorldPlayer::start_recording() {
   Play& p = *play_;
   if (p.recording) return;
-  const WorldInfo& info = world_.info();
-  p.recording = std::make_unique<Recording>(
-      info.width, info.height, options_.fps,
-      static_cast<int64_t>(options_.limits.recording_seconds * options_.fps), &ending_);
-  if (p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "on"}}.dump());
+  try_recording([&] {
+    const WorldInfo& info = world_.info();
+    p.recording = std::make_unique<Recording>(
+        info.width, info.height, options_.fps,
+        static_cast<int64_t>(options_.limits.recording_seconds * options_.fps), &ending_);
+  });
+  if (p.recording && p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "on"}}.dump());
 }
 
 void WorldPlayer::finish_recording() {
   Play& p = *play_;
   if (!p.recording) return;
-  const std::unique_ptr<Recording> recording = std::move(p.recording);
-  const std::shared_ptr<const RecordedFile> file = recording->finish();
-  json event{{"type", "recording"}, {"state", file ? "done" : "empty"}};
-  if (file) {
-    event["id"] = file->id, event["frames"] = file->frames, event["bytes"] = file->bytes;
-    shelf_.put(file);
-  }
-  if (p.visitor) p.visitor->event(event.dump());
+  try_recording([&] {
+    const std::unique_ptr<Recording> recording = std::move(p.recording);
+    const std::shared_ptr<const RecordedFile> file = recording->finish();
+    json event{{"type", "recording"}, {"state", file ? "done" : "empty"}};
+    if (file) {
+      event["id"] = file->id, event["frames"] = file->frames, event["bytes"] = file->bytes;
+      shelf_.put(file);
+    }
+    if (p.visitor) p.visitor->event(event.dump());
+  });
 }
 
 // The world waits for another start. A block that was interrupted by an order is none of the visitor's concern.
@@ -41,11 +58,7 @@ void WorldPlayer::failed(const std::exception& error) {
     p.running = was;  // what was ordered says how it goes on
     return;
   }
-  try {
-    finish_recording();  // what there is
-  } catch (const std::exception&) {
-    if (p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "lost"}}.dump());
-  }
+  finish_recording();  // what there is
   if (cancelled) return say_state("stopped");
   std::string text = error.what();
   std::erase(text, '`');  // a visitor knows no fields

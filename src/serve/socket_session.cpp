@@ -26,7 +26,8 @@ SocketSession::SocketSession(Hub& hub, tcp::socket socket)
       pause_(hub.io),
       rate_(hub.limits().messages_per_second, hub.limits().messages_at_once, Clock::now()),
       active_(Clock::now()),
-      taken_(active_) {}
+      taken_(active_),
+      spoke_(active_) {}
 
 void SocketSession::run(Request request) {
   request_ = std::move(request);
@@ -53,9 +54,10 @@ void SocketSession::on_accept(error_code error) {
     });
   });
   const PlayerOptions& play = hub_.player.options();
-  outbox_->event(hello_event(hub_.world.info(), play.fps, hub_.world.device(), id_,
-                             play.start.image != nullptr, play.start)
-                     .dump(-1, ' ', false, json::error_handler_t::replace));
+  json hello = hello_event(hub_.world.info(), play.fps, hub_.world.device(), id_, play.start.image != nullptr,
+                           play.start);
+  hello["alive"] = hub_.limits().alive.count();
+  outbox_->event(hello.dump(-1, ' ', false, json::error_handler_t::replace));
   hub_.player.attach(outbox_);
   read();
   tick();
@@ -98,10 +100,7 @@ void SocketSession::on_read(error_code error) {
 }
 
 void SocketSession::obey(const ClientMessage& message) {
-  const WorldInfo& info = hub_.world.info();
-  // Who can only watch does so by watching.
-  const bool steers = info.mouse || !info.keys.empty();
-  if (!std::holds_alternative<SeenMessage>(message) || !steers) active_ = Clock::now();
+  if (!std::holds_alternative<SeenMessage>(message)) active_ = Clock::now();
   if (const auto* input = std::get_if<InputMessage>(&message)) {
     held_ = input->held();
     hub_.player.act(input->action, input->stamp);
@@ -166,26 +165,35 @@ void SocketSession::write(bool text) {
   });
 }
 
+void SocketSession::count_time(Clock::time_point now) {
+  const PageLimits& limits = hub_.limits();
+  const WorldInfo& info = hub_.world.info();
+  // Time counts only while there is something to take, and something to steer: who can only watch does so by watching.
+  if (outbox_->frames.empty() && !writing_) taken_ = now;
+  const bool steers = info.mouse || !info.keys.empty();
+  if (held_ || hub_.player.beginning() || (!steers && hub_.player.running())) active_ = now;
+  if (now - taken_ > limits.stalled)
+    end(websocket::close_code::policy_error, "stalled", "the pictures are not read here");
+  else if (now - active_ > limits.idle)
+    end(websocket::close_code::normal, "idle",
+        fmt::format("nothing was pressed for {:.0f} seconds",
+                    std::chrono::duration<double>(limits.idle).count()));
+}
+
 void SocketSession::tick() {
   const PageLimits& limits = hub_.limits();
   const auto now = Clock::now();
   if (ending_ == Ending::gone) return;
-  if (ending_ != Ending::no) {
-    if (now - ended_ > limits.farewell) return leave();
-  } else {
-    // Time counts only while there is something to take.
-    if (outbox_->frames.empty() && !writing_) taken_ = now;
-    if (held_) active_ = now;
-    if (now - taken_ > limits.stalled)
-      end(websocket::close_code::policy_error, "stalled", "the pictures are not read here");
-    else if (now - active_ > limits.idle)
-      end(websocket::close_code::normal, "idle",
-          fmt::format("nothing was pressed for {:.0f} seconds",
-                      std::chrono::duration<double>(limits.idle).count()));
-  }
+  if (ending_ == Ending::no)
+    count_time(now);
+  else if (now - ended_ > limits.farewell)
+    return leave();
+  // A path that is gone without a word closes no socket: the page knows it by this silence.
+  if (ending_ == Ending::no && now - spoke_ >= limits.alive)
+    spoke_ = now, outbox_->news(json{{"type", "alive"}}.dump());
   const auto pause =
-      std::clamp<Clock::duration>(std::min(limits.idle, limits.stalled) / 10, std::chrono::milliseconds(10),
-                                  std::chrono::milliseconds(500));
+      std::clamp<Clock::duration>(std::min({limits.idle, limits.stalled, limits.alive}) / 10,
+                                  std::chrono::milliseconds(10), std::chrono::milliseconds(500));
   ticks_.expires_after(pause);
   ticks_.async_wait([self = shared_from_this()](error_code error) {
     if (!error) self->tick();

@@ -43,6 +43,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   void pump();  // writes the next thing, if none is being written
   void write(bool text);
   void tick();
+  void count_time(Clock::time_point now);  // ends what has taken too long
   void close();
   void leave();  // once: the world is free again
   size_t window() const;
@@ -63,7 +64,7 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
   boost::beast::websocket::close_reason reason_;
   uint64_t sent_ = 0;               // frames of sequence numbers below this
   std::deque<uint64_t> under_way_;  // sent, and not known to have arrived
-  Clock::time_point active_, taken_, ended_;
+  Clock::time_point active_, taken_, ended_, spoke_;
 };
 
 }  // namespace tachy::serve

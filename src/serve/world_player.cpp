@@ -12,6 +12,20 @@ namespace tachy::serve {
 
 using nlohmann::json;
 
+namespace {
+
+// Two orders of which neither has begun: what the later one leaves out is the earlier one's. The same run again is then that
+// which is about to begin.
+StartOrder joined(StartOrder earlier, StartOrder later) {
+  if (later.reset) return earlier;
+  if (!later.seed) later.seed = earlier.seed;
+  if (!later.prompt) later.prompt = std::move(earlier.prompt);
+  if (later.picture.empty()) later.picture = std::move(earlier.picture);
+  return later;
+}
+
+}  // namespace
+
 WorldPlayer::WorldPlayer(SteeredWorld& world, PlayerOptions options, RecordingShelf& shelf)
     : world_(world),
       options_([&] {
@@ -51,7 +65,7 @@ void WorldPlayer::detach() { attach(nullptr); }
 
 void WorldPlayer::start(StartOrder order) {
   const std::lock_guard lock(mutex_);
-  orders_.start = std::move(order);
+  orders_.start = orders_.start ? joined(std::move(*orders_.start), std::move(order)) : std::move(order);
   world_.stop();
   changed_.notify_all();
 }
@@ -98,10 +112,12 @@ void WorldPlayer::run() {
     if (orders.end) break;
     try {
       obey(orders);
-      if (play_->running) play_block();
+      // An order that came meanwhile makes no block come sooner.
+      if (play_->running && Clock::now() >= play_->due) play_block();
     } catch (const std::exception& e) {
       failed(e);
     }
+    if (!play_->running) stage_ = Stage::still;
   }
   play_->recording.reset();
 }
@@ -133,6 +149,7 @@ void WorldPlayer::welcome() {
 void WorldPlayer::begin(StartOrder& order) {
   Play& p = *play_;
   p.running = false;
+  stage_ = Stage::beginning;
   say_state("starting");
   if (!order.picture.empty()) take_picture(order.picture);
   if (order.seed) p.start.seed = *order.seed;
@@ -166,9 +183,10 @@ void WorldPlayer::play_block() {
     p.stamp = stamp_;
   }
   const auto begun = Clock::now();
+  ++p.blocks;  // also where it is not finished: its frames are not those of the next one
   const WorldBlock block =
       world_.next_block([&](const RgbImage& image, int64_t index) { send(image, index); });
-  ++p.blocks;
+  stage_ = Stage::going;
   // The next one begins when the frames of this one have been shown. Waking up late is made good, falling behind is not.
   const auto shown = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(static_cast<double>(block.frames) / options_.fps));
@@ -188,7 +206,7 @@ void WorldPlayer::play_block() {
 void WorldPlayer::send(const RgbImage& image, int64_t index) {
   Play& p = *play_;
   const RgbView view{image.rgb.data(), image.width, image.height, int64_t{image.width} * 3};
-  if (p.recording) p.recording->write(view);
+  if (p.recording) try_recording([&] { p.recording->write(view); });
   if (!p.visitor) return;
   QueuedFrame frame{.sequence = p.sequence++, .block = p.blocks, .bytes = {}};
   append_header(

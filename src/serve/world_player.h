@@ -1,12 +1,14 @@
 // Plays a world for one visitor at a time, in a thread of its own: start, block after block at the video's pace, each with
 // what is held when it begins, and what becomes of it on the way: pictures for the page, a recording.
 //
-// All functions but the constructor return at once. What is asked for replaces what was asked for before and has not begun,
-// so no visitor can make a queue grow. After an error the world waits for another start.
+// All functions but the constructor return at once. What is asked for joins or replaces what was asked for before and has not
+// begun, so no visitor can make a queue grow. After an error the world waits for another start; a recording that cannot be
+// written is given up, and the world goes on.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,6 +52,9 @@ class WorldPlayer {
   void act(const WorldAction& action, uint64_t stamp);  // counts from the next block on
   void record(bool on);
 
+  // Any thread: whether a start is on its way to its first block's end; whether there is a run at all.
+  bool beginning() const { return stage_ == Stage::beginning; }
+  bool running() const { return stage_ != Stage::still; }
   const PlayerOptions& options() const { return options_; }
 
  private:
@@ -69,6 +74,7 @@ class WorldPlayer {
   void take_picture(const std::vector<uint8_t>& file);
   void play_block();
   void send(const RgbImage& image, int64_t index);
+  void try_recording(const std::function<void()>& step);
   void start_recording();
   void finish_recording();
   void failed(const std::exception& error);
@@ -79,6 +85,8 @@ class WorldPlayer {
   const PlayerOptions options_;
   RecordingShelf& shelf_;
   std::atomic<bool> ending_{false};
+  enum class Stage { still, beginning, going };
+  std::atomic<Stage> stage_{Stage::still};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

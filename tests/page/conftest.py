@@ -1,7 +1,9 @@
 """A drawn world for each test, and one browser for all."""
 
 import os
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -25,6 +27,36 @@ class Server:
     def resident_kb(self):
         with open(f"/proc/{self.process.pid}/status") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+class Path:
+    """A way to a server that can be cut without a word: what is on it is lost, and no end is told. New connections get through."""
+
+    def __init__(self, to):
+        self.to, self.cuts = to, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def cut(self):
+        self.cuts += 1
+
+    def accept(self):
+        while True:
+            one, _ = self.listener.accept()
+            other = socket.create_connection(("127.0.0.1", self.to))
+            for source, sink in ((one, other), (other, one)):
+                threading.Thread(target=self.carry, args=(source, sink, self.cuts), daemon=True).start()
+
+    def carry(self, source, sink, cuts):
+        try:
+            while data := source.recv(65536):
+                if self.cuts == cuts:
+                    sink.sendall(data)
+            if self.cuts == cuts:
+                sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 // Serves the drawn world (tests/unit/serve/drawn_world.h) as the page of a real one, until its standard input is closed:
-//   drawn_world [name=value …]     port, fps, width, height, block_seconds, idle_seconds, stalled_seconds, token, picture (0: none)
+//   drawn_world [name=value …]     port, fps, width, height, block_seconds, idle_seconds, stalled_seconds, alive_seconds, token, seed,
+//                                  picture (0: none)
 // It prints the page's address first.
 #include "../unit/serve/drawn_world.h"
 
@@ -37,6 +38,8 @@ int run(int argc, char** argv) {
   if (number("picture", 1) != 0) options.play.start = tachy::test::drawn_start();
   options.play.limits.idle = milliseconds("idle_seconds", options.play.limits.idle);
   options.play.limits.stalled = milliseconds("stalled_seconds", options.play.limits.stalled);
+  options.play.limits.alive = milliseconds("alive_seconds", options.play.limits.alive);
+  if (given.contains("seed")) options.play.start.seed = std::stoull(given["seed"]);
   tachy::serve::PageServer server(world, options);
   fmt::print("{}\n", server.url());
   std::fflush(stdout);

@@ -5,7 +5,7 @@ import struct
 import time
 import zlib
 
-from conftest import Page
+from conftest import Page, Path
 
 
 def png(path, red, green, blue, side=16):
@@ -81,6 +81,38 @@ def test_the_focus_lost_nothing_is_held(serve, page):
     page.wait(lambda: not page.lit("W"), "W is released")
 
 
+def test_a_key_is_released_whatever_else_is_held(serve, page):
+    page.open(serve().url)
+    for other in ("Control", "Alt", "Meta"):
+        page.page.keyboard.down("w")
+        page.wait(lambda: page.lit("W"), "W is lit")
+        page.page.keyboard.down(other)
+        page.page.keyboard.up("w")
+        page.wait(lambda: not page.lit("W"), f"W is released while {other} is held")
+        page.page.keyboard.up(other)
+    # While Command is held, a Mac tells the page of no letter's release.
+    page.page.keyboard.down("d")
+    page.wait(lambda: page.lit("D"), "D is lit")
+    page.page.keyboard.down("Meta")
+    page.page.keyboard.up("Meta")
+    page.wait(lambda: not page.lit("D"), "D is released with Command")
+
+
+def test_a_gamepad_holds_nothing_without_the_focus(serve, page):
+    page.open(serve().url)
+    page.page.evaluate("""() => {
+      window.pad = {connected: true, axes: [0, -1, 0, 0], buttons: []};
+      navigator.getGamepads = () => [window.pad];
+    }""")
+    page.wait(lambda: page.lit("W"), "the left stick is W")
+    page.page.evaluate("window.dispatchEvent(new Event('blur'))")
+    page.wait(lambda: not page.lit("W"), "W is released")
+    time.sleep(0.7)
+    assert not page.lit("W"), "and stays so"
+    page.page.evaluate("window.dispatchEvent(new Event('focus'))")
+    page.wait(lambda: page.lit("W"), "the stick counts again")
+
+
 def test_text_that_is_typed_is_no_key(serve, page):
     page.open(serve().url)
     page.page.locator("#seed").focus()
@@ -101,6 +133,27 @@ def test_a_cut_socket_is_opened_again(serve, page):
     page.wait_state("running")
     page.page.keyboard.down("a")
     page.wait(lambda: page.lit("A"), "keys count again")
+
+
+def test_a_path_that_is_gone_without_a_word(serve, page):
+    server = serve(alive_seconds=0.5, stalled_seconds=2)
+    path = Path(server.port)
+    page.open(f"http://127.0.0.1:{path.port}/")
+    page.page.click("#record")
+    page.wait(lambda: page.page.inner_text("#record") == "Stop recording", "it records")
+    path.cut()
+    page.wait(lambda: page.state() in ("cut", "busy", "connecting"), "it is noticed")
+    page.wait_state("running")
+    assert page.page.inner_text("#record") == "Record", "the recording went with the visit"
+
+
+def test_a_world_that_is_slow_is_not_taken_for_gone(serve, page):
+    page.open(serve(alive_seconds=0.25, block_seconds=3).url)
+    states = page.page.evaluate("""() => new Promise((done) => {
+      const seen = new Set(), timer = setInterval(() => seen.add(window.worldPage.state), 20);
+      setTimeout(() => { clearInterval(timer); done([...seen]); }, 2500);
+    })""")
+    assert states == ["running"], "though no frame came"
 
 
 def test_a_reload_goes_on(serve, page):
@@ -190,6 +243,22 @@ def test_a_block_that_is_not_finite(serve, page):
     page.wait_state("stopped")
     page.page.click("#start")
     page.wait_state("running")
+
+
+def test_a_seed_that_nobody_changed_is_the_servers(serve, page):
+    """JavaScript has no whole numbers of 64 bits."""
+    page.page.add_init_script("""
+      window.sent = [];
+      const send = WebSocket.prototype.send;
+      WebSocket.prototype.send = function (text) { window.sent.push(JSON.parse(text)); send.call(this, text); };
+    """)
+    page.open(serve(seed=18446744073709551615).url)
+    starts = lambda: page.page.evaluate("window.sent.filter((m) => m.type === 'start')")
+    assert starts() == [{"type": "start"}]
+    page.page.fill("#seed", "5")
+    page.page.click("#start")
+    page.page.click("#start")
+    assert starts()[1:] == [{"type": "start", "seed": 5}] * 2
 
 
 def test_who_presses_nothing_is_told_so(serve, page):

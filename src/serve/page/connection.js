@@ -2,6 +2,7 @@
 // messages.h in the server.
 const kHeaderBytes = 32;
 const kTries = 8;
+const kSilence = 20000;  // milliseconds without a word, until the server has said how often it says one
 
 export class Connection {
   // on: {open(), event(object), frame(header, jpeg), state(name, text)}, the names: connecting, busy, closed, cut
@@ -12,6 +13,9 @@ export class Connection {
     this.seen = -1;
     this.seenTimer = 0;
     this.farewell = null;
+    this.heard = 0;
+    this.silence = kSilence;
+    setInterval(() => this.watch(), 250);
     // A reload asks for the page before it gives up this one; the world must be free by then. Who stays is connected again.
     addEventListener("beforeunload", () => this.socket?.close());
   }
@@ -25,14 +29,24 @@ export class Connection {
     this.socket = socket;
     this.farewell = null;
     this.seen = -1;
+    this.heard = performance.now();
     let opened = false;
     socket.onopen = () => { opened = true; this.tries = 0; };
     socket.onmessage = (message) => {
       if (socket !== this.socket) return;
+      this.heard = performance.now();
       if (typeof message.data === "string") this.event(JSON.parse(message.data));
       else this.frame(message.data);
     };
-    socket.onclose = (event) => { if (socket === this.socket) this.closed(opened, event); };
+    socket.onclose = () => { if (socket === this.socket) this.closed(opened); };
+  }
+
+  // Of a path that is gone without a word (a network that was left, a machine that slept) no socket tells.
+  watch() {
+    if (this.socket === null || performance.now() - this.heard < this.silence) return;
+    const socket = this.socket;
+    this.closed(socket.readyState === WebSocket.OPEN);
+    socket.close();
   }
 
   get ready() { return this.socket !== null && this.socket.readyState === WebSocket.OPEN; }
@@ -42,8 +56,9 @@ export class Connection {
   }
 
   event(event) {
+    if (event.type === "hello") this.silence = 4 * event.alive;
     if (event.type === "closing") this.farewell = event;
-    else this.on.event(event);
+    else if (event.type !== "alive") this.on.event(event);
   }
 
   frame(data) {
@@ -64,14 +79,14 @@ export class Connection {
     this.on.frame(header, new Uint8Array(data, kHeaderBytes));
   }
 
-  async closed(opened, event) {
+  async closed(opened) {
     this.socket = null;
     if (this.farewell) return this.on.state("closed", `closed: ${this.farewell.text}`);
     if (!opened) {
       // A refused socket does not tell the page why.
       let state = null;
       try {
-        const reply = await fetch("/state" + location.search);
+        const reply = await fetch("/state" + location.search, {signal: AbortSignal.timeout(10000)});
         if (reply.status === 403) return this.on.state("closed", "refused: a token is needed. Open the whole address that the server printed.");
         state = await reply.json();
       } catch {

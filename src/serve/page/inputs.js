@@ -18,15 +18,17 @@ export class Inputs {
     this.fingers = new Map();  // pointer on a pad's button: its key
     this.drag = null;          // {id, x, y, dx, dy} on the canvas
     this.gamepad = {keys: new Set(), mouse: [0, 0]};
+    this.away = false;  // without the focus, which a gamepad does not ask for
     this.stamp = 0;
     this.last = "";
     this.at = -Infinity;
     this.changedAt = null;
     addEventListener("keydown", (event) => this.key(event, true));
     addEventListener("keyup", (event) => this.key(event, false));
-    addEventListener("blur", () => this.release());
-    addEventListener("pagehide", () => this.release());
-    document.addEventListener("visibilitychange", () => { if (document.hidden) this.release(); });
+    addEventListener("blur", () => this.leave());
+    for (const name of ["focus", "pointerdown"]) addEventListener(name, () => { this.away = false; });
+    addEventListener("pagehide", () => this.leave());
+    document.addEventListener("visibilitychange", () => { if (document.hidden) this.leave(); });
     canvas.addEventListener("pointerdown", (event) => this.pointerDown(event));
     canvas.addEventListener("pointermove", (event) => this.pointerMove(event));
     for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) canvas.addEventListener(name, (event) => this.pointerUp(event));
@@ -62,12 +64,17 @@ export class Inputs {
   }
 
   key(event, down) {
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && down) return;
+    // What was pressed is released whatever else is held by then. While Command is held a Mac tells of no letter's release.
+    if (!down && (this.codes.delete(event.code) || event.key === "Meta")) {
+      if (event.key === "Meta") this.codes.clear();
+      event.preventDefault();
+      return this.changed();
+    }
+    if (!down || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     if (event.ctrlKey || event.altKey || event.metaKey || !this.knows(event.code)) return;
     event.preventDefault();
     if (event.repeat) return;
-    if (down) this.codes.add(event.code);
-    else this.codes.delete(event.code);
+    this.codes.add(event.code);
     this.changed();
   }
 
@@ -96,7 +103,7 @@ export class Inputs {
 
   poll() {
     const keys = new Set(), mouse = [0, 0];
-    for (const pad of navigator.getGamepads?.() ?? []) {
+    for (const pad of this.away ? [] : navigator.getGamepads?.() ?? []) {
       if (!pad || !pad.connected) continue;
       const axis = (n) => Math.abs(pad.axes[n] ?? 0) > kDeadZone ? pad.axes[n] : 0;
       if (axis(1) < 0) keys.add("W");
@@ -112,6 +119,11 @@ export class Inputs {
     if (same) return this.flush();
     this.gamepad = {keys, mouse};
     this.changed();
+  }
+
+  leave() {
+    this.away = true;
+    this.release();
   }
 
   release(send = true) {

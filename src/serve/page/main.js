@@ -11,6 +11,7 @@ const status = window.worldPage = {state: "connecting", drawn: 0, latencies: [],
 const graph = new Graph($("graph"));
 const waiting = new Map();  // stamp: when its key was pressed
 let info = null, shownStamp = 0, recording = false, begun = false;
+let told = {};  // seed and prompt of the server's own, which it knows more exactly than this page can say
 
 function say(state, text) {
   status.state = state;
@@ -62,14 +63,14 @@ function hello(event) {
   shownStamp = 0;
   playback.setUp(event);
   inputs.setUp(event);
-  recording = false;
-  $("record").classList.remove("on");
+  showRecording(false);
   $("device").textContent = `${event.kind}, ${event.width}x${event.height}, ${event.device}`;
   $("picture-label").hidden = !event.takes_image;
   $("prompt-label").hidden = !event.takes_prompt;
   if (event.prompt && !$("prompt").value) $("prompt").value = event.prompt;
   if (!begun) $("seed").value = event.seed;
   begun = true;
+  told = {seed: String(event.seed), prompt: event.prompt.replace(/\r\n?/g, "\n")};
   const ways = [];
   if (event.keys.length) ways.push(`keys ${event.keys.filter((name) => name !== "still").join(" ")}`);
   if (event.mouse) ways.push("arrows, or drag in the picture, to look round");
@@ -81,10 +82,12 @@ function hello(event) {
 }
 
 function start() {
-  const message = {type: "start", seed: Math.min(Math.max(Math.trunc(Number($("seed").value)) || 0, 0), Number.MAX_SAFE_INTEGER)};
-  if (info.takes_prompt) message.prompt = $("prompt").value;
+  const message = {type: "start"}, seed = $("seed").value, prompt = $("prompt").value;
+  if (seed !== told.seed) message.seed = Math.min(Math.max(Math.trunc(Number(seed)) || 0, 0), Number.MAX_SAFE_INTEGER);
+  if (info.takes_prompt && prompt !== told.prompt) message.prompt = prompt;
   if (new TextEncoder().encode(JSON.stringify(message)).length > kMostMessage)
     return void ($("note").textContent = "the prompt is too long: about 900 letters are taken");
+  for (const name of ["seed", "prompt"]) if (name in message) told[name] = null;  // from here on they are this page's
   say("starting", "starting …");
   connection.send(message);
   $("view").focus();
@@ -95,7 +98,7 @@ function world(event) {
   $("note").textContent = event.state === "error" ? event.text : "";
   if (event.state === "running") say("running", "");
   else if (event.state === "starting") say("starting", "starting …");
-  else if (event.state === "stopped") say("stopped", "stopped. Start goes on.");
+  else if (event.state === "stopped") say("stopped", "stopped. Start begins anew.");
   else say("error", `${event.text}. Start begins anew.`);
 }
 
@@ -104,11 +107,15 @@ function block(event) {
   $("dropped").textContent = event.dropped + playback.skipped;
 }
 
+function showRecording(on) {
+  recording = on;
+  $("record").classList.toggle("on", on);
+  $("record").textContent = on ? "Stop recording" : "Record";
+}
+
 function recorded(event) {
-  recording = event.state === "on";
-  $("record").classList.toggle("on", recording);
-  $("record").textContent = recording ? "Stop recording" : "Record";
-  if (event.state === "lost") $("note").textContent = "the recording could not be written";
+  showRecording(event.state === "on");
+  if (event.state === "lost") $("note").textContent = `the recording could not be written: ${event.text}`;
   if (event.state !== "done") return;
   const link = $("download"), query = new URLSearchParams(location.search);
   query.set("id", event.id);

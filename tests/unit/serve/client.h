@@ -174,8 +174,9 @@ class Visitor {
 class ServerTest : public testing::Test {
  protected:
   void TearDown() override { close(); }
-  void open(double fps = 120) {
-    world_ = std::make_unique<DrawnWorld>(160, 96, fps);
+  void open(double fps = 120, double block_seconds = 0) {
+    world_ = std::make_unique<DrawnWorld>(160, 96, fps, block_seconds);
+    if (describe_) describe_(world_->about());
     options_.port = 0;
     if (!options_.play.start.image) options_.play.start = drawn_start();
     server_ = std::make_unique<serve::PageServer>(*world_, options_);
@@ -204,6 +205,7 @@ class ServerTest : public testing::Test {
   }
 
   serve::PageOptions options_;
+  std::function<void(WorldInfo&)> describe_;  // another world than the drawn one
   std::unique_ptr<DrawnWorld> world_;
   std::unique_ptr<serve::PageServer> server_;
   std::thread thread_;

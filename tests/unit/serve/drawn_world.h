@@ -26,6 +26,7 @@ class DrawnWorld final : public serve::SteeredWorld {
   }
 
   const WorldInfo& info() const override { return info_; }
+  WorldInfo& about() { return info_; }  // to be another world, before anybody asks
   std::string device() const override { return "drawn"; }
 
   void start(const WorldStart& start) override {

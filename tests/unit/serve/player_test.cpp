@@ -1,16 +1,10 @@
 // The world's thread: blocks at the video's pace, the latest keys at a block's begin, orders that replace one another, errors that
-// are said and do not end it, recordings.
-#include <gmock/gmock.h>
-
+// are said and do not end it, recordings. Orders that meet: orders_test.cpp.
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "drawn_world.h"
-#include "media/image_reader.h"
 #include "media/jpeg.h"
-#include "serve/messages.h"
-#include "serve/world_player.h"
+#include "player_case.h"
 
 namespace tachy::serve {
 namespace {
@@ -18,55 +12,6 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using test::drawn_start;
-using test::DrawnWorld;
-
-uint64_t number_at(const std::vector<uint8_t>& bytes, size_t at, size_t size) {
-  uint64_t out = 0;
-  for (size_t i = 0; i < size; ++i) out |= uint64_t{bytes[at + i]} << (8 * i);
-  return out;
-}
-
-class PlayerTest : public testing::Test {
- protected:
-  void open(double fps = 240, double block_seconds = 0, WorldStart start = drawn_start()) {
-    world_ = std::make_unique<DrawnWorld>(160, 96, fps, block_seconds);
-    PlayerOptions options{.start = std::move(start), .limits = limits_};
-    player_ = std::make_unique<WorldPlayer>(*world_, options, shelf_);
-    outbox_ = visit();
-  }
-  std::shared_ptr<Outbox> visit() {
-    auto outbox = std::make_shared<Outbox>(256, [] {});
-    player_->attach(outbox);
-    return outbox;
-  }
-  // The next event of that type and, where one is given, state.
-  json event(const std::string& type, const std::string& state = "") {
-    for (const auto until = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < until;
-         std::this_thread::sleep_for(1ms))
-      while (const auto text = outbox_->pop_event()) {
-        json event = json::parse(*text);
-        if (event["type"] == type && (state.empty() || event["state"] == state)) return event;
-      }
-    ADD_FAILURE() << "no event " << type << " " << state;
-    return {};
-  }
-  std::vector<uint8_t> frame() {
-    for (const auto until = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < until;
-         std::this_thread::sleep_for(100us))
-      if (auto got = outbox_->frames.pop()) return std::move(got->bytes);
-    ADD_FAILURE() << "no frame";
-    return std::vector<uint8_t>(kFrameHeaderBytes);
-  }
-  static RgbFrame picture(const std::vector<uint8_t>& bytes) {
-    return decode_image(std::span(bytes).subspan(kFrameHeaderBytes), "frame");
-  }
-
-  PageLimits limits_;
-  RecordingShelf shelf_;
-  std::unique_ptr<DrawnWorld> world_;
-  std::unique_ptr<WorldPlayer> player_;
-  std::shared_ptr<Outbox> outbox_;
-};
 
 TEST_F(PlayerTest, NothingRunsUntilItIsStarted) {
   open();

@@ -155,5 +155,19 @@ TEST_F(PageRequests, UploadsNeedAVisitAndAPicture) {
   EXPECT_TRUE(visitor.frame()) << "the world goes on";
 }
 
+// Embeddings came in its image encoder's place, and there are none of a visitor's picture.
+TEST_F(PageRequests, AWorldThatCannotLookAtPicturesTakesNone) {
+  describe_ = [](WorldInfo& info) { info.no_image_encoder = "there is none"; };
+  open();
+  Visitor visitor;
+  const auto hello = start(visitor);
+  EXPECT_EQ(hello["takes_image"], false);
+  const Reply reply =
+      request(port_, "POST", "/picture?session=" + hello["session"].get<std::string>(), {}, "picture");
+  EXPECT_EQ(reply.status, 409u);
+  EXPECT_THAT(reply.body, HasSubstr("cannot look at pictures"));
+  EXPECT_TRUE(visitor.frame()) << "the walk goes on";
+}
+
 }  // namespace
 }  // namespace tachy::test

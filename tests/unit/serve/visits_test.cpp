@@ -192,6 +192,43 @@ TEST_F(PageVisits, WhoPressesNothingIsSentAway) {
   EXPECT_EQ(visitor.reason(), 1000u);
 }
 
+// Nobody can press anything at what is not there yet.
+TEST_F(PageVisits, AWorldThatIsAboutToBeginIsWaitedFor) {
+  options_.play.limits.idle = 200ms;
+  open(120, 1);  // a second for a block
+  Visitor visitor;
+  start(visitor);
+  EXPECT_TRUE(visitor.frame());
+  const auto closing = visitor.event("closing");
+  ASSERT_TRUE(closing);
+  EXPECT_EQ((*closing)["reason"], "idle");
+}
+
+TEST_F(PageVisits, WhoCanOnlyWatchIsNotIdle) {
+  describe_ = [](WorldInfo& info) { info.keys.clear(), info.mouse = false; };
+  options_.play.limits.idle = 200ms;
+  open(120, 0.5);
+  Visitor visitor;
+  start(visitor);
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(visitor.frame()) << "of three blocks";
+  visitor.send(R"({"type":"stop"})");
+  const auto closing = visitor.event("closing");
+  ASSERT_TRUE(closing);
+  EXPECT_EQ((*closing)["reason"], "idle") << "there is nothing to watch";
+}
+
+TEST_F(PageVisits, AWordComesEveryFewSeconds) {
+  options_.play.limits.alive = 50ms;
+  options_.play.limits.idle = options_.play.limits.stalled = 1s;  // looked at every 100 ms
+  open();
+  Visitor visitor;
+  ASSERT_EQ(visitor.open(port_), 101u);
+  const auto hello = visitor.event("hello");
+  ASSERT_TRUE(hello);
+  EXPECT_EQ((*hello)["alive"], 50);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(visitor.event("alive")) << "though nothing runs";
+}
+
 // At the video's 12 frames a second; here as fast as it goes.
 TEST_F(PageVisits, TenMinutesTakeTheMemoryOfOne) {
   options_.play.limits.messages_per_second = 1e6;
