@@ -104,7 +104,7 @@ int run_script(const WorldCommandOptions& o) {
   if (!o.actions.empty()) script = naming("--actions", [&] { return read_world_script(o.actions, info); });
   const double fps = o.fps.value_or(script.fps.value_or(info.fps));
   const int64_t frames = frames_of(o, script, fps);
-  const WorldStart start = world_start(o, info);
+  const WorldStart start = world_start(o, world);
   const VideoOptions video{
       .fps = fps,
       .crf = o.crf,

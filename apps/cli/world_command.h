@@ -26,9 +26,9 @@ struct WorldCommandOptions {
 
 // The model, opened and planned; without a name the one that ships. frames: of the longest session; 0: no end.
 World open_world(const WorldCommandOptions& options, int64_t frames);
-// What a session begins with, its files read; checked against what the world takes. A page's visitor may bring the picture.
-WorldStart world_start(const WorldCommandOptions& options, const WorldInfo& info,
-                       bool image_may_come = false);
+// What a session begins with, its files read; refused where no session could begin with it. `of_page`: a visitor brings the
+// picture, or the prompt, if they are missing.
+WorldStart world_start(const WorldCommandOptions& options, World& world, bool of_page = false);
 
 // Throws what is wrong with the page's options.
 serve::PageOptions page_options(const WorldCommandOptions& options);

@@ -40,16 +40,28 @@ World open_world(const WorldCommandOptions& o, int64_t frames) {
   return naming("`model`", [&] { return World(model, engine, options); });
 }
 
-WorldStart world_start(const WorldCommandOptions& o, const WorldInfo& info, bool image_may_come) {
+WorldStart world_start(const WorldCommandOptions& o, World& world, bool of_page) {
+  const WorldInfo& info = world.info();
   WorldStart start{.image = nullptr, .image_embeds = nullptr, .prompt = o.prompt, .seed = o.seed};
-  require(!info.takes_image || !o.image.empty() || image_may_come,
+  require(!info.takes_image || !o.image.empty() || of_page,
           "`image`: a world of this kind begins with a picture: --image start.png");
+  require(!info.takes_image || !o.image.empty() || o.image_embeds.empty(),
+          "`image_embeds`: they are of one picture alone: give it, too, with --image");
   if (!o.image.empty())
     start.image = naming("`image`", [&] { return std::make_shared<const Picture>(read_picture(o.image)); });
   if (!o.image_embeds.empty())
     start.image_embeds = naming("`image_embeds`", [&] {
       return std::make_shared<const ImageEmbeds>(read_image_embeds(o.image_embeds));
     });
+  // What no visitor can make good is said now, and not by a page on which each start fails.
+  WorldStart whole = start;
+  if (of_page && info.takes_image && !whole.image)
+    whole.image = std::make_shared<const Picture>(
+        Picture{info.width, info.height,
+                std::vector<uint8_t>(size_t{3} * static_cast<size_t>(info.width) *
+                                     static_cast<size_t>(info.height))});
+  if (of_page && info.takes_prompt && whole.prompt.empty()) whole.prompt = "a prompt";
+  world.verify(whole);
   return start;
 }
 
@@ -62,29 +74,42 @@ serve::PageOptions page_options(const WorldCommandOptions& o) {
   return page;
 }
 
+namespace {
+
+// All addresses are none that another machine could ask.
+std::string elsewhere(const std::string& host) {
+  if (host != "0.0.0.0" && host != "::") return "";
+  return fmt::format("\nfrom another machine: the same with this one's name or address in place of {}",
+                     host == "::" ? "[::]" : host);
+}
+
+}  // namespace
+
 int run_world_page(const WorldCommandOptions& o) {
   require(o.actions.empty() && !o.frames && !o.seconds && !o.stream && o.crf == -1 && o.encode_speed.empty(),
           "--output: a name for the video is needed where a script or a length is given: tachyscope world "
           "--image start.png --actions script.json -o walk.mp4");
   require(o.profile.empty(), "--profile: a session of a page has no end; give --output");
   serve::PageOptions page = page_options(o);
-  const std::unique_ptr<serve::SteeredWorld> world = serve::steered(open_world(o, 0));
+  World opened = open_world(o, 0);
+  page.play.start = world_start(o, opened, true);
+  const std::unique_ptr<serve::SteeredWorld> world = serve::steered(std::move(opened));
   const WorldInfo& info = world->info();
   page.play.fps = o.fps.value_or(info.fps);
-  page.play.start = world_start(o, info, true);
   serve::PageServer server(*world, page);
-  report_world(o,
-               {{"event", "page"},
-                {"url", server.url()},
-                {"port", server.port()},
-                {"kind", info.kind},
-                {"device", world->device()},
-                {"peak_bytes", info.peak_bytes},
-                {"width", info.width},
-                {"height", info.height},
-                {"fps", page.play.fps}},
-               fmt::format("{}  ({}, {}x{}, {} frames a second, {}; ctrl-C ends it)", server.url(), info.kind,
-                           info.width, info.height, page.play.fps, world->device()));
+  report_world(
+      o,
+      {{"event", "page"},
+       {"url", server.url()},
+       {"port", server.port()},
+       {"kind", info.kind},
+       {"device", world->device()},
+       {"peak_bytes", info.peak_bytes},
+       {"width", info.width},
+       {"height", info.height},
+       {"fps", page.play.fps}},
+      fmt::format("{}  ({}, {}x{}, {} frames a second, {}; ctrl-C ends it){}", server.url(), info.kind,
+                  info.width, info.height, page.play.fps, world->device(), elsewhere(page.host)));
   server.run(&g_cancel);
   fail(ErrorCode::cancelled, "cancelled");
 }

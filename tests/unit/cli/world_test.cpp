@@ -31,6 +31,20 @@ class WorldCommand : public CliTest {
       out.push_back(read_image(path(folder) / fmt::format("frame_{:04}.png", i)).rgb);
     return out;
   }
+  // What a page says of itself, which is then ended.
+  json page_of(const std::vector<std::string>& args) {
+    const pid_t child = start(args);
+    json page;
+    for (int i = 0; i < 2000 && page.is_null(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      const std::string said = read_text(folder_.string() + ".out");
+      if (said.ends_with("\n")) page = json::parse(said);
+    }
+    kill(child, SIGINT);
+    const Done done = finish(child);
+    EXPECT_EQ(done.code, 130) << done.err;
+    return page;
+  }
   WorldModel model_{{.world = WorldModel::world()}};
 };
 
@@ -111,18 +125,9 @@ TEST_F(WorldCommand, WhatIsMissingIsAskedFor) {
 
 // What a browser makes of it: tests/page.
 TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
-  const pid_t child = start({"world", "-m", model_.path().string(), "-t", "2", "-i",
+  const json page = page_of({"world", "-m", model_.path().string(), "-t", "2", "-i",
                              golden("image_pipeline/first.png"), "--port", "0", "--json"});
-  json page;
-  for (int i = 0; i < 2000 && page.is_null(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const std::string said = read_text(folder_.string() + ".out");
-    if (said.ends_with("\n")) page = json::parse(said);
-  }
-  kill(child, SIGINT);
-  const Done done = finish(child);
-  EXPECT_EQ(done.code, 130) << done.err;
-  ASSERT_FALSE(page.is_null()) << done.err;
+  ASSERT_FALSE(page.is_null());
   EXPECT_EQ(page["url"], fmt::format("http://127.0.0.1:{}/", page["port"].get<int>()));
   EXPECT_EQ(page["kind"], "universal");
   EXPECT_TRUE(files().empty());
@@ -131,6 +136,45 @@ TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.err, HasSubstr("leave out --host"));
   EXPECT_THAT(world({"--actions", "walk.json"}).err, HasSubstr("--output"));
+}
+
+// No visitor could begin it: there is no page of which each start fails.
+TEST_F(WorldCommand, WhatNoVisitorCanMakeGoodIsRefusedBeforeThePage) {
+  const auto refused = [&](std::vector<std::string> more, int code) {
+    std::vector<std::string> args = {"world", "-m", model_.path().string(), "-t", "2"};
+    if (std::find(more.begin(), more.end(), "-o") == more.end()) args.insert(args.end(), {"--port", "0"});
+    args.insert(args.end(), more.begin(), more.end());
+    const Done done = run(args);
+    EXPECT_EQ(done.code, code) << done.err;
+    return done.err;
+  };
+  const std::string picture = golden("image_pipeline/first.png"),
+                    embeds = golden("image_pipeline/embeds_pair.safetensors");
+  EXPECT_THAT(refused({"--prompt", "a cat"}, 2), AllOf(HasSubstr("--prompt"), HasSubstr("reads no text")));
+  EXPECT_THAT(refused({"--image-embeds", embeds}, 2),
+              AllOf(HasSubstr("--image-embeds"), HasSubstr("--image")));
+  fs::remove(model_.path() / "models_clip_tiny.safetensors");
+  for (const auto& more : std::vector<std::vector<std::string>>{
+           {}, {"-i", picture}, {"-i", picture, "--frames", "9", "-o", "a.mp4"}})
+    EXPECT_THAT(refused(more, 3), AllOf(HasSubstr("--image-encoder"), HasSubstr("--image-embeds")));
+  EXPECT_TRUE(files().empty());
+  const json page = page_of({"world", "-m", model_.path().string(), "-t", "2", "--port", "0", "--json", "-i",
+                             picture, "--image-embeds", embeds});
+  EXPECT_EQ(page["kind"], "universal") << "embeddings stand in for it";
+}
+
+TEST_F(WorldCommand, AnAddressThatNobodyCanAskIsExplained) {
+  const pid_t child =
+      start({"world", "-m", model_.path().string(), "-t", "2", "--host", "0.0.0.0", "--port", "0"});
+  std::string said;
+  for (int i = 0; i < 2000 && std::count(said.begin(), said.end(), '\n') < 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    said = read_text(folder_.string() + ".out");
+  }
+  kill(child, SIGINT);
+  finish(child);
+  EXPECT_THAT(said, AllOf(HasSubstr("http://0.0.0.0:"), HasSubstr("?token="),
+                          HasSubstr("name or address in place of 0.0.0.0")));
 }
 
 // A folder as it is published: no config, VAE and CLIP one folder above the transformer's file.
