@@ -15,7 +15,7 @@ namespace tachy::test {
 
 inline constexpr uint64_t kSeedOfNan = 13;  // its third block is not finite
 
-class DrawnWorld final : public serve::SteeredWorld {
+class DrawnWorld : public serve::SteeredWorld {
  public:
   DrawnWorld(int width = 160, int height = 96, double fps = 12, double block_seconds = 0)
       : block_seconds_(block_seconds) {
