@@ -1,5 +1,6 @@
-"""Muon beside AdamW for parameters that lie in one vector (common.Flat): matrices of hidden layers move by their momentum with all singular
-values made equal (Jordan et al. 2024), at a size that fits AdamW's learning rates (Liu et al. 2025, section 2.2); everything else stays with AdamW.
+"""Muon beside AdamW for parameters that lie in one vector (common.Flat): matrices of hidden layers, and kernels of convolutions as matrices
+with a row for each channel that they make, move by their momentum with all singular values made equal (Jordan et al. 2024), at a size that
+fits AdamW's learning rates (Liu et al. 2025, section 2.2); everything else stays with AdamW.
 """
 import torch
 import torch.distributed as dist
@@ -20,20 +21,22 @@ def orthogonal(g, steps=5):
 
 
 class FlatMuon(Flat):
-    """Flat, with `hidden` (some of the modules' matrices) by Muon."""
+    """Flat, with `hidden` (some of the modules' matrices and kernels) by Muon."""
 
     def __init__(self, team, modules, hidden, momentum=0.95, **options):
         super().__init__(team, modules, **options)
         chosen, self.by_shape, self.momentum = {id(p) for p in hidden}, {}, momentum
         for p in self.params:
             if id(p) in chosen:
-                self.by_shape.setdefault(tuple(p.shape), []).append(p)
-        self.kept = {shape: torch.zeros(len(ps), *shape, device=team.device) for shape, ps in self.by_shape.items()}
+                matrix, grad = p.data.flatten(1), p.grad.flatten(1)  # views of the vectors
+                values, grads = self.by_shape.setdefault(tuple(matrix.shape), ([], []))
+                values.append(matrix)
+                grads.append(grad)
+        self.kept = {shape: torch.zeros(len(values), *shape, device=team.device) for shape, (values, _) in self.by_shape.items()}
 
     @torch.no_grad()
     def step(self, lr, surprise=1.5, decay=0.999):
-        for shape, ps in self.by_shape.items():
-            grads = [p.grad for p in ps]
+        for shape, (values, grads) in self.by_shape.items():
             g = torch.stack(grads).nan_to_num_(0, 0, 0)
             if self.team.size > 1:
                 dist.all_reduce(g)
@@ -41,5 +44,5 @@ class FlatMuon(Flat):
             kept = self.kept[shape]
             kept.lerp_(g, 1 - self.momentum)
             move = orthogonal(g.lerp_(kept, self.momentum))  # Nesterov's; a common factor of g does not matter
-            torch._foreach_add_([p.data for p in ps], list(move), alpha=-lr * 0.2 * max(shape) ** 0.5)
+            torch._foreach_add_(values, list(move), alpha=-lr * 0.2 * max(shape) ** 0.5)
         super().step(lr, surprise, decay)

@@ -6,6 +6,7 @@ import time
 import net  # first: it finds the folder above
 import torch
 
+import autoencoder
 import plane
 import vae
 import video
@@ -20,34 +21,34 @@ def statistics_of(folder):
 
 
 class Bank:
-    """z and y (the condition's latents) bfloat16, normalised; rows of the eyes; windows of actions."""
+    """z and y (the condition's latents) bfloat16, normalised; rows of the eyes; windows of actions. `seconds` begin when all is compiled."""
 
     def __init__(self, team, folder, eyes_file, seconds, seed, most=9000, batch=6, blocks=net.FRAMES):
-        began, dev, self.device = time.time(), team.device, team.device
-        auto = vae.build(folder).to(dev).eval().requires_grad_(False)
-        eyes = net.load_eyes(eyes_file).to(dev)
+        began, first, dev, self.device = time.time(), None, team.device, team.device
+        auto = autoencoder.load(folder).to(dev).eval().requires_grad_(False)
+        eyes = net.Eyes(eyes_file, dev)
         compiled = lambda f: torch.compile(f, dynamic=False) if team.cuda else f
         encode, draw = compiled(vae.encode), compiled(plane.render)
         frames, gen = 4 * blocks - 3, torch.Generator().manual_seed(seed)
         batch = batch // EACH * EACH
         most = -(-most // (batch * EACH)) * batch * EACH
         keyboard, mouse = video.scripts(most, blocks, seed)
+        states = plane.track(plane.cameras(most // EACH, gen).repeat_interleave(EACH, 0), keyboard[:, :-1], mouse[:, :-1]).to(dev)
+        worlds = torch.randint(plane.WORLDS, (most // EACH,), generator=gen).repeat_interleave(EACH).to(dev)
         z, y, rows, waiting = [], [], [], []
-        while waiting or sum(map(len, z)) < most and (time.time() - began < seconds or not z):
-            at, n = sum(map(len, z)), batch // EACH
-            first = plane.cameras(n, gen).to(dev)
-            worlds = torch.randint(plane.WORLDS, (n,), generator=gen).to(dev)
+        while waiting or len(z) * batch < most and (first is None or time.time() - first < seconds):
+            part = slice(len(z) * batch, (len(z) + 1) * batch)
             with torch.no_grad(), torch.autocast(dev.type, torch.bfloat16, enabled=team.cuda):
-                states = plane.track(first.repeat_interleave(EACH, 0), *(a[at:at + batch, :-1].to(dev) for a in (keyboard, mouse)))
-                x = draw(worlds.repeat_interleave(EACH), states)
+                x = draw(worlds[part], states[part]).contiguous()  # as what is encoded below: strides are part of what is compiled for
                 z.append(encode(auto, x)[0].bfloat16())
                 waiting.append(x[::EACH, :, 0].clone())
                 if len(waiting) == EACH:  # as many pictures as there are clips in a batch: one compiled shape
                     pictures, waiting = torch.cat(waiting), []
                     y.append(encode(auto, video.grey_behind(pictures, frames))[0].bfloat16())
-                    rows.append(net.look(eyes, pictures).bfloat16())
-            if len(z) == 1:
-                began = max(began, time.time() - 0.5 * seconds)  # compiling has at most half of the time
+                    rows.append(eyes.look(pictures).bfloat16())
+                    if team.cuda:
+                        torch.cuda.synchronize()  # otherwise time passes behind what is waiting
+                    first = first or time.time()
         self.z, self.y, self.rows = torch.cat(z), torch.cat(y), torch.cat(rows)
         known = statistics_of(folder)
         if known is None:
@@ -65,7 +66,8 @@ class Bank:
             for i in range(0, len(t), 512):
                 t[i:i + 512] = ((t[i:i + 512].float() - mean) / std).bfloat16()
         self.keyboard, self.mouse = (a[:len(self.z)].to(dev) for a in (keyboard, mouse))
-        team.log(f"bank: {len(self.z)} clips of {frames} frames, {time.time() - began:.0f} s, deviations {[round(float(v), 2) for v in known[1]]}")
+        team.log(f"bank: {len(self.z)} clips of {frames} frames, {time.time() - began:.0f} s, of which {first - began:.0f} s until all was compiled, "
+                 f"deviations {[round(float(v), 2) for v in known[1]]}")
 
     def draw(self, b):
         """(x0 [B, Z, T, h, w], channels, rows, keyboard windows, mouse windows) of b clips."""

@@ -2,7 +2,7 @@
 
     python3 training/steer/evaluate.py --state FOLDER --eyes models/talker/models_clip_vision.safetensors --limit 16 [--seconds 60] [--sheet FILE.png]
 
-The folder is what pipeline.py keeps: vae/ and diffusion_pytorch_model.safetensors. Noise of all scripts comes from seed 0.
+The folder is what pipeline.py keeps. Noise of all scripts comes from seed 0.
 """
 import argparse
 import json
@@ -15,6 +15,7 @@ import net  # first: it finds the folder above
 import numpy as np
 import torch
 
+import autoencoder
 import heldout
 import judge
 import plane
@@ -32,7 +33,8 @@ def one_thread():
 def play(team, folder, eyes_file, items, blocks, sigmas=None):
     """Clips uint8 [frames, H, W, 3] of items."""
     dev = team.device
-    auto, eyes = vae.build(os.path.join(folder, "vae")).to(dev).eval(), net.load_eyes(eyes_file).to(dev)
+    torch.backends.cudnn.benchmark = False  # every shape comes a few times only
+    auto, eyes = autoencoder.load(os.path.join(folder, "vae")).to(dev).eval(), net.Eyes(eyes_file, dev)
     model = net.load_denoiser(folder).to(dev).eval()
     mean, std = (t.to(dev).view(1, -1, 1, 1, 1) for t in statistics_of(os.path.join(folder, "vae")))
     autocast = lambda: torch.autocast(dev.type, torch.bfloat16, enabled=team.cuda)
@@ -41,7 +43,7 @@ def play(team, folder, eyes_file, items, blocks, sigmas=None):
     for p in pictures.split(2):
         with autocast():
             y.append(vae.encode(auto, video.grey_behind(p, 4 * net.FRAMES - 3))[0].float())
-            rows.append(net.look(eyes, p).float())
+            rows.append(eyes.look(p).float())
     channels = net.condition((torch.cat(y) - mean) / std)
     held = [plane.expand(i["script"], blocks) for i in items]
     keyboard, mouse = (torch.from_numpy(np.stack([h[k] for h in held])).to(dev) for k in (0, 1))
@@ -55,10 +57,18 @@ def play(team, folder, eyes_file, items, blocks, sigmas=None):
     return out
 
 
-def sheet(clips, truths, path, every=60, most=8):
+EVERY = 60  # of a sheet's pictures
+
+
+def truth_of(item, blocks):
+    return heldout.clip_of(item, blocks, slice(None, None, EVERY))
+
+
+def sheet(clips, truths, path):
+    """Rows of pictures: what was made, and below it what ought to be."""
     from PIL import Image
-    row = lambda c: np.concatenate(list(c[::every][:13]), 1)
-    Image.fromarray(np.concatenate([row(c) for pair in zip(clips[:most], truths[:most]) for c in pair], 0)).save(path)
+    rows = [row for clip, truth in zip(clips, truths) for row in (clip[::EVERY], truth)]
+    Image.fromarray(np.concatenate([np.concatenate(list(r[:13]), 1) for r in rows], 0)).save(path)
 
 
 def run(team, folder, eyes_file, limit, seconds, sheet_file=None, set_file=None, sigmas=None):
@@ -69,7 +79,7 @@ def run(team, folder, eyes_file, limit, seconds, sheet_file=None, set_file=None,
     with ProcessPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 1)), get_context("spawn"), one_thread) as pool:
         scores = list(pool.map(judge.score, items, clips))
         if sheet_file:
-            sheet(clips, list(pool.map(heldout.clip_of, items[:8], [blocks] * min(8, limit))), sheet_file)
+            sheet(clips, list(pool.map(truth_of, items[:8], [blocks] * 8)), sheet_file)
     table = judge.aggregate(scores)
     table["missed"] = judge.misses(table, judge.LIMITS)
     team.log(json.dumps({"seconds": seconds, "sigmas": sigmas or net.levels(), "played_s": round(played, 1), "took_s": round(time.time() - began, 1), **table}))

@@ -79,9 +79,9 @@ def picture(item):
     return plane.quantised(plane.draw(torch.tensor([item["world"]]), torch.tensor([item["camera"]])))[0].permute(1, 2, 0).numpy()
 
 
-def clip_of(item, blocks=BLOCKS, chunk=90):
-    """The clip as it ought to be, uint8 [frames, HEIGHT, WIDTH, 3]."""
-    states, _, _ = truth(item, blocks)
+def clip_of(item, blocks=BLOCKS, frames=slice(None), chunk=90):
+    """The clip (or some of its frames) as it ought to be, uint8 [frames, HEIGHT, WIDTH, 3]."""
+    states = truth(item, blocks)[0][frames]
     world = torch.tensor([item["world"]])
     return torch.cat([plane.quantised(plane.draw(world.expand(len(s)), s)) for s in states.split(chunk)]).permute(0, 2, 3, 1).numpy()
 

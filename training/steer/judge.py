@@ -129,7 +129,7 @@ def score(item, clip):
         before = (begin, n, keys, mouse)
     out = {"first": [sum(right["first"]), len(right["first"])], "late": [sum(right["late"]), len(right["late"])], "drift": drift, "back": back}
     if len(x) >= LATE[1]:
-        truth = torch.from_numpy(heldout.clip_of(item)[LATE[0]:LATE[1]:4]).permute(0, 3, 1, 2).float() / 255
+        truth = torch.from_numpy(heldout.clip_of(item, frames=slice(*LATE, 4))).permute(0, 3, 1, 2).float() / 255
         out |= {"look": look(x[LATE[0]:LATE[1]:4]).tolist(), "look_truth": look(truth).tolist()}
     return out
 

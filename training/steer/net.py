@@ -343,6 +343,11 @@ def levels(steps=STEPS, shift=SHIFT):
 @torch.no_grad()
 def rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise=None, generator=None, sigmas=None, firsts=False):
     """Latents [B, Z, blocks, h, w] (and with `firsts` what the first step alone would give). channels [B, 20, T, h, w]: the last one stays."""
+    with autocast():  # around all of it: weights are cast once, not in each pass
+        return _rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise, generator, sigmas, firsts)
+
+
+def _rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise, generator, sigmas, firsts):
     sigmas, roll, out, early, b = sigmas or levels(), Roll(net, rows, autocast), [], [], len(rows)
     draw = lambda i, tau: noise[i][:, :, tau:tau + 1] if noise is not None else torch.randn(b, Z, 1, ROWS, COLUMNS, device=rows.device, generator=generator)
     for tau in range(blocks):
@@ -381,29 +386,66 @@ def save_denoiser(net, folder):
         f.write("\n")
 
 
+def parts(folder):
+    """What training keeps: the averaged weights one after the other, float32 in files small enough to be carried."""
+    i = 0
+    while os.path.exists(path := os.path.join(folder, f"denoiser-{i}.pt")):
+        yield torch.load(path, weights_only=True)
+        i += 1
+
+
+def save_parts(flat, folder, most=4_000_000):
+    os.makedirs(folder, exist_ok=True)
+    for i, part in enumerate(flat.cpu().split(most)):
+        path = os.path.join(folder, f"denoiser-{i}.pt")
+        torch.save(part.clone(), path + ".part")
+        os.replace(path + ".part", path)
+
+
 def load_denoiser(folder):
-    from safetensors.torch import load_file
-    net = Denoiser()
-    net.load_state_dict({k: v.float() for k, v in load_file(os.path.join(folder, "diffusion_pytorch_model.safetensors")).items()})
+    """The network that training keeps, rounded as it ships."""
+    net, flat, at = Denoiser(), torch.cat(list(parts(folder))), 0
+    for p in net.parameters():
+        p.data = flat[at:at + p.numel()].view(p.shape).bfloat16().float()
+        at += p.numel()
+    assert at == len(flat), f"{folder}: {len(flat)} of {at} weights"
     return net
 
 
-def load_eyes(path):
-    """transformers' CLIPVisionModel of the file, whose header holds its config."""
-    from safetensors import safe_open
-    from safetensors.torch import load_file
-    from transformers import CLIPVisionConfig, CLIPVisionModel
-    with safe_open(path, "pt") as f:
-        eyes = CLIPVisionModel(CLIPVisionConfig.from_dict(json.loads(f.metadata()["config"])))
-    eyes.load_state_dict({k: v.float() for k, v in load_file(path).items()})
-    return eyes.eval().requires_grad_(False)
+class Eyes:
+    """CLIP's vision model of a file with transformers' names, whose header holds its config: its last state but one. Written out, since its
+    names and its config have changed with transformers' versions."""
 
+    def __init__(self, path, device):
+        from safetensors import safe_open
+        from safetensors.torch import load_file
+        with safe_open(path, "pt") as f:
+            self.config = json.loads(f.metadata()["config"])
+        assert self.config["hidden_act"] == "gelu", self.config["hidden_act"]
+        self.of = {k.removeprefix("vision_model."): v.float().to(device) for k, v in load_file(path).items()}
+        constant = lambda v: torch.tensor(v, device=device).view(1, 3, 1, 1)
+        self.mean, self.std = constant((0.48145466, 0.4578275, 0.40821073)), constant((0.26862954, 0.26130258, 0.27577711))
 
-def look(eyes, pictures):
-    """[B, 257, IMAGE] of pictures [B, 3, H, W] in -1..1."""
-    x = F.interpolate(pictures.float(), size=(224, 224), mode="bicubic", align_corners=False) * 0.5 + 0.5
-    mean, std = (torch.tensor(v, device=x.device).view(1, 3, 1, 1) for v in ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)))
-    return eyes(pixel_values=(x - mean) / std, output_hidden_states=True).hidden_states[-2]
+    def linear(self, x, name):
+        return F.linear(x, self.of[name + ".weight"], self.of[name + ".bias"])
+
+    def norm(self, x, name):
+        return F.layer_norm(x, x.shape[-1:], self.of[name + ".weight"], self.of[name + ".bias"], self.config["layer_norm_eps"])
+
+    @torch.no_grad()
+    def look(self, pictures):
+        """[B, 257, IMAGE] of pictures [B, 3, H, W] in -1..1."""
+        x = F.interpolate(pictures.float(), size=(224, 224), mode="bicubic", align_corners=False) * 0.5 + 0.5
+        x = F.conv2d((x - self.mean) / self.std, self.of["embeddings.patch_embedding.weight"], stride=self.config["patch_size"]).flatten(2).transpose(1, 2)
+        x = torch.cat([self.of["embeddings.class_embedding"].expand(len(x), 1, -1), x], 1) + self.of["embeddings.position_embedding.weight"]
+        x = self.norm(x, "pre_layrnorm")
+        for i in range(self.config["num_hidden_layers"] - 1):
+            layer = f"encoder.layers.{i}."
+            y = self.norm(x, layer + "layer_norm1")
+            q, k, v = (self.linear(y, f"{layer}self_attn.{n}_proj").unflatten(-1, (self.config["num_attention_heads"], -1)).transpose(1, 2) for n in "qkv")
+            x = x + self.linear(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2), layer + "self_attn.out_proj")
+            x = x + self.linear(F.gelu(self.linear(self.norm(x, layer + "layer_norm2"), layer + "mlp.fc1")), layer + "mlp.fc2")
+        return x
 
 
 # ------------------------------------------------------------------------------------------- check

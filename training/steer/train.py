@@ -4,9 +4,7 @@
             most often, for with the picture, the past and the actions known there is one right answer
     self    earlier frames are those of the model's own rollout, and so is what the second step begins with; the answer is the renderer's
 """
-import json
 import math
-import os
 import time
 
 import net  # first: it finds the folder above
@@ -56,17 +54,18 @@ def flow_batch(bank, b):
 
 
 class Own:
-    """Batches whose past is the model's own; a rollout serves `uses` batches."""
+    """Batches whose past is the model's own. A rollout costs as much as eight steps: each of its clips serves `again` times, with other
+    noise."""
 
-    def __init__(self, ways, bank, many, b, truth=0.2):
-        self.ways, self.bank, self.many, self.b, self.truth, self.left = ways, bank, many, b, truth, []
+    def __init__(self, ways, bank, many, b, truth=0.2, again=2):
+        self.ways, self.bank, self.many, self.b, self.truth, self.again, self.left = ways, bank, many, b, truth, again, []
 
     def refill(self):
         x0, channels, rows, *held = self.bank.draw(self.many)
         self.ways.model.eval()
         made, early = net.rollout(self.ways.model, channels, rows, *held, x0.shape[2], self.ways.autocast, firsts=True)
         self.error = float((made - x0).square().mean((0, 1, 3, 4))[-8:].mean())
-        self.left = list(zip(*(a.split(self.b) for a in (x0, made, early, channels, rows, *held))))
+        self.left = self.again * list(zip(*(a.split(self.b) for a in (x0, made, early, channels, rows, *held))))
 
     def batch(self):
         if not self.left:
@@ -82,20 +81,12 @@ class Own:
         return (torch.where(true, spoilt(x0), spoilt(made, 0.05)), x, 1000 * s, channels, rows, *held), (x - x0) / w, x0
 
 
-def save(flat, model, folder):
-    """The averaged weights, float32 in parts small enough to be carried, and the model as it ships."""
-    os.makedirs(folder, exist_ok=True)
-    for i, part in enumerate(flat.ema.cpu().split(3_500_000)):
-        torch.save(part.clone(), os.path.join(folder, f"denoiser-{i}.pt"))
-    net.save_denoiser(flat.averaged([model], torch.float32)[0], folder)
-
-
 def load(flat, folder):
-    i, at = 0, 0
-    while os.path.exists(path := os.path.join(folder, f"denoiser-{i}.pt")):
-        part = torch.load(path, weights_only=True).to(flat.flat.device)
-        flat.flat[at:at + len(part)] = part
-        i, at = i + 1, at + len(part)
+    """Whether there were weights to go on from."""
+    at = 0
+    for part in net.parts(folder):
+        flat.flat[at:at + len(part)] = part.to(flat.flat.device)
+        at += len(part)
     assert at in (0, len(flat.flat)), f"{folder}: {at} of {len(flat.flat)} weights"
     flat.ema.copy_(flat.flat)
     return at > 0
@@ -109,8 +100,9 @@ def parameters(team, model, optimizer):
     return FlatMuon(team, [model], [p for p in model.blocks.parameters() if p.ndim == 2 and min(p.shape) >= 64], betas=betas)
 
 
-def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, roll=256, optimizer="adamw"):
-    """One stage's part since … until of its 0 … 1, in so many seconds; the next starts from the averaged weights."""
+def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, roll=8, optimizer="adamw", kept=None):
+    """One stage's part since … until of its 0 … 1, in so many seconds; the next starts from the averaged weights. `kept` is told, whenever
+    these are written, how far they are."""
     torch.manual_seed(3)
     model = net.Denoiser().to(team.device)
     flat = parameters(team, model, optimizer)
@@ -118,11 +110,20 @@ def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, m
     team.log(f"{stage}: {len(flat.flat) / 1e6:.2f} M parameters, {'from the state' if known else 'fresh'}, {seconds:.0f} s")
     torch.manual_seed(200 + int(1e4 * since))
     ways = Ways(team, model)
-    own = Own(ways, bank, roll if team.cuda else batch, batch) if stage == "self" else None
+    own = Own(ways, bank, (roll if team.cuda else 1) * batch, batch) if stage == "self" else None
     clock = Clock(team, seconds / 60, max_steps)
-    step, mark, total, count, began = 0, time.time(), torch.zeros((), device=team.device), 0, time.time()
+    step, mark, total, count, began, saved = 0, time.time(), torch.zeros((), device=team.device), 0, time.time(), time.time()
+
+    def keep(so_far):
+        net.save_parts(flat.ema, folder)
+        if kept:
+            kept(so_far)
+
     while clock.tick(step):
         f = since + clock.fraction * (until - since)
+        if time.time() - saved > 60:
+            keep(f)
+            saved = time.time()
         try:
             args, want, _ = own.batch() if own else flow_batch(bank, batch)
             e = ways.velocity(*args) - want
@@ -144,11 +145,11 @@ def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, m
         total += loss.detach()
         step, count = step + 1, count + 1
         if step % 100 == 0 or step == max_steps or step == 1:
+            average = float(total) / count  # waits for the device
             more = f", own past: mean squared error of the last 8 frames {own.error:.4f}" if own else ""
-            team.log(f"{stage}: step {step} {100 * clock.fraction:.0f} % loss {float(total) / count:.4f} {1000 * (time.time() - mark) / count:.0f} ms a step{more}")
+            team.log(f"{stage}: step {step} {100 * clock.fraction:.0f} % loss {average:.4f} {1000 * (time.time() - mark) / count:.0f} ms a step{more}")
             total.zero_()
             mark, count = time.time(), 0
-    save(flat, model, folder)
-    with open(os.path.join(folder, "log.jsonl"), "a") as f:
-        f.write(json.dumps({"stage": stage, "since": since, "until": until, "steps": step, "batch": batch, "seconds": round(time.time() - began), "clips": len(bank.z)}) + "\n")
+    keep(until)
     team.log(f"{stage}: {step} steps of {batch} clips, {time.time() - began:.0f} s")
+    return {"stage": stage, "since": since, "until": until, "steps": step, "batch": batch, "seconds": round(time.time() - began), "clips": len(bank.z)}

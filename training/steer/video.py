@@ -1,15 +1,13 @@
 """Trains the steered world's autoencoder on, from that of models/talker. Used by pipeline.py; the loss is that of ../talker/video.py
 without its weights for faces.
 """
-import json
-import os
 import time
 
 import net  # first: it finds the folder above
 import numpy as np
 import torch
 
-import export
+import autoencoder
 import plane
 import vae
 from common import Clock, Flat
@@ -45,35 +43,47 @@ def tracks(n, frames, seed):
 
 def grey_behind(pictures, frames):
     """A picture and grey frames behind it, as the transformer's condition is encoded."""
-    return torch.cat([pictures[:, :, None], pictures.new_zeros(*pictures.shape[:2], frames - 1, *pictures.shape[2:])], 2)
+    return torch.cat([pictures[:, :, None], pictures.new_zeros(*pictures.shape[:2], frames - 1, *pictures.shape[2:])], 2).contiguous()
 
 
 @torch.no_grad()
 def evaluate(model, device, n=24, frames=FRAMES):
     """PSNR of clips that training does not draw: (mean, mean of first frames, lowest)."""
-    states, every, first = tracks(n, frames, 99).to(device), [], []
+    states, every, first, before = tracks(n, frames, 99).to(device), [], [], torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False  # every shape comes a few times only
     for i in range(n):
         x = plane.quantised(plane.render(torch.tensor([i % plane.WORLDS], device=device), states[i:i + 1])).float() / 127.5 - 1
         e = (vae.decode(model, vae.encode(model, x)[0]).clamp(-1, 1) - x) ** 2
         every.append(vae.psnr(float(e.mean())))
         first.append(vae.psnr(float(e[:, :, 0].mean())))
+    torch.backends.cudnn.benchmark = before
     return [round(float(v), 2) for v in (np.mean(every), np.mean(first), min(every))]
 
 
-def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0):
-    """From `start`, as export.load_vae takes it, to the folder `out`; since … until: the part of the whole training that this call is."""
+def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0, kept=None):
+    """From `start`, as autoencoder.load takes it, to the folder `out`; since … until: the part of the whole training that this call is.
+    `kept` is told, whenever the weights are written, how far they are."""
     clock = Clock(team, seconds / 60, max_steps)
     torch.manual_seed(1)
-    model = export.load_vae(start).to(team.device)
+    model = autoencoder.load(start).to(team.device)
+    model.config.pop("world_statistics", None)  # those of other weights
     torch.manual_seed(100 + int(1e4 * since))
     flat = Flat(team, [model], weight_decay=1e-3)
     pool = tracks(2048, FRAMES, 1 + int(1e4 * since)).to(team.device)
     compiled = lambda f: torch.compile(f, dynamic=False) if team.cuda else f
     loss_fn, render = compiled(loss_of), compiled(plane.render)
-    late, step, began, mark = torch.zeros((), device=team.device), 0, time.time(), time.time()
+    late, step, began, marks, saved = torch.zeros((), device=team.device), 0, time.time(), (0, time.time()), time.time()
+
+    def keep(so_far):
+        autoencoder.save(flat.averaged([model])[0], out)
+        if kept:
+            kept(so_far)
     while clock.tick(step):
         if step % 20 == 0:
             late.fill_(min(1.0, max(0.0, (since + clock.fraction * (until - since) - 0.3) / 0.2)))
+            if time.time() - saved > 60:
+                keep(since + clock.fraction * (until - since))
+                saved = time.time()
         with torch.no_grad():
             states = pool[torch.randint(len(pool), (batch,), device=team.device)].clone()
             states[..., :2] += plane.PERIOD * torch.rand(batch, 1, 2, device=team.device)
@@ -86,12 +96,12 @@ def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, u
         peak = lr * (1 if since == 0 else 0.7)
         flat.step(clock.lr(step, peak, warm=200, floor=0.01 if until >= 1 else 0.5), decay=0.999)
         step += 1
-        if step % 100 == 0 or step == max_steps:
-            team.log(f"vae: step {step} {100 * clock.fraction:.0f} % loss {float(loss.detach()):.4f} psnr {vae.psnr(float(mse)):.2f} dB "
-                     f"{10 * (time.time() - mark):.1f} ms a step, {time.time() - began:.0f} s")
-            mark = time.time()
-    flat.averaged([model])[0].save_pretrained(out)
-    result = evaluate(vae.build(out).to(team.device), team.device, 24 if team.cuda else 2)
+        if step % 100 == 0 or step in (1, max_steps):
+            psnr = vae.psnr(float(mse))  # waits for the device
+            team.log(f"vae: step {step} {100 * clock.fraction:.0f} % loss {float(loss.detach()):.4f} psnr {psnr:.2f} dB "
+                     f"{1000 * (time.time() - marks[1]) / (step - marks[0]):.1f} ms a step, {time.time() - began:.0f} s")
+            marks = step, time.time()
+    keep(until)
+    result = evaluate(autoencoder.load(out).to(team.device), team.device, 24 if team.cuda else 2)
     team.log(f"vae: {step} steps, {time.time() - began:.0f} s, PSNR {result[0]} dB, first frame {result[1]}, lowest clip {result[2]}")
-    with open(os.path.join(out, "log.jsonl"), "a") as f:
-        f.write(json.dumps({"steps": step, "seconds": round(time.time() - began), "psnr": result}) + "\n")
+    return {"stage": "vae", "since": since, "until": until, "steps": step, "batch": batch, "seconds": round(time.time() - began), "psnr": result}
