@@ -13,8 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t(512) << 20;
 
-RgbFrame decode_by_ffmpeg(std::span<const uint8_t> file, const ImageHeader& header, const std::string& name,
-                          int64_t most_pixels) {
+RgbFrame decode_by_ffmpeg(std::span<const uint8_t> file, const ImageHeader& header, const std::string& name) {
   av::quiet();
   const AVCodec* decoder =
       avcodec_find_decoder(header.kind == ImageKind::jpeg ? AV_CODEC_ID_MJPEG : AV_CODEC_ID_WEBP);
@@ -22,7 +21,8 @@ RgbFrame decode_by_ffmpeg(std::span<const uint8_t> file, const ImageHeader& head
         name);
   av::CodecPtr codec = av::new_codec(decoder);
   codec->thread_count = 1;
-  codec->max_pixels = most_pixels;  // whatever the header said
+  // A file may hold more than its header says; decoders round up a little.
+  codec->max_pixels = (int64_t{header.width} + 64) * (int64_t{header.height} + 64);
   int rc = avcodec_open2(codec.get(), decoder, nullptr);
   check(rc >= 0, ErrorCode::unsupported, "{}: cannot start the decoder: {}", name, av::reason(rc));
 
@@ -95,7 +95,7 @@ RgbFrame decode_image(std::span<const uint8_t> file, const std::string& name, in
           "{}: a picture of {}x{} is too large, at most {} pixels are read here", name, header.width,
           header.height, most_pixels);
   if (header.kind == ImageKind::png) return decode_png(file, name);
-  return turn_upright(decode_by_ffmpeg(file, header, name, most_pixels), header.orientation);
+  return turn_upright(decode_by_ffmpeg(file, header, name), header.orientation);
 }
 
 ImageSize read_image_size(const std::filesystem::path& path) {

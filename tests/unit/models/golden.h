@@ -17,7 +17,9 @@
 namespace tachy::test {
 
 inline std::string golden_path(const std::string& name) {
-  return std::string(TACHY_SOURCE_DIR) + "/tests/golden/" + name;
+  std::string path = TACHY_SOURCE_DIR "/tests/golden/";
+  path += name;
+  return path;
 }
 
 struct GoldenFile {
