@@ -70,14 +70,16 @@ class Case:
         return out
 
     def script(self, frames):
-        """A script of random lengths, written, and what each pixel frame of the session follows."""
+        """A script of random lengths, written, and what each pixel frame of the session follows. It begins with something held for
+        most of a block, whatever its size: otherwise a short script may be one in which nothing happens."""
         rng, left, entries = self.ctx.rng, frames, []
         while left:
-            n = min(left, rng.randint(1, 17))
+            begins = not entries
+            n = min(left, rng.randint(9 if begins else 1, 17))
             entry = {"frames": n}
-            if rng.random() < 0.8:
-                entry["keys"] = rng.sample(KEYS[self.kind], rng.randint(0, 2))
-            if self.kind != "templerun" and rng.random() < 0.7:
+            if begins or rng.random() < 0.8:
+                entry["keys"] = rng.sample(KEYS[self.kind], rng.randint(int(begins), 2))
+            if self.kind != "templerun" and (begins or rng.random() < 0.7):
                 entry["mouse"] = [round(rng.uniform(-1, 1), 3) for _ in range(2)]
             entries.append(entry)
             left -= n
