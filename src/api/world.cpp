@@ -204,16 +204,20 @@ WorldBlock World::next_block(const std::function<void(const RgbImage& image, int
   require(s.phase == State::Phase::ready,
           "world: the session has ended by an error; start another, or reset it");
   const Clock::time_point begin = Clock::now();
+  Clock::time_point taken = begin;
   WorldBlock out{.index = s.blocks, .action = {}};
   bool first = true;
   s.in_block = true;
   try {
-    const auto made = s.session.next([&] { return s.take(out); },
-                                     [&](const RgbImage& image, int64_t index) {
-                                       if (std::exchange(first, false))
-                                         out.first_frame_s = seconds_since(begin);
-                                       if (frame) frame(image, index);
-                                     });
+    const auto made = s.session.next(
+        [&] {
+          taken = Clock::now();
+          return s.take(out);
+        },
+        [&](const RgbImage& image, int64_t index) {
+          if (std::exchange(first, false)) out.first_frame_s = seconds_since(taken);
+          if (frame) frame(image, index);
+        });
     out.first_frame = made.first_frame, out.frames = made.frames;
   } catch (...) {
     s.phase = State::Phase::broken, s.in_block = false;

@@ -67,8 +67,8 @@ struct WorldBlock {
   int64_t first_frame = 0, frames = 0;  // of the video
   WorldAction action;                   // that it followed
   uint64_t stamp = 0;                   // of that action, as act() was told
-  double first_frame_s = 0,
-         seconds = 0;  // from its begin until its first frame was there, and until it was done
+  double first_frame_s = 0;             // from the taking of its action until its first frame was there
+  double seconds = 0;                   // all of next_block
 };
 
 class World {

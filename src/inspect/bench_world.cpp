@@ -96,12 +96,16 @@ class Blocks {
     if (!held.keyboard.empty()) held.keyboard[static_cast<size_t>(done_) % held.keyboard.size()] = 1;
     if (c.mouse)
       held.mouse[1] = static_cast<float>(c.mouse_step * std::sin(0.7 * static_cast<double>(done_)));
-    double first = 0;
+    double first = 0, taken = 0;
     const double begin = monotonic_seconds(), cpu = cpu_seconds();
-    session_.next([&] { return held; },
-                  [&](const RgbImage&, int64_t) {
-                    if (first == 0) first = monotonic_seconds() - begin;
-                  });
+    session_.next(
+        [&] {
+          taken = monotonic_seconds();
+          return held;
+        },
+        [&](const RgbImage&, int64_t) {
+          if (first == 0) first = monotonic_seconds() - taken;
+        });
     const double end = monotonic_seconds();
     ++done_;
     return {{1e6 * (end - begin)}, {1e6 * first}, {1e6 * (cpu_seconds() - cpu)}};

@@ -92,9 +92,9 @@ void BlockFrames::queue(const Tensor& latent) {
   }
   if (!late_ || stream_.measuring()) return;
   const ProfileRange part(stream_.hooks.profiler, "copy to host", ProfileKind::output);
-  memory_->fetch(host(next_slot_), pixels_.data, static_cast<size_t>(pixels_.bytes()), next_slot_);
-  fetches_.push_back({next_slot_, first, count});
-  next_slot_ = (next_slot_ + 1) % StreamingMemory::kFetches;
+  const int slot = take_slot();
+  memory_->fetch(host(slot), pixels_.data, static_cast<size_t>(pixels_.bytes()), slot);
+  fetches_.push_back({slot, first, count});
 }
 
 void BlockFrames::hand_out(const uint8_t* pixels, int64_t first, int64_t count, const Frame& frame) const {
@@ -140,7 +140,17 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
     hand_out(rgb_.as<uint8_t>(), at == 0 ? 0 : c.pixel_frames(at), at == 0 ? 1 : c.temporal_stride(), frame);
   }
   if (then) then();
+  if (late_ && !stream_.measuring()) {
+    if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
+    last_ = take_slot();  // one byte, which nobody reads: that it has come says that the device is done
+    memory_->fetch(host(*last_), pixels_.data, 1, *last_);
+  }
   while (!fetches_.empty()) hand_out_oldest(frame);
+}
+
+void BlockFrames::settle() {
+  if (last_) memory_->wait_fetched(*last_);
+  last_.reset();
 }
 
 }  // namespace tachy

@@ -9,6 +9,8 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "models/wan_vae/wan_vae.h"
 #include "nn/params.h"
@@ -43,6 +45,8 @@ class BlockFrames {
   // The block that follows, latents [z, n, h, w]. `then` queues what comes behind the last frame: before the first frame is
   // waited for, or where nothing is queued, after the last one has left. Throws numerical, naming step or frame.
   void decode(const Tensor& latents, const Frame& frame, const std::function<void()>& then = {});
+  // Sleeps until the device is done with the last block and what `then` queued.
+  void settle();
 
   const VaeState& state() const { return state_; }
   uint64_t bytes() const { return store_.bytes() + align_up(state_.bytes); }
@@ -54,6 +58,7 @@ class BlockFrames {
     int slot;
     int64_t first, count;
   };
+  int take_slot() { return std::exchange(next_slot_, (next_slot_ + 1) % StreamingMemory::kFetches); }
   uint8_t* host(int slot) const { return host_.get() + static_cast<size_t>(slot) * room_; }
   void lock_host();
   void queue(const Tensor& latent);
@@ -82,6 +87,7 @@ class BlockFrames {
   bool locked_ = false;
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;
+  std::optional<int> last_;  // the slot whose copy ends when all of a block is done
 };
 
 }  // namespace tachy

@@ -42,6 +42,10 @@ class WorldRun {
   void begin(const WorldInput& input);  // from a picture or a prompt to the session's first block
   void rewind();                        // to the first block of what began last
   using Frame = BlockFrames::Frame;
+  // Sleeps until the last block is remembered. An action that is asked for then is one that counts at once.
+  void settle() {
+    if (frames_) frames_->settle();
+  }
   // The next block; its frames leave before it is remembered, on a GPU while it is. noise: not needed to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far

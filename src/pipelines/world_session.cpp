@@ -124,6 +124,7 @@ void WorldSession::begin_again() {
 WorldSession::Block WorldSession::next(const std::function<Action()>& action, const WorldRun::Frame& frame) {
   check(noise_ && track_, ErrorCode::internal, "world: a block before a session began");
   const int64_t first = run_->latent_frames(), frames = run_->next_block_frames();
+  run_->settle();
   Action held = action();
   const bool resting = std::ranges::all_of(held.keyboard, [](float v) { return v == 0; });
   if (config_.rest_key >= 0 && resting) held.keyboard.at(static_cast<size_t>(config_.rest_key)) = 1;

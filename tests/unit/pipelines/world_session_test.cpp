@@ -93,7 +93,8 @@ TEST(WorldSessions, ASteadyBlockIsQueuedWhole) {
   for (int64_t i = 20; i < 30; ++i) next(session, i, {});
   const std::vector<int64_t> after = counts();
   const int64_t steps = 3, latents = 3;
-  const std::vector<int64_t> of_block = {0, 1 + steps, latents, latents, steps + 1 + latents};
+  // A fetch each of latents' pixels, and one that tells when all is done: the next block's action is taken then.
+  const std::vector<int64_t> of_block = {0, 1 + steps, latents + 1, latents + 1, steps + 1 + latents};
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i] - before[i], 10 * of_block[i]) << i;
 }
 
