@@ -9,10 +9,9 @@ namespace {
 
 constexpr Impl<LoraArgs> kTable[] = {
     gpu_impl<lora_cublaslt, lora_why_not_cublaslt>("cublaslt"),
+    gpu_impl<lora_few_rows, lora_why_not_few_rows>("few_rows"),
     gpu_impl<lora_sm80, lora_why_not_sm80>("sm80"),
     gpu_impl<lora_cuda_plain>("cuda_plain"),
-    // Behind what takes every call: until it has been timed only TACHY_FORCE and the op runner take it.
-    gpu_impl<lora_few_rows, lora_why_not_few_rows>("few_rows"),
     {"cpu", nullptr, lora_cpu},
     {"ref", nullptr, lora_ref},
 };
