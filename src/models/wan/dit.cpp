@@ -140,10 +140,10 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
   return times;
 }
 
-// Room for the codes that the blocks' norms write, and in it those of the first norm's u. Only where they are asked for: it has not
-// been timed on a GPU yet. Otherwise each product rounds what a norm left.
+// Room for the codes that the blocks' norms write, and in it those of the first norm's u. Where they cannot, each product rounds
+// what a norm left, to the same bits.
 nn::RowCodes WanDit::codes_for_norms(const Tensor& u, Stream& stream) const {
-  if (env_string("TACHY_NORM_CODES", "0") != "1") return {};
+  if (env_string("TACHY_NORM_CODES", "1") == "0") return {};
   if (!std::ranges::all_of(blocks_, [&](const WanBlock& block) { return block.takes_codes(stream); }))
     return {};
   const nn::RowCodes codes{stream.arena->tensor(DType::f8_e4m3, u.shape()), stream.arena->f32({u.dim(0)})};
