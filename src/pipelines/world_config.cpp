@@ -62,6 +62,12 @@ void read_world(const nlohmann::json& j, WorldConfig& c) {
           ErrorCode::corrupt, "timesteps: expected falling ones, 1000 to above 0");
     c.few_step.clear();
   }
+  if (const std::string name = json_string(j, "sampler", ""); !name.empty()) {
+    check(name == "euler" || name == "lcm", ErrorCode::corrupt, "sampler: expected euler or lcm, got '{}'",
+          name);
+    check(!c.timesteps.empty(), ErrorCode::corrupt, "sampler: it belongs to a list of timesteps of its own");
+    c.sampler = parse_sampler(name);
+  }
   c.shift = json_double(j, "shift", c.shift, 0.01, 100);
   if (j.contains("shift") && c.timesteps.empty()) c.few_step.clear();
   c.block = json_int(j, "block", c.block, 1, 64);
@@ -153,7 +159,7 @@ SamplerConfig world_sampler(const WorldConfig& c, const WorldChoices& choices) {
     if (all.timesteps.empty())
       for (const double sigma : all.sigmas) all.timesteps.push_back(1000 * sigma);
   } else {
-    all.kind = SamplerKind::lcm;
+    all.kind = c.sampler;
     for (const double t : unshifted(c)) {
       const double sigma = c.shift * t / 1000 / (1 + (c.shift - 1) * t / 1000);
       all.sigmas.push_back(sigma), all.timesteps.push_back(1000 * sigma);

@@ -21,6 +21,7 @@ struct WorldConfig {
   double mouse_step = 0;          // what holding an arrow key amounts to
   std::vector<double> timesteps;  // 0 to 1000, before the shift; none: `few_step`'s
   std::string few_step;           // a list of samplers/few_step.cpp
+  SamplerKind sampler = SamplerKind::lcm;  // of timesteps: lcm, which draws noise between steps, or euler
   double shift = 5;
   int64_t block = 3, first_block = 3;  // latent frames
   int64_t window = 21, sinks = 0;      // of them, the block's own among them; the first ones, which are kept

@@ -131,6 +131,21 @@ TEST(Worlds, MemoryIsAsPlanned) {
   }
 }
 
+// Euler's way draws no noise between steps; with one step there is no difference.
+TEST(Worlds, TheSamplerIsTheModels) {
+  const auto walked = [](const char* timesteps, const char* sampler) {
+    const test::WorldModel made(
+        {.world = fmt::format(R"({{"width": 48, "height": 32, "timesteps": {}, "sampler": "{}", "block": 1,
+                                   "first_block": 1, "window": 4}})",
+                              timesteps, sampler)});
+    World world(made.path(), {.threads = 2});
+    world.start({.image = picture(), .seed = 7});
+    return walk(world, script());
+  };
+  EXPECT_NE(walked("[1000, 500]", "euler"), walked("[1000, 500]", "lcm"));
+  EXPECT_EQ(walked("[1000]", "euler"), walked("[1000]", "lcm"));
+}
+
 TEST(Worlds, FiveHundredBlocksTakeWhatTenDo) {
   const test::WorldModel made({.world = test::WorldModel::world(1, 4)});
   World world(made.path(), {.threads = 2}, {.width = 16, .height = 16, .steps = 1});
@@ -230,7 +245,8 @@ TEST(Worlds, WhatDoesNotFitTheModelIsRefused) {
       test::refusal([] { World(test::golden_path("image_pipeline/i2v"), {}); }, ErrorCode::unsupported),
       HasSubstr("image-to-video"));
   for (const char* world_json :
-       {R"({"keys": ["W", "S"]})", R"({"timesteps": [500, 1000]})", R"({"block": 0})"}) {
+       {R"({"keys": ["W", "S"]})", R"({"timesteps": [500, 1000]})", R"({"block": 0})", R"({"sampler": "euler"})",
+        R"({"timesteps": [1000, 500], "sampler": "unipc"})"}) {
     const test::WorldModel bad({.world = world_json});
     EXPECT_THAT(test::refusal([&] { World(bad.path(), {}); }, ErrorCode::corrupt), HasSubstr("world"));
   }
