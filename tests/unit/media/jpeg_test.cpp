@@ -73,6 +73,27 @@ TEST(Jpeg, WhatItCannotHoldIsRefused) {
   EXPECT_TRUE(file.empty());
 }
 
+// Limits are checked by the first picture's header; a decoder that finds a second one must not make room for it.
+TEST(Jpeg, ALargerPictureBehindTheFirstIsNotDecoded) {
+  std::vector<uint8_t> small, large;
+  JpegEncoder encoder;
+  encoder.encode(slope(20, 10, 0).view(), small);
+  encoder.encode(slope(2000, 1500, 0).view(), large);
+  std::vector<uint8_t> both(small.begin(), small.end() - 2);      // without its end,
+  both.insert(both.end(), large.begin() + 2, large.end());        // and the second one without its begin
+  std::vector<uint8_t> follows = small;
+  follows.insert(follows.end(), large.begin(), large.end());
+  for (const std::vector<uint8_t>& file : {both, follows}) {
+    try {
+      const RgbFrame read = decode_image(file, "picture", 200);
+      EXPECT_EQ(read.width, 20);
+      EXPECT_EQ(read.height, 10);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.what();
+    }
+  }
+}
+
 TEST(Jpeg, APictureFromMemoryMayBeTooLarge) {
   std::vector<uint8_t> file;
   JpegEncoder().encode(slope(20, 10, 0).view(), file);
