@@ -11,7 +11,7 @@ import autoencoder
 import plane
 
 GENERATION = {"world": {"kind": "universal", "width": plane.WIDTH, "height": plane.HEIGHT, "fps": plane.FPS, "keys": list(plane.KEYS), "mouse_step": plane.HELD,
-                        "timesteps": list(net.STEPS), "shift": net.SHIFT, "block": 1, "first_block": 1, "window": net.WINDOW}}
+                        "timesteps": list(net.STEPS), "sampler": "euler", "shift": net.SHIFT, "block": 1, "first_block": 1, "window": net.WINDOW}}
 
 
 def there(state, eyes, model):

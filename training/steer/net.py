@@ -25,7 +25,7 @@ WIDTH, HEADS, LAYERS, FFN, IMAGE, FREQ = 256, 2, 6, 704, 128, 256
 ACTED, HIDDEN, EMBED, PAST = (0, 1, 2), 192, 32, 12     # blocks with actions, their width, of a key's embedding, actions of a latent frame
 WINDOW, CHUNK = 12, 4
 FRAMES = 32                                             # latent frames of a training clip; the condition is constant behind them
-STEPS, SHIFT = (1000.0, 500.0), 1.0                     # the timesteps at inference
+STEPS, SHIFT = tuple(1000 - 125.0 * i for i in range(8)), 1.0  # Euler's timesteps at inference
 MODEL = os.path.join(HERE, "..", "..", "models", "world")
 
 
@@ -341,28 +341,19 @@ def levels(steps=STEPS, shift=SHIFT):
 
 
 @torch.no_grad()
-def rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise=None, generator=None, sigmas=None, firsts=False):
-    """Latents [B, Z, blocks, h, w] (and with `firsts` what the first step alone would give). channels [B, 20, T, h, w]: the last one stays."""
+def rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise=None, generator=None, sigmas=None):
+    """Latents [B, Z, blocks, h, w], a latent frame after the other by Euler's steps. channels [B, 20, T, h, w]: the last one stays."""
     with autocast():  # around all of it: weights are cast once, not in each pass
-        return _rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise, generator, sigmas, firsts)
-
-
-def _rollout(net, channels, rows, keyboard, mouse, blocks, autocast, noise, generator, sigmas, firsts):
-    sigmas, roll, out, early, b = sigmas or levels(), Roll(net, rows, autocast), [], [], len(rows)
-    draw = lambda i, tau: noise[i][:, :, tau:tau + 1] if noise is not None else torch.randn(b, Z, 1, ROWS, COLUMNS, device=rows.device, generator=generator)
-    for tau in range(blocks):
-        c = channels[:, :, min(tau, channels.shape[2] - 1), None]
-        held = keyboard[:, tau:tau + 1], mouse[:, tau:tau + 1]
-        x = draw(0, tau)
-        for i, s in enumerate(sigmas):
-            x = x - s * roll.velocity(x, 1000 * s, c, *held)
-            if i == 0:
-                early.append(x)
-            if i + 1 < len(sigmas):
-                x = (1 - sigmas[i + 1]) * x + sigmas[i + 1] * draw(i + 1, tau)
-        roll.velocity(x, 0, c, *held, keep=True)
-        out.append(x)
-    return (torch.cat(out, 2), torch.cat(early, 2)) if firsts else torch.cat(out, 2)
+        sigmas, roll, out, b = sigmas or levels(), Roll(net, rows, autocast), [], len(rows)
+        for tau in range(blocks):
+            c = channels[:, :, min(tau, channels.shape[2] - 1), None]
+            held = keyboard[:, tau:tau + 1], mouse[:, tau:tau + 1]
+            x = noise[:, :, tau:tau + 1] if noise is not None else torch.randn(b, Z, 1, ROWS, COLUMNS, device=rows.device, generator=generator)
+            for s, following in zip(sigmas, [*sigmas[1:], 0.0]):
+                x = x + (following - s) * roll.velocity(x, 1000 * s, c, *held)
+            roll.velocity(x, 0, c, *held, keep=True)
+            out.append(x)
+        return torch.cat(out, 2)
 
 
 # ------------------------------------------------------------------------------------------- files
@@ -465,14 +456,15 @@ def check(blocks=16):
     other.load_state_dict(net.state_dict())
     keyboard, mouse = (torch.rand(1, 4 * blocks - 3, 4) > 0.6).float(), 0.1 * torch.randn(1, 4 * blocks - 3, 2)
     channels, rows = torch.randn(1, 20, blocks, ROWS, COLUMNS), torch.randn(1, 257, IMAGE)
-    noise = torch.randn(2, 1, Z, blocks, ROWS, COLUMNS)
+    noise = torch.randn(1, Z, blocks, ROWS, COLUMNS)
     held = windows(keyboard, mouse, blocks)
     with torch.no_grad():
-        want, seen = causal.rollout(other, noise[0, 0], STEPS, levels(), rows[0], causal.Window(WINDOW), [1] * blocks, noise[1], channels[0], None, mouse[0], keyboard[0])
-        got, early = rollout(net, channels, rows, *held, blocks, contextlib.nullcontext, noise, firsts=True)
+        # With one step Euler's way and the definition's are the same.
+        want, seen = causal.rollout(other, noise[0], (1000.0,), (1.0,), rows[0], causal.Window(WINDOW), [1] * blocks, None, channels[0], None, mouse[0], keyboard[0])
+        got = rollout(net, channels, rows, *held, blocks, contextlib.nullcontext, noise, sigmas=[1.0])
         rolled = float((got[0] - want).abs().max() / want.abs().max())
-        v = net.whole(got, noise[0], torch.full((1, blocks), 1000.0), channels, rows, *held)
-        first = torch.cat(seen[::2], 1)
+        v = net.whole(got, noise, torch.full((1, blocks), 1000.0), channels, rows, *held)
+        first = torch.cat(seen, 1)
         whole = float((v[0] - first).abs().max() / first.abs().max())
     print(f"rollout {rolled:.1e}, training pass {whole:.1e}, {sum(p.numel() for p in net.parameters()) / 1e6:.2f} M parameters")
     return max(rolled, whole)

@@ -1,8 +1,7 @@
 """Trains the steered world's denoiser. Used by pipeline.py.
 
-    flow    each latent frame has a noise level of its own and sees earlier ones clean, or noised a little: the levels of inference come
-            most often, for with the picture, the past and the actions known there is one right answer
-    self    earlier frames are those of the model's own rollout, and so is what the second step begins with; the answer is the renderer's
+    flow    each latent frame has a noise level of its own and sees earlier ones, noised a little
+    self    some of these earlier frames are the model's own
 """
 import math
 import time
@@ -29,56 +28,42 @@ class Ways:
             return self.model.whole(*args)
 
 
-def noise_levels(shape, device):
-    """Half of them where inference has them, the others anywhere."""
-    rand = lambda: torch.rand(shape, device=device)
-    s, kind = torch.sigmoid(torch.randn(shape, device=device)), rand()
-    levels = net.levels()
-    for i, level in enumerate(levels):
-        s = torch.where((kind > 0.7 * i / len(levels)) & (kind <= 0.7 * (i + 1) / len(levels)), level, s)
-    return s.clamp(min=0.02)
+def noise_levels(shape, device, steps=2.0):
+    """Half of them anywhere, half in the middle, all moved towards noise, where it is decided what stands where."""
+    s = torch.where(torch.rand(shape, device=device) < 0.5, torch.rand(shape, device=device), torch.sigmoid(torch.randn(shape, device=device)))
+    return (steps * s / (1 + (steps - 1) * s)).clamp(min=0.02)
 
 
-def spoilt(x0, most=0.25):
+def spoilt(x0, most=0.3):
     """Frames to remember, noised a little: each clip by a share of its own, frames differently."""
     b, t = x0.shape[0], x0.shape[2]
     share = torch.rand(b, 1, 1, 1, 1, device=x0.device) * torch.rand(b, 1, t, 1, 1, device=x0.device) * most
     return x0 + share * torch.randn_like(x0) + 0.05 * torch.rand(b, 1, 1, 1, 1, device=x0.device) * torch.randn(b, x0.shape[1], 1, 1, 1, device=x0.device)
 
 
-def flow_batch(bank, b):
-    x0, channels, rows, *held = bank.draw(b)
-    s = noise_levels((b, x0.shape[2]), x0.device)
-    w, noise = s[:, None, :, None, None], torch.randn_like(x0)
-    return (spoilt(x0), (1 - w) * x0 + w * noise, 1000 * s, channels, rows, *held), noise - x0, x0
+def noised(x0):
+    """(noisy latents, their noise levels [B, T], the velocity)"""
+    s, noise = noise_levels((x0.shape[0], x0.shape[2]), x0.device), torch.randn_like(x0)
+    w = s[:, None, :, None, None]
+    return (1 - w) * x0 + w * noise, s, noise - x0
 
 
-class Own:
-    """Batches whose past is the model's own. A rollout costs as much as eight steps: each of its clips serves `again` times, with other
-    noise."""
+def flow_batch(ways, bank, b):
+    x0, *given = bank.draw(b)
+    x, s, v = noised(x0)
+    return (spoilt(x0), x, 1000 * s, *given), v
 
-    def __init__(self, ways, bank, many, b, truth=0.2, again=2):
-        self.ways, self.bank, self.many, self.b, self.truth, self.again, self.left = ways, bank, many, b, truth, again, []
 
-    def refill(self):
-        x0, channels, rows, *held = self.bank.draw(self.many)
-        self.ways.model.eval()
-        made, early = net.rollout(self.ways.model, channels, rows, *held, x0.shape[2], self.ways.autocast, firsts=True)
-        self.error = float((made - x0).square().mean((0, 1, 3, 4))[-8:].mean())
-        self.left = self.again * list(zip(*(a.split(self.b) for a in (x0, made, early, channels, rows, *held))))
-
-    def batch(self):
-        if not self.left:
-            self.refill()
-        x0, made, early, channels, rows, *held = self.left.pop()
-        b, t = len(x0), x0.shape[2]
-        levels = torch.tensor(net.levels(), device=x0.device)
-        i = torch.randint(len(levels), (b, t), device=x0.device)
-        s = levels[i]
-        w = s[:, None, :, None, None]
-        true = (torch.rand(b, device=x0.device) < self.truth).view(-1, 1, 1, 1, 1)
-        x = (1 - w) * torch.where(true, x0, early) + w * torch.randn_like(x0)
-        return (torch.where(true, spoilt(x0), spoilt(made, 0.05)), x, 1000 * s, channels, rows, *held), (x - x0) / w, x0
+def own_batch(ways, bank, b):
+    """The same, but that some of the frames to remember, a share of its own in each clip, are what the model would make of them. They
+    stem from true frames, so that they err, but not so far that the renderer's next frame would no longer follow from them: with
+    those of whole rollouts in their place the answer was an average of all places where one could be."""
+    x0, *given = bank.draw(b)
+    x, s, _ = noised(x0)
+    made = (x - s[:, None, :, None, None] * ways.velocity(spoilt(x0), x, 1000 * s, *given)).detach()  # with gradients: one compilation
+    own = torch.rand(b, 1, x0.shape[2], 1, 1, device=x0.device) < torch.rand(b, 1, 1, 1, 1, device=x0.device)
+    x, s, v = noised(x0)
+    return (spoilt(torch.where(own, made, x0)), x, 1000 * s, *given), v
 
 
 def load(flat, folder):
@@ -100,7 +85,7 @@ def parameters(team, model, optimizer):
     return FlatMuon(team, [model], [p for p in model.blocks.parameters() if p.ndim == 2 and min(p.shape) >= 64], betas=betas)
 
 
-def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, roll=8, optimizer="adamw", kept=None):
+def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, max_steps=0, optimizer="adamw", kept=None):
     """One stage's part since … until of its 0 … 1, in so many seconds; the next starts from the averaged weights. `kept` is told, whenever
     these are written, how far they are."""
     torch.manual_seed(3)
@@ -110,7 +95,7 @@ def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, m
     team.log(f"{stage}: {len(flat.flat) / 1e6:.2f} M parameters, {'from the state' if known else 'fresh'}, {seconds:.0f} s")
     torch.manual_seed(200 + int(1e4 * since))
     ways = Ways(team, model)
-    own = Own(ways, bank, (roll if team.cuda else 1) * batch, batch) if stage == "self" else None
+    draw = own_batch if stage == "self" else flow_batch
     clock = Clock(team, seconds / 60, max_steps)
     step, mark, total, count, began, saved = 0, time.time(), torch.zeros((), device=team.device), 0, time.time(), time.time()
 
@@ -125,29 +110,25 @@ def train(team, stage, bank, folder, seconds, since, until, batch=32, lr=1e-3, m
             keep(f)
             saved = time.time()
         try:
-            args, want, _ = own.batch() if own else flow_batch(bank, batch)
-            e = ways.velocity(*args) - want
-            loss = e.square().mean()
+            args, want = draw(ways, bank, batch)
+            loss = (ways.velocity(*args) - want).square().mean()
             loss.backward()
         except torch.OutOfMemoryError:
             if batch <= 4:
                 raise
             batch //= 2
-            if own:
-                own.b, own.left = batch, []
             flat.grad.zero_()
             torch.cuda.empty_cache()
             team.log(f"{stage}: out of memory, batches of {batch}")
             continue
         warm = min(1.0, (step + 1) / (100 if known else 300))
-        peak = lr * (1 if stage == "flow" else 0.4)
+        peak = lr * (1 if stage == "flow" else 0.6)
         flat.step(peak * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * max(0.0, (f - 0.2) / 0.8)))), decay=0.998 if stage == "flow" else 0.997)
         total += loss.detach()
         step, count = step + 1, count + 1
         if step % 100 == 0 or step == max_steps or step == 1:
             average = float(total) / count  # waits for the device
-            more = f", own past: mean squared error of the last 8 frames {own.error:.4f}" if own else ""
-            team.log(f"{stage}: step {step} {100 * clock.fraction:.0f} % loss {average:.4f} {1000 * (time.time() - mark) / count:.0f} ms a step{more}")
+            team.log(f"{stage}: step {step} {100 * clock.fraction:.0f} % loss {average:.4f} {1000 * (time.time() - mark) / count:.0f} ms a step")
             total.zero_()
             mark, count = time.time(), 0
     keep(until)
