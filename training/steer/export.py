@@ -1,11 +1,12 @@
-"""The files of models/world from what pipeline.py keeps: the original repository's layout and names. `pipeline.py --export` calls it."""
+"""The files of models/world from what pipeline.py keeps, in the original repository's layout and names, and the way back.
+`pipeline.py --export` and `--back` call it."""
 import json
 import os
 import shutil
 
 import net  # first: it finds the folder above
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import autoencoder
 import plane
@@ -29,3 +30,14 @@ def there(state, eyes, model):
     for file in os.listdir(model):
         if os.path.isfile(os.path.join(model, file)):
             os.chmod(os.path.join(model, file), 0o644)
+
+
+def back(model, state):
+    """What pipeline.py goes on from, of the files that ship; in bfloat16, as they are."""
+    vae = autoencoder.load(os.path.join(model, "Wan2.1_VAE.safetensors"))
+    vae.config["world_statistics"] = True
+    autoencoder.save(vae, os.path.join(state, "vae"))
+    tensors = load_file(os.path.join(model, "diffusion_pytorch_model.safetensors"))
+    net.save_parts(torch.cat([tensors[name].float().flatten() for name, _ in net.Denoiser().named_parameters()]), state)
+    with open(os.path.join(state, "progress.json"), "w") as f:
+        json.dump({"vae": 1.0, "flow": 1.0, "self": 0.0, "calls": 1, "log": []}, f, indent=1)

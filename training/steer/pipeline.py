@@ -168,7 +168,11 @@ def main():
     a.add_argument("--most", type=int, default=9000, help="clips of a bank")
     a.add_argument("--max-steps", type=int, default=0, help="of each stage, to try it out")
     a.add_argument("--export", help="write the model's files into this folder, and nothing else")
+    a.add_argument("--back", help="write into --state what this model's folder holds, to go on with its second stage, and nothing else")
     args = a.parse_args()
+    if args.back:
+        import export
+        return export.back(args.back, args.state)
     if args.export:
         import export
         return export.there(args.state, args.eyes, args.export)

@@ -9,6 +9,7 @@
 
 #include "../pipelines/tiny_model.h"
 #include "../pipelines/world_model.h"
+#include "media/image_reader.h"
 
 namespace tachy {
 namespace {
@@ -144,6 +145,38 @@ TEST(Worlds, TheSamplerIsTheModels) {
   };
   EXPECT_NE(walked("[1000, 500]", "euler"), walked("[1000, 500]", "lcm"));
   EXPECT_EQ(walked("[1000]", "euler"), walked("[1000]", "lcm"));
+}
+
+// A picture of a post on a plain: it stays where it is while nothing is held, and goes to the left while one turns to the right.
+TEST(Worlds, TheOneThatShipsAnswers) {
+  const std::filesystem::path folder = std::filesystem::path(TACHY_TEST_MODELS) / "world";
+  const RgbFrame start = read_image(folder / "example" / "start.png");
+  World world(folder, {.threads = 2});
+  ASSERT_EQ(start.width, world.info().width);
+  const size_t frame = start.rgb.size();
+  // The mean column of what is red, and the mean difference from the first picture.
+  const auto look = [&](const std::vector<uint8_t>& film) {
+    const uint8_t* p = film.data() + film.size() - frame;
+    double columns = 0, red = 0, difference = 0;
+    for (size_t i = 0; i < frame; i += 3) {
+      difference += std::abs(p[i] - start.rgb[i]) + std::abs(p[i + 1] - start.rgb[i + 1]);
+      if (p[i] > 2 * p[i + 1]) columns += static_cast<double>(i / 3 % static_cast<size_t>(start.width)), ++red;
+    }
+    return std::pair(red > 0 ? columns / red : -1, difference / static_cast<double>(frame));
+  };
+  const auto made = [&](const WorldAction& action) {
+    world.start({.image = std::make_shared<Picture>(Picture{start.width, start.height, start.rgb}), .seed = 5});
+    return walk(world, std::vector<WorldAction>(4, action));
+  };
+  const std::vector<uint8_t> turned = made({{}, {0, 0.1f}});
+  const auto [column, still] = look(made({}));
+  const auto [left, moved] = look(turned);
+  EXPECT_NEAR(column, 88, 4);
+  EXPECT_LT(still, 4);
+  // 13 frames of 2 degrees: about 40 of 160 columns.
+  EXPECT_NEAR(left, column - 40, 12);
+  EXPECT_GT(moved, 2 * still);
+  EXPECT_EQ(made({{}, {0, 0.1f}}), turned);
 }
 
 TEST(Worlds, FiveHundredBlocksTakeWhatTenDo) {
