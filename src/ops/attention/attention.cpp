@@ -18,6 +18,8 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
       gpu_impl<attention_plain_cuda>("cuda_plain"),
+      // Behind what takes every call: until it has been timed only TACHY_FORCE and the op runner take it.
+      gpu_impl<attention_handful, attention_why_not_handful>("handful"),
       gpu_impl<attention_flash8, attention_why_not_flash8>(
           "flash8_sm90_any"),  // for the op runner: small cases
       {"bf16", attention_why_not_bf16, attention_bf16},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/attention/attention_backward_cases.h"
+#include "ops/attention/attention_handful_cases.h"
 #include "ops/attention/attention_list_cases.h"
 #include "ops/attention/attention_mask_cases.h"
 
@@ -215,6 +216,7 @@ inline std::vector<OpCase> attention_cases() {
   add(CaseKind::tiny,
       {.b = 1, .lq = 150, .lk = 450, .h = 1, .d = 128, .bias = true, .causal = true, .offset = 300});
   add(CaseKind::tiny, {.b = 1, .lq = 70, .lk = 90, .h = 1, .d = 384, .accumulate = true, .lse = true});
+  add_attention_handful_cases(add);
   add_attention_hard_cases(cases);
   add_attention_eight_bit_cases(cases);
   // A prompt's keys, one of them standing for many.

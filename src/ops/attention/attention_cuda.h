@@ -21,8 +21,8 @@ inline std::optional<Refusal> why_not_whole(const AttentionArgs& a) {
   return why_not_listed(a);
 }
 
-// On the GPU: our own flash kernels for Hopper (in 8 bits, where asked for), cuDNN's, our own flash kernels for any GPU (for up to 80 keys,
-// and for any), products with a softmax between, and one for every other case.
+// On the GPU: our own flash kernels for Hopper (in 8 bits, where asked for), one for up to 16 keys, cuDNN's, our own flash kernels for
+// any GPU (for up to 80 keys, and for any), products with a softmax between, and one for every other case.
 std::optional<Refusal> attention_why_not_sm90(const AttentionArgs& args, const Stream& stream);
 std::optional<Refusal> attention_why_not_sm90_many_keys(const AttentionArgs& args, const Stream& stream);
 void attention_sm90(const AttentionArgs& args, Stream& stream);
@@ -37,6 +37,8 @@ std::optional<Refusal> attention_why_not_blocks_sm90(const AttentionArgs& args, 
 void attention_blocks_sm90(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cudnn(const AttentionArgs& args, const Stream& stream);
 void attention_cudnn(const AttentionArgs& args, Stream& stream);
+std::optional<Refusal> attention_why_not_handful(const AttentionArgs& args, const Stream& stream);
+void attention_handful(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_few_keys(const AttentionArgs& args, const Stream& stream);
 void attention_few_keys(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_sm80(const AttentionArgs& args, const Stream& stream);
