@@ -96,7 +96,7 @@ typedef struct {
 
 typedef struct {
   int64_t index, first_frame, frames;
-  uint64_t stamp; /* of the action that the block followed */
+  uint64_t stamp;             /* of the action that the block followed */
   double first_frame_seconds; /* from the taking of that action until the first frame was there */
   double seconds;             /* all of the call */
 } tachyscope_world_block;

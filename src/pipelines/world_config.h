@@ -18,9 +18,9 @@ struct WorldConfig {
   std::vector<std::string> keys;  // what each value of the keyboard means
   int rest_key = -1;              // the key that is 1 while none is held; -1: none
   bool mouse = false;
-  double mouse_step = 0;          // what holding an arrow key amounts to
-  std::vector<double> timesteps;  // 0 to 1000, before the shift; none: `few_step`'s
-  std::string few_step;           // a list of samplers/few_step.cpp
+  double mouse_step = 0;                   // what holding an arrow key amounts to
+  std::vector<double> timesteps;           // 0 to 1000, before the shift; none: `few_step`'s
+  std::string few_step;                    // a list of samplers/few_step.cpp
   SamplerKind sampler = SamplerKind::lcm;  // of timesteps: lcm, which draws noise between steps, or euler
   double shift = 5;
   int64_t block = 3, first_block = 3;  // latent frames

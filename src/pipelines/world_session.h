@@ -35,7 +35,8 @@ class WorldSession {
   void watch(Profiler* profiler);
 
   struct Action {
-    std::vector<float> keyboard, mouse;  // as many values as the model has; asked for once the device can begin
+    std::vector<float> keyboard,
+        mouse;  // as many values as the model has; asked for once the device can begin
   };
   struct Block {
     int64_t first_frame = 0, frames = 0;  // of the video

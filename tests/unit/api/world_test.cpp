@@ -160,12 +160,14 @@ TEST(Worlds, TheOneThatShipsAnswers) {
     double columns = 0, red = 0, difference = 0;
     for (size_t i = 0; i < frame; i += 3) {
       difference += std::abs(p[i] - start.rgb[i]) + std::abs(p[i + 1] - start.rgb[i + 1]);
-      if (p[i] > 2 * p[i + 1]) columns += static_cast<double>(i / 3 % static_cast<size_t>(start.width)), ++red;
+      if (p[i] > 2 * p[i + 1])
+        columns += static_cast<double>(i / 3 % static_cast<size_t>(start.width)), ++red;
     }
     return std::pair(red > 0 ? columns / red : -1, difference / static_cast<double>(frame));
   };
   const auto made = [&](const WorldAction& action) {
-    world.start({.image = std::make_shared<Picture>(Picture{start.width, start.height, start.rgb}), .seed = 5});
+    world.start(
+        {.image = std::make_shared<Picture>(Picture{start.width, start.height, start.rgb}), .seed = 5});
     return walk(world, std::vector<WorldAction>(4, action));
   };
   const std::vector<uint8_t> turned = made({{}, {0, 0.1f}});
@@ -278,8 +280,8 @@ TEST(Worlds, WhatDoesNotFitTheModelIsRefused) {
       test::refusal([] { World(test::golden_path("image_pipeline/i2v"), {}); }, ErrorCode::unsupported),
       HasSubstr("image-to-video"));
   for (const char* world_json :
-       {R"({"keys": ["W", "S"]})", R"({"timesteps": [500, 1000]})", R"({"block": 0})", R"({"sampler": "euler"})",
-        R"({"timesteps": [1000, 500], "sampler": "unipc"})"}) {
+       {R"({"keys": ["W", "S"]})", R"({"timesteps": [500, 1000]})", R"({"block": 0})",
+        R"({"sampler": "euler"})", R"({"timesteps": [1000, 500], "sampler": "unipc"})"}) {
     const test::WorldModel bad({.world = world_json});
     EXPECT_THAT(test::refusal([&] { World(bad.path(), {}); }, ErrorCode::corrupt), HasSubstr("world"));
   }

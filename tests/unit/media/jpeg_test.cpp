@@ -79,8 +79,8 @@ TEST(Jpeg, ALargerPictureBehindTheFirstIsNotDecoded) {
   JpegEncoder encoder;
   encoder.encode(slope(20, 10, 0).view(), small);
   encoder.encode(slope(2000, 1500, 0).view(), large);
-  std::vector<uint8_t> both(small.begin(), small.end() - 2);      // without its end,
-  both.insert(both.end(), large.begin() + 2, large.end());        // and the second one without its begin
+  std::vector<uint8_t> both(small.begin(), small.end() - 2);  // without its end,
+  both.insert(both.end(), large.begin() + 2, large.end());    // and the second one without its begin
   std::vector<uint8_t> follows = small;
   follows.insert(follows.end(), large.begin(), large.end());
   for (const std::vector<uint8_t>& file : {both, follows}) {
