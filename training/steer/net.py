@@ -25,7 +25,7 @@ WIDTH, HEADS, LAYERS, FFN, IMAGE, FREQ = 256, 2, 6, 704, 128, 256
 ACTED, HIDDEN, EMBED, PAST = (0, 1, 2), 192, 32, 12     # blocks with actions, their width, of a key's embedding, actions of a latent frame
 WINDOW, CHUNK = 12, 4
 FRAMES = 32                                             # latent frames of a training clip; the condition is constant behind them
-STEPS, SHIFT = tuple(1000 - 125.0 * i for i in range(8)), 1.0  # Euler's timesteps at inference
+STEPS, SHIFT = tuple(1000 - 125.0 * i for i in range(8)), 3.0  # Euler's timesteps at inference
 MODEL = os.path.join(HERE, "..", "..", "models", "world")
 
 
