@@ -27,7 +27,7 @@ def main():
     args = parser.parse_args()
     width, height = args.size.split("x")
     server = None if args.url else Server(width=width, height=height, fps=args.fps, block_seconds=args.block_seconds)
-    resident = lambda: server.resident_kb() / 1024 if server else float("nan")
+    resident = lambda: server.resident_kb() / 1024 if server else 0  # of another's server nothing is known
     draw = random.Random(1)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["TACHY_BROWSER"], args=["--no-sandbox"])
@@ -49,8 +49,9 @@ def main():
         print(f"{args.size}, {args.fps:g} frames a second asked for, {seconds:.0f} s: {(page.drawn() - drawn) / seconds:.2f} drawn a second, "
               f"{page.page.inner_text('#dropped')} dropped")
         print(f"key to canvas, {len(latencies)} keys: median {share(0.5):.0f} ms, P95 {share(0.95):.0f} ms, most {latencies[-1]:.0f} ms")
-        print(f"server's resident memory: {warm[0]:.1f} MiB when warm, {resident():.1f} MiB in the end; "
-              f"the page's heap: {warm[1]:.1f} and {heap():.1f} MB; load of the machine {os.getloadavg()[0]:.1f}")
+        if server:
+            print(f"server's resident memory: {warm[0]:.1f} MiB when warm, {resident():.1f} MiB in the end")
+        print(f"the page's heap: {warm[1]:.1f} and {heap():.1f} MB; load of the machine {os.getloadavg()[0]:.1f}")
         browser.close()
     if server:
         server.stop()
