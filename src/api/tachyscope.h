@@ -121,7 +121,7 @@ std::string version();  // "0.1.0"
 PartPaths part_paths(const EngineOptions& options);
 
 // A model that ships with the project: $TACHY_MODEL_DIR/NAME, or beside the executable; sprites makes videos from text, talker
-// talking photos. Throws not_found, naming the places looked at.
+// talking photos, world is one that keys steer (api/world.h). Throws not_found, naming the places looked at.
 std::filesystem::path shipped_model(std::string_view name = "sprites");
 
 // Latents [z, T, h, w] (or [1, z, T, h, w]) float32, in a .safetensors file under the name "latents".

@@ -140,7 +140,7 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
     hand_out(rgb_.as<uint8_t>(), at == 0 ? 0 : c.pixel_frames(at), at == 0 ? 1 : c.temporal_stride(), frame);
   }
   if (then) then();
-  if (late_ && !stream_.measuring()) {
+  if (locked_) {  // otherwise this copy would be waited for before the frames are handed out
     if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
     last_ = take_slot();  // one byte, which nobody reads: that it has come says that the device is done
     memory_->fetch(host(*last_), pixels_.data, 1, *last_);

@@ -45,7 +45,8 @@ class BlockFrames {
   // The block that follows, latents [z, n, h, w]. `then` queues what comes behind the last frame: before the first frame is
   // waited for, or where nothing is queued, after the last one has left. Throws numerical, naming step or frame.
   void decode(const Tensor& latents, const Frame& frame, const std::function<void()>& then = {});
-  // Sleeps until the device is done with the last block and what `then` queued.
+  // Sleeps until the device is done with the last block and what `then` queued. Returns at once where host memory could not be
+  // page-locked.
   void settle();
 
   const VaeState& state() const { return state_; }

@@ -3,7 +3,7 @@
     python3 training/steer/pipeline.py --seconds 540 --work /tmp/steer --state out/world-state --out DIR      # the same again goes on
     python3 training/steer/pipeline.py --export models/world --state out/world-state                          # the files that ship
 
-Autoencoder, flow, self-rollout, judgement. What goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a
+Autoencoder, flow, the second stage with a past of its own ("self"), judgement. What goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a
 minute and at each stage's end: a call that is killed loses a minute. A call goes on from --work, or where that is empty from --state. The
 bank of clips is made anew in each call.
 """
@@ -160,7 +160,7 @@ def main():
     a.add_argument("--self-seconds", type=float, default=400)
     a.add_argument("--judge-seconds", type=float, default=45, help="kept back for the judgement at a call's end")
     a.add_argument("--judge-limit", type=int, default=14, help="scripts; 0: no judgement")
-    a.add_argument("--judge-length", type=float, default=0, help="seconds; 0: 10, or 60 with self-rollout")
+    a.add_argument("--judge-length", type=float, default=0, help="seconds; 0: 10, or 60 after the second stage")
     a.add_argument("--vae-batch", type=int, default=4)
     a.add_argument("--batch", type=int, default=32)
     a.add_argument("--lr", type=float, default=1e-3, help="of the denoiser")

@@ -28,10 +28,10 @@ class Ways:
             return self.model.whole(*args)
 
 
-def noise_levels(shape, device, steps=2.0):
+def noise_levels(shape, device, shift=2.0):
     """Half of them anywhere, half in the middle, all moved towards noise, where it is decided what stands where."""
     s = torch.where(torch.rand(shape, device=device) < 0.5, torch.rand(shape, device=device), torch.sigmoid(torch.randn(shape, device=device)))
-    return (steps * s / (1 + (steps - 1) * s)).clamp(min=0.02)
+    return (shift * s / (1 + (shift - 1) * s)).clamp(min=0.02)
 
 
 def spoilt(x0, most=0.3):
