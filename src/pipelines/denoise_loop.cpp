@@ -120,9 +120,7 @@ void DenoiseLoop::draw_noise(int i) {
   // What the last step draws counts only for the noise of a further window.
   if (stream_.measuring() || !(sampler_.needs_noise(i) || (in_.draws_go_on && sampler_.always_draws())))
     return;
-  const std::span<const float> drawn = in_.noise->next(static_cast<size_t>(noise_.numel()));
-  if (!sampler_.needs_noise(i)) return;
-  upload(drawn.data(), noise_, stream_);
+  in_.noise->fill(noise_, stream_);
 }
 
 // Shows x0 as the model sees it now.

@@ -1,19 +1,22 @@
 // The generator of a run: one, as in PyTorch. First the starting noise, then what stochastic samplers draw.
 //
-// A video made block by block draws for every block, and PyTorch's generator on a CPU takes milliseconds for it (a third of a
-// million values a step of Matrix-Game 2): draw_ahead() makes the next block's values in another thread while the device is
-// busy with this block. Their bits, and the state that save() tells, are those of drawing them one by one.
+// A video made block by block draws for every block, and a CPU takes milliseconds for it (half a million values a block of
+// Matrix-Game 2). Values of PyTorch's generator for the CPU are made on the GPU that wants them, once make_on() says where. Those of
+// other generators draw_ahead() makes in another thread while the device is busy with the block before. The bits, and the state
+// that save() tells, are those of drawing them one by one.
 #pragma once
 
 #include <cstring>
 #include <deque>
 #include <future>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "base/error.h"
 #include "pipelines/request.h"
 #include "tensor/random.h"
+#include "tensor/stream.h"
 
 namespace tachy {
 
@@ -54,13 +57,19 @@ class NoiseSource {
   NoiseSource(const NoiseSource&) = delete;
   NoiseSource& operator=(const NoiseSource&) = delete;
 
+  // From here on fill() makes values on the GPU where `state` lies, i32 [cuda::kGeneratorWords], if the generator allows it;
+  // with an undefined one, on the host again. No other source may use `state`, which must live until another one is given, or none.
+  void make_on(const Tensor& state);
+  // The next values, wherever the stream computes: queued.
+  void fill(const Tensor& to, const Stream& stream);
+
   void draw(std::span<float> values) {
     const std::span<const float> drawn = next(values.size());
     std::copy(drawn.begin(), drawn.end(), values.begin());
   }
   // The next n values, valid until the next call of anything here.
   std::span<const float> next(size_t n) {
-    settle();
+    take_back();
     if (ahead_.empty()) {
       current_.values.resize(n);
       std::visit([&](auto& g) { g.normal(std::span<float>(current_.values)); }, generator_);
@@ -73,9 +82,11 @@ class NoiseSource {
     ahead_.pop_front();
     return current_.values;
   }
-  // Begins to make what the calls of next() that come now will want, in their order. Returns at once.
+  // Begins to make what the calls of next() and fill() that come now will want, in their order. Returns at once. Nothing where
+  // a GPU will make them.
   void draw_ahead(std::vector<size_t> counts) {
     settle();
+    if (can_make_on_device()) return;
     check(ahead_.empty(), ErrorCode::internal, "noise: values were drawn ahead and not used");
     const auto draw = [this, counts = std::move(counts)] {
       for (const size_t n : counts) {
@@ -94,19 +105,21 @@ class NoiseSource {
   }
   // torch.randperm(n) of the run's generator, or where that is of a GPU, of one on the CPU with the same seed.
   std::vector<int64_t> permutation(int64_t n) {
-    settle();
+    take_back();
     check(ahead_.empty(), ErrorCode::internal, "noise: a permutation after values that were drawn ahead");
     if (auto* own = std::get_if<TorchCpuGenerator>(&generator_)) return own->permutation(n);
     return shuffles_.permutation(n);
   }
   std::vector<uint8_t> save() {
     settle();
+    catch_up();
     if (!ahead_.empty()) return ahead_.front().before;
     return std::visit([](const auto& g) { return g.save(); }, generator_);
   }
   void restore(std::span<const uint8_t> bytes) {
     settle();
     ahead_.clear();
+    behind_ = 0, on_device_ = false;
     std::visit([&](auto& g) { g.restore(bytes); }, generator_);
   }
 
@@ -126,7 +139,24 @@ class NoiseSource {
     if (drawing_.valid()) drawing_.get();
   }
 
+  bool can_make_on_device() const {
+    return device_state_.defined() && std::holds_alternative<TorchCpuGenerator>(generator_);
+  }
+  // The generator here after what the GPU made.
+  void catch_up() {
+    if (behind_ > 0) std::get<TorchCpuGenerator>(generator_).skip(std::exchange(behind_, 0));
+  }
+  // The next values are made here.
+  void take_back() {
+    settle();
+    catch_up();
+    on_device_ = false;
+  }
+
   Generator generator_;
+  Tensor device_state_;         // of a generator on a GPU; undefined: none
+  bool on_device_ = false;      // whether that is the state after all values so far
+  size_t behind_ = 0;           // values that were made there, of which generator_ does not know
   TorchCpuGenerator shuffles_;  // only of the starting noise, so that no saved state needs it
   Drawn current_;
   std::deque<Drawn> ahead_;

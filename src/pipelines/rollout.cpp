@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/normals.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
@@ -34,7 +35,15 @@ class Rollout {
     if (in.callbacks) callbacks_ = *in.callbacks;
     callbacks_.state = nullptr;
     if (!in.preview_factors) callbacks_.preview = nullptr;
+    if (!stream.gpu) return;
+    const Tensor generator = store_.allocate(DType::i32, {cuda::kGeneratorWords});
+    if (!stream.measuring() && in.noise) in.noise->make_on(generator);
   }
+  ~Rollout() {
+    if (in_.noise) in_.noise->make_on({});
+  }
+  Rollout(const Rollout&) = delete;
+  Rollout& operator=(const Rollout&) = delete;
 
   uint64_t bytes() const { return store_.bytes() + most_; }
 
@@ -71,10 +80,10 @@ class Rollout {
     if (in_.start.defined())
       return ops::copy({.x = in_.start.slice(1, first, first + latents.dim(1)), .y = latents}, stream_);
     if (stream_.measuring()) return;
-    upload(in_.noise->next(static_cast<size_t>(latents.numel())).data(), latents, stream_);
+    in_.noise->fill(latents, stream_);
   }
 
-  // The next block's noise is made while the device is busy with this one.
+  // Noise that the GPU does not make itself is made while it is busy with the block before.
   void draw_ahead() {
     const auto next = static_cast<size_t>(block_ + 1);
     if (!stream_.memory || stream_.measuring() || next >= in_.blocks.size()) return;

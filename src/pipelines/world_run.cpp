@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/normals.h"
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/text_stage.h"
 #include "pipelines/world_condition.h"
@@ -37,6 +38,7 @@ WorldRun::WorldRun(const Setup& setup, Stream& stream)
     channels_ = store_.allocate(DType::f32, {m.vae_config.temporal_stride() + z,
                                              world_condition_frames(m.vae_config, setup.longest), h, w});
   }
+  if (stream.gpu) noise_state_ = store_.allocate(DType::i32, {cuda::kGeneratorWords});
   latents_ = store_.allocate(DType::f32, {z, std::max(config_.block, config_.first_block), h, w});
   resident_ = transformer_->bytes + decoder_->bytes + store_.bytes();
   held(0);
@@ -113,7 +115,7 @@ int64_t WorldRun::next_block_frames() const {
   return latent_frames() == 0 ? config_.first_block : config_.block;
 }
 
-// The next block's noise is made while the device is busy with this one.
+// Noise that the GPU does not make itself is made while it is busy with the block before.
 void WorldRun::draw_ahead(NoiseSource& noise) const {
   if (!stream_.memory) return;
   const int64_t values = latents_.dim(0) * config_.block * latents_.dim(2) * latents_.dim(3);
@@ -131,8 +133,10 @@ void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& f
   const ProfileRange whole(stream_.hooks.profiler, kBlockRange, ProfileKind::group, denoiser_->end());
   denoiser_->begin_block(frames, script);
   frames_->begin_block();
-  if (!stream_.measuring())
-    upload(noise->next(static_cast<size_t>(latents.numel())).data(), latents, stream_);
+  if (!stream_.measuring()) {
+    if (noise_state_.defined()) noise->make_on(noise_state_);
+    noise->fill(latents, stream_);
+  }
   loop_.rewind();
   {
     DenoiseLoop loop({.sampler = &sampler_,

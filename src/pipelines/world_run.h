@@ -67,6 +67,7 @@ class WorldRun {
   std::shared_ptr<LoadedVae> decoder_;
   nn::ParamStore store_;
   Tensor text_, image_embeds_, channels_, latents_;
+  Tensor noise_state_;  // of a generator on the GPU
   int64_t text_rows_ = 0, image_rows_ = 0;
   std::optional<CausalDenoiser> denoiser_;
   std::optional<BlockFrames> frames_;

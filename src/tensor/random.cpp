@@ -1,6 +1,6 @@
 // torch's CPU and CUDA generators.
 //
-// Sources: MT19937 (Matsumoto and Nishimura 1998), Philox4x32-10 (Salmon et al. 2011); normals: box_muller.h.
+// Sources: MT19937 (mersenne.h), Philox4x32-10 (Salmon et al. 2011); normals: box_muller.h.
 #include "tensor/random.h"
 
 #include <algorithm>
@@ -10,27 +10,15 @@
 
 #include "base/error.h"
 #include "tensor/box_muller.h"
+#include "tensor/mersenne.h"
 
 namespace tachy {
 namespace {
 
+using mersenne::tempered, mersenne::to_unit, mersenne::twisted;
+
 constexpr size_t kBlock = kBoxMullerBlock;
-constexpr size_t kMersenneShift = 397;
 constexpr int64_t kCudaBlock = 256, kCudaBlocksPerMultiprocessor = 2048 / kCudaBlock, kCudaUnroll = 4;
-
-uint32_t twisted(uint32_t upper, uint32_t lower, uint32_t far) {
-  const uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
-  return far ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
-}
-
-uint32_t tempered(uint32_t y) {
-  y ^= y >> 11;
-  y ^= (y << 7) & 0x9d2c5680u;
-  y ^= (y << 15) & 0xefc60000u;
-  return y ^ (y >> 18);
-}
-
-float to_unit(uint32_t bits) { return static_cast<float>(static_cast<int32_t>(bits & 0xffffffu)) * 0x1p-24f; }
 
 }  // namespace
 
@@ -41,11 +29,11 @@ TorchCpuGenerator::TorchCpuGenerator(uint64_t seed) {
 }
 
 void TorchCpuGenerator::renew() {
-  constexpr size_t n = kStateSize, kSplit = n - kMersenneShift;
+  constexpr size_t n = kStateSize, kSplit = mersenne::kNear;
   for (size_t k = 0; k < kSplit; ++k)
-    state_[k] = twisted(state_[k], state_[k + 1], state_[k + kMersenneShift]);
+    state_[k] = twisted(state_[k], state_[k + 1], state_[k + mersenne::kFar]);
   for (size_t k = kSplit; k < n - 1; ++k) state_[k] = twisted(state_[k], state_[k + 1], state_[k - kSplit]);
-  state_[n - 1] = twisted(state_[n - 1], state_[0], state_[kMersenneShift - 1]);
+  state_[n - 1] = twisted(state_[n - 1], state_[0], state_[mersenne::kFar - 1]);
   position_ = 0;
 }
 
@@ -92,6 +80,14 @@ void TorchCpuGenerator::normal(std::span<float> out) {
   const auto last = out.last(kBlock);  // overlaps the block before; drawn anew as a whole
   uniform24(last);
   box_muller(last.data(), 1);
+}
+
+void TorchCpuGenerator::skip(size_t n) {
+  while (n > 0) {
+    if (position_ == kStateSize) renew();
+    const size_t count = std::min(kStateSize - position_, n);
+    position_ += count, n -= count;
+  }
 }
 
 std::vector<int64_t> TorchCpuGenerator::permutation(int64_t n) {

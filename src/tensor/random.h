@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "tensor/mersenne.h"
+
 namespace tachy {
 
 // torch.Generator("cpu").manual_seed(seed): mt19937, seeded from the low 32 bits.
@@ -23,11 +25,13 @@ class TorchCpuGenerator {
   // torch.randn(n, generator=this): below 16 values a double Box-Muller whose second value is kept for the
   // next call; from 16 on blocks of 16 uniforms, the last block redrawn when n % 16 != 0.
   void normal(std::span<float> out);
+  // As if so many values had been drawn at once, whole blocks of 16.
+  void skip(size_t n);
 
   // torch.randperm(n, generator=this)
   std::vector<int64_t> permutation(int64_t n);
 
-  // Everything that the next values depend on, as bytes;
+  // Everything that the next values depend on, as bytes: the state's 624 words, how many of them are used up, what is kept;
   // restore throws corrupt for bytes that save cannot make.
   std::vector<uint8_t> save() const;
   void restore(std::span<const uint8_t> bytes);
@@ -39,7 +43,7 @@ class TorchCpuGenerator {
   double uniform53();
   double normal_scalar();
 
-  static constexpr size_t kStateSize = 624;
+  static constexpr size_t kStateSize = mersenne::kWords;
 
   std::array<uint32_t, kStateSize> state_;
   size_t position_ = kStateSize;  // everything used: the first call renews the state

@@ -1,8 +1,12 @@
-// Noise that is drawn ahead in another thread (pipelines/noise_source.h): the values and states of drawing it one by one.
+// Noise that is drawn ahead in another thread or made on a GPU (pipelines/noise_source.h): the values and states of drawing it
+// one by one.
 #include "pipelines/noise_source.h"
 
 #include <gmock/gmock.h>
 
+#include "cuda/gpu.h"
+#include "cuda/normals.h"
+#include "tensor/transfer.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -43,6 +47,43 @@ TEST(NoiseSource, AStateForgetsWhatWasDrawnAhead) {
   source.draw_ahead({100, 100});
   source.restore(state);
   EXPECT_EQ(values_of(source.next(100)), first);
+}
+
+// Values that a stream wants, among others: with a generator on the GPU where there is one.
+TEST(NoiseSource, FillingIsDrawing) {
+  const auto gpu = cuda::gpu_count() > 0 ? cuda::open_gpu(0) : nullptr;
+  Arena arena(1);
+  const Stream stream{.arena = &arena, .gpu = gpu.get(), .memory = gpu.get()};
+  const Buffer place(4 * 1296, gpu.get()), state(4 * cuda::kGeneratorWords, gpu.get());
+  NoiseSource plain(seeded("cpu")), filled(seeded("cpu"));
+  if (gpu) filled.make_on(Tensor(state.data(), DType::i32, {cuda::kGeneratorWords}, gpu->device()));
+  const auto fill = [&](int64_t n) {
+    const Tensor to(place.data(), DType::f32, {n}, stream.device());
+    filled.fill(to, stream);
+    std::vector<float> values(static_cast<size_t>(n));
+    download(to, values.data(), stream);
+    return values;
+  };
+  const auto expect_fill = [&](size_t n) {
+    EXPECT_EQ(fill(static_cast<int64_t>(n)), values_of(plain.next(n))) << n;
+  };
+  expect_fill(640), expect_fill(1296);
+  EXPECT_EQ(filled.save(), plain.save());
+  expect_fill(33);  // no whole blocks
+  EXPECT_EQ(values_of(filled.next(5)), values_of(plain.next(5)));
+  expect_fill(48);
+  EXPECT_EQ(filled.permutation(9), plain.permutation(9));
+  expect_fill(64);
+  const auto before = filled.save();
+  const auto once = fill(160);
+  filled.restore(before);
+  EXPECT_EQ(fill(160), once) << "after a state of before";
+  plain.next(160);
+  filled.draw_ahead({64, 32});
+  expect_fill(64), expect_fill(32);
+  if (gpu) filled.make_on({});
+  expect_fill(16);
+  EXPECT_EQ(filled.save(), plain.save());
 }
 
 TEST(NoiseSource, WhatIsMissingIsSaidWhenItIsWanted) {

@@ -71,6 +71,18 @@ TEST(TorchCpuNormal, DrawsContinueOneGenerator) {
   }
 }
 
+TEST(TorchCpuNormal, SkippingIsDrawing) {
+  TorchCpuGenerator drawn(7), skipped(7);
+  for (const size_t n : {16u, 608u, 624u, 640u, 32u, 16u * 1000u}) {
+    std::vector<float> values(n);
+    drawn.normal(values);
+    skipped.skip(n);
+    EXPECT_EQ(skipped.save(), drawn.save()) << n;
+  }
+  skipped.skip(0);
+  EXPECT_EQ(skipped.save(), drawn.save());
+}
+
 TEST(Philox, KnownAnswers) {
   const uint32_t f = 0xffffffffu;
   EXPECT_THAT(philox4x32_10({0, 0, 0, 0}, {0, 0}),
