@@ -1,10 +1,11 @@
 // Strided copy with a per-channel affine map, as copy_cpu.cpp plans it: neighbouring axes that are one walk
 // in both tensors are merged. Where y's unit stride is another axis than x's, both long, tiles of 32 x 32
-// turn in shared memory; else one thread a value, in the order of y.
+// turn in shared memory; else one thread a value, in the order of y, or a pack of values where the rows of both consist
+// of whole packs.
 #include <algorithm>
 
 #include "cuda/dispatch.h"
-#include "device/numeric.cuh"
+#include "device/vec.cuh"
 #include "ops/elementwise/elementwise.h"
 
 namespace tachy::ops {
@@ -57,7 +58,33 @@ __device__ __forceinline__ float affine(const Walk& w, float v, int64_t channel)
   return v;
 }
 
-template <class X, class Y, class Index>
+// Packs of 16 bytes of the wider type: rows lie whole in both tensors, and nothing depends on the channel.
+template <class X, class Y>
+bool in_packs(const Walk& w, const X* x, const Y* y) {
+  constexpr int N = kPack<X, Y>;
+  const Axis& inner = w.axes[w.count - 1];
+  if (w.scale || w.shift || inner.from != 1 || inner.to != 1 || inner.extent % N) return false;
+  for (int i = 0; i + 1 < w.count; ++i)
+    if (w.axes[i].from % N || w.axes[i].to % N) return false;
+  return reinterpret_cast<uintptr_t>(x) % (N * sizeof(X)) == 0 &&
+         reinterpret_cast<uintptr_t>(y) % (N * sizeof(Y)) == 0;
+}
+
+template <class X, class Y, int N>
+__device__ __forceinline__ void copy_pack(const X* from, Y* to) {
+  const Pack<X, N> pack = load<X, N>(from);
+  if constexpr (std::is_same_v<X, Y>) {
+    store(to, pack);
+  } else {
+    float values[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = pack.get(i);
+    store(to, values);
+  }
+}
+
+// N values at a time: the walk counts packs where there are more than one.
+template <class X, class Y, class Index, int N>
 __global__ void __launch_bounds__(256) copy_kernel(const X* x, Y* y, const Walk w) {
   for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < static_cast<Index>(w.values);
        i += static_cast<Index>(gridDim.x) * blockDim.x) {
@@ -70,8 +97,20 @@ __global__ void __launch_bounds__(256) copy_kernel(const X* x, Y* y, const Walk 
       from += at * w.axes[axis].from, to += at * w.axes[axis].to;
       if (w.axes[axis].channel) channel = at;
     }
-    y[to] = from_float<Y>(affine(w, as_float(x[from]), channel));
+    if constexpr (N > 1)
+      copy_pack<X, Y, N>(x + from, y + to);
+    else
+      y[to] = from_float<Y>(affine(w, as_float(x[from]), channel));
   }
+}
+
+template <class X, class Y, int N>
+void launch_copy(const X* x, Y* y, const Walk& w, Stream& stream) {
+  const unsigned grid = cuda::persistent_grid(stream, cuda::blocks_for(w.values, 256), 64);
+  if (w.values < (int64_t{1} << 31) - (int64_t{1} << 24))
+    cuda::launch("copy", copy_kernel<X, Y, uint32_t, N>, {grid, 256}, stream, x, y, w);
+  else
+    cuda::launch("copy", copy_kernel<X, Y, uint64_t, N>, {grid, 256}, stream, x, y, w);
 }
 
 // inner: y's unit stride; across: x's. blockIdx.z counts the other axes.
@@ -115,11 +154,12 @@ void run(const CopyArgs& a, Stream& stream) {
     if (outer <= 65535 && grid.y <= 65535)
       return cuda::launch("copy", transpose_kernel<X, Y>, {grid, dim3(kTile, 8)}, stream, x, y, w, across);
   }
-  const unsigned grid = cuda::persistent_grid(stream, cuda::blocks_for(w.values, 256), 64);
-  if (w.values < (int64_t{1} << 31) - (int64_t{1} << 24))
-    cuda::launch("copy", copy_kernel<X, Y, uint32_t>, {grid, 256}, stream, x, y, w);
-  else
-    cuda::launch("copy", copy_kernel<X, Y, uint64_t>, {grid, 256}, stream, x, y, w);
+  if (!in_packs(w, x, y)) return launch_copy<X, Y, 1>(x, y, w, stream);
+  constexpr int N = kPack<X, Y>;
+  Walk packs = w;
+  packs.axes[w.count - 1] = {inner.extent / N, N, N, false};
+  packs.values /= N;
+  launch_copy<X, Y, N>(x, y, packs, stream);
 }
 
 }  // namespace

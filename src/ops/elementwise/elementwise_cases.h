@@ -84,6 +84,26 @@ inline void add_copy_case(std::vector<OpCase>& cases, CaseKind kind, int64_t c, 
                    }});
 }
 
+// Rows of n values from among wider ones into such, from `skipped` values on: as keys go into a ring. Of either type.
+inline void add_copy_rows_case(std::vector<OpCase>& cases, CaseKind kind, int64_t rows, int64_t n,
+                               int64_t wider, int64_t skipped) {
+  for (const int wide : {0, 1, 2}) {  // neither, x or y is f32 on a GPU too
+    const auto name = fmt::format("{}x{}of{}from{}{}", rows, n, wider, skipped,
+                                  wide == 0   ? ""
+                                  : wide == 1 ? "-narrowed"
+                                              : "-widened");
+    cases.push_back({"copy", name, kind, 8.0 * rows * n, 0, [=](CaseMemory& memory) {
+                       const Tensor x = wide == 1 ? memory.param({rows, wider})
+                                                  : memory.normal({rows, wider}),
+                                    y = wide == 2 ? memory.output(DType::f32, {rows, wider})
+                                                  : memory.output({rows, wider});
+                       const CopyArgs args{.x = x.slice(1, skipped, skipped + n),
+                                           .y = y.slice(1, wider - skipped - n, wider - skipped)};
+                       return bind_op<CopyArgs>("copy", copy, copy_table(), nullptr, args, {args.y});
+                     }});
+  }
+}
+
 inline std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
   add_flat_cases(cases, CaseKind::tiny, 16);
@@ -100,6 +120,14 @@ inline std::vector<OpCase> elementwise_cases() {
     add_copy_case(cases, CaseKind::real, 96, 1, 240, 416, last, false);
     add_copy_case(cases, CaseKind::real, 3, 1, 480, 832, last, false);
   }
+  // In packs, and not: a row's length, its place and its distance to the next are to fit.
+  add_copy_rows_case(cases, CaseKind::tiny, 5, 16, 48, 16);
+  add_copy_rows_case(cases, CaseKind::tiny, 37, 1024, 1048, 0);
+  add_copy_rows_case(cases, CaseKind::tiny, 7, 12, 40, 8);
+  add_copy_rows_case(cases, CaseKind::odd, 9, 16, 48, 3);
+  add_copy_rows_case(cases, CaseKind::odd, 11, 24, 51, 8);
+  add_copy_rows_case(cases, CaseKind::odd, 3, 13, 32, 16);
+  add_copy_rows_case(cases, CaseKind::real, 2640, 1024, 3072, 1024);
   return on_gpu(cases);
 }
 
