@@ -17,10 +17,18 @@ void RingSlots::expect_block(int64_t block) const {
           frames - sinks, frames, sinks, block);
 }
 
+std::optional<Tensor> KvRing::place(int64_t layer, int64_t first, int64_t count) const {
+  const int64_t slot = slots.slot(first), tokens = k.dim(2);
+  if (sinks_k.defined() && first < slots.sinks) return std::nullopt;
+  for (int64_t i = 1; i < count; ++i)
+    if (slots.slot(first + i) != slot + i) return std::nullopt;
+  return k.select(0, layer).slice(0, slot, slot + count).view({count * tokens, k.dim(3)});
+}
+
 void KvRing::put(int64_t layer, int64_t first, const Tensor& from_k, const Tensor& from_v,
                  Stream& stream) const {
   const ProfileRange range(stream.hooks.profiler, "keep keys, values", ProfileKind::cache);
-  const int64_t tokens = k.dim(2), count = from_k.dim(0) / tokens;
+  const int64_t tokens = k.dim(2), count = from_v.dim(0) / tokens;
   const auto copy = [&](const Tensor& from, const Tensor& to, int64_t begin, int64_t n, int64_t slot) {
     const Tensor place = to.slice(0, slot, slot + n).view({n * tokens, to.dim(2)});
     ops::copy({.x = from.slice(0, begin * tokens, (begin + n) * tokens), .y = place}, stream);
@@ -29,9 +37,9 @@ void KvRing::put(int64_t layer, int64_t first, const Tensor& from_k, const Tenso
     const int64_t slot = slots.slot(first + i);
     int64_t n = 1;
     while (i + n < count && slots.slot(first + i + n) == slot + n) ++n;
-    copy(from_k, k.select(0, layer), i, n, slot);
+    if (from_k.defined()) copy(from_k, k.select(0, layer), i, n, slot);
     copy(from_v, v.select(0, layer), i, n, slot);
-    if (sinks_k.defined() && first + i < slots.sinks)
+    if (from_k.defined() && sinks_k.defined() && first + i < slots.sinks)
       copy(from_k, sinks_k.select(0, layer), i, std::min(n, slots.sinks - first - i), slot);
     i += n;
   }

@@ -5,6 +5,8 @@
 //   slot(f) = f where f < sinks, otherwise sinks + (f - sinks) mod (frames - sinks);   in use: [0, min(frames, end))
 #pragma once
 
+#include <optional>
+
 #include "tensor/stream.h"
 
 namespace tachy::runtime {
@@ -39,7 +41,11 @@ struct KvRing {
     return ring;
   }
 
-  // Frames from `first` on take their slots: from [frames·tokens, channels], whose rows may be strided.
+  // Where the keys of so many frames from `first` on may be made instead of being put: the rows [count·tokens, channels] of
+  // their slots. Nothing where the slots are not side by side, or where sinks are among the frames whose keys are kept twice.
+  std::optional<Tensor> place(int64_t layer, int64_t first, int64_t count) const;
+  // Frames from `first` on take their slots: from [frames·tokens, channels], whose rows may be strided. from_k: undefined where
+  // the keys were made in their place.
   void put(int64_t layer, int64_t first, const Tensor& from_k, const Tensor& from_v, Stream& stream) const;
 
   // What is in use when frame `end` is the next: [frames in use, tokens, channels].

@@ -18,21 +18,27 @@ Tensor strided(const Tensor& t, std::initializer_list<int64_t> dims, std::initia
   return out;
 }
 
-// q [rows, heads·width] and perhaps k in place: norm of each head, turned by the frame that the row belongs to.
-void norm_and_turn(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, Stream& stream) {
-  const int64_t frames = cos.dim(0), heads = cos.dim(1), width = 2 * cos.dim(2), each = q.dim(0) / frames;
+// What is normed and turned, [rows, heads·width], and where to: to itself, or to a place in a ring.
+struct Turned {
+  Tensor from, to;
+};
+
+// q and perhaps k: norm of each head, turned by the frame that the row belongs to.
+void norm_and_turn(const Turned& q, const Turned& k, const Tensor& cos, const Tensor& sin, Stream& stream) {
+  const int64_t frames = cos.dim(0), heads = cos.dim(1), width = 2 * cos.dim(2),
+                each = q.from.dim(0) / frames;
   for (int64_t f = 0; f < frames; ++f) {
     const auto part = [&](const Tensor& t) {
       if (!t.defined()) return t;
       return strided(t.slice(0, f * each, (f + 1) * each), {each, heads, width}, {t.stride(0), width, 1});
     };
-    ops::qk_norm_rope({.x = part(q),
+    ops::qk_norm_rope({.x = part(q.from),
                        .eps = kHeadNormEps,
                        .cos = cos.select(0, f),
                        .sin = sin.select(0, f),
-                       .y = part(q),
-                       .x2 = part(k),
-                       .y2 = part(k)},
+                       .y = part(q.to),
+                       .x2 = part(k.from),
+                       .y2 = part(k.to)},
                       stream);
   }
 }
@@ -93,8 +99,9 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   mouse_qkv_(hidden, qkv, stream);
   const Tensor q = qkv.slice(1, 0, wide), k = qkv.slice(1, wide, 2 * wide),
                v = qkv.slice(1, 2 * wide, 3 * wide);
-  norm_and_turn(q, k, in.mouse_cos, in.mouse_sin, stream);
-  in.mouse_ring->put(module, in.first, k, v, stream);
+  const std::optional<Tensor> place = in.mouse_ring->place(module, in.first, in.frames);
+  norm_and_turn({q, q}, {k, place.value_or(k)}, in.mouse_cos, in.mouse_sin, stream);
+  in.mouse_ring->put(module, in.first, place ? Tensor() : k, v, stream);
   // Places are the batch: a place's frames lie `places` rows apart.
   const int64_t end = in.first + in.frames;
   const auto by_places = [&](const Tensor& t, int64_t frames, int64_t row) {
@@ -144,9 +151,10 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
     q_(x, q, stream);
   }
   const Tensor k = kv.slice(1, 0, wide), v = kv.slice(1, wide, 2 * wide);
-  norm_and_turn(k, {}, in.keyboard_cos, in.keyboard_sin, stream);
-  norm_and_turn(q, {}, in.keyboard_cos, in.keyboard_sin, stream);
-  in.keyboard_ring->put(module, in.first, k, v, stream);
+  const std::optional<Tensor> place = in.keyboard_ring->place(module, in.first, in.frames);
+  norm_and_turn({k, place.value_or(k)}, {}, in.keyboard_cos, in.keyboard_sin, stream);
+  norm_and_turn({q, q}, {}, in.keyboard_cos, in.keyboard_sin, stream);
+  in.keyboard_ring->put(module, in.first, place ? Tensor() : k, v, stream);
   const int64_t places = rows / in.frames;
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
   attend_parts(in.parts, in.frames, *in.keyboard_ring, module, in.first + in.frames,

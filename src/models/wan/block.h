@@ -109,7 +109,8 @@ class WanBlock {
     return in.fill_only && index + 1 == config_.num_layers && !action_.defined();
   }
   void self_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index, Stream& stream) const;
-  // q's attention with the keys that it may look at, into out [rows, dim]: k's, or what a ring has once they are there.
+  // q's attention with the keys that it may look at, into out [rows, dim]: k's, or what a ring has once they are there (k is
+  // undefined where they are).
   void attend(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& out, int64_t index,
               Stream& stream) const;
   // x += y, the way out of the cross-attention, then what actions add; u: the norm before the feed-forward.

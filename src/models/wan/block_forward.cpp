@@ -89,9 +89,12 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                               Stream& stream) const {
   const ArenaScope scope(*stream.arena);
   ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  const nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
+  nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
   part.next("q, k norm + rope", ProfileKind::norm);
   const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
+  // A block's keys are made where the ring has them, if that is one place.
+  std::optional<Tensor> place;
+  if (in.causal) place = in.causal->ring.place(index, in.causal->first, in.causal->frames);
   ops::qk_norm_rope({.x = q,
                      .weight = self_.norm_q.weight,
                      .eps = config_.eps,
@@ -102,8 +105,9 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                      .y = q,
                      .x2 = k,
                      .weight2 = self_.norm_k.weight,
-                     .y2 = k},
+                     .y2 = place ? nn::Attention::by_batch(*place, in.batch) : k},
                     stream);
+  if (place) made.k = Tensor();
   part.done();
   attend(in, made, in.u, index, stream);
   if (filled_by(in, index)) return;

@@ -57,8 +57,8 @@ struct Filled {
   static float value(int64_t frame, int64_t token, int64_t layer) {
     return static_cast<float>(100 * frame + 10 * token + layer);
   }
-  // Rows with others' between them, as those of a joined product lie.
-  void put(int64_t layer, int64_t first, int64_t frames) {
+  // Rows with others' between them, as those of a joined product lie. in_place: keys are made in their place, if they have one.
+  void put(int64_t layer, int64_t first, int64_t frames, bool in_place = false) {
     std::vector<float> rows(static_cast<size_t>(frames * kTokens * 3 * kChannels), -1.0f);
     const Tensor all(rows.data(), DType::f32, {frames * kTokens, 3 * kChannels});
     for (int64_t i = 0; i < frames * kTokens; ++i)
@@ -67,8 +67,11 @@ struct Filled {
         rows[static_cast<size_t>(i * 3 * kChannels + kChannels + c)] = v;
         rows[static_cast<size_t>(i * 3 * kChannels + 2 * kChannels + c)] = -v;
       }
-    ring.put(layer, first, all.slice(1, kChannels, 2 * kChannels), all.slice(1, 2 * kChannels, 3 * kChannels),
-             stream);
+    const Tensor k = all.slice(1, kChannels, 2 * kChannels), v = all.slice(1, 2 * kChannels, 3 * kChannels);
+    const std::optional<Tensor> place = in_place ? ring.place(layer, first, frames) : std::nullopt;
+    for (int64_t i = 0; place && i < frames * kTokens; ++i)
+      std::copy_n(k.select(0, i).as<float>(), kChannels, place->select(0, i).as<float>());
+    ring.put(layer, first, place ? Tensor() : k, v, stream);
   }
   // The frames that it has once `end` is the next; each token of theirs must be there, and no other.
   std::set<int64_t> frames(int64_t layer, int64_t end) const {
@@ -96,13 +99,13 @@ TEST(KvRing, HasTheSinksAndTheLastFrames) {
                         Case{5, 2, 3}, Case{21, 5, 1}, Case{3, 0, 3}, Case{5, 1, 2}}) {
     Filled filled{.slots = {c.frames, c.sinks}};
     for (int64_t first = 0; first < 40; first += c.block)
-      for (int64_t pass = 0; pass < 3; ++pass) {  // each pass of a block puts its frames anew
+      for (int64_t pass = 0; pass < 4; ++pass) {  // each pass of a block puts its frames anew
         const int64_t end = first + c.block;
         std::set<int64_t> want;
         for (int64_t f = 0; f < end; ++f)
           if (f < c.sinks || f >= end - (c.frames - c.sinks)) want.insert(f);
         for (int64_t layer = 0; layer < Filled::kLayers; ++layer) {
-          filled.put(layer, first, c.block);
+          filled.put(layer, first, c.block, pass % 2 == 1);
           EXPECT_EQ(filled.frames(layer, end), want)
               << c.frames << ' ' << c.sinks << ' ' << c.block << ' ' << first;
         }
@@ -110,11 +113,38 @@ TEST(KvRing, HasTheSinksAndTheLastFrames) {
   }
 }
 
+// Keys are made in the ring where a block's slots are one after the other, and not where a sink's have to be kept twice.
+TEST(KvRing, PlacesOfBlocks) {
+  const auto places = [](int64_t frames, int64_t sinks, bool moving) {
+    const Filled filled{.slots = {frames, sinks}};
+    KvRing ring = filled.ring;
+    if (!moving) ring.sinks_k = Tensor();
+    std::vector<int64_t> out;  // the slot that a block of three begins with, or -1
+    for (int64_t first = 0; first < 15; first += 3) {
+      const std::optional<Tensor> place = ring.place(1, first, 3);
+      out.push_back(-1);
+      if (!place) continue;
+      EXPECT_EQ(shape_string(*place), "[9, 4]");
+      EXPECT_TRUE(place->contiguous());
+      out.back() =
+          (place->as<float>() - ring.k.select(0, 1).as<float>()) / (Filled::kTokens * Filled::kChannels);
+    }
+    return out;
+  };
+  using List = std::vector<int64_t>;
+  EXPECT_EQ(places(6, 0, false), (List{0, 3, 0, 3, 0}));
+  EXPECT_EQ(places(4, 0, false), (List{0, -1, -1, 1, 0}));
+  EXPECT_EQ(places(9, 3, true), (List{-1, 3, 6, 3, 6}));
+  EXPECT_EQ(places(9, 3, false), (List{0, 3, 6, 3, 6}));
+  EXPECT_EQ(places(7, 1, true), (List{-1, 3, -1, 3, -1}));
+  EXPECT_EQ(places(7, 1, false), (List{0, 3, -1, 3, -1}));
+}
+
 // Turned by a quarter, a pair (a, b) is (-b, a): always of the first values, and only the sinks' keys.
 TEST(KvRing, SinksTurnFromTheirFirstValues) {
   Filled filled{.slots = {4, 2}};
   for (int64_t first = 0; first < 8; first += 2)
-    for (int64_t layer = 0; layer < Filled::kLayers; ++layer) filled.put(layer, first, 2);
+    for (int64_t layer = 0; layer < Filled::kLayers; ++layer) filled.put(layer, first, 2, true);
   std::vector<float> cos(2 * Filled::kTokens * 2, 0.0f), sin(cos.size(), 1.0f);
   const Tensor c(cos.data(), DType::f32, {2 * Filled::kTokens, 2}),
       s(sin.data(), DType::f32, {2 * Filled::kTokens, 2});
