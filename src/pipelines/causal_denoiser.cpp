@@ -13,9 +13,11 @@ uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t
   constexpr uint64_t kNodeBytes = 16 << 10;
   constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
   const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
+  // A step, and what remembers; with actions also a block's first step, which keeps the keyboard's keys.
+  const int64_t graphs = c.actions.present() ? 3 : 2;
   const int64_t kernels =
       kOfLayer * c.num_layers + kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
-  return static_cast<uint64_t>(2 * phases * kernels) * kNodeBytes;  // a step, and what remembers
+  return static_cast<uint64_t>(graphs * phases * kernels) * kNodeBytes;
 }
 
 CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
@@ -54,6 +56,7 @@ void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
   check(grid != grids_.end(), ErrorCode::internal, "denoiser: a block of {} frames was not announced",
         frames);
   grid_ = &grid->second;
+  keyboard_known_ = false;
   network_.begin_block(causal_, *grid_, script, stream_);
   put_channels();
 }
@@ -84,20 +87,32 @@ WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
     copy_bytes(times.projection, current_.projection, stream_);
     times = current_;
   }
-  return {.latents = x, .grid = grid_, .times = times, .contexts = {&context_}, .causal = &causal_};
+  return {.latents = x,
+          .grid = grid_,
+          .times = times,
+          .contexts = {&context_},
+          .causal = &causal_,
+          .keyboard_known = keyboard_known_};
 }
 
-std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(bool fill_only) const {
+std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(const WanInput& in) const {
   const WanWindow& w = causal_.window;
   if (!graphs_ || causal_.end() < w.frames || causal_.first < w.sinks) return std::nullopt;
-  const bool acts = causal_.actions.keyboard.defined();  // in rings without sinks
+  const bool acts = causal_.actions.keyboard.defined();                 // in rings without sinks
+  if (acts && in.fill_only && !in.keyboard_known) return std::nullopt;  // a given block: too few for a graph
   return Phase{causal_.frames, causal_.ring.slots.slot(causal_.first), acts ? causal_.first % w.frames : 0,
-               fill_only};
+               in.fill_only, in.keyboard_known};
 }
 
 void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
-  const std::optional<Phase> at = phase(in.fill_only);
-  if (!at) return network_.forward(in, velocity, stream_);
+  if (const std::optional<Phase> at = phase(in))
+    graphed(*at, in, velocity);
+  else
+    network_.forward(in, velocity, stream_);
+  keyboard_known_ = causal_.actions.keyboard.defined();
+}
+
+void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& velocity) {
   // What a recorded pass reads as it was then: a later block has another position, but the same slots.
   struct Pass {
     WanCausal causal;
@@ -107,7 +122,7 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
   kept->input.causal = &kept->causal;
   runtime::StepSignature signature;
   signature.add(stream_).add(in.latents).add(velocity);
-  phases_[*at].run(stream_, signature, [kept, velocity, network = &network_, stream = &stream_] {
+  phases_[at].run(stream_, signature, [kept, velocity, network = &network_, stream = &stream_] {
     network->forward(kept->input, velocity, *stream);
   });
 }

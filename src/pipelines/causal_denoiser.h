@@ -5,6 +5,7 @@
 // timesteps are values at fixed addresses. The slots come round again after (frames - sinks) / gcd(block, frames - sinks)
 // blocks (2 of Matrix-Game 2, 7 of Self-Forcing), so there is a graph for each of these phases, of a step and of the pass
 // that remembers: the same kernels as without, with no reading of slots on the device. Blocks before that run as they are.
+// What follows from a block's actions alone is left by its first pass: with a keyboard, a first step is a graph of its own.
 #pragma once
 
 #include <compare>
@@ -63,13 +64,14 @@ class CausalDenoiser : public Denoiser {
   // Where a block lies in the rings: blocks of one phase are the same work at the same addresses.
   struct Phase {
     int64_t frames, slot, action_slot;
-    bool fill_only;
+    bool fill_only, keyboard_known;
     auto operator<=>(const Phase&) const = default;
   };
   void put_channels();
   WanInput input(const Tensor& latents, int64_t time) const;
-  std::optional<Phase> phase(bool fill_only) const;
+  std::optional<Phase> phase(const WanInput& in) const;  // nothing: the pass runs as it is
   void pass(const WanInput& in, const Tensor& velocity);
+  void graphed(const Phase& at, const WanInput& in, const Tensor& velocity);
 
   Stream& stream_;
   nn::ParamStore store_;
@@ -83,6 +85,7 @@ class CausalDenoiser : public Denoiser {
   std::map<int64_t, WanGrid> grids_;  // by the length of a block
   const WanGrid* grid_ = nullptr;     // of the block at hand
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
+  bool keyboard_known_ = false;       // WanInput's, of the block at hand
   int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
   bool graphs_;
   WanTimes current_;  // where passes may be captured: this pass's timestep, where it reads it

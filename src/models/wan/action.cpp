@@ -72,6 +72,7 @@ WanAction::WanAction(const Scope& scope, const WanActionConfig& c, int64_t dim, 
 void WanAction::operator()(const WanActionInput& in, int64_t module, Stream& stream) const {
   const ProfileRange part(stream.hooks.profiler, "actions", ProfileKind::group);
   if (config_.mouse_dim > 0) follow_mouse(in, module, stream);
+  if (!in.keyboard_known) keep_keyboard(in, module, stream);
   follow_keyboard(in, module, stream);
 }
 
@@ -122,27 +123,39 @@ void WanAction::follow_mouse(const WanActionInput& in, int64_t module, Stream& s
   mouse_out_(hidden, in.x, stream, {.residual = in.x});
 }
 
+void WanAction::keep_keyboard(const WanActionInput& in, int64_t module, Stream& stream) const {
+  Arena& arena = *stream.arena;
+  const ArenaScope scope(arena);
+  const DType type = stream.precision.activation;
+  const int64_t wide = config_.keyboard_hidden, given = in.keyboard.dim(0),
+                seen = config_.past() * config_.hidden;
+  const Tensor pressed = arena.tensor(type, in.keyboard.shape());
+  const Tensor hidden = arena.tensor(type, {given, config_.hidden}),
+               embedded = arena.tensor(type, {given, config_.hidden}),
+               windows = arena.tensor(type, {in.frames, seen}),
+               kv = arena.tensor(type, {in.frames, 2 * wide});
+  ops::copy({.x = in.keyboard, .y = pressed}, stream);
+  key_up_(pressed, hidden, stream, {.act = ops::Activation::silu});
+  key_down_(hidden, embedded, stream);
+  ops::copy(
+      {.x = strided(embedded, {in.frames, seen}, {config_.frames_each * config_.hidden, 1}), .y = windows},
+      stream);
+  kv_(windows, kv, stream);
+  const Tensor k = kv.slice(1, 0, wide), v = kv.slice(1, wide, 2 * wide);
+  const std::optional<Tensor> place = in.keyboard_ring->place(module, in.first, in.frames);
+  norm_and_turn({k, place.value_or(k)}, {}, in.keyboard_cos, in.keyboard_sin, stream);
+  in.keyboard_ring->put(module, in.first, place ? Tensor() : k, v, stream);
+}
+
 void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream& stream) const {
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
   const DType type = stream.precision.activation;
   const int64_t rows = in.x.dim(0), wide = config_.keyboard_hidden, heads = config_.heads;
-  const int64_t width = wide / heads, given = in.keyboard.dim(0), seen = config_.past() * config_.hidden;
-  const Tensor kv = arena.tensor(type, {in.frames, 2 * wide}), q = arena.tensor(type, {rows, wide}),
-               out = arena.tensor(type, {rows, wide});
+  const int64_t width = wide / heads;
+  const Tensor q = arena.tensor(type, {rows, wide}), out = arena.tensor(type, {rows, wide});
   {
     const ArenaScope inner(arena);
-    const Tensor pressed = arena.tensor(type, in.keyboard.shape());
-    const Tensor hidden = arena.tensor(type, {given, config_.hidden}),
-                 embedded = arena.tensor(type, {given, config_.hidden}),
-                 windows = arena.tensor(type, {in.frames, seen});
-    ops::copy({.x = in.keyboard, .y = pressed}, stream);
-    key_up_(pressed, hidden, stream, {.act = ops::Activation::silu});
-    key_down_(hidden, embedded, stream);
-    ops::copy(
-        {.x = strided(embedded, {in.frames, seen}, {config_.frames_each * config_.hidden, 1}), .y = windows},
-        stream);
-    kv_(windows, kv, stream);
     Tensor x = in.x;
     if (x.dtype != type) {
       x = arena.tensor(type, x.shape());
@@ -150,11 +163,7 @@ void WanAction::follow_keyboard(const WanActionInput& in, int64_t module, Stream
     }
     q_(x, q, stream);
   }
-  const Tensor k = kv.slice(1, 0, wide), v = kv.slice(1, wide, 2 * wide);
-  const std::optional<Tensor> place = in.keyboard_ring->place(module, in.first, in.frames);
-  norm_and_turn({k, place.value_or(k)}, {}, in.keyboard_cos, in.keyboard_sin, stream);
   norm_and_turn({q, q}, {}, in.keyboard_cos, in.keyboard_sin, stream);
-  in.keyboard_ring->put(module, in.first, place ? Tensor() : k, v, stream);
   const int64_t places = rows / in.frames;
   const auto split = [&](const Tensor& t) { return t.view({1, -1, heads, width}); };
   attend_parts(in.parts, in.frames, *in.keyboard_ring, module, in.first + in.frames,

@@ -23,6 +23,8 @@ struct WanActionInput {
   const runtime::KvRing* mouse_ring = nullptr;     // [modules, window, places, mouse_hidden]
   const runtime::KvRing* keyboard_ring = nullptr;  // [modules, window, 1, keyboard_hidden]
   std::span<const WanPart> parts = {};             // of the block; none: it is one
+  // The keyboard's ring has the block's keys and values: they depend on its actions alone, not on x.
+  bool keyboard_known = false;
 };
 
 class WanAction {
@@ -36,6 +38,7 @@ class WanAction {
 
  private:
   void follow_mouse(const WanActionInput& in, int64_t module, Stream& stream) const;
+  void keep_keyboard(const WanActionInput& in, int64_t module, Stream& stream) const;  // in its ring
   void follow_keyboard(const WanActionInput& in, int64_t module, Stream& stream) const;
 
   WanActionConfig config_;

@@ -65,8 +65,9 @@ struct WanBlockInput {
   // Of batch items with two speakers, one after the other: room for where their tokens look, each block anew.
   Tensor routes = {};  // [items, cos and sin, tokens, head_dim/2] f32, or undefined
   const WanCausal* causal =
-      nullptr;             // a block of a video: keys and values of earlier frames are looked at, too
-  bool fill_only = false;  // with it: nothing is wanted but the block's keys and values
+      nullptr;                  // a block of a video: keys and values of earlier frames are looked at, too
+  bool fill_only = false;       // with it: nothing is wanted but the block's keys and values
+  bool keyboard_known = false;  // WanActionInput's
 };
 
 // What a norm of x is modulated by: LN(x)(1 + scale) + shift.

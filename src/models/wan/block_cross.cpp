@@ -92,7 +92,8 @@ void WanBlock::add_actions(const WanBlockInput& in, const Tensor& y, const Tenso
            .keyboard_sin = of_block(given.keyboard_sin),
            .mouse_ring = &causal.mouse,
            .keyboard_ring = &causal.keyboard,
-           .parts = causal.parts},
+           .parts = causal.parts,
+           .keyboard_known = in.keyboard_known},
           action_module_, stream);
   part.next("norm + modulate", ProfileKind::norm);
   ops::layernorm_modulate({.x = in.x,

@@ -178,7 +178,8 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .keys = in.keys,
                       .audio = in.audio,
                       .causal = in.causal,
-                      .fill_only = in.fill_only};
+                      .fill_only = in.fill_only,
+                      .keyboard_known = in.keyboard_known};
   if (const auto routed =
           std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); }))
     block.routes = arena.f32({routed, 2, tokens, c.head_dim / 2});

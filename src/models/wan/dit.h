@@ -42,6 +42,8 @@ struct WanInput {
   std::vector<const WanAudio*> audio = {};  // B of them where the model has the audio branch
   const WanCausal* causal = nullptr;        // a block of a video after those that it remembers; B is 1 then
   bool fill_only = false;  // only remember this block: velocity may be undefined, and is not written
+  // An earlier pass of this block has left what follows from its actions alone: the keyboard's keys and values.
+  bool keyboard_known = false;
 };
 
 class WanDit {

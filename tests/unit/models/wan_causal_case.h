@@ -59,7 +59,8 @@ struct WanCausalCase {
       model.begin_block(causal, grid, c.script(), store.stream());
     }
     // At one of the timesteps; past the last one, 0. x: the values of the block's latents.
-    std::vector<float> predict(const std::vector<float>& x, size_t step, bool fill_only = false) {
+    std::vector<float> predict(const std::vector<float>& x, size_t step, bool fill_only = false,
+                               bool keyboard_known = false) {
       const Tensor noise = c.golden["noise"];
       const int64_t frames = causal.frames, z = noise.dim(0), plane = noise.dim(2) * noise.dim(3);
       const int64_t channels = c.config.in_channels;
@@ -80,7 +81,8 @@ struct WanCausalCase {
                   .times = {times.embedding.slice(0, at, at + 1), times.projection.slice(0, at, at + 1)},
                   .contexts = {&context},
                   .causal = &causal,
-                  .fill_only = fill_only};
+                  .fill_only = fill_only,
+                  .keyboard_known = keyboard_known};
       model.forward(in, fill_only ? Tensor() : shaped(velocity, z), store.stream());
       return velocity;
     }

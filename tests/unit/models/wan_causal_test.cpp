@@ -90,6 +90,42 @@ TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
   }
 }
 
+// What an earlier pass has left of the keyboard serves the block's further ones, to the bit; and it is what they take: other keys
+// that are pressed meanwhile change nothing.
+TEST(WanCausal, TheKeyboardIsKnownAfterABlocksFirstPass) {
+  for (const char* name : {"universal", "templerun"}) {
+    const WanCausalCase c(name);
+    std::vector<float> anew, known, otherwise, pressed, left[2];
+    with_session(c, [&](WanCausalCase::Session& session, bool real) {
+      session.begin(c.blocks[0]);
+      const auto x = WanCausalCase::frames_of(c.golden["noise"], 0, c.blocks[0]);
+      session.predict(x, 0);
+      const auto keep = [&](std::vector<float>& to) {
+        for (const Tensor& t : {session.causal.keyboard.k, session.causal.keyboard.v})
+          for (int64_t module = 0; real && module < t.dim(0); ++module) {
+            const auto rows = test::values_of(t.select(0, module).slice(0, 0, c.blocks[0]));
+            to.insert(to.end(), rows.begin(), rows.end());
+          }
+      };
+      keep(left[0]);
+      anew = session.predict(x, 1);
+      known = session.predict(x, 1, false, true);
+      if (real) {
+        const Tensor& keys = session.causal.actions.keyboard;
+        for (int64_t i = 0; i < keys.numel(); ++i) keys.as<float>()[i] = 1 - keys.as<float>()[i];
+      }
+      otherwise = session.predict(x, 1, false, true);
+      keep(left[1]);
+      pressed = session.predict(x, 1);
+    });
+    EXPECT_EQ(known, anew) << name;
+    EXPECT_EQ(otherwise, anew) << name;
+    EXPECT_FALSE(left[0].empty());
+    EXPECT_EQ(left[1], left[0]) << name;
+    EXPECT_NE(pressed, anew) << name;
+  }
+}
+
 // Attention depends on differences of positions alone: far past the 1024 positions of the published tables, and past where
 // angles in float32 would be of use, a block that sees itself only predicts the same.
 TEST(WanCausal, PositionsHaveNoEnd) {

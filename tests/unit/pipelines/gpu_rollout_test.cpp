@@ -76,7 +76,7 @@ TEST_P(RolloutOnGpu, GraphsGiveTheSameBitsOver500Blocks) {
                graphed = roll_long(c, place(activation, DType::f32, true, 500));
     EXPECT_EQ(queued.captures, 0);
     EXPECT_GE(graphed.captures, 2);
-    EXPECT_LE(graphed.captures, 8) << "a graph for each phase of the ring";
+    EXPECT_LE(graphed.captures, 12) << "a graph for each phase of the ring and each kind of pass";
     EXPECT_EQ(graphed.latents, queued.latents);
     std::printf("%s: %d graphs\n", GetParam(), graphed.captures);
   }

@@ -16,8 +16,8 @@ struct Rolled {
   bool noise_used_up = false;
 };
 
-// `blocks_wanted`: after so many the caller has enough.
-Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20) {
+// `blocks_wanted`: after so many the caller has enough. known: frames that are given, of whole blocks.
+Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20, const Tensor& known = {}) {
   Rolled out;
   const Tensor noise = c.golden["noise"];
   out.latents.assign(static_cast<size_t>(noise.numel()), NAN);
@@ -45,11 +45,16 @@ Rolled roll(const WanCausalCase& c, int64_t blocks_wanted = 1 << 20) {
                              .block_lengths = c.blocks},
                             stream);
     held[stream.measuring() ? 0 : 1] = denoiser.bytes();
-    NoiseSource source(test::fresh_in_order(c));
+    const int64_t given = known.defined() ? known.dim(1) : 0;
+    std::vector<float> fresh = test::fresh_in_order(c);
+    fresh.erase(fresh.begin(), fresh.begin() + given * noise.dim(0) * noise.dim(2) * noise.dim(3) *
+                                                   static_cast<int64_t>(c.timesteps.size() - 1));
+    NoiseSource source(std::move(fresh));
     rollout({.sampler = &sampler,
              .blocks = c.blocks,
              .latent_shape = {noise.dim(0), noise.dim(2), noise.dim(3)},
-             .start = noise,
+             .given = known,
+             .start = noise.slice(1, given, noise.dim(1)),
              .noise = &source,
              .script = [&](int64_t) { return c.script(); },
              .finished =
@@ -101,15 +106,37 @@ TEST(Rollout, EndsWhereTheCallerHasEnough) {
   EXPECT_FALSE(part.noise_used_up);
 }
 
+// Blocks that are given are remembered without a step before: what is made after them is what is made after one's own.
+TEST(Rollout, GivenBlocksAreRememberedAsOwnOnes) {
+  for (const char* name : {"self_forcing", "universal", "templerun"}) {
+    const WanCausalCase c(name);
+    const Rolled whole = roll(c);
+    const Tensor noise = c.golden["noise"];
+    const int64_t given = c.blocks[0] + c.blocks[1], rest = noise.dim(1) - given;
+    std::vector<float> known = WanCausalCase::frames_of(
+        Tensor(const_cast<float*>(whole.latents.data()), DType::f32, noise.shape()), 0, given);
+    const Rolled after =
+        roll(c, 1 << 20, Tensor(known.data(), DType::f32, {noise.dim(0), given, noise.dim(2), noise.dim(3)}));
+    EXPECT_TRUE(after.noise_used_up);
+    const auto made = [&](const Rolled& r) {
+      return WanCausalCase::frames_of(Tensor(const_cast<float*>(r.latents.data()), DType::f32, noise.shape()),
+                                      given, rest);
+    };
+    ASSERT_GT(rest, 0);
+    EXPECT_EQ(made(after), made(whole)) << name;
+  }
+}
+
 // On a device whose passes can be recorded: each phase of the full ring is recorded once, for a step and for what remembers,
-// and replayed for every later block of that phase. A recording of another phase would write other slots.
+// and replayed for every later block of that phase. A recording of another phase would write other slots. With a keyboard a
+// block's first step is recorded by itself: the others take its keys as they are.
 TEST(Rollout, RecordedPassesGiveTheSameBits) {
   struct Expected {
     const char* name;
     int captures;
   };
-  for (const auto& [name, captures] : {Expected{"self_forcing", 4}, Expected{"universal", 4},
-                                       Expected{"short_window", 8}, Expected{"templerun", 4}}) {
+  for (const auto& [name, captures] : {Expected{"self_forcing", 4}, Expected{"universal", 6},
+                                       Expected{"short_window", 12}, Expected{"templerun", 6}}) {
     const WanCausalCase c(name);
     test::RecordingDevice device(size_t{1} << 30);
     const auto plain = test::roll_long(c, {.memory = &device, .drawn_blocks = 40});
