@@ -23,24 +23,25 @@ struct Turned {
   Tensor from, to;
 };
 
-// q and perhaps k: norm of each head, turned by the frame that the row belongs to.
+// q and perhaps k: norm of each head, turned by the frame that the row belongs to. Places are the batch: a place's frames lie
+// `places` rows apart.
 void norm_and_turn(const Turned& q, const Turned& k, const Tensor& cos, const Tensor& sin, Stream& stream) {
   const int64_t frames = cos.dim(0), heads = cos.dim(1), width = 2 * cos.dim(2),
-                each = q.from.dim(0) / frames;
-  for (int64_t f = 0; f < frames; ++f) {
-    const auto part = [&](const Tensor& t) {
-      if (!t.defined()) return t;
-      return strided(t.slice(0, f * each, (f + 1) * each), {each, heads, width}, {t.stride(0), width, 1});
-    };
-    ops::qk_norm_rope({.x = part(q.from),
-                       .eps = kHeadNormEps,
-                       .cos = cos.select(0, f),
-                       .sin = sin.select(0, f),
-                       .y = part(q.to),
-                       .x2 = part(k.from),
-                       .y2 = part(k.to)},
-                      stream);
-  }
+                places = q.from.dim(0) / frames;
+  const auto by_places = [&](const Tensor& t) {
+    if (!t.defined()) return t;
+    return strided(t, {places, frames, heads * width}, {t.stride(0), places * t.stride(0), 1});
+  };
+  ops::qk_norm_rope({.x = by_places(q.from),
+                     .eps = kHeadNormEps,
+                     .heads = static_cast<int>(heads),
+                     .norm_heads = true,
+                     .cos = cos.select(1, 0),  // all heads turn alike
+                     .sin = sin.select(1, 0),
+                     .y = by_places(q.to),
+                     .x2 = by_places(k.from),
+                     .y2 = by_places(k.to)},
+                    stream);
 }
 
 float scale_of(int64_t width) { return 1.0f / std::sqrt(static_cast<float>(width)); }

@@ -19,6 +19,8 @@ void qk_norm_rope(const QkNormRopeArgs& a, Stream& stream) {
   require(a.cos.defined() == a.sin.defined(), "{}: expected cos and sin together, got only one", op);
   require(a.heads >= 1 && c % a.heads == 0, "{}: expected heads that divide {} channels, got {}", op, c,
           a.heads);
+  require(!a.norm_heads || (!a.weight.defined() && !a.weight2.defined()),
+          "{}: a norm of each head has no weight", op);
   if (a.cos.defined()) {
     const int64_t d = c / a.heads;
     require(d % 2 == 0, "{}: expected an even head dim, got {}", op, d);

@@ -1,5 +1,5 @@
 // The query/key path of a Wan self-attention in one pass: RMSNorm over all C = heads·D channels, then 3-D
-// rope on each head. Without tables it is the cross-attention's query/key norm.
+// rope on each head. Without tables it is the cross-attention's query/key norm. Or a norm of each head, as action modules have.
 #pragma once
 
 #include "tensor/stream.h"
@@ -12,6 +12,8 @@ struct QkNormRopeArgs {
   float eps = 1e-6f;
   float scale = 1;  // of y, not of y2: an attention's scale times log2(e), for its kPowersOfTwo
   int heads = 1;
+  // Each head is normed by itself, over its D channels: without weights. The backward pass has no such norm.
+  bool norm_heads = false;
   Tensor cos;  // optional [L, D/2] f32, D = C / heads
   Tensor sin;  // optional [L, D/2] f32
   Tensor y;    // [B, L, C] f32, rows may be strided, may alias x

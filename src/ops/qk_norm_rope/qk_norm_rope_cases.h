@@ -29,6 +29,38 @@ inline void add_qk_norm_rope_backward_cases(std::vector<OpCase>& cases) {
   add(CaseKind::video, 1, 32760, 12, 128, true);
 }
 
+// A norm of each head. Rows of a joined product, place by place: those of a place's frames are far from each other. apart: keys
+// go to rows of their own.
+inline void add_qk_norm_rope_head_cases(std::vector<OpCase>& cases) {
+  const auto add = [&](CaseKind kind, int64_t frames, int64_t places, int heads, int64_t d, bool apart) {
+    const int64_t c = heads * d, values = 2 * frames * places * c;
+    const auto name = fmt::format("{}x{}x{}x{}-heads{}", frames, places, heads, d, apart ? "-apart" : "");
+    cases.push_back(
+        {"qk_norm_rope", name, kind, 8.0 * values, 8.0 * values, [=](CaseMemory& memory) {
+           const auto by_places = [=](Tensor t) {
+             t.dims[0] = places, t.dims[1] = frames;
+             t.strides[0] = t.strides[1], t.strides[1] = places * t.strides[0];
+             return t;
+           };
+           const Tensor qkv = memory.inout(memory.normal({1, frames * places, 3 * c}));
+           // All heads turn alike: the first one's rows of a table for each.
+           const auto table = [&] { return memory.param({frames, heads * (d / 2)}).slice(1, 0, d / 2); };
+           QkNormRopeArgs args{.x = by_places(qkv.slice(2, 0, c)), .heads = heads, .norm_heads = true};
+           args.cos = table(), args.sin = table();
+           args.y = args.x, args.x2 = args.y2 = by_places(qkv.slice(2, c, 2 * c));
+           if (apart) args.y2 = by_places(memory.output({1, frames * places, c}));
+           return bind_op("qk_norm_rope", qk_norm_rope, qk_norm_rope_table(), qk_norm_rope_working, args,
+                          {args.y, args.y2});
+         }});
+  };
+  add(CaseKind::tiny, 3, 4, 16, 64, false);
+  add(CaseKind::tiny, 3, 1, 16, 64, true);
+  add(CaseKind::tiny, 2, 5, 3, 128, true);
+  add(CaseKind::odd, 2, 7, 3, 22, false);
+  add(CaseKind::odd, 3, 5, 5, 14, true);
+  add(CaseKind::real, 3, 880, 16, 64, true);
+}
+
 inline std::vector<OpCase> qk_norm_rope_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](CaseKind kind, int64_t b, int64_t l, int heads, int64_t d, bool tables, bool weight,
@@ -80,6 +112,7 @@ inline std::vector<OpCase> qk_norm_rope_cases() {
   add(CaseKind::odd, 1, 7, 5, 50, true, false, 0);
   add(CaseKind::odd, 2, 3, 1, 77, false, true, 1);
   add(CaseKind::real, 1, 3276, 40, 128, true, true, 0);
+  add_qk_norm_rope_head_cases(cases);
   add_qk_norm_rope_backward_cases(cases);
   return on_gpu(cases);
 }

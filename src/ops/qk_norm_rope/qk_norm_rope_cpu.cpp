@@ -1,4 +1,4 @@
-// The norm of the whole row, then head by head the scaled,
+// The norm of the whole row (or of a head, whose row it is then), then head by head the scaled,
 // weighted and rotated pairs: x is read twice, from cache.
 #include <cmath>
 
@@ -16,13 +16,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = cpu::HWY_NAMESPACE;
 
 void qk_norm_rope_rows(const QkNormRopeArgs& a, int64_t begin, int64_t end) {
-  const int64_t length = a.x.dims[1], c = a.x.dims[2], head = c / a.heads;
+  const int64_t norms = norms_of(a), length = a.x.dims[1], c = a.x.dims[2] / norms,
+                head = a.x.dims[2] / a.heads;
   const float* w = row_ptr(a.weight, 0);
   simd::RowWriter writer(past_caches(a.x, a.y, c), c);
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t b = i / length, l = i % length;
-    const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1];
-    float* const out = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1];
+    const int64_t b = i / norms / length, l = i / norms % length, first = i % norms * c;
+    const float* x = static_cast<const float*>(a.x.data) + b * a.x.strides[0] + l * a.x.strides[1] + first;
+    float* const out = static_cast<float*>(a.y.data) + b * a.y.strides[0] + l * a.y.strides[1] + first;
     float* const y = writer.begin(out);
     const float r = a.scale / std::sqrt(simd::sum_squares(x, c) / static_cast<float>(c) + a.eps);
     if (a.cos.defined()) {
@@ -50,7 +51,8 @@ HWY_EXPORT(qk_norm_rope_rows);
 
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream) {
   if (args.x2.defined()) qk_norm_rope_cpu(second_of(args), stream);
-  parallel_ranges(stream, args.x.dim(0) * args.x.dim(1), rows_per_tile(args.x.dim(2)),
+  const int64_t norms = norms_of(args);
+  parallel_ranges(stream, args.x.dim(0) * args.x.dim(1) * norms, rows_per_tile(args.x.dim(2) / norms),
                   [&](int64_t begin, int64_t end, int) {
                     HWY_DYNAMIC_DISPATCH(qk_norm_rope_rows)(args, begin, end);
                   });

@@ -14,6 +14,9 @@ inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
   return a;
 }
 
+// A token has so many norms, each over channels that lie together.
+inline int64_t norms_of(const QkNormRopeArgs& a) { return a.norm_heads ? a.heads : 1; }
+
 void qk_norm_rope_ref(const QkNormRopeArgs& args,
                       Stream& stream);  // the definition: plain loops, float64 inside
 void qk_norm_rope_working(const QkNormRopeArgs& args,

@@ -2,10 +2,11 @@
 // its row of the rope tables is read once. A thread holds neighbouring pairs: no shuffles for the rotation.
 // One token a group of threads: two were no faster (H200).
 //   x [B, L, C]: token t = b·L + l;  pack j of a thread holds channels (j·width + lane)·N …
+// Where each head has a norm of its own, a token's heads are tokens of so many channels, which share a row of the tables.
 #include "cuda/row_plan.h"
 #include "device/reduce.cuh"
 #include "device/vec.cuh"
-#include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "ops/qk_norm_rope/qk_norm_rope_impl.h"
 
 namespace tachy::ops {
 namespace {
@@ -27,19 +28,26 @@ struct Params {
   const float *cos, *sin;
   int64_t cos_stride, sin_stride;
   int64_t tokens;
-  uint32_t length;
-  int c, head;  // channels, head dim
+  uint32_t length, norms;  // norms of a token: each makes a token of its own
+  int c, head;             // channels of a norm, head dim
   float eps;
   bool streaming;
 };
 
 struct Place {
   int64_t b, l;
+  int first;  // of the token's channels
 };
 // Of a token; 32-bit division is a third of the 64-bit one.
-__device__ __forceinline__ Place place_of(int64_t token, uint32_t length) {
-  const uint32_t b = static_cast<uint32_t>(token) / length;
-  return {b, static_cast<uint32_t>(token) - b * length};
+template <class T>
+__device__ __forceinline__ Place place_of(const Params<T>& p, int64_t token) {
+  uint32_t t = static_cast<uint32_t>(token), head = 0;
+  if (p.norms > 1) {
+    head = t;
+    t /= p.norms, head -= t * p.norms;
+  }
+  const uint32_t b = t / p.length;
+  return {b, t - b * p.length, static_cast<int>(head) * p.c};
 }
 
 template <int N>
@@ -69,12 +77,12 @@ __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, co
   const int packs = p.c / N;
   const int64_t token = static_cast<int64_t>(blockIdx.x) * groups + group;
   const bool live = token < p.tokens;  // a group without a token stays for the barrier
-  const auto [b, l] = place_of(token, p.length);
+  const auto [b, l, first] = place_of(p, token);
 
   Pack<T, N> x[Sides][Chunks];
 #pragma unroll
   for (int s = 0; s < Sides; ++s) {
-    const T* from = p.side[s].x + b * p.side[s].x_batch + l * p.side[s].x_token;
+    const T* from = p.side[s].x + b * p.side[s].x_batch + l * p.side[s].x_token + first;
 #pragma unroll
     for (int j = 0; j < Chunks; ++j) {
       const int at = j * width + lane;
@@ -127,7 +135,7 @@ __global__ void __launch_bounds__(512) qk_norm_rope_kernel(const Params<T> p, co
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] *= x[s][j].get(i) * factor[s];
       if (p.cos) rotate<N>(v, cos, sin);
-      store(side.y + b * side.y_batch + l * side.y_token + at * N, v, p.streaming);
+      store(side.y + b * side.y_batch + l * side.y_token + first + at * N, v, p.streaming);
     }
   }
 }
@@ -138,10 +146,10 @@ __global__ void __launch_bounds__(256) qk_norm_rope_any_kernel(const Params<T> p
   __shared__ float scratch[33];
   for (int64_t r = blockIdx.x; r < p.tokens * sides; r += gridDim.x) {
     const int64_t token = r / sides;
-    const auto [b, l] = place_of(token, p.length);
+    const auto [b, l, first] = place_of(p, token);
     const Side<T>& side = p.side[r % sides];
-    const T* x = side.x + b * side.x_batch + l * side.x_token;
-    T* y = side.y + b * side.y_batch + l * side.y_token;
+    const T* x = side.x + b * side.x_batch + l * side.x_token + first;
+    T* y = side.y + b * side.y_batch + l * side.y_token + first;
     float squares = 0;
     for (int j = threadIdx.x; j < p.c; j += blockDim.x) {
       const float v = as_float(x[j]);
@@ -191,12 +199,15 @@ void qk_norm_rope_cuda(const QkNormRopeArgs& a, Stream& stream) {
       p.cos = static_cast<const float*>(a.cos.data), p.cos_stride = a.cos.strides[0];
       p.sin = static_cast<const float*>(a.sin.data), p.sin_stride = a.sin.strides[0];
     }
-    p.length = static_cast<uint32_t>(a.x.dims[1]), p.tokens = a.x.dims[0] * a.x.dims[1];
+    const int64_t norms = norms_of(a);
+    p.length = static_cast<uint32_t>(a.x.dims[1]), p.norms = static_cast<uint32_t>(norms);
+    p.tokens = a.x.dims[0] * a.x.dims[1] * norms;
     require(p.tokens < (int64_t{1} << 31), "{}: expected fewer than 2^31 tokens, got {}", op, p.tokens);
-    p.c = static_cast<int>(a.x.dims[2]);
-    p.head = p.c / a.heads, p.eps = a.eps;
+    p.c = static_cast<int>(a.x.dims[2] / norms);
+    p.head = static_cast<int>(a.x.dims[2] / a.heads), p.eps = a.eps;
     if (p.tokens == 0 || p.c == 0) return;
-    const bool fits = cuda::fits_packs(kValues, {&a.x, &a.y, &a.weight, &a.x2, &a.y2, &a.weight2}) &&
+    const bool fits = p.c % kValues == 0 &&
+                      cuda::fits_packs(kValues, {&a.x, &a.y, &a.weight, &a.x2, &a.y2, &a.weight2}) &&
                       (!p.cos || (p.head % kValues == 0 && cuda::fits_packs(kValues / 2, {&a.cos, &a.sin})));
     const cuda::RowPlan plan = fits ? cuda::plan_row(p.c / kValues, p.tokens, stream, 5) : cuda::RowPlan{};
     p.streaming = cuda::streams(stream, p.tokens * p.c * static_cast<int64_t>(sizeof(T)));
