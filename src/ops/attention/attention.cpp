@@ -10,6 +10,7 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_sm90, attention_why_not_sm90_many_keys>("flash_sm90"),
       gpu_impl<attention_ranges_sm90, attention_why_not_ranges_sm90>("ranges_sm90"),
       gpu_impl<attention_blocks_sm90, attention_why_not_blocks_sm90>("blocks_sm90"),
+      gpu_impl<attention_handful, attention_why_not_handful>("handful"),
       gpu_impl<attention_cudnn, attention_why_not_cudnn>("cudnn"),
       gpu_impl<attention_few_keys, attention_why_not_few_keys>("few_keys"),
       gpu_impl<attention_sm90, attention_why_not_sm90>("flash_sm90_any"),
@@ -18,8 +19,6 @@ std::span<const Impl<AttentionArgs>> attention_table() {
       gpu_impl<attention_ranges_sm80, attention_why_not_ranges_sm80>("ranges_sm80"),
       gpu_impl<attention_softmax_gemm, attention_why_not_softmax_gemm>("softmax_gemm"),
       gpu_impl<attention_plain_cuda>("cuda_plain"),
-      // Behind what takes every call: until it has been timed only TACHY_FORCE and the op runner take it.
-      gpu_impl<attention_handful, attention_why_not_handful>("handful"),
       gpu_impl<attention_flash8, attention_why_not_flash8>(
           "flash8_sm90_any"),  // for the op runner: small cases
       {"bf16", attention_why_not_bf16, attention_bf16},
