@@ -3,7 +3,7 @@
     python3 training/steer/pipeline.py --seconds 540 --work /tmp/steer --state out/world-state --out DIR      # the same again goes on
     python3 training/steer/pipeline.py --export models/world --state out/world-state                          # the files that ship
 
-Autoencoder, flow, the second stage with a past of its own ("self"), judgement. What goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a
+Autoencoder, flow, the second stage with a past of its own ("self"), the autoencoder's decoder alone, judgement. What goes from call to call (five files below 16 MB, 37 MB) is written to --work and --out, once a
 minute and at each stage's end: a call that is killed loses a minute. A call goes on from --work, or where that is empty from --state. The
 bank of clips is made anew in each call.
 """
@@ -16,15 +16,16 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 START = time.time()
 PROGRESS = "progress.json"
+STAGES = ("vae", "flow", "self", "decoder")
 CARRIED = ("vae/config.json", "vae/diffusion_pytorch_model.safetensors", "denoiser-0.pt", "denoiser-1.pt", PROGRESS)  # how far it is comes last
 
 
 def read(folder):
     path = os.path.join(folder, PROGRESS)
     if not os.path.exists(path):
-        return {"vae": 0.0, "flow": 0.0, "self": 0.0, "calls": 0, "log": []}
+        return {"vae": 0.0, "flow": 0.0, "self": 0.0, "decoder": 0.0, "calls": 0, "log": []}
     with open(path) as f:
-        return json.load(f)
+        return {"decoder": 0.0, **json.load(f)}
 
 
 def carry(source, target):
@@ -87,6 +88,15 @@ class Pipeline:
         self.run("vae", lambda kept: video.train(self.team, folder if since > 0 else a.vae, folder, seconds, a.vae_batch, lr=a.vae_lr, max_steps=a.max_steps,
                                                  since=since, until=until, kept=kept), until)
 
+    def decoder(self):
+        import video
+        a, folder = self.args, os.path.join(self.work, "vae")
+        seconds, since, until = self.share("decoder", a.decoder_seconds, 15 + (a.judge_seconds if a.judge_limit else 0))
+        if seconds < 20 and not a.max_steps:
+            return
+        self.run("decoder", lambda kept: video.train(self.team, folder, folder, seconds, a.vae_batch, lr=a.decoder_lr, max_steps=a.max_steps,
+                                                     since=since, until=until, kept=kept, decoder=True), until)
+
     def rehearse(self):
         """Two steps of the denoiser's stages, of which nothing is kept: what fails is seen now, and the next call finds all compiled."""
         import bank
@@ -133,16 +143,18 @@ class Pipeline:
 
     def all(self):
         a, team = self.args, self.team
-        team.log(f"begin: {[self.progress[s] for s in ('vae', 'flow', 'self')]}, call {self.progress['calls']}, {time.time() - START:.0f} of {a.seconds} s gone")
+        team.log(f"begin: {[self.progress[s] for s in STAGES]}, call {self.progress['calls']}, {time.time() - START:.0f} of {a.seconds} s gone")
         if self.progress["vae"] < 1:
             self.vae()
         if self.progress["vae"] >= 1:
             self.denoiser()
+        if self.progress["self"] >= 1 and self.progress["decoder"] < 1:
+            self.decoder()
         self.progress["calls"] += 1
         self.keep()
         if self.progress["flow"] > 0 and a.judge_limit:
             self.judge()
-        team.log(f"end: {[self.progress[s] for s in ('vae', 'flow', 'self')]}, {time.time() - START:.0f} s")
+        team.log(f"end: {[self.progress[s] for s in STAGES]}, {time.time() - START:.0f} s")
 
 
 def main():
@@ -157,7 +169,9 @@ def main():
     a.add_argument("--vae-lr", type=float, default=1e-3)
     a.add_argument("--bank-seconds", type=float, default=45, help="behind what compiling takes")
     a.add_argument("--flow-seconds", type=float, default=420)
-    a.add_argument("--self-seconds", type=float, default=400)
+    a.add_argument("--self-seconds", type=float, default=1800)
+    a.add_argument("--decoder-seconds", type=float, default=540)
+    a.add_argument("--decoder-lr", type=float, default=8e-4)
     a.add_argument("--judge-seconds", type=float, default=45, help="kept back for the judgement at a call's end")
     a.add_argument("--judge-limit", type=int, default=14, help="scripts; 0: no judgement")
     a.add_argument("--judge-length", type=float, default=0, help="seconds; 0: 10, or 60 after the second stage")

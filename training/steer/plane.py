@@ -182,21 +182,22 @@ def arrows(rng):
     return [pitch, yaw]
 
 
-def sample_script(rng, blocks):
-    """A random script for training: holds, idling, turns there and back, all directions."""
+def sample_script(rng, blocks, longest=8, idle=0.18):
+    """A random script for training: holds of at most `longest` blocks, a share of idling, turns there and back, all directions."""
     out, at = [], 0
     while at < blocks:
-        n, kind = int(rng.integers(1, 9)), rng.random()
-        if kind < 0.12:
+        n, kind = int(rng.integers(1, longest + 1)), rng.random()
+        kind = 0.18 * kind / idle if kind < idle else 0.18 + 0.82 * (kind - idle) / (1 - idle)
+        if kind < 0.18:
             parts = [(n, "", [0.0, 0.0])]
-        elif kind < 0.40:
+        elif kind < 0.44:
             parts = [(n, direction(rng), [0.0, 0.0])]
-        elif kind < 0.62:
+        elif kind < 0.64:
             parts = [(n, "", arrows(rng))]
-        elif kind < 0.74:
+        elif kind < 0.75:
             m = [0.0, float(rng.choice([-HELD, HELD]))]
             parts = [(n, "", m), (n, "", [-v for v in m])]
-        elif kind < 0.80:
+        elif kind < 0.81:
             parts = [(n, "", (rng.uniform(-HELD, HELD, 2)).round(3).tolist())]
         else:
             parts = [(n, direction(rng), arrows(rng))]

@@ -1,6 +1,7 @@
-"""Trains the steered world's autoencoder on, from that of models/talker. Used by pipeline.py; the loss is that of ../talker/video.py
-without its weights for faces.
+"""Trains the steered world's autoencoder on, from that of models/talker, and at the end its decoder alone. Used by pipeline.py; the loss is
+that of ../talker/video.py without its weights for faces.
 """
+import copy
 import time
 
 import net  # first: it finds the folder above
@@ -28,16 +29,33 @@ def loss_of(model, x, late):
     return rec + 0.5 * edge + 0.25 * flow + 1e-4 * kl, (d.detach() ** 2).mean()
 
 
-def scripts(n, blocks, seed):
-    """Actions of n random scripts: keyboard [n, 4 blocks - 3, 4] and mouse [n, 4 blocks - 3, 2]."""
+def loss_of_decoder(model, x, late):
+    """The same of the decoder alone. A frame that is like the one before or behind it counts more: where a camera comes to rest, the first
+    resting frame was decoded as still moving, and what is seen then creeps."""
+    with torch.no_grad():
+        mean, logvar = vae.encode(model, x)
+        z = mean + (torch.exp(0.5 * logvar.clamp(-30, 20)) + 0.02) * torch.randn_like(mean)
+        same = ((x[:, :, 1:] - x[:, :, :-1]).abs().amax((1, 3, 4), keepdim=True) < 1e-3).to(x.dtype)
+        none = torch.zeros_like(same[:, :, :1])
+        resting = torch.maximum(torch.cat([none, same], 2), torch.cat([same, none], 2))
+    d = vae.decode(model, z) - x
+    w = 1 + 2 * resting + torch.cat([torch.full_like(none, 3.0), torch.zeros_like(same)], 2)
+    rec = (w * (d.abs() + 4.0 * late * d * d)).mean()
+    edge = (w * (d[..., 1:] - d[..., :-1]).abs()).mean() + (w * (d[..., 1:, :] - d[..., :-1, :]).abs()).mean()
+    flow = ((1 + 2 * same) * (d[:, :, 1:] - d[:, :, :-1]).abs()).mean()
+    return rec + 0.5 * edge + flow, (d.detach() ** 2).mean()
+
+
+def scripts(n, blocks, seed, **kind):
+    """Actions of n random scripts (plane.sample_script): keyboard [n, 4 blocks - 3, 4] and mouse [n, 4 blocks - 3, 2]."""
     rng = np.random.default_rng(seed)
-    both = [plane.expand(plane.sample_script(rng, blocks), blocks) for _ in range(n)]
+    both = [plane.expand(plane.sample_script(rng, blocks, **kind), blocks) for _ in range(n)]
     return tuple(torch.from_numpy(np.stack([b[i] for b in both])) for i in (0, 1))
 
 
-def tracks(n, frames, seed):
+def tracks(n, frames, seed, **kind):
     """Cameras [n, frames, 4] under random scripts."""
-    keyboard, mouse = scripts(n, (frames + 6) // 4, seed)
+    keyboard, mouse = scripts(n, (frames + 6) // 4, seed, **kind)
     return plane.track(plane.cameras(n, torch.Generator().manual_seed(seed)), keyboard[:, :frames - 1], mouse[:, :frames - 1])
 
 
@@ -60,22 +78,32 @@ def evaluate(model, device, n=24, frames=FRAMES):
     return [round(float(v), 2) for v in (np.mean(every), np.mean(first), min(every))]
 
 
-def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0, kept=None):
+def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, until=1.0, kept=None, decoder=False):
     """From `start`, as autoencoder.load takes it, to the folder `out`; since … until: the part of the whole training that this call is.
-    `kept` is told, whenever the weights are written, how far they are."""
+    `kept` is told, whenever the weights are written, how far they are. With `decoder` that alone learns: latents stay what they are, and what
+    a denoiser knows of them."""
     clock = Clock(team, seconds / 60, max_steps)
     torch.manual_seed(1)
     model = autoencoder.load(start).to(team.device)
-    model.config.pop("world_statistics", None)  # those of other weights
+    if not decoder:
+        model.config.pop("world_statistics", None)  # those of other weights
     torch.manual_seed(100 + int(1e4 * since))
-    flat = Flat(team, [model], weight_decay=1e-3)
-    pool = tracks(2048, FRAMES, 1 + int(1e4 * since)).to(team.device)
+    frozen = [p for part in (model.encoder, model.quant_conv) for p in part.parameters()] if decoder else []
+    for p in frozen:
+        p.requires_grad_(False)
+    learning = torch.nn.ModuleList([model.decoder, model.post_quant_conv]) if decoder else model
+    flat = Flat(team, [learning], weight_decay=1e-3)
+    pool = tracks(2048, FRAMES, 1 + int(1e4 * since), **({"longest": 4, "idle": 0.35} if decoder else {})).to(team.device)
     compiled = lambda f: torch.compile(f, dynamic=False) if team.cuda else f
-    loss_fn, render = compiled(loss_of), compiled(plane.render)
+    loss_fn, render = compiled(loss_of_decoder if decoder else loss_of), compiled(plane.render)
     late, step, began, marks, saved = torch.zeros((), device=team.device), 0, time.time(), (0, time.time()), time.time()
 
     def keep(so_far):
-        autoencoder.save(flat.averaged([model])[0], out)
+        averaged = copy.deepcopy(model)
+        (averaged_part,) = flat.averaged([learning])
+        if decoder:
+            averaged.decoder, averaged.post_quant_conv = averaged_part
+        autoencoder.save(averaged if decoder else averaged_part, out)
         if kept:
             kept(so_far)
     while clock.tick(step):
@@ -104,4 +132,4 @@ def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, u
     keep(until)
     result = evaluate(autoencoder.load(out).to(team.device), team.device, 24 if team.cuda else 2)
     team.log(f"vae: {step} steps, {time.time() - began:.0f} s, PSNR {result[0]} dB, first frame {result[1]}, lowest clip {result[2]}")
-    return {"stage": "vae", "since": since, "until": until, "steps": step, "batch": batch, "seconds": round(time.time() - began), "psnr": result}
+    return {"stage": "decoder" if decoder else "vae", "since": since, "until": until, "steps": step, "batch": batch, "seconds": round(time.time() - began), "psnr": result}
