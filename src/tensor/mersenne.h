@@ -1,13 +1,7 @@
-// The steps of MT19937 (Matsumoto and Nishimura 1998), on the host and on a GPU.
+// The steps of MT19937 (Matsumoto and Nishimura 1998); kernels may call them, too.
 #pragma once
 
 #include <cstdint>
-
-#ifdef __CUDACC__
-#define TACHY_EVERYWHERE __host__ __device__
-#else
-#define TACHY_EVERYWHERE
-#endif
 
 namespace tachy::mersenne {
 
@@ -16,12 +10,12 @@ inline constexpr int kFar = 397;             // words ahead lies the third one o
 inline constexpr int kNear = kWords - kFar;  // words behind it, among those that are new already
 
 // A word anew: of itself, the one behind it and a far one.
-TACHY_EVERYWHERE constexpr uint32_t twisted(uint32_t word, uint32_t next, uint32_t far) {
+constexpr uint32_t twisted(uint32_t word, uint32_t next, uint32_t far) {
   const uint32_t y = (word & 0x80000000u) | (next & 0x7fffffffu);
   return far ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
 }
 
-TACHY_EVERYWHERE constexpr uint32_t tempered(uint32_t y) {
+constexpr uint32_t tempered(uint32_t y) {
   y ^= y >> 11;
   y ^= (y << 7) & 0x9d2c5680u;
   y ^= (y << 15) & 0xefc60000u;
@@ -29,7 +23,7 @@ TACHY_EVERYWHERE constexpr uint32_t tempered(uint32_t y) {
 }
 
 // The 24 bits of which torch makes a float in [0, 1).
-TACHY_EVERYWHERE constexpr float to_unit(uint32_t bits) {
+constexpr float to_unit(uint32_t bits) {
   return static_cast<float>(static_cast<int32_t>(bits & 0xffffffu)) * 0x1p-24f;
 }
 

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "tensor/box_muller.h"
-#include "tensor/mersenne.h"
 
 namespace tachy {
 namespace {

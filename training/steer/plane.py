@@ -187,6 +187,7 @@ def sample_script(rng, blocks, longest=8, idle=0.18):
     out, at = [], 0
     while at < blocks:
         n, kind = int(rng.integers(1, longest + 1)), rng.random()
+        # Below 0.18 nothing is held, whatever that share is to be; the rest keep their proportions.
         kind = 0.18 * kind / idle if kind < idle else 0.18 + 0.82 * (kind - idle) / (1 - idle)
         if kind < 0.18:
             parts = [(n, "", [0.0, 0.0])]

@@ -88,10 +88,10 @@ def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, u
     if not decoder:
         model.config.pop("world_statistics", None)  # those of other weights
     torch.manual_seed(100 + int(1e4 * since))
-    frozen = [p for part in (model.encoder, model.quant_conv) for p in part.parameters()] if decoder else []
-    for p in frozen:
-        p.requires_grad_(False)
-    learning = torch.nn.ModuleList([model.decoder, model.post_quant_conv]) if decoder else model
+    learning = model
+    if decoder:
+        model.encoder.requires_grad_(False), model.quant_conv.requires_grad_(False)
+        learning = torch.nn.ModuleList([model.decoder, model.post_quant_conv])
     flat = Flat(team, [learning], weight_decay=1e-3)
     pool = tracks(2048, FRAMES, 1 + int(1e4 * since), **({"longest": 4, "idle": 0.35} if decoder else {})).to(team.device)
     compiled = lambda f: torch.compile(f, dynamic=False) if team.cuda else f
@@ -99,11 +99,11 @@ def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, u
     late, step, began, marks, saved = torch.zeros((), device=team.device), 0, time.time(), (0, time.time()), time.time()
 
     def keep(so_far):
-        averaged = copy.deepcopy(model)
-        (averaged_part,) = flat.averaged([learning])
+        (averaged,) = flat.averaged([learning])
         if decoder:
-            averaged.decoder, averaged.post_quant_conv = averaged_part
-        autoencoder.save(averaged if decoder else averaged_part, out)
+            parts, averaged = averaged, copy.deepcopy(model)
+            averaged.decoder, averaged.post_quant_conv = parts
+        autoencoder.save(averaged, out)
         if kept:
             kept(so_far)
     while clock.tick(step):
@@ -131,5 +131,5 @@ def train(team, start, out, seconds, batch=4, lr=1e-3, max_steps=0, since=0.0, u
             marks = step, time.time()
     keep(until)
     result = evaluate(autoencoder.load(out).to(team.device), team.device, 24 if team.cuda else 2)
-    team.log(f"vae: {step} steps, {time.time() - began:.0f} s, PSNR {result[0]} dB, first frame {result[1]}, lowest clip {result[2]}")
+    team.log(f"{'decoder' if decoder else 'vae'}: {step} steps, {time.time() - began:.0f} s, PSNR {result[0]} dB, first frame {result[1]}, lowest clip {result[2]}")
     return {"stage": "decoder" if decoder else "vae", "since": since, "until": until, "steps": step, "batch": batch, "seconds": round(time.time() - began), "psnr": result}
