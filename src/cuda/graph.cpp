@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include "cuda/current_device.h"
+#include "cuda/graph_fills.h"
 #include "cuda/kernel_name.h"
 #include "cuda/runtime.h"
 
@@ -39,9 +40,13 @@ class CudaGraph final : public Graph {
  public:
   CudaGraph(const Gpu& gpu, cudaGraph_t graph)
       : device_(gpu.info().index), stream_(static_cast<cudaStream_t>(gpu.stream())), graph_(graph) {
-    const cudaError_t status = cudaGraphInstantiate(&exec_, graph, 0);
-    if (status != cudaSuccess) cudaGraphDestroy(graph_);
-    check_cuda(status, "cudaGraphInstantiate");
+    try {
+      fill_by_kernels(graph);
+      check_cuda(cudaGraphInstantiate(&exec_, graph, 0), "cudaGraphInstantiate");
+    } catch (...) {
+      cudaGraphDestroy(graph_);
+      throw;
+    }
   }
   ~CudaGraph() override {
     cudaGraphExecDestroy(exec_);
