@@ -33,7 +33,7 @@ class AbsentGpu final : public Gpu, public StreamingMemory {
   void copy_beside(void*, const void*, size_t, int) override { missing(); }
   void wait_beside(int) override { missing(); }
   void fetch(void*, const void*, size_t, int) override { missing(); }
-  void wait_fetched(int) override { missing(); }
+  bool fetched(int) override { missing(); }
   uint64_t checksum(const void*, size_t) override { missing(); }
 
  private:

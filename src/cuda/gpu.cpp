@@ -26,11 +26,9 @@ class CudaGpu final : public Gpu, public StreamingMemory {
       stream_ = own_;
     }
     side_.emplace(this->queue());
-    staging_.emplace(*side_, index);
+    staging_.emplace(*side_, this->queue(), index);
     for (cudaEvent_t& mark : marks_) mark = make_event();
-    for (cudaEvent_t& mark : fetched_)
-      check_cuda(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming | cudaEventBlockingSync),
-                 "cudaEventCreate");
+    for (cudaEvent_t& mark : fetched_) mark = make_event();
   }
   ~CudaGpu() override {
     const CurrentDevice here(this);
@@ -136,9 +134,15 @@ class CudaGpu final : public Gpu, public StreamingMemory {
     check_cuda(cudaMemcpyAsync(pinned, from, bytes, cudaMemcpyDeviceToHost, queue()), "fetch");
     check_cuda(cudaEventRecord(fetched_[mark], queue()), "fetch");
   }
-  void wait_fetched(int mark) override {
+  bool fetched(int mark) override {
     const CurrentDevice here(this);
-    check_cuda(cudaEventSynchronize(fetched_[mark]), "an earlier kernel");
+    const cudaError_t status = cudaEventQuery(fetched_[mark]);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();  // no error
+      return false;
+    }
+    check_cuda(status, "an earlier kernel");
+    return true;
   }
   void pace() override {
     const CurrentDevice here(this);

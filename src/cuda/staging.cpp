@@ -1,14 +1,15 @@
 #include "cuda/staging.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "cuda/current_device.h"
 
 namespace tachy::cuda {
 
-Staging::Staging(SideQueue& side, int device)
-    : side_(side), device_(device), done_{make_event(), make_event()} {}
+Staging::Staging(SideQueue& side, cudaStream_t compute, int device)
+    : side_(side), compute_(compute), device_(device), done_{make_event(), make_event()} {}
 
 Staging::~Staging() {
   for (void* half : halves_)
@@ -20,7 +21,9 @@ Staging::~Staging() {
 
 void Staging::upload_pieces(void* to, size_t bytes, const StreamingMemory::MakePiece& make) {
   allocate();
-  side_.fork();
+  const bool small = bytes <= kSmallBytes;
+  cudaStream_t queue = small ? compute_ : side_.get();
+  if (!small) side_.fork();
   for (size_t begin = 0; begin < bytes;) {
     if (kHalfBytes - used_ < std::min(bytes - begin, kHalfBytes / 4)) {
       leave_half();
@@ -30,13 +33,13 @@ void Staging::upload_pieces(void* to, size_t bytes, const StreamingMemory::MakeP
     const size_t count = std::min(bytes - begin, kHalfBytes - used_);
     char* piece = static_cast<char*>(halves_[half_]) + used_;
     make(piece, begin, count);
-    stress_queue(side_.get());
-    check_cuda(
-        cudaMemcpyAsync(static_cast<char*>(to) + begin, piece, count, cudaMemcpyHostToDevice, side_.get()),
-        "upload");
+    stress_queue(queue);
+    check_cuda(cudaMemcpyAsync(static_cast<char*>(to) + begin, piece, count, cudaMemcpyHostToDevice, queue),
+               "upload");
+    on_compute_ = on_compute_ || small;
     begin += count, used_ = std::min(align_up(used_ + count), kHalfBytes);
   }
-  side_.join("upload");
+  if (!small) side_.join("upload");
 }
 
 void Staging::upload_all(std::span<const StreamingMemory::Upload> uploads, ThreadPool& pool) {
@@ -76,7 +79,10 @@ void Staging::allocate() {
 }
 
 // What lies in the half is marked as on its way.
-void Staging::leave_half() { check_cuda(cudaEventRecord(done_[half_], side_.get()), "upload"); }
+void Staging::leave_half() {
+  if (std::exchange(on_compute_, false)) side_.fork();
+  check_cuda(cudaEventRecord(done_[half_], side_.get()), "upload");
+}
 
 void Staging::send_through_slot(size_t s, const StreamingMemory::Upload& upload, size_t begin, size_t count) {
   Slot& slot = slots_[s];

@@ -1,6 +1,6 @@
 // Uploads from ordinary host memory. They pass through two page-locked halves on a queue of their own, so
 // that reading the file (and widening or narrowing its values) and the copy to the device overlap. Small ones
-// share a half. Where many are made at once the same memory is a ring of small slots: each thread fills one
+// share a half, and go by the compute queue itself: nothing would overlap. Where many are made at once the same memory is a ring of small slots: each thread fills one
 // while others are on their way.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace tachy::cuda {
 class Staging {
  public:
   // Both outlive it. The page-locked memory is allocated when first needed.
-  Staging(SideQueue& side, int device);
+  Staging(SideQueue& side, cudaStream_t compute, int device);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -29,6 +29,7 @@ class Staging {
   static constexpr size_t kHalfBytes = size_t{32} << 20;
   static constexpr size_t kSlotBytes = size_t{2} << 20;
   static constexpr size_t kSlotsOfHalf = kHalfBytes / kSlotBytes;
+  static constexpr size_t kSmallBytes = size_t{256} << 10;
 
   // A piece of the page-locked memory; whoever holds the mutex fills it.
   struct Slot {
@@ -41,11 +42,13 @@ class Staging {
   void send_through_slot(size_t s, const StreamingMemory::Upload& upload, size_t begin, size_t count);
 
   SideQueue& side_;
+  cudaStream_t compute_;
   int device_;
   cudaEvent_t done_[2];
   void* halves_[2] = {};
   int half_ = 0;
-  size_t used_ = 0;  // of the half
+  size_t used_ = 0;          // of the half
+  bool on_compute_ = false;  // copies from the half are in the compute queue
   std::array<Slot, 2 * kSlotsOfHalf> slots_;
 };
 

@@ -107,10 +107,19 @@ void BlockFrames::hand_out(const uint8_t* pixels, int64_t first, int64_t count, 
           first + i);
 }
 
+void BlockFrames::wait_oldest() {
+  if (waits_.size() <= waited_) waits_.emplace_back();
+  since_ = waits_[waited_++].until(
+      [&] {
+        stream_.throw_if_cancelled();
+        return memory_->fetched(fetches_.front().slot);
+      },
+      since_);
+}
+
 void BlockFrames::hand_out_oldest(const Frame& frame) {
+  wait_oldest();
   const Fetch next = fetches_.front();
-  stream_.throw_if_cancelled();
-  memory_->wait_fetched(next.slot);
   fetches_.pop_front();
   const uint8_t* pixels = host(next.slot);
   std::vector<int32_t> marks(static_cast<size_t>(marks_.steps()) + 1);
@@ -129,6 +138,7 @@ void BlockFrames::drop_fetches() {
 
 void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::function<void()>& then) {
   drop_fetches();
+  waited_ = 0;
   for (int64_t t = 0; t < latents.dim(1); ++t) {
     stream_.throw_if_cancelled();
     if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
@@ -149,7 +159,7 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
 }
 
 void BlockFrames::settle() {
-  if (last_) memory_->wait_fetched(*last_);
+  if (last_) since_ = settling_.until([&] { return memory_->fetched(*last_); }, since_);
   last_.reset();
 }
 

@@ -17,6 +17,7 @@
 #include "pipelines/finite_marks.h"
 #include "pipelines/request.h"
 #include "runtime/step_graph.h"
+#include "runtime/usual_wait.h"
 #include "tensor/streaming_memory.h"
 
 namespace tachy {
@@ -41,6 +42,7 @@ class BlockFrames {
   const FiniteMarks* marks() const { return late_ ? &marks_ : nullptr; }
   void begin_block() {
     if (late_) marks_.clear(stream_);
+    since_ = settling_.now();
   }
   // The block that follows, latents [z, n, h, w]. `then` queues what comes behind the last frame: before the first frame is
   // waited for, or where nothing is queued, after the last one has left. Throws numerical, naming step or frame.
@@ -63,6 +65,7 @@ class BlockFrames {
   uint8_t* host(int slot) const { return host_.get() + static_cast<size_t>(slot) * room_; }
   void lock_host();
   void queue(const Tensor& latent);
+  void wait_oldest();
   void hand_out_oldest(const Frame& frame);
   void hand_out(const uint8_t* pixels, int64_t first, int64_t count, const Frame& frame) const;
   void drop_fetches();
@@ -88,7 +91,12 @@ class BlockFrames {
   bool locked_ = false;
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;
-  std::optional<int> last_;  // the slot whose copy ends when all of a block is done
+  std::optional<int> last_;                // the slot whose copy ends when all of a block is done
+  std::vector<runtime::UsualWait> waits_;  // for the block's first fetch, its second, …
+  runtime::UsualWait settling_;
+  size_t waited_ = 0;  // fetches of the block
+  double since_ =
+      0;  // when the device began what is waited for next: the block, or what follows the last fetch
 };
 
 }  // namespace tachy

@@ -50,8 +50,8 @@ class StreamingMemory {
   // again. Only into page-locked memory does it return before the copy is made.
   static constexpr int kFetches = 4;
   virtual void fetch(void* pinned, const void* from, size_t bytes, int mark) = 0;
-  // The calling thread sleeps until that copy is made; throws device if what was queued before it failed.
-  virtual void wait_fetched(int mark) = 0;
+  // Whether that copy is made. Throws device if what was queued before it failed.
+  virtual bool fetched(int mark) = 0;
 
   // Called between pieces of work (runtime/pace.h): waits where the host is further ahead of the device than
   // a run may take to stop. While a graph is captured: nothing.

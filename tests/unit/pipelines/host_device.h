@@ -97,11 +97,12 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     fetching_[mark] = {pinned, std::vector<char>(values, values + bytes)};
     ++fetches;
   }
-  void wait_fetched(int mark) override {
+  bool fetched(int mark) override {
     const Fetch& f = fetching_[mark];
     if (f.to) std::memcpy(f.to, f.values.data(), f.values.size());
     fetching_[mark] = {};
     ++waits;
+    return true;
   }
   void pace() override {
     if (on_pace) on_pace(paces);
