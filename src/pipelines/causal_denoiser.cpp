@@ -46,15 +46,24 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
   timesteps.push_back(0);
   times_ = network_.make_times(timesteps, store_, in.sinusoid);
   input_ = store_.allocate(DType::f32, {in.z + extra, most, in.height, in.width});
-  if (runtime::StepGraph::possible(stream))
-    current_ = {store_.allocate(DType::f32, {1, times_.embedding.dim(1)}),
-                store_.allocate(DType::f32, {1, times_.projection.dim(1)})};
+  if (!runtime::StepGraph::possible(stream)) return;
+  const int64_t rows = times_.embedding.dim(0), embedding = times_.embedding.dim(1),
+                both = embedding + times_.projection.dim(1);
+  rows_ = store_.allocate(DType::f32, {rows, both});
+  row_ = store_.allocate(DType::f32, {1, both});
+  ops::copy({.x = times_.embedding, .y = rows_.slice(1, 0, embedding)}, stream);
+  ops::copy({.x = times_.projection, .y = rows_.slice(1, embedding, both)}, stream);
+}
+
+Tensor CausalDenoiser::latents(int64_t frames) const {
+  return {input_.data, DType::f32, {z_, frames, input_.dim(2), input_.dim(3)}, input_.device};
 }
 
 void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
   const auto grid = grids_.find(frames);
   check(grid != grids_.end(), ErrorCode::internal, "denoiser: a block of {} frames was not announced",
         frames);
+  weights_.check_files();  // passes may read weights where they lie in the file
   grid_ = &grid->second;
   keyboard_known_ = false;
   network_.begin_block(causal_, *grid_, script, stream_);
@@ -78,14 +87,13 @@ void CausalDenoiser::put_channels() {
 WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
   const int64_t frames = causal_.frames, all = input_.dim(0);
   const Tensor x(input_.data, DType::f32, {1, all, frames, input_.dim(2), input_.dim(3)}, input_.device);
-  const Tensor planes = x.select(0, 0);
   expect_shape("denoise", "latents", latents, {z_, frames, input_.dim(2), input_.dim(3)});
-  copy_bytes(latents, planes.slice(0, 0, z_), stream_);
+  if (latents.data != input_.data) copy_bytes(latents, this->latents(frames), stream_);
   WanTimes times{times_.embedding.slice(0, time, time + 1), times_.projection.slice(0, time, time + 1)};
-  if (current_.embedding.defined()) {
-    copy_bytes(times.embedding, current_.embedding, stream_);
-    copy_bytes(times.projection, current_.projection, stream_);
-    times = current_;
+  if (row_.defined()) {
+    const int64_t embedding = times_.embedding.dim(1);
+    copy_bytes(rows_.slice(0, time, time + 1), row_, stream_);
+    times = {row_.slice(1, 0, embedding), row_.slice(1, embedding, row_.dim(1))};
   }
   return {.latents = x,
           .grid = grid_,
@@ -141,13 +149,11 @@ std::vector<std::string> CausalDenoiser::captured() const {
 }
 
 void CausalDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {
-  weights_.check_files();  // the pass reads its weights where they lie in the file
   const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
   pass(input(latents, step), velocity);
 }
 
 void CausalDenoiser::remember(const Tensor& latents) {
-  weights_.check_files();
   const ProfileRange range(stream_.hooks.profiler, "transformer (to remember)", ProfileKind::group);
   WanInput in = input(latents, times_.embedding.dim(0) - 1);
   in.fill_only = true;

@@ -48,6 +48,8 @@ class CausalDenoiser : public Denoiser {
  public:
   CausalDenoiser(const CausalInput& in, Stream& stream);
 
+  // Where the latents of a block of so many frames may lie, [z, frames, h, w]: from there no pass has to copy them.
+  Tensor latents(int64_t frames) const;
   // The next so many latent frames, which follow these actions.
   void begin_block(int64_t frames, const WanScript& script);
   void predict(const Tensor& latents, int step,
@@ -88,7 +90,9 @@ class CausalDenoiser : public Denoiser {
   bool keyboard_known_ = false;       // WanInput's, of the block at hand
   int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
   bool graphs_;
-  WanTimes current_;  // where passes may be captured: this pass's timestep, where it reads it
+  Tensor
+      rows_;  // where passes may be captured: the rows of times_, embedding and projection beside each other
+  Tensor row_;  // the one of this pass, where it reads it
   std::map<Phase, runtime::StepGraph> phases_;
 };
 

@@ -25,9 +25,6 @@ class Rollout {
  public:
   Rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream)
       : in_(in), denoiser_(denoiser), stream_(stream), store_({.plan_only = stream.measuring()}, stream) {
-    int64_t most = 1;
-    for (const int64_t frames : in.blocks) most = std::max(most, frames);
-    memory_ = store_.allocate(DType::f32, {z(), most, height(), width()});
     if (in.marks) marks_ = *in.marks;
     // On the CPU a look costs no wait: each step is looked at.
     late_ = in.marks || stream.memory;
@@ -52,7 +49,7 @@ class Rollout {
     for (const int64_t frames : in_.blocks) {
       const int64_t first = denoiser_.end();
       const ProfileRange range(stream_.hooks.profiler, kBlockRange, ProfileKind::group, first);
-      const Tensor latents(memory_.data, DType::f32, {z(), frames, height(), width()}, memory_.device);
+      const Tensor latents = denoiser_.latents(frames);
       denoiser_.begin_block(frames, in_.script ? in_.script(first + frames) : WanScript{});
       if (first < known) {
         require(first + frames <= known,
@@ -119,7 +116,6 @@ class Rollout {
   nn::ParamStore store_;
   BufferShelf shelf_;  // of the loops' tensors
   VideoCallbacks callbacks_;
-  Tensor memory_;      // of a block's latents
   FiniteMarks marks_;  // of a block's steps
   bool late_ = false;  // whether they are looked at when the block is done
   uint64_t most_ = 0;  // of the bytes that a block's loop held

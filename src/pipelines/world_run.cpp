@@ -39,7 +39,7 @@ WorldRun::WorldRun(const Setup& setup, Stream& stream)
                                              world_condition_frames(m.vae_config, setup.longest), h, w});
   }
   if (stream.gpu) noise_state_ = store_.allocate(DType::i32, {cuda::kGeneratorWords});
-  latents_ = store_.allocate(DType::f32, {z, std::max(config_.block, config_.first_block), h, w});
+  rows_ = h, columns_ = w;
   resident_ = transformer_->bytes + decoder_->bytes + store_.bytes();
   held(0);
 }
@@ -95,16 +95,16 @@ void WorldRun::rewind() {
       .image_embeds = image_embeds_.defined() ? image_embeds_.slice(0, 0, image_rows_) : Tensor(),
       .channels = channels_,
       .window = {.frames = config_.window, .sinks = config_.sinks, .sinks_follow = config_.sinks > 0},
-      .z = latents_.dim(0),
-      .height = latents_.dim(2),
-      .width = latents_.dim(3),
+      .z = setup_.model->vae_config.z_dim,
+      .height = rows_,
+      .width = columns_,
       .block_lengths = {config_.first_block, config_.block},
       .graphs = setup_.graphs};
   if (text_.defined()) in.text = text_.slice(0, 0, text_rows_), in.text_rows = kTextRows;
   denoiser_.emplace(in, stream_);
   frames_.emplace(BlockFrames::Input{.vae = decoder_->model.get(),
-                                     .height = latents_.dim(2),
-                                     .width = latents_.dim(3),
+                                     .height = rows_,
+                                     .width = columns_,
                                      .steps = sampler_.steps(),
                                      .graphs = setup_.graphs},
                   stream_);
@@ -118,7 +118,7 @@ int64_t WorldRun::next_block_frames() const {
 // Noise that the GPU does not make itself is made while it is busy with the block before.
 void WorldRun::draw_ahead(NoiseSource& noise) const {
   if (!stream_.memory) return;
-  const int64_t values = latents_.dim(0) * config_.block * latents_.dim(2) * latents_.dim(3);
+  const int64_t values = denoiser_->latents(config_.block).numel();
   std::vector<size_t> counts(1, static_cast<size_t>(values));
   for (int i = 0; i < sampler_.steps(); ++i)
     if (sampler_.needs_noise(i)) counts.push_back(static_cast<size_t>(values));
@@ -127,8 +127,7 @@ void WorldRun::draw_ahead(NoiseSource& noise) const {
 
 void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& frame) {
   const int64_t frames = next_block_frames();
-  const Tensor latents(latents_.data, DType::f32, {latents_.dim(0), frames, latents_.dim(2), latents_.dim(3)},
-                       latents_.device);
+  const Tensor latents = denoiser_->latents(frames);
   stream_.throw_if_cancelled();
   const ProfileRange whole(stream_.hooks.profiler, kBlockRange, ProfileKind::group, denoiser_->end());
   denoiser_->begin_block(frames, script);
