@@ -31,13 +31,23 @@ void launch_overlapping(const char* name, void (*kernel)(Params...), const Launc
                         const Stream& stream, Args&&... args) {
   if (!waits_for_previous(reinterpret_cast<const void*>(kernel), stream))
     return launch(name, kernel, shape, stream, std::forward<Args>(args)...);
+  if (shape.shared_bytes > 48 * 1024)
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shape.shared_bytes)),
+               name);
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid, config.blockDim = shape.block, config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(stream);
-  cudaLaunchAttribute overlap;
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &overlap, config.numAttrs = 1;
+  cudaLaunchAttribute attributes[2];
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = attributes, config.numAttrs = 1;
+  if (shape.cluster > 1) {
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = shape.cluster;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    config.numAttrs = 2;
+  }
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
 }
 

@@ -32,6 +32,7 @@
 // clusters; a step is a listed block. Units go to the blocks of threads that are free (flash_sm90_units.cuh).
 #pragma once
 
+#include "device/overlap.cuh"
 #include "device/ring.cuh"
 #include "device/wgmma_attention.cuh"
 #include "ops/attention/flash_sm90_rows.cuh"
@@ -293,8 +294,10 @@ __device__ inline bool flash90_repairs(const Params90& p) {
 template <class C>
 __global__ void __launch_bounds__(384, 1)
     flash90_kernel(const __grid_constant__ Maps90<C> maps, const __grid_constant__ Params90 p) {
-  if constexpr (C::kRepair)
+  if constexpr (C::kRepair) {
+    device::wait_for_previous_kernel();
     if (!flash90_repairs<C>(p)) return;
+  }
   extern __shared__ char shared[];
   __shared__ uint64_t barriers[Barriers90<C>::kCount];
   Handed90<C>* handed = nullptr;
@@ -327,6 +330,7 @@ __global__ void __launch_bounds__(384, 1)
     device::cluster_sync();
   else
     __syncthreads();
+  if constexpr (!C::kRepair) device::wait_for_previous_kernel();
   if (warp < 4) {
     device::give_registers<C::kLoaderRegisters>();
     if (warp == 0 && threadIdx.x % 32 == 0) flash90_load<C>(p, maps, q, k, v, b, rank, handed);

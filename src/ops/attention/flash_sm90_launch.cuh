@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/dispatch.h"
+#include "cuda/overlap.h"
 #include "cuda/tensor_map.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/flash_sm90.cuh"
@@ -63,12 +64,12 @@ Maps90<C> maps90(const AttentionArgs& a) {
 template <class C>
 void launch90(const char* name, const AttentionArgs& a, const Params90& p, int clusters,
               const Stream& stream) {
-  cuda::launch(name, flash90_kernel<C>,
-               {.grid = dim3(static_cast<unsigned>(clusters * C::kCluster)),
-                .block = dim3(384),
-                .shared_bytes = C::kSharedBytes,
-                .cluster = C::kCluster},
-               stream, maps90<C>(a), p);
+  cuda::launch_overlapping(name, flash90_kernel<C>,
+                           {.grid = dim3(static_cast<unsigned>(clusters * C::kCluster)),
+                            .block = dim3(384),
+                            .shared_bytes = C::kSharedBytes,
+                            .cluster = C::kCluster},
+                           stream, maps90<C>(a), p);
 }
 
 // Of all keys, at most.
@@ -147,9 +148,10 @@ void run90(const AttentionArgs& a, Stream& stream) {
   launch90<C>("attention (flash_sm90)", a, p, clusters, stream);
   if constexpr (!C::kMasks)
     if (p.cut_units > 0)
-      cuda::launch("attention (flash_sm90, merge)", flash90_merge<C>,
-                   {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)},
-                   stream, p, clusters);
+      cuda::launch_overlapping(
+          "attention (flash_sm90, merge)", flash90_merge<C>,
+          {.grid = dim3(C::kUnitRows / 8, static_cast<unsigned>(p.cut_units)), .block = dim3(256)}, stream, p,
+          clusters);
   if constexpr (!C::kTracks) {
     p.cut_units = 0, p.whole_units = units;
     launch90<Tile90<T, kDim, kKeys, kCluster, false, true, kOf>>("attention (flash_sm90, repair)", a, p,

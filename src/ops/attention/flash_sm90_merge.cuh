@@ -1,6 +1,7 @@
 // The end of flash_sm90.cuh's work: results of units that were cut along the keys.
 #pragma once
 
+#include "device/overlap.cuh"
 #include "ops/attention/flash_sm90_units.cuh"
 
 namespace tachy::ops::flash {
@@ -9,6 +10,7 @@ namespace tachy::ops::flash {
 // Grid: (rows of a unit / 8, units).
 template <class C>
 __global__ void __launch_bounds__(256) flash90_merge(const __grid_constant__ Params90 p, int clusters) {
+  device::wait_for_previous_kernel();
   using T = typename C::T;
   constexpr int kEach = C::kDim / 32;
   const int lane = threadIdx.x & 31, in_unit = blockIdx.x * 8 + threadIdx.x / 32;
