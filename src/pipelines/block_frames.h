@@ -91,12 +91,13 @@ class BlockFrames {
   bool locked_ = false;
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;
-  std::optional<int> last_;                // the slot whose copy ends when all of a block is done
-  std::vector<runtime::UsualWait> waits_;  // for the block's first fetch, its second, …
+  std::optional<int> last_;  // the slot whose copy ends when all of a block is done
+  // For the block's first fetch, its second, and so on; for all that follows the last one.
+  std::vector<runtime::UsualWait> waits_;
   runtime::UsualWait settling_;
   size_t waited_ = 0;  // fetches of the block
-  double since_ =
-      0;  // when the device began what is waited for next: the block, or what follows the last fetch
+  // When the device began what is waited for next: the block, or what follows the fetch that came last.
+  double since_ = 0;
 };
 
 }  // namespace tachy

@@ -90,9 +90,8 @@ class CausalDenoiser : public Denoiser {
   bool keyboard_known_ = false;       // WanInput's, of the block at hand
   int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
   bool graphs_;
-  Tensor
-      rows_;  // where passes may be captured: the rows of times_, embedding and projection beside each other
-  Tensor row_;  // the one of this pass, where it reads it
+  // Where passes may be captured: the rows of times_, embedding and projection beside each other; the one of this pass.
+  Tensor rows_, row_;
   std::map<Phase, runtime::StepGraph> phases_;
 };
 

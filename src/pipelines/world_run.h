@@ -67,8 +67,9 @@ class WorldRun {
   std::shared_ptr<LoadedVae> decoder_;
   nn::ParamStore store_;
   Tensor text_, image_embeds_, channels_;
-  Tensor noise_state_;                                               // of a generator on the GPU
-  int64_t text_rows_ = 0, image_rows_ = 0, rows_ = 0, columns_ = 0;  // the last two of the latents
+  Tensor noise_state_;  // of a generator on the GPU
+  int64_t text_rows_ = 0, image_rows_ = 0;
+  int64_t rows_ = 0, columns_ = 0;  // of the latents
   std::optional<CausalDenoiser> denoiser_;
   std::optional<BlockFrames> frames_;
   BufferShelf loop_;

@@ -28,6 +28,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
   bool pin_fails = false;  // the system allows no more page-locked memory
   std::atomic<int64_t> allocations{0}, pinned{0}, copies{0};
   std::atomic<int64_t> uploads{0}, fetches{0}, waits{0};  // waits: of the host, for what was queued
+  int looks_in_vain = 0;                                  // before a fetch has come
   std::atomic<size_t> copied_bytes{0}, pieces{0};
   int64_t damaged_piece = -1, damaged_copy = -1;  // of these a bit arrives wrong
   std::atomic<int64_t> paces{0};
@@ -98,6 +99,8 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     ++fetches;
   }
   bool fetched(int mark) override {
+    if (looks_in_vain_++ < looks_in_vain) return false;
+    looks_in_vain_ = 0;
     const Fetch& f = fetching_[mark];
     if (f.to) std::memcpy(f.to, f.values.data(), f.values.size());
     fetching_[mark] = {};
@@ -128,6 +131,7 @@ class HostDevice : public DeviceMemory, public StreamingMemory {
     std::vector<char> values;
   };
 
+  int looks_in_vain_ = 0;  // so far, for the fetch that is waited for
   size_t capacity_;
   Fetch fetching_[kFetches];
   std::optional<Copy> waiting_[kMarks];

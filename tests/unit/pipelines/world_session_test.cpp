@@ -98,6 +98,17 @@ TEST(WorldSessions, ASteadyBlockIsQueuedWhole) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i] - before[i], 10 * of_block[i]) << i;
 }
 
+// Frames that are not there when somebody looks are looked for again, and the host's memory is not read before they have come.
+TEST(WorldSessions, FramesComeWhenTheyCome) {
+  const test::WorldModel model({.world = test::WorldModel::world()});
+  WorldSession cpu = open(model, nullptr);
+  const Walk want = walk(cpu, 8);
+  const auto device = std::make_shared<test::RecordingDevice>(size_t{1} << 30);
+  WorldSession session = open(model, device);
+  device->looks_in_vain = 3;
+  EXPECT_EQ(walk(session, 8).rgb, want.rgb);
+}
+
 // No step of a block is waited for: no op of it is the one that does.
 TEST(WorldSessions, NothingInABlockAsksWhetherItIsFinite) {
   const test::WorldModel model({.world = test::WorldModel::world()});
