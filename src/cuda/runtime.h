@@ -21,6 +21,7 @@ struct LaunchShape {
   size_t shared_bytes = 0;
   unsigned cluster = 1;      // blocks of a cluster, along x
   bool cooperative = false;  // all blocks run at once and may wait for each other
+  bool overlapping = false;  // brought in while the kernel before ends, for which it waits itself (overlap.h)
 };
 
 // Queues kernel<<<shape>>>(args…) on the stream. `name` appears in the error. Kernels with more than 48 KiB
@@ -35,7 +36,7 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shap
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid, config.blockDim = shape.block, config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(stream);
-  cudaLaunchAttribute attributes[2];
+  cudaLaunchAttribute attributes[3];
   config.attrs = attributes;
   if (shape.cluster > 1) {
     cudaLaunchAttribute& a = attributes[config.numAttrs++];
@@ -45,6 +46,11 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shap
   if (shape.cooperative) {
     cudaLaunchAttribute& a = attributes[config.numAttrs++];
     a.id = cudaLaunchAttributeCooperative, a.val.cooperative = 1;
+  }
+  if (shape.overlapping) {
+    cudaLaunchAttribute& a = attributes[config.numAttrs++];
+    a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a.val.programmaticStreamSerializationAllowed = 1;
   }
   check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
 }

@@ -1,7 +1,7 @@
 // Uploads from ordinary host memory. They pass through two page-locked halves on a queue of their own, so
 // that reading the file (and widening or narrowing its values) and the copy to the device overlap. Small ones
-// share a half, and go by the compute queue itself: nothing would overlap. Where many are made at once the same memory is a ring of small slots: each thread fills one
-// while others are on their way.
+// share a half, and go by the compute queue itself: nothing would overlap. Where many are made at once the same
+// memory is a ring of small slots: each thread fills one while others are on their way.
 #pragma once
 
 #include <array>

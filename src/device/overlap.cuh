@@ -1,5 +1,5 @@
-// The first thing every thread of a kernel does that is launched by cuda/overlap.h: it waits until the kernel
-// before has ended and its results can be read, and lets the next one be brought in meanwhile. The next one
+// What every thread of a kernel does that is launched by cuda/overlap.h, before it reads or writes memory: it waits until
+// the kernel before has ended and its results can be read, and lets the next one be brought in meanwhile. The next one
 // waits in the same way, so nothing is read early or overwritten too soon.
 #pragma once
 
