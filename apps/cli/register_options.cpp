@@ -60,8 +60,9 @@ void register_fields(CommandOptions& app, GenerateOptions& o, std::string_view g
 }
 
 void register_encoding(CommandOptions& app, GenerateOptions& o) {
-  app.add_option("--crf", o.crf,
-                 "quality of mp4 (0-51, default 16) and webm (0-63, default 24); lower is better")
+  app.add_option(
+         "--crf", o.crf,
+         "quality of mp4 (0-51, default 16) and webm (0-63, default 24); lower is better, 0 is lossless")
       ->group(kVideoGroup);
   app.add_option("--encode-speed,--encode_speed", o.encode_speed,
                  "how long mp4 and webm may take to encode, by x264's names: ultrafast, superfast, veryfast "

@@ -179,7 +179,8 @@ Command add_vae(CommandLine& line) {
       "latents on the VAE's own scale (default: normalised, as the denoiser sees them); decode: of files "
       "that do not say so");
   sub.add_option("--fps", o->fps, "frames a second (default: what the input says, otherwise 16)");
-  sub.add_option("--crf", o->crf, "decode: quality of mp4 (0-51, default 16) and webm (0-63, default 24)");
+  sub.add_option("--crf", o->crf,
+                 "decode: quality of mp4 (0-51, default 16) and webm (0-63, default 24); 0 is lossless");
   sub.add_option("--encode-speed", o->encode_speed,
                  "decode: how long mp4 and webm may take, by x264's names");
   sub.add_option("--device", o->device, kDeviceHelp);

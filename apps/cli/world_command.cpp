@@ -211,7 +211,8 @@ Command add_world(CommandLine& line) {
   sub.add_option(
       "--profile", o->profile,
       "print what each module and each component of a block took, and write it as a Chrome trace (JSON)");
-  sub.add_option("--crf", o->crf, "quality of mp4 (0-51, default 16) and webm (0-63, default 24)");
+  sub.add_option("--crf", o->crf,
+                 "quality of mp4 (0-51, default 16) and webm (0-63, default 24); 0 is lossless");
   sub.add_option("--encode-speed", o->encode_speed, "how long mp4 and webm may take, by x264's names");
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");

@@ -44,6 +44,11 @@ bool is_gray(const AVPixFmtDescriptor& d) {
 
 }  // namespace
 
+bool is_rgb(AVPixelFormat format) {
+  const AVPixFmtDescriptor* d = av_pix_fmt_desc_get(format);
+  return d != nullptr && (d->flags & AV_PIX_FMT_FLAG_RGB) != 0;
+}
+
 FramePtr new_frame() { return FramePtr(allocated(av_frame_alloc())); }
 PacketPtr new_packet() { return PacketPtr(allocated(av_packet_alloc())); }
 CodecPtr new_codec(const AVCodec* codec) { return CodecPtr(allocated(avcodec_alloc_context3(codec))); }

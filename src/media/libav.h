@@ -74,6 +74,8 @@ struct Color {
 SwsPtr new_converter(int width, int height, AVPixelFormat from, Color from_color, AVPixelFormat to,
                      Color to_color);
 
+bool is_rgb(AVPixelFormat format);
+
 // swscale stretches chroma by ceil(n/2) to n instead of 2: with an odd side it drifts by up to a pixel. So
 // odd frames are converted inside pictures of even sides.
 constexpr int even(int n) { return (n + 1) / 2 * 2; }

@@ -16,8 +16,8 @@ void describe(AVCodecContext& codec, const OutputSetup& setup) {
   codec.thread_count = setup.threads;
   codec.flags |= AV_CODEC_FLAG_BITEXACT;
   if (setup.video_color) {
-    codec.color_range = AVCOL_RANGE_MPEG;
-    codec.colorspace = AVCOL_SPC_BT709;
+    codec.color_range = is_rgb(setup.format) ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
+    codec.colorspace = is_rgb(setup.format) ? AVCOL_SPC_RGB : AVCOL_SPC_BT709;
     codec.color_primaries = AVCOL_PRI_BT709;
     codec.color_trc = AVCOL_TRC_BT709;
     codec.chroma_sample_location = AVCHROMA_LOC_LEFT;

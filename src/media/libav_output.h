@@ -20,7 +20,7 @@ struct OutputSetup {
   AVPixelFormat format = AV_PIX_FMT_NONE;
   int width = 0, height = 0, threads = 1;
   AVRational rate{16, 1};
-  bool video_color = false;  // tag as BT.709, limited range
+  bool video_color = false;  // tag as BT.709 of limited range, or as RGB
   Options encoder_options, muxer_options;
   std::string comment;
   std::string sound_encoder;  // of the sound track, where there is one

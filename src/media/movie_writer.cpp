@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace tachy {
 namespace {
@@ -17,15 +18,31 @@ std::string speed_of(const VideoOptions& options) {
 // macroblocks for each: with more threads each one searches fewer rows of the frame before for moved blocks.
 int frame_threads(int height) { return std::clamp((height + 15) / 16 / 4, 1, 12); }
 
+// `crf` 0 means that what is decoded equals what was written, so the frames stay RGB: converted to YCbCr they would not come back.
+bool is_lossless(const VideoOptions& options) { return options.crf == 0; }
+
+AVPixelFormat pixel_format(const VideoOptions& options, VideoFormat format) {
+  if (!is_lossless(options)) return AV_PIX_FMT_YUV420P;
+  return format == VideoFormat::mp4 ? AV_PIX_FMT_RGB24 : AV_PIX_FMT_GBRP;
+}
+
+void tell_of_lossless(const std::filesystem::path& path, const char* how) {
+  warn("{}: `crf` 0 is lossless: {}, which few players show; `crf` 1 looks the same and plays everywhere",
+       path.string(), how);
+}
+
 av::OutputSetup mp4_setup(const std::filesystem::path& path, int height, const VideoOptions& options) {
-  require(options.crf <= 51, "{}: `crf`: expected 0 to 51, got {}", path.string(), options.crf);
+  require(options.crf >= -1 && options.crf <= 51, "{}: `crf`: expected 0 to 51, got {}", path.string(),
+          options.crf);
   av::OutputSetup setup;
   setup.muxer = "mp4";
-  setup.encoder = "libx264";
+  const bool lossless = is_lossless(options);
+  if (lossless) tell_of_lossless(path, "H.264 of the profile High 4:4:4 Predictive, in RGB");
+  setup.encoder = lossless ? "libx264rgb" : "libx264";
   setup.encoder_hint = "install one with libx264, or write .webm, .gif or .png";
   setup.threads = options.threads > 0 ? options.threads : frame_threads(height);
   setup.encoder_options = {{"preset", speed_of(options)},
-                           {"profile", "high"},
+                           {"profile", lossless ? "high444" : "high"},
                            {"crf", std::to_string(options.crf < 0 ? 16 : options.crf)},
                            // A key frame every two seconds: players can jump.
                            {"g", std::to_string(std::clamp(int(std::lround(options.fps * 2)), 1, 250))}};
@@ -55,11 +72,13 @@ std::string cpu_used(const std::string& speed) {
 }
 
 av::OutputSetup webm_setup(const std::filesystem::path& path, int width, const VideoOptions& options) {
-  require(options.crf <= 63, "{}: `crf`: expected 0 to 63, got {}", path.string(), options.crf);
+  require(options.crf >= -1 && options.crf <= 63, "{}: `crf`: expected 0 to 63, got {}", path.string(),
+          options.crf);
   av::OutputSetup setup;
   setup.muxer = "webm";
   setup.encoder = "libvpx-vp9";
   setup.encoder_hint = "install one with libvpx, or write .mp4, .gif or .png";
+  if (is_lossless(options)) tell_of_lossless(path, "VP9 of profile 1, in RGB");
   const int columns = tile_columns_log2(width);
   setup.threads = options.threads > 0 ? options.threads : 1 << columns;
   setup.encoder_options = {{"crf", std::to_string(options.crf < 0 ? 24 : options.crf)},
@@ -68,6 +87,7 @@ av::OutputSetup webm_setup(const std::filesystem::path& path, int width, const V
                            {"cpu-used", cpu_used(speed_of(options))},
                            {"tile-columns", std::to_string(columns)},
                            {"row-mt", "0"}};
+  if (is_lossless(options)) setup.encoder_options.push_back({"lossless", "1"});
   setup.muxer_options = {{"cues_to_front", "1"}};
   return setup;
 }
@@ -81,7 +101,7 @@ av::OutputSetup setup_of(const std::filesystem::path& path, int width, int heigh
           path.string(), width, height);
   av::OutputSetup setup = mp4 ? mp4_setup(path, height, options) : webm_setup(path, width, options);
   setup.path = path;
-  setup.format = AV_PIX_FMT_YUV420P;
+  setup.format = pixel_format(options, format);
   setup.width = width;
   setup.height = height;
   setup.rate = rate;
@@ -101,44 +121,44 @@ MovieWriter::MovieWriter(std::filesystem::path path, int width, int height, Vide
                          AVRational rate, VideoFormat format)
     : VideoWriter(path, width, height, options),
       output_(setup_of(path, width, height, options, rate, format)),
-      converters_([w = av::even(width), h = av::even(height)] {
+      converters_([w = av::even(width), h = av::even(height), to = pixel_format(options, format)] {
         return std::make_unique<Converter>(
-            Converter{av::new_converter(w, h, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true}, AV_PIX_FMT_YUV420P,
-                                        {SWS_CS_ITU709, false}),
+            Converter{av::new_converter(w, h, AV_PIX_FMT_RGB24, {SWS_CS_ITU709, true}, to,
+                                        {SWS_CS_ITU709, av::is_rgb(to)}),
                       av::new_picture(AV_PIX_FMT_RGB24, w, h)});
       }),
-      pictures_([w = av::even(width), h = av::even(height)] {
-        return av::new_picture(AV_PIX_FMT_YUV420P, w, h);
+      pictures_([w = av::even(width), h = av::even(height), to = pixel_format(options, format)] {
+        return av::new_picture(to, w, h);
       }) {}
 
 size_t MovieWriter::Picture::bytes() const {
   size_t sum = 0;
-  for (const AVBufferRef* buffer : yuv->buf) sum += buffer != nullptr ? buffer->size : 0;
+  for (const AVBufferRef* buffer : picture->buf) sum += buffer != nullptr ? buffer->size : 0;
   return sum;
 }
 
 std::unique_ptr<VideoWriter::Ready> MovieWriter::prepare_frame(RgbView frame) {
   auto ready = std::make_unique<Picture>();
-  ready->yuv = pictures_.take();
-  AVFrame& yuv = *ready->yuv;
+  ready->picture = pictures_.take();
+  AVFrame& out = *ready->picture;
   // The encoder may still hold the storage of a picture that came back.
-  check(av_frame_make_writable(&yuv) >= 0, ErrorCode::out_of_memory, "media: no memory for a frame");
+  check(av_frame_make_writable(&out) >= 0, ErrorCode::out_of_memory, "media: no memory for a frame");
   auto converter = converters_.take();
   const AVFrame& rgb = *converter->rgb;
   av::copy_rgb(frame, *converter->rgb);
   const int rows =
-      sws_scale(converter->to_yuv.get(), rgb.data, rgb.linesize, 0, rgb.height, yuv.data, yuv.linesize);
+      sws_scale(converter->from_rgb.get(), rgb.data, rgb.linesize, 0, rgb.height, out.data, out.linesize);
   check(rows == rgb.height, ErrorCode::internal, "{}: converting a frame gave {} of {} rows", path_.string(),
         rows, rgb.height);
   converters_.give(std::move(converter));
-  yuv.width = width_, yuv.height = height_;  // without the column and row that make odd sides even
+  out.width = width_, out.height = height_;  // without the column and row that make odd sides even
   return ready;
 }
 
 void MovieWriter::write_frame(Ready& frame) {
   auto& picture = static_cast<Picture&>(frame);
-  output_.send(*picture.yuv, frames_);
-  pictures_.give(std::move(picture.yuv));
+  output_.send(*picture.picture, frames_);
+  pictures_.give(std::move(picture.picture));
 }
 
 void MovieWriter::finish_file() {

@@ -20,11 +20,11 @@ class MovieWriter final : public VideoWriter {
  private:
   // A converter and the picture that it reads: swscale may read whole vectors, so rows need padding.
   struct Converter {
-    av::SwsPtr to_yuv;
+    av::SwsPtr from_rgb;
     av::FramePtr rgb;
   };
   struct Picture final : Ready {
-    av::FramePtr yuv;
+    av::FramePtr picture;  // YCbCr, or RGB where the file is lossless
     size_t bytes() const override;
   };
 

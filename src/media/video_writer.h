@@ -28,7 +28,9 @@ namespace tachy {
 
 struct VideoOptions {
   double fps = 16;
-  int crf = -1;                 // mp4 0..51 and webm 0..63, lower is better; -1 picks 16 (mp4) or 24 (webm)
+  // mp4 0..51 and webm 0..63, lower is better; -1 picks 16 (mp4) or 24 (webm). 0 is lossless: the frames come back to the bit
+  // (H.264 High 4:4:4 or VP9 profile 1, in RGB).
+  int crf = -1;
   std::string comment;          // settings as JSON, embedded; read_comment() of metadata.h gives it back
   bool loop = true;             // gif: for ever, or once
   std::string speed;            // mp4 and webm: one of kEncodeSpeeds; empty: kEncodeSpeedDefault

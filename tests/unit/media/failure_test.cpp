@@ -130,6 +130,8 @@ TEST_F(FailureTest, WrongUse) {
   expect_error(invalid_argument, {"frames a second"}, [&] { open("a.mp4", 64, 64, {.fps = NAN}); });
   expect_error(invalid_argument, {"GIF", "60"}, [&] { open("a.gif", 64, 64, {.fps = 60}); });
   expect_error(invalid_argument, {"crf"}, [&] { open("a.mp4", 64, 64, {.crf = 52}); });
+  expect_error(invalid_argument, {"crf", "0 to 51"}, [&] { open("a.mp4", 64, 64, {.crf = -2}); });
+  expect_error(invalid_argument, {"crf", "0 to 63"}, [&] { open("a.webm", 64, 64, {.crf = 64}); });
   expect_error(invalid_argument, {"threads"}, [&] { open("a.mp4", 64, 64, {.threads = -1}); });
   expect_error(invalid_argument, {"turbo", "veryfast", "medium"},
                [&] { open("a.mp4", 64, 64, {.speed = "turbo"}); });

@@ -276,6 +276,53 @@ TEST_F(WriterTest, ColoursAreBt709LimitedRange) {
   }
 }
 
+// `crf` 0: what is decoded equals what was written, to the bit, and a note says what that costs.
+TEST_F(WriterTest, CrfZeroIsLossless) {
+  struct Case {
+    const char *name, *codec;
+    int profile, width, height;
+    bool streamed;
+  };
+  for (const Case& c : {Case{"a.mp4", "h264", 244, 64, 48, false},
+                        {"b.mp4", "h264", 244, 64, 48, true},
+                        {"c.webm", "vp9", 1, 63, 49, false}}) {
+    SCOPED_TRACE(c.name);
+    VideoOptions options;
+    options.crf = 0;
+    options.streamed = c.streamed;
+    ::testing::internal::CaptureStderr();
+    auto writer = VideoWriter::open(folder_ / c.name, c.width, c.height, options);
+    std::vector<RgbFrame> written;
+    for (unsigned t = 0; t < 5; ++t) {
+      written.push_back(t < 3 ? noise(c.width, c.height, t) : wave(c.width, c.height, int(t)));
+      writer->write(written.back().view());
+    }
+    writer->finish();
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(c.name), said.npos);
+    EXPECT_NE(said.find("few players show"), said.npos) << said;
+    VideoInfo info;
+    const std::vector<RgbFrame> read = read_video(folder_ / c.name, {}, &info);
+    EXPECT_EQ(info.codec, c.codec);
+    ASSERT_EQ(read.size(), written.size());
+    for (size_t t = 0; t < read.size(); ++t) EXPECT_EQ(read[t].rgb, written[t].rgb) << t;
+    const auto input = av::open_input(folder_ / c.name);
+    ASSERT_GE(avformat_find_stream_info(input.get(), nullptr), 0);
+    EXPECT_EQ(input->streams[0]->codecpar->profile, c.profile);
+  }
+}
+
+// The other end of each scale.
+TEST_F(WriterTest, CrfEnds) {
+  for (const auto& [name, crf] : {std::pair("a.mp4", 1), {"b.mp4", 51}, {"c.webm", 1}, {"d.webm", 63}}) {
+    VideoOptions options;
+    options.crf = crf;
+    VideoInfo info;
+    EXPECT_EQ(read_video(write(name, options, 3), {}, &info).size(), 3u) << name;
+    EXPECT_EQ(info.pixel_format, "yuv420p") << name;
+  }
+}
+
 TEST_F(WriterTest, OddSizes) {
   expect_error(ErrorCode::invalid_argument, {"even", "65x48"},
                [&] { VideoWriter::open(folder_ / "a.mp4", 65, 48); });
