@@ -142,7 +142,7 @@ Command add_stage(CommandLine& line) {
   sub.add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
   sub.add_option("--shape", *shape,
                  "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH; audio-encoder: FRAMES");
-  sub.add_option("--image", o->image, "fit-image, image-processor: the picture (PNG, JPEG, WebP)");
+  sub.add_option("--image", o->image, "fit-image, image-processor: the picture (PNG, JPEG, WebP, GIF)");
   sub.add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
   sub.add_option("--clip-preparation,--clip_preparation", o->clip_preparation,
                  "image-processor: processor or original");

@@ -1,4 +1,5 @@
-// Pictures from files: PNG, JPEG (turned upright by its EXIF orientation) and, where FFmpeg has it, WebP.
+// Pictures from files: PNG, JPEG, GIF and, where FFmpeg has it, WebP; turned upright as their EXIF or XMP says (exif.h), like
+// Pillow's exif_transpose. Of an animation the first picture is read, and a warning says so.
 //
 // Everything becomes 8-bit RGB as Pillow's convert("RGB") does it: alpha is
 // dropped, gray is repeated, palettes are looked up. Colour profiles are

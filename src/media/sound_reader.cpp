@@ -1,24 +1,31 @@
 #include "media/sound_reader.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "media/resampler.h"
 #include "media/video_input.h"
+#include "media/wav_length.h"
 
 namespace tachy {
 namespace {
 
-constexpr av::Allowed kSounds = {"wav,w64,mp3,aac,flac,ogg,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi",
-                                 "pcm_u8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_"
-                                 "f32le,pcm_f32be,pcm_f64le,pcm_f64be,"
-                                 "pcm_alaw,pcm_mulaw,mp3float,mp3,aac,alac,flac,opus,vorbis",
-                                 "a sound (wav, mp3, m4a, aac, flac, ogg, or a video with sound)"};
+// wav is also RF64 and BW64.
+constexpr av::Allowed kSounds = {
+    "wav,w64,au,aiff,caf,mp3,aac,flac,ogg,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi",
+    "pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,"
+    "pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,"
+    "pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,mp3float,mp3,aac,alac,flac,opus,vorbis",
+    "a sound (wav, mp3, m4a, aac, flac, ogg, aiff, au, caf, or a video with sound)", Wanted::sound};
+
+// A file that was cut has one packet that ends too early, or none; more than a few are damage.
+constexpr int kMostTroubles = 3;
 
 template <class T>
 float full_scale(T value) {
@@ -44,41 +51,15 @@ void append_mean(const AVFrame& frame, bool planar, std::vector<float>& out) {
   }
 }
 
-uint32_t little_endian(const uint8_t* bytes) {
-  return bytes[0] | uint32_t(bytes[1]) << 8 | uint32_t(bytes[2]) << 16 | uint32_t(bytes[3]) << 24;
-}
-
-// libavformat takes a wav file that was cut at the end of a packet for a whole one, so its chunks are looked at
-// here. Programs that write to a pipe cannot know the size: they leave the largest number there, and the last
-// packet, which libavformat then calls corrupt, is whole all the same. True if the size was checked.
-bool check_wav_length(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  uint8_t head[12] = {};
-  std::error_code ec;
-  const uint64_t size = std::filesystem::file_size(path, ec);
-  if (ec || !in.read(reinterpret_cast<char*>(head), 12)) return false;
-  if (std::memcmp(head, "RIFF", 4) != 0 || std::memcmp(head + 8, "WAVE", 4) != 0) return false;
-  for (uint64_t at = 12; at + 8 <= size;) {
-    if (!in.seekg(int64_t(at)) || !in.read(reinterpret_cast<char*>(head), 8)) return false;
-    const uint32_t told = little_endian(head + 4);
-    if (std::memcmp(head, "data", 4) == 0) {
-      check(told == 0xffffffff || at + 8 + told <= size, ErrorCode::corrupt,
-            "{}: cut short: its header tells of {} bytes of samples, it has {}", path.string(), told,
-            size - at - 8);
-      return true;
-    }
-    at += 8 + uint64_t(told) + told % 2;
-  }
-  return false;
-}
-
 class SoundReader {
  public:
   SoundReader(const std::filesystem::path& path, const SoundLimits& limits)
-      : name_(path.string()),
-        limits_(limits),
-        input_(av::open_input(path, kSounds)),
-        length_checked_(check_wav_length(path)) {
+      : name_(path.string()), limits_(limits), input_(av::open_input(path, kSounds)), wav_(wav_length(path)) {
+    check(!wav_ || !wav_->empty, ErrorCode::corrupt, "{}: a sound without samples", name_);
+    check(!wav_ || wav_->parts == 1, ErrorCode::unsupported,
+          "{}: its samples lie in {} chunks, of which libavformat reads the last alone; save it anew with "
+          "another program",
+          name_, wav_ ? wav_->parts : 0);
     int rc = avformat_find_stream_info(input_.get(), nullptr);
     check(rc >= 0, ErrorCode::corrupt, "{}: cannot find the streams: {}", name_, av::reason(rc));
     const AVCodec* decoder = nullptr;
@@ -102,37 +83,73 @@ class SoundReader {
   }
 
   Sound read() {
-    for (;;) {
-      const int rc = avcodec_receive_frame(codec_.get(), frame_.get());
-      if (rc == AVERROR_EOF) break;
-      if (rc == AVERROR(EAGAIN)) {
-        feed();
-        continue;
-      }
-      check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode near {}: {}", name_, place(), av::reason(rc));
-      check(frame_->decode_error_flags == 0 && !(frame_->flags & AV_FRAME_FLAG_CORRUPT), ErrorCode::corrupt,
-            "{}: damaged near {}: {}", name_, place(), av::reason(AVERROR_INVALIDDATA));
+    while (next_frame()) {
+      check(trouble_.empty(), ErrorCode::corrupt, "{}: {}", name_,
+            trouble_);  // a hole: the sound goes on behind it
       take_frame();
       av_frame_unref(frame_.get());
     }
-    check(!sound_.samples.empty(), ErrorCode::corrupt, "{}: a sound without samples", name_);
-    check_length();
+    check(!sound_.samples.empty(), ErrorCode::corrupt, "{}: a sound without samples{}{}", name_,
+          trouble_.empty() ? "" : ": ", trouble_);
+    tell_of_a_cut();
     return std::move(sound_);
   }
 
  private:
   std::string place() const { return fmt::format("sample {}", sound_.samples.size()); }
 
+  // False at the end.
+  bool next_frame() {
+    for (;;) {
+      const int rc = avcodec_receive_frame(codec_.get(), frame_.get());
+      if (rc == AVERROR_EOF) return false;
+      if (rc == AVERROR(EAGAIN)) {
+        feed();
+      } else if (rc < 0) {
+        stumble("cannot decode", rc);
+      } else if (frame_->decode_error_flags != 0 || frame_->flags & AV_FRAME_FLAG_CORRUPT) {
+        stumble("damaged", AVERROR_INVALIDDATA);
+        av_frame_unref(frame_.get());
+      } else {
+        return true;
+      }
+    }
+  }
+
+  // Something is wrong with the file here. Where nothing follows, the sound was cut, and what is there is read.
+  void stumble(const char* what, int rc) {
+    const std::string text = fmt::format("{} near {}: {}", what, place(), av::reason(rc));
+    if (trouble_.empty()) trouble_ = text;
+    check(++troubles_ <= kMostTroubles, ErrorCode::corrupt, "{}: {}", name_, trouble_);
+  }
+
   void feed() {
-    if (!av::next_packet(*input_, *stream_, *packet_, name_, place())) {
+    const int got = av::next_packet(*input_, *stream_, *packet_);
+    if (got < 0 && got != AVERROR_EOF) stumble("cannot read", got);
+    if (got == AVERROR_EOF || (got < 0 && at_end_of_file())) {
       avcodec_send_packet(codec_.get(), nullptr);
       return;
     }
-    check(length_checked_ || !(packet_->flags & AV_PKT_FLAG_CORRUPT), ErrorCode::corrupt,
-          "{}: the data after {} are cut short", name_, place());
-    const int rc = avcodec_send_packet(codec_.get(), packet_.get());
+    if (got < 0) return;
+    // Samples of a packet that ends too early are right up to there; a part of a compressed one is nothing.
+    const bool part = (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0, pcm = plain_samples();
+    if (part && pcm) cut_ = true;
+    // A byte of padding, or the rest of a cut.
+    if (pcm) av_shrink_packet(packet_.get(), packet_->size / whole_sample_bytes() * whole_sample_bytes());
+    if (packet_->size == 0) return av_packet_unref(packet_.get());
+    const int rc = part && !pcm ? AVERROR_INVALIDDATA : avcodec_send_packet(codec_.get(), packet_.get());
     av_packet_unref(packet_.get());
-    check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode near {}: {}", name_, place(), av::reason(rc));
+    if (rc < 0) stumble(part ? "cut short" : "cannot decode", rc);
+  }
+
+  bool at_end_of_file() const {
+    AVIOContext* file = input_->pb;
+    return file != nullptr && (avio_feof(file) != 0 || avio_tell(file) >= avio_size(file));
+  }
+  bool plain_samples() const { return av_get_exact_bits_per_sample(codec_->codec_id) >= 8; }
+
+  int whole_sample_bytes() const {
+    return av_get_exact_bits_per_sample(codec_->codec_id) / 8 * std::max(1, codec_->ch_layout.nb_channels);
   }
 
   void take_frame() {
@@ -175,23 +192,43 @@ class SoundReader {
     }
   }
 
-  // The header of flac counts the samples. Elsewhere a duration is an estimate.
-  void check_length() const {
-    if (std::string_view(input_->iformat->name) != "flac" || stream_->duration <= 0) return;
-    const int64_t told = av_rescale_q(stream_->duration, stream_->time_base, {1, sound_.rate});
-    check(int64_t(sound_.samples.size()) >= told, ErrorCode::corrupt,
-          "{}: cut short: its header tells of {} samples, it has {}", name_, told, sound_.samples.size());
+  // What the header says of the length, in seconds; 0 where it does not. Elsewhere a duration is an estimate.
+  double told_seconds() const {
+    if (input_->duration_estimation_method != AVFMT_DURATION_FROM_STREAM) return 0;
+    if (stream_->duration > 0) return double(stream_->duration) * av_q2d(stream_->time_base);
+    return input_->nb_streams == 1 && input_->duration > 0 ? double(input_->duration) / AV_TIME_BASE : 0;
+  }
+
+  // A recording that was cut is still a voice.
+  void tell_of_a_cut() const {
+    const double there = double(sound_.samples.size()) / sound_.rate;
+    // What encoders put round a sound counts in some headers; flac's is exact.
+    const bool exact = std::string_view(input_->iformat->name) == "flac";
+    double told = wav_ ? 0 : told_seconds();
+    if (wav_ && wav_->cut()) told = there * double(wav_->told) / double(wav_->there);
+    if ((wav_ && wav_->cut()) || told - there > (exact ? 0.5 / sound_.rate : 0.5))
+      warn("{}: cut short: its header tells of {:.2f} seconds; the {:.2f} that are there are read", name_,
+           told, there);
+    else if (!trouble_.empty() || (cut_ && !wav_))
+      warn("{}: cut short behind {:.2f} seconds, which are read{}{}", name_, there,
+           trouble_.empty() ? "" : ": ", trouble_);
+    if (wav_ && double(wav_->behind) * there > double(wav_->told))
+      warn("{}: its header tells of {:.2f} seconds; {} bytes behind them are not read", name_, there,
+           wav_->behind);
   }
 
   std::string name_;
   SoundLimits limits_;
   av::InputPtr input_;
-  bool length_checked_;
+  std::optional<WavLength> wav_;  // of a wav file
   AVStream* stream_ = nullptr;
   av::CodecPtr codec_;
   av::FramePtr frame_;
   av::PacketPtr packet_;
   Sound sound_;
+  std::string trouble_;  // the first thing that was wrong
+  int troubles_ = 0;
+  bool cut_ = false;  // the last packet of plain samples ends too early
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "media/file_kind.h"
 #include "media/libav.h"
 
 namespace tachy::av {
@@ -18,15 +19,18 @@ struct Allowed {
   const char* containers;
   const char* decoders;
   const char* what;
+  Wanted wanted;
 };
 extern const Allowed kVideos;
 
 // Throws not_found, io or corrupt (also for a container that is not allowed).
 InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos);
 
-// The next packet of one stream; false at the end. Throws corrupt, naming the file and how far its reader had come.
-bool next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet, const std::string& name,
-                 const std::string& place);
+// The next packet of one stream: 0, AVERROR_EOF at the end, or what went wrong.
+int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet);
+
+// How the frames are to be turned, as EXIF counts: 1 (upright) to 8, or 0 for an angle that is no right one.
+int orientation_of(const AVFormatContext& input, const AVStream& stream, const std::filesystem::path& path);
 
 // The "comment" tag of a container, or empty.
 std::string comment_of(const AVFormatContext& input);

@@ -3,53 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "media/files.h"
-#include "media/image_reader.h"
 #include "media/metadata.h"
-#include "media/name_pattern.h"
+#include "media/picture_sequence.h"
+#include "media/turn.h"
 #include "media/video_input.h"
 
 namespace tachy {
-namespace av {
-
-const Allowed kVideos = {
-    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif",
-    "h264,hevc,vp8,vp9,libvpx,libvpx-vp9,av1,libdav1d,libaom-av1,mpeg4,mjpeg,png,gif,prores,ffv1",
-    "a video (mp4, mov, mkv, webm, avi or gif)"};
-
-InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed) {
-  check_readable_file(path);
-  AVFormatContext* context = nullptr;
-  Dictionary options({{"protocol_whitelist", "file"},
-                      {"format_whitelist", allowed.containers},
-                      {"codec_whitelist", allowed.decoders},
-                      {"max_streams", "16"}});
-  int rc = avformat_open_input(&context, ("file:" + path.string()).c_str(), nullptr, options.get());
-  if (rc == AVERROR(EACCES) || rc == AVERROR(EIO) || rc == AVERROR(EMFILE))
-    fail(ErrorCode::io, "{}: cannot read: {}", path.string(), reason(rc));
-  check(rc >= 0, ErrorCode::corrupt, "{}: expected {}, or it is damaged: {}", path.string(), allowed.what,
-        reason(rc));
-  return InputPtr(context);
-}
-
-bool next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet, const std::string& name,
-                 const std::string& place) {
-  for (;;) {
-    const int rc = av_read_frame(&input, &packet);
-    if (rc == AVERROR_EOF) return false;
-    check(rc >= 0, ErrorCode::corrupt, "{}: cannot read beyond {} (truncated?): {}", name, place, reason(rc));
-    if (packet.stream_index == stream.index) return true;
-    av_packet_unref(&packet);
-  }
-}
-
-std::string comment_of(const AVFormatContext& input) {
-  const AVDictionaryEntry* entry = av_dict_get(input.metadata, "comment", nullptr, 0);
-  return entry != nullptr ? entry->value : "";
-}
-
-}  // namespace av
-
 namespace fs = std::filesystem;
 namespace {
 
@@ -93,10 +54,11 @@ class MovieReader final : public VideoReader {
     }
     check(frame_->decode_error_flags == 0 && !(frame_->flags & AV_FRAME_FLAG_CORRUPT), ErrorCode::corrupt,
           "{}: frame {} is damaged: {}", name_, count_, av::reason(AVERROR_INVALIDDATA));
-    check(frame_->width == info_.width && frame_->height == info_.height, ErrorCode::unsupported,
+    check(frame_->width == stored_width_ && frame_->height == stored_height_, ErrorCode::unsupported,
           "{}: frame {} is {}x{}, those before it {}x{}", name_, count_, frame_->width, frame_->height,
-          info_.width, info_.height);
-    out = to_rgb_.convert(*frame_, false);
+          stored_width_, stored_height_);
+    watch_times();
+    out = turn_upright(to_rgb_.convert(*frame_, false), orientation_);
     av_frame_unref(frame_.get());
     ++count_;
     return true;
@@ -116,10 +78,13 @@ class MovieReader final : public VideoReader {
   }
 
   void feed() {
-    if (!av::next_packet(*input_, *stream_, *packet_, name_, fmt::format("frame {}", count_))) {
+    const int got = av::next_packet(*input_, *stream_, *packet_);
+    if (got == AVERROR_EOF) {
       avcodec_send_packet(codec_.get(), nullptr);
       return;
     }
+    check(got >= 0, ErrorCode::corrupt, "{}: cannot read beyond frame {} (truncated?): {}", name_, count_,
+          av::reason(got));
     check(!(packet_->flags & AV_PKT_FLAG_CORRUPT), ErrorCode::corrupt, "{}: data of frame {} is cut short",
           name_, count_);
     const int rc = avcodec_send_packet(codec_.get(), packet_.get());
@@ -128,8 +93,11 @@ class MovieReader final : public VideoReader {
   }
 
   void describe(const fs::path& path) {
-    info_.width = codec_->width;
-    info_.height = codec_->height;
+    orientation_ = av::orientation_of(*input_, *stream_, path);
+    tell_what_is_left_out();
+    info_.width = stored_width_ = codec_->width;
+    info_.height = stored_height_ = codec_->height;
+    if (turns_sideways(orientation_)) std::swap(info_.width, info_.height);
     check(info_.width >= 1 && info_.height >= 1 && info_.width <= kMaxImageSide &&
               info_.height <= kMaxImageSide && int64_t(info_.width) * info_.height <= options_.max_pixels,
           ErrorCode::corrupt, "{}: frames of {}x{}: expected sides of 1 to {} and at most {} pixels", name_,
@@ -145,6 +113,36 @@ class MovieReader final : public VideoReader {
     info_.comment = info_.codec == "gif" ? read_comment(path) : av::comment_of(*input_);
   }
 
+  // What a player would do and nobody does here: better said than found out by the result.
+  void tell_what_is_left_out() const {
+    if (orientation_ == 0)
+      warn(
+          "{}: it says that its pictures are turned by an angle that is no right one; they are read as they "
+          "are stored",
+          name_);
+    const AVColorTransferCharacteristic curve = stream_->codecpar->color_trc;
+    if (curve == AVCOL_TRC_SMPTE2084 || curve == AVCOL_TRC_ARIB_STD_B67)
+      warn("{}: an HDR video ({}); its values are read as they are, without tone mapping, and look pale",
+           name_, curve == AVCOL_TRC_SMPTE2084 ? "PQ" : "HLG");
+    const AVRational shape = stream_->sample_aspect_ratio;
+    if (shape.num > 0 && shape.den > 0 && shape.num != shape.den)
+      warn("{}: its pixels are not square ({}:{}); they are read as if they were", name_, shape.num,
+           shape.den);
+  }
+
+  // Frames are read one after another, however long each is shown.
+  void watch_times() {
+    const int64_t at = frame_->best_effort_timestamp;
+    if (at != AV_NOPTS_VALUE && last_time_ != AV_NOPTS_VALUE && at > last_time_) {
+      const int64_t step = at - last_time_;
+      shortest_ = shortest_ == 0 ? step : std::min(shortest_, step), longest_ = std::max(longest_, step);
+      // Containers that count milliseconds round each time.
+      if (longest_ > shortest_ + shortest_ / 2 && longest_ - shortest_ > 1)
+        warn("{}: its frames are shown for unequal times; they are read one after another", name_);
+    }
+    last_time_ = at;
+  }
+
   std::string name_;
   ReadVideoOptions options_;
   av::InputPtr input_;
@@ -153,78 +151,17 @@ class MovieReader final : public VideoReader {
   av::FramePtr frame_;
   av::PacketPtr packet_;
   av::ToRgb to_rgb_;
+  int stored_width_ = 0, stored_height_ = 0;  // as stored, before turning
+  int orientation_ = 1;                       // as EXIF counts
   int64_t count_ = 0;
+  int64_t last_time_ = AV_NOPTS_VALUE, shortest_ = 0, longest_ = 0;  // in the stream's time base
 };
-
-class PictureReader final : public VideoReader {
- public:
-  PictureReader(std::vector<fs::path> files, const ReadVideoOptions& options)
-      : files_(std::move(files)), max_frames_(options.max_frames) {
-    first_ = read_image(files_[0]);
-    info_.width = first_.width;
-    info_.height = first_.height;
-    check(int64_t(first_.width) * first_.height <= options.max_pixels, ErrorCode::corrupt,
-          "{}: {}x{} is more than {} pixels", files_[0].string(), first_.width, first_.height,
-          options.max_pixels);
-    info_.frames = int64_t(files_.size());
-    info_.codec = "pictures";
-    info_.pixel_format = "rgb24";
-    info_.color_space = "gbr";
-    if (files_[0].extension() == ".png") info_.comment = read_comment(files_[0]);
-  }
-  bool read(RgbFrame& out) override {
-    if (next_ >= files_.size() || int64_t(next_) >= max_frames_) return false;
-    out = next_ == 0 ? std::move(first_) : read_image(files_[next_]);
-    check(out.width == info_.width && out.height == info_.height, ErrorCode::unsupported,
-          "{}: picture of {}x{}, those before it {}x{}", files_[next_].string(), out.width, out.height,
-          info_.width, info_.height);
-    ++next_;
-    return true;
-  }
-
- private:
-  std::vector<fs::path> files_;
-  RgbFrame first_;
-  int64_t max_frames_;
-  size_t next_ = 0;
-};
-
-bool is_picture(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending) c = char(std::tolower(static_cast<unsigned char>(c)));
-  return ending == ".png" || ending == ".jpg" || ending == ".jpeg" || ending == ".webp";
-}
-
-std::vector<fs::path> pictures_of(const fs::path& path, int64_t max_frames) {
-  std::vector<fs::path> files;
-  std::error_code ec;
-  if (fs::is_directory(path, ec)) {
-    for (const auto& entry : fs::directory_iterator(path, ec))
-      if (is_picture(entry.path()) && entry.path().filename().string()[0] != '.')
-        files.push_back(entry.path());
-    check(!ec, ErrorCode::io, "{}: cannot list the folder: {}", path.string(), ec.message());
-    std::sort(files.begin(), files.end());
-    check(!files.empty(), ErrorCode::not_found, "{}: no pictures in this folder", path.string());
-  } else if (auto pattern = fs::exists(path, ec) ? std::nullopt : parse_name_pattern(path)) {
-    // Ours count from 0, others' from 1.
-    int64_t first = fs::exists(pattern->name(0), ec) ? 0 : 1;
-    for (int64_t i = first; i - first < max_frames && fs::exists(pattern->name(i), ec); ++i)
-      files.push_back(pattern->name(i));
-    check(!files.empty(), ErrorCode::not_found, "{}: no picture {}", path.string(),
-          pattern->name(0).string());
-  } else if (is_picture(path)) {
-    check_readable_file(path);
-    files.push_back(path);
-  }
-  return files;
-}
 
 }  // namespace
 
 std::unique_ptr<VideoReader> VideoReader::open(const fs::path& path, const ReadVideoOptions& options) {
   av::quiet();
-  std::vector<fs::path> pictures = pictures_of(path, options.max_frames);
-  if (!pictures.empty()) return std::make_unique<PictureReader>(std::move(pictures), options);
+  if (auto pictures = open_pictures(path, options)) return pictures;
   return std::make_unique<MovieReader>(path, options);
 }
 

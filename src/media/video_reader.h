@@ -1,5 +1,6 @@
 // Reads a video (mp4, mov, mkv, webm, avi, gif), a folder of pictures, a pattern such as out_%04d.png or one
-// picture as RGB frames, in the order in which they are shown.
+// picture as RGB frames, in the order in which they are shown, turned and mirrored as the file says (the display matrix of mp4 and
+// mov, the pose of mkv; a picture's EXIF), by right angles, as ffmpeg does.
 //
 // Files are taken for hostile: only listed containers and codecs are tried, a file cannot make the reader
 // open another one, sizes and the number of frames are capped.
@@ -15,12 +16,12 @@
 namespace tachy {
 
 struct VideoInfo {
-  int width = 0, height = 0;
-  double fps = 0;            // average; 0 when the file does not say (pictures)
-  int64_t frames = 0;        // as the container states it; 0 when it does not: count by reading
-  std::string codec;         // "h264", "vp9", "gif", "png" …
-  std::string pixel_format;  // "yuv420p" …
-  std::string color_space;   // "bt709" …; "unknown" when not tagged
+  int width = 0, height = 0;  // after turning
+  double fps = 0;             // average; 0 when the file does not say (pictures)
+  int64_t frames = 0;         // as the container states it; 0 when it does not: count by reading
+  std::string codec;          // "h264", "vp9", "gif", "png" …
+  std::string pixel_format;   // "yuv420p" …
+  std::string color_space;    // "bt709" …; "unknown" when not tagged
   std::string comment;
 };
 

@@ -201,7 +201,7 @@ const std::vector<RequestInput>& request_inputs() {
       {"init_latents", &R::init_latents,
        "start from these latents (.safetensors, 'latents') instead of noise"},
       {"image", &R::image,
-       "the picture that the video begins with (PNG, JPEG, WebP), for models that take one"},
+       "the picture that the video begins with (PNG, JPEG, WebP, GIF), for models that take one"},
       {"last_image", &R::last_image, "the picture that it ends with, for models that take two"},
       {"image_embeds", &R::image_embeds,
        "CLIP embeddings of the pictures (.safetensors, 'image_embeds') in place of what the image encoder of "

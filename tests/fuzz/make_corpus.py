@@ -350,6 +350,25 @@ def images():
         chunk(b"IDAT", zlib.compress(bytes(5000))) + chunk(b"IEND", b""))
 
 
+def golden_lines(target, source, chosen, before=b""):
+    """Files of tests/golden/media that lie there as hex digits in lines."""
+    for line in (GOLDEN / "media" / source).read_text().splitlines():
+        name, digits = line.split()[:2]
+        if name in chosen:
+            put(target, name, before + bytes.fromhex(digits))
+
+
+def odd_media():
+    golden_lines("image", "upright.txt", {
+        "png-6", "png-behind", "png-profile-zTXt", "png-profile-tEXt-behind", "png-xmp-packed", "exif-rational", "exif-behind-far", "webp-6",
+        "webp-xmp-and-exif", "rgb16-png", "palette-alpha-png", "animated-webp", "animated-alpha-webp", "animated-part-webp", "animated-png",
+        "animated-gif", "interlaced-gif", "part-transparent-gif"})
+    golden_lines("sound", "odd_sounds.txt", {
+        "rf64-pcm_16", "bw64", "w64-float", "au-ulaw", "au-float", "aiff-pcm_24", "aiff-little-pcm_16", "caf-pcm_16", "wavex-float",
+        "placeholder-7ffff000", "placeholder-00000000", "list-behind"}, b"\0")
+    golden_lines("video", "turned_videos.txt", {"turned90.mp4", "turned180mirrored.mov", "turned90.mkv", "turned90mirrored.mkv"})
+
+
 def sounds():
     """A choice (rate, pieces), then a file of 0.1 to 0.5 seconds: wav written here, the others those that the reader's tests read."""
     t = np.arange(4000) / 8000
@@ -394,4 +413,5 @@ if __name__ == "__main__":
     texts()
     images()
     sounds()
+    odd_media()
     messages()

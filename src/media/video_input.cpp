@@ -1,0 +1,80 @@
+#include "media/video_input.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "base/error.h"
+#include "media/file_kind.h"
+#include "media/files.h"
+#include "media/matroska_pose.h"
+#include "media/turn.h"
+
+namespace tachy {
+namespace av {
+
+const Allowed kVideos = {
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,gif",
+    "h264,hevc,vp8,vp9,libvpx,libvpx-vp9,av1,libdav1d,libaom-av1,mpeg4,mjpeg,png,gif,prores,ffv1",
+    "a video (mp4, mov, mkv, webm, avi or gif)", Wanted::video};
+
+InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed) {
+  check_readable_file(path);
+  AVFormatContext* context = nullptr;
+  Dictionary options({{"protocol_whitelist", "file"},
+                      {"format_whitelist", allowed.containers},
+                      {"codec_whitelist", allowed.decoders},
+                      {"max_streams", "16"}});
+  int rc = avformat_open_input(&context, ("file:" + path.string()).c_str(), nullptr, options.get());
+  if (rc == AVERROR(EACCES) || rc == AVERROR(EIO) || rc == AVERROR(EMFILE))
+    fail(ErrorCode::io, "{}: cannot read: {}", path.string(), reason(rc));
+  if (rc < 0) {
+    const std::string kind = file_kind(path, allowed.wanted);
+    check(kind == kUnknownKind, ErrorCode::corrupt, "{}: expected {}, got {}", path.string(), allowed.what,
+          kind);
+    fail(ErrorCode::corrupt, "{}: expected {}, or it is damaged: {}", path.string(), allowed.what,
+         reason(rc));
+  }
+  return InputPtr(context);
+}
+
+int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet) {
+  for (;;) {
+    const int rc = av_read_frame(&input, &packet);
+    if (rc < 0) return rc;
+    if (packet.stream_index == stream.index) return 0;
+    av_packet_unref(&packet);
+  }
+}
+
+int orientation_of(const AVFormatContext& input, const AVStream& stream, const std::filesystem::path& path) {
+  const uint8_t* data = nullptr;
+  size_t bytes = 0;
+#if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
+  const AVCodecParameters& about = *stream.codecpar;
+  if (const AVPacketSideData* found =
+          av_packet_side_data_get(about.coded_side_data, about.nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX))
+    data = found->data, bytes = found->size;
+#else
+  data = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
+#endif
+  int32_t matrix[9] = {};
+  if (data != nullptr && bytes >= sizeof matrix) {
+    std::memcpy(matrix, data, sizeof matrix);
+    return orientation_of_matrix(matrix);
+  }
+  // FFmpeg 5.1 does not look at this part of an mkv.
+  if (!std::string_view(input.iformat->name).starts_with("matroska")) return 1;
+  int before = 0;
+  for (int i = 0; i < stream.index; ++i)
+    before += input.streams[i]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+  return matroska_orientation(path, before);
+}
+
+std::string comment_of(const AVFormatContext& input) {
+  const AVDictionaryEntry* entry = av_dict_get(input.metadata, "comment", nullptr, 0);
+  return entry != nullptr ? entry->value : "";
+}
+
+}  // namespace av
+
+}  // namespace tachy

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Makes turned_videos.txt: videos of one frame whose containers say that it is turned or mirrored, and what ffmpeg shows of them.
+
+    python3 make_turned_videos.py      (imageio-ffmpeg 0.8.1, which brings ffmpeg 9.0.2)
+
+Each line has a name, the file's bytes, width, height and the first frame's RGB pixels as ffmpeg writes them out, with its autorotate, bytes as
+hex digits.
+"""
+import os
+import re
+import subprocess
+import tempfile
+
+import imageio_ffmpeg
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FFMPEG = imageio_ffmpeg.get_ffmpeg_exe()
+EXACT = ["-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"]
+FULL = ["-sws_flags", "accurate_rnd+full_chroma_int+full_chroma_inp+bitexact"]
+
+
+def ffmpeg(*arguments):
+    return subprocess.run([FFMPEG, "-loglevel", "error", "-y", *arguments], check=True, stdout=subprocess.PIPE).stdout
+
+
+def main():
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        plain = os.path.join(folder, "source.mp4")
+        # Smooth, so that ways of enlarging chroma agree, and another one in each of the eight orientations; the encoder's note on itself is taken out.
+        picture = "gradients=size=32x16:rate=5:duration=0.2:n=3:c0=red:c1=green:c2=blue:x0=0:y0=0:x1=31:y1=15:seed=3"
+        ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-c:v", "libx264", "-crf", "1", "-pix_fmt", "yuv420p", "-bsf:v",
+               "filter_units=remove_types=6", *EXACT, plain)
+
+        def add(name, *turn):
+            path = os.path.join(folder, name)
+            ffmpeg(*turn, "-i", plain, "-c", "copy", *EXACT, path)
+            shown = ffmpeg(*FULL, "-i", path, "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "rgb24", *FULL, "-")
+            size = subprocess.run([FFMPEG, "-i", path, "-frames:v", "1", "-f", "null", "-"], stderr=subprocess.PIPE, text=True).stderr
+            width, height = re.findall(r"Output #0.*?Video: wrapped_avframe.*? (\d+)x(\d+)", size, re.S)[0]
+            with open(path, "rb") as file:
+                lines.append(f"{name} {file.read().hex()} {width} {height} {shown.hex()}\n")
+
+        add("plain.mp4")
+        for container in ("mp4", "mkv"):
+            for angle in (0, 90, 180, 270):
+                for flip in ((), ("-display_hflip",)):
+                    if angle or flip:
+                        add(f"turned{angle}{'mirrored' if flip else ''}.{container}", "-display_rotation", str(angle), *flip)
+        add("turned90.mov", "-display_rotation", "90")
+        add("turned180mirrored.mov", "-display_rotation", "180", "-display_hflip")
+    with open(os.path.join(HERE, "turned_videos.txt"), "w", encoding="ascii") as out:
+        out.writelines(lines)
+
+
+main()
