@@ -1,25 +1,77 @@
-// What the kernels on AMX tiles share.
+// The tiles of AMX, eight registers of 16 rows of 64 bytes, and every instruction of theirs that this project uses.
+// A kernel on tiles is a template of whose tiles they are:
+//
+//   HardwareTiles  the CPU's own instructions, written in assembly, so that a kernel needs no target of its own
+//   PlainTiles     the same arithmetic in memory, on any CPU (amx_plain.cpp): TACHY_BF16=amx-emulated
+//
+// Both give the same bits (amx_test.cpp compares them where the CPU has AMX), so that whatever is chosen, cut
+// and added up on a machine with AMX can be tested on one without. A kernel makes one object for all its work.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#define TACHY_TARGET_AMX __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq")))
+#endif
 
 namespace tachy::cpu {
 
-// All eight tiles are 16 rows of 64 bytes.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-  TileConfig() {
-    for (int i = 0; i < 8; ++i) row_bytes[i] = 64, rows[i] = 16;
+bool tiles_emulated();  // TACHY_BF16=amx-emulated: PlainTiles stand in for the CPU's own
+
+inline constexpr int kAmxRows = 16, kAmxRowBytes = 64;
+
+// What PlainTiles do in TDPBF16PS and TDPBUSD: sums [16][16] += left [16][64 bytes] · right, whose rows hold 16
+// columns' pairs of bf16, or groups of four bytes.
+//
+// TDPBF16PS adds up the products of even places in one float32 chain of fused multiply-adds and those of odd
+// places in another, from zero; then both together, and then that to the sum. Subnormal operands count as zero,
+// and subnormal results become zero. A CPU without fused multiply-adds rounds products below 2^-126 first.
+void plain_multiply_bf16(float* sums, const uint16_t* left, const uint16_t* right);
+void plain_multiply_bytes(int32_t* sums, const uint8_t* left, const int8_t* right);
+
+class PlainTiles {
+ public:
+  template <int kTile>
+  void zero() {
+    std::memset(tile_[kTile], 0, sizeof tile_[kTile]);
   }
+  template <int kTile>
+  void load(const void* from, int64_t stride_bytes) {
+    for (int row = 0; row < kAmxRows; ++row)
+      std::memcpy(tile_[kTile][row], static_cast<const char*>(from) + row * stride_bytes, kAmxRowBytes);
+  }
+  template <int kTile>
+  void store(void* to, int64_t stride_bytes) {
+    for (int row = 0; row < kAmxRows; ++row)
+      std::memcpy(static_cast<char*>(to) + row * stride_bytes, tile_[kTile][row], kAmxRowBytes);
+  }
+  // Pairs of bf16 to float32; bytes, unsigned on the left and signed on the right, to int32.
+  template <int kSum, int kLeft, int kRight>
+  void multiply_bf16() {
+    plain_multiply_bf16(as<float>(kSum), as<uint16_t>(kLeft), as<uint16_t>(kRight));
+  }
+  template <int kSum, int kLeft, int kRight>
+  void multiply_bytes() {
+    plain_multiply_bytes(as<int32_t>(kSum), as<uint8_t>(kLeft), as<int8_t>(kRight));
+  }
+
+ private:
+  template <class T>
+  T* as(int tile) {
+    return reinterpret_cast<T*>(tile_[tile]);
+  }
+
+  alignas(64) unsigned char tile_[8][kAmxRows][kAmxRowBytes];
 };
+
+#if defined(__x86_64__)
+
+// Whether this CPU has the tiles and their products of bf16, or of bytes, and the system keeps their state; Linux
+// hands out the 8 KiB of it only when asked. Which limit TACHY_ISA sets is not looked at.
+bool has_tiles_of_bf16();
+bool has_tiles_of_bytes();
 
 // Which registers the system saves (XCR0); only to be asked where CPUID has OSXSAVE.
 inline uint64_t enabled_state() {
@@ -28,18 +80,48 @@ inline uint64_t enabled_state() {
   return uint64_t{high} << 32 | low;
 }
 
-// Linux hands out the 8 KiB of the tiles' state only when asked.
-inline bool tiles_allowed() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
+class HardwareTiles {
+ public:
+  HardwareTiles() {
+    static const Config config;
+    asm volatile("ldtilecfg %0" : : "m"(config));
+  }
+  ~HardwareTiles() { asm volatile("tilerelease"); }
+  HardwareTiles(const HardwareTiles&) = delete;
+  HardwareTiles& operator=(const HardwareTiles&) = delete;
 
-TACHY_TARGET_AMX inline void configure_tiles() {
-  static const TileConfig config;
-  // Compilers of 2022 think that the instruction reads 8 bytes; the barrier keeps the other 56.
-  asm volatile("" : : "m"(config) : "memory");
-  _tile_loadconfig(&config);
-}
+  template <int kTile>
+  void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  template <int kTile>
+  void load(const void* from, int64_t stride_bytes) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride_bytes), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  void store(void* to, int64_t stride_bytes) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride_bytes), "i"(kTile) : "memory");
+  }
+  template <int kSum, int kLeft, int kRight>
+  void multiply_bf16() {
+    asm volatile("tdpbf16ps %%tmm%c0, %%tmm%c1, %%tmm%c2" : : "i"(kRight), "i"(kLeft), "i"(kSum));
+  }
+  template <int kSum, int kLeft, int kRight>
+  void multiply_bytes() {
+    asm volatile("tdpbusd %%tmm%c0, %%tmm%c1, %%tmm%c2" : : "i"(kRight), "i"(kLeft), "i"(kSum));
+  }
+
+ private:
+  struct alignas(64) Config {
+    uint8_t palette = 1, start = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+    Config() {
+      for (int i = 0; i < 8; ++i) row_bytes[i] = kAmxRowBytes, rows[i] = kAmxRows;
+    }
+  };
+};
+
+#endif
 
 }  // namespace tachy::cpu
-#endif

@@ -7,7 +7,7 @@
 // is another pointer into the same pixels, the panel goes on where segment s - 1 ended.
 //
 //   f32:   panel [K][width] floats, 48 columns (with AVX-512 tiles of 8 x 48), Highway
-//   bf16:  panel [K/2][width][2], pairs of k side by side: 32 columns; AMX tiles of 32 x 32, else AVX-512 BF16
+//   bf16:  panel [K/2][width][2], pairs of k side by side: 32 columns; tiles of 32 x 32 (amx.h), else AVX-512 BF16
 //
 // The last panel may be narrower, a multiple of 16 columns. The layout is the same on every instruction set.
 //
@@ -41,6 +41,7 @@ inline int64_t panel_rows(int64_t rows, Compute compute) {
 // Nothing, or why this CPU cannot.
 std::optional<Refusal> panels_why_not(Compute compute);
 const char* panels_name(Compute compute);  // "amx-bf16" …
+bool panels_on_tiles();                    // those of bf16: AMX's, or their plain twin's (amx.h)
 inline Compute usable(Compute wanted) { return panels_why_not(wanted) ? Compute::f32 : wanted; }
 
 // Of one matrix B [k, n], k already a multiple of the depth step. Multiples of 256 bytes a matrix.

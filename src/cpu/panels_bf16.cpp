@@ -2,13 +2,12 @@
 //
 //   AMX          C 32 x 32 in four tiles, two of X (16 rows of 32 values), two of B (16 pairs by 16 columns):
 //                four loads for four products of 16 cycles. Rows come from memory 16 at a time, hence
-//                panel_row_step.
+//                panel_row_step. On the plain twin of the tiles (amx.h) only when asked for, for tests
 //   AVX-512 BF16 8 rows by 2 vectors
 //   portable     plain loops; only when asked for (TACHY_BF16=portable), for tests on other machines
 //
-// The kernel asks the system for the tile registers once a process; TACHY_BF16 = amx, avx512 or portable
-// picks by hand, TACHY_ISA below native leaves out AMX, below avx512 the other, too.
-#include <array>
+// TACHY_BF16 = amx, avx512, portable or amx-emulated picks by hand, TACHY_ISA below native leaves out AMX, below
+// avx512 the other, too.
 #include <cstring>
 
 #include "base/env.h"
@@ -58,67 +57,66 @@ void product_portable(const PanelProduct& p) {
     }
 }
 
-#ifdef TACHY_BF16_X86
-
-#define TACHY_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
-
-template <bool kTwoRows, bool kTwoColumns>
-TACHY_TARGET_AMX inline void amx_tile(const PanelProduct& p, int64_t row) {
+template <bool kTwoRows, bool kTwoColumns, class Tiles>
+inline void tile_product(Tiles& tiles, const PanelProduct& p, int64_t row) {
   const int64_t c_bytes = p.c_stride * 4, x_bytes = p.x_stride * 2, b_bytes = p.width * 4;
   float *c0 = p.c + row * p.c_stride, *c1 = c0 + 16 * p.c_stride;
   if (p.add) {
-    _tile_loadd(0, c0, c_bytes);
-    if constexpr (kTwoColumns) _tile_loadd(1, c0 + 16, c_bytes);
-    if constexpr (kTwoRows) _tile_loadd(2, c1, c_bytes);
-    if constexpr (kTwoRows && kTwoColumns) _tile_loadd(3, c1 + 16, c_bytes);
+    tiles.template load<0>(c0, c_bytes);
+    if constexpr (kTwoColumns) tiles.template load<1>(c0 + 16, c_bytes);
+    if constexpr (kTwoRows) tiles.template load<2>(c1, c_bytes);
+    if constexpr (kTwoRows && kTwoColumns) tiles.template load<3>(c1 + 16, c_bytes);
   } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    tiles.template zero<0>();
+    tiles.template zero<1>();
+    tiles.template zero<2>();
+    tiles.template zero<3>();
   }
   const char* b = static_cast<const char*>(p.panel);
+  const int64_t depth = p.depth;
   for (int64_t s = 0; s < p.segments; ++s) {
     const char* x0 = static_cast<const char*>(p.x[s]) + row * x_bytes;
     const char* x1 = x0 + 16 * x_bytes;
-    for (int64_t k = 0; k < p.depth; k += 32) {
-      _tile_loadd(6, b, b_bytes);
-      _tile_loadd(4, x0, x_bytes);
-      _tile_dpbf16ps(0, 4, 6);
+    for (int64_t k = 0; k < depth; k += 32) {
+      tiles.template load<6>(b, b_bytes);
+      tiles.template load<4>(x0, x_bytes);
+      tiles.template multiply_bf16<0, 4, 6>();
       if constexpr (kTwoColumns) {
-        _tile_loadd(7, b + 64, b_bytes);
-        _tile_dpbf16ps(1, 4, 7);
+        tiles.template load<7>(b + 64, b_bytes);
+        tiles.template multiply_bf16<1, 4, 7>();
       }
       if constexpr (kTwoRows) {
-        _tile_loadd(5, x1, x_bytes);
-        _tile_dpbf16ps(2, 5, 6);
-        if constexpr (kTwoColumns) _tile_dpbf16ps(3, 5, 7);
+        tiles.template load<5>(x1, x_bytes);
+        tiles.template multiply_bf16<2, 5, 6>();
+        if constexpr (kTwoColumns) tiles.template multiply_bf16<3, 5, 7>();
       }
       b += 16 * b_bytes, x0 += 64, x1 += 64;
     }
   }
-  _tile_stored(0, c0, c_bytes);
-  if constexpr (kTwoColumns) _tile_stored(1, c0 + 16, c_bytes);
-  if constexpr (kTwoRows) _tile_stored(2, c1, c_bytes);
-  if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, c1 + 16, c_bytes);
+  tiles.template store<0>(c0, c_bytes);
+  if constexpr (kTwoColumns) tiles.template store<1>(c0 + 16, c_bytes);
+  if constexpr (kTwoRows) tiles.template store<2>(c1, c_bytes);
+  if constexpr (kTwoRows && kTwoColumns) tiles.template store<3>(c1 + 16, c_bytes);
 }
 
-TACHY_TARGET_AMX void amx_panel(const PanelProduct& p) {
+template <bool kTwoColumns, class Tiles>
+void tile_columns(Tiles& tiles, const PanelProduct& p) {
   int64_t row = 0;
-  if (p.width > 16) {
-    for (; row + 16 < p.rows; row += 32) amx_tile<true, true>(p, row);
-    if (row < p.rows) amx_tile<false, true>(p, row);
-  } else {
-    for (; row + 16 < p.rows; row += 32) amx_tile<true, false>(p, row);
-    if (row < p.rows) amx_tile<false, false>(p, row);
-  }
+  for (; row + 16 < p.rows; row += 32) tile_product<true, kTwoColumns>(tiles, p, row);
+  if (row < p.rows) tile_product<false, kTwoColumns>(tiles, p, row);
 }
 
-TACHY_TARGET_AMX void product_amx(const PanelProduct& p) {
-  configure_tiles();
-  each_panel(p, amx_panel);
-  _tile_release();
+template <class Tiles>
+void product_tiles(const PanelProduct& all) {
+  Tiles tiles;
+  each_panel(all, [&](const PanelProduct& p) {
+    p.width > 16 ? tile_columns<true>(tiles, p) : tile_columns<false>(tiles, p);
+  });
 }
+
+#ifdef TACHY_BF16_X86
+
+#define TACHY_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 
 template <int kRows, int kVectors>
 TACHY_TARGET_AVX512 inline void avx512_tile(const PanelProduct& p, int64_t row) {
@@ -159,40 +157,35 @@ TACHY_TARGET_AVX512 void product_avx512(const PanelProduct& p) {
     p.width > 16 ? avx512_tile<8, 2>(p, row) : avx512_tile<8, 1>(p, row);
 }
 
-struct Abilities {
-  bool amx = false, avx512 = false;
-  Abilities() {
-    uint32_t a, b, c, d;
-    if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c >> 27 & 1)) return;
-    const uint64_t state = enabled_state();
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
-    const bool avx512 =
-        (state & 0xe6) == 0xe6 && (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1) && (b >> 17 & 1);
-    const bool tiles = (d >> 22 & 1) && (d >> 24 & 1) && (state >> 17 & 3) == 3;
-    amx = tiles && tiles_allowed();
-    uint32_t more = 0;
-    if (avx512 && __get_cpuid_count(7, 1, &more, &b, &c, &d)) this->avx512 = more >> 5 & 1;
-  }
-};
+bool has_avx512_bf16() {
+  uint32_t a, b, c, d;
+  if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c >> 27 & 1)) return false;
+  if ((enabled_state() & 0xe6) != 0xe6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  const bool avx512 = (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1) && (b >> 17 & 1);
+  return avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
 
 #endif  // TACHY_BF16_X86
 
 struct Choice {
   const char* name = nullptr;
+  bool tiles = false;
   void (*run)(const PanelProduct&) = nullptr;
   std::optional<Refusal> why_not;
 
   Choice() {
     const std::string wanted = env_string("TACHY_BF16", "");
-    check(wanted.empty() || wanted == "amx" || wanted == "avx512" || wanted == "portable",
-          ErrorCode::invalid_argument, "TACHY_BF16: expected amx, avx512 or portable, got '{}'", wanted);
+    check(wanted.empty() || wanted == "amx" || wanted == "avx512" || wanted == "portable" ||
+              wanted == "amx-emulated",
+          ErrorCode::invalid_argument, "TACHY_BF16: expected amx, avx512, portable or amx-emulated, got '{}'",
+          wanted);
 #ifdef TACHY_BF16_X86
-    const Abilities cpu;
-    if (cpu.amx && isa() == Isa::native && (wanted.empty() || wanted == "amx"))
-      name = "amx-bf16", run = product_amx;
-    if (!run && cpu.avx512 && isa() >= Isa::avx512 && (wanted.empty() || wanted == "avx512"))
+    if (isa() == Isa::native && (wanted.empty() || wanted == "amx") && has_tiles_of_bf16())
+      name = "amx-bf16", tiles = true, run = product_tiles<HardwareTiles>;
+    if (!run && isa() >= Isa::avx512 && (wanted.empty() || wanted == "avx512") && has_avx512_bf16())
       name = "avx512-bf16", run = [](const PanelProduct& p) { each_panel(p, product_avx512); };
 #endif
+    if (tiles_emulated()) name = "amx-emulated-bf16", tiles = true, run = product_tiles<PlainTiles>;
     if (!run && wanted == "portable")
       name = "portable-bf16", run = [](const PanelProduct& p) { each_panel(p, product_portable); };
     if (!run)
@@ -218,6 +211,8 @@ std::optional<Refusal> panels_why_not(Compute compute) {
 const char* panels_name(Compute compute) {
   return compute == Compute::f32 ? "f32" : choice().name ? choice().name : "none";
 }
+
+bool panels_on_tiles() { return choice().tiles; }
 
 void panel_product_bf16(const PanelProduct& p) { choice().run(p); }
 

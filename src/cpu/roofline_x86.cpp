@@ -4,10 +4,7 @@
 
 #if defined(__x86_64__) && defined(__linux__)
 
-#include <cpuid.h>
 #include <immintrin.h>
-
-#include <cstring>
 
 #include "cpu/amx.h"
 #include "cpu/isa.h"
@@ -19,10 +16,7 @@ enum class Products { none, avx512, amx };
 
 Products detect() {
   if (isa() < Isa::avx512) return Products::none;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) && isa() == Isa::native &&
-      tiles_allowed())
-    return Products::amx;
+  if (isa() == Isa::native && has_tiles_of_bf16()) return Products::amx;
   return __builtin_cpu_supports("avx512bf16") ? Products::avx512 : Products::none;
 }
 
@@ -31,31 +25,22 @@ Products products() {
   return value;
 }
 
-__attribute__((target("amx-tile,amx-bf16"))) double amx_rounds(int rounds) {
-  struct alignas(64) Config {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t bytes_per_row[16] = {};
-    uint8_t rows[16] = {};
-  } config;
-  for (int i = 0; i < 8; ++i) config.bytes_per_row[i] = 64, config.rows[i] = 16;
-  // GCC 12 takes only the first eight bytes of the configuration for read: all of it must be in memory.
-  __asm__ volatile("" : : "r"(&config) : "memory");
-  _tile_loadconfig(&config);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  _tile_zero(4);
-  _tile_zero(5);
-  _tile_zero(6);
-  _tile_zero(7);
+double amx_rounds(int rounds) {
+  HardwareTiles tiles;
+  tiles.zero<0>();
+  tiles.zero<1>();
+  tiles.zero<2>();
+  tiles.zero<3>();
+  tiles.zero<4>();
+  tiles.zero<5>();
+  tiles.zero<6>();
+  tiles.zero<7>();
   for (int i = 0; i < rounds; ++i) {
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    tiles.multiply_bf16<0, 4, 6>();
+    tiles.multiply_bf16<1, 4, 7>();
+    tiles.multiply_bf16<2, 5, 6>();
+    tiles.multiply_bf16<3, 5, 7>();
   }
-  _tile_release();
   return 4.0 * 2 * 16 * 16 * 32 * rounds;
 }
 

@@ -12,7 +12,7 @@
 
 namespace tachy::cpu {
 
-bool has_split_tiles();  // AMX-BF16, and TACHY_BF16 does not forbid it
+bool has_split_tiles();  // bf16 is multiplied on tiles (amx.h): AMX-BF16 that TACHY_BF16 does not forbid, or its twin
 
 inline constexpr int kSplitPlanes = 3;
 inline constexpr int64_t kSplitColumns = 16;  // of a block of B
@@ -23,8 +23,15 @@ inline int split_planes(DType dtype) { return dtype == DType::f32 ? 3 : dtype ==
 // count values → to[plane · plane_step + i], zeros from count to padded (a multiple of 32).
 void split_row(const float* from, int64_t count, int64_t padded, uint16_t* to, int64_t plane_step);
 
-// A float32 panel [k][width] (panels.h) → its blocks of 16 columns, each [planes][split_depth(k) / 2][16][2].
-void split_panel(const float* panel, int64_t k, int64_t width, int planes, uint16_t* to);
+// Values of a float32 panel [k][width] (panels.h) → its blocks of 16 columns, each [planes][depth / 2][16][2].
+struct SplitPanel {
+  const float* from;      // [count][width]
+  int64_t count, padded;  // of K: given, and written, the rest as zeros; padded is a multiple of 2
+  int64_t width, depth;   // depth: of a plane, which may be split a part at a time
+  int planes;
+  uint16_t* to;  // where the first pair of K goes in the first plane of the first block
+};
+void split_panel(const SplitPanel& p);
 inline int64_t split_block_values(int64_t k, int planes) { return split_depth(k) * kSplitColumns * planes; }
 
 struct SplitProduct {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cpu/onednn.h"
+#include "cpu/split_tiles.h"
 #include "cuda/gpu.h"
 #include "gemm_conv_golden.h"
 #include "ops/conv3d/conv3d.h"
@@ -28,6 +29,8 @@ using ops::GemmArgs;
 class Gemm : public testing::TestWithParam<const char*> {};
 
 TEST_P(Gemm, AgreesWithTorch) {
+  if (GetParam() == std::string_view("split") && !cpu::has_split_tiles())
+    GTEST_SKIP() << "no tiles: TACHY_BF16=amx-emulated has them";
   Forced forced("gemm", GetParam());
   GoldenCase golden("linear");
   GemmArgs args{.x = golden.load("x"), .weight = golden.load("weight"), .bias = golden.load("bias")};
@@ -57,7 +60,7 @@ TEST_P(Gemm, AgreesWithTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("f32", "ref"),
+INSTANTIATE_TEST_SUITE_P(Implementations, Gemm, testing::Values("f32", "split", "ref"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Without Products::tf32 float32 products are IEEE's. TF32 keeps 10 digits of each operand: cut off, not rounded, both
