@@ -24,7 +24,7 @@ if(NOT TARGET DNNL::dnnl)
 endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma>=6.9.5)
+pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma>=6.9.7)
 # Oniguruma also exports regcomp, regexec and regfree. glibc's file is named in front of it (-lc alone would come
 # last), so that these stay the C library's in everything that is linked with both.
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libc.so.6

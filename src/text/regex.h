@@ -3,6 +3,8 @@
 //
 // A pattern may come from a hostile file, so the work of one search, the memory of its stack and the depth of
 // a pattern are limited. A pattern that matches the empty text is refused.
+//
+// Patterns of Python's `re` module (PEFT's, in adapters) are a dialect of their own: python().
 #pragma once
 
 #include <cstddef>
@@ -19,10 +21,17 @@ class Regex {
   // Throws Error{unsupported} naming `where`, the pattern and what is wrong with it.
   static Regex compile(std::string_view pattern, std::string_view where);
   static Regex literal(std::string_view text);
+  // In Python's syntax, for matches_start() alone; the empty text may match. What Python refuses or Oniguruma
+  // cannot do is an Error, as above.
+  static Regex python(std::string_view pattern, std::string_view where);
 
   // The leftmost match in valid UTF-8 at or behind `from`: its begin and end. May be called from many threads.
   // Throws Error{unsupported} where the search takes too long.
   std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t from) const;
+
+  // Whether a match begins where the text does, as re.match has it; nothing when that takes more than `most_retries`
+  // steps back. May be called from many threads.
+  std::optional<bool> matches_start(std::string_view text, unsigned long most_retries) const;
 
  private:
   struct Compiled;

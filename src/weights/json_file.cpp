@@ -103,15 +103,24 @@ const nlohmann::json* list_of(const nlohmann::json& j, std::string_view key, siz
   return value;
 }
 
+nlohmann::json parse_document(std::string_view text, const JsonKeys& keys) {
+  if (!keys) return nlohmann::json::parse(text.begin(), text.end());
+  return nlohmann::json::parse(text.begin(), text.end(),
+                               [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+                                 if (event == nlohmann::json::parse_event_t::key)
+                                   keys(depth, parsed.get_ref<const std::string&>());
+                                 return true;
+                               });
+}
+
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, std::string_view what) {
+nlohmann::json parse_json(std::string_view text, std::string_view what, const JsonKeys& keys) {
   check(nesting(text) <= kMaxDepth, ErrorCode::corrupt, "{}: JSON is nested deeper than {} levels", what,
         kMaxDepth);
   try {
     const bool python = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
-    auto j = python ? nlohmann::json::parse(with_python_numbers_as_texts(text))
-                    : nlohmann::json::parse(text.begin(), text.end());
+    auto j = python ? parse_document(with_python_numbers_as_texts(text), keys) : parse_document(text, keys);
     check(j.is_object(), ErrorCode::corrupt, "{}: expected a JSON object, got {}", what, j.type_name());
     return j;
   } catch (const nlohmann::json::parse_error& e) {
@@ -123,13 +132,13 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   }
 }
 
-nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes) {
+nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes, const JsonKeys& keys) {
   const MappedFile file(path);
   check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
   check(file.size() <= max_bytes, ErrorCode::corrupt, "{}: {} bytes of JSON, the limit is {}", path.string(),
         file.size(), max_bytes);
   return parse_json({reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size())},
-                    path.string());
+                    path.string(), keys);
 }
 
 int64_t json_int(const nlohmann::json& j, std::string_view key, int64_t fallback, int64_t lo, int64_t hi) {

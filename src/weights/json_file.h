@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,10 +15,14 @@ namespace tachy {
 
 inline constexpr uint64_t kMaxJsonBytes = 64ull << 20;
 
+// Told each key in the order of the text, which a parsed object does not keep. Keys of the top object have depth 1.
+using JsonKeys = std::function<void(int depth, const std::string& key)>;
+
 // Throws not_found, io or corrupt ("file: byte N: reason"). The top must be an object.
-nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes = kMaxJsonBytes);
+nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes = kMaxJsonBytes,
+                         const JsonKeys& keys = {});
 // The same on text; `what` names it in errors.
-nlohmann::json parse_json(std::string_view text, std::string_view what);
+nlohmann::json parse_json(std::string_view text, std::string_view what, const JsonKeys& keys = {});
 
 // Getters: an absent key or null gives the fallback; a wrong type or a value out of range throws corrupt
 // naming key and value. The overloads without fallback throw not_found when the key is absent.
