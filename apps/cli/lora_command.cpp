@@ -28,10 +28,11 @@ json to_json(const LoraReport& r) {
   for (const LoraReport::Group& g : r.groups)
     groups.push_back({{"name", g.name}, {"tensors", g.tensors}, {"relative_change", g.relative}});
   for (const LoraReport::Left& u : r.unmatched) unmatched.push_back({{"key", u.key}, {"reason", u.reason}});
-  return {{"path", r.path},        {"model", r.model},   {"spelling", r.spelling}, {"kinds", r.kinds},
-          {"ranks", r.ranks},      {"scales", r.scales}, {"layers", r.layers},     {"matched", r.matched},
-          {"zero_deltas", r.zero}, {"parts", parts},     {"groups", groups},       {"unmatched", unmatched},
-          {"hint", r.hint},        {"expert", r.expert}};
+  return {{"path", r.path},     {"model", r.model},     {"spelling", r.spelling},
+          {"kinds", r.kinds},   {"ranks", r.ranks},     {"scales", r.scales},
+          {"layers", r.layers}, {"matched", r.matched}, {"zero_deltas", r.zero},
+          {"parts", parts},     {"groups", groups},     {"unmatched", unmatched},
+          {"hint", r.hint},     {"expert", r.expert},   {"expert_from", r.expert_from}};
 }
 
 void print(const LoraReport& r) {
@@ -40,7 +41,7 @@ void print(const LoraReport& r) {
   if (!r.kinds.empty()) fmt::print("  {:<10}{}\n", "kinds", fmt::join(r.kinds, ", "));
   if (!r.ranks.empty()) fmt::print("  {:<10}{}\n", "ranks", fmt::join(r.ranks, ", "));
   if (!r.scales.empty()) fmt::print("  {:<10}{}\n", "scale", fmt::join(r.scales, ", "));
-  if (!r.expert.empty()) fmt::print("  {:<10}{}\n", "expert", r.expert);
+  if (!r.expert.empty()) fmt::print("  {:<10}{}, by {}\n", "expert", r.expert, r.expert_from);
   if (r.zero > 0) fmt::print("  {} deltas are zeros and change nothing\n", r.zero);
   for (const LoraReport::Part& p : r.parts)
     if (p.changed > 0) fmt::print("  {}: {} tensors change\n", p.name, p.changed);

@@ -10,31 +10,23 @@
 #include <vector>
 
 #include "adapters/adapter_key.h"
+#include "adapters/peft_config.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
 
 struct AdapterLayer {
-  std::string stem;  // as the file spells it
+  std::string stem;  // as the file spells it, without wrappers (weights/wrapper_names.h)
   std::map<AdapterRole, const TensorSource::Entry*> tensors;
   std::string suffix;  // of one of them, for reports: ".lora_down.weight"
-};
-
-// PEFT's configuration of adapters, from adapter_config.json beside the file or from its metadata.
-struct PeftConfig {
-  std::string where;  // "adapter_config.json", "lora_adapter_metadata"
-  std::optional<double> alpha;
-  std::map<std::string, double> alpha_pattern;  // by the end of a layer's name
-  std::optional<double> rank;                   // of layers whose tensors do not say it
-  bool rslora = false;                          // alpha / sqrt(rank)
+  std::optional<PeftScale> peft;
 };
 
 struct AdapterFile {
   std::filesystem::path path;
   std::shared_ptr<TensorSource> source;
-  std::vector<AdapterLayer> layers;        // in the order of their names
-  std::vector<std::string> unknown;        // keys of tensors that are no adapter's
-  std::map<std::string, PeftConfig> peft;  // by the prefix of the layers: "transformer"; "" for all
+  std::vector<AdapterLayer> layers;  // in the order of their names
+  std::vector<std::string> unknown;  // keys of tensors that are no adapter's
 };
 
 // A weights file of any format, or a folder with one (adapter_model, pytorch_lora_weights or alone). Throws

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <set>
 
 #include "adapters/joined_down.h"
+#include "adapters/layer_values.h"
+#include "adapters/misfit.h"
 #include "base/error.h"
-#include "cpu/widen.h"
 #include "weights/quote.h"
 
 namespace tachy {
@@ -14,27 +17,6 @@ namespace {
 
 using Role = AdapterRole;
 using Entry = TensorSource::Entry;
-
-struct Misfit {
-  std::string reason;
-};
-template <class... Args>
-[[noreturn]] void misfit(fmt::format_string<Args...> format, Args&&... args) {
-  throw Misfit{fmt::format(format, std::forward<Args>(args)...)};
-}
-
-int64_t values_of(const std::vector<int64_t>& dims) {
-  int64_t count = 1;
-  for (const int64_t d : dims) count *= d;
-  return count;
-}
-
-// A weight as a matrix.
-struct Extents {
-  int64_t out, in;
-  explicit Extents(const Entry& weight)
-      : out(weight.dims.front()), in(values_of(weight.dims) / std::max<int64_t>(out, 1)) {}
-};
 
 class LayerReader {
  public:
@@ -50,12 +32,16 @@ class LayerReader {
     if (found == layer_.tensors.end()) misfit("it has no {}", missing);
     return *found->second;
   }
-  Tensor view(const Entry& e) const;
-  Tensor matrix(Role role, const char* missing) const;
-  Tensor like(Role role, const Entry& target) const;
+  Tensor values(Role role, const char* missing);
+  Tensor matrix(Role role, const char* missing);
+  Tensor like(Role role, const Entry& target);
   WeightChange change(const Entry* target, const char* what, WeightChange::Kind kind) const;
   void take_scale(WeightChange& c, int64_t rank) const;
-  void keep(WeightChange c) { out_.changes.push_back(std::make_shared<const WeightChange>(std::move(c))); }
+  void take_magnitude(WeightChange& c);
+  void keep(WeightChange c) {
+    if (!made_->empty()) c.made = made_;
+    out_.changes.push_back(std::make_shared<const WeightChange>(std::move(c)));
+  }
   void keep_delta(WeightChange c);
 
   void low_rank();
@@ -68,26 +54,28 @@ class LayerReader {
   const AdapterLayer& layer_;
   const AdapterTarget& target_;
   LayerChanges out_;
+  std::set<Role> used_ = {Role::alpha};
+  // What is not a view of the file; all changes of the layer keep it.
+  std::shared_ptr<std::deque<std::vector<float>>> made_ = std::make_shared<std::deque<std::vector<float>>>();
 };
 
-Tensor LayerReader::view(const Entry& e) const {
+Tensor LayerReader::values(Role role, const char* missing) {
+  used_.insert(role);
+  const Entry& e = entry(role, missing);
   if (!e.unusable.empty()) misfit("its tensor {}: {}", in_quotes(e.name_in_file), e.unusable);
-  if (!e.data || !cpu::widens(e.dtype))
-    misfit("its tensor {} is {}, expected floating-point values", in_quotes(e.name_in_file),
-           e.derived ? e.derived->encoding() : std::string_view(dtype_name(e.dtype)));
-  return Tensor(const_cast<void*>(e.data), e.dtype, e.dims);
+  return layer_values(*file_.source, e, *made_);
 }
 
 // [n, everything else]
-Tensor LayerReader::matrix(Role role, const char* missing) const {
-  const Tensor all = view(entry(role, missing));
+Tensor LayerReader::matrix(Role role, const char* missing) {
+  const Tensor all = values(role, missing);
   if (all.rank < 2 || all.numel() == 0) misfit("its {} is {}, expected a matrix", missing, shape_string(all));
   return all.view({all.dim(0), -1});
 }
 
 // As [dims[0], everything else] of the target, which has as many values.
-Tensor LayerReader::like(Role role, const Entry& target) const {
-  const Tensor all = view(*layer_.tensors.at(role));
+Tensor LayerReader::like(Role role, const Entry& target) {
+  const Tensor all = values(role, "change");
   const auto without_ones = [](std::span<const int64_t> dims) {
     std::vector<int64_t> out;
     std::ranges::copy_if(dims, std::back_inserter(out), [](int64_t d) { return d != 1; });
@@ -116,12 +104,24 @@ void expect_shape(const Tensor& up, const Tensor& down, const Entry& target) {
     misfit("its pair is {} · {}, the model's weight [{}, {}]", shape_string(up), shape_string(down), out, in);
 }
 
+// One length a row: LyCORIS' are [rows, 1, …], an older kind [1, columns]; PEFT's are [rows] or [1, rows, 1, …].
+void LayerReader::take_magnitude(WeightChange& c) {
+  if (!has(Role::magnitude)) return;
+  const Tensor m = values(Role::magnitude, "magnitudes");
+  const int64_t rows = Extents(*target_.weight).out;
+  const bool peft =
+      layer_.tensors.at(Role::magnitude)->name.find(".lora_magnitude_vector") != std::string::npos;
+  if (m.numel() != rows || (!peft && m.rank > 1 && m.dim(0) == 1 && rows != 1))
+    misfit("its magnitudes are {}, expected one a row of the weight, [{}, 1]", shape_string(m), rows);
+  c.magnitude = m.view({-1});
+}
+
 void LayerReader::low_rank() {
   WeightChange c = change(target_.weight, "weight", WeightChange::Kind::low_rank);
   c.up = matrix(Role::up, "lora_up (lora_B)");
   c.down = matrix(Role::down, "lora_down (lora_A)");
   if (has(Role::mid)) {
-    const Tensor mid = view(*layer_.tensors.at(Role::mid));
+    const Tensor mid = values(Role::mid, "lora_mid");
     if (mid.rank < 2 || mid.numel() == 0 || mid.dim(0) != c.up.dim(1) || mid.dim(1) != c.down.dim(0))
       misfit("its lora_mid is {}, expected [{}, {}, …]", shape_string(mid), c.up.dim(1), c.down.dim(0));
     // Before anything is made of it: the product of two short tensors may be as large as a file likes.
@@ -130,20 +130,13 @@ void LayerReader::low_rank() {
     if (c.up.dim(0) != out || in % taps != 0 || c.down.dim(1) != in / taps)
       misfit("its pair is {} · {} with lora_mid {}, the model's weight [{}, {}]", shape_string(c.up),
              shape_string(c.down), shape_string(mid), out, in);
-    const auto joined = joined_down(mid, c.down);
+    std::vector<float>& joined = made_->emplace_back(joined_down(mid, c.down));
     c.down =
-        Tensor(joined->data(), DType::f32, {mid.dim(0), static_cast<int64_t>(joined->size()) / mid.dim(0)});
-    c.made = joined;
+        Tensor(joined.data(), DType::f32, {mid.dim(0), static_cast<int64_t>(joined.size()) / mid.dim(0)});
   }
   expect_shape(c.up, c.down, *target_.weight);
   take_scale(c, c.down.dim(0));
-  if (has(Role::magnitude)) {
-    const Tensor m = view(*layer_.tensors.at(Role::magnitude));
-    if (m.numel() != c.up.dim(0) || (m.rank > 1 && m.dim(0) == 1 && c.up.dim(0) != 1))
-      misfit("its magnitudes are {}, expected one a row of the weight, [{}, 1]", shape_string(m),
-             c.up.dim(0));
-    c.magnitude = m.view({-1});
-  }
+  take_magnitude(c);
   if (has(Role::up_bias)) {
     WeightChange bias = change(target_.bias, "bias", WeightChange::Kind::full);
     bias.up = like(Role::up_bias, *target_.bias);
@@ -160,6 +153,7 @@ void LayerReader::hadamard() {
   expect_shape(c.up, c.down, *target_.weight);
   expect_shape(c.up_2, c.down_2, *target_.weight);
   take_scale(c, c.down.dim(0));
+  take_magnitude(c);
   keep(std::move(c));
 }
 
@@ -184,6 +178,7 @@ void LayerReader::kronecker() {
   if (rows != out || width != in)
     misfit("its product is [{}, {}], the model's weight [{}, {}]", rows, width, out, in);
   take_scale(c, rank);
+  take_magnitude(c);
   keep(std::move(c));
 }
 
@@ -197,6 +192,7 @@ void LayerReader::product() {
     misfit("its a1 and a2 are {} · {}, the model's weight has {} columns", shape_string(c.up_2),
            shape_string(c.down_2), in);
   take_scale(c, c.down.dim(0));
+  take_magnitude(c);
   keep(std::move(c));
 }
 
@@ -228,12 +224,16 @@ void LayerReader::deltas() {
 LayerChanges LayerReader::read() {
   try {
     if (has(Role::unsupported))
-      misfit("{} is not supported", layer_.suffix.empty() ? "this kind" : layer_.suffix);
+      misfit("its tensor {} is of a kind that is not supported",
+             in_quotes(layer_.tensors.at(Role::unsupported)->name_in_file));
     if (has(Role::down) || has(Role::up)) low_rank();
     if (has(Role::hada_w1_a) || has(Role::hada_w2_a)) hadamard();
     if (has(Role::lokr_w1) || has(Role::lokr_w1_a) || has(Role::lokr_w2) || has(Role::lokr_w2_a)) kronecker();
     if (has(Role::glora_a1) || has(Role::glora_b1)) product();
     deltas();
+    for (const auto& [role, tensor] : layer_.tensors)  // dropping one would change what the others mean
+      if (!used_.contains(role))
+        misfit("its tensor {} has no meaning beside the others", in_quotes(tensor->name_in_file));
     if (out_.changes.empty() && out_.zero == 0) misfit("it has nothing to add (only {})", layer_.suffix);
   } catch (const Misfit& why) {
     return {.changes = {}, .zero = 0, .reason = why.reason};

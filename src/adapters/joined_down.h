@@ -1,7 +1,6 @@
 // The tensor between a pair (lora_mid) taken into its second factor.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -9,6 +8,6 @@
 namespace tachy {
 
 // mid [r, r, kernel…] between a pair: A'[p, i, kernel] = Σ mid[p, q, kernel]·A[q, i].
-std::shared_ptr<std::vector<float>> joined_down(const Tensor& mid, const Tensor& down);
+std::vector<float> joined_down(const Tensor& mid, const Tensor& down);
 
 }  // namespace tachy

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "adapters/change_reader.h"
 #include "base/error.h"
+#include "weights/quote.h"
 
 namespace tachy {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool has_piece(std::string_view text, std::initializer_list<std::string_view> pieces) {
   return std::ranges::any_of(pieces,
@@ -17,6 +19,7 @@ bool has_piece(std::string_view text, std::initializer_list<std::string_view> pi
 }
 
 bool is_low_prefix(std::string_view prefix) { return has_piece(prefix, {"transformer_2", "dit2"}); }
+bool is_high_prefix(std::string_view prefix) { return has_piece(prefix, {"transformer_1"}); }
 bool is_text_prefix(std::string_view prefix) { return has_piece(prefix, {"text_encoder", "lora_te"}); }
 
 void add_once(std::vector<std::string>& list, std::string_view text) {
@@ -29,22 +32,23 @@ std::string made_for(const AdapterTarget& target, const AdapterLayer& layer) {
   if (down == layer.tensors.end() || !target.weight || down->second->dims.size() < 2) return {};
   const std::vector<int64_t>& dims = down->second->dims;
   if (target.name == "patch_embedding") {
-    const int64_t channels = dims[1];
+    const int64_t channels = dims[1], own = target.weight->dims.size() > 1 ? target.weight->dims[1] : 0;
+    if (channels == own) return {};  // what does not fit is something else
     const char* model = channels == 16   ? "a text-to-video model"
                         : channels == 36 ? "an image-to-video model"
                         : channels == 48 ? "Wan 2.2 TI2V-5B"
                                          : "another model";
     return fmt::format("its patch embedding reads {} channels, as that of {}; this model's reads {}",
-                       channels, model, target.weight->dims.size() > 1 ? target.weight->dims[1] : 0);
+                       channels, model, own);
   }
   if (!target.name.ends_with("attn1.to_q")) return {};
-  const int64_t width = dims[1];
+  const int64_t width = dims[1], own = target.weight->dims.back();
+  if (width == own) return {};
   const char* model = width == 1536   ? "the 1.3B models"
                       : width == 3072 ? "Wan 2.2 TI2V-5B"
                       : width == 5120 ? "the 14B models"
                                       : "another model";
-  return fmt::format("its layers are {} wide, as those of {}; this model's are {}", width, model,
-                     target.weight->dims.back());
+  return fmt::format("its layers are {} wide, as those of {}; this model's are {}", width, model, own);
 }
 
 class Matcher {
@@ -79,8 +83,9 @@ class Matcher {
 // Of the transformers, those that a layer behind this prefix is for.
 std::vector<size_t> Matcher::parts_of(std::string_view prefix) const {
   if (targets_.transformers.size() == 1)
-    return is_low_prefix(prefix) ? std::vector<size_t>{} : std::vector<size_t>{0};
+    return is_low_prefix(prefix) || is_high_prefix(prefix) ? std::vector<size_t>{} : std::vector<size_t>{0};
   if (is_low_prefix(prefix)) return {1};
+  if (is_high_prefix(prefix)) return {0};
   switch (targets_.expert) {
     case AdapterExpert::high:
       return {0};
@@ -134,7 +139,9 @@ void Matcher::match(const AdapterLayer& layer) {
   describe(layer, found);
   const std::vector<size_t> parts = parts_of(found.prefix);
   if (parts.empty())
-    return unmatched(layer.stem, "it is for the low-noise expert of two, and this model has one transformer");
+    return unmatched(layer.stem,
+                     fmt::format("it is for the {}-noise expert of two, and this model has one transformer",
+                                 is_low_prefix(found.prefix) ? "low" : "high"));
   for (const size_t i : parts) {
     const auto there = targets_.transformers[i].names->find(layer.stem);
     if (!there.target) return unmatched(layer.stem, "the model has no layer of this name");
@@ -143,34 +150,37 @@ void Matcher::match(const AdapterLayer& layer) {
   ++out_.matched;
 }
 
-}  // namespace
+// Where the caller says nothing: by the file's keys, its name, the name that its trainer gave it, or its folder's.
+struct FoundExpert {
+  AdapterExpert expert = AdapterExpert::unsaid;  // of layers whose own keys say nothing
+  std::string from;
+};
+constexpr const char* kByKeys = "its keys";
 
-const char* to_string(AdapterExpert expert) {
-  switch (expert) {
-    case AdapterExpert::high:
-      return "high";
-    case AdapterExpert::low:
-      return "low";
-    case AdapterExpert::both:
-      return "both";
-    case AdapterExpert::unsaid:
-      break;
+FoundExpert expert_of_file(const AdapterFile& file) {
+  for (const AdapterLayer& layer : file.layers) {
+    const std::string_view begin = std::string_view(layer.stem).substr(0, 40);
+    if (is_low_prefix(begin) || is_high_prefix(begin))
+      return {AdapterExpert::high, kByKeys};  // transformer. beside transformer_2.
   }
-  return "";
+  const auto by_word = [](const NamedExpert& named, std::string_view place) {
+    return FoundExpert{named.expert, fmt::format("the word {} in {}", in_quotes(named.word), place)};
+  };
+  if (const NamedExpert named = expert_in_name(file.path.filename().string());
+      named.expert != AdapterExpert::unsaid)
+    return by_word(named, "its name");
+  const auto& metadata = file.source->metadata();
+  if (const auto trained = metadata.find("ss_output_name"); trained != metadata.end())
+    if (const NamedExpert named = expert_in_name(trained->second); named.expert != AdapterExpert::unsaid)
+      return by_word(named, "the name that its trainer gave it (ss_output_name)");
+  const std::string folder = fs::absolute(file.path).parent_path().filename().string();
+  if (const NamedExpert named = expert_in_name(folder);
+      named.certain || (named.expert != AdapterExpert::unsaid && named.word.size() == folder.size()))
+    return by_word(named, "its folder's name");
+  return {};
 }
 
-AdapterExpert labelled_expert(const AdapterFile& file) {
-  std::string name = file.path.filename().string();
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto says = [&](const std::string& which) {
-    return has_piece(name, {which + "_noise", which + "-noise", which + "noise", which + "_lora",
-                            "_" + which + "_", "-" + which + "-", "_" + which + ".", "-" + which + "."});
-  };
-  const bool high = says("high"), low = says("low");
-  if (high == low) return AdapterExpert::unsaid;
-  return high ? AdapterExpert::high : AdapterExpert::low;
-}
+}  // namespace
 
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets) {
   AdapterTargets own = targets;
@@ -179,18 +189,23 @@ AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& target
         ErrorCode::invalid_argument,
         "`loras`: {}: @{} names one of two experts, and this model has one transformer", file.path.string(),
         to_string(own.expert));
-  if (own.transformers.size() == 2 && own.expert == AdapterExpert::unsaid) {
-    const bool labelled_keys = std::ranges::any_of(file.layers, [&](const AdapterLayer& layer) {
-      return is_low_prefix(std::string_view(layer.stem).substr(0, 40));
-    });
-    own.expert = labelled_keys ? AdapterExpert::high : labelled_expert(file);
-    check(own.expert != AdapterExpert::unsaid, ErrorCode::invalid_argument,
+  if (own.transformers.size() != 2) return Matcher(file, own).run();
+  std::string from = fmt::format("@{}", to_string(own.expert));
+  if (own.expert == AdapterExpert::unsaid) {
+    const FoundExpert found = expert_of_file(file);
+    check(found.expert != AdapterExpert::unsaid, ErrorCode::invalid_argument,
           "`loras`: {}: the model has two experts, and neither the file's name nor its keys say which one it "
-          "is for; "
-          "add @high, @low or @both to its name",
+          "is for; add "
+          "@high, @low or @both to its name",
           file.path.string());
+    own.expert = found.expert, from = found.from;
   }
-  return Matcher(file, own).run();
+  AdapterMatch match = Matcher(file, own).run();
+  match.expert = own.expert;
+  if (from == kByKeys && !match.parts[1].changes.empty())
+    match.expert = match.parts[0].changes.empty() ? AdapterExpert::low : AdapterExpert::both;
+  match.expert_from = std::move(from);
+  return match;
 }
 
 }  // namespace tachy

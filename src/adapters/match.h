@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adapters/adapter_file.h"
+#include "adapters/expert_name.h"
 #include "adapters/target_names.h"
 #include "adapters/weight_change.h"
 
@@ -35,12 +36,11 @@ struct AdapterMatch {
   int64_t zero = 0;                             // deltas that hold nothing but zeros: matched, no change
   std::vector<std::string> prefixes, suffixes;  // as met in the file, for reports
   bool original_names = false, underscores = false;
+  // Of a model with two: which one the file went to, and what said so: "the word 'HIGH' in its name".
+  AdapterExpert expert = AdapterExpert::unsaid;
+  std::string expert_from;
   std::string hint;  // which model the file seems to be made for, where shapes do not fit; or empty
 };
-
-// Which expert of two a file is for.
-enum class AdapterExpert { unsaid, high, low, both };
-const char* to_string(AdapterExpert expert);
 
 struct AdapterTargets {
   std::vector<AdapterPart> transformers;  // one, or the high-noise expert and then the low-noise one
@@ -51,8 +51,5 @@ struct AdapterTargets {
 // Throws invalid_argument when the model has two experts and neither the caller nor the file says which one is
 // meant; corrupt for a file whose numbers are none.
 AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& targets);
-
-// high, low or unsaid, by the name of the file (…high_noise…).
-AdapterExpert labelled_expert(const AdapterFile& file);
 
 }  // namespace tachy

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "weights/wrapper_names.h"
+
 namespace tachy {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr std::string_view kPrefixes[] = {
     "base_model_model_",
     "model_diffusion_model_",
     "diffusion_model_",
+    "transformer_1_",
     "transformer_2_",
     "transformer_",
     "pipe_dit2_",
@@ -18,6 +21,7 @@ constexpr std::string_view kPrefixes[] = {
     "dit_",
     "lora_unet__",
     "lora_unet_",
+    "lora_transformer_1_",
     "lora_transformer_2_",
     "lora_transformer_",
     "lycoris_",
@@ -84,7 +88,7 @@ void TargetNames::add_name(std::string_view spelled, const std::string& target) 
 }
 
 TargetNames::Found TargetNames::find(std::string_view stem) const {
-  const std::string name = with_underscores(without_processor(stem));
+  const std::string name = without_underscored_wrappers(with_underscores(without_processor(stem)));
   std::string_view rest = name;
   for (int taken = 0; taken <= kMostPrefixes; ++taken) {
     if (const auto found = names_.find(rest); found != names_.end())

@@ -41,24 +41,6 @@ void apply_low_rank(const WeightChange& c, double factor, int64_t first, const T
                c.down.dim(1), static_cast<float>(factor), rows.as<float>());
 }
 
-// W + strength·(m·V/|V| - W) with V = W + s·B·A, row by row.
-void apply_magnitude(const WeightChange& c, double strength, int64_t first, const Tensor& rows) {
-  const int64_t width = rows.dim(1);
-  const Values before(rows.as<float>(), rows.as<float>() + rows.numel());
-  apply_low_rank(c, c.scale, first, rows);
-  const Values lengths = wide_rows(c.magnitude.view({-1, 1}), first, rows.dim(0));
-  for (int64_t r = 0; r < rows.dim(0); ++r) {
-    float* v = rows.as<float>() + r * width;
-    double squares = 0;
-    for (int64_t i = 0; i < width; ++i) squares += static_cast<double>(v[i]) * v[i];
-    const double factor = squares > 0 ? lengths[static_cast<size_t>(r)] / std::sqrt(squares) : 0;
-    for (int64_t i = 0; i < width; ++i) {
-      const double w = before[static_cast<size_t>(r * width + i)];
-      v[i] = static_cast<float>(w + strength * (factor * v[i] - w));
-    }
-  }
-}
-
 Values hadamard_rows(const WeightChange& c, int64_t first, int64_t count) {
   Values out = product_rows(c.up, c.down, first, count);
   const Values other = product_rows(c.up_2, c.down_2, first, count);
@@ -97,6 +79,41 @@ void apply_product(const WeightChange& c, double factor, int64_t first, const Te
   apply_low_rank(c, factor, first, rows);
 }
 
+// What a change adds to W with this factor.
+void add_change(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
+  switch (c.kind) {
+    case Kind::low_rank:
+      return apply_low_rank(c, factor, first, rows);
+    case Kind::full:
+    case Kind::replace:
+      return add(wide_rows(c.up, first, rows.dim(0)), factor, rows);
+    case Kind::hadamard:
+      return add(hadamard_rows(c, first, rows.dim(0)), factor, rows);
+    case Kind::kronecker:
+      return apply_kronecker(c, factor, first, rows);
+    case Kind::product:
+      return apply_product(c, factor, first, rows);
+  }
+}
+
+// W + strength·(m·V/|V| - W) with V = W + s·D, row by row.
+void apply_magnitude(const WeightChange& c, double strength, int64_t first, const Tensor& rows) {
+  const int64_t width = rows.dim(1);
+  const Values before(rows.as<float>(), rows.as<float>() + rows.numel());
+  add_change(c, c.scale, first, rows);
+  const Values lengths = wide_rows(c.magnitude.view({-1, 1}), first, rows.dim(0));
+  for (int64_t r = 0; r < rows.dim(0); ++r) {
+    float* v = rows.as<float>() + r * width;
+    double squares = 0;
+    for (int64_t i = 0; i < width; ++i) squares += static_cast<double>(v[i]) * v[i];
+    const double factor = squares > 0 ? lengths[static_cast<size_t>(r)] / std::sqrt(squares) : 0;
+    for (int64_t i = 0; i < width; ++i) {
+      const double w = before[static_cast<size_t>(r * width + i)];
+      v[i] = static_cast<float>(w + strength * (factor * v[i] - w));
+    }
+  }
+}
+
 double squares_of(const Values& values) {
   double sum = 0;
   for (const float v : values) sum += static_cast<double>(v) * v;
@@ -131,44 +148,31 @@ const char* kind_name(const WeightChange& c) {
     case Kind::replace:
       return "set_weight";
     case Kind::hadamard:
-      return "LoHa";
+      return c.magnitude.defined() ? "LoHa with DoRA" : "LoHa";
     case Kind::kronecker:
-      return "LoKr";
+      return c.magnitude.defined() ? "LoKr with DoRA" : "LoKr";
     case Kind::product:
-      return "GLoRA";
+      return c.magnitude.defined() ? "GLoRA with DoRA" : "GLoRA";
   }
   return "";
 }
 
 void apply_change(const WeightChange& c, double strength, int64_t first, const Tensor& rows) {
-  const double factor = strength * c.scale;
-  switch (c.kind) {
-    case Kind::low_rank:
-      if (c.magnitude.defined()) return apply_magnitude(c, strength, first, rows);
-      return apply_low_rank(c, factor, first, rows);
-    case Kind::full:
-      return add(wide_rows(c.up, first, rows.dim(0)), factor, rows);
-    case Kind::replace: {
-      Values values = wide_rows(c.up, first, rows.dim(0));
-      for (size_t i = 0; i < values.size(); ++i) values[i] -= rows.as<float>()[i];
-      return add(values, strength, rows);
-    }
-    case Kind::hadamard:
-      return add(hadamard_rows(c, first, rows.dim(0)), factor, rows);
-    case Kind::kronecker:
-      return apply_kronecker(c, factor, first, rows);
-    case Kind::product:
-      return apply_product(c, factor, first, rows);
-  }
+  if (c.magnitude.defined()) return apply_magnitude(c, strength, first, rows);
+  if (c.kind != Kind::replace) return add_change(c, strength * c.scale, first, rows);
+  Values values = wide_rows(c.up, first, rows.dim(0));
+  for (size_t i = 0; i < values.size(); ++i) values[i] -= rows.as<float>()[i];
+  add(values, strength, rows);
 }
 
 double change_norm_squared(const WeightChange& c) {
   const double s = c.scale * c.scale;
+  if (c.magnitude.defined()) return 0;
   if (c.kind == Kind::full) return s * squares_of(wide(c.up));
   if (c.kind == Kind::hadamard) return s * squares_of(hadamard_rows(c, 0, c.up.dim(0)));
   if (c.kind == Kind::kronecker)
     return s * squares_of(kronecker_factor(c.up, c.down)) * squares_of(kronecker_factor(c.up_2, c.down_2));
-  if (c.kind != Kind::low_rank || c.magnitude.defined()) return 0;
+  if (c.kind != Kind::low_rank) return 0;
   const auto b = gram(c.up, true), a = gram(c.down, false);  // |B·A|² = tr(BᵀB·AAᵀ)
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];

@@ -7,7 +7,8 @@
 //   hadamard     W += s·(B1·A1) ∘ (B2·A2)                       LoHa
 //   kronecker    W += s·(W1 ⊗ W2)                               LoKr
 //   product      W += s·(W·A1·A2 + B1·B2)                       GLoRA
-//   magnitude    W  = m ∘ (W + s·B·A) / |rows of (W + s·B·A)|   DoRA
+//   magnitude    W  = m ∘ V / |rows of V|, V being W with one of
+//                the four that have a scale                     DoRA
 //
 // where s is alpha / rank. With a strength other than 1, so much of the difference is added.
 #pragma once
@@ -31,7 +32,7 @@ struct WeightChange {
   // replace; B1, A1, B2, A2 for hadamard; W1 and W2, each alone or as two factors, for kronecker;
   // B1 [out, r], B2 [r, in], A1 [in, r], A2 [r, in] for product.
   Tensor up, down, up_2, down_2;
-  Tensor magnitude;                       // [out], of low rank
+  Tensor magnitude;                       // [out]
   std::shared_ptr<const void> made = {};  // owns what is not a view of the file
 };
 

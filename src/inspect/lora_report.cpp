@@ -83,8 +83,7 @@ LoraReport describe_lora(const std::string& lora, const std::filesystem::path& p
                  .matched = match.matched,
                  .zero = match.zero,
                  .hint = match.hint};
-  if (model.experts() == 2)
-    out.expert = to_string(spec.expert == AdapterExpert::unsaid ? labelled_expert(file) : spec.expert);
+  out.expert = to_string(match.expert), out.expert_from = match.expert_from;
   std::map<std::string, int64_t> kinds, ranks, scales;
   struct Sums {
     int64_t tensors = 0;

@@ -16,7 +16,7 @@ struct LoraReport {
   std::vector<std::string> ranks;   // "16 (40 layers)"
   std::vector<std::string> scales;  // "alpha of the file (280 layers)"
   int64_t layers = 0, matched = 0, zero = 0;
-  std::string hint, expert;
+  std::string hint, expert, expert_from;  // "high", "the word 'HIGH' in its name"
   struct Part {
     std::string name;
     int64_t changed = 0;  // of its tensors

@@ -9,6 +9,7 @@
 #include "adapters/merged.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/notice.h"
 #include "base/sha256.h"
 #include "pipelines/presets.h"
 #include "weights/quote.h"
@@ -112,13 +113,16 @@ void Opener::open(const LoraSpec& lora, const Strengths& otherwise) {
   const AdapterMatch match = match_adapter(file, names_.targets(lora.expert));
   report(lora, match, request_.lora_unmatched == "error");
   log_topic("load", "{}: {} of {} layers", lora.path, match.matched, match.layers);
+  if (match.expert != AdapterExpert::unsaid)
+    say_line(
+        fmt::format("{}: for {}, by {}", printable(lora.path), expert_text(match.expert), match.expert_from));
   const auto strength = [&](size_t slot) { return lora.strength.value_or(otherwise[slot]); };
   out_->files.push_back(file.source);
   const ModelBundle& m = out_->model;
-  const size_t transformers = match.parts.size() - 1;
+  const auto transformers = static_cast<size_t>(m.experts());
   for (size_t i = 0; i < transformers; ++i)
     take(strength(i), file, match.parts[i], i, *m.transformer_of(static_cast<int>(i)));
-  take(strength(2), file, match.parts.back(), 2, *m.text_encoder);
+  if (m.text_encoder) take(strength(2), file, match.parts.back(), 2, *m.text_encoder);
 }
 
 void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::Part& part, size_t slot,
@@ -188,13 +192,14 @@ const std::string& RequestAdapters::key(Part part) const {
   }
 }
 
-ModelNames::ModelNames(const ModelBundle& model) : text_(*model.text_encoder, umt5_to_original) {
+ModelNames::ModelNames(const ModelBundle& model) {
+  if (model.text_encoder) text_.emplace(*model.text_encoder, umt5_to_original);
   for (int i = 0; i < model.experts(); ++i)
     transformers_.push_back(std::make_unique<TargetNames>(*model.transformer_of(i), dit_to_original));
 }
 
 AdapterTargets ModelNames::targets(AdapterExpert expert) const {
-  AdapterTargets out{.transformers = {}, .text_encoder = &text_, .expert = expert};
+  AdapterTargets out{.transformers = {}, .text_encoder = text_ ? &*text_ : nullptr, .expert = expert};
   for (size_t i = 0; i < transformers_.size(); ++i)
     out.transformers.push_back({ModelBundle::transformer_name(static_cast<int>(i)), transformers_[i].get()});
   return out;

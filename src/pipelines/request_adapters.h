@@ -50,7 +50,7 @@ struct ModelNames {
 
  private:
   std::vector<std::unique_ptr<TargetNames>> transformers_;
-  TargetNames text_;
+  std::optional<TargetNames> text_;  // of models that read one
 };
 
 }  // namespace tachy

@@ -65,6 +65,11 @@ def weights():
         put("adapter", name, save(tensors))
     put("adapter", "metadata", save(pair, {"lora_adapter_metadata": json.dumps({"transformer.lora_alpha": 3, "transformer.use_rslora": True,
                                                                               "transformer.alpha_pattern": {"q": 2}})}))
+    put("adapter", "patterns", save(pair, {"lora_adapter_metadata": json.dumps({"r": 2, "alpha_pattern": {"^blocks\\.[0-9]+\\.(attn1|ffn).*": 4,
+                                                                              "(a+)+b": 1}, "rank_pattern": {"(?P<x>t)(?=o).{1,3}": 3}})}))
+    put("adapter", "codes", save({key: value for name, tensor in pair.items() for key, value in
+                                  {name: tensor.to(torch.float8_e4m3fn), name.replace(".weight", ".scale_weight"): torch.tensor(0.5)}.items()}))
+    put("adapter", "doubles", save({name: tensor.double() for name, tensor in pair.items()}))
 
     mark = lambda **about: torch.tensor(list(json.dumps(about).encode()), dtype=torch.uint8)
     fp8, one = torch.ones(2, 32).to(torch.float8_e4m3fn), torch.tensor(0.5)

@@ -145,4 +145,5 @@ def main():
     save_changed("deltas", base, expected)
 
 
-main()
+if __name__ == "__main__":
+    main()

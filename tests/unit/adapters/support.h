@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -39,14 +40,31 @@ struct MadeSource {
                        .bytes = 4 * count});
     return *this;
   }
+  // The same with values of another dtype: `raw` holds `dims` of them.
+  template <class T>
+  MadeSource& add_raw(const std::string& name, std::vector<int64_t> dims, DType dtype,
+                      const std::vector<T>& raw) {
+    std::vector<float>& made = values.emplace_back((raw.size() * sizeof(T) + 3) / 4);
+    std::memcpy(made.data(), raw.data(), raw.size() * sizeof(T));
+    TensorSource::Entry& entry = entries.emplace_back();
+    entry.name = entry.name_in_file = name, entry.dtype = dtype, entry.dims = std::move(dims);
+    entry.data = made.data(), entry.bytes = raw.size() * sizeof(T);
+    return *this;
+  }
   std::shared_ptr<TensorSource> source() const {
-    return std::make_shared<TensorSource>(entries, std::vector<std::shared_ptr<const MappedFile>>{},
-                                          metadata);
+    return std::make_shared<TensorSource>(
+        entries, std::vector{std::make_shared<const MappedFile>(golden("base.safetensors"))}, metadata);
   }
 };
 
 inline AdapterFile made_adapter(const MadeSource& made, const std::string& path = "made.safetensors") {
   return read_adapter(path, made.source());
+}
+
+inline MadeSource pair_of(const std::string& stem, int64_t out = 24, int64_t in = 24, int64_t rank = 2) {
+  MadeSource made;
+  made.add(stem + ".lora_down.weight", {rank, in}).add(stem + ".lora_up.weight", {out, rank});
+  return made;
 }
 
 struct Model {

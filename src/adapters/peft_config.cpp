@@ -1,0 +1,236 @@
+// A key is put into PEFT's expression as it stands, and the whole is matched, so that groups, alternatives and anchors
+// mean what they mean there.
+#include "adapters/peft_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "text/regex.h"
+#include "text/utf8.h"
+#include "weights/json_file.h"
+#include "weights/quote.h"
+#include "weights/wrapper_names.h"
+
+namespace tachy {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr size_t kMostPatterns = 4096;
+constexpr size_t kMostMatches = 2u << 20;  // patterns times layers, of one file
+constexpr double kMostAlpha = 1e6, kMostRank = 1 << 20, kDefault = 8;
+// A usual match goes back some dozens of times. The whole work for one file is bounded by these: about two seconds.
+constexpr unsigned long kUsualRetries = 500, kMostRetries = 100'000;
+constexpr int kMostSlowMatches = 200;
+// Of the model's parts as diffusers names them, each before one that it begins with.
+constexpr const char* kParts[] = {"transformer_2.", "transformer.", "text_encoder.", ""};
+
+// The keys of objects of patterns, in the file's order; of a key that is there twice Python keeps the first place.
+using KeyOrder = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+struct Document {
+  json values;
+  KeyOrder order;  // by the key of the top object
+  std::string where;
+};
+
+class Keys {
+ public:
+  explicit Keys(KeyOrder& order) : order_(order) {}
+  void operator()(int depth, const std::string& key) {
+    if (depth == 1) top_ = key;
+    if (depth != 2 || !top_.ends_with("_pattern")) return;
+    if (seen_.emplace(top_, key).second) order_[top_].push_back(key);
+  }
+
+ private:
+  KeyOrder& order_;
+  std::string top_;
+  std::set<std::pair<std::string, std::string>> seen_;
+};
+
+class Patterns {
+ public:
+  Patterns(const Document& document, const std::string& field, double lo, double hi)
+      : where_(document.where) {
+    field_ = field;
+    if (!document.values.contains(field) || document.values[field].is_null()) return;
+    const json& all = document.values[field];
+    check(all.is_object() && all.size() <= kMostPatterns, ErrorCode::corrupt,
+          "{}: '{}': expected an object of at most {} numbers", where_, field, kMostPatterns);
+    const auto order = document.order.find(field);
+    if (order == document.order.end()) return;
+    for (const std::string& key : order->second) {
+      const json& value = all[key];
+      const double number = value.is_number() ? value.get<double>() : lo - 1;
+      check(number >= lo && number <= hi, ErrorCode::corrupt,
+            "{}: '{}': expected numbers from {} to {}, got {} for {}", where_, field, lo, hi,
+            in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace), 60), in_quotes(key));
+      patterns_.push_back(
+          {key,
+           text::Regex::python(fmt::format("(.*\\.)?({})$", key), fmt::format("{}: '{}'", where_, field)),
+           number});
+    }
+  }
+
+  size_t size() const { return patterns_.size(); }
+
+  // The value for a layer of this name.
+  std::optional<double> value(const std::string& name) {
+    for (Pattern& p : patterns_)
+      if (matches(p, name)) return p.value;
+    const auto same =
+        std::ranges::find(patterns_, name, &Pattern::key);  // PEFT looks the name itself up, then
+    return same == patterns_.end() ? std::nullopt : std::optional(same->value);
+  }
+
+  // Names those that fit none of the layers.
+  void warn_of_unused(std::span<const std::string> names) {
+    for (Pattern& p : patterns_)
+      if (!p.used && std::ranges::none_of(names, [&](const std::string& name) { return matches(p, name); }))
+        warn("{}: '{}': the pattern {} fits no layer of the file", where_, field_, in_quotes(p.key));
+  }
+
+ private:
+  struct Pattern {
+    std::string key;
+    text::Regex regex;
+    double value;
+    bool used = false;
+  };
+
+  bool matches(Pattern& p, const std::string& name) {
+    if (text::find_invalid_utf8(name) != text::kValid) return false;
+    auto found = p.regex.matches_start(name, kUsualRetries);
+    if (!found && ++slow_ <= kMostSlowMatches) found = p.regex.matches_start(name, kMostRetries);
+    check(found.has_value(), ErrorCode::unsupported,
+          "{}: '{}': matching the pattern {} takes too long on the layer {}", where_, field_,
+          in_quotes(p.key), in_quotes(name));
+    p.used = p.used || *found;
+    return *found;
+  }
+
+  std::string where_, field_;
+  std::vector<Pattern> patterns_;
+  int slow_ = 0;
+};
+
+// What makes the pair belong to a model that PEFT has changed before, or mean something else than B·A.
+void refuse_changed_model(const Document& document, const std::string& part) {
+  const std::string field = part + "init_lora_weights";
+  const json none, &values = document.values;
+  const auto value_of = [&](const std::string& key) -> const json& {
+    const auto found = values.find(key);
+    return found == values.end() ? none : *found;
+  };
+  const std::string start = value_of(field).is_string() ? value_of(field).get<std::string>() : "";
+  for (const std::string_view changing : {"pissa", "olora", "corda", "loftq", "lora_ga"})
+    check(!start.starts_with(changing), ErrorCode::unsupported,
+          "{}: '{}' is {}: the pair belongs to weights that PEFT changes first, which is not supported; PEFT "
+          "can "
+          "save it as a plain LoRA (path_initial_model_for_weight_conversion)",
+          document.where, field, in_quotes(start, 60));
+  for (const char* meaning :
+       {"layer_replication", "use_qalora", "use_bdlora", "alora_invocation_tokens", "kasa_config"}) {
+    const json& value = value_of(part + meaning);
+    check(value.is_null() || value == json(false), ErrorCode::unsupported,
+          "{}: '{}' is set, which is not supported", document.where, part + meaning);
+  }
+}
+
+// The configuration of one part of the model.
+class Config {
+ public:
+  Config(const Document& document, const std::string& part, const std::string& from)
+      : part_(part),
+        alphas_(document, part + "alpha_pattern", -kMostAlpha, kMostAlpha),
+        ranks_(document, part + "rank_pattern", 1, kMostRank) {
+    refuse_changed_model(document, part);
+    otherwise_.from = from;
+    otherwise_.rslora = json_bool(document.values, part + "use_rslora", false);
+    otherwise_.rank = json_double(document.values, part + "r", kDefault, 1, kMostRank);
+    const double alpha = json_double(document.values, part + "alpha", kDefault, -kMostAlpha, kMostAlpha);
+    otherwise_.alpha = json_double(document.values, part + "lora_alpha", alpha, -kMostAlpha, kMostAlpha);
+  }
+
+  static bool is_in(const Document& document, const std::string& part) {
+    return std::ranges::any_of(
+        std::initializer_list<const char*>{"peft_type", "r", "lora_alpha", "alpha", "alpha_pattern",
+                                           "rank_pattern", "use_rslora", "target_modules"},
+        [&](const char* field) { return document.values.contains(part + field); });
+  }
+
+  size_t patterns() const { return alphas_.size() + ranks_.size(); }
+  // The name that PEFT matches: without what it and diffusers put in front of a model's own names.
+  std::optional<std::string> own_name(std::string_view layer) const {
+    if (!layer.starts_with(part_)) return std::nullopt;
+    layer.remove_prefix(part_.size());
+    constexpr std::string_view kPeft = "base_model.model.";
+    if (part_.empty() && layer.starts_with(kPeft)) layer.remove_prefix(kPeft.size());
+    return without_wrappers(layer);
+  }
+
+  PeftScale scale(const std::string& name) {
+    PeftScale out = otherwise_;
+    out.alpha = alphas_.value(name).value_or(out.alpha);
+    out.rank = ranks_.value(name).value_or(out.rank);
+    return out;
+  }
+  void warn_of_unused(std::span<const std::string> names) {
+    alphas_.warn_of_unused(names), ranks_.warn_of_unused(names);
+  }
+
+ private:
+  std::string part_;
+  PeftScale otherwise_;
+  Patterns alphas_, ranks_;
+};
+
+void take(const Document& document, const std::string& from, std::span<const std::string> layers,
+          std::vector<std::optional<PeftScale>>& out) {
+  for (const std::string part : kParts) {
+    if (!Config::is_in(document, part)) continue;
+    Config config(document, part, from);
+    check(config.patterns() * layers.size() <= kMostMatches, ErrorCode::unsupported,
+          "{}: {} patterns for {} layers are more than this reads", document.where, config.patterns(),
+          layers.size());
+    std::vector<std::string> names;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (out[i]) continue;
+      const auto name = config.own_name(layers[i]);
+      if (!name) continue;
+      names.push_back(*name);
+      out[i] = config.scale(*name);
+    }
+    config.warn_of_unused(names);
+  }
+}
+
+}  // namespace
+
+std::vector<std::optional<PeftScale>> peft_scales(const fs::path& path, const TensorSource& source,
+                                                  std::span<const std::string> layers) {
+  constexpr const char* kHeader = "lora_adapter_metadata";
+  std::vector<std::optional<PeftScale>> out(layers.size());
+  if (const auto text = source.metadata().find(kHeader); text != source.metadata().end()) {
+    Document document{.values = {}, .order = {}, .where = path.string() + ": " + kHeader};
+    document.values = parse_json(text->second, document.where, Keys(document.order));
+    take(document, kHeader, layers, out);
+  }
+  const fs::path beside = path.parent_path() / "adapter_config.json";
+  std::error_code ignored;
+  if (path.stem() == "adapter_model" && fs::is_regular_file(beside, ignored)) {
+    Document document{.values = {}, .order = {}, .where = beside.string()};
+    document.values = read_json(beside, kMaxJsonBytes, Keys(document.order));
+    take(document, beside.filename().string(), layers, out);
+  }
+  return out;
+}
+
+}  // namespace tachy
