@@ -85,7 +85,7 @@ TensorSource::Entry make_entry(const GgufHeader& first, const GgufPart& part, ui
                                const GgufTensor& tensor) {
   TensorSource::Entry entry{.name = tensor.name,
                             .name_in_file = tensor.name,
-                            .dtype = tensor.type->plain.value_or(DType::bf16),
+                            .dtype = tensor.type->plain.value_or(DType::f32),
                             .dims = original_shape(first, part.header, tensor, part.file->path()),
                             .data = tensor.data,
                             .bytes = tensor.bytes,

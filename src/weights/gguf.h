@@ -1,8 +1,8 @@
 // GGUF files: transformers under the original names (architecture "wan") and text encoders under llama.cpp's
 // (architecture "t5encoder"), quantised or not.
 //
-// A quantised tensor is an entry that is made when it is read (TensorSource::Entry::derived); bfloat16 is
-// what it is kept in by whoever keeps it whole. The others are used where they lie. Scalars and strings of the
+// A quantised tensor is an entry that is made when it is read (TensorSource::Entry::derived); float32, the
+// type's own values, is what it is kept in by whoever keeps it whole. The others are used where they lie. Scalars and strings of the
 // header are in metadata() under their keys.
 #pragma once
 

@@ -57,7 +57,7 @@ class LayerReader {
     for (const Entry* part : {layer_.weight, layer_.scale, layer_.scale_2, layer_.column_scale})
       if (part) made_.files.push_back(source_.files().at(part->file));
     out.bytes = weight().bytes + layer_.scale->bytes;
-    out.dtype = DType::bf16, out.data = nullptr;
+    out.dtype = DType::f32, out.data = nullptr;
     out.derived = make_quantized(kind, std::move(made_));
     return out;
   }

@@ -31,7 +31,7 @@ class TensorSource {
     uint32_t file = 0;     // index into files()
     std::string unusable;  // why this tensor cannot be read (non-contiguous …); empty when it can
     // Set where the values must be made first: `data` is then null, `bytes` what lies in the file, `dtype`
-    // what the values are kept in by whoever keeps them all.
+    // what the values are kept in by whoever keeps them all: float32, unless a file's own 16 bits ask for less.
     std::shared_ptr<const DerivedTensor> derived = {};
   };
 

@@ -94,8 +94,22 @@ def tokenizer_keys(spiece):
     return fill
 
 
+def some_blocks(rng, kind, rows, width):
+    """Blocks of a type that the package cannot quantise: random ones, whose scales make values as large as a layer's."""
+    raw = make_gguf.random_blocks(rng, kind, rows, width // GGML_QUANT_SIZES[kind][0])
+    blocks = raw.reshape(-1, GGML_QUANT_SIZES[kind][1])
+
+    def scaled(scale):
+        for at in make_gguf.SCALES[kind]:
+            blocks[:, at:at + 2] = np.array([scale], np.float16).view(np.uint8)
+        return gguf.quants.dequantize(raw, kind)
+
+    scaled(1e-3 / np.sqrt(width * np.mean(np.square(scaled(1e-3)))))
+    return raw
+
+
 def quantised(tensors, kind_of, rng):
-    """The tensors as GGUF stores them, and what they mean: bfloat16 where they were quantised."""
+    """The tensors as GGUF stores them, and what they mean: float32 where they were quantised."""
     stored, meant = {}, {}
     for name, w in tensors.items():
         kind = kind_of(name, w)
@@ -106,13 +120,9 @@ def quantised(tensors, kind_of, rng):
             continue
         if kind in _QUANTISED_BY_PACKAGE:
             raw = gguf.quants.quantize(w.float().numpy(), kind)
-        else:  # what the package cannot quantise: random blocks of small values
-            raw = make_gguf.random_blocks(rng, kind, w.shape[0], w.shape[1] // GGML_QUANT_SIZES[kind][0])
-            size = GGML_QUANT_SIZES[kind][1]
-            blocks = raw.reshape(-1, size)
-            for at in make_gguf.SCALES[kind]:
-                blocks[:, at:at + 2] = np.array([2e-5], np.float16).view(np.uint8)
-        stored[name], meant[name] = (raw, kind), torch.from_numpy(gguf.quants.dequantize(raw, kind)).to(torch.bfloat16)
+        else:
+            raw = some_blocks(rng, kind, *w.shape)
+        stored[name], meant[name] = (raw, kind), torch.from_numpy(gguf.quants.dequantize(raw, kind))
     return stored, meant
 
 

@@ -28,7 +28,7 @@ def carried_tokenizer(model):
 
 
 def scaled(tensors, keep):
-    """fp8_scaled of every matrix but those `keep` names: the file's tensors, and what they mean in bfloat16."""
+    """fp8_scaled of every matrix but those `keep` names: the file's tensors, and what they mean in float32."""
     stored, meant = {}, {}
     for name, w in tensors.items():
         if w.ndim != 2 or not name.endswith(".weight") or keep(name):
@@ -38,7 +38,7 @@ def scaled(tensors, keep):
         q = (w.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
         stored[name], stored[name[:-len("weight")] + "scale_weight"] = q, scale.reshape(1)
         stored[name[:-len("weight")] + "scale_input"] = torch.ones(1)
-        meant[name] = (q.float() * scale).to(torch.bfloat16)
+        meant[name] = q.float() * scale
     stored["scaled_fp8"] = torch.zeros(2, dtype=torch.float8_e4m3fn)
     return stored, meant
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "nn/adapter_set.h"
-#include "ops/embedding/embedding.h"
 #include "ops/position_bias/position_bias.h"
 #include "runtime/pace.h"
 #include "tensor/transfer.h"
@@ -27,7 +26,7 @@ int64_t relative_position_bucket(int64_t relative, int64_t num_buckets, int64_t 
 Umt5Encoder::Umt5Encoder(const Scope& scope, const Umt5Config& c, nn::ParamStore& store)
     : config_(c),
       precision_(store.stream().precision),
-      embedding_(scope.tensor("shared.weight", {c.vocab_size, c.d_model})),
+      embedding_(scope.sub("shared"), c.vocab_size, c.d_model),
       mapping_(scope.keep()) {
   const Scope blocks = scope.sub("encoder.block");
   streamed_ = store.stream_blocks(
@@ -65,11 +64,9 @@ Umt5Encoder::Layer Umt5Encoder::load_layer(const Scope& scope, nn::ParamStore& s
   return layer;
 }
 
-// The table stays in the file, on the host: a prompt needs a few rows of it.
+// On the host, where the file is: a prompt needs a few rows of the table.
 void Umt5Encoder::embed(const Tensor& ids, const Tensor& h, Stream& stream) const {
-  make_on_host(stream, {h}, [&](Stream& host, std::span<const Tensor> to) {
-    ops::embedding({.ids = ids, .table = embedding_, .y = to[0]}, host);
-  });
+  make_on_host(stream, {h}, [&](Stream& host, std::span<const Tensor> to) { embedding_(ids, to[0], host); });
 }
 
 void Umt5Encoder::forward(const Tensor& ids, const Tensor& mask, const Tensor& out, Stream& stream) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/umt5/umt5_config.h"
+#include "nn/embedding.h"
 #include "nn/encoder_layer.h"
 #include "nn/linear_registry.h"
 
@@ -37,7 +38,7 @@ class Umt5Encoder {
 
   Umt5Config config_;
   Precision precision_;  // what the weights were made for
-  Tensor embedding_;     // [vocab, d_model] in the file
+  nn::Embedding embedding_;
   std::vector<Layer> layers_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all layers stay where they are
   nn::Norm final_norm_;

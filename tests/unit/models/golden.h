@@ -22,6 +22,11 @@ inline std::string golden_path(const std::string& name) {
   return path;
 }
 
+// A case's name in tests/golden: one without a folder is of `folder`.
+inline std::string in_folder(const std::string& folder, const std::string& name) {
+  return name.find('/') == std::string::npos ? folder + "/" + name : name;
+}
+
 struct GoldenFile {
   explicit GoldenFile(const std::string& name) : source(open_safetensors(golden_path(name))) {}
   bool has(const std::string& name) const { return source->has(name); }

@@ -4,6 +4,7 @@
 
 #include "golden.h"
 #include "models/umt5/umt5_encoder.h"
+#include "weights/rename.h"
 
 namespace tachy {
 namespace {
@@ -18,8 +19,9 @@ struct Encoded {
 
 Encoded encode(const std::string& name, const Tensor& ids, const Tensor& mask, const Tensor& want,
                test::PlannedRun& run) {
-  const auto source = open_weights(golden_path("umt5/" + name));
-  const Umt5Config config = Umt5Config::from_json(read_json(golden_path("umt5/" + name + "/config.json")));
+  const std::string path = golden_path(test::in_folder("umt5", name));
+  const auto source = umt5_source(open_weights(path)).source;
+  const Umt5Config config = Umt5Config::from_json(read_json(path + "/config.json"));
   Encoded out;
   out.values.assign(static_cast<size_t>(ids.numel() * config.d_model), NAN);
   const Tensor y(out.values.data(), DType::f32, {ids.dim(0), ids.dim(1), config.d_model});
@@ -36,7 +38,7 @@ Encoded encode(const std::string& name, const Tensor& ids, const Tensor& mask, c
 class Umt5Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Umt5Golden, WithinTheBoundForPackedAndMappedWeights) {
-  const GoldenFile golden("umt5/" + GetParam() + ".safetensors");
+  const GoldenFile golden(test::in_folder("umt5", GetParam()) + ".safetensors");
   for (const bool pack : {true, false}) {
     test::PlannedRun run{.pack = pack};
     const Encoded y =
@@ -49,7 +51,7 @@ TEST_P(Umt5Golden, WithinTheBoundForPackedAndMappedWeights) {
 }
 
 TEST_P(Umt5Golden, BitsDoNotDependOnThreads) {
-  const GoldenFile golden("umt5/" + GetParam() + ".safetensors");
+  const GoldenFile golden(test::in_folder("umt5", GetParam()) + ".safetensors");
   test::PlannedRun one{.threads = 1};
   const Encoded a = encode(GetParam(), golden["input_ids"], golden["attention_mask"], {}, one);
   for (const int threads : {2, 3}) {
@@ -59,7 +61,8 @@ TEST_P(Umt5Golden, BitsDoNotDependOnThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Umt5Golden, testing::Values("masked", "far"));
+INSTANTIATE_TEST_SUITE_P(Cases, Umt5Golden,
+                         testing::Values("masked", "far", "quantised/t5_gguf", "quantised/t5_scaled"));
 
 // The pipeline encodes a prompt cut to its real length, without
 // a mask: the real rows must be those of the padded run.
@@ -78,19 +81,23 @@ TEST(Umt5, CutPromptEqualsPaddedPrompt) {
   EXPECT_LE(y.error, golden.bound());
 }
 
+// Of a table in the file, and of one whose rows are made.
 TEST(Umt5, IdsOutsideTheVocabularyAreRefused) {
   std::vector<int64_t> ids{4, 97};
   test::PlannedRun run;
-  for (const int64_t bad : {int64_t{97}, int64_t{-1}, int64_t{1} << 40}) {
-    ids[1] = bad;
-    try {
-      encode("masked", Tensor(ids.data(), DType::i64, {1, 2}), {}, {}, run);
-      FAIL() << "accepted id " << bad;
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(e.message(), testing::HasSubstr(std::to_string(bad)));
+  for (const char* name : {"masked", "quantised/t5_gguf"})
+    for (const int64_t bad : {int64_t{97}, int64_t{-1}, int64_t{1} << 40}) {
+      ids[1] = bad;
+      try {
+        encode(name, Tensor(ids.data(), DType::i64, {1, 2}), {}, {}, run);
+        FAIL() << "accepted id " << bad << " of " << name;
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+        EXPECT_THAT(e.message(),
+                    testing::HasSubstr(fmt::format("ids[1] in [0, {})", name[0] == 'm' ? 97 : 64)));
+        EXPECT_THAT(e.message(), testing::HasSubstr(std::to_string(bad)));
+      }
     }
-  }
 }
 
 TEST(Umt5, RelativePositionBucketsAreTheReferences) {

@@ -1,4 +1,4 @@
-// A golden case of the Wan transformer (tests/golden/wan):
+// A golden case of the Wan transformer (of tests/golden/wan, or of the folder that its name says):
 // its inputs, a run of it on the CPU or on a GPU, its error.
 #pragma once
 
@@ -15,16 +15,16 @@
 namespace tachy::test {
 
 struct WanDitCase {
-  explicit WanDitCase(const std::string& name)
-      : golden("wan/" + name + ".safetensors"),
-        weights(open_weights(golden_path("wan/" + name))),
-        config(WanConfig::from_json(read_json(golden_path("wan/" + name + "/config.json")))) {
+  explicit WanDitCase(const std::string& given)
+      : name(in_folder("wan", given)),
+        golden(name + ".safetensors"),
+        weights(dit_source(open_weights(golden_path(name))).source),
+        config(WanConfig::from_json(read_json(golden_path(name + "/config.json")))) {
     for (const std::string& rows : split(golden.source->metadata().at("text_rows"), ','))
       text_rows.push_back(std::stoll(rows));
     if (!golden.has("audio_embeds")) return;
     weights =
-        joined(*weights,
-               *infinitetalk_source(open_weights(golden_path("wan/" + name + "_infinitetalk.safetensors"))));
+        joined(*weights, *infinitetalk_source(open_weights(golden_path(name + "_infinitetalk.safetensors"))));
     add_audio_branch(config, *weights);
   }
 
@@ -107,11 +107,13 @@ struct WanDitCase {
   }
 
   double error(std::vector<float>& y) const {
-    const Tensor want = golden["sample"];
+    const Tensor want = golden[sample];
     return error_of(Tensor(y.data(), DType::f32, want.shape()), want);
   }
 
+  std::string name;
   GoldenFile golden;
+  std::string sample = "sample";  // the expected tensor's name
   std::shared_ptr<TensorSource> weights;
   WanConfig config;
   std::vector<int64_t> text_rows;

@@ -52,7 +52,8 @@ TEST_P(WanGolden, CollapsedPaddingEqualsExplicitRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, WanGolden,
-                         testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v", "talk"));
+                         testing::Values("t2v", "t2v_bf16", "plain_cross", "i2v", "ti2v", "flf2v", "talk",
+                                         "quantised/dit_gguf", "quantised/dit_scaled"));
 
 TEST(WanSinusoid, EqualsBothReferences) {
   const GoldenFile golden("wan/sinusoid.safetensors");

@@ -46,7 +46,7 @@ class Blocks final : public DerivedTensor {
 };
 
 WeightPart blocks(std::string_view type, int64_t rows) {
-  return {Tensor(nullptr, DType::bf16, {rows, kIn}), std::make_shared<Blocks>(type, rows)};
+  return {Tensor(nullptr, DType::f32, {rows, kIn}), std::make_shared<Blocks>(type, rows)};
 }
 
 // 8-bit values with scales, whose memory lives as long as the test.
@@ -67,7 +67,7 @@ struct EightBits {
                                   .scale = {reinterpret_cast<const std::byte*>(scales.data()), DType::f32},
                                   .scale_rows = scale_rows,
                                   .scale_blocks = pieces});
-    return {Tensor(nullptr, DType::bf16, {rows, kIn}), std::move(weight)};
+    return {Tensor(nullptr, DType::f32, {rows, kIn}), std::move(weight)};
   }
 };
 
