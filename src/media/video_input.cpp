@@ -46,6 +46,13 @@ int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet
   }
 }
 
+int orientation_in(std::span<const uint8_t> matrix) {
+  int32_t numbers[9] = {};
+  if (matrix.size() < sizeof numbers) return 1;
+  std::memcpy(numbers, matrix.data(), sizeof numbers);
+  return orientation_of_matrix(numbers);
+}
+
 int orientation_of(const AVFormatContext& input, const AVStream& stream, const std::filesystem::path& path) {
   const uint8_t* data = nullptr;
   size_t bytes = 0;
@@ -57,11 +64,7 @@ int orientation_of(const AVFormatContext& input, const AVStream& stream, const s
 #else
   data = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
 #endif
-  int32_t matrix[9] = {};
-  if (data != nullptr && bytes >= sizeof matrix) {
-    std::memcpy(matrix, data, sizeof matrix);
-    return orientation_of_matrix(matrix);
-  }
+  if (data != nullptr) return orientation_in({data, bytes});
   // FFmpeg 5.1 does not look at this part of an mkv.
   if (!std::string_view(input.iformat->name).starts_with("matroska")) return 1;
   int before = 0;

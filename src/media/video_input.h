@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "media/file_kind.h"
 #include "media/libav.h"
@@ -29,7 +31,9 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = 
 // The next packet of one stream: 0, AVERROR_EOF at the end, or what went wrong.
 int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet);
 
-// How the frames are to be turned, as EXIF counts: 1 (upright) to 8, or 0 for an angle that is no right one.
+// How the frames are to be turned, as EXIF counts: 1 (upright) to 8, or 0 for an angle that is no right one. By the bytes of a
+// display matrix, or by what the container says.
+int orientation_in(std::span<const uint8_t> matrix);
 int orientation_of(const AVFormatContext& input, const AVStream& stream, const std::filesystem::path& path);
 
 // The "comment" tag of a container, or empty.

@@ -1,6 +1,7 @@
 #include "media/video_reader.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -42,16 +43,8 @@ class MovieReader final : public VideoReader {
   bool read(RgbFrame& out) override {
     av::quiet();
     if (count_ >= options_.max_frames) return false;
-    for (;;) {
-      int rc = avcodec_receive_frame(codec_.get(), frame_.get());
-      if (rc == AVERROR_EOF) return false;
-      if (rc == AVERROR(EAGAIN)) {
-        feed();
-        continue;
-      }
-      check(rc >= 0, ErrorCode::corrupt, "{}: cannot decode frame {}: {}", name_, count_, av::reason(rc));
-      break;
-    }
+    if (!decoded_ && !decode_next()) return false;
+    decoded_ = false;
     check(frame_->decode_error_flags == 0 && !(frame_->flags & AV_FRAME_FLAG_CORRUPT), ErrorCode::corrupt,
           "{}: frame {} is damaged: {}", name_, count_, av::reason(AVERROR_INVALIDDATA));
     check(frame_->width == stored_width_ && frame_->height == stored_height_, ErrorCode::unsupported,
@@ -77,6 +70,35 @@ class MovieReader final : public VideoReader {
     check(rc >= 0, ErrorCode::corrupt, "{}: cannot find the streams: {}", name_, av::reason(rc));
   }
 
+  // False at the end.
+  bool decode_next() {
+    for (;;) {
+      const int rc = avcodec_receive_frame(codec_.get(), frame_.get());
+      if (rc == AVERROR_EOF) return false;
+      check(rc >= 0 || rc == AVERROR(EAGAIN), ErrorCode::corrupt, "{}: cannot decode frame {}: {}", name_,
+            count_, av::reason(rc));
+      if (rc >= 0) return true;
+      feed();
+    }
+  }
+
+  // What the pictures themselves say (H.264 and HEVC can) counts before what the container says, as in ffmpeg.
+  int find_orientation(const fs::path& path) {
+    decoded_ = decode_next();
+    const AVFrameSideData* own =
+        decoded_ ? av_frame_get_side_data(frame_.get(), AV_FRAME_DATA_DISPLAYMATRIX) : nullptr;
+    if (own != nullptr) return av::orientation_in({own->data, own->size});
+    return av::orientation_of(*input_, *stream_, path);
+  }
+
+  // As the container states it. What an edit list leaves out counts there, too, and then only reading tells.
+  int64_t frames_told() const {
+    const int64_t told = std::max<int64_t>(0, stream_->nb_frames);
+    const double shown =
+        stream_->duration > 0 ? double(stream_->duration) * av_q2d(stream_->time_base) * info_.fps : 0;
+    return shown > 0 && std::abs(shown - double(told)) > 1 ? 0 : told;
+  }
+
   void feed() {
     const int got = av::next_packet(*input_, *stream_, *packet_);
     if (got == AVERROR_EOF) {
@@ -93,7 +115,7 @@ class MovieReader final : public VideoReader {
   }
 
   void describe(const fs::path& path) {
-    orientation_ = av::orientation_of(*input_, *stream_, path);
+    orientation_ = find_orientation(path);
     tell_what_is_left_out();
     info_.width = stored_width_ = codec_->width;
     info_.height = stored_height_ = codec_->height;
@@ -104,7 +126,7 @@ class MovieReader final : public VideoReader {
           info_.width, info_.height, kMaxImageSide, options_.max_pixels);
     AVRational rate = stream_->avg_frame_rate.num > 0 ? stream_->avg_frame_rate : stream_->r_frame_rate;
     info_.fps = rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
-    info_.frames = std::max<int64_t>(0, stream_->nb_frames);
+    info_.frames = frames_told();
     info_.codec = avcodec_get_name(codec_->codec_id);
     const char* format = av_get_pix_fmt_name(codec_->pix_fmt);
     info_.pixel_format = format != nullptr ? format : "unknown";
@@ -154,6 +176,7 @@ class MovieReader final : public VideoReader {
   int stored_width_ = 0, stored_height_ = 0;  // as stored, before turning
   int orientation_ = 1;                       // as EXIF counts
   int64_t count_ = 0;
+  bool decoded_ = false;                                             // frame_ holds the next one
   int64_t last_time_ = AV_NOPTS_VALUE, shortest_ = 0, longest_ = 0;  // in the stream's time base
 };
 

@@ -57,6 +57,8 @@ def main():
     save("photo420.jpg", image, quality=90, subsampling=2)
     save("photogray.jpg", image.convert("L"), quality=95)
     save("progressive.jpg", image, quality=92, progressive=True, subsampling=0)
+    ink = np.dstack([255 - rgb, np.linspace(0, 90, rgb[..., 0].size).reshape(33, 48).astype(np.uint8)])
+    save("cmyk.jpg", Image.fromarray(ink, "CMYK"), quality=95, subsampling=0)
     for orientation in range(2, 9):
         exif = Image.Exif()
         exif[0x0112] = orientation

@@ -32,9 +32,9 @@ def main():
         ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-c:v", "libx264", "-crf", "1", "-pix_fmt", "yuv420p", "-bsf:v",
                "filter_units=remove_types=6", *EXACT, plain)
 
-        def add(name, *turn):
+        def add(name, *turn, note=None, source=plain):
             path = os.path.join(folder, name)
-            ffmpeg(*turn, "-i", plain, "-c", "copy", *EXACT, path)
+            ffmpeg(*turn, "-i", source, "-c", "copy", *(["-bsf:v", note] if note else []), *EXACT, path)
             shown = ffmpeg(*FULL, "-i", path, "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "rgb24", *FULL, "-")
             size = subprocess.run([FFMPEG, "-i", path, "-frames:v", "1", "-f", "null", "-"], stderr=subprocess.PIPE, text=True).stderr
             width, height = re.findall(r"Output #0.*?Video: wrapped_avframe.*? (\d+)x(\d+)", size, re.S)[0]
@@ -49,6 +49,16 @@ def main():
                         add(f"turned{angle}{'mirrored' if flip else ''}.{container}", "-display_rotation", str(angle), *flip)
         add("turned90.mov", "-display_rotation", "90")
         add("turned180mirrored.mov", "-display_rotation", "180", "-display_hflip")
+        # Said by the pictures themselves, in a note of H.264 (its angle is of the picture, counter-clockwise).
+        noted = os.path.join(folder, "noted.mp4")
+        ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-c:v", "libx264", "-crf", "1", "-pix_fmt", "yuv420p", *EXACT, noted)
+        for angle, container in ((90, "mp4"), (270, "mkv")):
+            add(f"note{angle}.{container}", source=noted, note=f"h264_metadata=display_orientation=insert:rotate={angle}")
+        # Cut by an edit list: one of ten frames is shown.
+        long = os.path.join(folder, "long.mp4")
+        ffmpeg("-f", "lavfi", "-i", picture.replace("duration=0.2", "duration=2"), "-c:v", "libx264", "-g", "99", "-pix_fmt", "yuv420p", "-bsf:v",
+               "filter_units=remove_types=6", *EXACT, long)
+        add("edited.mp4", "-ss", "1.61", source=long)
     with open(os.path.join(HERE, "turned_videos.txt"), "w", encoding="ascii") as out:
         out.writelines(lines)
 
