@@ -1,4 +1,5 @@
-// A model's tensors with adapters merged into them: made in float32 and rounded once, whenever they are read.
+// A model's tensors with adapters merged into them: made in float32 whenever they are read, and rounded once where the
+// file has 16 bits.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A weight as what its values are made of: a product makes them slab by slab, in the dtype in which a file
-// would hold them. The bits of y are those of a product with such a file.
+// A weight as what its values are made of: a product makes them slab by slab, in the dtype in which they would be kept
+// (float32, or a file's own 16 bits where an adapter is merged into those). The bits of y are those of a product with such a file.
 #include <algorithm>
 
 #include "nn/weight_form.h"
