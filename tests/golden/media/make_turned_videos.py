@@ -59,6 +59,20 @@ def main():
         ffmpeg("-f", "lavfi", "-i", picture.replace("duration=0.2", "duration=2"), "-c:v", "libx264", "-g", "99", "-pix_fmt", "yuv420p", "-bsf:v",
                "filter_units=remove_types=6", *EXACT, long)
         add("edited.mp4", "-ss", "1.61", source=long)
+        # What a player would heed and the reader only speaks of: HDR curves, pixels that are not square, unequal times.
+        for curve, code in (("smpte2084", 16), ("arib-std-b67", 18)):
+            hdr = os.path.join(folder, f"{curve}-source.mp4")
+            ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-vf", "scale=out_color_matrix=bt2020nc:out_range=tv,format=yuv420p10le,setparams="
+                   f"color_trc={curve}:color_primaries=bt2020:colorspace=bt2020nc", "-c:v", "libx265", "-x265-params",
+                   f"log-level=none:crf=4:info=0:colorprim=9:transfer={code}:colormatrix=9", *EXACT, hdr)
+            add(f"{curve}.mp4", source=hdr)
+        oblong = os.path.join(folder, "oblong-source.mp4")
+        ffmpeg("-i", long, "-frames:v", "1", "-vf", "setsar=16/11", "-c:v", "libx264", "-crf", "1", "-bsf:v", "filter_units=remove_types=6", *EXACT, oblong)
+        add("oblong.mp4", source=oblong)
+        unequal = os.path.join(folder, "unequal-source.mp4")
+        ffmpeg("-i", long, "-vf", "select='not(eq(n,2)+eq(n,3))'", "-fps_mode", "vfr", "-frames:v", "4", "-c:v", "libx264", "-crf", "9", "-bsf:v",
+               "filter_units=remove_types=6", *EXACT, unequal)
+        add("unequal.mp4", source=unequal)
     with open(os.path.join(HERE, "turned_videos.txt"), "w", encoding="ascii") as out:
         out.writelines(lines)
 

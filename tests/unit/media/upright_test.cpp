@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "hex_lines.h"
@@ -102,6 +103,27 @@ TEST_F(UprightTest, EditedVideos) {
     EXPECT_EQ(read, 1u);  // of the edited one's ten, as ffmpeg
     EXPECT_EQ(info.frames, item.name == "plain.mp4" ? 1 : 0);
   }
+}
+
+// What a player would heed and is not done here is said.
+TEST_F(UprightTest, WhatIsLeftOutIsSaid) {
+  const std::map<std::string, std::string> words{{"smpte2084.mp4", "HDR video (PQ)"},
+                                                 {"arib-std-b67.mp4", "HDR video (HLG)"},
+                                                 {"oblong.mp4", "not square (16:11)"},
+                                                 {"unequal.mp4", "unequal times"}};
+  size_t seen = 0;
+  for (const HexLine& item : hex_lines("turned_videos.txt")) {
+    write_bytes(folder_ / item.name, item.file);
+    ::testing::internal::CaptureStderr();
+    read_video(folder_ / item.name);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    const auto word = words.find(item.name);
+    seen += word != words.end();
+    EXPECT_THAT(
+        said, word == words.end() ? ::testing::Matcher<std::string>("") : ::testing::HasSubstr(word->second))
+        << item.name;
+  }
+  EXPECT_EQ(seen, words.size());
 }
 
 // Another angle than a right one is said, and the frames are as they are stored.
