@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -11,7 +12,7 @@
 #include "base/log.h"
 #include "media/resampler.h"
 #include "media/video_input.h"
-#include "media/wav_length.h"
+#include "media/wav_input.h"
 
 namespace tachy {
 namespace {
@@ -54,12 +55,10 @@ void append_mean(const AVFrame& frame, bool planar, std::vector<float>& out) {
 class SoundReader {
  public:
   SoundReader(const std::filesystem::path& path, const SoundLimits& limits)
-      : name_(path.string()), limits_(limits), input_(av::open_input(path, kSounds)), wav_(wav_length(path)) {
-    check(!wav_ || !wav_->empty, ErrorCode::corrupt, "{}: a sound without samples", name_);
-    check(!wav_ || wav_->parts == 1, ErrorCode::unsupported,
-          "{}: its samples lie in {} chunks, of which libavformat reads the last alone; save it anew with "
-          "another program",
-          name_, wav_ ? wav_->parts : 0);
+      : name_(path.string()), limits_(limits), wav_(find_wav(path)) {
+    check(!wav_ || !wav_->parts.empty(), ErrorCode::corrupt, "{}: a sound without samples", name_);
+    if (wav_) wav_source_ = std::make_unique<av::WavInput>(path, *wav_);
+    input_ = av::open_input(path, kSounds, wav_ ? wav_source_->context() : nullptr);
     int rc = avformat_find_stream_info(input_.get(), nullptr);
     check(rc >= 0, ErrorCode::corrupt, "{}: cannot find the streams: {}", name_, av::reason(rc));
     const AVCodec* decoder = nullptr;
@@ -133,7 +132,6 @@ class SoundReader {
     if (got < 0) return;
     // Samples of a packet that ends too early are right up to there; a part of a compressed one is nothing.
     const bool part = (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0, pcm = plain_samples();
-    if (part && pcm) cut_ = true;
     // A byte of padding, or the rest of a cut.
     if (pcm) av_shrink_packet(packet_.get(), packet_->size / whole_sample_bytes() * whole_sample_bytes());
     if (packet_->size == 0) return av_packet_unref(packet_.get());
@@ -192,35 +190,42 @@ class SoundReader {
     }
   }
 
-  // What the header says of the length, in seconds; 0 where it does not. Elsewhere a duration is an estimate.
+  // What the header says of the length, in seconds; 0 where it does not, or leaves a placeholder. Elsewhere a duration is an estimate.
   double told_seconds() const {
+    const double there = double(sound_.samples.size()) / sound_.rate;
+    if (wav_) return wav_->told > 0 ? there * double(wav_->told) / double(wav_->bytes()) : 0;
     if (input_->duration_estimation_method != AVFMT_DURATION_FROM_STREAM) return 0;
-    if (stream_->duration > 0) return double(stream_->duration) * av_q2d(stream_->time_base);
-    return input_->nb_streams == 1 && input_->duration > 0 ? double(input_->duration) / AV_TIME_BASE : 0;
+    double told = 0;
+    if (stream_->duration > 0)
+      told = double(stream_->duration) * av_q2d(stream_->time_base);
+    else if (input_->nb_streams == 1 && input_->duration > 0)
+      told = double(input_->duration) / AV_TIME_BASE;
+    const bool placeholder =
+        plain_samples() && told * sound_.rate * whole_sample_bytes() >= double(kLeastPlaceholder);
+    return placeholder ? 0 : told;
   }
 
   // A recording that was cut is still a voice.
   void tell_of_a_cut() const {
-    const double there = double(sound_.samples.size()) / sound_.rate;
-    // What encoders put round a sound counts in some headers; flac's is exact.
-    const bool exact = std::string_view(input_->iformat->name) == "flac";
-    double told = wav_ ? 0 : told_seconds();
-    if (wav_ && wav_->cut()) told = there * double(wav_->told) / double(wav_->there);
-    if ((wav_ && wav_->cut()) || told - there > (exact ? 0.5 / sound_.rate : 0.5))
+    const double there = double(sound_.samples.size()) / sound_.rate, told = told_seconds();
+    // What encoders put round a sound counts in some headers.
+    const std::string_view container = input_->iformat->name;
+    const bool exact = wav_ || container == "flac" || container == "au" || container == "aiff";
+    if (told - there > (exact ? 0.5 / sound_.rate : 0.5))
       warn("{}: cut short: its header tells of {:.2f} seconds; the {:.2f} that are there are read", name_,
            told, there);
-    else if (!trouble_.empty() || (cut_ && !wav_))
-      warn("{}: cut short behind {:.2f} seconds, which are read{}{}", name_, there,
-           trouble_.empty() ? "" : ": ", trouble_);
-    if (wav_ && double(wav_->behind) * there > double(wav_->told))
+    else if (!trouble_.empty())
+      warn("{}: cut short behind {:.2f} seconds, which are read: {}", name_, there, trouble_);
+    if (wav_ && double(wav_->behind) * there > double(wav_->bytes()))
       warn("{}: its header tells of {:.2f} seconds; {} bytes behind them are not read", name_, there,
            wav_->behind);
   }
 
   std::string name_;
   SoundLimits limits_;
+  std::optional<WavFile> wav_;  // of a wav file
+  std::unique_ptr<av::WavInput> wav_source_;
   av::InputPtr input_;
-  std::optional<WavLength> wav_;  // of a wav file
   AVStream* stream_ = nullptr;
   av::CodecPtr codec_;
   av::FramePtr frame_;
@@ -228,7 +233,6 @@ class SoundReader {
   Sound sound_;
   std::string trouble_;  // the first thing that was wrong
   int troubles_ = 0;
-  bool cut_ = false;  // the last packet of plain samples ends too early
 };
 
 }  // namespace

@@ -17,9 +17,14 @@ const Allowed kVideos = {
     "h264,hevc,vp8,vp9,libvpx,libvpx-vp9,av1,libdav1d,libaom-av1,mpeg4,mjpeg,png,gif,prores,ffv1",
     "a video (mp4, mov, mkv, webm, avi or gif)", Wanted::video};
 
-InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed) {
+InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, AVIOContext* source) {
   check_readable_file(path);
   AVFormatContext* context = nullptr;
+  if (source != nullptr) {
+    context = avformat_alloc_context();
+    check(context != nullptr, ErrorCode::out_of_memory, "media: out of memory in FFmpeg");
+    context->pb = source;  // what is not its own is not closed with it
+  }
   Dictionary options({{"protocol_whitelist", "file"},
                       {"format_whitelist", allowed.containers},
                       {"codec_whitelist", allowed.decoders},

@@ -25,8 +25,10 @@ struct Allowed {
 };
 extern const Allowed kVideos;
 
-// Throws not_found, io or corrupt (also for a container that is not allowed).
-InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos);
+// Throws not_found, io or corrupt (also for a container that is not allowed). `source`, which must live as long, is read in the place
+// of the file.
+InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed = kVideos,
+                    AVIOContext* source = nullptr);
 
 // The next packet of one stream: 0, AVERROR_EOF at the end, or what went wrong.
 int next_packet(AVFormatContext& input, const AVStream& stream, AVPacket& packet);

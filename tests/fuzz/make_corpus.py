@@ -370,7 +370,7 @@ def odd_media():
         "animated-gif", "interlaced-gif", "part-transparent-gif"})
     golden_lines("sound", "odd_sounds.txt", {
         "rf64-pcm_16", "bw64", "w64-float", "au-ulaw", "au-float", "aiff-pcm_24", "aiff-little-pcm_16", "caf-pcm_16", "wavex-float",
-        "placeholder-7ffff000", "placeholder-00000000", "list-behind"}, b"\0")
+        "placeholder-7ffff000", "placeholder-00000000", "list-behind", "list-without-padding", "two-data", "rf64-zero", "w64-ones"}, b"\0")
     golden_lines("video", "turned_videos.txt", {"turned90.mp4", "turned180mirrored.mov", "turned90.mkv", "turned90mirrored.mkv"})
 
 

@@ -4,7 +4,7 @@
     python3 make_odd_sounds.py     (soundfile 0.14.0 with libsndfile 1.2, NumPy 2.4; seed 13)
 
 Each line has a name, the file's bytes, its rate, its channels and the mean of its channels as float32, bytes as hex digits. Containers
-and codings that libsndfile writes are read back by it (long.flac, long.mp3 and long.ogg are for tests that cut them); the other files are a wav file of 16 bits put together byte by byte, whose samples are known.
+and codings that libsndfile writes are read back by it (long.flac, long.mp3 and long.ogg are for tests that cut them); the other files are a wav file of 16 bits put together byte by byte, whose samples are known. (The serial number in long.ogg is another one each time.)
 """
 import io
 import os
@@ -43,8 +43,8 @@ RIGHT = PCM / np.float32(32768)
 FMT = struct.pack("<HHIIHH", 1, 1, RATE, 2 * RATE, 2, 16)
 
 
-def chunk(name, data, told=None):
-    return name + struct.pack("<I", len(data) if told is None else told) + data + bytes(len(data) % 2)
+def chunk(name, data, told=None, pad=True):
+    return name + struct.pack("<I", len(data) if told is None else told) + data + bytes(len(data) % 2 if pad else 0)
 
 
 def wav(*chunks, told=None):
@@ -64,13 +64,29 @@ def main():
     by_soundfile("aiff-little-pcm_16", "AIFF", "PCM_16", endian="LITTLE")
     rf64 = io.BytesIO()
     soundfile.write(rf64, SOUND[:, :1], RATE, format="RF64", subtype="PCM_16")
-    add("bw64", b"BW64" + rf64.getvalue()[4:], soundfile.read(io.BytesIO(rf64.getvalue()), dtype="float32")[0], 1)
+    as_read = soundfile.read(io.BytesIO(rf64.getvalue()), dtype="float32")[0]
+    add("bw64", b"BW64" + rf64.getvalue()[4:], as_read, 1)
+    large = rf64.getvalue()
+    for name, told in (("zero", 0), ("ones", 2**64 - 1), ("largest", 2**63 - 1)):
+        head = large.index(b"ds64") + 8
+        add(f"rf64-{name}", large[:head] + struct.pack("<QQQ", told, told, told) + large[head + 24:], as_read, 1)
+    wave64 = io.BytesIO()
+    soundfile.write(wave64, SOUND[:, :1], RATE, format="W64", subtype="PCM_16")
+    large = wave64.getvalue()
+    for name, told in (("zero", 0), ("header", 24), ("ones", 2**64 - 1), ("largest", 2**63 - 1)):
+        head = large.index(b"data\xf3\xac") + 16
+        add(f"w64-{name}", large[:head] + struct.pack("<Q", told) + large[head + 8:], as_read, 1)
     for told in (0x7FFFF000, 0x7FFFFFFF, 2_000_000_000, 0xFFFFFFFF, 0xFFFFFFFF - 36, 0x80000000, 0xFFFFFF00, 0x7FFFFFDB, 0x7FFF0000, 0):
         add(f"placeholder-{told:08x}", wav(chunk(b"fmt ", FMT), chunk(b"data", DATA, told), told=(told + 36) & 0xFFFFFFFF), RIGHT, 1)
     odd = chunk(b"LIST", b"INFOISFT\5\0\0\0Odd 1")
     add("list-before-fmt", wav(odd, chunk(b"fmt ", FMT), chunk(b"data", DATA)), RIGHT, 1)
     add("list-between", wav(chunk(b"fmt ", FMT), odd, chunk(b"data", DATA)), RIGHT, 1)
     add("list-behind", wav(chunk(b"fmt ", FMT), chunk(b"data", DATA), odd), RIGHT, 1)
+    bare = chunk(b"LIST", b"INFOISFT\5\0\0\0Odd 1", pad=False)
+    add("list-without-padding", wav(bare, chunk(b"fmt ", FMT), bare, chunk(b"data", DATA)), RIGHT, 1)
+    add("two-data", wav(chunk(b"fmt ", FMT), chunk(b"data", DATA[:50]), odd, chunk(b"data", DATA[50:])), RIGHT, 1)
+    add("empty-and-data", wav(chunk(b"fmt ", FMT), chunk(b"data", b""), chunk(b"data", DATA)), RIGHT, 1)
+    add("format-behind", wav(chunk(b"data", DATA), chunk(b"fmt ", FMT)), RIGHT, 1)
     add("junk", wav(chunk(b"JUNK", bytes(28)), chunk(b"bext", bytes(602)), chunk(b"fmt ", FMT), chunk(b"data", DATA)), RIGHT, 1)
     add("placeholder-behind-list", wav(odd, chunk(b"fmt ", FMT), chunk(b"data", DATA, 0x7FFFF000), told=0x7FFFF024), RIGHT, 1)
     add("riff-zero", wav(chunk(b"fmt ", FMT), chunk(b"data", DATA), told=0), RIGHT, 1)
