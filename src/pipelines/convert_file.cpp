@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "models/wan/infer_config.h"
@@ -31,15 +32,13 @@ bool is_block_matrix(const Entry& entry) {
          has_values(entry);
 }
 
-// What a tensor that is not quantised is stored as in a safetensors file.
-DType plain_dtype(const Entry& entry) { return entry.derived ? DType::bf16 : entry.dtype; }
-
 class FilePlanner {
  public:
   FilePlanner(const ConvertForm& form, const TensorSource& source) : form_(form), source_(source) {}
 
   ConvertFile plan(const std::string& config) {
     for (const Entry& entry : source_.entries()) {
+      if (is_left_out(entry, notes_)) continue;
       const Entry whole = restored(source_, entry);
       form_.type ? add_gguf(whole) : add(whole);
     }
@@ -65,7 +64,7 @@ class FilePlanner {
     const std::string layer = name.substr(0, name.rfind('.'));
     if (form_.kind == Kind::single || !is_block_matrix(entry)) {
       const Making making = entry.derived ? Making::values : Making::copy;
-      const size_t at = push({.name = name, .dims = entry.dims, .dtype = plain_dtype(entry)});
+      const size_t at = push({.name = name, .dims = entry.dims, .dtype = kept_dtype(entry)});
       file_.jobs.push_back({.entry = entry, .making = making, .tensor = at});
     } else if (form_.kind == Kind::fp8) {
       const size_t at = push({.name = name, .dims = entry.dims, .dtype = DType::f8_e4m3});
@@ -93,10 +92,10 @@ class FilePlanner {
     if (vector || entry.dims.size() > 4 || entry.name.ends_with("scale_shift_table"))
       return find_gguf_type("f32");
     if (form_.type->plain) return form_.type;
-    const GgufType* kept = find_gguf_type(entry.derived || entry.dtype == DType::bf16 ? "bf16" : "f16");
+    const GgufType* kept = find_gguf_type(kept_dtype(entry) == DType::bf16 ? "bf16" : "f16");
     if (!is_block_matrix(entry)) return kept;
     if (entry.dims.back() % form_.type->block_values == 0) return form_.type;
-    if (notes_.empty())
+    if (!std::exchange(rows_noted_, true))
       notes_.push_back(
           fmt::format("rows that are no whole blocks of {} values stay {}: {} of {}, and perhaps "
                       "others",
@@ -118,6 +117,7 @@ class FilePlanner {
   const TensorSource& source_;
   ConvertFile file_;
   std::vector<std::string> notes_;
+  bool rows_noted_ = false;
 };
 
 ComponentFiles find_transformer(const std::filesystem::path& in, const std::string& part) {

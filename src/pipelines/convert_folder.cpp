@@ -22,7 +22,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.j
 // What diffusers can load: 8-bit floats and quantised weights become bfloat16, float64 becomes float32.
 DType loadable(const Entry& entry) {
   const bool small = entry.dtype == DType::f8_e4m3 || entry.dtype == DType::f8_e5m2;
-  return entry.derived || small ? DType::bf16 : entry.dtype == DType::f64 ? DType::f32 : entry.dtype;
+  return small ? DType::bf16 : entry.dtype == DType::f64 ? DType::f32 : kept_dtype(entry);
 }
 
 // A component's tensors in shards of at most `most` bytes, or one larger tensor each.
@@ -104,7 +104,8 @@ class FolderPlanner {
            const char* stem = "diffusion_pytorch_model") {
     Shards shards(plan_, folder, stem, most_);
     for (const Entry& entry : source.entries())
-      if (&entry != carried_tokenizer(source)) shards.add(restored(source, entry));
+      if (&entry != carried_tokenizer(source) && !is_left_out(entry, plan_.notes))
+        shards.add(restored(source, entry));
     shards.finish();
     text(fs::path(folder) / "config.json", config);
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "weights/gguf_encode.h"
+#include "weights/plain_values.h"
 #include "weights/quote.h"
 
 namespace tachy {
@@ -54,10 +55,22 @@ TensorSource::Entry restored(const TensorSource& source, const TensorSource::Ent
   return out;
 }
 
+DType kept_dtype(const TensorSource::Entry& entry) {
+  if (!entry.derived) return entry.dtype;
+  return entry.derived->encoding() == dtype_name(DType::f64) ? DType::f32 : DType::bf16;
+}
+
+bool is_left_out(const TensorSource::Entry& entry, std::vector<std::string>& notes) {
+  if (entry.unusable.empty() || is_weight_name(entry.name)) return false;
+  notes.push_back(fmt::format("left out: tensor {}: {}", in_quotes(entry.name_in_file), entry.unusable));
+  return true;
+}
+
 std::string encodings_of(const TensorSource& source) {
   std::set<std::string_view> names;
   for (const auto& entry : source.entries())
-    if (entry.derived) names.insert(entry.derived->encoding());
+    if (entry.derived && entry.derived->encoding() != dtype_name(DType::f64))
+      names.insert(entry.derived->encoding());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

@@ -3,7 +3,6 @@
 //   embeddings.class_embedding                CLIPVisionModel of transformers 5
 //   visual.cls_embedding                      the original's checkpoint of image and text tower, or of the first alone
 // The original keeps q, k and v of a layer as one matrix [3·C, C], one below another: they become three entries.
-#include "weights/quantized_source.h"
 #include "weights/rename.h"
 
 namespace tachy {
@@ -117,7 +116,7 @@ std::shared_ptr<TensorSource> with_entries(const TensorSource& source, std::vect
 }  // namespace
 
 NamedSource clip_vision_source(const std::shared_ptr<TensorSource>& source) {
-  const auto plain = dequantized(source);
+  const auto plain = plain_source(source);
   for (const std::string_view tower : {"visual.", ""})
     if (plain->has(std::string(tower) + "cls_embedding"))
       return {with_entries(*plain, original_entries(*plain, tower)), true};

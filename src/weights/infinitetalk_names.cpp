@@ -1,5 +1,4 @@
 // InfiniteTalk's own file: the tensors of its audio branch, as the original and repackaged files name them (rename.h).
-#include "weights/quantized_source.h"
 #include "weights/rename.h"
 
 namespace tachy {
@@ -14,7 +13,7 @@ std::string own_name(std::string_view name) {
 }  // namespace
 
 std::shared_ptr<TensorSource> infinitetalk_source(const std::shared_ptr<TensorSource>& source) {
-  return renamed(without_prefix(dequantized(source)), own_name);
+  return renamed(without_prefix(plain_source(source)), own_name);
 }
 
 }  // namespace tachy

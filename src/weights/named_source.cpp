@@ -1,10 +1,15 @@
 // Which names a file's tensors have, and the same tensors under the names that models read (rename.h).
 #include <algorithm>
 #include <array>
+#include <map>
 
+#include "base/error.h"
+#include "weights/plain_values.h"
 #include "weights/quantized_source.h"
+#include "weights/quote.h"
 #include "weights/rename.h"
 #include "weights/tensor_range.h"
+#include "weights/wrapper_names.h"
 
 namespace tachy {
 namespace {
@@ -15,6 +20,24 @@ constexpr std::array<std::string_view, 5> kPrefixes = {"model.diffusion_model.",
 std::shared_ptr<TensorSource> with_entries(const TensorSource& source,
                                            std::vector<TensorSource::Entry> entries) {
   return std::make_shared<TensorSource>(std::move(entries), source.files(), source.metadata());
+}
+
+std::shared_ptr<TensorSource> without_wrapper_names(const std::shared_ptr<TensorSource>& source) {
+  const auto wrapped = [](const TensorSource::Entry& e) { return without_wrappers(e.name) != e.name; };
+  if (std::ranges::none_of(source->entries(), wrapped)) return source;
+  std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
+  std::map<std::string_view, const TensorSource::Entry*> names;
+  for (auto& entry : entries) {
+    entry.name = without_wrappers(entry.name);
+    const auto [other, added] = names.emplace(entry.name, &entry);
+    check(added, ErrorCode::corrupt,
+          "{}: tensors {} and {} are both {} without the names that PyTorch's wrappers put in: which is "
+          "meant cannot be "
+          "told",
+          source->file_of(entry), in_quotes(other->second->name_in_file), in_quotes(entry.name_in_file),
+          in_quotes(entry.name));
+  }
+  return with_entries(*source, std::move(entries));
 }
 
 }  // namespace
@@ -35,6 +58,10 @@ bool is_original_vae21_names(const TensorSource& source) {
 bool is_original_vae22_names(const TensorSource& source) {
   return source.has("decoder.upsamples.0.upsamples.0.residual.2.weight") ||
          source.has("encoder.downsamples.0.downsamples.0.residual.2.weight");
+}
+
+std::shared_ptr<TensorSource> plain_source(const std::shared_ptr<TensorSource>& source) {
+  return plain_values(dequantized(without_wrapper_names(source)));
 }
 
 std::shared_ptr<TensorSource> renamed(const std::shared_ptr<TensorSource>& source, RenameMap map) {
@@ -83,14 +110,14 @@ std::shared_ptr<TensorSource> with_patch_embedding(const std::shared_ptr<TensorS
 }  // namespace
 
 NamedSource dit_source(const std::shared_ptr<TensorSource>& source) {
-  const auto plain = with_patch_embedding(without_prefix(dequantized(source)));
+  const auto plain = with_patch_embedding(without_prefix(plain_source(source)));
   if (!is_original_dit_names(*plain)) return {plain, false};
   return {renamed(plain, dit_from_original), true};
 }
 
 NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
   constexpr std::string_view kTied = "encoder.embed_tokens.weight";
-  const auto plain = without_prefix(dequantized(source));
+  const auto plain = without_prefix(plain_source(source));
   if (is_original_umt5_names(*plain)) return {renamed(plain, umt5_from_original), true};
   if (is_gguf_umt5_names(*plain)) return {renamed(plain, umt5_from_gguf), false};
   if (!plain->has(kTied)) return {plain, false};
@@ -108,7 +135,7 @@ NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
 }
 
 NamedSource vae_source(const std::shared_ptr<TensorSource>& source) {
-  const auto plain = without_prefix(dequantized(source));
+  const auto plain = without_prefix(plain_source(source));
   if (is_original_vae22_names(*plain)) return {renamed(plain, vae22_from_original), true};
   if (is_original_vae21_names(*plain)) return {renamed(plain, vae21_from_original), true};
   return {plain, false};

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "weights/quantized_checks.h"
 #include "weights/quantized_layers.h"
 #include "weights/quantized_tensor.h"
 #include "weights/quote.h"
@@ -54,6 +55,8 @@ class LayerReader {
              in_quotes(weight().name_in_file), format());
     take_column_scale();
     check_input_scale();
+    check_scale_values(source_, layer_, made_);
+    made_.name = fmt::format("{}: tensor {}", source_.file_of(weight()), in_quotes(weight().name_in_file));
     for (const Entry* part : {layer_.weight, layer_.scale, layer_.scale_2, layer_.column_scale})
       if (part) made_.files.push_back(source_.files().at(part->file));
     out.bytes = weight().bytes + layer_.scale->bytes;
@@ -190,13 +193,6 @@ class LayerReader {
   QuantizedWeight made_;
 };
 
-// Whole numbers are no weights: without a scale that was found they would be read as what they are not.
-void refuse_bare_integers(const TensorSource& source, const Entry& entry) {
-  if (entry.name.ends_with(".weight") && (entry.dtype == DType::i8 || entry.dtype == DType::u8))
-    refuse(ErrorCode::unsupported, source, entry,
-           "it is {} without a scale or a format that says what it means", dtype_name(entry.dtype));
-}
-
 // A layer whose weight is not quantised, but whose inputs might be.
 bool only_inputs(const QuantizedLayer& layer) {
   return !layer.scale && !layer.scale_2 && !layer.column_scale && layer.format.empty() &&
@@ -207,6 +203,7 @@ bool only_inputs(const QuantizedLayer& layer) {
 
 std::shared_ptr<TensorSource> dequantized(const std::shared_ptr<TensorSource>& source) {
   const QuantizedLayers found = quantized_layers(*source);
+  refuse_lost_scales(*source, found);
   std::vector<Entry> entries;
   for (const Entry& entry : source->entries()) {
     const auto layer = found.layer_of(entry);
@@ -216,7 +213,6 @@ std::shared_ptr<TensorSource> dequantized(const std::shared_ptr<TensorSource>& s
       else
         entries.push_back(LayerReader(*source, layer->second).make_entry());
     } else if (layer == found.layers.end() && !found.markers.contains(&entry)) {
-      refuse_bare_integers(*source, entry);
       entries.push_back(entry);
     }
   }

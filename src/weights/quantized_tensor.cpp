@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -59,6 +60,13 @@ class QuantizedTensor : public DerivedTensor {
   uint8_t block_scale(int64_t row, int64_t block, int64_t blocks) const {
     return static_cast<uint8_t>(w_.block_scale[tiled_place(row, block, blocks)]);
   }
+  // A weight of this size has too many of them to be checked as a file is opened.
+  float checked_scale(float scale, int64_t row, int64_t block) const {
+    if (!std::isfinite(scale)) [[unlikely]]
+      fail(ErrorCode::corrupt, "{}: the scale of block {} of row {} is {}: the file is damaged", w_.name,
+           block, row, scale);
+    return scale;
+  }
 
   QuantizedWeight w_;
 };
@@ -76,7 +84,8 @@ class ScaledTensor final : public QuantizedTensor {
     StoredValues out{.bytes = Tensor(const_cast<std::byte*>(w_.data), w_.dtype, {rows, width}),
                      .scale_rows = w_.scale_rows,
                      .scale_pieces = w_.scale_blocks};
-    for (int64_t i = 0; i < w_.scale_rows * w_.scale_blocks; ++i) out.scales.push_back(w_.scale[i]);
+    for (int64_t i = 0; i < w_.scale_rows * w_.scale_blocks; ++i)
+      out.scales.push_back(checked_scale(w_.scale[i], i / w_.scale_blocks, i % w_.scale_blocks));
     return out;
   }
 
@@ -86,7 +95,7 @@ class ScaledTensor final : public QuantizedTensor {
     const uint8_t* in = bytes_at(row * w_.width);
     const int64_t block = w_.width / w_.scale_blocks, scales = w_.scale_rows == 1 ? 0 : row * w_.scale_blocks;
     for (int64_t b = 0; b < w_.scale_blocks; ++b) {
-      const float scale = w_.scale[scales + b];
+      const float scale = checked_scale(w_.scale[scales + b], row, b);
       for (int64_t j = b * block; j < (b + 1) * block; ++j) out[j] = values[in[j]] * scale;
     }
   }
@@ -103,7 +112,7 @@ class Mxfp8Tensor final : public QuantizedTensor {
     const uint8_t* in = bytes_at(row * w_.width);
     const int64_t blocks = w_.width / kMxBlock;
     for (int64_t b = 0; b < blocks; ++b) {
-      const float scale = e8m0(block_scale(row, b, blocks));
+      const float scale = checked_scale(e8m0(block_scale(row, b, blocks)), row, b);
       for (int64_t j = b * kMxBlock; j < (b + 1) * kMxBlock; ++j) out[j] = values[in[j]] * scale;
     }
   }
@@ -120,7 +129,7 @@ class Nvfp4Tensor final : public QuantizedTensor {
     const uint8_t* in = bytes_at(row * w_.width / 2);
     const int64_t blocks = w_.width / kNvBlock;
     for (int64_t b = 0; b < blocks; ++b) {
-      const float scale = w_.scale[0] * scales[block_scale(row, b, blocks)];
+      const float scale = checked_scale(w_.scale[0] * scales[block_scale(row, b, blocks)], row, b);
       for (int64_t j = b * kNvBlock; j < (b + 1) * kNvBlock; j += 2) {  // the first value is the upper half
         out[j] = kE2m1[in[j / 2] >> 4] * scale;
         out[j + 1] = kE2m1[in[j / 2] & 15] * scale;

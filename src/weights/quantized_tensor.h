@@ -23,6 +23,7 @@ struct QuantizedWeight {
   const std::byte* block_scale = nullptr;    // nvfp4: e4m3 of 16 values; mxfp8: e8m0 of 32; both in tiles
   FileValues column_scale;                   // [width]; data is null where there is none
   std::vector<std::shared_ptr<const MappedFile>> files;
+  std::string name = {};  // file and tensor, for messages
 };
 
 enum class Quantization { scaled, mxfp8, nvfp4 };

@@ -25,18 +25,38 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 struct DTypeName {
   std::string_view name;
   DType dtype;
+  uint64_t unread_bits = 0;  // of one value, where nobody here reads such; its dtype is then of bytes
 };
 constexpr DTypeName kDTypes[] = {
-    {"F64", DType::f64},         {"F32", DType::f32},         {"F16", DType::f16}, {"BF16", DType::bf16},
-    {"F8_E4M3", DType::f8_e4m3}, {"F8_E5M2", DType::f8_e5m2}, {"I64", DType::i64}, {"I32", DType::i32},
-    {"I16", DType::i16},         {"I8", DType::i8},           {"U8", DType::u8},   {"BOOL", DType::boolean},
+    {"F64", DType::f64},
+    {"F32", DType::f32},
+    {"F16", DType::f16},
+    {"BF16", DType::bf16},
+    {"F8_E4M3", DType::f8_e4m3},
+    {"F8_E5M2", DType::f8_e5m2},
+    {"I64", DType::i64},
+    {"I32", DType::i32},
+    {"I16", DType::i16},
+    {"I8", DType::i8},
+    {"U8", DType::u8},
+    {"BOOL", DType::boolean},
     {"F8_E8M0", DType::u8},  // powers of two, which are scales and nothing else: as bytes
+    {"F4", DType::u8, 4},
+    {"F6_E2M3", DType::u8, 6},
+    {"F6_E3M2", DType::u8, 6},
+    {"U16", DType::u8, 16},
+    {"U32", DType::u8, 32},
+    {"U64", DType::u8, 64},
+    {"C64", DType::u8, 64},
+    {"C128", DType::u8, 128},
+    {"F8_E4M3FNUZ", DType::u8, 8},
+    {"F8_E5M2FNUZ", DType::u8, 8},
 };
 
 struct Header {
   struct Item {
     std::string name;
-    std::optional<DType> dtype;
+    const DTypeName* dtype = nullptr;
     bool has_shape = false;
     std::vector<int64_t> shape;
     std::vector<uint64_t> offsets;
@@ -79,9 +99,8 @@ class HeaderHandler {
     if (depth_ != 2 || key_ != "dtype") return unexpected("a string");
     auto& item = header_.items.back();
     if (item.dtype) return stop("dtype appears twice");
-    for (const auto& [name, dtype] : kDTypes) {
-      if (name == value) item.dtype = dtype;
-    }
+    for (const DTypeName& known : kDTypes)
+      if (known.name == value) item.dtype = &known;
     if (!item.dtype) return stop("unknown dtype {}", in_quotes(value, 32));
     return true;
   }
@@ -160,6 +179,28 @@ class HeaderHandler {
   bool in_array_ = false, in_metadata_ = false;
 };
 
+// Whether so many bytes are those of the shape. Values of less than a byte share bytes.
+bool takes(std::span<const int64_t> shape, const DTypeName& dtype, uint64_t bytes) {
+  const auto count = checked_bytes(shape, dtype.unread_bits > 0 ? DType::u8 : dtype.dtype);
+  if (!count || dtype.unread_bits == 0) return count == bytes;
+  if (*count / 8 > bytes) return false;  // no dtype is smaller than a bit, and so nothing overflows
+  return *count / 8 * dtype.unread_bits + (*count % 8 * dtype.unread_bits + 7) / 8 == bytes;
+}
+
+TensorSource::Entry make_entry(const Header::Item& item, const std::byte* data) {
+  const uint64_t begin = item.offsets[0];
+  TensorSource::Entry entry{.name = item.name,
+                            .name_in_file = item.name,
+                            .dtype = item.dtype->dtype,
+                            .dims = item.shape.empty() ? std::vector<int64_t>{1} : item.shape,
+                            .data = data + begin,
+                            .bytes = item.offsets[1] - begin};
+  if (item.dtype->unread_bits == 0) return entry;
+  entry.data = nullptr;
+  entry.unusable = fmt::format("its dtype {} is not read", item.dtype->name);
+  return entry;
+}
+
 }  // namespace
 
 std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path_, FileAccess access) {
@@ -190,17 +231,11 @@ std::shared_ptr<TensorSource> open_safetensors(const std::filesystem::path& path
     check(begin <= end && end <= data_bytes, ErrorCode::corrupt,
           "{}: tensor {}: data_offsets [{}, {}] lie outside the {} bytes of data (truncated download?)", path,
           in_quotes(item.name), begin, end, data_bytes);
-    const auto bytes = checked_bytes(item.shape, *item.dtype);
-    check(bytes && *bytes == end - begin, ErrorCode::corrupt,
+    check(takes(item.shape, *item.dtype, end - begin), ErrorCode::corrupt,
           "{}: tensor {}: {} {} does not take the {} bytes given", path, in_quotes(item.name),
-          dtype_name(*item.dtype), shape_string(item.shape), end - begin);
+          item.dtype->name, shape_string(item.shape), end - begin);
     ranges.push_back({begin, end, item.name});
-    entries.push_back({.name = item.name,
-                       .name_in_file = item.name,
-                       .dtype = *item.dtype,
-                       .dims = item.shape.empty() ? std::vector<int64_t>{1} : item.shape,
-                       .data = file->data() + 8 + length + begin,
-                       .bytes = *bytes});
+    entries.push_back(make_entry(item, file->data() + 8 + length));
   }
   refuse_overlaps(path, std::move(ranges));
   return std::make_shared<TensorSource>(std::move(entries), std::vector{file}, std::move(header.metadata));

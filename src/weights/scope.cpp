@@ -166,12 +166,12 @@ const TensorSource::Entry& Scope::checked(const TensorSource::Entry& entry,
                ? in_quotes(entry.name)
                : fmt::format("{} ({} in the file)", in_quotes(entry.name), in_quotes(entry.name_in_file));
   };
+  if (!entry.unusable.empty()) {
+    fail(ErrorCode::unsupported, "{}: tensor {}: {}", source().file_of(entry), shown(), entry.unusable);
+  }
   if (!shape_matches(dims, entry.dims)) {
     fail(ErrorCode::corrupt, "{}: tensor {}: expected shape {}, got {}", source().file_of(entry), shown(),
          shape_string(dims), shape_string(entry.dims));
-  }
-  if (!entry.unusable.empty()) {
-    fail(ErrorCode::unsupported, "{}: tensor {}: {}", source().file_of(entry), shown(), entry.unusable);
   }
   return entry;
 }

@@ -1,7 +1,6 @@
 // wav2vec2 under the names that transformers' Wav2Vec2Model has had since weights have been normed by a parametrization:
 // "wav2vec2." of the files of whole models (pre-training, CTC) is taken off, and what older files call weight_g and
 // weight_v is called as newer ones do.
-#include "weights/quantized_source.h"
 #include "weights/rename.h"
 
 namespace tachy {
@@ -18,7 +17,7 @@ std::string newer_name(std::string_view name) {
 
 std::shared_ptr<TensorSource> wav2vec2_source(const std::shared_ptr<TensorSource>& source) {
   constexpr std::string_view whole[] = {"wav2vec2."};
-  return renamed(without_prefix(dequantized(source), whole), newer_name);
+  return renamed(without_prefix(plain_source(source), whole), newer_name);
 }
 
 }  // namespace tachy

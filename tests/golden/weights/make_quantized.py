@@ -73,7 +73,8 @@ def old():
         out[f"{block}{name}.weight"], out[f"{block}{name}.scale_weight"] = q, scale
         out[f"{block}{name}.scale_input"] = torch.ones(1)
         values[f"{block}{name}.weight"] = meant
-    out[block + "self_attn.o.weight"] = torch.randn(6, 8).to(torch.float8_e4m3fn)  # as it is: no scale
+    out[block + "self_attn.o.weight"] = torch.randn(6, 8).to(torch.bfloat16)  # not quantised
+    out[block + "norm3.weight"] = torch.ones(8).to(torch.float8_e4m3fn)  # a vector in 8 bits, which has no scale
     out[block + "modulation"] = torch.randn(1, 6, 8)
     write("old", out, values)
 

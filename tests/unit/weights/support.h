@@ -1,6 +1,7 @@
 // Shared by the weights tests: a temporary folder, golden paths, and "throws this code with this text".
 #pragma once
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -57,6 +58,22 @@ inline fs::path write_bytes(const fs::path& path, std::string_view bytes) {
 inline std::string safetensors_bytes(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
+}
+
+// A tensor of a safetensors file as its header has it, for files that no library writes.
+struct RawTensor {
+  std::string name, dtype, shape;  // "F8_E4M3", "[2,32]"
+  std::string data;
+};
+inline std::string safetensors_bytes(const std::vector<RawTensor>& tensors) {
+  std::string header = "{", data;
+  for (const RawTensor& t : tensors) {
+    header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
+                          header.size() > 1 ? "," : "", t.name, t.dtype, t.shape, data.size(),
+                          data.size() + t.data.size());
+    data += t.data;
+  }
+  return safetensors_bytes(header + "}", data);
 }
 
 inline void expect_error(ErrorCode code, const std::string& text, const std::function<void()>& action) {

@@ -1,0 +1,18 @@
+// Tensors whose dtype no model computes with: float64 is narrowed once, to float32, as it is read; whole numbers in the place
+// of a weight are an error that names file and tensor, once somebody asks for them.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "weights/tensor_source.h"
+
+namespace tachy {
+
+// Whether a tensor of this name is a weight, whoever chose the name. Settings and counts beside weights may be whole numbers.
+bool is_weight_name(std::string_view name);
+
+// The same source where there are none.
+std::shared_ptr<TensorSource> plain_values(const std::shared_ptr<TensorSource>& source);
+
+}  // namespace tachy
