@@ -1,6 +1,7 @@
 #include "weights/pickle_globals.h"
 
 #include <cstddef>
+#include <string>
 
 namespace tachy {
 namespace {
@@ -44,14 +45,40 @@ const StorageName* look_up(const StorageName (&table)[N], std::string_view name)
   return nullptr;
 }
 
+// Modules of which no checkpoint holds an object, and whose functions run programs and code, or reach the network.
+constexpr std::string_view kRunning =
+    " os posix nt subprocess _posixsubprocess sys runpy importlib shutil socket pty ctypes "
+    "_ctypes cffi code codeop pdb bdb timeit profile cProfile trace webbrowser pickle _pickle "
+    "marshal cloudpickle dill operator _operator pip zipimport pkgutil pydoc doctest commands "
+    "popen2 asyncio multiprocessing http urllib urllib2 requests httplib aiohttp ftplib smtplib "
+    "ssl tempfile signal platform venv ensurepip IPython ";
+
+constexpr std::string_view kRunningBuiltins =
+    " eval exec execfile compile open __import__ setattr delattr globals locals vars breakpoint input apply "
+    "map "
+    "filter reload help ";
+// In any module: names of what runs code, wherever it is kept.
+constexpr std::string_view kRunningNames =
+    " system popen exec eval Popen check_output __import__ CodeType FunctionType LambdaType ";
+
+// Whether `word` is one of `words`, each of which stands between spaces.
+bool has_word(std::string_view words, std::string_view word) {
+  return !word.empty() && words.find(' ' + std::string(word) + ' ') != words.npos;
+}
+
 }  // namespace
 
 const StorageName* find_storage(std::string_view name) { return look_up(kStorages, name); }
 const StorageName* find_dtype(std::string_view name) { return look_up(kDTypeGlobals, name); }
 
-bool is_known_global(std::string_view name) {
-  return name == kOrderedDict || name == kTensor2 || name == kTensor3 || name == kParameter ||
-         name == kParameterState || find_storage(name) || find_dtype(name);
+bool runs_code(std::string_view name) {
+  const std::string_view module = name.substr(0, name.find('.')), leaf = name.substr(name.rfind('.') + 1);
+  if (module != name && has_word(kRunning, module)) return true;
+  if (module == "builtins" || module == "__builtin__" || module == "__builtins__")
+    return has_word(kRunningBuiltins, leaf);
+  for (const std::string_view part : {"torch.hub.", "torch.utils.cpp_extension.", "numpy.testing."})
+    if (name.starts_with(part)) return true;
+  return name == "torch.load" || has_word(kRunningNames, leaf);
 }
 
 }  // namespace tachy

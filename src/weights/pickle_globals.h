@@ -1,5 +1,5 @@
-// The names that a state dict's pickle may mention: storages, dtypes and the few functions that build tensors
-// of them.
+// The names that a pickle mentions: storages, dtypes and the few functions that build tensors of them, which are known
+// here; any other class or function, which is a text and no more; and those that are there to run code.
 #pragma once
 
 #include <string_view>
@@ -18,12 +18,16 @@ inline constexpr std::string_view kOrderedDict = "collections.OrderedDict",
                                   kTensor2 = "torch._utils._rebuild_tensor_v2",
                                   kTensor3 = "torch._utils._rebuild_tensor_v3",
                                   kParameter = "torch._utils._rebuild_parameter",
-                                  kParameterState = "torch._utils._rebuild_parameter_with_state";
+                                  kParameterState = "torch._utils._rebuild_parameter_with_state",
+                                  kTypedTensor = "torch._tensor._rebuild_from_type_v2",
+                                  kDefaultDict = "collections.defaultdict";
 
 // Null for another name.
 const StorageName* find_storage(std::string_view name);
 const StorageName* find_dtype(std::string_view name);
 
-bool is_known_global(std::string_view name);
+// Whether a file that names it was made to run something on the machine that loads it. Nothing is run here, whatever the name;
+// such a file is refused nevertheless, by this name, since its next reader may be another program.
+bool runs_code(std::string_view name);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// One loop over opcodes. What state dicts of torch.save use (protocols 2 to 5) is here and nothing else:
-// there is no way to reach an import, a constructor or __setstate__, whatever the bytes say.
+// One loop over opcodes. What torch.save uses (protocols 2 to 5) is here and nothing else: an import is a text, a
+// constructor and __setstate__ are skipped, and there is no way to reach one, whatever the bytes say.
 #include "weights/pickle_reader.h"
 
 #include "base/error.h"
@@ -25,7 +25,7 @@ class Interpreter : PickleObjects {
 
  private:
   void step(uint8_t op) {
-    if (push_value(op) || use_memo(op) || build(op)) return;
+    if (push_value(op) || push_bytes(op) || use_memo(op) || build(op)) return;
     switch (op) {
       case 0x80:  // PROTO
         need(take<uint8_t>() <= 5, "pickle protocol 5 or below");
@@ -49,10 +49,11 @@ class Interpreter : PickleObjects {
         return load_persistent();
       case 'R':
         return reduce();
-      case 'b':  // BUILD: attributes of a dict (`_metadata`); they hold no tensors
-        pop();
-        need(out_[top()].kind == Kind::dict, "a dict to set attributes of");
-        return;
+      case 'b':  // BUILD
+        return set_attributes();
+      case 0x81:  // NEWOBJ
+      case 0x92:  // NEWOBJ_EX
+        return make_object(op == 0x92);
       default:
         fail(ErrorCode::unsupported,
              "{}: byte {}: pickle opcode 0x{:02x}, which state dicts do not use; nothing was executed", what_,
@@ -80,7 +81,10 @@ class Interpreter : PickleObjects {
         push_int(take<uint16_t>());
         return true;
       case 0x8a:
-        push_int(take_long(take<uint8_t>()));
+        push_long(take<uint8_t>());
+        return true;
+      case 0x8b:
+        push_long(take<uint32_t>());
         return true;
       case 'G':
         take<uint64_t>();
@@ -100,8 +104,50 @@ class Interpreter : PickleObjects {
     }
   }
 
+  // Integers beyond 64 bits are states of random generators, which nobody needs.
+  void push_long(uint64_t bytes) {
+    if (bytes <= 8) return push_int(take_long(bytes));
+    take_text(bytes);
+    push_opaque("");
+  }
+
+  // Bytes, which no tensor's name or shape is, and texts of Python 2.
+  bool push_bytes(uint8_t op) {
+    switch (op) {
+      case 'U':
+        push_text(take_text(take<uint8_t>()));
+        return true;
+      case 'T':
+        push_text(take_text(take<uint32_t>()));
+        return true;
+      case 'C':
+        take_text(take<uint8_t>());
+        break;
+      case 'B':
+        take_text(take<uint32_t>());
+        break;
+      case 0x8e:  // BINBYTES8
+      case 0x96:  // BYTEARRAY8
+        take_text(take<uint64_t>());
+        break;
+      default:
+        return false;
+    }
+    push_opaque("");
+    return true;
+  }
+
   bool use_memo(uint8_t op) {
     switch (op) {
+      case '0':
+        pop();
+        return true;
+      case '1':
+        pop_to_mark();
+        return true;
+      case '2':
+        push(top());
+        return true;
       case 'q':
         memoize(take<uint8_t>());
         return true;
@@ -141,6 +187,16 @@ class Interpreter : PickleObjects {
         return true;
       case ']':
         push({.kind = Kind::list});
+        return true;
+      case 0x8f:  // EMPTY_SET
+        push_opaque("");
+        return true;
+      case 0x90:  // ADDITEMS, to a set
+        append_items(Kind::list, pop_to_mark());
+        return true;
+      case 0x91:  // FROZENSET
+        pop_to_mark();
+        push_opaque("");
         return true;
       case 'a':
         append_items(Kind::list, pop_last(1));

@@ -1,5 +1,8 @@
 // A pickle interpreter that builds plain values and executes nothing.
 //
+// Tensors are what is wanted; beside them checkpoints hold configs, schedulers and states of random generators, objects of
+// any class. Those become `opaque` values: their class is a text here, and what would have made them is skipped.
+//
 // Values are nodes of one flat array and refer to each other by index: shared and cyclic references cost
 // nothing, and no recursion happens here. The node count, memo and stack are capped.
 #pragma once
@@ -29,15 +32,18 @@ struct PickleValue {
     dict,
     global,
     storage,
-    tensor
+    tensor,
+    opaque
   };
   Kind kind = Kind::none;
-  DType dtype = DType::f32;            // storage, tensor
-  bool untyped = false;                // storage: counted in bytes
-  int64_t integer = 0;                 // boolean, integer; storage: elements; tensor: offset in elements
-  std::string text;                    // string; global: "module.name"; storage, tensor: the storage's key
+  DType dtype = DType::f32;  // storage, tensor
+  bool untyped = false;      // storage: counted in bytes
+  int64_t integer = 0;       // boolean, integer; storage: elements; tensor: offset in elements
+  // string; global: "module.name"; opaque: the class or function, "" where it has no name; storage, tensor: the storage's key
+  std::string text;
   std::vector<PickleIndex> items;      // tuple, list; dict: key, value, key, value …
   std::vector<int64_t> dims, strides;  // tensor
+  std::string unread = {};             // storage, tensor: the dtype, where it is none that is known here
 };
 
 struct Pickle {
@@ -46,8 +52,8 @@ struct Pickle {
   const PickleValue& operator[](PickleIndex i) const { return values[i]; }
 };
 
-// `what` names file and entry in errors. Globals outside
-// the list of state dicts: unsupported, naming the global.
+// `what` names file and entry in errors. Globals that exist
+// to run code (pickle_globals.h): unsupported, by name.
 Pickle read_pickle(std::span<const std::byte> bytes, std::string_view what);
 
 }  // namespace tachy

@@ -4,14 +4,15 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "tensor/tensor.h"
 #include "weights/pickle_reader.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
+#include "weights/torch_dict.h"
 #include "weights/zip_reader.h"
 
 namespace tachy {
@@ -20,10 +21,6 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr uint64_t kMaxPickle = 64ull << 20;
-constexpr int kMaxWrappers = 4;
-// In order of preference; the averaged weights (generator_ema) are those that few-step models are run with.
-constexpr std::array<std::string_view, 6> kWrappers = {"state_dict",    "model_state", "model",
-                                                       "generator_ema", "generator",   "gen_model"};
 
 void refuse_other_formats(const MappedFile& file) {
   const auto starts_with = [&](std::string_view magic) {
@@ -40,38 +37,6 @@ void refuse_other_formats(const MappedFile& file) {
        path,
        in_quotes({reinterpret_cast<const char*>(file.data()),
                   static_cast<size_t>(std::min<uint64_t>(file.size(), 8))}));
-}
-
-bool holds_tensors(const Pickle& pickle, const PickleValue& dict) {
-  for (size_t i = 1; i < dict.items.size(); i += 2) {
-    if (pickle[dict.items[i]].kind == Kind::tensor) return true;
-  }
-  return false;
-}
-
-const PickleValue* wrapped_dict(const Pickle& pickle, const PickleValue& dict) {
-  for (const auto wrapper : kWrappers) {
-    for (size_t i = 0; i < dict.items.size(); i += 2) {
-      const auto &key = pickle[dict.items[i]], &value = pickle[dict.items[i + 1]];
-      if (key.kind == Kind::string && key.text == wrapper && value.kind == Kind::dict) return &value;
-    }
-  }
-  return nullptr;
-}
-
-const PickleValue& tensor_dict(const Pickle& pickle, const std::string& path) {
-  const PickleValue* dict = &pickle[pickle.root];
-  check(dict->kind == Kind::dict, ErrorCode::unsupported,
-        "{}: expected a dict of tensors at the top of the pickle", path);
-  for (int depth = 0; depth < kMaxWrappers; ++depth) {
-    if (holds_tensors(pickle, *dict)) return *dict;
-    const auto* inner = wrapped_dict(pickle, *dict);
-    if (!inner) break;
-    dict = inner;
-  }
-  check(holds_tensors(pickle, *dict), ErrorCode::unsupported,
-        "{}: no tensors in the top dict, nor under its {}", path, fmt::join(kWrappers, ", "));
-  return *dict;
 }
 
 bool is_contiguous(const PickleValue& tensor) {
@@ -113,7 +78,11 @@ Archive open_archive(const std::filesystem::path& path_, FileAccess access) {
       found = true;
     }
   }
-  check(found, ErrorCode::corrupt, "{}: a zip without data.pkl is not a torch checkpoint", path);
+  check(found, ErrorCode::corrupt, "{}: a zip without data.pkl is not a torch checkpoint{}", path,
+        archive.directory.empty() ? ""
+                                  : fmt::format("; it holds {}{}: unpack it and name the weights in it",
+                                                in_quotes(archive.directory.begin()->first, 60),
+                                                archive.directory.size() > 1 ? " and others" : ""));
   if (const auto* order = archive.find("byteorder")) {
     const auto text = archive.bytes(*order);
     check(text.size() == 6 && std::memcmp(text.data(), "little", 6) == 0, ErrorCode::unsupported,
@@ -123,8 +92,19 @@ Archive open_archive(const std::filesystem::path& path_, FileAccess access) {
   return archive;
 }
 
+// A tensor of a kind that nobody here reads: an error for whoever asks for it.
+TensorSource::Entry unread_entry(const std::string& name, const PickleValue& value) {
+  const std::string& what = value.kind == Kind::opaque ? value.text : value.unread;
+  return {.name = name,
+          .name_in_file = name,
+          .dtype = DType::u8,
+          .dims = value.dims.empty() ? std::vector<int64_t>{1} : value.dims,
+          .unusable = fmt::format("it is a tensor of {}, which is not read", printable(what, 80))};
+}
+
 TensorSource::Entry make_entry(const Archive& archive, const std::string& name, const PickleValue& tensor) {
   const std::string& path = archive.file->path();
+  if (tensor.kind == Kind::opaque || !tensor.unread.empty()) return unread_entry(name, tensor);
   const auto* storage = archive.find("data/" + tensor.text);
   check(storage != nullptr, ErrorCode::corrupt, "{}: tensor {}: storage {} is missing", path, in_quotes(name),
         in_quotes(tensor.text));
@@ -162,13 +142,14 @@ std::shared_ptr<TensorSource> open_torch_zip(const std::filesystem::path& path, 
   check(entry.bytes <= kMaxPickle, ErrorCode::corrupt, "{}: {} bytes, the limit is {}", what, entry.bytes,
         kMaxPickle);
   const Pickle pickle = read_pickle(archive.bytes(entry), what);
-  const PickleValue& dict = tensor_dict(pickle, archive.file->path());
+  const ModelDict chosen = model_dict(pickle, archive.file->path());
+  if (!chosen.said.empty()) warn("{}: {}", archive.file->path(), chosen.said);
 
   std::vector<TensorSource::Entry> entries;
+  const PickleValue& dict = *chosen.dict;
   for (size_t i = 0; i < dict.items.size(); i += 2) {
     const auto &key = pickle[dict.items[i]], &value = pickle[dict.items[i + 1]];
-    if (key.kind == Kind::string && value.kind == Kind::tensor)
-      entries.push_back(make_entry(archive, key.text, value));
+    if (key.kind == Kind::string && is_tensor(value)) entries.push_back(make_entry(archive, key.text, value));
   }
   return std::make_shared<TensorSource>(std::move(entries), std::vector{archive.file});
 }

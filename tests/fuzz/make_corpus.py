@@ -38,6 +38,8 @@ def weights():
     kinds = [torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
     put("safetensors", "tiny", save(tiny, {"format": "pt"}))
     put("safetensors", "dtypes", save({str(k): torch.zeros(3, dtype=k) for k in kinds} | {"empty": torch.zeros(0, 2)}))
+    unread = [torch.uint16, torch.uint32, torch.uint64, torch.complex64]
+    put("safetensors", "unread", save({str(k): torch.zeros(3, dtype=k) for k in unread}))
     names = {
         "dit": ["model.diffusion_model.blocks.0.self_attn.q.weight", "model.diffusion_model.head.head.weight",
                 "model.diffusion_model.img_emb.proj.0.weight", "model.diffusion_model.time_projection.1.weight"],
@@ -114,6 +116,11 @@ def weights():
             entry = next(n for n in archive.namelist() if n.endswith("data.pkl"))
             put("pickle", name, archive.read(entry))
     put("torch_zip", "protocol4", pth(tiny, pickle_protocol=4))
+    for checkpoint in ("dmd", "lightning", "module", "ema"):
+        data = (GOLDEN / f"weights/checkpoint_{checkpoint}.pth").read_bytes()
+        put("torch_zip", checkpoint, data)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            put("pickle", checkpoint, archive.read(f"checkpoint_{checkpoint}/data.pkl"))
     put("pickle", "protocol5", pickle.dumps({"a": [1, 2.5, "x", None, (1,), 1 << 70], 1: {2, 3}}, protocol=5))
     put("pickle", "protocol0", pickle.dumps({"a": [1, 2.5, "x", (1, 2, 3, 4)], "b": -7}, protocol=0))
     put("pickle", "global", pickle.dumps(print, protocol=2))
