@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/last_words.h"
 
 namespace tachy {
@@ -141,7 +142,7 @@ void sync_folder(const fs::path& folder) {
 void check_readable_file(const fs::path& path) {
   std::error_code ec;
   fs::file_status status = fs::status(path, ec);
-  check(fs::exists(status), ErrorCode::not_found, "{}: no such file", path.string());
+  check(fs::exists(status), ErrorCode::not_found, "{}: {}", path.string(), why_missing(path, "file"));
   check(fs::is_regular_file(status), ErrorCode::io, "{}: cannot read: not a plain file", path.string());
 }
 

@@ -9,6 +9,7 @@
 #include "base/disk.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/convert_run.h"
 #include "pipelines/output_folder.h"
@@ -194,7 +195,7 @@ ConvertReport convert_model(const fs::path& in, const fs::path& given, const Par
   require(folder || parts == PartPaths{}, "`to`: {} is the transformer alone; name no other parts",
           options.to);
   std::error_code ignored;
-  check(fs::exists(in, ignored), ErrorCode::not_found, "{}: no such file or folder", in.string());
+  check(fs::exists(in, ignored), ErrorCode::not_found, "{}: {}", in.string(), why_missing(in));
   fs::path out = given.filename().empty() ? given.parent_path() : given;  // "folder/"
   if (out.filename() == "." || out.filename() == "..") out = resolved(out);
   check_output(out, form, options.overwrite);

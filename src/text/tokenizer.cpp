@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "text/limits.h"
 #include "text/spiece.h"
 #include "text/tokenizer_json.h"
@@ -72,8 +73,10 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
           "google/umt5-xxl/",
           folder_or_file.string());
   }
-  check(fs::is_regular_file(file, error), ErrorCode::not_found, "{}: no such file", file.string());
+  check(fs::is_regular_file(file, error), ErrorCode::not_found, "{}: {}", file.string(),
+        why_missing(file, "file"));
   const std::string bytes = read_file(file);
+  refuse_foreign(std::string_view(bytes).substr(0, kKindBytes), file);
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   const bool json = file.extension() == ".json" ||
                     (file.extension() != ".model" && first != bytes.npos && bytes[first] == '{');

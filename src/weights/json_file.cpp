@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "weights/mapped_file.h"
 #include "weights/quote.h"
 
@@ -137,8 +138,9 @@ nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes, 
   check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
   check(file.size() <= max_bytes, ErrorCode::corrupt, "{}: {} bytes of JSON, the limit is {}", path.string(),
         file.size(), max_bytes);
-  return parse_json({reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size())},
-                    path.string(), keys);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size()));
+  refuse_foreign(text.substr(0, kKindBytes), path);
+  return parse_json(text, path.string(), keys);
 }
 
 int64_t json_int(const nlohmann::json& j, std::string_view key, int64_t fallback, int64_t lo, int64_t hi) {

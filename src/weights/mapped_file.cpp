@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/last_words.h"
 #include "base/log.h"
 
@@ -63,8 +64,9 @@ MappedFile::MappedFile(const std::filesystem::path& path, FileAccess access) : p
   Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) {
     const int reason = errno;
-    fail(reason == ENOENT || reason == ENOTDIR ? ErrorCode::not_found : ErrorCode::io, "{}: cannot open: {}",
-         path_, std::strerror(reason));
+    const bool missing = reason == ENOENT || reason == ENOTDIR;
+    fail(missing ? ErrorCode::not_found : ErrorCode::io, "{}: cannot open: {}", path_,
+         missing ? why_missing(path, "file or folder") : std::strerror(reason));
   }
   struct stat info {};
   check(::fstat(file.fd, &info) == 0, ErrorCode::io, "{}: cannot stat: {}", path_, std::strerror(errno));

@@ -11,6 +11,8 @@
 
 #include "base/disk.h"
 #include "base/error.h"
+#include "base/file_kind.h"
+#include "weights/hub_cache.h"
 #include "weights/json_file.h"
 #include "weights/tensor_source.h"
 
@@ -37,6 +39,7 @@ bool is_wan_config(const nlohmann::json& config) {
 }
 
 fs::path tokenizer_in(const fs::path& folder) {
+  if (!is_file(folder / "tokenizer.json") && !is_file(folder / "spiece.model")) refuse_dangling_link(folder);
   check(is_file(folder / "tokenizer.json") || is_file(folder / "spiece.model"), ErrorCode::not_found,
         "{}: tokenizer: expected tokenizer.json or spiece.model in {}", folder.parent_path().string(),
         folder.string());
@@ -88,6 +91,7 @@ fs::path weights_like(const fs::path& root, std::string_view stem, std::string_v
 ComponentFiles original_file(const fs::path& root, const char* component, const char* expected,
                              std::string_view stem, std::string_view end_of_stem = "") {
   const auto path = weights_like(root, stem, end_of_stem);
+  if (path.empty()) refuse_dangling_link(root);
   check(!path.empty(), ErrorCode::not_found, "{}: {}: expected {}", root.string(), component, expected);
   return {path, nullptr};
 }
@@ -181,7 +185,8 @@ const char* layout_name(ModelFiles::Layout layout) {
                                                   : "single file";
 }
 
-bool is_component_folder(const fs::path& folder) {
+bool is_component_folder(const fs::path& named) {
+  const fs::path folder = snapshot_of(named);
   if (is_file(folder / "model_index.json") || !is_file(folder / "config.json") ||
       find_weights(folder).empty())
     return false;
@@ -192,8 +197,10 @@ bool is_component_folder(const fs::path& folder) {
   return !is_folder(folder / "google") && weights_like(folder, "models_t5_").empty();
 }
 
-ComponentFiles open_component(const fs::path& folder) {
-  check(is_folder(folder), ErrorCode::not_found, "{}: no such folder", folder.string());
+ComponentFiles open_component(const fs::path& named) {
+  const fs::path folder = snapshot_of(named);
+  check(is_folder(folder), ErrorCode::not_found, "{}: {}", folder.string(), why_missing(folder, "folder"));
+  if (!is_file(folder / "config.json") || find_weights(folder).empty()) refuse_dangling_link(folder);
   check(is_file(folder / "config.json"), ErrorCode::not_found, "{}: expected config.json", folder.string());
   ComponentFiles out{find_weights(folder), json_of(folder / "config.json")};
   check(out.present(), ErrorCode::not_found,
@@ -204,9 +211,11 @@ ComponentFiles open_component(const fs::path& folder) {
   return out;
 }
 
-ModelFiles open_model(const fs::path& root) {
+ModelFiles open_model(const fs::path& named) {
   std::error_code ignored;
-  check(fs::exists(root, ignored), ErrorCode::not_found, "{}: no such folder or file", root.string());
+  const fs::path root = snapshot_of(named);
+  check(fs::exists(root, ignored), ErrorCode::not_found, "{}: {}", root.string(),
+        why_missing(root, "folder or file"));
   require(is_folder(root), "{}: expected a model folder, got a file", root.string());
   if (is_file(root / "model_index.json")) return open_diffusers(root);
   if (is_folder(root / "high_noise_model")) return open_original(root);
@@ -214,6 +223,7 @@ ModelFiles open_model(const fs::path& root) {
     return read_json(root / "config.json").contains("action_config") ? open_steered(root)
                                                                      : open_original(root);
   if (auto files = open_published_actions(root)) return std::move(*files);
+  refuse_dangling_link(root);
   fail(ErrorCode::not_found,
        "{}: expected a model: model_index.json (diffusers layout), or config.json with model_type, dim and "
        "num_layers "

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "weights/json_file.h"
+#include "weights/open_file.h"
 #include "weights/quote.h"
 #include "weights/safetensors.h"
 
@@ -50,9 +52,9 @@ std::shared_ptr<TensorSource> open_sharded(const std::filesystem::path& index_pa
     const auto path = index_path.parent_path() / shard_name;
     std::error_code error;
     check(std::filesystem::is_regular_file(path, error), ErrorCode::not_found,
-          "{}: shard {} is missing (it holds {} tensors, {} among them)", where, in_quotes(shard_name),
-          names.size(), in_quotes(names.front()));
-    const auto shard = open_weights(path, access);
+          "{}: shard {} is missing (it holds {} tensors, {} among them): {}", where, in_quotes(shard_name),
+          names.size(), in_quotes(names.front()), why_missing(path, "file"));
+    const auto shard = open_by_content(path, access);
     for (const auto& name : names) {
       const auto* found = shard->find(name);
       check(found != nullptr, ErrorCode::corrupt, "{}: tensor {} is not in its shard {}", where,

@@ -7,11 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "base/disk.h"
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "weights/gguf.h"
 #include "weights/gguf_parts.h"
+#include "weights/hub_cache.h"
+#include "weights/open_file.h"
 #include "weights/quote.h"
 #include "weights/safetensors.h"
 #include "weights/torch_zip.h"
@@ -92,6 +97,34 @@ constexpr std::array<std::string_view, 12> kUsualNames = {
 
 bool is_index_name(std::string_view name) { return name.ends_with(".index.json"); }
 
+// "model-00002-of-00003.safetensors": the second of three. Nothing for another name, and for the only one.
+std::optional<std::pair<int, int>> shard_number(std::string_view name) {
+  constexpr std::string_view kShape = "-00000-of-00000";
+  const size_t dot = name.rfind('.');
+  if (dot == name.npos || dot < kShape.size()) return std::nullopt;
+  const std::string_view ending = name.substr(dot - kShape.size(), kShape.size());
+  for (size_t i = 0; i < kShape.size(); ++i)
+    if (kShape[i] == '0' ? ending[i] < '0' || ending[i] > '9' : ending[i] != kShape[i]) return std::nullopt;
+  const auto number = [&](size_t at) { return std::stoi(std::string(ending.substr(at, 5))); };
+  const int count = number(10);
+  return count > 1 ? std::optional(std::pair(number(1), count)) : std::nullopt;
+}
+
+// One of several shards holds a part of a model; GGUF's parts find one another.
+void refuse_lone_shard(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const auto shard = name.ends_with(".gguf") ? std::nullopt : shard_number(name);
+  if (!shard) return;
+  const std::string index = name.substr(0, name.rfind('-') - 9) + path.extension().string() + ".index.json";
+  std::error_code ignored;
+  const bool there = fs::is_regular_file(path.parent_path() / index, ignored);
+  fail(ErrorCode::invalid_argument, "{}: it is shard {} of {}, a part of the tensors alone: name {}",
+       path.string(), shard->first, shard->second,
+       there ? fmt::format("its index, {}, or the folder", (path.parent_path() / index).string())
+             : fmt::format("the index of all shards, {}, which is not beside it and must be downloaded too",
+                           index));
+}
+
 // The only file of the folder that `wanted` accepts; empty
 // when there is none, an error when there are several.
 template <class Wanted>
@@ -103,32 +136,34 @@ fs::path only_file(const fs::path& folder, Wanted wanted) {
     if (fs::is_regular_file(item, ignored) && wanted(item.filename().string())) found.push_back(item);
   }
   check(!error, ErrorCode::io, "{}: cannot list the folder: {}", folder.string(), error.message());
+  if (found.size() > 1 && shard_number(found[0].filename().string())) refuse_lone_shard(found[0]);
   if (found.size() > 1)
     fail(ErrorCode::invalid_argument, "{}: expected one weights file, got {} and {} (name the file itself)",
          folder.string(), found[0].filename().string(), found[1].filename().string());
   return found.empty() ? fs::path() : found[0];
 }
 
-std::shared_ptr<TensorSource> open_file(const fs::path& path, FileAccess access) {
+}  // namespace
+
+std::shared_ptr<TensorSource> open_by_content(const fs::path& path, FileAccess access) {
   std::string head;
+  const std::string unfinished = unfinished_download(path);
+  check(unfinished.empty(), ErrorCode::corrupt, "{}: {}", path.string(), unfinished);
   {
     const MappedFile file(path);
-    check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
-    head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), 64));
+    check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty: download it again", path.string());
+    head.assign(reinterpret_cast<const char*>(file.data()), std::min<uint64_t>(file.size(), kKindBytes));
   }
   // First: the ninth byte of a GGUF file, the low one of its number of tensors, may be any.
   if (head.starts_with("GGUF")) return open_gguf(path, access);
   if (head.size() > 8 && head[8] == '{') return open_safetensors(path, access);
   if (head.starts_with("PK")) return open_torch_zip(path, access);
   if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
-  check(!head.starts_with("version https://git-lfs"), ErrorCode::corrupt,
-        "{}: this is a git-lfs pointer, not the weights: run 'git lfs pull'", path.string());
+  refuse_foreign(head, path);
   if (path.extension() == ".safetensors")
     return open_safetensors(path, access);  // for its more precise error
   return open_torch_zip(path, access);
 }
-
-}  // namespace
 
 fs::path find_weights(const fs::path& folder) {
   for (const auto name : kUsualNames) {
@@ -146,18 +181,23 @@ fs::path find_weights(const fs::path& folder) {
   return only_file(folder, [](std::string_view n) { return n.ends_with(".pth") || n.ends_with(".pt"); });
 }
 
-std::shared_ptr<TensorSource> open_weights(const fs::path& path, FileAccess access) {
+std::shared_ptr<TensorSource> open_weights(const fs::path& named, FileAccess access) {
   std::error_code error;
+  const fs::path path = snapshot_of(named);
   const auto status = fs::status(path, error);
-  check(fs::exists(status), ErrorCode::not_found, "{}: no such file or folder", path.string());
-  if (!fs::is_directory(status)) return open_file(path, access);
+  check(fs::exists(status), ErrorCode::not_found, "{}: {}", path.string(), why_missing(path));
+  if (!fs::is_directory(status)) {
+    refuse_lone_shard(path);
+    return open_by_content(path, access);
+  }
   const fs::path found = find_weights(path);
+  if (found.empty()) refuse_dangling_link(path);
   check(
       !found.empty(), ErrorCode::not_found,
       "{}: expected weights (diffusion_pytorch_model.safetensors, model.safetensors, their .index.json with "
       "shards, or a single .safetensors, .gguf, .pth or .pt file), found none",
       path.string());
-  return open_file(found, access);
+  return open_by_content(found, access);
 }
 
 std::shared_ptr<TensorSource> joined(const TensorSource& first, const TensorSource& second) {
