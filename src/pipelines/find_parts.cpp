@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "models/wan/infer_config.h"
+#include "models/wan/relatives.h"
 #include "weights/gguf_parts.h"
 #include "weights/rename.h"
 
@@ -145,6 +146,7 @@ ComponentFiles find_image_encoder(const fs::path& transformer, const WanConfig& 
 
 std::vector<std::string> missing_parts(const fs::path& transformer, const PartPaths& parts) {
   const WanConfig config = open_transformer(transformer).config;
+  refuse_other_inputs(config, transformer.string());
   std::vector<std::string> out;
   const auto attempt = [&](const char* field, auto&& body) {
     try {

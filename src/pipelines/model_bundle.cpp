@@ -2,8 +2,11 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/log.h"
+#include "models/wan/relatives.h"
 #include "pipelines/model_defaults.h"
+#include "weights/hub_cache.h"
 #include "weights/json_file.h"
 
 namespace tachy {
@@ -55,8 +58,8 @@ void choose_tokenizer(ModelBundle& m, const PartPaths& parts) {
   fs::path& tokenizer = m.files.tokenizer;
   if (!parts.tokenizer.empty()) {
     std::error_code ignored;
-    check(fs::exists(parts.tokenizer, ignored), ErrorCode::not_found,
-          "`tokenizer`: {}: no such file or folder", parts.tokenizer.string());
+    check(fs::exists(parts.tokenizer, ignored), ErrorCode::not_found, "`tokenizer`: {}: {}",
+          parts.tokenizer.string(), why_missing(parts.tokenizer));
     tokenizer = parts.tokenizer;
     return;
   }
@@ -180,14 +183,16 @@ fs::path infinitetalk_of(const ModelFiles& files, const PartPaths& parts) {
 
 }  // namespace
 
-ModelBundle ModelBundle::open(const fs::path& path, FileAccess access, const PartPaths& parts) {
+ModelBundle ModelBundle::open(const fs::path& named, FileAccess access, const PartPaths& parts) {
   ModelBundle m;
+  const fs::path path = snapshot_of(named);
   m.files = model_files(path, parts);
   const bool single = m.files.layout == ModelFiles::Layout::single;
   TransformerFiles transformer = read_transformer(m.files.transformer, access);
   if (const fs::path file = infinitetalk_of(m.files, parts); !file.empty())
     add_infinitetalk(transformer, file, access);
   m.transformer = transformer.source, m.dit = transformer.config;
+  refuse_other_inputs(m.dit, m.transformer->files_text());
   m.original = m.files.layout == ModelFiles::Layout::original || (single && transformer.original);
   // Matrix-Game 2's files lie so, each by itself; those of other models may be named, or stand in ComfyUI's folders.
   if (m.dit.actions.present() && single)

@@ -3,10 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/log.h"
 #include "models/clip_vision/clip_preparation.h"
 #include "models/wan/audio_branch.h"
 #include "models/wan/infer_config.h"
+#include "models/wan/relatives.h"
+#include "weights/hub_cache.h"
 #include "weights/json_file.h"
 #include "weights/rename.h"
 
@@ -48,9 +51,10 @@ Json config_of(const ComponentFiles& files, const TensorSource& source, const ch
   return files.config ? files.config : config_in_header(source, key);
 }
 
-ComponentFiles part_at(const fs::path& path, ComponentFiles ModelFiles::*part, const char* key) {
+ComponentFiles part_at(const fs::path& named, ComponentFiles ModelFiles::*part, const char* key) {
   std::error_code ignored;
-  check(fs::exists(path, ignored), ErrorCode::not_found, "{}: no such file or folder", path.string());
+  const fs::path path = snapshot_of(named);
+  check(fs::exists(path, ignored), ErrorCode::not_found, "{}: {}", path.string(), why_missing(path));
   if (is_component_folder(path)) return open_component(path);
   if (fs::is_directory(path, ignored)) return open_model(path).*part;
   return {.weights = path, .config = config_beside(path, key), .alone = true};
@@ -60,6 +64,8 @@ WanConfig transformer_config(const ComponentFiles& files, const NamedSource& nam
   const TensorSource& source = *named.source;
   const Json json = config_of(files, source, kTransformerKey);
   const Sinusoid by_names = named.original ? Sinusoid::original : Sinusoid::diffusers;
+  if (json) refuse_other_class(*json, source.files_text());
+  if (!files.alone && is_wan_transformer(source)) refuse_relatives(source);
   if (!json && files.alone) return infer_wan_config(source, by_names);
   check(json != nullptr, ErrorCode::not_found, "transformer: no config.json beside {}", source.files_text());
   WanConfig config = WanConfig::from_json(*json);
@@ -169,9 +175,10 @@ ImageEncoderFiles open_image_encoder(const fs::path& path) {
   return read_image_encoder(files);
 }
 
-AudioEncoderFiles open_audio_encoder(const fs::path& path) {
+AudioEncoderFiles open_audio_encoder(const fs::path& named) {
   std::error_code ignored;
-  check(fs::exists(path, ignored), ErrorCode::not_found, "{}: no such file or folder", path.string());
+  const fs::path path = snapshot_of(named);
+  check(fs::exists(path, ignored), ErrorCode::not_found, "{}: {}", path.string(), why_missing(path));
   const bool folder = fs::is_directory(path, ignored);
   const ComponentFiles files =
       folder

@@ -3,8 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "models/wan/audio_branch.h"
-#include "weights/quote.h"
+#include "models/wan/relatives.h"
 
 namespace tachy {
 namespace {
@@ -13,25 +12,6 @@ constexpr const char* kPart = "transformer";  // as messages name it
 
 constexpr int64_t kPublishedHead = 128;
 constexpr const char* kEmbedder = "condition_embedder.";
-
-// Tensors that only relatives of Wan's transformer have, which feed it with more than text and pictures.
-struct Relative {
-  std::string_view begins, name;
-};
-constexpr std::string_view kAudioBegins = "audio_proj.";  // InfiniteTalk's, and others'
-constexpr Relative kRelatives[] = {
-    {"vace_", "a VACE model"},
-    {"motion_encoder.", "Wan-Animate"},
-    {"face_adapter.", "Wan-Animate"},
-    {"face_encoder.", "Wan-Animate"},
-    {"pose_patch_embedding.", "Wan-Animate"},
-    {"casual_audio_encoder.", "Wan-S2V"},
-    {"audio_injector.", "Wan-S2V"},
-    {kAudioBegins, "another model that follows speech"},
-    {"control_adapter.", "a Fun model with camera control"},
-    {"ref_conv.", "a Fun model with control"},
-    {"time_embedding_r.", "a MeanFlow model"},
-};
 
 int64_t in_range(const TensorSource& source, const char* option, int64_t value, int64_t least, int64_t most) {
   check(value >= least && value <= most, ErrorCode::corrupt,
@@ -55,15 +35,6 @@ int64_t count_blocks(const TensorSource& source) {
         "{}: block {} of the transformer has no attn1.to_q.weight, but block {} is there",
         source.files_text(), count, last);
   return in_range(source, "num_layers", count, 1, 4096);
-}
-
-void refuse_relatives(const TensorSource& source) {
-  const bool speech = has_audio_branch(source);
-  for (const auto& entry : source.entries())
-    for (const auto& [begins, name] : kRelatives)
-      check((speech && begins == kAudioBegins) || !entry.name.starts_with(begins), ErrorCode::unsupported,
-            "{}: it is {} (tensor {}), which is not supported; text-to-video and image-to-video models are",
-            source.files_text(), name, in_quotes(entry.name_in_file));
 }
 
 constexpr const char* kTextWeight = "condition_embedder.text_embedder.linear_1.weight";

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <functional>
+
+#include "pipelines/convert.h"
 #include "pipelines/text_cache.h"
 #include "text/tokenizer.h"
 #include "tiny_model.h"
+#include "weights/entry_values.h"
 
 namespace tachy {
 namespace {
@@ -136,6 +141,73 @@ TEST(SingleFile, ConfigInTheHeader) {
               HasSubstr("num_layers 3, its tensors 2"));
   write_safetensors(comfy.transformer, tensors, {{"config", "{\"ffn_dim\": [[["}});
   EXPECT_THAT(test::refusal([&] { comfy.open(); }, ErrorCode::corrupt), HasSubstr("config"));
+}
+
+// The transformer's file written anew: `change` sees each tensor, and `more` stand beside them.
+void rewrite(const Comfy& comfy, const std::function<void(NamedTensor&)>& change,
+             const std::vector<NamedTensor>& more = {}) {
+  const auto source = open_safetensors(find_weights(test::model_path() + "/transformer"), FileAccess::read);
+  std::vector<NamedTensor> tensors = more;
+  for (const auto& e : source->entries()) {
+    tensors.push_back({e.name, Tensor(const_cast<void*>(e.data), e.dtype, e.dims)});
+    if (change) change(tensors.back());
+  }
+  write_safetensors(comfy.transformer, std::move(tensors));
+}
+
+TEST(SingleFile, Float64AndNamesOfWrappersGiveTheSameFrames) {
+  const Comfy comfy;
+  const std::vector<uint8_t> want = result_of(comfy.open()).rgb;
+  std::deque<std::vector<double>> wide;
+  int64_t steps = 7;
+  rewrite(comfy,
+          [&](NamedTensor& t) {
+            std::vector<float> values(static_cast<size_t>(t.tensor.numel()));
+            entry_values({.dtype = t.tensor.dtype,
+                          .dims = {t.tensor.shape().begin(), t.tensor.shape().end()},
+                          .data = t.tensor.data},
+                         0, values);
+            wide.emplace_back(values.begin(), values.end());
+            t = {"_orig_mod." + t.name, Tensor(wide.back().data(), DType::f64, t.tensor.shape())};
+          },
+          {{"steps", Tensor(&steps, DType::i64, {1})}});
+  EXPECT_EQ(result_of(comfy.open()).rgb, want);
+  const fs::path out = comfy.scratch.path / "out.safetensors";
+  convert_model(comfy.transformer, out, {}, {.to = "single"});
+  EXPECT_EQ(open_safetensors(out)->find("model.diffusion_model.head.head.weight")->dtype, DType::f32);
+}
+
+TEST(SingleFile, RelativesAreRefusedInFilesAndFolders) {
+  const Comfy comfy;
+  const float zeros[4] = {};
+  const auto beside = [&](const char* name) {
+    rewrite(comfy, {}, {{name, Tensor(const_cast<float*>(zeros), DType::f32, {2, 2})}});
+    const std::string file = test::refusal([&] { comfy.open(); }, ErrorCode::unsupported);
+    const fs::path folder = comfy.scratch.path / "folder";
+    fs::create_directories(folder);
+    fs::copy(test::model_path(), folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    fs::copy_file(comfy.transformer, find_weights(folder / "transformer"),
+                  fs::copy_options::overwrite_existing);
+    EXPECT_THAT(test::refusal([&] { ModelBundle::open(folder); }, ErrorCode::unsupported), HasSubstr(name));
+    return file;
+  };
+  EXPECT_THAT(beside("patch_embedding_pose.weight"), HasSubstr("follows poses"));
+  EXPECT_THAT(beside("fps_embedding.weight"), HasSubstr("SkyReels"));
+  EXPECT_THAT(beside("blocks.0.mood.weight"),
+              AllOf(HasSubstr("1 of its tensors"), HasSubstr("blocks.0.mood.weight")));
+}
+
+TEST(SingleFile, WholeNumbersAreNamed) {
+  const Comfy comfy;
+  std::vector<int32_t> numbers;
+  rewrite(comfy, [&](NamedTensor& t) {
+    if (t.name != "blocks.1.attn1.to_q.weight") return;
+    numbers.assign(static_cast<size_t>(t.tensor.numel()), 1);
+    t.tensor = Tensor(numbers.data(), DType::i32, t.tensor.shape());
+  });
+  EXPECT_THAT(test::refusal([&] { result_of(comfy.open()); }, ErrorCode::unsupported),
+              AllOf(HasSubstr(comfy.transformer.string()), HasSubstr("\"blocks.1.attn1.to_q.weight\""),
+                    HasSubstr("i32")));
 }
 
 // A matrix of the text encoder as fp8 with a scale, in a file of the same time and length for every scale.
