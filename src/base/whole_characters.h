@@ -1,0 +1,16 @@
+// Cutting UTF-8 between characters. Some file systems take no name with half a character.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace tachy {
+
+// The first bytes of a text, at most max_bytes, without half a character at the end.
+inline std::string_view whole_characters(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xC0) == 0x80) --max_bytes;
+  return text.substr(0, max_bytes);
+}
+
+}  // namespace tachy
