@@ -65,7 +65,7 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
 void BenchCommand::prepare() {
   options.device = choose_device(options.device);
   if (!baseline.empty()) before = naming("--compare", [&] { return read_bench(baseline); });
-  check_writable("--output", output), check_writable("--profile", profile);
+  files.output("--output", output), files.profile(profile);
   if (!size.empty()) parse_size(size, options.width, options.height);
   options.graphs = !no_graph;
   if (options.model.empty() && !ops_only && !options.blocks) {

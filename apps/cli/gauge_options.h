@@ -7,6 +7,7 @@
 #include "api/gauges.h"
 #include "command_line.h"
 #include "field_options.h"
+#include "side_files.h"
 
 namespace tachy::cli {
 
@@ -24,6 +25,7 @@ struct BenchCommand {
   std::string output, baseline, cases, size, profile;
   bool json = false, strict = false, ops_only = false, no_graph = false;
   std::optional<BenchReport> before;  // --compare
+  SideFiles files;                    // report and profile, which nobody else writes meanwhile
   void add_options(CommandOptions& app, bool short_list);
   void prepare();
   int run();  // 0, or kExitMiss when --strict and a line is slower

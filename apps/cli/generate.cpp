@@ -108,9 +108,10 @@ int run(GenerateOptions& o) {
   if (jobs.front().settings.request.speech && !o.plan)
     say_line("note: the photo is not checked for a face; any picture is accepted");
   Opened opened = open_engine(o, jobs);
+  std::set<fs::path> made;
   for (const Job& job : jobs) {
     const bool known = &job == &jobs.front() && opened.first;
-    run_job(opened.engine, o, job, known ? *opened.first : opened.engine.prepare(job.settings.request));
+    run_job(opened.engine, o, job, known ? *opened.first : opened.engine.prepare(job.settings.request), made);
   }
   return 0;
 }

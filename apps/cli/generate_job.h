@@ -2,7 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <vector>
 
 #include "generate_options.h"
@@ -13,17 +13,16 @@ namespace tachy::cli {
 struct Job {
   RunSettings settings;
   std::filesystem::path output;
+  bool named =
+      true;  // false: the output's name is made from the prompt, and the next one is taken where it is there
+  bool drawn = false;  // whether the seed was (--seed -1)
 };
 
 // A job for each prompt and seed.
 std::vector<Job> make_jobs(const GenerateOptions& options);
 
-// Where the settings of a run are written, beside its output.
-std::filesystem::path settings_path(const std::filesystem::path& output);
-// Whether an earlier run of the same settings has finished this output: its settings are written last.
-bool is_complete(const std::filesystem::path& output, const nlohmann::json& settings);
-
-// Makes the video, or with --plan says what that takes (generate_run.cpp).
-void run_job(Engine& engine, const GenerateOptions& options, const Job& job, const PreparedRequest& prepared);
+// Makes the video, or with --plan says what that takes (generate_run.cpp). made: the outputs of this process so far.
+void run_job(Engine& engine, const GenerateOptions& options, const Job& job, const PreparedRequest& prepared,
+             std::set<std::filesystem::path>& made);
 
 }  // namespace tachy::cli

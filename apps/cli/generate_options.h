@@ -23,7 +23,7 @@ struct GenerateOptions {
   std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": none
   // Of inputs that may be given twice, the second time for NAME_2: in the order given.
   std::map<std::string, std::vector<std::string>> pairs;
-  std::vector<uint64_t> seeds;
+  std::vector<std::string> seeds;      // -1: to be drawn (seed.h)
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
   std::string max_vram;                // "8GiB"
   std::string gpu;                     // that need not be here, for --plan

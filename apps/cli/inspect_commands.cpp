@@ -7,6 +7,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
+#include "claimed_output.h"
 #include "commands.h"
 #include "field_options.h"
 #include "gauge_options.h"
@@ -181,6 +182,7 @@ Command add_stage(CommandLine& line) {
     o->shape = parse_shape(*shape);
     o->pack_weights = *weights == "packed";
     o->cancel = &g_cancel;
+    const ClaimedOutput claimed = naming("--out", [&] { return ClaimedOutput(o->output); });
     run_stage(*o);
     return 0;
   };

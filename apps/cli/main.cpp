@@ -1,5 +1,6 @@
 // The `tachyscope` binary: runs one sub-command, turns errors into exit codes.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "commands.h"
 #include "field_options.h"
 #include "interrupt.h"
+#include "say.h"
 
 namespace tachy::cli {
 
@@ -48,6 +50,14 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   say(": it was cut short while in use, or its disk failed; --weights read reads it into memory at the "
       "start\n");
   std::_Exit(exit_code(ErrorCode::io));
+}
+
+// A descriptor that was closed by who started this would be given to the next file that is opened, and a line of text would
+// go into a video. One that cannot be written takes its place: what is printed there fails as before.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) == -1)
+      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 void install_signal_handlers() {
@@ -90,11 +100,16 @@ int run(int argc, char** argv) {
 }  // namespace tachy::cli
 
 int main(int argc, char** argv) {
+  tachy::cli::occupy_standard_descriptors();
   tachy::cli::install_signal_handlers();
   tachy::set_spelling(tachy::cli::option_of);
   const auto failed = [](tachy::ErrorCode code, const char* text) {
     tachy::cli::set_exit_code(tachy::exit_code(code));
-    fmt::print(stderr, "tachyscope: {}\n", tachy::spelled(text));
+    try {
+      tachy::cli::say(stderr, fmt::format("tachyscope: {}\n", tachy::spelled(text)));
+    } catch (const std::system_error&) {
+      // Nobody can be told: the exit code says it.
+    }
     return tachy::exit_code(code);
   };
   try {
@@ -102,10 +117,15 @@ int main(int argc, char** argv) {
     // What stays in the buffer until now fails silently otherwise (`tachyscope info > /full/disk`).
     std::cout.flush();
     const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    tachy::check(written, tachy::ErrorCode::io, "cannot write to standard output: is the disk full?");
+    const bool to_nobody =
+        tachy::cli::said_to_nobody() || (!written && tachy::cli::reader_gone(STDOUT_FILENO));
+    if (to_nobody && code == 0) tachy::cli::end_by_closed_pipe();
+    tachy::check(written || to_nobody, tachy::ErrorCode::io,
+                 "cannot write to standard output: is the disk full?");
     tachy::cli::set_exit_code(code);
     return code;
   } catch (const tachy::Error& e) {
+    if (tachy::cli::is_of_closed_pipe(e.message())) tachy::cli::end_by_closed_pipe();
     return failed(e.code(), e.message().c_str());
   } catch (const std::bad_alloc&) {
     return failed(tachy::ErrorCode::out_of_memory, "out of memory");
@@ -113,6 +133,7 @@ int main(int argc, char** argv) {
     const std::string text = fmt::format("{}: {}", e.path1().string(), e.code().message());
     return failed(tachy::ErrorCode::io, text.c_str());
   } catch (const std::system_error& e) {  // of fmt::print
+    if (tachy::cli::reader_gone(STDOUT_FILENO)) tachy::cli::end_by_closed_pipe();
     return failed(tachy::ErrorCode::io, fmt::format("cannot write to standard output: {}", e.what()).c_str());
   } catch (const std::exception& e) {
     return failed(tachy::ErrorCode::internal, e.what());

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "say.h"
 
 namespace tachy::cli {
 namespace {
@@ -25,11 +26,13 @@ double now() {
 
 ProgressLine::Mode ProgressLine::choose(bool json, bool quiet) {
   if (json) return Mode::json;
-  return quiet || !isatty(STDERR_FILENO) ? Mode::quiet : Mode::terminal;
+  if (quiet) return Mode::quiet;
+  return isatty(STDERR_FILENO) ? Mode::terminal : Mode::plain;
 }
 
 void ProgressLine::update(const Progress& p) {
   if (mode_ == Mode::quiet) return;
+  if (mode_ == Mode::plain) return update_plain(p);
   if (mode_ == Mode::json) {
     nlohmann::json event = {
         {"event", "progress"},
@@ -39,9 +42,7 @@ void ProgressLine::update(const Progress& p) {
         {"elapsed_seconds", p.elapsed_seconds},
         {"eta_seconds", p.eta_seconds < 0 ? nlohmann::json() : nlohmann::json(p.eta_seconds)}};
     if (p.windows > 1) event["window"] = p.window + 1, event["windows"] = p.windows;
-    fmt::print("{}\n", event.dump());
-    std::fflush(stdout);
-    return;
+    return say(stdout, event.dump() + "\n");
   }
   // At most ten redraws a second, but every first and last state of a stage.
   const double time = now();
@@ -49,9 +50,30 @@ void ProgressLine::update(const Progress& p) {
   last_draw_ = time, last_stage_ = p.stage;
   // The windows' line ends with the last one's last frame.
   const bool windowed = is_windowed(p), over = p.done == p.total && (!windowed || p.stage == "decode");
-  fmt::print(stderr, "\r\033[K{}{}", line(p), over ? "\n" : "");
+  say(stderr, fmt::format("\r\033[K{}{}", line(p), over ? "\n" : ""));
   shown_ = !over;
-  std::fflush(stderr);
+}
+
+void ProgressLine::update_plain(const Progress& p) {
+  const bool windowed = is_windowed(p);
+  if (begun_.insert(windowed ? fmt::format("window {}", p.window) : p.stage).second) {
+    heartbeat_.begin(windowed ? fmt::format("window {} of {} begins", p.window + 1, p.windows)
+                              : fmt::format("{} begins: {} of {}", p.stage, p.done, p.total));
+  }
+  heartbeat_.update([p](double since) {
+    Progress later = p;
+    later.elapsed_seconds += since;
+    if (p.eta_seconds > 0) later.eta_seconds = std::max(p.eta_seconds - since, 0.0);
+    return plain_line(later);
+  });
+}
+
+std::string ProgressLine::plain_line(const Progress& p) {
+  const std::string what =
+      is_windowed(p) ? fmt::format("window {} of {}, {}", p.window + 1, p.windows, p.stage) : p.stage;
+  const std::string eta = p.eta_seconds > 0 ? ", " + human_seconds(p.eta_seconds) + " left" : "";
+  return fmt::format("{}: {} of {} ({} %), {}{}", what, p.done, p.total,
+                     p.total > 0 ? p.done * 100 / p.total : 0, human_seconds(p.elapsed_seconds), eta);
 }
 
 std::string ProgressLine::line(const Progress& p) {
@@ -75,7 +97,8 @@ std::string ProgressLine::line(const Progress& p) {
 }
 
 void ProgressLine::clear() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  heartbeat_.end();
+  if (shown_) say(stderr, "\r\033[K");
   shown_ = false;
 }
 

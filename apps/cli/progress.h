@@ -1,17 +1,20 @@
-// Progress of a run: a line with bar and ETA on a terminal, nothing otherwise, JSON lines with --json. A talking photo's windows
-// have one line together, whose bar counts the steps of all.
+// Progress of a run: a line with bar and ETA on a terminal, JSON lines with --json, otherwise a plain line when a stage begins and
+// one every 30 seconds with its share and ETA. A talking photo's windows have one line together, whose bar counts the steps of all.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "api/tachyscope.h"
+#include "heartbeat.h"
 
 namespace tachy::cli {
 
 class ProgressLine {
  public:
-  enum class Mode { quiet, terminal, json };
-  explicit ProgressLine(Mode mode) : mode_(mode) {}
+  enum class Mode { quiet, terminal, json, plain };
+  explicit ProgressLine(Mode mode, double every_seconds = Heartbeat::kEverySeconds)
+      : mode_(mode), heartbeat_(every_seconds) {}
   ~ProgressLine() { clear(); }
 
   void update(const Progress& progress);
@@ -19,15 +22,20 @@ class ProgressLine {
 
   static Mode choose(bool json, bool quiet);
 
-  // The line itself, as wide as it comes.
+  // The line itself, as wide as it comes; and without a bar: "denoise: 7 of 20 (35 %), 2 min 10 s, 4 min 02 s left".
   std::string line(const Progress& progress);
+  static std::string plain_line(const Progress& progress);
 
  private:
+  void update_plain(const Progress& progress);
+
   Mode mode_;
   bool shown_ = false;
   double last_draw_ = 0;
   std::string last_stage_;
   int64_t steps_done_ = 0, steps_ = 0;  // of all windows
+  std::set<std::string> begun_;         // stages, of windows each by itself
+  Heartbeat heartbeat_;
 };
 
 }  // namespace tachy::cli

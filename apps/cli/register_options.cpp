@@ -3,6 +3,7 @@
 #include "api/fields.h"
 #include "field_options.h"
 #include "generate_options.h"
+#include "seed.h"
 
 namespace tachy::cli {
 namespace {
@@ -31,10 +32,12 @@ void add_prompts(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
 }
 
 void add_seeds(CommandOptions& app, GenerateOptions& o, const FieldOption& option) {
-  app.add_option(option.names, o.seeds,
-                 "seed of the noise, as in PyTorch (default 0; repeat for several videos)")
+  app.add_option(
+         option.names, o.seeds,
+         "seed of the noise, as in PyTorch (default 0; -1: one that is drawn and told; repeat for several "
+         "videos)")
       ->allow_extra_args(false)  // one value each: what follows may be the prompt
-      ->check(check_seed)
+      ->check(check_drawable_seed)
       ->group(option.group);
 }
 

@@ -4,7 +4,10 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "job_report.h"
+#include "output_name.h"
 #include "settings.h"
+#include "text/utf8.h"
 
 namespace tachy::cli {
 namespace {
@@ -18,11 +21,12 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-bool is_folder(const fs::path& output) { return output.filename().empty(); }
-
-fs::path beside(const fs::path& output, const char* ending) {
-  fs::path path = is_folder(output) ? output.parent_path() : output;
-  return path += ending;
+// A name that is no UTF-8 cannot stand in a header: then it is the state file's own.
+constexpr const char* kSameName = ".";
+std::string name_in_state(const fs::path& output) {
+  const std::string name = own_name(output);
+  if (text::find_invalid_utf8(name) == text::kValid) return name;
+  return kSameName + std::string(is_folder(output) ? "/" : "");
 }
 
 }  // namespace
@@ -31,8 +35,7 @@ StateFile::StateFile(const fs::path& output, const json& settings, double every_
                      std::function<std::string()> model)
     : path_(path_of(output)),
       settings_(settings),
-      output_name_(is_folder(output) ? output.parent_path().filename().string() + "/"
-                                     : output.filename().string()),
+      output_name_(name_in_state(output)),
       every_seconds_(every_seconds),
       start_(now()),
       last_(start_),
@@ -47,12 +50,34 @@ fs::path StateFile::output_of(const fs::path& state_file) {
   check(
       name != saved.about.end() && !name->second.empty() && name->second.find('/') >= name->second.size() - 1,
       ErrorCode::corrupt, "{}: this is not the state of a run", state_file.string());
-  return state_file.parent_path() / name->second;
+  if (name->second != kSameName && name->second != std::string(kSameName) + "/")
+    return state_file.parent_path() / name->second;
+  fs::path output = state_file;
+  output.replace_extension();
+  return name->second.ends_with('/') ? output / "" : output;
 }
 
 bool StateFile::exists() const {
   std::error_code ec;
   return fs::is_regular_file(path_, ec);
+}
+
+void StateFile::refuse_others() const {
+  std::error_code ec;
+  const auto refuse = [](const fs::path& path, const char* what) {
+    fail(ErrorCode::io,
+         "{}: this is {}, and a run of this output would write there; move it away, or name another output",
+         path.string(), what);
+  };
+  if (!fs::exists(fs::symlink_status(path_, ec))) {
+    if (const fs::path other = windows_.others(); !other.empty()) refuse(other, "no window of a run");
+    return;
+  }
+  try {
+    read_run_state(path_);
+  } catch (const Error&) {
+    refuse(path_, "not the state of a run");
+  }
 }
 
 const std::string& StateFile::model() {
@@ -100,7 +125,7 @@ bool StateFile::due(const RunStateView& state) const {
 
 void StateFile::save(const RunStateView& state) {
   std::map<std::string, std::string> about{
-      {"settings", settings_.dump()}, {"model", model()}, {"output", output_name_}};
+      {"settings", line_of(settings_)}, {"model", model()}, {"output", output_name_}};
   if (state.window > 0) about["window_files"] = windows_.list().dump();
   write_run_state(path_, state, about);
   saved_ = {state.step, state.window, state.windows};
@@ -146,6 +171,10 @@ void StateFile::remove() {
   fs::remove(path_, ec);
   fs::remove(path_.string() + ".part", ec);  // of a process that died while it wrote
   windows_.remove();
+}
+
+std::string StateFile::going_on() const {
+  return fmt::format(" ({} is saved: the same command with --resume goes on from there)", saved());
 }
 
 std::string StateFile::saved() const {

@@ -26,6 +26,8 @@ class StateFile {
 
   const std::filesystem::path& path() const { return path_; }
   bool exists() const;
+  // Throws io where something lies at its names that no run of ours has written: it would be lost.
+  void refuse_others() const;
 
   // What an earlier run left, or nothing. Throws when that was a run of other settings, another model or
   // another version, saying what differs.
@@ -44,6 +46,8 @@ class StateFile {
 
   // Where the run could go on from: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty: nowhere.
   std::string saved() const;
+  // What is added to the word that the run was stopped.
+  std::string going_on() const;
 
  private:
   const std::string& model();

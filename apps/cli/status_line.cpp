@@ -7,20 +7,27 @@
 
 #include "base/error.h"
 #include "media/files.h"
+#include "say.h"
 
 namespace tachy::cli {
 
-StatusLine::StatusLine(bool wanted) : active_(wanted && isatty(STDERR_FILENO)) {}
+StatusLine::StatusLine(bool wanted) : wanted_(wanted), terminal_(isatty(STDERR_FILENO)) {}
 
 void StatusLine::show(const std::string& text) {
-  if (!active_) return;
-  fmt::print(stderr, "\r\033[K{}", text.substr(0, 100));
-  std::fflush(stderr);
+  if (!wanted_) return;
+  const bool first = !shown_;
   shown_ = true;
+  if (terminal_)
+    say(stderr, fmt::format("\r\033[K{}", text.substr(0, 100)));
+  else if (first)
+    heartbeat_.begin(text);
+  else
+    heartbeat_.update([text](double) { return text; });
 }
 
 void StatusLine::clear() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  heartbeat_.end();
+  if (shown_ && terminal_) say(stderr, "\r\033[K");
   shown_ = false;
 }
 

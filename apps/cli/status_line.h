@@ -1,9 +1,11 @@
-// What a long command is doing now: one line on a terminal that the next overwrites, nothing elsewhere. And
-// the file it writes at its end.
+// What a long command is doing now: one line on a terminal that the next overwrites, elsewhere the first one and then one every 30
+// seconds (heartbeat.h). And the file it writes at its end.
 #pragma once
 
 #include <filesystem>
 #include <string>
+
+#include "heartbeat.h"
 
 namespace tachy::cli {
 
@@ -15,7 +17,8 @@ class StatusLine {
   void clear();
 
  private:
-  bool active_, shown_ = false;
+  bool wanted_, terminal_, shown_ = false;
+  Heartbeat heartbeat_;
 };
 
 // Throws io when a file could not be written there: hours of work must not end in that. "" is fine.

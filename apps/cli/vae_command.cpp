@@ -10,12 +10,14 @@
 #include "api/vae.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "claimed_output.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "media/background_writer.h"
 #include "media/image_reader.h"
 #include "media/video_reader.h"
 #include "progress.h"
+#include "say.h"
 #include "status_line.h"
 #include "vae_input.h"
 
@@ -38,9 +40,9 @@ VaeRun open_vae_run(const VaeOptions& o, bool raw, ProgressLine& progress) {
 
 void report(const VaeOptions& o, const json& event, const std::string& text) {
   if (o.json)
-    fmt::print("{}\n", event.dump());
+    say(stdout, event.dump() + "\n");
   else if (!o.quiet)
-    fmt::print("{}\n", text);
+    say(stdout, text + "\n");
 }
 
 int encode(const VaeOptions& o) {
@@ -53,6 +55,7 @@ int encode(const VaeOptions& o) {
   VaeRun::Clip clip;
   choose_size(o, info, static_cast<int>(vae.config().spatial_stride()), clip);
   clip.frames = choose_frames(o, info, vae.config().temporal_stride());
+  const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output); });
   check_writable("--output", o.output);
   RgbFrame frame;
   int64_t read = 0;
@@ -132,6 +135,7 @@ int decode(const VaeOptions& o) {
                            .speed = o.encode_speed,
                            .expected_frames = frames,
                            .cancel = &g_cancel};
+  const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output); });
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, width, height, video); }), &g_cancel);
   vae.decode(file.values, file.shape, [&](const RgbImage& image, int64_t) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/disk.h"
 #include "base/error.h"
 #include "commands.h"
 
@@ -10,6 +11,15 @@ namespace tachy::cli {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+namespace {
+
+bool has_name_of_window(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.ends_with(".frames") && name.find_first_not_of("0123456789") == name.size() - 7;
+}
+
+}  // namespace
 
 fs::path WindowFiles::file(size_t window) const { return folder_ / fmt::format("{:04}.frames", window + 1); }
 
@@ -65,18 +75,22 @@ void WindowFiles::complete() {
 
 void WindowFiles::give_up() { writer_.reset(), made_ = nullptr; }
 
+fs::path WindowFiles::others() const {
+  std::error_code ec;
+  for (const fs::path& path : list_folder(folder_, ec))
+    if (has_name_of_window(path) && !is_frames_file(path)) return path;
+  return {};
+}
+
 void WindowFiles::remove() {
   give_up(), finished_.clear();
   std::error_code ec;
-  std::vector<fs::path> ours;
-  for (const auto& item : fs::directory_iterator(folder_, ec)) {
-    const std::string name = item.path().filename().string();
+  for (const fs::path& path : list_folder(folder_, ec)) {
+    const std::string name = path.filename().string();
     // A process that died while it wrote one left it under another name.
     const bool half = name.starts_with('.') && name.find(".frames.") != name.npos && name.ends_with(".part");
-    const bool whole = name.ends_with(".frames") && name.find_first_not_of("0123456789") == name.size() - 7;
-    if (half || whole) ours.push_back(item.path());
+    if (half || (has_name_of_window(path) && is_frames_file(path))) fs::remove(path, ec);
   }
-  for (const fs::path& path : ours) fs::remove(path, ec);
   // Unless it holds something else, or is something else: a file of that name, a link to another disk's folder.
   if (fs::is_directory(fs::symlink_status(folder_, ec))) fs::remove(folder_, ec);
 }

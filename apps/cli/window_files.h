@@ -24,6 +24,9 @@ class WindowFiles {
   // All their frames in order.
   void replay(int width, int height, const std::function<void(RgbView)>& frame) const;
 
+  // A file at the name of a window that is none; "": there is no such.
+  std::filesystem::path others() const;
+
   void frame(RgbView frame);  // of the window under way
   void complete();            // which has no more
   void give_up();             // it is not kept

@@ -13,12 +13,15 @@
 #include "api/fields.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "claimed_output.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "generate_options.h"
 #include "interrupt.h"
 #include "media/background_writer.h"
 #include "profile_file.h"
+#include "seed.h"
+#include "side_files.h"
 #include "status_line.h"
 #include "world_actions.h"
 
@@ -70,6 +73,7 @@ class StopsOnSignal {
 void play(World& world, const WorldCommandOptions& o, const WorldScript& script, int64_t frames,
           BackgroundWriter& writer) {
   StatusLine line(!o.json && !o.quiet);
+  line.show(fmt::format("the world begins: 0 of {} frames", frames));
   const auto begin = Clock::now();
   for (int64_t done = 0; done < frames;) {
     const int64_t count = done == 0 ? world.info().first_block_frames : world.info().block_frames;
@@ -91,7 +95,8 @@ void play(World& world, const WorldCommandOptions& o, const WorldScript& script,
                     {"first_frame_seconds", block.first_frame_s},
                     {"seconds", block.seconds}},
                    "");
-    line.show(fmt::format("{} of {} frames, {:.1f} a second, {} left", made, frames, rate,
+    line.show(fmt::format("{} of {} frames ({} %), {:.1f} a second, {} left", made, frames,
+                          made * 100 / frames, rate,
                           human_seconds(static_cast<double>(frames - made) / rate)));
   }
 }
@@ -114,8 +119,11 @@ int run_script(const WorldCommandOptions& o) {
       .expected_frames = frames,
       .streamed = o.stream,
       .cancel = &g_cancel};
+  const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output, o.stream); });
+  SideFiles side(o.output);
+  side.profile(o.profile);
   std::optional<RunProfiler> profiler;  // outlives the writer, whose threads it watches
-  if (!o.profile.empty()) check_writable("--profile", o.profile), world.watch(&profiler.emplace());
+  if (!o.profile.empty()) world.watch(&profiler.emplace());
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
       &g_cancel, profiler ? &*profiler : nullptr);
@@ -187,7 +195,9 @@ Command add_world(CommandLine& line) {
   sub.add_option("--fps", o->fps,
                  "frames a second of the file or page (default: the script's, then the model's)");
   sub.add_option("--size", o->size, "WIDTHxHEIGHT in pixels (default: the model's)");
-  sub.add_option("-s,--seed", o->seed, "seed of the noise (default 0)")->check(check_seed);
+  auto seed = std::make_shared<std::string>("0");
+  sub.add_option("-s,--seed", *seed, "seed of the noise (default 0; -1: one that is drawn and told)")
+      ->check(check_drawable_seed);
   sub.add_option("--steps", o->steps, "of the model's list of timesteps (default: all)");
   sub.add_option("--shift", o->shift, "of the flow schedule (default: the model's)");
   sub.add_option("--window", o->window,
@@ -229,7 +239,12 @@ Command add_world(CommandLine& line) {
       "  tachyscope world \"a cat walks\" --model Self-Forcing-1.3B --seconds 10 -o cat.mp4\n"
       "script.json: {\"fps\": 25, \"actions\": [{\"frames\": 48, \"keys\": [\"W\"], \"mouse\": [0, 0.1]}, "
       "{\"frames\": 24}]}");
-  return [o] { return run_world(*o); };
+  return [o, seed] {
+    const std::optional<uint64_t> given = seed_in(*seed);
+    o->seed = given ? *given : draw_seed();
+    if (!given) report_world(*o, {{"event", "seed"}, {"seed", o->seed}}, fmt::format("seed {}", o->seed));
+    return run_world(*o);
+  };
 }
 
 }  // namespace tachy::cli

@@ -10,6 +10,7 @@
 #include "field_options.h"
 #include "generate_options.h"
 #include "interrupt.h"
+#include "say.h"
 #include "serve/page_server.h"
 #include "world_command.h"
 
@@ -20,10 +21,9 @@ using nlohmann::json;
 void report_world(const WorldCommandOptions& o, const json& event, const std::string& text) {
   std::FILE* const to = o.output == "-" ? stderr : stdout;
   if (o.json)
-    fmt::print(to, "{}\n", event.dump());
+    say(to, event.dump() + "\n");
   else if (!o.quiet && !text.empty())
-    fmt::print(to, "{}\n", text);
-  std::fflush(to);
+    say(to, text + "\n");
 }
 
 World open_world(const WorldCommandOptions& o, int64_t frames) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/file_kind.h"
 #include "base/last_words.h"
+#include "base/whole_characters.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
@@ -32,6 +34,8 @@ void fail_io(const fs::path& path, const char* what, int error_number) {
 }
 
 namespace {
+
+constexpr size_t kStemBytes = 100;
 
 // The process of ".STEM.PID-N.part", or 0 for any other name.
 pid_t maker_of(std::string_view name, std::string& stem) {
@@ -78,7 +82,7 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
   check(!fs::exists(status) || fs::is_regular_file(status), ErrorCode::io,
         "{}: cannot write: the name belongs to something that is not a plain file", final_.string());
   static std::atomic<int> counter{0};
-  std::string stem = final_.filename().string().substr(0, 100);
+  const std::string stem(whole_characters(final_.filename().string(), kStemBytes));
   remove_leftovers(folder_of(final_), stem);
   for (int tries = 0; fd_ < 0; ++tries) {
     part_ = folder_of(final_) / fmt::format(".{}.{}-{}.part", stem, ::getpid(), counter++);
@@ -130,6 +134,26 @@ void PartFile::publish() {
     fail_io(final_, "rename the finished file to this name", errno);
   forget_temporary(part_.native());
   part_.clear();
+}
+
+bool PartFile::publish_new() {
+  seal();
+  int rc = ::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE);
+  if (rc != 0 &&
+      errno != EEXIST) {  // some file systems cannot: a second name fails where the first one is taken
+    rc = ::link(part_.c_str(), final_.c_str());
+    if (rc == 0) ::unlink(part_.c_str());
+  }
+  if (rc != 0 && errno == EEXIST) return false;
+  if (rc != 0) {  // nor can some do that
+    std::error_code ec;
+    if (fs::exists(fs::symlink_status(final_, ec))) return false;
+    publish();
+    return true;
+  }
+  forget_temporary(part_.native());
+  part_.clear();
+  return true;
 }
 
 void sync_folder(const fs::path& folder) {

@@ -25,6 +25,7 @@ class PartFile {
   void write(std::span<const uint8_t> bytes);  // at the end of what write() wrote
   void seal();                                 // sync and close
   void publish();                              // seal() if needed, then rename
+  bool publish_new();  // the same, or false where the name is taken by now: then it stays as it is
 
  private:
   std::filesystem::path final_, part_;

@@ -103,6 +103,13 @@ void FramesWriter::finish_file() {
   made_.sha256 = hash_.hex();
 }
 
+bool is_frames_file(const fs::path& path) {
+  std::array<char, kMagic.size()> begin{};
+  std::ifstream in(path, std::ios::binary);
+  in.read(begin.data(), begin.size());
+  return std::string_view(begin.data(), static_cast<size_t>(in.gcount())) == kMagic;
+}
+
 void check_frames_file(const fs::path& path, const FramesFile& expected) {
   check_readable_file(path);
   std::error_code ec;

@@ -38,6 +38,9 @@ class FramesWriter final : public VideoWriter {
   FramesFile made_;
 };
 
+// Whether it begins as such a file does.
+bool is_frames_file(const std::filesystem::path& path);
+
 // Throws not_found, io or corrupt, with the path, unless it is there and of that many bytes.
 void check_frames_file(const std::filesystem::path& path, const FramesFile& expected);
 

@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/file_kind.h"
+#include "base/output_lock.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/convert_run.h"
 #include "pipelines/output_folder.h"
@@ -199,6 +200,7 @@ ConvertReport convert_model(const fs::path& in, const fs::path& given, const Par
   fs::path out = given.filename().empty() ? given.parent_path() : given;  // "folder/"
   if (out.filename() == "." || out.filename() == "..") out = resolved(out);
   check_output(out, form, options.overwrite);
+  const OutputLock lock(out);
   const ConvertPlan plan =
       folder ? plan_folder(in, parts, options.max_shard_bytes) : plan_file(in, form, options.part);
   refuse_own_input(plan, out);

@@ -58,7 +58,7 @@ TEST_F(Convert, SaysWhatItWrote) {
   Done done = convert({model_path(), "a.safetensors", "--to", "single"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, AllOf(HasSubstr("a.safetensors ("), HasSubstr("tensors: "), HasSubstr("stay where")));
-  EXPECT_EQ(done.err, "") << "no terminal, no progress";
+  EXPECT_EQ(done.err, "") << "what is done at once shows no progress";
   done = convert({"a.safetensors", "b", "--to", "diffusers", "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const auto last = nlohmann::json::parse(done.out.substr(done.out.rfind("{\"bytes")));

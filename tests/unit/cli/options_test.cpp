@@ -58,7 +58,7 @@ TEST_F(Options, WrongValuesExitWith2) {
       {{"x", "--threads", "-1"}, {"--threads", "-1"}},
       {{"x", "--weights", "x"}, {"--weights", "'x'", "packed", "mapped"}},
       {{"x", "--crf", "99", "-o", "a.mp4"}, {"crf", "99", "51"}},
-      {{"x", "--seed", "-1"}, {"--seed", "-1"}},
+      {{"x", "--seed", "-2"}, {"--seed", "-2", "-1"}},
       {{"x", "--seed", "18446744073709551616"}, {"--seed"}},
       {{"x", "--seed", "1e3"}, {"--seed", "1e3"}},
       {{"x", "--max-sequence-length", "0"}, {"--max-sequence-length"}},

@@ -1,0 +1,22 @@
+#include "job_report.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "say.h"
+
+namespace tachy::cli {
+
+std::string line_of(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void report(const GenerateOptions& o, const nlohmann::json& event, const std::string& text) {
+  std::FILE* const to = o.output == "-" ? stderr : stdout;
+  if (o.json)
+    say(to, line_of(event) + "\n");
+  else if (!o.quiet)
+    say(to, text + "\n");
+}
+
+}  // namespace tachy::cli

@@ -1,0 +1,207 @@
+#include "job_start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/disk.h"
+#include "base/log.h"
+#include "interrupt.h"
+#include "job_report.h"
+#include "output_name.h"
+#include "sidecar.h"
+
+namespace tachy::cli {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kState = ".resume";
+
+// The digits at `at` of a name, which moves behind them; nothing where there are none.
+std::optional<uint64_t> number_at(const std::string& name, size_t& at) {
+  uint64_t value = 0;
+  const char* const begin = name.data() + at;
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  at += static_cast<size_t>(end - begin);
+  return value;
+}
+
+// The N of STEM_N.mp4 and STEM_N.mp4.resume in the folder, in order; 1 for STEM itself.
+std::set<int> numbers_there(const fs::path& first, const std::string& ending) {
+  std::set<int> out;
+  std::error_code ec;
+  const std::string stem = first.stem().string(), last = first.extension().string() + ending;
+  for (const fs::path& path : list_folder(first.has_parent_path() ? first.parent_path() : ".", ec)) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(stem) || !name.ends_with(last) || name.size() < stem.size() + last.size()) continue;
+    size_t at = stem.size();
+    if (at + last.size() == name.size()) out.insert(1);
+    if (name[at] != '_') continue;
+    const auto n = number_at(name, ++at);
+    if (n && *n >= 2 && *n < 1000000 && at + last.size() == name.size() && name[stem.size() + 1] != '0')
+      out.insert(static_cast<int>(*n));
+  }
+  return out;
+}
+
+bool is_finished(const fs::path& output, const json& settings) {
+  const json there = finished_settings(output);
+  return !there.is_null() && difference(there, settings).empty();
+}
+
+class Starting {
+ public:
+  Starting(const GenerateOptions& o, const Job& job, const json& settings,
+           const std::function<std::string()>& model, std::set<fs::path>& made)
+      : o_(o), job_(job), settings_(settings), model_(model), made_(made) {}
+
+  JobStart named() {
+    JobStart start = with(naming("--output", [&] { return ClaimedOutput(job_.output, o_.stream); }));
+    if (!o_.resume) return begin_anew(std::move(start));
+    start.earlier = start.state->load();
+    if (!start.earlier && is_finished(start.output.path(), settings_)) start.complete = true;
+    if (!start.earlier && !start.complete) start.state->refuse_others();
+    return start;
+  }
+
+  JobStart unnamed() {
+    if (o_.resume) {
+      if (std::optional<JobStart> start = interrupted()) return std::move(*start);
+      for (const int n : numbers_there(job_.output, "")) {
+        const fs::path name = nth_name(job_.output, n);
+        if (made_.contains(name) || !is_finished(name, settings_)) continue;
+        if (std::optional<ClaimedOutput> claimed = ClaimedOutput::attempt(name)) {
+          JobStart start = with(std::move(*claimed));
+          start.complete = true;
+          return start;
+        }
+      }
+    }
+    JobStart start = with(ClaimedOutput::next_free(job_.output));
+    if (start.output.path() != job_.output && !o_.resume) say_what_is_left();
+    return begin_anew(std::move(start));
+  }
+
+ private:
+  JobStart with(ClaimedOutput output) const {
+    JobStart start{.output = std::move(output), .state = nullptr, .earlier = {}};
+    start.state = std::make_unique<StateFile>(start.output.path(), settings_, o_.state_every, model_);
+    return start;
+  }
+
+  JobStart begin_anew(JobStart start) const {
+    if (job_.output == "-") return start;
+    start.state->refuse_others();
+    if (!o_.resume && start.state->exists())
+      warn("{} is of an interrupted run, which --resume would go on with; this run begins anew",
+           start.state->path().string());
+    return start;
+  }
+
+  // The first name with a state of this very job that no living run has.
+  std::optional<JobStart> interrupted() {
+    for (const int n : numbers_there(job_.output, kState)) {
+      std::optional<ClaimedOutput> claimed = ClaimedOutput::attempt(nth_name(job_.output, n));
+      if (!claimed) continue;
+      JobStart start = with(std::move(*claimed));
+      try {
+        start.earlier = start.state->load();
+        if (start.earlier) return start;
+      } catch (const Error& e) {
+        if (e.code() == ErrorCode::out_of_memory) throw;
+        warn("passed over: {}", e.message());
+      }
+    }
+    return std::nullopt;
+  }
+
+  void say_what_is_left() const {
+    for (const int n : numbers_there(job_.output, kState))
+      warn("{} is of an interrupted run, which --resume would go on with; this run takes another name",
+           nth_name(job_.output, n).string() + kState);
+  }
+
+  const GenerateOptions& o_;
+  const Job& job_;
+  const json& settings_;
+  const std::function<std::string()>& model_;
+  std::set<fs::path>& made_;
+};
+
+void say_how_it_begins(const GenerateOptions& o, const JobStart& start) {
+  const std::string output = start.output.path().string(), state = start.state->path().string();
+  if (start.complete)
+    return report(o, {{"event", "complete"}, {"output", output}}, output + " is complete already");
+  if (!o.resume) return;
+  const std::optional<RunState>& earlier = start.earlier;
+  json event = {{"event", "resume"}, {"step", earlier ? earlier->step : 0}, {"output", output}};
+  if (earlier && earlier->windows > 1)
+    event["window"] = earlier->window + 1, event["windows"] = earlier->windows;
+  report(o, event,
+         earlier ? fmt::format("going on after {} ({})", start.state->saved(), state)
+                 : fmt::format("nothing to resume at {}: beginning anew", state));
+}
+
+// The settings in a state, or beside a finished video; null where there are none.
+json settings_of_state(const fs::path& state) {
+  std::error_code ec;
+  if (!fs::is_regular_file(state, ec)) return nullptr;
+  try {
+    return json::parse(read_run_state(state).about["settings"], nullptr, false);
+  } catch (const Error&) {
+    return nullptr;  // said when it is to be gone on with
+  }
+}
+
+std::optional<uint64_t> seed_in(const json& settings, const std::string& prompt,
+                                const std::set<uint64_t>& used) {
+  if (!settings.is_object() || !settings.contains("prompt") || settings["prompt"] != prompt)
+    return std::nullopt;
+  const auto seed = settings.find("seed");
+  if (seed == settings.end() || !seed->is_number_unsigned() || used.contains(seed->get<uint64_t>()))
+    return std::nullopt;
+  return seed->get<uint64_t>();
+}
+
+}  // namespace
+
+JobStart start_job(const GenerateOptions& o, const Job& job, const json& settings,
+                   const std::function<std::string()>& model, std::set<fs::path>& made) {
+  set_cancel_note("");
+  Starting starting(o, job, settings, model, made);
+  JobStart start = job.named ? starting.named() : starting.unnamed();
+  if (start.earlier) set_cancel_note(start.state->going_on());
+  if (start.complete) start.state->remove();  // a process may have died before it did
+  made.insert(start.output.path());
+  say_how_it_begins(o, start);
+  return start;
+}
+
+std::optional<uint64_t> seed_drawn_before(const fs::path& output, const std::string& prompt,
+                                          const std::set<uint64_t>& used) {
+  std::vector<fs::path> outputs{output};
+  if (output.empty()) {
+    outputs.clear();
+    std::error_code ec;
+    for (fs::path path : list_folder(".", ec)) {
+      const std::string name = path.filename().string(), slug = slug_of(prompt) + "-";
+      if (!name.starts_with(slug)) continue;
+      if (name.ends_with(std::string(".mp4") + kState)) path.replace_extension();
+      if (path.extension() == ".mp4") outputs.push_back(path);
+    }
+  }
+  for (const fs::path& each : outputs)
+    if (const auto seed = seed_in(settings_of_state(beside(each, kState)), prompt, used)) return seed;
+  for (const fs::path& each : outputs)
+    if (const auto seed = seed_in(finished_settings(each), prompt, used)) return seed;
+  return std::nullopt;
+}
+
+}  // namespace tachy::cli

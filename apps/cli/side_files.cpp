@@ -1,0 +1,72 @@
+#include "side_files.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <string_view>
+
+#include "api/tachyscope.h"
+#include "base/error.h"
+#include "media/metadata.h"
+#include "status_line.h"
+
+namespace tachy::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPreview = R"({"tachyscope_preview":)";
+
+bool is_preview(const std::string& path) { return read_comment(path).starts_with(kPreview); }
+
+bool is_latents(const std::string& path) {
+  read_latents(path);
+  return true;
+}
+
+// As chrome_trace (inspect/profile_report.h) begins it.
+bool is_profile(const std::string& path) {
+  std::string begin(256, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin.starts_with(R"({"displayTimeUnit":"ms","traceEvents":[{"args":{"name":"tachyscope"})");
+}
+
+bool is_anything(const std::string&) { return true; }
+
+// Whether a file may be replaced: one of the kind that is written, or one without a byte, as mktemp makes them.
+bool is_replaceable(const std::string& path, bool (*is_ours)(const std::string&)) {
+  std::error_code ec;
+  if (!fs::is_regular_file(path, ec) || fs::file_size(path, ec) == 0) return true;
+  try {
+    return is_ours(path);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string preview_comment() { return fmt::format("{}\"{}\"}}", kPreview, version()); }
+
+void SideFiles::preview(const std::string& path) { claim("--preview", path, "preview of a run", is_preview); }
+void SideFiles::latents(const std::string& path) {
+  claim("--save-latents", path, "file of latents", is_latents);
+}
+void SideFiles::profile(const std::string& path) { claim("--profile", path, "profile of a run", is_profile); }
+void SideFiles::output(const char* option, const std::string& path) { claim(option, path, "", is_anything); }
+
+void SideFiles::claim(const char* option, const std::string& path, const char* what,
+                      bool (*is_ours)(const std::string&)) {
+  if (path.empty()) return;
+  require(path != output_ && !names_.contains(path),
+          "{}: {} is the name of something else that this run writes", option, path);
+  check(is_replaceable(path, is_ours), ErrorCode::io,
+        "{}: {} is there and is no {}; it stays as it is: move it away, or name another file", option, path,
+        what);
+  naming(option, [&] { locks_.emplace_back(path); });
+  check_writable(option, path);
+  names_.insert(path);
+}
+
+}  // namespace tachy::cli

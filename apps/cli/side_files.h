@@ -1,0 +1,39 @@
+// Files that options name beside a run's output: previews, latents, profiles. Each belongs to one run at a time, and one that is there
+// and is no such file is somebody else's: it stays, and the run is refused before it begins.
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/output_lock.h"
+
+namespace tachy::cli {
+
+class SideFiles {
+ public:
+  explicit SideFiles(std::filesystem::path output = {}) : output_(std::move(output)) {}
+
+  // Each claims its file; "" is none. They throw io, and invalid_argument for a name that this run gives to something else.
+  void preview(const std::string& path);
+  void latents(const std::string& path);
+  void profile(const std::string& path);
+  // What a bench's report or a stage's tensors replace, as an output does.
+  void output(const char* option, const std::string& path);
+
+  const std::set<std::filesystem::path>& names() const { return names_; }
+
+ private:
+  void claim(const char* option, const std::string& path, const char* what,
+             bool (*is_ours)(const std::string&));
+
+  std::filesystem::path output_;
+  std::set<std::filesystem::path> names_;
+  std::vector<OutputLock> locks_;
+};
+
+// What a preview carries, by which a later run knows it.
+std::string preview_comment();
+
+}  // namespace tachy::cli
