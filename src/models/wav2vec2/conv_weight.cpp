@@ -41,8 +41,10 @@ class ConvWeight final : public DerivedTensor {
 
 }  // namespace
 
+// Values of a file's 16 bits are kept in these; all others are made in float32.
 nn::WeightPart conv_weight(const Tensor& weight, int64_t first, int64_t rows, const TapFactors& factors) {
-  return {Tensor(nullptr, factors ? DType::f32 : weight.dtype, {rows, weight.dim(1) * weight.dim(2)}),
+  const bool kept = !factors && (weight.dtype == DType::f16 || weight.dtype == DType::bf16);
+  return {Tensor(nullptr, kept ? weight.dtype : DType::f32, {rows, weight.dim(1) * weight.dim(2)}),
           std::make_shared<ConvWeight>(weight, first, factors)};
 }
 

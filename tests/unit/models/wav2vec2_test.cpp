@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <deque>
 #include <functional>
 
 #include "golden.h"
@@ -106,6 +108,39 @@ TEST(Wav2Vec2, OlderNamesAndThoseOfWholeModelsGiveTheSameBits) {
                              })}) {
     test::PlannedRun again;
     EXPECT_EQ(encode(source, config_of("base"), samples, 14, again), want);
+  }
+}
+
+// Matrices and kernels in 8-bit floats without scales are the float32 values that they mean.
+TEST(Wav2Vec2, EightBitFloatsAreTheirValues) {
+  const GoldenFile golden("wav2vec2/base.safetensors");
+  const auto file = file_of("base");
+  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2}) {
+    std::deque<std::vector<uint8_t>> codes;
+    std::deque<std::vector<float>> values;
+    std::vector<TensorSource::Entry> narrow(file->entries().begin(), file->entries().end()), wide = narrow;
+    for (size_t i = 0; i < wide.size(); ++i) {
+      if (wide[i].dims.size() < 2 || wide[i].dtype != DType::f32) continue;
+      auto& meant = values.emplace_back(wide[i].bytes / sizeof(float));
+      std::memcpy(meant.data(), wide[i].data, wide[i].bytes);
+      auto& bits = codes.emplace_back();
+      for (float& v : meant) {
+        const bool e4m3 = dtype == DType::f8_e4m3;
+        bits.push_back(e4m3 ? to_f8_e4m3(v).bits : to_f8_e5m2(v).bits);
+        v = e4m3 ? to_float(f8_e4m3_t{bits.back()}) : to_float(f8_e5m2_t{bits.back()});
+      }
+      narrow[i].dtype = dtype, narrow[i].data = bits.data(), narrow[i].bytes = bits.size();
+      wide[i].data = meant.data();
+    }
+    ASSERT_FALSE(codes.empty());
+    for (const bool pack : {true, false}) {
+      test::PlannedRun a{.pack = pack}, b{.pack = pack};
+      const auto encoded = [&](const std::vector<TensorSource::Entry>& entries, test::PlannedRun& run) {
+        return encode(std::make_shared<TensorSource>(entries, file->files()), config_of("base"),
+                      golden["input_values"], 14, run);
+      };
+      EXPECT_EQ(encoded(narrow, a), encoded(wide, b)) << dtype_name(dtype) << ", pack " << pack;
+    }
   }
 }
 
