@@ -1,6 +1,7 @@
 #include "media/video_input.h"
 
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "base/error.h"
@@ -36,8 +37,16 @@ InputPtr open_input(const std::filesystem::path& path, const Allowed& allowed, A
     const std::string kind = file_kind(path, allowed.wanted);
     check(kind == kUnknownKind, ErrorCode::corrupt, "{}: expected {}, got {}", path.string(), allowed.what,
           kind);
-    fail(ErrorCode::corrupt, "{}: expected {}, or it is damaged: {}", path.string(), allowed.what,
-         reason(rc));
+    const std::string why = reason(rc);
+    // mp4, m4a and mov have it at their end, unless they were made to be streamed.
+    char begin[8] = {};
+    std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+    const bool unfinished =
+        std::memcmp(begin + 4, "ftyp", 4) == 0 && why.find("moov atom not found") != why.npos;
+    check(!unfinished, ErrorCode::corrupt,
+          "{}: cut short: it ends before its index (moov), without which nothing of it can be read",
+          path.string());
+    fail(ErrorCode::corrupt, "{}: expected {}, or it is damaged: {}", path.string(), allowed.what, why);
   }
   return InputPtr(context);
 }

@@ -169,6 +169,15 @@ TEST_F(SoundReaderTest, CutFiles) {
   }
 }
 
+// An index at the end is lost with it.
+TEST_F(SoundReaderTest, CutBeforeTheIndex) {
+  auto bytes = bytes_of(golden("read_aac.m4a"));
+  bytes.resize(bytes.size() / 2);
+  write_bytes(folder_ / "memo.m4a", bytes);
+  expect_error(ErrorCode::corrupt, {"memo.m4a", "cut short", "index (moov)"},
+               [&] { read_sound(folder_ / "memo.m4a"); });
+}
+
 // The same of a film whose index lies in front.
 TEST_F(SoundReaderTest, CutFilms) {
   std::vector<float> tone(64000);
