@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "cpu/split_tiles.cpp"
 #include <hwy/foreach_target.h>
 // Order matters: highway.h sees the target that foreach_target.h set.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "cpu/simd_rows.h"
@@ -54,20 +55,26 @@ HWY_INLINE void pair(D d, hn::Vec<D> even, hn::Vec<D> odd, int64_t plane_step, u
   }
 }
 
+// Row by row, so that what is read lies together; lines ahead are asked for.
 template <int kPlanes>
 void panel_of(const SplitPanel& p) {
+  constexpr int64_t kAhead = 2048;  // bytes
   const hn::CappedTag<float, kSplitColumns> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t plane_step = p.depth * kSplitColumns;
-  uint16_t* to = p.to;
-  for (int64_t column = 0; column < p.width; column += kSplitColumns, to += kPlanes * plane_step)
-    for (int64_t k = 0; k < p.padded; k += 2)
+  const int64_t plane_step = p.depth * kSplitColumns, block_step = kPlanes * plane_step;
+  for (int64_t k = 0; k < p.padded; k += 2) {
+    const float* from = p.from + k * p.width;
+    for (int64_t byte = 0; byte < 8 * p.width; byte += 64)
+      hwy::Prefetch(reinterpret_cast<const char*>(from) + kAhead + byte);
+    for (int64_t column = 0; column < p.width; column += kSplitColumns) {
+      uint16_t* to = p.to + column / kSplitColumns * block_step + k * kSplitColumns;
       for (int64_t v = 0; v < kSplitColumns; v += lanes) {
-        const float* from = p.from + k * p.width + column + v;
-        pair<kPlanes>(d, k < p.count ? hn::LoadU(d, from) : hn::Zero(d),
-                      k + 1 < p.count ? hn::LoadU(d, from + p.width) : hn::Zero(d), plane_step,
-                      to + k * kSplitColumns + 2 * v);
+        const float* at = from + column + v;
+        pair<kPlanes>(d, k < p.count ? hn::LoadU(d, at) : hn::Zero(d),
+                      k + 1 < p.count ? hn::LoadU(d, at + p.width) : hn::Zero(d), plane_step, to + 2 * v);
       }
+    }
+  }
 }
 
 void panel(const SplitPanel& p) {

@@ -170,8 +170,7 @@ TEST_F(Runs, NamesOfManyVideos) {
   EXPECT_TRUE(fs::exists(path("红色的猫-0.mp4")));
 }
 
-// In each way this CPU has of multiplying bf16; the plain loops run anywhere. Layers of few rows multiply
-// mapped weights in float32, hence the larger picture.
+// In each way this CPU has of multiplying bf16; the plain loops run anywhere.
 TEST_F(Runs, Bf16BitsDoNotDependOnThreadsOrRepetition) {
   for (const char* weights : {"packed", "mapped"}) {
     const bool packed = weights == std::string("packed");

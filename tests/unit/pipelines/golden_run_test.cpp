@@ -91,8 +91,7 @@ TEST_P(SameBits, WhateverTheThreadsWeightsAndRepetition) {
     EXPECT_EQ(first.rgb, again.rgb);
     for (const int threads : {1, 2, 3})
       for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped}) {
-        // Layers of few rows multiply mapped weights in float32: bf16 has other bits there (tests/unit/cli).
-        if (dtype == "bf16" && mode == WeightMode::mapped) continue;
+        if (dtype == "bf16" && mode == WeightMode::mapped && threads != 2) continue;  // plain loops are slow
         const Result other = test::run(model_path(original), request,
                                        {.threads = threads, .weights = mode, .keep_loaded = true});
         EXPECT_EQ(first.latents, other.latents) << threads << " threads";
