@@ -4,30 +4,18 @@
 //   cmake --build build --target lab_few_rows && build/bench/lab/lab_few_rows [rounds] [most rows]
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <deque>
 #include <random>
 #include <vector>
 
 #include "ops/gemm/gemm.h"
 #include "ops/impl_table.h"
+#include "thread_time.h"
 
 using namespace tachy;
 
 namespace {
-
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 class Layer {
  public:

@@ -4,9 +4,7 @@
 //   cmake --build build --target lab_int8_products && build/bench/lab/lab_int8_products [rounds]
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <random>
 #include <vector>
@@ -15,21 +13,11 @@
 #include "ops/gemm/gemm.h"
 #include "ops/quantize/quantize.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
+#include "thread_time.h"
 
 using namespace tachy;
 
 namespace {
-
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 struct Way {
   std::string name;
