@@ -32,8 +32,8 @@ struct Plan {
   bool own;                                 // a tile splits its panels itself
   int64_t columns, panels, step, group;     // of a panel; panels in all, of a tile, split at once
   int64_t x_stride, x_plane, panel_values;  // values; of a panel's planes, in a tile's own of one block of K
-  int64_t x_bytes, group_bytes = 0, worker_bytes, tile_bytes, own_bytes = 0,
-                   stride;  // stride: of a tile's sums
+  int64_t stride;                           // of a tile's sums
+  int64_t x_bytes, group_bytes = 0, worker_bytes, tile_bytes, own_bytes = 0;
 
   explicit Plan(const GemmArgs& a) : m(a.x.dim(0)), n(a.weight.dim(0)), k(cpu::split_depth(a.weight.dim(1))) {
     planes = cpu::split_planes(a.weight.dtype);
@@ -78,34 +78,34 @@ struct Plan {
   }
 };
 
-// Values [k, k + count) of K of panel `panel` of the weight → planes of `depth` values of K.
-void split_weight(const GemmArgs& a, const Plan& p, int64_t panel, int64_t k, int64_t count, int64_t depth,
-                  int64_t at_once, uint16_t* to, char* scratch) {
+// Panel `panel` of the weight, from k on → its planes of `depth` values of K, zeros beyond what K has.
+void split_weight(const GemmArgs& a, const Plan& p, int64_t panel, int64_t k, int64_t depth, uint16_t* to,
+                  char* scratch) {
   const int64_t width = cpu::panel_width(p.n, panel, Compute::f32);
-  cpu::SplitPanel part{.from = nullptr,
-                       .count = 0,
-                       .padded = 0,
-                       .width = width,
-                       .depth = depth,
-                       .planes = p.planes,
-                       .to = nullptr};
-  const auto* packed =
-      reinterpret_cast<const float*>(a.packed.defined() ? static_cast<const char*>(a.packed.data) +
-                                                              cpu::panel_offset(p.depth, panel, Compute::f32)
-                                                        : nullptr);
+  const auto split = [&](const float* from, int64_t begin, int64_t end) {
+    cpu::split_panel({.from = from,
+                      .count = std::min(end, p.depth - k) - begin,
+                      .padded = end - begin,
+                      .width = width,
+                      .depth = depth,
+                      .planes = p.planes,
+                      .to = to + begin * cpu::kSplitColumns});
+  };
+  if (a.packed.defined()) {
+    const char* packed =
+        static_cast<const char*>(a.packed.data) + cpu::panel_offset(p.depth, panel, Compute::f32);
+    return split(reinterpret_cast<const float*>(packed) + k * width, 0, depth);
+  }
   auto* wide = reinterpret_cast<float*>(scratch + align_up(static_cast<size_t>(cpu::kPanelPackScratch)));
-  if (packed) at_once = depth;
+  const int64_t at_once = p.own ? kOwnDepth : depth;
   for (int64_t begin = 0; begin < depth; begin += at_once) {
-    part.padded = std::min(at_once, depth - begin);
-    part.count = std::clamp<int64_t>(count - begin, 0, part.padded);
-    part.from = packed ? packed + (k + begin) * width : wide;
-    part.to = to + begin * cpu::kSplitColumns;
-    if (!packed && part.count > 0)
+    const int64_t end = std::min(depth, begin + at_once), given = std::min(end, p.depth - k) - begin;
+    if (given > 0)
       cpu::pack_panel(static_cast<const char*>(a.weight.data) +
                           (panel * p.columns * p.depth + k + begin) * dtype_size(a.weight.dtype),
-                      a.weight.dtype, p.depth, std::min(p.columns, p.n - panel * p.columns), part.count,
-                      part.count, width, Compute::f32, wide, scratch);
-    cpu::split_panel(part);
+                      a.weight.dtype, p.depth, std::min(p.columns, p.n - panel * p.columns), given, given,
+                      width, Compute::f32, wide, scratch);
+    split(wide, begin, end);
   }
 }
 
@@ -118,7 +118,7 @@ void run_tile(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t row, 
     const int64_t depth = std::min(p.block, p.k - k), b_depth = p.own ? depth : p.k;
     for (int64_t panel = first; p.own && panel < last; ++panel)
       split_weight(
-          a, p, panel, k, std::min(depth, p.depth - k), depth, kOwnDepth,
+          a, p, panel, k, depth,
           b + (panel - first) * cpu::split_block_values(depth, p.planes) * (p.columns / cpu::kSplitColumns),
           packing);
     cpu::split_product({.x = x + k,
@@ -146,8 +146,7 @@ void run_groups(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t beg
     stream.throw_if_cancelled();
     const int64_t end = std::min(p.panels, origin + p.group);
     stream.pool->run(end - origin, [&](int64_t i, int worker) {
-      split_weight(a, p, origin + i, 0, p.depth, p.k, p.k, group + i * p.panel_values,
-                   scratch + worker * p.worker_bytes);
+      split_weight(a, p, origin + i, 0, p.k, group + i * p.panel_values, scratch + worker * p.worker_bytes);
     });
     const int64_t column_tiles = (end - origin + p.step - 1) / p.step;
     stream.pool->run(row_tiles * column_tiles, [&](int64_t tile, int worker) {
