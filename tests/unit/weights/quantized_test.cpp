@@ -222,5 +222,43 @@ TEST(Quantized, MetadataIsChecked) {
   EXPECT_EQ(layer.open(folder)->find("a.weight")->derived, nullptr);
 }
 
+// Each part of a model, also where a matrix is three: the float32 that codes and scale mean, which bfloat16 cannot hold.
+TEST(Quantized, EveryPartGetsFloat32Values) {
+  const TempFolder folder;
+  std::vector<uint8_t> codes(24);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = to_f8_e4m3(static_cast<float>(i) - 11).bits;
+  float scale = 0.0123f, vector = 1;
+  const std::string qkv = "visual.transformer.0.attn.to_qkv.";
+  std::vector<NamedTensor> tensors = {{"visual.cls_embedding", Tensor(&vector, DType::f32, {1})}};
+  for (const std::string& layer : {std::string("a."), qkv}) {
+    tensors.push_back({layer + "weight", Tensor(codes.data(), DType::f8_e4m3, {6, 4})});
+    tensors.push_back({layer + "scale_weight", Tensor(&scale, DType::f32, {1})});
+  }
+  const fs::path path = folder / "part.safetensors";
+  write_safetensors(path, std::move(tensors));
+  const auto file = open_safetensors(path);
+  const auto expect_values = [&](const std::shared_ptr<TensorSource>& source, const std::string& name,
+                                 int64_t first, int64_t rows) {
+    const Scope scope(source);
+    const Tensor kept = scope.tensor(name, {rows, 4});
+    ASSERT_EQ(kept.dtype, DType::f32) << name;
+    for (int64_t i = 0; i < rows * 4; ++i)
+      EXPECT_EQ(kept.as<float>()[i], to_float(f8_e4m3_t{codes[static_cast<size_t>(first * 4 + i)]}) * scale)
+          << name << " " << i;
+  };
+  for (const auto& source :
+       {dit_source(file).source, umt5_source(file).source, vae_source(file).source, wav2vec2_source(file),
+        infinitetalk_source(file), clip_vision_source(file).source})
+    for (const auto& entry : source->entries())
+      if (entry.name == "a.weight" || entry.name == "visual.a.weight")
+        expect_values(source, entry.name, 0, 6);
+  EXPECT_TRUE(dit_source(file).source->has("a.weight"));
+  const auto clip = clip_vision_source(file).source;
+  const std::string layer = "vision_model.encoder.layers.0.self_attn.";
+  expect_values(clip, layer + "q_proj.weight", 0, 2);
+  expect_values(clip, layer + "k_proj.weight", 2, 2);
+  expect_values(clip, layer + "v_proj.weight", 4, 2);
+}
+
 }  // namespace
 }  // namespace tachy::test
