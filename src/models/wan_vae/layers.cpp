@@ -142,9 +142,23 @@ Tensor Loader::vector(std::string_view name, std::initializer_list<int64_t> dims
   return store.widened(scope.tensor(name, dims)).view({-1});
 }
 
+void Loader::packing(std::string_view name, std::initializer_list<int64_t> dims,
+                     const std::function<void(const Tensor& weight)>& pack) const {
+  const auto derived = scope.derived(name, dims);
+  if (!derived) return pack(scope.tensor(name, dims));
+  Tensor weight(nullptr, DType::f32, dims);
+  std::unique_ptr<float[]> values;
+  if (!store.plan_only()) {
+    values = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(weight.numel()));
+    weight.data = values.get();
+    nn::decode_weight({weight.view({weight.dim(0), -1}), derived}, 0, weight, *store.stream().pool);
+  }
+  pack(weight);
+}
+
 CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co)
     : CausalConv(at, ci, co, at.vector("bias", {co})) {
-  pack(at.scope.tensor("weight", {co, ci, 3, 3, 3}), at.store.stream());
+  at.packing("weight", {co, ci, 3, 3, 3}, [&](const Tensor& weight) { pack(weight, at.store.stream()); });
 }
 
 CausalConv::CausalConv(const Loader& at, int64_t ci, int64_t co, const Tensor& bias_) : bias(bias_) {

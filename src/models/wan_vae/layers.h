@@ -6,6 +6,7 @@
 // found by its index; on the first chunk (one frame) resampling in time is skipped.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ struct Loader {
   bool in_codes(int64_t ci, int64_t co) const;
   float norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const;
   Tensor vector(std::string_view name, std::initializer_list<int64_t> dims) const;  // f32 [dims[0]]
+  // A convolution's weight for as long as `pack` makes its own form of it: one that is derived is made in float32 for
+  // that long and not kept. Planning, it has no values.
+  void packing(std::string_view name, std::initializer_list<int64_t> dims,
+               const std::function<void(const Tensor& weight)>& pack) const;
 };
 
 // One pass of a chunk through a network.

@@ -24,14 +24,16 @@ class Upsample : public Layer {
  public:
   Upsample(const Loader& at, int64_t ci, int64_t co, bool in_time) : in_time_(in_time) {
     packed_ = at.store.allocate(DType::u8, {ops::packed_upsample_conv2d_bytes(co, ci, at.store.stream())});
-    ops::pack_upsample_conv2d_weight(at.scope.tensor("resample.1.weight", {co, ci, 3, 3}), packed_,
-                                     at.store.stream());
+    at.packing("resample.1.weight", {co, ci, 3, 3}, [&](const Tensor& weight) {
+      ops::pack_upsample_conv2d_weight(weight, packed_, at.store.stream());
+    });
     bias_ = at.vector("resample.1.bias", {co});
     if (!in_time) return;
-    const Tensor weight = at.scope.tensor("time_conv.weight", {2 * ci, ci, 3, 1, 1});
     time_bias_ = at.vector("time_conv.bias", {2 * ci});
-    for (int half = 0; half < 2; ++half)
-      time_packed_[half] = pack_time_conv(at, weight.slice(0, half * ci, (half + 1) * ci));
+    at.packing("time_conv.weight", {2 * ci, ci, 3, 1, 1}, [&](const Tensor& weight) {
+      for (int half = 0; half < 2; ++half)
+        time_packed_[half] = pack_time_conv(at, weight.slice(0, half * ci, (half + 1) * ci));
+    });
     slot_ = at.add_slot(ci, 2);
   }
 
@@ -77,10 +79,12 @@ class Downsample : public Layer {
  public:
   Downsample(const Loader& at, int64_t c, bool in_time) : in_time_(in_time) {
     packed_ = at.store.allocate(DType::u8, {ops::packed_conv2d_bytes(c, c, 3, 3, at.store.stream())});
-    ops::pack_conv2d_weight(at.scope.tensor("resample.1.weight", {c, c, 3, 3}), packed_, at.store.stream());
+    at.packing("resample.1.weight", {c, c, 3, 3},
+               [&](const Tensor& weight) { ops::pack_conv2d_weight(weight, packed_, at.store.stream()); });
     bias_ = at.vector("resample.1.bias", {c});
     if (!in_time) return;
-    time_packed_ = pack_time_conv(at, at.scope.tensor("time_conv.weight", {c, c, 3, 1, 1}));
+    at.packing("time_conv.weight", {c, c, 3, 1, 1},
+               [&](const Tensor& weight) { time_packed_ = pack_time_conv(at, weight); });
     time_bias_ = at.vector("time_conv.bias", {c});
     Loader halved = at;
     ++halved.level;

@@ -113,6 +113,17 @@ TEST(QuantisedRuns, TheTableOfTokensIsNotMadeWhole) {
   EXPECT_LT(bytes(models.stored), bytes(models.meant) + table / 2);
 }
 
+// Kernels are packed as they are read: a decoder in 8 bits keeps no values beside what another one packs.
+TEST(QuantisedRuns, KernelsOfTheDecoderAreNotKeptTwice) {
+  const TwoModels models;
+  const auto bytes = [](const std::string& model) {
+    TextToVideo pipeline(ModelBundle::open(model), {.threads = 2});
+    return pipeline.plan(test::short_request()).stages.at(2).weight_bytes;
+  };
+  // Its one layer that is no kernel is float32 in both.
+  EXPECT_LE(bytes(models.stored), bytes(models.meant) + bytes(models.meant) / 100);
+}
+
 // In a device's memory too, where activations are float32: the values of blocks that stay and of blocks that pass through.
 TEST(QuantisedRuns, ADeviceGetsFloat32Values) {
   const TwoModels models(test::deep_model());
