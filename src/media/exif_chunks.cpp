@@ -15,6 +15,7 @@ namespace tachy {
 namespace {
 
 constexpr size_t kMostText = 1 << 20;  // of a text when it is unpacked, as Pillow has it
+constexpr int kMostTexts = 16;         // that are unpacked of a file
 constexpr std::string_view kRawProfile = "Raw profile type exif", kXmp = "XML:com.adobe.xmp";
 
 struct Chunk {
@@ -53,18 +54,18 @@ std::optional<std::string_view> cut_word(std::string_view& text) {
   return word;
 }
 
-// The text of a chunk with one of the two keywords; nothing for any other.
-std::optional<std::string> text_in(const Chunk& chunk, std::string_view keyword) {
+// The text of a chunk with this keyword; nothing for any other. `left` counts down what may still be unpacked.
+std::optional<std::string> text_in(const Chunk& chunk, std::string_view keyword, int& left) {
   std::string_view rest = text_of(chunk.data);
   if (cut_word(rest) != keyword) return std::nullopt;
   if (chunk.kind == "tEXt") return std::string(rest);
   if (chunk.kind == "zTXt") {
-    if (rest.empty() || rest[0] != 0) return std::nullopt;
+    if (rest.empty() || rest[0] != 0 || left-- <= 0) return std::nullopt;
     return inflated(rest.substr(1));
   }
   if (chunk.kind != "iTXt" || rest.size() < 2) return std::nullopt;
   const bool packed = rest[0] != 0;
-  if (packed && rest[1] != 0) return std::nullopt;
+  if (packed && (rest[1] != 0 || left-- <= 0)) return std::nullopt;
   rest.remove_prefix(2);
   if (!cut_word(rest) || !cut_word(rest)) return std::nullopt;  // a language, and the keyword in it
   return packed ? inflated(rest) : std::string(rest);
@@ -105,12 +106,13 @@ int png_orientation(std::span<const uint8_t> file) {
   std::optional<std::span<const uint8_t>> exif;
   std::optional<std::string> profile, xmp;
   bool animated = false, pixels = false;
+  int left = kMostTexts;
   each_png_chunk(file, [&](const Chunk& chunk) {
     if (chunk.kind == "IEND" || (chunk.kind == "fcTL" && animated && pixels)) return false;
     animated |= chunk.kind == "acTL", pixels |= chunk.kind == "IDAT";
     if (chunk.kind == "eXIf") exif = chunk.data;
-    if (auto text = text_in(chunk, kRawProfile)) profile = std::move(text);
-    if (auto text = text_in(chunk, kXmp)) xmp = std::move(text);
+    if (auto text = text_in(chunk, kRawProfile, left)) profile = std::move(text);
+    if (auto text = text_in(chunk, kXmp, left)) xmp = std::move(text);
     return true;
   });
   std::vector<uint8_t> unpacked;
