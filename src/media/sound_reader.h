@@ -1,9 +1,9 @@
-// Reads the sound of a file (wav, mp3, aac and m4a, flac, opus and vorbis in ogg, the sound track of a video) as
-// one channel: the mean of the file's channels, summed in their order in float32, as librosa loads sound.
+// Reads the sound of a file (wav with RF64, BW64 and W64, mp3, aac and m4a, flac, opus and vorbis in ogg, aiff, au, caf, the sound
+// track of a video) as one channel: the mean of the file's channels, summed in their order in float32, as librosa loads sound.
 //
 // Files are taken for hostile, as by VideoReader: only listed containers and codecs are tried, a file cannot make
-// the reader open another one, its length is capped. A file that ends before its header says, or of which a
-// part cannot be decoded, is an error: speech with a hole would move lips at the wrong time.
+// the reader open another one, its length is capped. One that ends before its header says is read as far as it goes, with a warning;
+// one of which a part within cannot be decoded is an error: speech with a hole would move lips at the wrong time.
 #pragma once
 
 #include <cstdint>
