@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "media/byte_reader.h"
 
 namespace tachy {
 namespace {
@@ -40,6 +41,19 @@ struct Reader {
   Reader(const Reader&) = delete;
   ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
 };
+
+// libpng makes room for a chunk of a text before it looks whether the file has that many bytes, 2 GB if it says so.
+void check_lengths(std::span<const uint8_t> file, std::string_view name) {
+  const Bytes in(file, name, true);
+  for (size_t at = 8; in.has(at, 8);) {
+    const size_t bytes = in.get(at, 4);
+    check(in.has(at + 8, bytes) || starts_with(file, at + 4, "IDAT"), ErrorCode::corrupt,
+          "{}: damaged PNG: a chunk at byte {} claims {} bytes, and the file ends before its IEND chunk "
+          "(truncated?)",
+          name, at, bytes);
+    at += 12 + bytes;
+  }
+}
 
 void read_bytes(png_structp png, png_bytep to, size_t count) {
   auto* reader = static_cast<Reader*>(png_get_io_ptr(png));
@@ -180,6 +194,7 @@ std::vector<uint8_t> encode_png(RgbView image, const std::string& comment, PngEf
 }
 
 RgbFrame decode_png(std::span<const uint8_t> file, std::string_view name) {
+  check_lengths(file, name);
   Reader reader(file);
   check(read_header(reader), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
   RgbFrame out(int(png_get_image_width(reader.png, reader.info)),
@@ -195,6 +210,7 @@ RgbFrame decode_png(std::span<const uint8_t> file, std::string_view name) {
 }
 
 std::string png_comment(std::span<const uint8_t> file, std::string_view name) {
+  check_lengths(file, name);
   Reader reader(file);
   check(read_front(reader), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
   std::string comment = first_comment(reader);

@@ -150,6 +150,20 @@ TEST_F(ImageTest, HugeSizesAreRefusedBeforeAllocating) {
   }
 }
 
+// A chunk of a text that claims 1.8 GB in a file of 240 bytes: no room is made for it.
+TEST_F(ImageTest, LyingChunksTakeNoMemory) {
+  const auto most_kib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const long before = most_kib();
+  const fs::path path = fs::path(TACHY_SOURCE_DIR) / "tests/fuzz/corpus/image/long-text.png";
+  expect_error(ErrorCode::corrupt, {"long-text.png", "claims 1795162224 bytes"}, [&] { read_image(path); });
+  expect_error(ErrorCode::corrupt, {"long-text.png", "claims 1795162224 bytes"}, [&] { read_comment(path); });
+  EXPECT_LT(most_kib() - before, 256 << 10) << "KiB";
+}
+
 TEST_F(ImageTest, OtherFiles) {
   expect_error(ErrorCode::not_found, {"none.png"}, [&] { read_image(folder_ / "none.png"); });
   expect_error(ErrorCode::io, {}, [&] { read_image(folder_); });
