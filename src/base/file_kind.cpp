@@ -63,11 +63,6 @@ std::string first_line(std::string_view head) {
   return line.size() >= 4 && std::ranges::all_of(line, printed) ? std::string(line) : "";
 }
 
-bool is_unfinished_name(std::string_view name) {
-  const std::string small = lower(name);
-  return std::ranges::any_of(kUnfinished, [&](std::string_view ending) { return small.ends_with(ending); });
-}
-
 }  // namespace
 
 std::string foreign_kind(std::string_view head) {
@@ -101,18 +96,21 @@ std::string foreign_kind(std::string_view head) {
   return "";
 }
 
-std::string unfinished_download(const fs::path& path) {
-  if (is_unfinished_name(path.filename().string()))
-    return "by its name it is a download that is not complete: let it finish, or download it again";
-  // aria2 reserves the whole file at once, so that its header may be there and the rest zeros. It deletes its note at the end.
+std::string unfinished_name(const fs::path& path) {
+  const std::string name = lower(path.filename().string());
+  const bool unfinished =
+      std::ranges::any_of(kUnfinished, [&](std::string_view ending) { return name.ends_with(ending); });
+  return unfinished ? "by its name it is a download that is not complete: let it finish, or download it again"
+                    : "";
+}
+
+void refuse_unfinished(const fs::path& path) {
+  // aria2 reserves the whole file at once, so that its header may be there and the rest zeros.
   fs::path note = path;
   note += ".aria2";
-  std::error_code ignored;
-  if (fs::exists(note, ignored))
-    return fmt::format(
-        "{} beside it says that its download is not complete: let it finish, or download it again",
-        note.filename().string());
-  return "";
+  check(!lies_at(note), ErrorCode::corrupt,
+        "{}: {} beside it says that its download is not complete: let it finish, or download it again",
+        path.string(), note.filename().string());
 }
 
 void refuse_foreign(std::string_view head, const fs::path& path) {
@@ -129,6 +127,11 @@ std::string why_missing(const fs::path& path, std::string_view what) {
       "deleted; download "
       "it again",
       target.string());
+}
+
+bool lies_at(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 void refuse_dangling_link(const fs::path& folder) {

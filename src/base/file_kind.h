@@ -14,14 +14,20 @@ inline constexpr size_t kKindBytes = 512;  // of a file's beginning tell its kin
 // none of these, but for safetensors, whose first eight bytes may be any: ask only where the ninth is no '{'.
 std::string foreign_kind(std::string_view head);
 
-// That a file's name, or what lies beside it, says that its download is not complete; "" where nothing does.
-std::string unfinished_download(const std::filesystem::path& path);
+// That a file's name says that its download is not complete, for one that could not be read; "" where it does not.
+std::string unfinished_name(const std::filesystem::path& path);
+
+// Throws corrupt for a file that aria2 has not completed, by the note that it keeps beside it until then.
+void refuse_unfinished(const std::filesystem::path& path);
 
 // Throws corrupt where a file's first bytes are of a foreign kind.
 void refuse_foreign(std::string_view head, const std::filesystem::path& path);
 
 // Why there is nothing at a path: "no such file or folder", or where the link goes that lies there.
 std::string why_missing(const std::filesystem::path& path, std::string_view what = "file or folder");
+
+// Whether something lies at a path, be it a link to nothing: what is optional must not be passed over for that.
+bool lies_at(const std::filesystem::path& path);
 
 // Throws not_found for the first link in a folder whose target is gone, of those whose names have the endings of models'
 // files: for who did not find in it what it looked for.

@@ -11,6 +11,7 @@
 #include "models/wan/relatives.h"
 #include "weights/hub_cache.h"
 #include "weights/json_file.h"
+#include "weights/open_file.h"
 #include "weights/rename.h"
 
 namespace tachy {
@@ -31,7 +32,7 @@ Json config_beside(const fs::path& file, const char* key) {
   own.replace_extension(".json");
   std::error_code ignored;
   for (const fs::path& path : {own, file.parent_path() / "config.json"}) {
-    if (path == file || !fs::is_regular_file(path, ignored)) continue;
+    if (path == file || !lies_at(path) || fs::is_directory(path, ignored)) continue;
     auto json = std::make_shared<const nlohmann::json>(read_json(path));
     if (json->contains(key)) return json;
   }
@@ -57,6 +58,7 @@ ComponentFiles part_at(const fs::path& named, ComponentFiles ModelFiles::*part, 
   check(fs::exists(path, ignored), ErrorCode::not_found, "{}: {}", path.string(), why_missing(path));
   if (is_component_folder(path)) return open_component(path);
   if (fs::is_directory(path, ignored)) return open_model(path).*part;
+  refuse_lone_shard(path);
   return {.weights = path, .config = config_beside(path, key), .alone = true};
 }
 
@@ -147,8 +149,7 @@ ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess acc
       folder.filename() == "image_encoder" ? folder.parent_path() / "image_processor" : folder;
   for (const fs::path& place : {folder, beside}) {
     const fs::path file = place / "preprocessor_config.json";
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) continue;
+    if (!lies_at(file)) continue;
     out.preparation = naming(file.string(), [&] { return clip_preparation(read_json(file), side); });
     break;
   }
@@ -190,7 +191,7 @@ AudioEncoderFiles open_audio_encoder(const fs::path& named) {
   const Json json = config_of(files, *out.source, kAudioEncoderKey);
   out.config = json ? Wav2Vec2Config::from_json(*json) : Wav2Vec2Config::from_tensors(*out.source);
   const fs::path file = (folder ? path : path.parent_path()) / "preprocessor_config.json";
-  if (!fs::is_regular_file(file, ignored)) return out;
+  if (!lies_at(file)) return out;
   naming(file.string(), [&] {
     const nlohmann::json processor = read_json(file);
     const int64_t rate = json_int(processor, "sampling_rate", Wav2Vec2Config::kSampleRate, 1, 1 << 20);

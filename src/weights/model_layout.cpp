@@ -32,7 +32,7 @@ bool is_folder(const fs::path& path) {
 }
 
 Json json_of(const fs::path& path) { return std::make_shared<const nlohmann::json>(read_json(path)); }
-Json json_if_there(const fs::path& path) { return is_file(path) ? json_of(path) : nullptr; }
+Json json_if_there(const fs::path& path) { return lies_at(path) ? json_of(path) : nullptr; }
 
 bool is_wan_config(const nlohmann::json& config) {
   return config.contains("model_type") && config.contains("dim") && config.contains("num_layers");

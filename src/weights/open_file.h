@@ -9,6 +9,10 @@
 
 namespace tachy {
 
+// Throws invalid_argument, naming the index, where a file is one of several shards by its name: its tensors are a part of
+// a model's. GGUF's parts find one another, and are not meant.
+void refuse_lone_shard(const std::filesystem::path& path);
+
 std::shared_ptr<TensorSource> open_by_content(const std::filesystem::path& path, FileAccess access);
 
 }  // namespace tachy

@@ -110,21 +110,6 @@ std::optional<std::pair<int, int>> shard_number(std::string_view name) {
   return count > 1 ? std::optional(std::pair(number(1), count)) : std::nullopt;
 }
 
-// One of several shards holds a part of a model; GGUF's parts find one another.
-void refuse_lone_shard(const fs::path& path) {
-  const std::string name = path.filename().string();
-  const auto shard = name.ends_with(".gguf") ? std::nullopt : shard_number(name);
-  if (!shard) return;
-  const std::string index = name.substr(0, name.rfind('-') - 9) + path.extension().string() + ".index.json";
-  std::error_code ignored;
-  const bool there = fs::is_regular_file(path.parent_path() / index, ignored);
-  fail(ErrorCode::invalid_argument, "{}: it is shard {} of {}, a part of the tensors alone: name {}",
-       path.string(), shard->first, shard->second,
-       there ? fmt::format("its index, {}, or the folder", (path.parent_path() / index).string())
-             : fmt::format("the index of all shards, {}, which is not beside it and must be downloaded too",
-                           index));
-}
-
 // The only file of the folder that `wanted` accepts; empty
 // when there is none, an error when there are several.
 template <class Wanted>
@@ -143,12 +128,8 @@ fs::path only_file(const fs::path& folder, Wanted wanted) {
   return found.empty() ? fs::path() : found[0];
 }
 
-}  // namespace
-
-std::shared_ptr<TensorSource> open_by_content(const fs::path& path, FileAccess access) {
+std::shared_ptr<TensorSource> told_by_head(const fs::path& path, FileAccess access) {
   std::string head;
-  const std::string unfinished = unfinished_download(path);
-  check(unfinished.empty(), ErrorCode::corrupt, "{}: {}", path.string(), unfinished);
   {
     const MappedFile file(path);
     check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty: download it again", path.string());
@@ -165,10 +146,40 @@ std::shared_ptr<TensorSource> open_by_content(const fs::path& path, FileAccess a
   return open_torch_zip(path, access);
 }
 
+}  // namespace
+
+void refuse_lone_shard(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const auto shard = name.ends_with(".gguf") ? std::nullopt : shard_number(name);
+  if (!shard) return;
+  const std::string index = name.substr(0, name.rfind('-') - 9) + path.extension().string() + ".index.json";
+  std::error_code ignored;
+  const bool there = fs::is_regular_file(path.parent_path() / index, ignored);
+  fail(ErrorCode::invalid_argument, "{}: it is shard {} of {}, a part of the tensors alone: name {}",
+       path.string(), shard->first, shard->second,
+       there ? fmt::format("its index, {}, or the folder", (path.parent_path() / index).string())
+             : fmt::format("the index of all shards, {}, which is not beside it and must be downloaded too",
+                           index));
+}
+
+std::shared_ptr<TensorSource> open_by_content(const fs::path& path, FileAccess access) {
+  refuse_unfinished(path);
+  try {
+    return told_by_head(path, access);
+  } catch (const Error& e) {
+    const std::string unfinished = unfinished_name(path);
+    if (e.code() != ErrorCode::corrupt || unfinished.empty()) throw;
+    fail(e.code(), "{}; {}", e.message(), unfinished);
+  }
+}
+
 fs::path find_weights(const fs::path& folder) {
   for (const auto name : kUsualNames) {
     std::error_code ignored;
     if (fs::is_regular_file(folder / name, ignored)) return folder / name;
+    // Another one is another precision, or another file altogether.
+    check(!lies_at(folder / name) || fs::exists(folder / name, ignored), ErrorCode::not_found, "{}: {}",
+          (folder / name).string(), why_missing(folder / name));
   }
   if (auto path = only_file(folder, is_index_name); !path.empty()) return path;
   if (auto path = only_file(folder, [](std::string_view n) { return n.ends_with(".safetensors"); });
@@ -186,10 +197,7 @@ std::shared_ptr<TensorSource> open_weights(const fs::path& named, FileAccess acc
   const fs::path path = snapshot_of(named);
   const auto status = fs::status(path, error);
   check(fs::exists(status), ErrorCode::not_found, "{}: {}", path.string(), why_missing(path));
-  if (!fs::is_directory(status)) {
-    refuse_lone_shard(path);
-    return open_by_content(path, access);
-  }
+  if (!fs::is_directory(status)) return open_by_content(path, access);
   const fs::path found = find_weights(path);
   if (found.empty()) refuse_dangling_link(path);
   check(

@@ -5,6 +5,7 @@
 #include "weights/hub_cache.h"
 #include "weights/json_file.h"
 #include "weights/model_layout.h"
+#include "weights/open_file.h"
 #include "weights/safetensors.h"
 
 namespace tachy::test {
@@ -66,7 +67,8 @@ TEST(Downloads, NamesOfUnfinishedOnes) {
   for (const char* name :
        {"m.safetensors.part", "m.safetensors.crdownload", "abc.incomplete", "m.gguf.aria2"})
     expect_error(ErrorCode::corrupt, "not complete",
-                 [&] { open_weights(write_bytes(folder / name, one_tensor())); });
+                 [&] { open_weights(write_bytes(folder / name, one_tensor().substr(0, 60))); });
+  EXPECT_NO_THROW(open_weights(write_bytes(folder / "whole.safetensors.part", one_tensor())));
   const auto path = write_bytes(folder / "n.safetensors", one_tensor());
   EXPECT_NO_THROW(open_weights(path));
   write_bytes(folder / "n.safetensors.aria2", "x");
@@ -86,6 +88,11 @@ TEST(Downloads, LinksToNothing) {
                [&] { read_json(folder / "config.json"); });
   fs::remove(folder / "model.safetensors");
   expect_error(ErrorCode::not_found, "config.json: it is a link to gone", [&] { open_model(folder.path()); });
+  // Another precision does not take its place.
+  write_bytes(folder / "m/model.fp16.safetensors", one_tensor());
+  fs::create_symlink("gone", folder / "m/model.safetensors");
+  expect_error(ErrorCode::not_found, "model.safetensors: it is a link to gone",
+               [&] { open_weights(folder / "m"); });
   // One that nobody looks for is nobody's error.
   write_bytes(folder / "model.safetensors", one_tensor());
   EXPECT_NO_THROW(open_weights(folder.path()));
@@ -99,14 +106,14 @@ TEST(Downloads, OneShardOfSeveral) {
   const auto index = folder / "model.safetensors.index.json";
   expect_error(ErrorCode::invalid_argument,
                "shard 1 of 2, a part of the tensors alone: name its index, " + index.string(),
-               [&] { open_weights(shard); });
+               [&] { refuse_lone_shard(shard); });
   EXPECT_EQ(open_weights(index)->entries().size(), 2u);
   fs::remove(index);
-  for (const fs::path& path : {shard, folder.path()})
-    expect_error(ErrorCode::invalid_argument, "model.safetensors.index.json, which is not beside it",
-                 [&] { open_weights(path); });
+  const std::string gone = "model.safetensors.index.json, which is not beside it";
+  expect_error(ErrorCode::invalid_argument, gone, [&] { refuse_lone_shard(shard); });
+  expect_error(ErrorCode::invalid_argument, gone, [&] { open_weights(folder.path()); });
   const auto only = folder / "x-00001-of-00001.safetensors";
-  EXPECT_NO_THROW(open_weights(write_bytes(only, one_tensor())));
+  EXPECT_NO_THROW(refuse_lone_shard(only));
 }
 
 TEST(Downloads, ArchivesOfWeights) {
