@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -22,38 +21,31 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kMark = "tachyscope process ";
 constexpr size_t kLongestName = 255, kShortened = 150;
 
-std::string host() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+struct flock whole_file() {
+  struct flock all {};
+  all.l_type = F_WRLCK, all.l_whence = SEEK_SET;
+  return all;
 }
 
-// What a process says of itself in its lock's file: "tachyscope process 4711 on HOST\n".
-std::string words() { return fmt::format("{}{} on {}\n", kMark, ::getpid(), host()); }
-
-std::string text_of(int fd) {
-  char text[512];
-  const ssize_t size = ::pread(fd, text, sizeof text, 0);
-  return size > 0 ? std::string(text, static_cast<size_t>(size)) : "";
+// flock does not say who has it. A second lock, of the other kind, does: it keeps nobody out (other threads of the process could take it),
+// and takes no room on a full disk, as a number in the file would.
+void tell_number(int fd) {
+  struct flock all = whole_file();
+  ::fcntl(fd, F_SETLK, &all);
 }
 
-// Who has it, by what the file says. It may say nothing: the process has only just made it, or its disk is full.
+// "process (4711)"; without a number where the system has none: of another machine, another container or this very process.
 std::string holder(int fd) {
-  std::string text;
-  for (int tries = 0; tries < 20 && !text.ends_with('\n'); ++tries) {
+  for (int tries = 0; tries < 10; ++tries) {  // it may have got only as far as the first lock
     if (tries > 0) ::usleep(5000);
-    text = text_of(fd);
+    struct flock all = whole_file();
+    if (::fcntl(fd, F_GETLK, &all) != 0) break;
+    if (all.l_type != F_UNLCK)
+      return all.l_pid > 0 ? fmt::format("process ({})", all.l_pid) : "process elsewhere";
   }
-  long pid = 0;
-  const size_t begin = std::min(kMark.size(), text.size());
-  std::from_chars(text.data() + begin, text.data() + text.size(), pid);
-  if (!text.starts_with(kMark) || pid <= 0) return "process";
-  const size_t on = text.find(" on ");
-  const std::string where = on == text.npos ? "" : text.substr(on + 4, text.size() - on - 5);
-  return where.empty() || where == host() ? fmt::format("process ({})", pid)
-                                          : fmt::format("process ({} on {})", pid, where);
+  return "process";
 }
 
 // Whether the name still leads to the file that is open.
@@ -120,16 +112,13 @@ std::string OutputLock::take(const fs::path& output, bool told) {
       ::close(fd);
       continue;
     }
-    const std::string said = text_of(fd);
-    if (!said.empty() && !said.starts_with(kMark)) {
+    struct stat file {};
+    if (::fstat(fd, &file) == 0 && (file.st_size != 0 || !S_ISREG(file.st_mode))) {
       ::close(fd);
       fail(ErrorCode::io, "{}: cannot lock {}: {} is there and is no lock of this program", output.string(),
            output.filename().string(), path);
     }
-    const std::string ours = words();
-    // Without it the lock holds, too: the message to a second process is poorer then.
-    [[maybe_unused]] const bool written =
-        ::ftruncate(fd, 0) == 0 && ::pwrite(fd, ours.data(), ours.size(), 0) > 0;
+    tell_number(fd);
     path_ = path, fd_ = fd;
     note_temporary(path_);
     return "";

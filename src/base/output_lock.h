@@ -1,7 +1,6 @@
-// Keeps a second process from writing the same output: a lock on the file .NAME.tachyscope.lock in the output's folder, which holds
-// the number of the process that has it.
+// Keeps a second process from writing the same output: a lock on the empty file .NAME.tachyscope.lock in the output's folder.
 //
-// The lock is flock's: the system gives it back when the process ends, however it ends. What a killed process leaves is a small file
+// The lock is flock's: the system gives it back when the process ends, however it ends. What a killed process leaves is a file
 // that nobody has locked; the next run of the same output takes it over and removes it. Since it lies in the output's own folder,
 // it does not matter how the folder is spelled, nor whether links lead there. The name itself is taken as it is given: a link in its
 // place is another output than what it leads to, since a finished file replaces the link. A file system without locks (some

@@ -362,9 +362,10 @@ TEST_F(TalkResume, WindowsThatCannotBeKeptCostTheStateAlone) {
   EXPECT_THAT(taken.err, AllOf(HasSubstr("taken.mp4.windows"), HasSubstr("goes on without")));
   expect_same("whole.mp4", "taken.mp4");
   EXPECT_EQ(read_text(path("taken.mp4.windows")), "mine");
-  // A folder that holds something else keeps it.
+  // A folder that holds something else keeps it; what a run has left there goes.
   fs::create_directory(path("kept.mp4.windows"));
-  write("kept.mp4.windows/notes.txt", "mine"), write("kept.mp4.windows/0003.frames", "an old one");
+  write("kept.mp4.windows/notes.txt", "mine");
+  write("kept.mp4.windows/0003.frames", "tachyscope frames 1\nan old one");
   EXPECT_EQ(run(job("kept.mp4", {"--crf", "45"})).code, 0);
   EXPECT_EQ(inside("kept.mp4.windows"), (std::set<std::string>{"notes.txt"}));
 }
