@@ -58,6 +58,7 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_option("--level", options.level, "none, safe, aggressive or extreme");
   app.add_option("--device", options.device, kDeviceHelp);
   app.add_option("--dtype", options.dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
+  register_vae_math(app, options.vae_math);
   app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
   app.add_flag("--json", json, "print JSON");
 }
@@ -139,7 +140,7 @@ BenchCommand timed_like(const BenchReport& before) {
   BenchCommand now;
   now.options.blocks = static_cast<int>(b.blocks), now.options.width = b.width, now.options.height = b.height;
   now.options.window = static_cast<int>(b.window), now.options.steps = b.steps;
-  now.options.level = before.level;
+  now.options.level = before.level, now.options.vae_math = before.vae_math;
   if (before.gpu.name.empty())
     now.options.threads = std::min(before.threads, available_processors());
   else

@@ -21,6 +21,7 @@
 #include "plan_report.h"
 #include "profile_file.h"
 #include "progress.h"
+#include "settings_environment.h"
 #include "side_files.h"
 #include "sidecar.h"
 #include "status_line.h"
@@ -118,6 +119,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   const auto begin = std::chrono::steady_clock::now();
   const VideoPlan& plan = prepared.plan();
   const VideoRequest& filled = prepared.request();
+  const bool on_gpu = engine.device() != "cpu";
   if (o.plan) return show_plan(plan, filled, o.json);
   engine.check_memory(plan);
   if (plan.seconds > kLongRunSeconds)
@@ -125,8 +127,13 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
 
   // The settings with every default filled in go into the file, so that the run can be repeated from it.
   RunSettings run = job.settings;
-  run.request = filled, run.device = engine.device() == "cpu" ? "cpu" : "cuda";
-  const json settings = to_json(run);
+  run.request = filled, run.device = on_gpu ? "cuda" : "cpu";
+  json settings = to_json(run);
+  add_environment(settings, on_gpu);
+  if (!o.from.empty()) warn_of_environment("--from: " + o.from, job.settings.environment, settings);
+  const Encoding encoding = naming(
+      "--output", [&] { return encoding_of(job.output, o.crf, o.encode_speed, job.settings.encoding); });
+  add_encoding(settings, encoding);
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
 
   const bool piped = job.output == "-";
@@ -145,9 +152,9 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   side.latents(o.save_latents), side.preview(o.preview), side.profile(o.profile);
   const Sound sound = sound_of(job, output, filled);
   VideoOptions video{.fps = *filled.fps,
-                     .crf = o.crf,
+                     .crf = encoding.crf,
                      .comment = line_of(settings),
-                     .speed = o.encode_speed,
+                     .speed = encoding.speed,
                      .expected_frames = *filled.frames,
                      .streamed = o.stream,
                      .cancel = &g_cancel,

@@ -53,7 +53,8 @@ std::set<int> numbers_there(const fs::path& first, const std::string& ending) {
 
 bool is_finished(const fs::path& output, const json& settings) {
   const json there = finished_settings(output);
-  return !there.is_null() && difference(there, settings).empty();
+  const auto encoding = [](const json& j) { return j.value("encoding", json()); };
+  return !there.is_null() && difference(there, settings).empty() && encoding(there) == encoding(settings);
 }
 
 class Starting {

@@ -1,5 +1,7 @@
 // The options of `tachyscope generate` as its command line takes them. Those of a request's fields are made of
 // their table (pipelines/request_fields.h) and of their spellings (field_options.h).
+#include <algorithm>
+
 #include "api/fields.h"
 #include "field_options.h"
 #include "generate_options.h"
@@ -155,6 +157,11 @@ void register_model_parts(CommandOptions& app, EngineOptions& engine, const char
                    spelled(field.help))
         ->group(group);
   }
+}
+
+void register_vae_math(CommandOptions& app, std::string& vae_math) {
+  const auto option = std::ranges::find(request_options(), "vae_math", &FieldOption::field);
+  app.add_option(option->names, vae_math, spelled(find_field(request_fields(), "vae_math")->help));
 }
 
 void register_options(CommandOptions& app, GenerateOptions& o) {

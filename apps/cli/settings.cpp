@@ -10,6 +10,7 @@
 #include "api/fields.h"
 #include "base/sha256.h"
 #include "media/metadata.h"
+#include "settings_environment.h"
 
 namespace tachy::cli {
 namespace {
@@ -83,6 +84,8 @@ void read_into(std::shared_ptr<const Speech>& speech, const std::string& path) {
   speech = std::make_shared<Speech>(read_speech_of(path));
 }
 
+}  // namespace
+
 std::string sha256_of(const std::string& path, const std::string& input) {
   std::error_code ec;
   std::ifstream in(path, std::ios::binary);
@@ -96,8 +99,6 @@ std::string sha256_of(const std::string& path, const std::string& input) {
   }
   return hash.hex();
 }
-
-}  // namespace
 
 json to_json(const RunSettings& s) {
   json j = {{"tachyscope", version()}};
@@ -146,8 +147,8 @@ std::string difference(const json& earlier, const json& now) {
   std::string out;
   for (const auto& item : all.items()) {
     const std::string& key = item.key();
-    const bool place =
-        key == "model" || key == "device" || is_model_part(key) || all.contains(key + "_sha256");
+    const bool place = key == "model" || key == "device" || key == "environment" || key == "encoding" ||
+                       is_model_part(key) || all.contains(key + "_sha256");
     if (place || (earlier.contains(key) && now.contains(key) && earlier[key] == now[key])) continue;
     out += (out.empty() ? "" : ", ") + (key == "tachyscope" ? "version" : key) + " " + text(earlier, key) +
            ", here " + text(now, key);
@@ -181,6 +182,7 @@ RunSettings read_settings(const std::string& path) {
     take(j, "device", s.device);
     check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
           "--from: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
+    naming("--from", [&] { s.environment = environment_in(j), s.encoding = encoding_in(j); });
     for (const RequestInput& input : request_inputs()) {
       InputFile in;
       take(j, input.name, in.path);

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "api/tachyscope.h"
+#include "base/environment.h"
+#include "settings_encoding.h"
 
 namespace tachy::cli {
 
@@ -21,7 +23,12 @@ struct RunSettings {
   std::map<std::string, std::string> parts;  // named by themselves, by the engine's fields: "vae" …
   std::string device;                        // where it runs: "cpu" or "cuda"; "": not known
   std::map<std::string, InputFile> inputs;   // by the names of request_inputs()
+  Environment environment;                   // of the run that settings were read from,
+  Encoding encoding;                         // and how its frames were encoded
 };
+
+// Of a file that is an input; throws not_found where it cannot be read.
+std::string sha256_of(const std::string& path, const std::string& input);
 
 // Reads the files into the request. Throws when one is not
 // what it was in the run of --from, naming both hashes.

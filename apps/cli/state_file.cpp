@@ -7,6 +7,7 @@
 #include "job_report.h"
 #include "output_name.h"
 #include "settings.h"
+#include "settings_environment.h"
 #include "text/utf8.h"
 
 namespace tachy::cli {
@@ -101,6 +102,8 @@ std::optional<RunState> StateFile::load() {
   require(differs.empty(),
           "--resume: {} is of a run that differs: {}; give the same, or leave out --resume to begin anew",
           path_.string(), differs);
+  warn_of_environment("--resume: " + path_.string(),
+                      naming(path_.string(), [&] { return environment_in(settings); }), settings_);
   const RunState& state = saved.state;
   try {
     windows_.take(json::parse(state.window > 0 ? saved.about["window_files"] : "[]"), state.window,

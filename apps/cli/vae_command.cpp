@@ -13,11 +13,14 @@
 #include "claimed_output.h"
 #include "commands.h"
 #include "gauge_options.h"
+#include "generate_options.h"
 #include "media/background_writer.h"
 #include "media/image_reader.h"
 #include "media/video_reader.h"
 #include "progress.h"
 #include "say.h"
+#include "settings_encoding.h"
+#include "settings_environment.h"
 #include "status_line.h"
 #include "vae_input.h"
 
@@ -29,9 +32,25 @@ using nlohmann::json;
 
 constexpr double kFps = 16;  // of pictures, and of files that say nothing
 
-VaeRun open_vae_run(const VaeOptions& o, bool raw, ProgressLine& progress) {
+// All that the numbers depend on, for the file that is written.
+std::string settings_of(const VaeOptions& o, const std::string& device) {
+  const bool on_gpu = device != "cpu";
+  json out = {{"vae", o.what}, {"version", version()}, {"model", o.model}, {"input", o.input}};
+  out["device"] = on_gpu ? "cuda" : "cpu";
+  if (!o.dtype.empty()) out["dtype"] = o.dtype;
+  if (o.vae_math != "auto") out["vae_math"] = o.vae_math;
+  if (o.what == "encode")
+    out["image_fit"] = o.image_fit;
+  else
+    add_encoding(out, encoding_of(o.output, o.crf, o.encode_speed, {}));
+  add_environment(out, on_gpu);
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+VaeRun open_vae_run(const VaeOptions& o, const std::string& device, bool raw, ProgressLine& progress) {
   VaeRunOptions options{
-      .run = {.threads = o.threads, .device = choose_device(o.device), .dtype = o.dtype, .cancel = &g_cancel},
+      .run = {.threads = o.threads, .device = device, .dtype = o.dtype, .cancel = &g_cancel},
+      .vae_math = o.vae_math,
       .raw = raw,
       .progress = [&progress](const Progress& p) { progress.update(p); }};
   const fs::path model = o.model.empty() ? shipped_model() : fs::path(o.model);
@@ -49,7 +68,8 @@ int encode(const VaeOptions& o) {
   check(fs::path(o.output).extension() == ".safetensors", ErrorCode::unsupported,
         "--output: latents are written as .safetensors, got {}", o.output);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
-  const VaeRun vae = open_vae_run(o, o.raw, progress);
+  const std::string device = choose_device(o.device);
+  const VaeRun vae = open_vae_run(o, device, o.raw, progress);
   const auto reader = VideoReader::open(o.input);
   const VideoInfo info = reader->info();
   VaeRun::Clip clip;
@@ -75,6 +95,7 @@ int encode(const VaeOptions& o) {
   write_latents(o.output, latents.values, latents.shape,
                 {{"format", "tachyscope latents 1"},
                  {"kind", vae.kind()},
+                 {"settings", settings_of(o, device)},
                  {"scale", o.raw ? "raw" : "normalised"},
                  {"fps", fmt::format("{}", fps)},
                  {"width", fmt::format("{}", clip.width)},
@@ -121,7 +142,8 @@ int decode(const VaeOptions& o) {
   video_format(o.output);
   const LatentFile file = read_latents(o.input);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
-  const VaeRun vae = open_vae_run(o, is_raw(o, file), progress);
+  const std::string device = choose_device(o.device);
+  const VaeRun vae = open_vae_run(o, device, is_raw(o, file), progress);
   naming(o.input, [&] {
     const std::string kind = about(file, "kind");
     require(kind.empty() || kind == vae.kind(), "its latents are of a VAE of {}, and `model` has one of {}",
@@ -132,6 +154,7 @@ int decode(const VaeOptions& o) {
   const auto height = static_cast<int>(file.shape[2] * s), width = static_cast<int>(file.shape[3] * s);
   const VideoOptions video{.fps = fps_of(o, file),
                            .crf = o.crf,
+                           .comment = settings_of(o, device),
                            .speed = o.encode_speed,
                            .expected_frames = frames,
                            .cancel = &g_cancel};
@@ -152,6 +175,7 @@ int decode(const VaeOptions& o) {
 int run_vae(const VaeOptions& o) {
   set_quiet(o.quiet);
   check_choice("image_fit", o.image_fit, {"stretch", "crop"});
+  check_allowed("vae_math", o.vae_math, find_field(request_fields(), "vae_math")->allowed);
   if (o.fps) check_range("fps", *o.fps, Range{.least = 0, .most = 1000, .above = true});
   return o.what == "encode" ? encode(o) : decode(o);
 }
@@ -191,6 +215,7 @@ Command add_vae(CommandLine& line) {
   sub.add_option(
       "--dtype,--precision", o->dtype,
       "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, bf16");
+  register_vae_math(sub, o->vae_math);
   sub.add_option("-t,--threads", o->threads, "threads (default: all this process may use)")
       ->check(between(0, 1024));
   sub.add_flag("--json", o->json, "print JSON lines instead of text");

@@ -10,7 +10,8 @@
 namespace tachy::cli {
 
 struct VaeOptions {
-  std::string what, input, model, output, size, image_fit = "stretch", device, dtype, encode_speed;
+  std::string what, input, model, output, size, image_fit = "stretch", device, dtype, encode_speed,
+                                                vae_math = "auto";
   std::optional<int> frames;
   std::optional<double> fps;
   int threads = 0, crf = -1;

@@ -24,6 +24,7 @@
 #include "side_files.h"
 #include "status_line.h"
 #include "world_actions.h"
+#include "world_settings.h"
 
 namespace tachy::cli {
 namespace {
@@ -42,16 +43,6 @@ int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, doubl
   require(written == 0 || asked <= written, "{}: {} frames are asked for, but the actions in {} end after {}",
           option, asked, o.actions, written);
   return asked > 0 ? asked : written;
-}
-
-json settings_of(const WorldCommandOptions& o, const WorldInfo& info, const WorldScript& script,
-                 int64_t frames, double fps) {
-  json actions = json::array();
-  for (const ScriptedAction& a : script.actions)
-    actions.push_back({{"frames", a.frames}, {"keyboard", a.action.keyboard}, {"mouse", a.action.mouse}});
-  return {{"world", info.kind}, {"model", o.model},    {"image", o.image},      {"prompt", o.prompt},
-          {"seed", o.seed},     {"width", info.width}, {"height", info.height}, {"num_frames", frames},
-          {"fps", fps},         {"actions", actions}};
 }
 
 // A signal stops the world, too, in the middle of a block.
@@ -114,7 +105,7 @@ int run_script(const WorldCommandOptions& o) {
       .fps = fps,
       .crf = o.crf,
       .comment =
-          settings_of(o, info, script, frames, fps).dump(-1, ' ', false, json::error_handler_t::replace),
+          world_settings(o, world, script, frames, fps).dump(-1, ' ', false, json::error_handler_t::replace),
       .speed = o.encode_speed,
       .expected_frames = frames,
       .streamed = o.stream,
@@ -204,6 +195,7 @@ Command add_world(CommandLine& line) {
                  "latent frames that a block sees, its own among them (default: the model's)");
   sub.add_option("--level", o->level, "none, safe (default), aggressive or extreme");
   sub.add_option("--dtype", o->dtype, "f32 or bf16; on a GPU f32, f16 or bf16");
+  register_vae_math(sub, o->vae_math);
   for (const FieldOption& part : model_part_options()) {
     if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder")
       continue;

@@ -11,8 +11,8 @@
 namespace tachy::cli {
 
 struct WorldCommandOptions {
-  std::string prompt, model, image, image_embeds, actions, output, size, level = "safe", encode_speed,
-                                                                         max_vram, profile, token;
+  std::string prompt, model, image, image_embeds, actions, output, size,
+      level = "safe", encode_speed, max_vram, profile, token, vae_math = "auto";
   std::optional<std::string> host;
   std::optional<int> port;
   std::optional<std::string> dtype;

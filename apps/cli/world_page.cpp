@@ -27,8 +27,12 @@ void report_world(const WorldCommandOptions& o, const json& event, const std::st
 }
 
 World open_world(const WorldCommandOptions& o, int64_t frames) {
-  WorldOptions options{
-      .steps = o.steps, .window = o.window, .shift = o.shift, .level = o.level, .dtype = o.dtype};
+  WorldOptions options{.steps = o.steps,
+                       .window = o.window,
+                       .shift = o.shift,
+                       .level = o.level,
+                       .dtype = o.dtype,
+                       .vae_math = o.vae_math};
   options.longest = frames;
   if (!o.size.empty()) parse_size(o.size, options.width, options.height);
   EngineOptions engine = o.engine;

@@ -57,6 +57,7 @@ struct World::State {
                              .shift = o.shift},
                  .level = o.level,
                  .dtype = o.dtype.value_or(""),
+                 .vae_math = o.vae_math,
                  .longest_frames = o.longest,
                  .cancel = &stopped}) {
     const WorldConfig& c = session.config();
@@ -66,6 +67,9 @@ struct World::State {
     info.first_block_frames = session.pixel_frames(c.first_block);
     info.block_frames = session.pixel_frames(c.first_block + c.block) - info.first_block_frames;
     info.peak_bytes = session.plan().peak_bytes;
+    const Precision& p = session.precision();
+    info.residual = dtype_name(p.residual);
+    info.dtype = session.gpu() ? dtype_name(p.activation) : p.compute == Compute::bf16 ? "bf16" : "f32";
     const ModelBundle& m = session.model();
     if (info.takes_image && !m.image_encoder) info.no_image_encoder = m.no_image_encoder;
   }

@@ -30,6 +30,7 @@ struct WorldOptions {
   std::optional<double> shift;  // of the flow schedule; left out: the model's
   std::string level = "safe";   // as in VideoRequest
   std::optional<std::string> dtype;
+  std::string vae_math = "auto";
   int64_t longest = 0;  // frames of the longest session, for the plan; 0: without an end
 };
 
@@ -51,6 +52,7 @@ struct WorldInfo {
   bool takes_image = false, takes_prompt = false;
   int64_t block_frames = 0, first_block_frames = 0;  // video frames of a block, and of the first one
   uint64_t peak_bytes = 0;                           // of a session, by the plan
+  std::string dtype, residual;                       // in which it computes, as in VideoRequest
   std::string
       no_image_encoder;  // why each start needs image_embeds; empty: the model encodes pictures itself
 };

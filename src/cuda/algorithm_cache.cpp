@@ -9,20 +9,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/env.h"
 #include "base/log.h"
+#include "cuda/kept_choices.h"
 
 namespace tachy::cuda {
 namespace {
 
 constexpr const char* kFirstWords = "tachyscope algorithms 2 ";
 constexpr size_t kWordDigits = 16, kMostLines = 10000;
-
-std::string cache_folder() {
-  const std::string own = env_string("XDG_CACHE_HOME", ""), home = env_string("HOME", "");
-  if (!own.empty()) return own + "/tachyscope";
-  return home.empty() ? "" : home + "/.cache/tachyscope";
-}
 
 uint64_t sum_of(const AlgorithmWords& words, const std::string& key) {
   uint64_t sum = 1469598103934665603u;
@@ -40,7 +34,7 @@ bool read_word(const std::string& line, size_t index, uint64_t& word) {
 }  // namespace
 
 AlgorithmCache::AlgorithmCache(const std::string& name) : name_(name) {
-  const std::string folder = cache_folder();
+  const std::string folder = kept_choices_folder();
   if (folder.empty()) return;
   std::string file;
   for (const char c : name)

@@ -11,6 +11,7 @@
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/model_bundle.h"
+#include "pipelines/vae_math.h"
 
 namespace tachy {
 namespace {
@@ -67,6 +68,7 @@ void check_bench(const BenchOptions& options) {
     require(kind == "tiny" || kind == "odd" || kind == "real" || kind == "video",
             "`cases`: expected some of tiny, odd, real, video, got '{}'", kind);
   find_level(options.level);
+  check_choice("vae_math", options.vae_math, vae_math_choices());
   cuda::check_device_name(options.device);
   if (options.device == "cpu")
     require(options.dtype.empty(), "`dtype`: it is of a GPU's activations; got {} in a run on the CPU",
@@ -94,6 +96,7 @@ BenchReport run_bench(const BenchOptions& options) {
   check_bench(options);
   const Mode mode = find_level(options.level).mode;
   BenchReport report{.level = options.level,
+                     .vae_math = options.vae_math,
                      .threads = options.threads > 0 ? options.threads : available_processors(),
                      .machine = cpu::describe_machine()};
   const bool model_only = options.filter == "model";

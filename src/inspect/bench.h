@@ -34,9 +34,10 @@ struct BenchOptions {
   std::string filter;           // as of OpRunnerOptions; "model" times only the model
   std::filesystem::path model;  // a model folder, or "": ops only
   std::string level = "safe";
-  std::string device = "cpu";  // "cuda", "cuda:1", "auto"
-  std::string dtype;           // on a GPU: f32, f16 or bf16; "": the level's
-  int threads = 0;             // 0: all this process may use
+  std::string device = "cpu";     // "cuda", "cuda:1", "auto"
+  std::string dtype;              // on a GPU: f32, f16 or bf16; "": the level's
+  std::string vae_math = "auto";  // as in VideoRequest
+  int threads = 0;                // 0: all this process may use
   double seconds_per_case = 0.15;
   bool all_implementations = false;           // not only the one a model gets
   std::vector<std::string> cases = {"real"};  // and "tiny", "odd", "video"
@@ -84,7 +85,7 @@ struct BenchGpu {
 };
 
 struct BenchReport {
-  std::string version, level;
+  std::string version, level, vae_math = "auto";
   int threads = 1;
   cpu::Machine machine;
   cpu::Roofline one, all;  // on one thread, on `threads`; of a CPU report

@@ -23,6 +23,7 @@ VideoRequest few_steps(const BenchOptions& options, int steps) {
   request.prompt = "a prompt of ordinary length, for the memory of its keys and values";
   request.steps = steps;
   request.level = options.level;
+  request.vae_math = options.vae_math;
   request.step_cache = 0;  // a skipped step is no measure of a step
   return request;
 }

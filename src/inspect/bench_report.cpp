@@ -126,6 +126,7 @@ json to_json(const BenchReport& report) {
     out["roofline"] = {{"one_thread", roofline_json(report.one)}, {"all_threads", roofline_json(report.all)}};
   else
     out["gpu"] = gpu_json(report.gpu);
+  if (report.vae_math != "auto") out["vae_math"] = report.vae_math;
   if (!report.blocks.kind.empty()) out["blocks"] = blocks_json(report.blocks);
   return out;
 }
@@ -136,6 +137,7 @@ BenchReport bench_from_json(const json& j, const std::string& name) {
     check(j.is_object() && j.value("kind", "") == "bench", ErrorCode::corrupt,
           "{}: expected a report that a bench has written", name);
     r.version = j.at("tachyscope").get<std::string>(), r.level = j.at("level").get<std::string>();
+    r.vae_math = j.value("vae_math", "auto");
     r.threads = j.at("threads").get<int>(), r.machine.cpu = j.at("machine").at("cpu").get<std::string>();
     if (j.contains("gpu")) {
       r.gpu = gpu_from(j.at("gpu"));

@@ -146,6 +146,7 @@ void bench_world(const BenchOptions& options, ModelBundle bundle, uint64_t free_
        .choices = block_choices(options),
        .level = options.level,
        .dtype = options.dtype,
+       .vae_math = options.vae_math,
        .cancel = options.cancel});
   Blocks blocks(options, session);
   const WorldInput input = random_input(session);

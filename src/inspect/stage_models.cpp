@@ -170,6 +170,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
   const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
   const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
   run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
+    stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = plan_only}, stream);
@@ -193,6 +194,7 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
   const Tensor decoded = io.output(
       "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
   run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
+    stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeDecoder>(

@@ -40,6 +40,7 @@ void attention_in_pieces(const ops::AttentionArgs& a, Stream& stream) {
                                     .v = part(a.v),
                                     .scale = a.scale,
                                     .eight_bits = a.eight_bits,
+                                    .eight_bits_of_few = a.eight_bits_of_few,
                                     .out = part(a.out)};
       if (lists) some_heads.blocks = {lists_of(a.blocks.indices), lists_of(a.blocks.counts)};
       ops::attention(some_heads, stream);

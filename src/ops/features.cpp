@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/env.h"
+#include "base/environment.h"
 #include "cpu/machine.h"
 #include "cpu/panels.h"
 
@@ -15,9 +15,7 @@ std::string describe_arithmetic() {
   std::string out = fmt::format("{}; {}; {}", m.cpu, m.simd_target, fmt::join(m.isa, " "));
   for (const auto& [name, size] : m.caches) out += fmt::format("; {} {}", name, size);  // tiles follow them
   for (const auto& [name, version] : m.libraries) out += fmt::format("; {} {}", name, version);
-  for (const char* name : {"TACHY_ISA", "TACHY_BF16", "TACHY_FORCE", "TACHY_TUNE", "ONEDNN_MAX_CPU_ISA"})
-    if (const std::string value = env_string(name, ""); !value.empty())
-      out += fmt::format("; {}={}", name, value);
+  for (const auto& [name, value] : recorded_environment()) out += fmt::format("; {}={}", name, value);
   return out;
 }
 

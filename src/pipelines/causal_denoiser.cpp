@@ -28,7 +28,8 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
       z_(in.z),
       channels_(in.channels),
       // A profiler's ranges end where their work does.
-      graphs_(in.graphs && !stream.hooks.profiler) {
+      graphs_(in.graphs && !stream.hooks.profiler),
+      few_in_eight_bits_(in.few_in_eight_bits) {
   const WanConfig& c = network_.config();
   require(!in.block_lengths.empty(), "denoise: expected at least one block of latent frames");
   const int64_t extra = channels_.defined() ? channels_.dim(0) : 0;
@@ -99,6 +100,7 @@ WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
           .grid = grid_,
           .times = times,
           .contexts = {&context_},
+          .keys = {.few_in_eight_bits = few_in_eight_bits_},
           .causal = &causal_,
           .keyboard_known = keyboard_known_};
 }

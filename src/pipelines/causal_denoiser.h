@@ -37,6 +37,7 @@ struct CausalInput {
   std::vector<int64_t> block_lengths;     // all that there will be, in latent frames
   std::optional<Sinusoid> sinusoid;       // the network's unless given
   BufferShelf* shelf = nullptr;           // whose Buffers its tensors lie in, if not its own
+  bool few_in_eight_bits = false;         // WanKeys'
   bool graphs = false;                    // passes of blocks that see a full window may be captured
 };
 
@@ -89,7 +90,7 @@ class CausalDenoiser : public Denoiser {
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
   bool keyboard_known_ = false;       // WanInput's, of the block at hand
   int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
-  bool graphs_;
+  bool graphs_, few_in_eight_bits_;
   // Where passes may be captured: the rows of times_, embedding and projection beside each other; the one of this pass.
   Tensor rows_, row_;
   std::map<Phase, runtime::StepGraph> phases_;

@@ -21,7 +21,7 @@ std::vector<std::pair<Part, uint64_t>> parts_of_stage(const std::string& name, b
 
 }  // namespace
 
-Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base) {
+Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base, Products vae) {
   Claim out{.peak = plan.peak_bytes - base, .host = plan.host_bytes};
   uint64_t most = 0, all = 0, arena = 0;
   for (const StagePlan& s : plan.stages) {
@@ -31,7 +31,8 @@ Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base)
     all += own, arena = std::max(arena, s.arena_bytes);
     if (part == 0) continue;
     for (const auto& [which, bytes] : parts_of_stage(s.name, plan.keeps, part))
-      out.parts[PartKey(which, precision, which == Part::transformer_2 ? s.adapters_2 : s.adapters)] = bytes;
+      out.parts[PartKey(which, precision, which == Part::transformer_2 ? s.adapters_2 : s.adapters, vae)] =
+          bytes;
   }
   out.own = plan.shared_bytes - base + (plan.keeps ? all + arena : most);
   return out;

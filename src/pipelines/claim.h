@@ -19,7 +19,8 @@ struct Claim {
 };
 
 // base: what is planned in shared_bytes but held by the model, once for all jobs (files that were read).
-Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base);
+Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base,
+               Products vae = Products::as_activations);
 
 // An upper bound of what jobs hold at once. kept(except): bytes of the parts that stay though no job holds
 // them, but for these.

@@ -12,6 +12,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       first_step_(in.first_step),
       serial_(in.serial),
       dense_steps_(in.dense_steps),
+      few_in_eight_bits_(in.few_in_eight_bits),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
       given_(in.given),
       graph_(stream.hooks.profiler ? nullptr : in.graph) {  // a profiler's ranges end where their work does
@@ -87,6 +88,7 @@ const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
   WanInput& input = pass_->input;
   input = {.latents = input_, .grid = &pass_->grid, .row = row_};
   if (kind(step) == 1) input.keys = keys_;
+  input.keys.few_in_eight_bits = few_in_eight_bits_;
   const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
   input.times = {times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
   for (const WanContext& context : pass_->contexts) input.contexts.push_back(&context);
@@ -107,7 +109,7 @@ runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
        {input.latents, input.row, input.times.embedding, input.times.projection, pass_->grid.cos,
         pass_->grid.sin, pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
     out.add(t);
-  out.add(static_cast<uint64_t>(input.keys.keep));
+  out.add(static_cast<uint64_t>(input.keys.keep)).add(few_in_eight_bits_);
   for (const WanContext& c : pass_->contexts)
     for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
   for (const WanAudio& audio : pass_->audio)

@@ -33,6 +33,7 @@ struct ClipInput {
   std::optional<Sinusoid> sinusoid;     // the network's unless given
   std::optional<WanSparse> sparse;      // block-sparse self-attention
   int riflex = 0;                       // WanDit::make_grid's
+  bool few_in_eight_bits = false;       // WanKeys'
   int dense_steps = 0;                  // of the whole run: the steps before this one are dense nevertheless
   uint64_t serial = 0;                  // of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // where the pass may be captured
@@ -83,7 +84,8 @@ class ClipDenoiser : public Denoiser {
   int first_step_;
   uint64_t serial_;
   int dense_steps_;
-  WanKeys keys_;      // of the steps that are sparse
+  WanKeys keys_;  // of the steps that are sparse
+  bool few_in_eight_bits_;
   int64_t distinct_;  // timesteps of a step
   WanTimes times_;    // of all its steps
   WanTimes current_;  // where a pass may be captured: this step's, where it reads them

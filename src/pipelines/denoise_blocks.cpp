@@ -28,6 +28,7 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
                  .width = x.dim(3),
                  .block_lengths = block_lengths(frames, r.block, r.block),
                  .shelf = session.denoiser_shelf(0),
+                 .few_in_eight_bits = r.int8_keys == "all",
                  .graphs = session.graph(0) != nullptr};
   if (r.sinusoid) in.sinusoid = parse_sinusoid(*r.sinusoid);
   return std::make_unique<CausalDenoiser>(in, session.stream());

@@ -96,6 +96,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   add_speech(clip);
   if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
   clip.riflex = r.riflex;
+  clip.few_in_eight_bits = r.int8_keys == "all";
   if (r.sparse_attention.value_or(0) > 0) {
     clip.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
     clip.dense_steps = *r.sparse_dense_steps;

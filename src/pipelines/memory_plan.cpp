@@ -35,7 +35,7 @@ bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   if (WorkTally* tally = WorkTally::current()) *tally = {};  // of the last plan alone
   Session session(*in.model, in.gpu, Session::Kind::measuring);
-  session.begin({.precision = in.precision, .placement = placement, .adapters = in.adapters});
+  session.begin({.precision = in.precision, .vae = in.vae, .placement = placement, .adapters = in.adapters});
   VideoPlan plan;
   nn::ParamStore shared_store({.plan_only = true}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);

@@ -14,6 +14,7 @@ struct PlanInput {
   const ResolvedRequest* request = nullptr;
   const Prompts* prompts = nullptr;
   Precision precision;
+  Products vae = Products::as_activations;  // of the VAE's residual blocks
   const RequestAdapters* adapters = nullptr;
   uint64_t room = 0;  // of a `gpu` that is not the model's (cuda/absent_gpu.h): what a run may take there
 };

@@ -21,16 +21,20 @@ struct PartKey {
   Compute compute = Compute::f32;
   Products products = Products::as_activations;
   std::string adapters;  // merged into it (request_adapters.h)
-  PartKey(Part which, const Precision& precision, std::string merged = {})
+  // vae: what the VAE's residual blocks multiply in (pipelines/vae_math.h).
+  PartKey(Part which, const Precision& precision, std::string merged = {},
+          Products vae = Products::as_activations)
       : part(which),
         activation(precision.activation),
         compute(precision.compute),
         products(which == Part::transformer || which == Part::transformer_2 ? weights_of(precision.products)
-                 : which == Part::vae_encoder || which == Part::vae_decoder ? vae_products()
+                 : which == Part::vae_encoder || which == Part::vae_decoder ? vae
                                                                             : Products::as_activations),
         adapters(std::move(merged)) {}
   auto operator<=>(const PartKey&) const = default;
-  bool made_for(const Precision& precision) const { return *this == PartKey(part, precision, adapters); }
+  bool made_for(const Precision& precision) const {
+    return *this == PartKey(part, precision, adapters, products);
+  }
 };
 
 class PartCache {

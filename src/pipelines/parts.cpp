@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/env.h"
 #include "base/memory_room.h"
 
 namespace tachy {
@@ -144,16 +143,9 @@ LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& given) {
   return out;
 }
 
-Products vae_products() {
-  static const std::string how = env_string("TACHY_VAE_MATH", "");
-  require(how.empty() || how == "bf16" || how == "fp8", "TACHY_VAE_MATH: expected bf16 or fp8, got '{}'",
-          how);
-  return how == "fp8" ? Products::e4m3 : Products::as_activations;
-}
-
-LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& given) {
+LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& given, Products products) {
   Stream stream = given;
-  stream.precision.products = vae_products();
+  stream.precision.products = products;
   model.vae->check_files();
   LoadedVaeEncoder out;
   const uint64_t copied =
@@ -184,9 +176,9 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
   return out;
 }
 
-LoadedVae load_vae(const ModelBundle& model, Stream& given) {
+LoadedVae load_vae(const ModelBundle& model, Stream& given, Products products) {
   Stream stream = given;
-  stream.precision.products = vae_products();
+  stream.precision.products = products;
   model.vae->check_files();
   LoadedVae out;
   const uint64_t copied =
@@ -212,13 +204,13 @@ std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const
     case Part::audio_encoder:
       return shared(load_audio_encoder(model, stream));
     case Part::vae_encoder:
-      return shared(load_vae_encoder(model, stream));
+      return shared(load_vae_encoder(model, stream, how.vae));
     case Part::transformer:
       return transformer(0);
     case Part::transformer_2:
       return transformer(1);
     case Part::vae_decoder:
-      return shared(load_vae(model, stream));
+      return shared(load_vae(model, stream, how.vae));
   }
   fail(ErrorCode::internal, "parts: no way to load part {}", static_cast<int>(part));
 }

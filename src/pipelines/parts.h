@@ -23,10 +23,6 @@ const TensorSource& part_file(const ModelBundle& model, Part part);
 // Of two experts 0 is the high-noise one, 1 the low-noise one.
 inline Part transformer_part(int expert) { return expert == 0 ? Part::transformer : Part::transformer_2; }
 
-// What the convolutions of the VAE's residual blocks multiply in, whatever the precision says: as the activations, or in
-// e4m3 where TACHY_VAE_MATH is fp8 (models/wan_vae/codes_block.cpp).
-Products vae_products();
-
 // The audio encoder computes in float32 whatever else does not: its states are what a whole video is made of, and it takes next
 // to no time.
 inline Precision audio_encoder_precision(const Precision& of_request) {
@@ -65,20 +61,23 @@ enum class WeightMode { automatic, packed, mapped };
 // What loading reports: blocks done, of how many.
 using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
-// With a measuring arena they load nothing and count.
+// With a measuring arena they load nothing and count. products: of the VAE's residual blocks, whatever the stream says
+// (pipelines/vae_math.h).
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
 LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream);
 LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
-LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream);
+LoadedVaeEncoder load_vae_encoder(const ModelBundle& model, Stream& stream,
+                                  Products products = Products::as_activations);
 LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream& stream,
                    int64_t streamed = 0, const LoadProgress& progress = {});
-LoadedVae load_vae(const ModelBundle& model, Stream& stream);
+LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations);
 
 // Any of them.
 struct LoadHow {
   WeightMode weights = WeightMode::automatic;
   int64_t streamed = 0;
   LoadProgress progress;
+  Products vae = Products::as_activations;
 };
 std::shared_ptr<LoadedPart> load_part(const ModelBundle& model, Part part, const LoadHow& how,
                                       Stream& stream);

@@ -131,6 +131,9 @@ void resolve_guidance(const ModelBundle& model, const VideoRequest& given, Video
 
 // What the level turns on where the request does not say. gpu: the GPU's side of it; null on the CPU.
 void resolve_level(VideoRequest& r, const GpuMode* gpu) {
+  require(r.int8_keys == "auto" || r.attention == "int8",
+          "`int8_keys`: {} is of `attention` int8, and it is {}; leave it out, or ask for that, too",
+          r.int8_keys, r.attention);
   const Mode mode = find_level(r.level).mode;
   r.step_cache = r.step_cache.value_or(gpu ? gpu->step_cache : mode.step_cache);
   if (gpu) {

@@ -84,7 +84,10 @@ struct VideoRequest {
   std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
   std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or dtype's
   std::string attention = "auto";       // what self-attention multiplies in: auto, bf16 or int8 (Hopper)
-  std::string math = "auto";  // what the blocks' linear layers multiply in: auto, bf16, fp8, int8 or tf32
+  // With attention in 8 bits, where: auto, from so many keys on that it is faster, or all.
+  std::string int8_keys = "auto";
+  std::string math = "auto";      // what the blocks' linear layers multiply in: auto, bf16, fp8, int8 or tf32
+  std::string vae_math = "auto";  // and the VAE's convolutions: auto (as the activations), activations or fp8
   // Block-sparse self-attention: the share of all blocks of keys that a block of queries attends to; 0: off.
   std::optional<double> sparse_attention;
   std::optional<std::string> sparse_chooser;  // of these blocks: top-k or sliding-tile

@@ -2,6 +2,7 @@
 
 #include "pipelines/level.h"
 #include "pipelines/presets.h"
+#include "pipelines/vae_math.h"
 
 namespace tachy {
 namespace {
@@ -128,6 +129,10 @@ std::vector<RequestField> arithmetic_fields() {
        "bf16 (whatever the level says) or int8 (on a Hopper GPU: a quarter faster; both products in 8 bits, "
        "where they can hold the values)",
        Choices{"auto", "bf16", "int8"}, [](const R& r) { return r.attention != "auto"; }},
+      {"int8_keys", "int8_keys", &R::int8_keys,
+       "with `attention` int8: auto (default: from 2,048 keys on, where it is faster) or all, to see what it "
+       "does to small videos",
+       Choices{"auto", "all"}, [](const R& r) { return r.int8_keys != "auto"; }},
       {"math", "math", &R::math,
        "what the linear layers of the transformer's blocks multiply in: auto (default: as the level says: "
        "fp8 at "
@@ -136,6 +141,12 @@ std::vector<RequestField> arithmetic_fields() {
        "(on a GPU: e4m3, a scale a row: half the weights' memory), int8 (the same in int8, also on a CPU) or "
        "tf32 (on a GPU with dtype f32: all linear layers round their operands to TF32)",
        Choices{"auto", "bf16", "fp8", "int8", "tf32"}, [](const R& r) { return r.math != "auto"; }},
+      {"vae_math", "vae_math", &R::vae_math,
+       "what the convolutions of the VAE's residual blocks multiply in: auto (default: as the activations, "
+       "at "
+       "every "
+       "level), activations or fp8 (e4m3: on a Hopper GPU, with activations in bf16; on a CPU slowly)",
+       vae_math_choices(), [](const R& r) { return r.vae_math != "auto"; }},
       {"step_cache", "step_cache", &R::step_cache,
        "reuse the model's output while its predicted relative change is below this; 0: never",
        Range{.least = 0, .most = 1, .zero = "off"}},

@@ -104,7 +104,7 @@ int64_t Session::streamed(Part part) const {
 // with.
 const LoadedPart& Session::use(Part part) {
   PartCache::Handle& held = held_[part];
-  const PartKey own(part, setup_.precision, merged_into(part));
+  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
   if (!held && (measuring() || streamed(part) > 0)) held = load(part);
   if (!held)  // of a part that adapters are merged into, the last one is kept alone
     model_.parts().drop_idle([&](const PartKey& key) {
@@ -126,7 +126,8 @@ PartCache::Handle Session::load(Part part) {
   const ProfileRange range(stream_.hooks.profiler, load_range(part), ProfileKind::load);
   nn::UploadCheck* const check = measuring() ? nullptr : model_.upload_check();
   if (check) check->begin(part_name(part));
-  LoadHow how{.weights = model_.options().weights, .streamed = streamed(part)};
+  LoadHow how{
+      .weights = model_.options().weights, .streamed = streamed(part), .progress = {}, .vae = setup_.vae};
   std::optional<StageClock> clock;
   if (!measuring() && (part == Part::transformer || part == Part::transformer_2)) {
     clock.emplace(callbacks(), "load", model().dit.num_layers);

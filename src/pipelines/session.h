@@ -37,6 +37,7 @@ class Session {
 
   struct Setup {
     Precision precision;
+    Products vae = Products::as_activations;  // of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
     const VideoCallbacks* callbacks = nullptr;  // from here on of computing sessions only

@@ -17,10 +17,10 @@ SessionPool::Lease SessionPool::to_plan() {
   return {*this, session, std::prev(running_.end())};
 }
 
-SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision,
+SessionPool::Lease SessionPool::to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
                                            const std::atomic<bool>* cancel) {
   const uint64_t base = model_.memory() ? 0 : model_.bundle().read_bytes();
-  Claim claim = claim_of(plan, precision, base);
+  Claim claim = claim_of(plan, precision, base, vae);
   claim.thread = std::this_thread::get_id();
   const Session::Layout wanted = plan.keeps ? Session::layout_of(plan) : Session::Layout();
   std::unique_lock lock(mutex_);

@@ -36,7 +36,8 @@ class SessionPool {
   // To plan on a GPU, whose libraries' states one thread may use at a time.
   Lease to_plan();
   // For a job. Throws out_of_memory where it would not fit alone, and cancelled.
-  Lease to_compute(const VideoPlan& plan, const Precision& precision, const std::atomic<bool>* cancel);
+  Lease to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
+                   const std::atomic<bool>* cancel);
 
   // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const;

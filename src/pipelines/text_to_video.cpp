@@ -11,6 +11,7 @@
 #include "pipelines/run_state.h"
 #include "pipelines/stage_clock.h"
 #include "pipelines/talk_progress.h"
+#include "pipelines/vae_math.h"
 #include "samplers/sampler.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"
@@ -64,7 +65,14 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
     out.prompts = tokenise(out, gpu.get());
     ++planned_;
-    out.plan = make_plan({&model_, gpu, &out.request, &out.prompts, out.precision, out.adapters.get()});
+    out.vae = vae_products(r.vae_math, model().vae_config, out.precision, gpu.get());
+    out.plan = make_plan({.model = &model_,
+                          .gpu = gpu,
+                          .request = &out.request,
+                          .prompts = &out.prompts,
+                          .precision = out.precision,
+                          .vae = out.vae,
+                          .adapters = out.adapters.get()});
   };
   out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
   if (!gpu()) {
@@ -190,7 +198,8 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
   if (!model_.options().keep_loaded) model_.prompts().release();
   log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
             human_bytes(plan.peak_bytes), resolved_.load(), tokenised_.load(), planned_.load());
-  const SessionPool::Lease lease = sessions_.to_compute(plan, prepared.precision, callbacks.cancel);
+  const SessionPool::Lease lease =
+      sessions_.to_compute(plan, prepared.precision, prepared.vae, callbacks.cancel);
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
   // On a GPU ranges are timed by its clock, too.
@@ -203,6 +212,7 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
   const int captured = session.captures();
   {
     Begun begun(session, {.precision = prepared.precision,
+                          .vae = prepared.vae,
                           .placement = placement_of(plan),
                           .graphs = prepared.graphs,
                           .callbacks = &callbacks,

@@ -5,6 +5,7 @@
 #include "cuda/absent_gpu.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/memory_plan.h"
+#include "pipelines/vae_math.h"
 
 namespace tachy {
 namespace {
@@ -90,6 +91,7 @@ TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
          .request = &settled.request,
          .prompts = &prompts,
          .precision = settled.precision,
+         .vae = vae_products(r.vae_math, model.bundle().vae_config, settled.precision, gpu.get()),
          .adapters = adapters.get(),
          .room = in.max_vram > 0 ? std::min<uint64_t>(in.max_vram, gpu->free_bytes()) : gpu->free_bytes()});
   }

@@ -10,6 +10,7 @@
 #include "pipelines/decode_stage.h"
 #include "pipelines/model_bundle.h"
 #include "pipelines/stage_clock.h"
+#include "pipelines/vae_math.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -18,6 +19,11 @@ namespace {
 // Bytes to what the network takes, as diffusers' VideoProcessor makes them: 2 (v / 255) - 1 in float32.
 void to_floats(std::span<const uint8_t> rgb, float* out) {
   for (size_t i = 0; i < rgb.size(); ++i) out[i] = 2.0f * (static_cast<float>(rgb[i]) / 255.0f) - 1.0f;
+}
+
+// Whatever the level says of a transformer's products.
+void choose_products(Stream& stream, const std::string& vae_math, const VaeConfig& config) {
+  stream.precision.products = vae_products(vae_math, config, stream.precision, stream.gpu);
 }
 
 }  // namespace
@@ -44,6 +50,7 @@ VaeRun::Latents VaeRun::encode(const Clip& clip, const NextFrame& next) const {
               .shape = {c.z_dim, c.latent_frames(clip.frames), clip.height / s, clip.width / s}};
   const VideoCallbacks callbacks{.progress = state_->options.progress};
   run_planned(state_->options.run, [&](Stream& stream, bool plan_only) {
+    choose_products(stream, state_->options.vae_math, config());
     const auto vae = load_component(
         state_->files.source, "vae", {"decoder.", "post_quant_conv."},
         [&](const Scope& scope) {
@@ -104,6 +111,7 @@ void VaeRun::decode(std::span<const float> values, std::span<const int64_t> shap
   const VideoCallbacks callbacks{.progress = state_->options.progress, .frame = frame};
   const Tensor host(const_cast<float*>(values.data()), DType::f32, shape);
   run_planned(state_->options.run, [&](Stream& stream, bool plan_only) {
+    choose_products(stream, state_->options.vae_math, config());
     const auto vae = load_component(
         state_->files.source, "vae", {"encoder.", "quant_conv."},
         [&](const Scope& scope) {

@@ -18,6 +18,7 @@ namespace tachy {
 
 struct VaeRunOptions {
   SingleRun run;
+  std::string vae_math = "auto";
   bool raw = false;  // latents on the VAE's own scale; otherwise as the denoiser sees them: (x - mean) / std
   std::function<void(const Progress&)> progress;  // "encode" and "decode", in frames
 };

@@ -16,7 +16,7 @@ template <class Network>
 std::shared_ptr<Network> loaded(const WorldRun::Setup& setup, Part part, Stream& stream) {
   const ProfileRange range(stream.hooks.profiler, load_range(part), ProfileKind::load);
   return std::static_pointer_cast<Network>(
-      load_part(*setup.model, part, {.weights = setup.weights, .progress = {}}, stream));
+      load_part(*setup.model, part, {.weights = setup.weights, .progress = {}, .vae = setup.vae}, stream));
 }
 
 }  // namespace

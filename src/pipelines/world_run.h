@@ -28,8 +28,9 @@ class WorldRun {
     const WorldConfig* config = nullptr;
     SamplerConfig sampler;
     WeightMode weights = WeightMode::automatic;
-    int64_t longest = 0;  // latent frames of a session; 0: no end
-    bool graphs = true;   // on a GPU: passes may be captured
+    int64_t longest = 0;                      // latent frames of a session; 0: no end
+    bool graphs = true;                       // on a GPU: passes may be captured
+    Products vae = Products::as_activations;  // of the VAE's residual blocks
   };
   static constexpr int64_t kTextRows = 512;
   // Rows of image embeddings: the image encoder's, and where there is none at most the published one's.

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/memory_plan.h"
+#include "pipelines/vae_math.h"
 #include "tensor/streaming_memory.h"
 #include "text/tokenizer.h"
 
@@ -40,6 +41,7 @@ WorldSession::WorldSession(ModelBundle bundle, const Options& o)
              .gpu = model_.gpu(),
              .memory = model_.memory(),
              .precision = precision_of(o, model_.gpu())};
+  setup_.vae = vae_products(o.vae_math, vae, stream_.precision, model_.gpu());
   measure(o);
   pool_.check_memory(plan_);
   stream_.hooks.cancel = o.cancel;

@@ -14,7 +14,7 @@ class WorldSession {
   struct Options {
     ModelOptions model;
     WorldChoices choices;
-    std::string level = "safe", dtype;
+    std::string level = "safe", dtype, vae_math = "auto";
     int64_t longest_frames = 0;  // of the longest session, for the plan; 0: no end
     const std::atomic<bool>* cancel = nullptr;
   };
@@ -25,6 +25,7 @@ class WorldSession {
   const WorldConfig& config() const { return config_; }
   const VideoPlan& plan() const { return plan_; }
   const cuda::Gpu* gpu() const { return model_.gpu(); }
+  const Precision& precision() const { return stream_.precision; }
   int64_t pixel_frames(int64_t latent_frames) const { return model().vae_config.pixel_frames(latent_frames); }
 
   std::vector<int64_t> read_prompt(const std::string& prompt);

@@ -56,6 +56,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
                               .v = from(v),
                               .scale = ops::kPowersOfTwo,
                               .eight_bits = stream.precision.attention_int8,
+                              .eight_bits_of_few = in.keys.few_in_eight_bits,
                               .out = part_of(out)};
       if (p.sinks == 0) return nn::attention_in_pieces(args, stream);
       args.more = {{.k = all(k.slice(0, 0, p.sinks)), .v = all(v.slice(0, 0, p.sinks))}};
@@ -80,6 +81,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
                                                       .scale = ops::kPowersOfTwo,
                                                       .blocks = blocks,
                                                       .eight_bits = stream.precision.attention_int8,
+                                                      .eight_bits_of_few = in.keys.few_in_eight_bits,
                                                       .out = t.out},
                                                      stream);
                            });

@@ -37,8 +37,9 @@ struct WanGrid;
 
 // What self-attention attends to: everything, unless one of the first two is there.
 struct WanKeys {
-  int64_t keep = 0;       // so many blocks, chosen by their means
-  ops::BlockLists lists;  // these, of all heads: [1, 1, blocks, n] and [1, 1, blocks]
+  int64_t keep = 0;                // so many blocks, chosen by their means
+  ops::BlockLists lists;           // these, of all heads: [1, 1, blocks, n] and [1, 1, blocks]
+  bool few_in_eight_bits = false;  // AttentionArgs::eight_bits_of_few
 
   bool all() const { return keep == 0 && !lists.defined(); }
   // For q and k [B, tokens, heads, D]. Chosen lists lie in the stream's arena.

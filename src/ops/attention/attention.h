@@ -77,9 +77,10 @@ struct AttentionArgs {
   // The caller's leave to round q, k, v and the softmax's weights to 8 bits, where that is faster: the result is then off
   // by about 4 % of its norm. What does not bear it is computed in bf16 all the same.
   bool eight_bits = false;
-  bool accumulate = false;  // out += result, for a second softmax over other keys (image branch)
-  Tensor out;               // [B, Lq, H, D] f32, inner dim contiguous, other strides free
-  Tensor lse;               // optional [B, H, Lq] f32, written (also when accumulating: of these keys alone)
+  bool eight_bits_of_few = false;  // also where keys are so few that this is slower, to see what it does
+  bool accumulate = false;         // out += result, for a second softmax over other keys (image branch)
+  Tensor out;                      // [B, Lq, H, D] f32, inner dim contiguous, other strides free
+  Tensor lse;  // optional [B, H, Lq] f32, written (also when accumulating: of these keys alone)
 
   int ranges() const { return 1 + more.size(); }
   KeyRange range(int i) const {

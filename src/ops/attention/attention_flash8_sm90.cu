@@ -1,6 +1,5 @@
 // Attention in 8 bits by flash8_sm90.cuh: Hopper, bf16, head dims up to 128, where the caller allows it. What it cannot do
 // well it does again in bf16.
-#include "base/env.h"
 #include "cuda/attention_tally.h"
 #include "ops/attention/flash8_quantize_sm90.cuh"
 #include "ops/attention/flash8_rows_sm90.cuh"
@@ -12,15 +11,8 @@ namespace {
 
 using flash::Tile8;
 
-// What rounding costs is won back from about 1,200 keys on. TACHY_INT8_KEYS=all shows what it does to small videos.
-int64_t least_keys() {
-  static const int64_t least = [] {
-    const std::string keys = env_string("TACHY_INT8_KEYS", "");
-    require(keys.empty() || keys == "all", "TACHY_INT8_KEYS: expected all, got '{}'", keys);
-    return keys == "all" ? 1 : 2048;
-  }();
-  return least;
-}
+// What rounding costs is won back from about 1,200 keys on.
+constexpr int64_t kLeastKeys = 2048;
 // The instance that attention_sm90.cu repairs with, too.
 using Repair = flash::Tile90<__nv_bfloat16, 128, 192, Tile8::kCluster, false, true>;
 static_assert(Repair::kUnitRows == Tile8::kUnitRows);
@@ -108,8 +100,8 @@ std::optional<Refusal> attention_why_not_flash8(const AttentionArgs& a, const St
 
 std::optional<Refusal> attention_why_not_flash8_many_keys(const AttentionArgs& a, const Stream& stream) {
   if (auto why = attention_why_not_flash8(a, stream)) return why;
-  if (a.k.dims[1] < least_keys())
-    return Refusal::slower("there are fewer keys than ", std::to_string(least_keys()));
+  if (a.k.dims[1] < kLeastKeys && !a.eight_bits_of_few)
+    return Refusal::slower("there are fewer keys than ", std::to_string(kLeastKeys));
   if (a.q.dims[3] <= 64) return Refusal::slower("half of the channels would be zeros");
   return std::nullopt;
 }

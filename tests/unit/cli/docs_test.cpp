@@ -3,6 +3,7 @@
 #include <map>
 #include <regex>
 
+#include "base/environment.h"
 #include "binary.h"
 
 namespace tachy::test {
@@ -74,16 +75,28 @@ TEST_F(Docs, OptionsPageListsWhatHelpLists) {
   EXPECT_GT(found, 100u) << "the options of --help were not all understood";
 }
 
-TEST_F(Docs, OptionsPageListsTheEnvironmentVariablesThatAreRead) {
-  Names read;
-  static const std::regex variable("env_string\\(\"(TACHY_[A-Z0-9_]+)\"");
-  for (const auto& entry : fs::recursive_directory_iterator(kSource / "src")) {
-    if (!entry.is_regular_file()) continue;
-    const std::string text = read_text(entry.path());
-    for (std::sregex_iterator it(text.begin(), text.end(), variable), end; it != end; ++it)
-      read.insert((*it)[1]);
+// What is read is compared with the same list by tests/unit/base/environment_test.cpp.
+TEST_F(Docs, OptionsPageListsTheEnvironmentVariables) {
+  const fs::path page = kSource / "docs/options.md";
+  Names listed;
+  std::map<std::string, std::string> effects, said;
+  for (const EnvironmentVariable& v : environment_variables()) {
+    listed.insert(std::string(v.name));
+    effects[std::string(v.name)] = v.effect == Effect::same_bits ? "same bits"
+                                   : v.field.empty()             ? "recorded"
+                                                     : "recorded as `" + std::string(v.field) + "`";
   }
-  EXPECT_EQ(names_by_heading(kSource / "docs/options.md")["Environment variables"], read);
+  EXPECT_EQ(names_by_heading(page)["Environment variables"], listed);
+  std::istringstream text(read_text(page));
+  for (std::string line; std::getline(text, line);) {
+    static const std::regex row("^\\| (`[A-Z][A-Z0-9_]+`.*?) \\| .* \\| (.*) \\|$"), name("`([^`]+)`");
+    std::smatch match;
+    if (!std::regex_search(line, match, row)) continue;
+    const std::string cell = match[1];
+    for (std::sregex_iterator it(cell.begin(), cell.end(), name), end; it != end; ++it)
+      said[(*it)[1]] = match[2];
+  }
+  EXPECT_EQ(said, effects) << "docs/options.md (left) and src/base/environment.cpp (right) differ";
 }
 
 TEST_F(Docs, CommandsThatAreShownHaveTheirOptions) {

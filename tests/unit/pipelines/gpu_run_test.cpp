@@ -252,6 +252,28 @@ TEST_F(OnGpu, AttentionInEightBits) {
   EXPECT_LT(std::sqrt(difference / size), 0.1);
 }
 
+// A video of few tokens takes 8 bits only where that is asked for, also where the model and its graphs stay.
+TEST_F(OnGpu, AttentionInEightBitsOfFewKeys) {
+  const auto kept = open({.keep_loaded = true});
+  if (kept->gpu()->info().major != 9) GTEST_SKIP() << "the kernel is Hopper's";
+  request.attention = "int8";
+  const auto picks = [&] {
+    std::string out;
+    for (const StagePlan& stage : kept->plan(request).stages)
+      for (const ops::OpPick& pick : stage.picks) out += pick.impl + " ";
+    return out;
+  };
+  EXPECT_THAT(picks(), testing::Not(HasSubstr("flash8_sm90")));
+  const auto few = test::run(*kept, request);
+  request.int8_keys = "all";
+  EXPECT_THAT(picks(), HasSubstr("flash8_sm90"));
+  const auto all = test::run(*kept, request);
+  EXPECT_NE(all.latents, few.latents);
+  EXPECT_EQ(test::run(*open(), request).latents, all.latents) << "a kept graph was another run's";
+  request.int8_keys = "auto";
+  EXPECT_EQ(test::run(*kept, request).latents, few.latents) << "a kept graph was another run's";
+}
+
 TEST_F(OnGpu, AFullGpuIsAnErrorWithTheTable) {
   const auto pipeline = open();
   const VideoPlan plan = pipeline->plan(request);

@@ -1,0 +1,15 @@
+// The settings of a video that `tachyscope world` makes of a script: what it carries as its comment.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "world_actions.h"
+#include "world_command.h"
+
+namespace tachy::cli {
+
+// All that the video's pixels depend on.
+nlohmann::json world_settings(const WorldCommandOptions& options, const World& world,
+                              const WorldScript& script, int64_t frames, double fps);
+
+}  // namespace tachy::cli

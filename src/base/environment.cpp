@@ -1,0 +1,93 @@
+#include "base/environment.h"
+
+#include <fmt/format.h>
+
+#include "base/env.h"
+
+namespace tachy {
+namespace {
+
+constexpr Effect kSame = Effect::same_bits, kRecorded = Effect::recorded;
+
+constexpr EnvironmentVariable kVariables[] = {
+    // Where a run computes and what it reads.
+    {"TACHY_DEVICE", kRecorded, "device"},
+    {"TACHY_MODEL_DIR", kRecorded},       // other weights for a run that names no model
+    {"TACHY_CUDA_LIBRARIES", kRecorded},  // another version of a library has other kernels
+
+    // Who multiplies, in which order.
+    {"TACHY_FORCE", kRecorded},
+    {"TACHY_ISA", kRecorded},
+    {"TACHY_BF16", kRecorded},
+    {"TACHY_TUNE", kRecorded},
+    {"TACHY_CUDA_CAPABILITY", kRecorded},
+    {"TACHY_PACE", kRecorded},       // how many heads a call has decides how flash_sm90 shares out their keys
+    {"TACHY_CONV_NORM", kRecorded},  // a norm reads sums of float32, or what was rounded of them
+    {"TACHY_CONV8_TILE", kRecorded},  // a tile's channels decide in which order a sum is added up
+    {"TACHY_RESIDUAL", kRecorded, "residual"},
+    // Where the algorithms lie that TACHY_TUNE measured; later runs take them (cuda/kept_choices.h).
+    {"XDG_CACHE_HOME", kRecorded, "kept_choices"},
+    {"HOME", kRecorded, "kept_choices"},
+
+    // How work is queued, copied and kept.
+    {"TACHY_GRAPHS", kSame},
+    {"TACHY_CUDA_OVERLAP", kSame},
+    {"TACHY_HUGE_PAGES", kSame},
+    {"TACHY_NORM_CODES", kSame},
+    {"TACHY_ROUND_WEIGHTS", kSame},
+    {"TACHY_STRESS", kSame},
+    {"TACHY_LOG", kSame},
+    // Of the Python package alone, whose tensors are no run's.
+    {"WAN_ENABLE_FUSED_BLOCK", kSame},
+
+    // What libraries read.
+    {"ONEDNN_MAX_CPU_ISA", kRecorded, {}, "oneDNN"},
+    {"DNNL_MAX_CPU_ISA", kRecorded, {}, "oneDNN"},
+    {"ONEDNN_CPU_ISA_HINTS", kRecorded, {}, "oneDNN"},
+    {"DNNL_CPU_ISA_HINTS", kRecorded, {}, "oneDNN"},
+    {"ONEDNN_DEFAULT_FPMATH_MODE", kRecorded, {}, "oneDNN"},
+    {"DNNL_DEFAULT_FPMATH_MODE", kRecorded, {}, "oneDNN"},
+    {"NVIDIA_TF32_OVERRIDE", kRecorded, {}, "cuBLASLt, cuDNN"},
+    {"CUBLAS_WORKSPACE_CONFIG", kRecorded, {}, "cuBLAS"},
+    {"CUBLASLT_WORKSPACE_SIZE", kRecorded, {}, "cuBLASLt"},
+    {"CUBLAS_EMULATE_SINGLE_PRECISION", kRecorded, {}, "cuBLASLt"},
+    {"CUBLAS_EMULATION_STRATEGY", kRecorded, {}, "cuBLASLt"},
+    {"GLIBC_TUNABLES",
+     kRecorded,
+     {},
+     "the C library"},  // with or without FMA its functions round differently
+};
+
+std::string told(const Environment& all, const std::string& name) {
+  const auto it = all.find(name);
+  return it == all.end() ? "" : it->second;
+}
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
+
+Environment recorded_environment() {
+  Environment out;
+  for (const EnvironmentVariable& v : kVariables) {
+    if (v.effect != Effect::recorded || !v.field.empty()) continue;
+    const std::string name(v.name);
+    if (std::string value = env_string(name.c_str(), ""); !value.empty()) out[name] = std::move(value);
+  }
+  return out;
+}
+
+std::string environment_difference(const Environment& then, const Environment& now) {
+  Environment all = then;
+  all.insert(now.begin(), now.end());
+  std::string out;
+  for (const auto& [name, value] : all) {
+    const std::string before = told(then, name), after = told(now, name);
+    if (before == after) continue;
+    out += fmt::format("{}{} was {} and is {} now", out.empty() ? "" : ", ", name,
+                       before.empty() ? "not set" : before, after.empty() ? "not set" : after);
+  }
+  return out;
+}
+
+}  // namespace tachy

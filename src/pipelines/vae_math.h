@@ -1,0 +1,21 @@
+// What the convolutions of the VAE's residual blocks multiply in (`vae_math`): as the activations, which is auto, or in e4m3
+// (models/wan_vae/codes_block.cpp), which no level chooses and `math` does not ask for.
+#pragma once
+
+#include <string_view>
+
+#include "base/field.h"
+#include "cuda/gpu.h"
+#include "models/wan_vae/vae_config.h"
+#include "tensor/precision.h"
+
+namespace tachy {
+
+const Choices& vae_math_choices();  // auto, activations, fp8
+
+// Of this VAE in this precision. Throws invalid_argument for another word or where the precision is none for it, and
+// unsupported where the VAE or the GPU has no convolution for it. gpu: null on the CPU.
+Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
+                      cuda::Gpu* gpu);
+
+}  // namespace tachy

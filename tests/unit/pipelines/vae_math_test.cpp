@@ -1,0 +1,105 @@
+// The VAE's convolutions in e4m3 (`vae_math` fp8): asked for by itself, refused where there are none, planned to the byte, and
+// a part of its own beside the VAE of another run.
+#include "pipelines/vae_math.h"
+
+#include <gmock/gmock.h>
+
+#include "cuda/absent_gpu.h"
+#include "pipelines/gpu_rates.h"
+#include "pipelines/time_plan.h"
+#include "tiny_model.h"
+
+namespace tachy::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kSprites = TACHY_TEST_MODELS "/sprites";
+
+VideoRequest request_of(const char* vae_math) {
+  VideoRequest request = short_request();
+  request.steps = 1, request.vae_math = vae_math;
+  return request;
+}
+
+TEST(VaeMath, OnlyFp8IsAnythingElseThanTheActivations) {
+  const Precision eight_bits{.activation = DType::bf16,
+                             .products = Products::e4m3};  // level extreme on Hopper
+  for (const Precision& p : {Precision(), eight_bits, Precision{.definitions = true}})
+    for (const char* word : {"auto", "activations"})
+      EXPECT_EQ(vae_products(word, VaeConfig::wan21(), p, nullptr), Products::as_activations) << word;
+  EXPECT_EQ(vae_products("fp8", VaeConfig::wan21(), {}, nullptr), Products::e4m3);
+  EXPECT_THAT(
+      refusal([] { vae_products("bf16", VaeConfig::wan21(), {}, nullptr); }, ErrorCode::invalid_argument),
+      HasSubstr("`vae_math`: expected auto, activations or fp8, got 'bf16'"));
+}
+
+TEST(VaeMath, WhatHasNoConvolutionForItRefusesIt) {
+  const auto on = [](const char* gpu, DType activation) {
+    return [=] {
+      vae_products("fp8", VaeConfig::wan22(), {.activation = activation},
+                   cuda::absent_gpu(facts_of(find_gpu_rates(gpu))).get());
+    };
+  };
+  on("h100", DType::bf16)();
+  EXPECT_THAT(refusal(on("a100", DType::bf16), ErrorCode::unsupported),
+              AllOf(HasSubstr("`vae_math`"), HasSubstr("Hopper"), HasSubstr("8.0")));
+  EXPECT_THAT(refusal(on("h100", DType::f32), ErrorCode::invalid_argument), HasSubstr("`dtype` is f32"));
+  EXPECT_THAT(refusal([] { vae_products("fp8", VaeConfig::wan21(), {.definitions = true}, nullptr); },
+                      ErrorCode::invalid_argument),
+              HasSubstr("level none"));
+  // The tiny model's VAE has 2 to 8 channels.
+  TextToVideo tiny(ModelBundle::open(model_path()), {.threads = 1});
+  EXPECT_THAT(refusal([&] { tiny.plan(request_of("fp8")); }, ErrorCode::unsupported),
+              HasSubstr("32 channels"));
+  EXPECT_THAT(refusal([&] { plan_time({.model = kSprites, .gpu = "a100"}, request_of("fp8")); },
+                      ErrorCode::unsupported),
+              HasSubstr("Hopper"));
+}
+
+TEST(VaeMath, PeakIsThePlanAndFramesAreOtherOnes) {
+  Result frames[2];
+  uint64_t weights[2] = {};
+  for (const int fp8 : {0, 1}) {
+    TextToVideo pipeline(ModelBundle::open(kSprites), {.threads = 2});
+    const VideoRequest request = request_of(fp8 ? "fp8" : "auto");
+    const VideoPlan plan = pipeline.plan(request);
+    const size_t before = Buffer::live_bytes();
+    Buffer::reset_peak();
+    frames[fp8] = run(pipeline, request);
+    EXPECT_EQ(Buffer::peak_bytes() - before, plan.peak_bytes) << fp8;
+    for (const StagePlan& s : plan.stages)
+      if (s.name == "decode") weights[fp8] = s.weight_bytes;
+  }
+  EXPECT_EQ(frames[0].latents, frames[1].latents) << "the VAE comes behind them";
+  EXPECT_NE(frames[0].rgb, frames[1].rgb);
+  EXPECT_NE(weights[0], weights[1]) << "the plan is not of the VAE that runs";
+  EXPECT_EQ(run(kSprites, request_of("fp8"), {.threads = 1}).rgb, frames[1].rgb);
+  EXPECT_EQ(run(kSprites, request_of("activations")).rgb, frames[0].rgb);
+}
+
+// Where models stay loaded, a run does not get the VAE of the one before it.
+TEST(VaeMath, ARunGetsItsOwnVaeWhereModelsStayLoaded) {
+  EXPECT_NE(PartKey(Part::vae_decoder, {}, {}, Products::e4m3), PartKey(Part::vae_decoder, {}));
+  EXPECT_EQ(PartKey(Part::transformer, {}, {}, Products::e4m3), PartKey(Part::transformer, {}));
+  TextToVideo pipeline(ModelBundle::open(kSprites), {.threads = 2, .keep_loaded = true});
+  const auto first = run(pipeline, request_of("auto")), codes = run(pipeline, request_of("fp8")),
+             again = run(pipeline, request_of("auto"));
+  EXPECT_NE(first.rgb, codes.rgb);
+  EXPECT_EQ(first.rgb, again.rgb);
+}
+
+// `math` and the levels are of the transformer.
+TEST(VaeMath, KeysInEightBitsNeedAttentionInEightBits) {
+  VideoRequest request = request_of("auto");
+  request.int8_keys = "all";
+  TextToVideo pipeline(ModelBundle::open(model_path()), {.threads = 1});
+  EXPECT_THAT(refusal([&] { pipeline.plan(request); }, ErrorCode::invalid_argument),
+              AllOf(HasSubstr("`int8_keys`"), HasSubstr("`attention` int8")));
+  request.attention = "int8";
+  plan_time({.model = kSprites, .gpu = "h100"}, request);
+}
+
+}  // namespace
+}  // namespace tachy::test
