@@ -109,11 +109,11 @@ TEST_F(Outputs, ResumeWithoutANameFindsItsState) {
                                "--json", "--sampler", "euler"});
     return generate(more);
   };
-  ASSERT_EQ(run(job({"--steps", "100", "-o", "whole.mp4"})).code, 0);
-  ASSERT_EQ(run(job({"--steps", "2"})).code, 0);                   // has a-red-cat-0.mp4
-  interrupt(job({"--steps", "90"}), "a-red-cat-0_2.mp4.resume");   // another job's
-  interrupt(job({"--steps", "100"}), "a-red-cat-0_3.mp4.resume");  // this one's
-  const Done rest = run(job({"--steps", "100", "--resume"}));
+  ASSERT_EQ(run(job({"--steps", "60", "-o", "whole.mp4"})).code, 0);
+  ASSERT_EQ(run(job({"--steps", "2"})).code, 0);                  // has a-red-cat-0.mp4
+  interrupt(job({"--steps", "50"}), "a-red-cat-0_2.mp4.resume");  // another job's
+  interrupt(job({"--steps", "60"}), "a-red-cat-0_3.mp4.resume");  // this one's
+  const Done rest = run(job({"--steps", "60", "--resume"}));
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_THAT(rest.out, HasSubstr("\"output\":\"a-red-cat-0_3.mp4\""));
   EXPECT_THAT(rest.err, HasSubstr("a-red-cat-0_2.mp4.resume")) << "what was passed over";
@@ -121,7 +121,7 @@ TEST_F(Outputs, ResumeWithoutANameFindsItsState) {
   EXPECT_TRUE(fs::exists(path("a-red-cat-0_2.mp4.resume")));
   EXPECT_FALSE(fs::exists(path("a-red-cat-0_3.mp4.resume")));
   // Complete already; and nothing of it: a name that nobody has.
-  EXPECT_THAT(run(job({"--steps", "100", "--resume"})).out,
+  EXPECT_THAT(run(job({"--steps", "60", "--resume"})).out,
               AllOf(HasSubstr("\"complete\""), HasSubstr("a-red-cat-0_3.mp4")));
   EXPECT_THAT(run(job({"--steps", "3", "--resume"})).out, HasSubstr("\"output\":\"a-red-cat-0_4.mp4\""));
 }
@@ -142,15 +142,14 @@ TEST_F(Outputs, ASecondRunOfAnOutputIsRefused) {
   const pid_t child = start_at_once(long_run({"-o", "new.mp4"}), "1");
   ASSERT_TRUE(wait_for_file("new.mp4.resume"));
   const std::string pid = fmt::format("({})", child);
-  for (const char* name : {"new.mp4", "./new.mp4", "link/new.mp4"})
-    for (const bool resume : {false, true}) {
-      auto args = generate({"a cat", "-o", name});
-      if (resume) args.push_back("--resume");
-      const Done second = run(args);
-      EXPECT_EQ(second.code, 6) << second.err;
-      EXPECT_THAT(second.err, AllOf(HasSubstr("another process " + pid), HasSubstr("new.mp4")));
-      EXPECT_THAT(second.out, IsEmpty());
-    }
+  for (const char* name : {"new.mp4", "./link/./new.mp4", "link/new.mp4"}) {
+    auto args = generate({"a cat", "-o", name});
+    if (name != std::string("new.mp4")) args.push_back("--resume");
+    const Done second = run(args);
+    EXPECT_EQ(second.code, 6) << second.err;
+    EXPECT_THAT(second.err, AllOf(HasSubstr("another process " + pid), HasSubstr("new.mp4")));
+    EXPECT_THAT(second.out, IsEmpty());
+  }
   EXPECT_TRUE(fs::exists(path("new.mp4.resume"))) << "the living run's";
   kill(child, SIGKILL);
   EXPECT_EQ(finish_at_once(child, "1").code, 1000 + SIGKILL);
@@ -163,7 +162,7 @@ TEST_F(Outputs, ASecondRunOfAnOutputIsRefused) {
 TEST_F(Outputs, FoldersAndPatternsOfTheSamePicturesAreOneOutput) {
   const pid_t child = start_at_once(long_run({"-o", "frames/"}), "1");
   ASSERT_TRUE(wait_for_file("frames.resume"));
-  for (const char* name : {"frames", "frames/", "frames/frame_%04d.png"}) {
+  for (const char* name : {"frames", "frames/frame_%04d.png"}) {
     const Done second = run(generate({"a cat", "-o", name}));
     EXPECT_EQ(second.code, 6) << name << second.err;
     EXPECT_THAT(second.err, HasSubstr(fmt::format("({})", child)));

@@ -32,9 +32,13 @@ class Told : public CliTest {
       dup2(e, 4);
       setenv("TACHY_DEVICE", "cpu", 1);
       if (chdir(folder_.c_str()) != 0) _exit(99);
-      std::vector<char*> argv;
-      std::vector<std::string> words{"sh", "-c", line, TACHY_BINARY};
+      const char* emulator = std::getenv("TACHY_TEST_EMULATOR");
+      std::istringstream before(emulator ? emulator : "");
+      std::vector<std::string> words{"sh", "-c", line};
+      words.insert(words.end(), std::istream_iterator<std::string>(before), {});
+      words.emplace_back(TACHY_BINARY);
       words.insert(words.end(), args.begin(), args.end());
+      std::vector<char*> argv;
       for (auto& word : words) argv.push_back(word.data());
       argv.push_back(nullptr);
       execvp("sh", argv.data());
@@ -82,7 +86,7 @@ TEST_F(Told, ADrawnSeedIsSaidAndKept) {
 
 TEST_F(Told, AnInterruptedRunOfADrawnSeedGoesOnWithIt) {
   for (const bool named : {true, false}) {
-    std::vector<std::string> more{"a cat",  "--size", "48x48",  "--frames",      "9", "--steps", "80",
+    std::vector<std::string> more{"a cat",  "--size", "48x48",  "--frames",      "9", "--steps", "50",
                                   "--seed", "-1",     "--json", "--state-every", "0"};
     if (named) more.insert(more.end(), {"-o", "n.mp4"});
     const auto args = generate(more);

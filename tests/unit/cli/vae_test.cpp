@@ -74,7 +74,7 @@ TEST_F(Vae, RoundTripOfTheModelThatShips) {
   Done done = vae({"encode", "in", "-o", "clip.safetensors", "--fps", "12"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("33 frames of 128x128 as latents [16, 9, 16, 16]"));
-  EXPECT_EQ(done.err, "encode begins: 0 of 9\n") << "nothing is drawn where there is no terminal";
+  EXPECT_EQ(done.err, "encode begins: 0 of 33\n") << "nothing is drawn where there is no terminal";
   const LatentFile file = read_latents(path("clip.safetensors"));
   EXPECT_THAT(file.shape, ElementsAre(16, 9, 16, 16));
   EXPECT_EQ(file.about.at("kind"), "wan2.1");
