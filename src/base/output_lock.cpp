@@ -29,8 +29,8 @@ struct flock whole_file() {
   return all;
 }
 
-// flock does not say who has it. A second lock, of the other kind, does: it keeps nobody out (other threads of the process could take it),
-// and takes no room on a full disk, as a number in the file would.
+// flock does not say who has it. A second lock, of the other kind, does: it keeps nobody out (other threads of the process could
+// take it), and it takes no room on a full disk, as a number in the file would.
 void tell_number(int fd) {
   struct flock all = whole_file();
   ::fcntl(fd, F_SETLK, &all);

@@ -183,6 +183,14 @@ TEST(Signs, EveryThirtySecondsShareAndTimeLeft) {
   EXPECT_EQ(lines[1], "denoise: 7 of 20 (35 %), 2 min 10 s, 4 min 02 s left");
   EXPECT_THAT(lines, testing::Contains("decode begins: 0 of 9"));
   testing::internal::CaptureStderr();
+  {  // the windows of a talking photo
+    cli::ProgressLine windows(cli::ProgressLine::Mode::plain);
+    for (int64_t w = 0; w < 2; ++w)
+      for (const char* stage : {"denoise", "decode", "motion"})
+        windows.update({.stage = stage, .done = 0, .total = 6, .window = w, .windows = 2});
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "window 1 of 2 begins\nwindow 2 of 2 begins\n");
+  testing::internal::CaptureStderr();
   {
     cli::ProgressLine quick(cli::ProgressLine::Mode::plain);
     quick.update({.stage = "denoise", .done = 0, .total = 20});
