@@ -75,13 +75,39 @@ Tensor rounded(const Tensor& t, Round how, int64_t together, Stream& stream) {
   return copy;
 }
 
-// A weight of at most 1. In 8 bits the largest is 2^5, and e4m3 goes on below 2^-6 in steps of 2^-9.
+// A weight of at most 1. In 8 bits the largest is 2^5 times `shift`, and e4m3 goes on below 2^-6 in steps of 2^-9.
 template <class Real>
-Real rounded_weight(Real weight, Round how) {
+Real rounded_weight(Real weight, Round how, Real shift = 1) {
   if (how == Round::nothing) return weight;
   if (how == Round::bf16) return as_bf16(weight);
-  const auto scaled = static_cast<float>(weight) * 32;
-  return (scaled >= 0x1p-6f ? four_bits(scaled) : std::nearbyint(scaled * 512) / 512) / 32;
+  const auto scaled = static_cast<float>(weight * shift) * 32;
+  return (scaled >= 0x1p-6f ? four_bits(scaled) : std::nearbyint(scaled * 512) / 512) / (32 * shift);
+}
+
+// By which power of two, 0 to 7/8, a row's weights are larger when they are rounded to 8 bits. Where a weight w becomes
+// w·(1 + e), with p its share of their sum, to first order
+//
+//   lse changes by  sum of p·e,    out by  sum of p·e·(v − out),    |e| <= 1/17
+//
+// and e follows from where w lies between two powers of two; of a power of two it is 0. In a row that a few keys decide the sum
+// is nearly p·e of the heaviest. A yardstick whose heaviest weight is a power of two would round all weights but that one, and a
+// kernel that meets keys in steps, whose power of two is the first step's largest, would be off by more in such rows without
+// being worse. So the yardstick takes, of eight places as far apart as one another, the one at which its own sum is off by
+// most. each(body): body(weight) for each of the row.
+constexpr int64_t kStep = 128;  // of keys
+template <class Real, class Each>
+Real worst_shift(const Each& each) {
+  constexpr int kPlaces = 8;
+  Real shifts[kPlaces], sums[kPlaces] = {}, exact = 0;
+  for (int i = 0; i < kPlaces; ++i) shifts[i] = std::exp2(Real(i) / kPlaces);
+  each([&](Real weight) {
+    exact += weight;
+    for (int i = 0; i < kPlaces; ++i) sums[i] += rounded_weight(weight, Round::eight_bits, shifts[i]);
+  });
+  int worst = 0;
+  for (int i = 1; i < kPlaces; ++i)
+    if (std::abs(sums[i] - exact) > std::abs(sums[worst] - exact)) worst = i;
+  return shifts[worst];
 }
 
 struct Keys {
@@ -142,16 +168,23 @@ void define(const AttentionArgs& a, Stream& stream, Round round, Round round_wei
     }
     for (int64_t c = 0; c < d; ++c) sum[c] = 0;
     const bool masked = highest == -std::numeric_limits<Real>::infinity();
-    for (const Keys& part : parts) {
-      if (masked) break;
-      for_seen_keys(a, part, b, h, i, [&](int64_t j, int64_t place) {
-        const Store* v = at<Store>(part.range.v, b, j, h);
-        const Real weight = std::exp(scores[place] - highest);
-        const Real used = rounded_weight(weight, round_weights);
-        total += round_weights == Round::eight_bits ? used : weight;
+    // body(weight, place of its value)
+    const auto each = [&](auto&& body) {
+      for (const Keys& part : parts)
+        for_seen_keys(a, part, b, h, i, [&](int64_t j, int64_t place) {
+          body(std::exp(scores[place] - highest), at<Store>(part.range.v, b, j, h));
+        });
+    };
+    const bool bytes = round_weights == Round::eight_bits;
+    Real shift = 1;
+    if (bytes && !masked && lk > kStep)  // all keys in one step: the heaviest is its largest
+      shift = worst_shift<Real>([&](auto&& body) { each([&](Real weight, const Store*) { body(weight); }); });
+    if (!masked)
+      each([&](Real weight, const Store* v) {
+        const Real used = rounded_weight(weight, round_weights, shift);
+        total += bytes ? used : weight;
         for (int64_t c = 0; c < d; ++c) sum[c] += used * Real(v[c]);
       });
-    }
     Store* out = at<Store>(a.out, b, i, h);
     for (int64_t c = 0; c < d; ++c) {
       const Real value = masked ? Real(0) : sum[c] / total;
