@@ -17,11 +17,6 @@ bool takes_codes(const VaeConfig& config) {
 
 }  // namespace
 
-const Choices& vae_math_choices() {
-  static const Choices all = {"auto", "activations", "fp8"};
-  return all;
-}
-
 Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
                       cuda::Gpu* gpu) {
   check_choice("vae_math", vae_math, vae_math_choices());

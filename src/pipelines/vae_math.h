@@ -11,7 +11,10 @@
 
 namespace tachy {
 
-const Choices& vae_math_choices();  // auto, activations, fp8
+inline const Choices& vae_math_choices() {
+  static const Choices all = {"auto", "activations", "fp8"};
+  return all;
+}
 
 // Of this VAE in this precision. Throws invalid_argument for another word or where the precision is none for it, and
 // unsupported where the VAE or the GPU has no convolution for it. gpu: null on the CPU.

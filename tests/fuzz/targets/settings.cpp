@@ -38,7 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const cli::RunSettings s = cli::read_settings(which == 0 ? json : which == 1 ? file.path() : state);
     // What was read is written into the next run's output. (A text that is not UTF-8 cannot come from JSON.)
-    (void)cli::to_json(s).dump();
+    nlohmann::json next = cli::to_json(s);
+    cli::add_encoding(next, s.encoding);
+    (void)next.dump();
+    (void)environment_difference(s.environment, recorded_environment());
     if (which == 2) (void)read_run_state(state);
   });
   return 0;
