@@ -5,6 +5,7 @@
 #include "api/speaker_regions.h"
 #include "base/isa.h"
 #include "cuda/open_device.h"
+#include "inspect/example_request.h"
 #include "inspect/places.h"
 #include "media/clip_picture.h"
 #include "media/loudness.h"
@@ -127,25 +128,7 @@ ResolvedRequest Engine::generate(const VideoRequest& request, const VideoCallbac
   return state_->pipeline.generate(state_->prepare(request), callbacks, resume);
 }
 
-VideoRequest Engine::example_request() const {
-  const ModelBundle& m = state_->pipeline.model();
-  VideoRequest r = m.defaults;
-  r.prompt = "a prompt of ordinary length, for the memory of its keys and values";
-  if (m.image_input == ImageInput::channels)
-    r.image = std::make_shared<Picture>(Picture{1, 1, std::vector<uint8_t>(3)});
-  if (m.dit.pos_embed_seq_len > 0) r.last_image = r.image;
-  if (m.audio_encoder) {  // as long as a window
-    const auto samples = static_cast<size_t>(*r.window_frames) * kSpeechRate / 25;
-    r.speech = std::make_shared<Speech>(Speech{std::vector<float>(samples + 1)});
-    r.frames = r.window_frames;
-  }
-  if (m.dit.image_branch() && !m.image_encoder) {
-    const int64_t rows = m.dit.pos_embed_seq_len > 0 ? m.dit.pos_embed_seq_len : 257;
-    r.image_embeds = std::make_shared<ImageEmbeds>(ImageEmbeds{
-        std::vector<float>(static_cast<size_t>(rows * m.dit.image_dim)), {rows, m.dit.image_dim}});
-  }
-  return r;
-}
+VideoRequest Engine::example_request() const { return tachy::example_request(state_->pipeline.model()); }
 
 std::string Engine::fingerprint(std::span<const std::string> loras) const {
   return tachy::fingerprint(state_->pipeline.model(), loras);

@@ -18,11 +18,13 @@ extern "C" {
 #include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
 #include "inspect/doctor_picks.h"
+#include "inspect/example_request.h"
 #include "inspect/op_runner.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"
+#include "pipelines/world_session.h"
 
 namespace tachy {
 namespace {
@@ -82,19 +84,27 @@ void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
                            cuda::cuda_version(i.driver));
 }
 
-// The model's own video, without computing it.
-std::vector<StagePlan> plan_of(const std::filesystem::path& model, const std::string& level, int threads,
-                               const std::string& device, const std::string& dtype) {
+}  // namespace
+
+std::vector<StagePlan> model_plan(const std::filesystem::path& model, const std::string& level, int threads,
+                                  const std::string& device, const std::string& dtype) {
   ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
-  TextToVideo pipeline(std::move(bundle), {.threads = threads, .device = device});
-  VideoRequest request;
-  request.prompt = "a prompt of ordinary length, for the shapes of its keys and values";
+  const ModelOptions options{.threads = threads, .device = device};
+  if (bundle.dit.actions.present())
+    return WorldSession(std::move(bundle),
+                        {.model = options, .level = level, .dtype = dtype, .plan_only = true})
+        .plan()
+        .stages;
+  VideoRequest request = example_request(bundle);
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;
-  return pipeline.plan(request).stages;
+  TextToVideo pipeline(std::move(bundle), options);
+  ResolvedRequest resolved = pipeline.resolved(request);  // of what follows only the lengths matter
+  if (request.speech) resolved.speech = request.speech->samples;
+  const int64_t side = pipeline.model().clip.image_size;
+  resolved.clip_pixels.resize(static_cast<size_t>(resolved.clip_pictures * 3 * side * side));
+  return pipeline.prepare(std::move(resolved)).plan.stages;
 }
-
-}  // namespace
 
 bool DoctorReport::ok() const {
   return std::all_of(ops.begin(), ops.end(), [](const OpHealth& h) { return h.ok; });
@@ -114,7 +124,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                       .level = level,
                       .device = chosen,
                       .levels = describe_levels(level, dtype_name_or_empty, gpu.get())};
-  if (!model.empty()) report.model = plan_of(model, level, threads, chosen, dtype_name_or_empty);
+  if (!model.empty()) report.model = model_plan(model, level, threads, chosen, dtype_name_or_empty);
   if (gpu) {
     describe_gpu(*gpu, report.gpu);
     report.gpu.dtype = dtype_name(dtype);

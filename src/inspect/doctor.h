@@ -67,4 +67,8 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                         const std::string& dtype = "", const std::filesystem::path& model = {});
 nlohmann::json to_json(const DoctorReport& report);
 
+// The plan of a model's own video, or of its world, which is computed nowhere. dtype: of a GPU's activations; "": the level's.
+std::vector<StagePlan> model_plan(const std::filesystem::path& model, const std::string& level, int threads,
+                                  const std::string& device, const std::string& dtype);
+
 }  // namespace tachy

@@ -28,6 +28,8 @@ std::unique_ptr<Tokenizer> read_carried_tokenizer(const TensorSource& source) {
 
 std::unique_ptr<Tokenizer> open_tokenizer(const ModelBundle& model) {
   if (!model.files.tokenizer.empty()) return Tokenizer::open(model.files.tokenizer);
+  check(model.text_encoder != nullptr, ErrorCode::unsupported, "`prompt`: {}: this model reads no text",
+        model.files.root.string());
   return read_carried_tokenizer(*model.text_encoder);
 }
 

@@ -84,26 +84,31 @@ const char* load_range(Part part) {
 }
 
 const TensorSource& part_file(const ModelBundle& model, Part part) {
-  switch (part) {
-    case Part::text:
-      return *model.text_encoder;
-    case Part::image_encoder:
-      return *model.image_encoder;
-    case Part::audio_encoder:
-      return *model.audio_encoder;
-    case Part::transformer:
-      return *model.transformer;
-    case Part::transformer_2:
-      return *model.transformer_2;
-    case Part::vae_encoder:
-    case Part::vae_decoder:
-      return *model.vae;
-  }
-  fail(ErrorCode::internal, "parts: no file of part {}", static_cast<int>(part));
+  const auto file = [&]() -> const std::shared_ptr<TensorSource>& {
+    switch (part) {
+      case Part::text:
+        return model.text_encoder;
+      case Part::image_encoder:
+        return model.image_encoder;
+      case Part::audio_encoder:
+        return model.audio_encoder;
+      case Part::transformer:
+        return model.transformer;
+      case Part::transformer_2:
+        return model.transformer_2;
+      case Part::vae_encoder:
+      case Part::vae_decoder:
+        break;
+    }
+    return model.vae;
+  }();
+  check(file != nullptr, ErrorCode::internal, "parts: this model has no file of part {}",
+        static_cast<int>(part));
+  return *file;
 }
 
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed) {
-  model.text_encoder->check_files();
+  part_file(model, Part::text).check_files();
   // A prompt is encoded once: packing its weights first would only add a copy.
   nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false, .streamed = streamed},
                        stream);
@@ -117,7 +122,7 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
 }
 
 LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream) {
-  model.image_encoder->check_files();
+  part_file(model, Part::image_encoder).check_files();
   // One or two pictures are encoded once: as for a prompt, packing would only add a copy.
   nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false}, stream);
   LoadedImageEncoder out;

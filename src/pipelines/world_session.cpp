@@ -43,6 +43,7 @@ WorldSession::WorldSession(ModelBundle bundle, const Options& o)
              .precision = precision_of(o, model_.gpu())};
   setup_.vae = vae_products(o.vae_math, vae, stream_.precision, model_.gpu());
   measure(o);
+  if (o.plan_only) return;
   pool_.check_memory(plan_);
   stream_.hooks.cancel = o.cancel;
   arena_.emplace(arena_bytes_, stream_.memory);
@@ -56,7 +57,8 @@ void WorldSession::measure(const Options& o) {
   Stream stream = stream_;
   stream.arena = &arena;
   uint64_t flops = 0;
-  stream.hooks.flops = &flops;
+  ops::PickRecord picks;
+  stream.hooks.flops = &flops, stream.hooks.picks = &picks;
   WorldRun run(setup_, stream);
   run.begin({});
   ActionTrack track(model().dit.actions);
@@ -68,7 +70,8 @@ void WorldSession::measure(const Options& o) {
   plan_.stages = {{.name = "world",
                    .weight_bytes = run.bytes(),
                    .arena_bytes = arena_bytes_,
-                   .flops = static_cast<double>(flops)}};
+                   .flops = static_cast<double>(flops),
+                   .picks = picks.picks()}};
   plan_.peak_bytes = run.bytes() + arena_bytes_;
   if (!model_.memory()) {
     plan_.shared_bytes = model().read_bytes(), plan_.peak_bytes += plan_.shared_bytes;
@@ -95,6 +98,7 @@ std::vector<int64_t> WorldSession::read_prompt(const std::string& prompt) {
 }
 
 void WorldSession::start(const WorldInput& input, uint64_t seed) {
+  check(run_.has_value(), ErrorCode::internal, "world: a session was planned alone");
   noise_.reset(), track_.reset();
   seed_ = seed;
   run_->begin(input);
@@ -102,6 +106,7 @@ void WorldSession::start(const WorldInput& input, uint64_t seed) {
 }
 
 void WorldSession::reset() {
+  check(run_.has_value(), ErrorCode::internal, "world: a session was planned alone");
   noise_.reset(), track_.reset();
   run_->rewind();
   begin_again();

@@ -16,6 +16,7 @@ class WorldSession {
     WorldChoices choices;
     std::string level = "safe", dtype, vae_math = "auto";
     int64_t longest_frames = 0;  // of the longest session, for the plan; 0: no end
+    bool plan_only = false;      // nothing is loaded, and no session can begin
     const std::atomic<bool>* cancel = nullptr;
   };
   // Throws out_of_memory before anything is loaded.

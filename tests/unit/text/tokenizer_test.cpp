@@ -275,6 +275,20 @@ TEST(Regex, MatchesAndRefuses) {
   EXPECT_THROW(text::Regex::compile(std::string(2000, '(') + "a" + std::string(2000, ')'), "test"), Error);
 }
 
+// Python's dialect, from the text's beginning (tests/golden/adapters/patterns.json has many more).
+TEST(Regex, PythonsPatterns) {
+  const auto starts = [](const char* pattern, const char* text) {
+    return text::Regex::python(pattern, "test").matches_start(text, 1000);
+  };
+  EXPECT_EQ(starts("a*", "b"), true) << "the empty text may match";
+  EXPECT_EQ(starts("b", "ab"), false);
+  EXPECT_EQ(starts("(?P<x>a)(?P=x)$", "aa"), true);
+  EXPECT_EQ(starts("a$", "a\nb"), false) << "not the end of a line";
+  EXPECT_EQ(starts("(x+x+)+y", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"), std::nullopt);
+  for (const char* pattern : {"\\h", "a(?i)b", "[[:alpha:]]", "(a"})
+    EXPECT_THROW(text::Regex::python(pattern, "test"), Error) << pattern;
+}
+
 TEST(Regex, SearchesThatBlowUpAreStopped) {
   const auto nested = text::Regex::compile("(x+x+)+y", "here");
   try {

@@ -23,6 +23,16 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
+// A parsed object is sorted; PEFT's patterns count in the order of the file.
+TEST(JsonFile, KeysAreToldInTheirOrder) {
+  std::string told;
+  const auto j =
+      parse_json(R"({"z": {"b": 1, "a": NaN}, "y": [{"x": 0}], "b": 2})", "s.json",
+                 [&](int depth, const std::string& key) { told += std::to_string(depth) + key + " "; });
+  EXPECT_EQ(told, "1z 2b 2a 1y 3x 1b ");
+  EXPECT_EQ(j["z"]["b"], 1);
+}
+
 // diffusers' DPMSolverMultistepScheduler saves -Infinity, which is in no JSON standard.
 TEST(JsonFile, PythonsInfinitiesDoNotSpoilTheRest) {
   const auto j = parse_json(
