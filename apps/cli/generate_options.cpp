@@ -1,9 +1,9 @@
 #include "generate_options.h"
 
 #include <charconv>
-#include <fstream>
 
 #include "api/fields.h"
+#include "base/text_file.h"
 
 namespace tachy::cli {
 namespace {
@@ -84,12 +84,9 @@ void GenerateOptions::settle_pairs() {
 std::vector<std::string> all_prompts(const GenerateOptions& o) {
   std::vector<std::string> out = o.prompts;
   if (o.prompt_file.empty()) return out;
-  std::ifstream in(o.prompt_file);
-  check(in.good(), ErrorCode::not_found, "--prompt-file: cannot read {}", o.prompt_file);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.find_first_not_of(" \t") != std::string::npos && line[0] != '#') out.push_back(line);
-  }
+  const std::string text = naming("--prompt-file", [&] { return read_text_file(o.prompt_file); });
+  for (const std::string_view line : lines_of(text))
+    if (line.find_first_not_of(" \t") != line.npos && line[0] != '#') out.emplace_back(line);
   require(!out.empty(), "--prompt-file: {} holds no prompt", o.prompt_file);
   return out;
 }

@@ -5,10 +5,12 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "api/fields.h"
+#include "base/json_mistake.h"
+#include "base/json_text.h"
 #include "base/sha256.h"
+#include "base/text_file.h"
 #include "media/metadata.h"
 #include "settings_environment.h"
 
@@ -16,6 +18,8 @@ namespace tachy::cli {
 namespace {
 
 using nlohmann::json;
+
+constexpr uint64_t kMostBytes = 8 << 20;  // of a settings file
 
 // The engine's fields that say where parts of the model lie.
 constexpr const char* kModelParts[] = {"text_encoder",  "vae",          "image_encoder", "tokenizer",
@@ -52,16 +56,6 @@ void take(const json& j, const char* key, std::optional<T>& target) {
 template <class T>
 void take(const json& j, const char* key, T& target) {
   if (j.contains(key)) target = value<T>(j.at(key), key);
-}
-
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  check(in.good(), ErrorCode::not_found, "--from: cannot read {}", path.string());
-  std::ostringstream text;
-  text << in.rdbuf();
-  check(text.str().size() <= (8u << 20), ErrorCode::corrupt, "--from: {} is too large for a settings file",
-        path.string());
-  return text.str();
 }
 
 void read_into(std::vector<float>& latents, const std::string& path) {
@@ -164,10 +158,13 @@ RunSettings read_settings(const std::string& path) {
   if (file.extension() == ".resume")
     text = read_run_state(file).about["settings"];
   else
-    text = file.extension() == ".json" ? read_text(file) : read_comment(file);
-  check(!text.empty(), ErrorCode::invalid_argument, "--from: {} carries no settings of a run", path);
+    text = file.extension() == ".json" ? naming("--from", [&] { return read_text_file(file, kMostBytes); })
+                                       : read_comment(file);
+  // The comment of a video that another program made is its own affair.
+  check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
+        "--from: {} carries no settings of a run", path);
+  const json j = naming("--from", [&] { return parse_json_text(text, path); });
   try {
-    const json j = json::parse(text);
     check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
           "--from: {} does not hold the settings of a run", path);
     RunSettings s;
@@ -197,7 +194,7 @@ RunSettings read_settings(const std::string& path) {
     }
     return s;
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "--from: {}: {}", path, e.what());
+    fail(ErrorCode::corrupt, "--from: {}: {}", path, json_words(e.what()));
   }
 }
 

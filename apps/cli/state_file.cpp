@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/json_mistake.h"
 #include "base/log.h"
 #include "job_report.h"
 #include "output_name.h"
@@ -93,7 +94,7 @@ std::optional<RunState> StateFile::load() {
   try {
     settings = json::parse(saved.about["settings"]);
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: its settings are damaged: {}", path_.string(), e.what());
+    fail(ErrorCode::corrupt, "{}: its settings are damaged: {}", path_.string(), json_words(e.what()));
   }
   check(settings.is_object(), ErrorCode::corrupt, "{}: its settings are damaged", path_.string());
   std::string differs = difference(settings, settings_);
@@ -109,7 +110,8 @@ std::optional<RunState> StateFile::load() {
     windows_.take(json::parse(state.window > 0 ? saved.about["window_files"] : "[]"), state.window,
                   state.frames);
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: what it says of finished windows is damaged: {}", path_.string(), e.what());
+    fail(ErrorCode::corrupt, "{}: what it says of finished windows is damaged: {}", path_.string(),
+         json_words(e.what()));
   }
   saved_ = {state.step, state.window, state.windows};
   window_ = state.window, count_ = state.windows;

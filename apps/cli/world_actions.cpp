@@ -4,35 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
+#include "base/text_file.h"
 
 namespace tachy::cli {
 namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 constexpr int64_t kMostFrames = int64_t{1} << 40;
-
-json parse(const std::filesystem::path& path) {
-  std::error_code error;
-  check(std::filesystem::exists(path, error), ErrorCode::not_found, "{}: no such file", path.string());
-  check(std::filesystem::is_regular_file(path, error), ErrorCode::invalid_argument,
-        "{}: expected a script in JSON, this is no file", path.string());
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  check(!error && bytes <= kMostBytes, ErrorCode::corrupt,
-        "{}: expected a script of at most {} bytes, got {}", path.string(), kMostBytes, bytes);
-  std::ifstream in(path, std::ios::binary);
-  check(in.good(), ErrorCode::io, "{}: cannot be read", path.string());
-  try {
-    return json::parse(in);
-  } catch (const json::parse_error& e) {
-    fail(ErrorCode::corrupt, "{}: byte {}: this is no JSON", path.string(), e.byte);
-  }
-}
 
 void expect_members(const std::string& where, const json& j, const std::vector<std::string>& known) {
   check(j.is_object(), ErrorCode::invalid_argument, "{}: expected an object with {}", where,
@@ -92,7 +75,7 @@ int64_t WorldScript::frames() const {
 }
 
 WorldScript read_world_script(const std::filesystem::path& path, const WorldInfo& info) {
-  const json j = parse(path);
+  const json j = parse_json_text(read_text_file(path), path.string());
   expect_members(path.string(), j, {"fps", "actions"});
   WorldScript out;
   if (const auto fps = j.find("fps"); fps != j.end()) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_mistake.h"
 #include "inspect/bench_lines.h"
 
 namespace tachy {
@@ -163,7 +164,7 @@ BenchReport bench_from_json(const json& j, const std::string& name) {
     if (j.contains("blocks")) r.blocks = blocks_from(j.at("blocks"));
     return r;
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: {}", name, e.what());
+    fail(ErrorCode::corrupt, "{}: {}", name, json_words(e.what()));
   }
 }
 

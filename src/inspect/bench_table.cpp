@@ -7,10 +7,12 @@
 //   block                      40.123      40.001      41.700     0.4%   100.0%      40
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_mistake.h"
+#include "base/json_text.h"
+#include "base/text_file.h"
 #include "inspect/bench_lines.h"
 
 namespace tachy {
@@ -65,7 +67,7 @@ BenchReport bench_from_table(const std::string& text, const std::string& name) {
   try {
     report = bench_from_json(json::parse(line.substr(std::string_view(kReport).size())), name);
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: line 2: {}", name, e.what());
+    fail(ErrorCode::corrupt, "{}: line 2: {}", name, json_words(e.what()));
   }
   for (int number = 3; std::getline(in, line); ++number) {
     if (line.empty() || line.starts_with("#") || line.starts_with("what ")) continue;
@@ -89,14 +91,12 @@ BenchReport bench_from_table(const std::string& text, const std::string& name) {
 }
 
 BenchReport read_bench(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  check(in.good(), ErrorCode::not_found, "cannot read {}", path.string());
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = read_text_file(path);
   if (text.starts_with("#")) return bench_from_table(text, path.string());
   try {
-    return bench_from_json(json::parse(text), path.string());
+    return bench_from_json(parse_json_text(text, path.string()), path.string());
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: {}", path.string(), e.what());
+    fail(ErrorCode::corrupt, "{}: {}", path.string(), json_words(e.what()));
   }
 }
 

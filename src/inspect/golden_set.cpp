@@ -6,7 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_mistake.h"
+#include "base/json_text.h"
 #include "base/sha256.h"
+#include "base/text_file.h"
 #include "inspect/golden_compare.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
@@ -114,11 +117,11 @@ void validate_weights(const json& golden, const fs::path& model, const std::stri
 
 void validate_golden(const fs::path& folder, const ValidateOptions& options, std::vector<Check>& checks) {
   const fs::path file = folder / "golden.json";
-  std::ifstream in(file);
-  check(in.good(), ErrorCode::not_found,
+  std::error_code ec;
+  check(fs::exists(file, ec), ErrorCode::not_found,
         "`golden`: {} is missing (tools/golden/make_validation.py makes such a folder)", file.string());
   try {
-    const json golden = json::parse(in);
+    const json golden = parse_json_text(read_text_file(file), file.string());
     check(golden.is_object() && golden.value("tachyscope_golden", 0) == 2, ErrorCode::corrupt,
           "{}: expected golden values of format 2 (tools/golden/make_validation.py)", file.string());
     if (golden.contains("rollouts")) return validate_rollouts(golden, folder, options, checks);
@@ -138,7 +141,7 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
     validate_stages(golden, folder, model, name, precision, options, checks);
     validate_generation(whole, folder, pipeline, name, precision, options, checks);
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: {}", file.string(), e.what());
+    fail(ErrorCode::corrupt, "{}: {}", file.string(), json_words(e.what()));
   }
 }
 

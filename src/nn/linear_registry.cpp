@@ -2,31 +2,13 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/error.h"
+#include "base/near_names.h"
 
 namespace tachy::nn {
 namespace {
 
 constexpr size_t kNearest = 4;
-
-// How many letters must be put in, left out or changed to make one name of the other (Levenshtein).
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = corner + (a[i - 1] == b[j - 1] ? 0 : 1);
-      corner = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 }  // namespace
 
@@ -52,13 +34,9 @@ const LinearRegistry::Entry& LinearRegistry::at(std::string_view name, std::stri
 }
 
 std::vector<std::string> LinearRegistry::nearest(std::string_view name, size_t count) const {
-  std::vector<std::pair<size_t, size_t>> ranked;  // distance, then the model's order
-  for (size_t i = 0; i < size(); ++i) ranked.emplace_back(distance(name, entries_[i].name()), i);
-  std::ranges::sort(ranked);
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(count, ranked.size()); ++i)
-    names.push_back(entries_[ranked[i].second].name());
-  return names;
+  for (const Entry& entry : entries_) names.push_back(entry.name());
+  return near_names(name, names, count);
 }
 
 }  // namespace tachy::nn

@@ -6,12 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace tachy::text {
 
-inline constexpr size_t kValid = static_cast<size_t>(-1);
-
-// Byte offset of the first byte that is not part of valid UTF-8 (shortest form, no surrogates), or kValid.
-size_t find_invalid_utf8(std::string_view bytes);
+using tachy::append_utf8;
+using tachy::find_invalid_utf8;
+inline constexpr size_t kValid = kValidUtf8;
 
 // Throws Error{invalid_argument} "what: invalid UTF-8 at byte N".
 void require_utf8(std::string_view bytes, std::string_view what);
@@ -24,7 +25,6 @@ inline size_t char_length(unsigned char lead) {
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
-void append_utf8(std::string& out, char32_t c);
 std::u32string to_utf32(std::string_view valid);
 std::string to_utf8(std::u32string_view chars);
 

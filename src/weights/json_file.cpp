@@ -1,40 +1,16 @@
-// Nesting is measured before the parse: the document tree
-// of a file of brackets would cost far more than the file.
 #include "weights/json_file.h"
 
 #include <cmath>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/file_kind.h"
+#include "base/json_text.h"
+#include "base/text_file.h"
 #include "weights/mapped_file.h"
 #include "weights/quote.h"
 
 namespace tachy {
 namespace {
-
-constexpr int kMaxDepth = 64;
-
-int nesting(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 // Python writes -Infinity, Infinity and NaN, which are not JSON: diffusers does so for DPM-Solver's
 // lambda_min_clipped. Nobody here reads such a value, so it becomes a text of the same length (offsets in
@@ -104,33 +80,13 @@ const nlohmann::json* list_of(const nlohmann::json& j, std::string_view key, siz
   return value;
 }
 
-nlohmann::json parse_document(std::string_view text, const JsonKeys& keys) {
-  if (!keys) return nlohmann::json::parse(text.begin(), text.end());
-  return nlohmann::json::parse(text.begin(), text.end(),
-                               [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-                                 if (event == nlohmann::json::parse_event_t::key)
-                                   keys(depth, parsed.get_ref<const std::string&>());
-                                 return true;
-                               });
-}
-
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, std::string_view what, const JsonKeys& keys) {
-  check(nesting(text) <= kMaxDepth, ErrorCode::corrupt, "{}: JSON is nested deeper than {} levels", what,
-        kMaxDepth);
-  try {
-    const bool python = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
-    auto j = python ? parse_document(with_python_numbers_as_texts(text), keys) : parse_document(text, keys);
-    check(j.is_object(), ErrorCode::corrupt, "{}: expected a JSON object, got {}", what, j.type_name());
-    return j;
-  } catch (const nlohmann::json::parse_error& e) {
-    std::string_view reason = e.what();
-    if (const auto bracket = reason.find("] "); bracket != reason.npos) reason.remove_prefix(bracket + 2);
-    fail(ErrorCode::corrupt, "{}: byte {}: {}", what, e.byte > 0 ? e.byte - 1 : 0, printable(reason, 200));
-  } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: {}", what, printable(e.what(), 200));
-  }
+  const bool python = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
+  auto j = parse_json_text(python ? with_python_numbers_as_texts(text) : text, what, keys);
+  check(j.is_object(), ErrorCode::corrupt, "{}: expected a JSON object, got {}", what, j.type_name());
+  return j;
 }
 
 nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes, const JsonKeys& keys) {
@@ -138,9 +94,9 @@ nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes, 
   check(file.size() > 0, ErrorCode::corrupt, "{}: the file is empty", path.string());
   check(file.size() <= max_bytes, ErrorCode::corrupt, "{}: {} bytes of JSON, the limit is {}", path.string(),
         file.size(), max_bytes);
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size()));
-  refuse_foreign(text.substr(0, kKindBytes), path);
-  return parse_json(text, path.string(), keys);
+  const std::string_view bytes(reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size()));
+  refuse_foreign(bytes.substr(0, kKindBytes), path);
+  return parse_json(decode_text(bytes, path.string()), path.string(), keys);
 }
 
 int64_t json_int(const nlohmann::json& j, std::string_view key, int64_t fallback, int64_t lo, int64_t hi) {

@@ -5,20 +5,19 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json_text.h"
+
 namespace tachy {
 
 inline constexpr uint64_t kMaxJsonBytes = 64ull << 20;
 
-// Told each key in the order of the text, which a parsed object does not keep. Keys of the top object have depth 1.
-using JsonKeys = std::function<void(int depth, const std::string& key)>;
-
-// Throws not_found, io or corrupt ("file: byte N: reason"). The top must be an object.
+// A file that people may have edited (base/text_file.h). Throws not_found, io or corrupt ("file: line 3, column 5
+// (byte 40): reason"). The top must be an object. keys: base/json_text.h.
 nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes = kMaxJsonBytes,
                          const JsonKeys& keys = {});
 // The same on text; `what` names it in errors.

@@ -91,7 +91,7 @@ TEST_F(WorldCommand, ScriptsThatAreWrongAreRefusedWithTheirEntry) {
     EXPECT_THAT(done.err, HasSubstr("walk.json"));
     return done.err;
   };
-  EXPECT_THAT(refused("{\"actions\": [", 4), HasSubstr("byte 14"));
+  EXPECT_THAT(refused("{\"actions\": [", 4), HasSubstr("line 1, column 14"));
   EXPECT_THAT(refused("[]", 2), HasSubstr("an object"));
   EXPECT_THAT(refused("{}", 2), HasSubstr("actions"));
   EXPECT_THAT(refused(R"({"actions": []})", 2), HasSubstr("at least one"));

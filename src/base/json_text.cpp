@@ -1,0 +1,38 @@
+#include "base/json_text.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_mistake.h"
+#include "base/text_file.h"
+
+namespace tachy {
+namespace {
+
+nlohmann::json parse(std::string_view text, const JsonKeys& keys) {
+  using nlohmann::json;
+  if (!keys) return json::parse(text.begin(), text.end());
+  return json::parse(text.begin(), text.end(), [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::key) keys(depth, parsed.get_ref<const std::string&>());
+    return true;
+  });
+}
+
+}  // namespace
+
+nlohmann::json parse_json_text(std::string_view text, std::string_view name, const JsonKeys& keys) {
+  check(json_nesting(text) <= kMostJsonNesting, ErrorCode::corrupt,
+        "{}: JSON is nested deeper than {} levels", name, kMostJsonNesting);
+  try {
+    return parse(text, keys);
+  } catch (const nlohmann::json::parse_error& e) {
+    const size_t byte = e.byte > 0 ? e.byte - 1 : 0;
+    const TextPlace place = place_in(text, byte);
+    fail(ErrorCode::corrupt, "{}: line {}, column {} (byte {}): {}", name, place.line, place.column, byte,
+         json_mistake(text, byte, e.what()));
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorCode::corrupt, "{}: {}", name, json_words(e.what()));
+  }
+}
+
+}  // namespace tachy
