@@ -36,15 +36,18 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
                       {"streamed_blocks", s.streamed},
                       {"host_bytes", s.host_bytes},
                       {"ops", picks_json(s)}});
-  return {{"event", "plan"},
-          {"stages", stages},
-          {"shared_bytes", plan.shared_bytes},
-          {"peak_bytes", plan.peak_bytes},
-          {"host_bytes", plan.host_bytes},
-          {"budget_bytes", plan.budget_bytes},
-          {"graph_bytes", plan.graph_bytes},
-          {"frame_queue_bytes", queue},
-          {"seconds", plan.seconds}};
+  json out = {{"event", "plan"},
+              {"stages", stages},
+              {"shared_bytes", plan.shared_bytes},
+              {"peak_bytes", plan.peak_bytes},
+              {"host_bytes", plan.host_bytes},
+              {"budget_bytes", plan.budget_bytes},
+              {"graph_bytes", plan.graph_bytes},
+              {"frame_queue_bytes", queue},
+              {"seconds", plan.seconds}};
+  for (const DroppedTokens& d : plan.dropped_tokens)
+    out["dropped_tokens"][d.field] = {{"tokens", d.tokens}, {"dropped", d.dropped}, {"words", d.words}};
+  return out;
 }
 
 void print_passing(const VideoPlan& plan) {

@@ -10,10 +10,10 @@
 #include "media/image_reader.h"
 #include "pipelines/denoise_stage.h"
 #include "pipelines/parts.h"
+#include "pipelines/prompts.h"
 #include "pipelines/request_fields.h"
 #include "samplers/sampler.h"
 #include "tensor/random.h"
-#include "text/clean_prompt.h"
 #include "text/tokenizer.h"
 
 namespace tachy {
@@ -36,8 +36,7 @@ std::unique_ptr<Tokenizer> tokenizer_at(const std::filesystem::path& path) {
 
 void run_tokenize(const StageRequest& request, StageIo& io) {
   const auto tokenizer = tokenizer_at(request.model);
-  const std::string prompt = naming("`prompt`", [&] { return clean_prompt(request.prompt); });
-  const TokenIds tokens = encode_padded(*tokenizer, prompt, request.max_text_tokens);
+  const TokenIds tokens = prompt_tokens(*tokenizer, "prompt", request.prompt, request.max_text_tokens);
   const auto length = static_cast<int64_t>(tokens.ids.size());
   std::memcpy(io.output("input_ids", DType::i64, {1, length}).data, tokens.ids.data(), tokens.ids.size() * 8);
   std::memcpy(io.output("attention_mask", DType::i64, {1, length}).data, tokens.mask.data(),

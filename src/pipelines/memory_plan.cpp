@@ -142,6 +142,7 @@ uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage) {
 
 VideoPlan make_plan(const PlanInput& in) {
   VideoPlan plan = plan_within(in);
+  if (in.prompts) plan.dropped_tokens = in.prompts->dropped;
   if (on_device(in) && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(in);
   return plan;
 }

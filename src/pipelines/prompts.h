@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/gpu.h"
+#include "pipelines/request.h"
 #include "pipelines/text_cache.h"
 #include "tensor/precision.h"
 #include "text/tokenizer.h"
@@ -14,14 +15,20 @@
 namespace tachy {
 
 struct Prompts {
-  std::vector<int64_t> positive, negative;
+  std::vector<int64_t> positive, negative;                   // ids, with the end token and without padding
   std::vector<float> positive_text, negative_text;           // from the text cache; empty: to be encoded
   std::optional<TextCache::Key> positive_key, negative_key;  // in it
+  std::vector<DroppedTokens> dropped;                        // of either, where there are any
   bool encodes(bool guided) const { return positive_text.empty() || (guided && negative_text.empty()); }
 };
 
-// Token ids of a prompt, cut to its real length (the end-of-sequence token included).
-std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const std::string& prompt, int max_tokens);
+// Token ids of a prompt, padded. Warns of what there is no room for, and tells it in `dropped`; `field` names the
+// prompt: "prompt".
+TokenIds prompt_tokens(const Tokenizer& tokenizer, const char* field, const std::string& prompt,
+                       int max_tokens, DroppedTokens* dropped = nullptr);
+// Its ids without padding, the end token included.
+std::vector<int64_t> prompt_ids(const Tokenizer& tokenizer, const char* field, const std::string& prompt,
+                                int max_tokens, DroppedTokens* dropped = nullptr);
 
 // Callable from several threads.
 class PromptReader {

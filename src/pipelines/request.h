@@ -175,6 +175,13 @@ struct StagePlan {
   std::string adapters, adapters_2;  // what is merged into the stage's part, or parts; empty: nothing
 };
 
+// What of a prompt the model does not read, because it has more tokens than there is room for.
+struct DroppedTokens {
+  std::string field;  // "prompt", "negative_prompt"
+  int64_t tokens = 0, dropped = 0;
+  std::string words;  // "brightly lit … by the sea"
+};
+
 struct VideoPlan {
   std::vector<StagePlan> stages;
   uint64_t shared_bytes = 0;  // text embeddings and latents, held across stages
@@ -186,6 +193,7 @@ struct VideoPlan {
   std::string would_fit;      // where it does not: what would
   bool keeps = false;         // whether models stay loaded for the next request, and what its steps need
   double seconds = 0;
+  std::vector<DroppedTokens> dropped_tokens;
 };
 
 // The same with nothing left out, after validation.

@@ -93,8 +93,7 @@ void WorldSession::measure(const Options& o) {
 
 std::vector<int64_t> WorldSession::read_prompt(const std::string& prompt) {
   if (!tokenizer_) tokenizer_ = open_tokenizer(model());
-  return naming("`prompt`",
-                [&] { return prompt_ids(*tokenizer_, prompt, static_cast<int>(WorldRun::kTextRows)); });
+  return prompt_ids(*tokenizer_, "prompt", prompt, static_cast<int>(WorldRun::kTextRows));
 }
 
 void WorldSession::start(const WorldInput& input, uint64_t seed) {

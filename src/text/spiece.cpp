@@ -56,6 +56,14 @@ class SpieceTokenizer final : public Tokenizer {
     return ids;
   }
 
+  TokenLayout layout(std::string_view text) const override {
+    require_text(text);
+    TokenLayout out{.text = normalizer_.apply(text), .begins = {}};
+    std::vector<int32_t> ids;
+    model_.encode(out.text, ids, &out.begins);
+    return out;
+  }
+
   int pad_id() const override { return pad_; }
   int eos_id() const override { return eos_; }
   int unk_id() const override { return static_cast<int>(model_.unk_id()); }

@@ -75,8 +75,9 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
   }
   check(fs::is_regular_file(file, error), ErrorCode::not_found, "{}: {}", file.string(),
         why_missing(file, "file"));
-  const std::string bytes = read_file(file);
+  std::string bytes = read_file(file);
   refuse_foreign(std::string_view(bytes).substr(0, kKindBytes), file);
+  if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);  // an editor's byte order mark
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   const bool json = file.extension() == ".json" ||
                     (file.extension() != ".model" && first != bytes.npos && bytes[first] == '{');
@@ -97,7 +98,54 @@ TokenIds encode_padded(const Tokenizer& tokenizer, std::string_view text, int ma
   out.mask.assign(kept + 1, 1);
   out.ids.resize(length, tokenizer.pad_id());
   out.mask.resize(length, 0);
+  out.dropped = static_cast<int64_t>(tokens.size() - kept);
   return out;
+}
+
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which stands for a space in pieces
+
+// So many characters from this byte on; a negative number: before it.
+size_t moved(std::string_view text, size_t at, int characters) {
+  const auto within = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
+  for (; characters > 0 && at < text.size(); --characters) do
+      ++at;
+    while (at < text.size() && within(at));
+  for (; characters < 0 && at > 0; ++characters) do
+      --at;
+    while (at > 0 && within(at));
+  return at;
+}
+
+std::string with_spaces(std::string_view pieces) {
+  std::string out;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool space = pieces.substr(i).starts_with(kSpace);
+    out += space ? ' ' : pieces[i];
+    if (space) i += kSpace.size() - 1;
+  }
+  const size_t first = out.find_first_not_of(' ');
+  return first == std::string::npos ? "" : out.substr(first, out.find_last_not_of(' ') - first + 1);
+}
+
+}  // namespace
+
+std::string dropped_words(const Tokenizer& tokenizer, std::string_view text, int max_length) {
+  constexpr int kLongestWord = 24, kShown = 32;  // in characters
+  const TokenLayout layout = tokenizer.layout(text);
+  const auto kept = static_cast<size_t>(max_length - 1);
+  if (layout.begins.size() <= kept) return "";
+  const std::string_view all = layout.text;
+  const size_t cut = layout.begins[kept];
+  const size_t space = all.substr(0, cut).rfind(kSpace);
+  const auto lead = static_cast<unsigned char>(all[cut]);
+  const bool spaced = lead < 0xE3 || lead > 0xE9;  // Chinese and Japanese (U+3000 to U+9FFF) are not
+  const bool word = spaced && space != all.npos && space >= moved(all, cut, -kLongestWord);
+  const bool begins = all.substr(cut).starts_with(kSpace);
+  const std::string tail = with_spaces(all.substr(word && !begins ? space : cut));
+  const size_t head = moved(tail, 0, kShown), end = moved(tail, tail.size(), -kShown / 2);
+  return head >= end ? tail : tail.substr(0, head) + " … " + tail.substr(end);
 }
 
 }  // namespace tachy

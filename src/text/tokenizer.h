@@ -19,6 +19,12 @@
 
 namespace tachy {
 
+// A text as a vocabulary sees it: normalised, "▁" for its spaces; and at which byte of it each token begins.
+struct TokenLayout {
+  std::string text;
+  std::vector<size_t> begins;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -36,6 +42,9 @@ class Tokenizer {
   // Ids without the closing EOS. Text must be valid UTF-8 (Error{invalid_argument} names the byte offset).
   virtual std::vector<int32_t> encode(std::string_view cleaned_text) const = 0;
 
+  // Where the tokens of encode() lie.
+  virtual TokenLayout layout(std::string_view cleaned_text) const = 0;
+
   virtual int pad_id() const = 0;
   virtual int eos_id() const = 0;
   virtual int unk_id() const = 0;
@@ -46,10 +55,15 @@ class Tokenizer {
 
 struct TokenIds {
   std::vector<int64_t> ids, mask;  // [max_length]; mask is 1 on tokens, the EOS included, and 0 on padding
+  int64_t dropped = 0;             // tokens of the text for which there was no room
   int64_t length() const;          // number of ones in mask
 };
 
 // Truncates to max_length - 1 tokens, appends EOS once, pads on the right with the pad id.
 TokenIds encode_padded(const Tokenizer& tokenizer, std::string_view text, int max_length = 512);
+
+// What encode_padded() drops of a text, from the word on in which the first token of it lies (from that token on
+// where words are not set apart by spaces); long ones by their first and last words: "brightly lit … by the sea".
+std::string dropped_words(const Tokenizer& tokenizer, std::string_view text, int max_length = 512);
 
 }  // namespace tachy

@@ -126,6 +126,26 @@ class JsonTokenizer final : public Tokenizer {
     return ids;
   }
 
+  TokenLayout layout(std::string_view text) const override {
+    require_text(text);
+    std::vector<Split> splits = added_.split(text, normalizer_);
+    pre_tokenizer_.apply(splits);
+    TokenLayout out;
+    std::vector<int32_t> ids;
+    for (const Split& split : splits) {
+      const size_t base = out.text.size(), first = out.begins.size();
+      if (split.id >= 0) {
+        out.begins.push_back(0);
+        out.text += piece(static_cast<int>(split.id));
+      } else {
+        model_.encode(split.text, ids, &out.begins);
+        out.text += split.text;
+      }
+      for (size_t i = first; i < out.begins.size(); ++i) out.begins[i] += base;
+    }
+    return out;
+  }
+
   int pad_id() const override { return static_cast<int>(pad_); }
   int eos_id() const override { return static_cast<int>(eos_); }
   int unk_id() const override { return static_cast<int>(model_.unk_id()); }

@@ -19,7 +19,7 @@ Unigram::Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id, 
       rules.unknown_score.value_or(*std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty);
 }
 
-void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
+void Unigram::encode(std::string_view text, std::vector<int32_t>& ids, std::vector<size_t>* begins) const {
   struct Node {  // the best way to end a piece here
     double score = 0.0;
     int32_t start = -1;
@@ -51,7 +51,7 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
     at += character;
   }
 
-  const size_t first = ids.size();
+  const size_t first = ids.size(), first_begin = begins ? begins->size() : 0;
   for (size_t end = text.size(); end > 0;) {
     size_t start = static_cast<size_t>(best[end].start);
     int64_t id = best[end].id;
@@ -62,9 +62,11 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids) const {
       if (whole >= 0) id = whole;
     }
     ids.push_back(static_cast<int32_t>(id));
+    if (begins) begins->push_back(start);
     end = start;
   }
   std::reverse(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.end());
+  if (begins) std::reverse(begins->begin() + static_cast<std::ptrdiff_t>(first_begin), begins->end());
 }
 
 }  // namespace tachy::text

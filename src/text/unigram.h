@@ -29,9 +29,9 @@ class Unigram {
   // unk_id -1: the model has no unknown token. Scores are finite, one a piece; an empty piece is never found.
   Unigram(PieceTable pieces, std::vector<double> scores, int64_t unk_id, UnigramRules rules = {});
 
-  // Appends the ids of `text` (valid UTF-8). Throws
+  // Appends the ids of `text` (valid UTF-8), and to `begins` at which byte of it each begins. Throws
   // Error{unsupported} at an unknown character without unk_id.
-  void encode(std::string_view text, std::vector<int32_t>& ids) const;
+  void encode(std::string_view text, std::vector<int32_t>& ids, std::vector<size_t>* begins = nullptr) const;
 
   int64_t find(std::string_view piece) const { return index_.find(pieces_, piece); }
   const PieceTable& pieces() const { return pieces_; }

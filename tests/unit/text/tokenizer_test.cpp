@@ -1,7 +1,9 @@
 // Token ids against the `tokenizers` library and against sentencepiece; opening folders; the padded form.
 #include "text/tokenizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -188,6 +190,14 @@ TEST(Tokenizer, OpensFoldersByContent) {
     EXPECT_EQ(error.code(), ErrorCode::not_found);
   }
   fs::remove_all(folder);
+}
+
+TEST(Tokenizer, AByteOrderMarkBeforeItsJsonIsNoPartOfIt) {
+  const fs::path file = fs::temp_directory_path() / fmt::format("tachy-mark-{}.json", getpid());
+  std::ofstream(file, std::ios::binary) << "\xEF\xBB\xBF" << read_golden("small/tokenizer.json");
+  EXPECT_EQ(Tokenizer::open(file)->encode("a red fox"),
+            Tokenizer::open(golden_path("small"))->encode("a red fox"));
+  fs::remove(file);
 }
 
 TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
