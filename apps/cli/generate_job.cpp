@@ -9,6 +9,7 @@
 #include "field_options.h"
 #include "job_start.h"
 #include "output_name.h"
+#include "prompt_tags.h"
 #include "seed.h"
 #include "state_file.h"
 
@@ -43,7 +44,9 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   o.apply(base.request);
   load_inputs(base);
 
+  PromptTags tags(o, base);
   std::vector<std::string> prompts = all_prompts(o);
+  const bool typed = !prompts.empty();  // tags of the prompt of --from are taken out already, or are text
   if (prompts.empty() && !o.from.empty()) prompts = {base.request.prompt};
   require(!prompts.empty(), "a prompt is needed: tachyscope generate \"a red circle moves right\"");
   std::vector<std::string> seeds = o.seeds;
@@ -60,15 +63,17 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   for (const std::string& prompt : prompts)
     for (const std::string& text : seeds) {
       Job job{base, {}, !output.empty()};
+      job.settings.request.prompt = prompt;
+      if (typed) tags.take(job.settings.request);
+      const std::string& words = job.settings.request.prompt;
       if (job.named) job.output = numbered(output, jobs.size(), count);
       std::optional<uint64_t> seed = seed_in(text);
       job.drawn = !seed;
-      if (!seed && o.resume) seed = seed_drawn_before(job.output, prompt, drawn);
+      if (!seed && o.resume) seed = seed_drawn_before(job.output, words, drawn);
       if (!seed) seed = draw_seed();
       if (job.drawn) drawn.insert(*seed);
-      job.settings.request.prompt = prompt;
       job.settings.request.seed = *seed;
-      if (!job.named) job.output = default_name(prompt, *seed);
+      if (!job.named) job.output = default_name(words, *seed);
       jobs.push_back(std::move(job));
     }
   return jobs;

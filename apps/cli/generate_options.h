@@ -18,7 +18,7 @@ using GivenField = std::variant<std::optional<std::string>, std::optional<int>, 
 
 struct GenerateOptions {
   std::vector<std::string> prompts;
-  std::string prompt_file, model, size, output, from, save_latents, preview, profile;
+  std::string prompt_file, lora_dir, model, size, output, from, save_latents, preview, profile;
   std::map<std::string, GivenField> fields;   // by name
   std::map<std::string, std::string> inputs;  // files of request_inputs(), by name; "": none
   // Of inputs that may be given twice, the second time for NAME_2: in the order given.
@@ -55,8 +55,8 @@ void parse_size(const std::string& text, int& width, int& height);
 // A check of an option's text: "" or what is wrong.
 std::string check_seed(const std::string& text);
 
-// Prompts of the command line and of --prompt-file (one a
-// line; empty lines and lines that begin with # are skipped).
+// Prompts of the command line and of --prompt-file (base/text_file.h; one a line; empty lines and lines that begin
+// with # are skipped).
 std::vector<std::string> all_prompts(const GenerateOptions& options);
 
 }  // namespace tachy::cli

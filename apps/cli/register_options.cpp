@@ -185,6 +185,11 @@ void register_options(CommandOptions& app, GenerateOptions& o) {
   register_fields(app, o, kSamplingGroup);
   register_fields(app, o, kWindowGroup);
   register_fields(app, o, kAdapterGroup);
+  app.add_option(
+         "--lora-dir,--lora_dir,--lora-model-dir", o.lora_dir,
+         "the folder whose files prompts name in tags, as in stable-diffusion.cpp: <lora:NAME:WEIGHT>, or "
+         "<lora:|high_noise|NAME:WEIGHT> for that expert of a model of two")
+      ->group(kAdapterGroup);
   app.add_option("--save-latents", o.save_latents, "write the final latents here (.safetensors)")
       ->group(kSamplingGroup);
   register_machine(app, o);

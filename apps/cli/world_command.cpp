@@ -18,6 +18,7 @@
 #include "gauge_options.h"
 #include "generate_options.h"
 #include "interrupt.h"
+#include "lora_tags.h"
 #include "media/background_writer.h"
 #include "profile_file.h"
 #include "seed.h"
@@ -151,6 +152,7 @@ int run_world(const WorldCommandOptions& o) {
           "--seconds: expected above 0 to 10000000, got {}", o.seconds.value_or(0));
   if (o.fps) check_range("fps", *o.fps, Range{.least = 0.1, .most = 240});
   require(!o.frames || *o.frames >= 1, "--frames: expected at least 1, got {}", o.frames.value_or(0));
+  refuse_lora_tags(o.prompt, "--prompt: a world takes no LoRA");
   page_options(o);
   if (o.output.empty()) return run_world_page(o);
   require(!o.host && !o.port && o.token.empty(),

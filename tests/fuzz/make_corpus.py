@@ -283,6 +283,18 @@ def texts():
     put("prompt", "surrogates", b"\xed\xa0\xbd\xed\xb2\xa9 \xc3\xad\xc2\xa0")
 
 
+def text_files():
+    prompts = "# a comment\r\na red <lora:fur:0.8> cat<lora:|high_noise|light:-1e-1><lora:fur:+.5>\r一只狐狸🦊\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32", "gbk"):
+        put("text_file", encoding, prompts.encode(encoding, "replace"))
+    put("text_file", "utf-16-be", b"\xfe\xff" + prompts.encode("utf-16-be"))
+    put("text_file", "tags", "<lora:x><lora:x:abc><lora::1><LORA:x:1><lora:|low_noise|x:1><lo<lora:x:1>ra:y:1>")
+    put("text_file", "json", '\ufeff{"fps": 10,\r\n "actions": [{"frames": 9, "keys": ["W"], "mouse": [0, 0.5]}]}')
+    for name, text in {"comma": '{"a": [1, 2,],}', "quotes": "{'a': “b”}", "comment": '{"a": 1 // c\n}', "path": '{"a": "C:\\m"}',
+                       "python": '{"a": None, "b": NaN}', "cut": '{"a": {"b": "c'}.items():
+        put("text_file", name, text)
+
+
 def cut_charsmap(data):
     """Protobuf: field 3 (normalizer_spec), field 2 (precompiled_charsmap) replaced by an empty one."""
     def varint(b, i):
@@ -423,6 +435,7 @@ if __name__ == "__main__":
     conversions()
     configs()
     texts()
+    text_files()
     images()
     sounds()
     odd_media()

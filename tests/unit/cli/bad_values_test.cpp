@@ -105,6 +105,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--lora-mode", "sideways", 2, {"auto", "merge", "runtime"}},
     {"generate", "--lora-unmatched", "ignore", 2, {"warn", "error"}},
     {"generate", "--lora", "a.safetensors:1e9", 2, {"-100 to 100"}},
+    {"generate", "--lora-dir", "gone", 3, {"no such folder"}},
     {"generate", "--profile", "nowhere/t.json", 6, {"no folder"}},
     {"generate", "--residual", "f64", 2, {"f32", "cuda"}},
     {"generate", "--gpu", "a100", 2, {"--plan"}},
