@@ -144,8 +144,11 @@ std::string dropped_words(const Tokenizer& tokenizer, std::string_view text, int
   const bool word = spaced && space != all.npos && space >= moved(all, cut, -kLongestWord);
   const bool begins = all.substr(cut).starts_with(kSpace);
   const std::string tail = with_spaces(all.substr(word && !begins ? space : cut));
-  const size_t head = moved(tail, 0, kShown), end = moved(tail, tail.size(), -kShown / 2);
-  return head >= end ? tail : tail.substr(0, head) + " … " + tail.substr(end);
+  size_t head = moved(tail, 0, kShown), end = moved(tail, tail.size(), -kShown / 2);
+  if (head >= end) return tail;
+  if (const size_t last = tail.rfind(' ', head); last != tail.npos) head = last;  // whole words
+  if (const size_t next = tail.find(' ', end - 1); next != tail.npos) end = next + 1;
+  return tail.substr(0, head) + " … " + tail.substr(end);
 }
 
 }  // namespace tachy
