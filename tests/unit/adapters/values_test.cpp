@@ -50,7 +50,7 @@ TEST(AdapterValues, DoublesAreNarrowedOnce) {
 TEST(AdapterValues, ScalesBesideCodesAreApplied) {
   const std::vector<uint8_t> codes(48, 0x38);  // 1.0
   std::vector<float> rows(24);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i + 1);
   MadeSource made;
   made.add_raw(kStem + ".lora_down.weight", {2, 24}, DType::f8_e4m3, codes)
       .add(kStem + ".lora_down.scale_weight", {1}, 0.25f);
@@ -58,7 +58,8 @@ TEST(AdapterValues, ScalesBesideCodesAreApplied) {
   made.add_raw(kStem + ".lora_up.weight_scale", {24, 1}, DType::f32, rows);
   made.add(kStem + ".lora_up.scale_input", {1}, 3).add("scaled_fp8", {2});
   const auto delta = delta_of(made);
-  for (size_t i = 0; i < delta.size(); ++i) EXPECT_FLOAT_EQ(delta[i], 2 * 0.25f * static_cast<float>(i / 24));
+  for (size_t i = 0; i < delta.size(); ++i)
+    EXPECT_FLOAT_EQ(delta[i], 2 * 0.25f * static_cast<float>(i / 24 + 1));
   MadeSource bare;  // without scales the codes are the values
   bare.add_raw(kStem + ".lora_down.weight", {2, 24}, DType::f8_e4m3, codes);
   bare.add_raw(kStem + ".lora_up.weight", {24, 2}, DType::f8_e4m3, codes);
