@@ -34,7 +34,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ec));
 }
 
-// Nor is it what an interrupted run would go on with.
+// Tells whether neither the output nor anything that an interrupted run would go on with is there.
 bool is_free(const fs::path& output) {
   return !is_there(output) && !is_there(beside(output, ".resume")) && !is_there(beside(output, ".windows"));
 }

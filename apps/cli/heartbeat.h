@@ -18,7 +18,7 @@ class Heartbeat {
 
   // The line is printed at once, and the next one 30 seconds after it.
   void begin(const std::string& line);
-  // What the next line says. since: seconds between this call and the line.
+  // Sets what the next line says. since: seconds between this call and the line.
   void update(std::function<std::string(double since)> line);
   void end();  // no more lines come
 

@@ -70,7 +70,7 @@ LoraTag read_tag(std::string_view text) {
   return {std::string(name), *weight, high, std::string(tag)};
 }
 
-// What a folder's file counts as, or nothing: its name without the ending.
+// The name by which a file of the folder is known, which is its name without the ending; nothing for other files.
 std::optional<std::string_view> stem_of(std::string_view file) {
   for (const std::string_view ending : kEndings)
     if (file.size() > ending.size() && file.ends_with(ending))
@@ -89,7 +89,7 @@ TaggedPrompt take_lora_tags(std::string_view prompt) {
     out.tags.push_back(read_tag(prompt.substr(at)));
     out.prompt += prompt.substr(done, at - done);
     done = at + out.tags.back().text.size();
-    // Of the spaces on both sides of a tag one side's are left.
+    // Where spaces stand on both sides of a tag, only those of one side stay.
     while ((out.prompt.empty() || is_space(out.prompt.back())) && done < prompt.size() &&
            is_space(prompt[done]))
       ++done;

@@ -40,8 +40,8 @@ class LoraFolder {
  public:
   explicit LoraFolder(const std::filesystem::path& folder);  // throws not_found or io
 
-  // What VideoRequest::loras has of these tags. two_experts: of the model. Throws not_found with near names, and
-  // invalid_argument where a stem is that of two files.
+  // Returns what VideoRequest::loras has for these tags. two_experts: whether the model has two. Throws not_found with
+  // near names, and invalid_argument where a stem is that of two files.
   std::vector<std::string> find(const std::vector<LoraTag>& tags, bool two_experts) const;
 
  private:

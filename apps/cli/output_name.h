@@ -9,7 +9,7 @@ namespace tachy::cli {
 
 // "a-red-ball-7.mp4"; of a prompt without a letter "video-7.mp4".
 std::filesystem::path default_name(const std::string& prompt, uint64_t seed);
-// What a default name begins with, before the seed.
+// The beginning of a default name, before the seed.
 std::string slug_of(const std::string& prompt);
 
 // The first name, then NAME_2.mp4, NAME_3.mp4 …

@@ -27,7 +27,7 @@ struct RunSettings {
   Encoding encoding;                         // and how its frames were encoded
 };
 
-// Of a file that is an input; throws not_found where it cannot be read.
+// The hash of a file that is an input; throws not_found where it cannot be read.
 std::string sha256_of(const std::string& path, const std::string& input);
 
 // Reads the files into the request. Throws when one is not

@@ -14,12 +14,12 @@ struct Encoding {
   std::string speed;   // the same
 };
 
-// What is given for an output, completed by what the run that it repeats had.
+// The encoding that is given for an output, completed by that of the run that it repeats.
 Encoding encoding_of(const std::filesystem::path& output, int crf, const std::string& speed,
                      const Encoding& earlier);
 
 void add_encoding(nlohmann::json& settings, const Encoding& encoding);  // nothing where nothing was said
-// What settings say of it. Throws corrupt, naming the key.
+// Returns what settings say of it. Throws corrupt, naming the key.
 Encoding encoding_in(const nlohmann::json& settings);
 
 }  // namespace tachy::cli

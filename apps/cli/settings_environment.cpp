@@ -25,7 +25,7 @@ Environment counting(Environment all, const json& settings, bool on_gpu) {
 void add_environment(json& settings, bool on_gpu) {
   const Environment now = counting(run_environment(on_gpu), settings, on_gpu);
   if (now.empty()) return;
-  // What is no UTF-8 is replaced: JSON could not hold it.
+  // Bytes that are not UTF-8 are replaced: JSON could not hold them.
   settings["environment"] = json::parse(json(now).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 

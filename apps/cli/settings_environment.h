@@ -10,7 +10,7 @@ namespace tachy::cli {
 
 // Adds what is set now, as far as a run of these settings depends on it; nothing where nothing is.
 void add_environment(nlohmann::json& settings, bool on_gpu);
-// What settings say of it. Throws corrupt where that is no list of texts.
+// Returns what settings say of it. Throws corrupt where that is no list of texts.
 Environment environment_in(const nlohmann::json& settings);
 
 // Says where an earlier run had another environment than that of `settings`, which add_environment has completed; the same

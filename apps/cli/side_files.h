@@ -19,7 +19,7 @@ class SideFiles {
   void preview(const std::string& path);
   void latents(const std::string& path);
   void profile(const std::string& path);
-  // What a bench's report or a stage's tensors replace, as an output does.
+  // Claims the file that a bench's report or a stage's tensors replace, as an output does.
   void output(const char* option, const std::string& path);
 
   const std::set<std::filesystem::path>& names() const { return names_; }
@@ -33,7 +33,7 @@ class SideFiles {
   std::vector<OutputLock> locks_;
 };
 
-// What a preview carries, by which a later run knows it.
+// The comment that a preview carries, by which a later run knows it.
 std::string preview_comment();
 
 }  // namespace tachy::cli

@@ -46,7 +46,7 @@ class StateFile {
 
   // Where the run could go on from: "step 3", "block 3", "step 3 of window 2 of 5", "window 2 of 5". Empty: nowhere.
   std::string saved() const;
-  // What is added to the word that the run was stopped.
+  // Returns what is added to the message that the run was stopped.
   std::string going_on() const;
 
  private:

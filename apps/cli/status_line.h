@@ -1,5 +1,5 @@
-// What a long command is doing now: one line on a terminal that the next overwrites, elsewhere the first one and then one every 30
-// seconds (heartbeat.h). And the file it writes at its end.
+// Shows what a long command is doing now: one line on a terminal that the next overwrites, elsewhere the first one and then one
+// every 30 seconds (heartbeat.h). The file that it writes at its end is here, too.
 #pragma once
 
 #include <filesystem>

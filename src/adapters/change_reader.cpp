@@ -55,7 +55,7 @@ class LayerReader {
   const AdapterTarget& target_;
   LayerChanges out_;
   std::set<Role> used_ = {Role::alpha};
-  // What is not a view of the file; all changes of the layer keep it.
+  // Holds the values that are not a view of the file; all changes of the layer keep it.
   std::shared_ptr<std::deque<std::vector<float>>> made_ = std::make_shared<std::deque<std::vector<float>>>();
 };
 

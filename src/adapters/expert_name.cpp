@@ -73,7 +73,7 @@ std::vector<Word> words_of(std::string_view name) {
   return words;
 }
 
-// What is high or low itself, and is said of pictures, of people and of machines.
+// Words for things that are high or low themselves, as they are said of pictures, of people and of machines.
 constexpr std::string_view kOrdinary[] = {
     "angle",      "angles",     "bit",      "bitrate",  "budget",     "contrast",    "cut",    "def",
     "definition", "detail",     "detailed", "details",  "dynamic",    "end",         "energy", "exposure",
@@ -91,7 +91,7 @@ AdapterExpert expert_of(std::string_view lower) {
   return lower == "low" ? AdapterExpert::low : AdapterExpert::unsaid;
 }
 
-// What words `i` and its neighbours say.
+// Tells which expert word `i` and its neighbours name.
 NamedExpert said_at(const std::vector<Word>& words, size_t i) {
   const auto is = [&](size_t at, std::string_view lower) {
     return at < words.size() && words[at].lower == lower;

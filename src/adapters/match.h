@@ -36,7 +36,7 @@ struct AdapterMatch {
   int64_t zero = 0;                             // deltas that hold nothing but zeros: matched, no change
   std::vector<std::string> prefixes, suffixes;  // as met in the file, for reports
   bool original_names = false, underscores = false;
-  // Of a model with two: which one the file went to, and what said so: "the word 'HIGH' in its name".
+  // For a model with two experts: which one the file went to, and what said so: "the word 'HIGH' in its name".
   AdapterExpert expert = AdapterExpert::unsaid;
   std::string expert_from;
   std::string hint;  // which model the file seems to be made for, where shapes do not fit; or empty

@@ -28,7 +28,7 @@ constexpr double kMostAlpha = 1e6, kMostRank = 1 << 20, kDefault = 8;
 // A usual match goes back some dozens of times. The whole work for one file is bounded by these: about two seconds.
 constexpr unsigned long kUsualRetries = 500, kMostRetries = 100'000;
 constexpr int kMostSlowMatches = 200;
-// Of the model's parts as diffusers names them, each before one that it begins with.
+// Prefixes of the model's parts as diffusers names them; each stands before one that it begins with.
 constexpr const char* kParts[] = {"transformer_2.", "transformer.", "text_encoder.", ""};
 
 // The keys of objects of patterns, in the file's order; of a key that is there twice Python keeps the first place.
@@ -121,7 +121,7 @@ class Patterns {
   int slow_ = 0;
 };
 
-// What makes the pair belong to a model that PEFT has changed before, or mean something else than B·A.
+// Refuses settings by which the pair belongs to a model that PEFT has changed before, or means something else than B·A.
 void refuse_changed_model(const Document& document, const std::string& part) {
   const std::string field = part + "init_lora_weights";
   const json none, &values = document.values;

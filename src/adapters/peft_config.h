@@ -26,9 +26,9 @@ struct PeftScale {
   std::string from;  // "adapter_config.json", "lora_adapter_metadata"
 };
 
-// What the configuration of the adapter at `path` says of each of the layers that are named so in the file; nothing for
-// those that it says nothing of. A pattern that fits no layer is a warning. Throws corrupt for values of another kind,
-// unsupported for patterns that cannot be matched or take too long, and for adapters of a changed model.
+// Returns what the configuration of the adapter at `path` says of each of the layers that are named so in the file, and
+// nothing for those that it does not mention. A pattern that fits no layer is a warning. Throws corrupt for values of another
+// kind, unsupported for patterns that cannot be matched or take too long, and for adapters of a changed model.
 std::vector<std::optional<PeftScale>> peft_scales(const std::filesystem::path& path,
                                                   const TensorSource& source,
                                                   std::span<const std::string> layers);

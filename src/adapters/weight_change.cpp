@@ -79,7 +79,7 @@ void apply_product(const WeightChange& c, double factor, int64_t first, const Te
   apply_low_rank(c, factor, first, rows);
 }
 
-// What a change adds to W with this factor.
+// Adds to `rows` what a change adds to W with this factor.
 void add_change(const WeightChange& c, double factor, int64_t first, const Tensor& rows) {
   switch (c.kind) {
     case Kind::low_rank:

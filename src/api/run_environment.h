@@ -1,4 +1,4 @@
-// What a run depends on beside its request and its model's files, for its settings: see base/environment.h.
+// Tells what a run depends on beside its request and its model's files, for its settings: see base/environment.h.
 #pragma once
 
 #include "base/environment.h"

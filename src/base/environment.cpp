@@ -37,10 +37,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
     {"TACHY_LOG", kSame},
-    // Of the Python package alone, whose tensors are no run's.
+    // This one is for the Python package alone, whose tensors are no run's.
     {"WAN_ENABLE_FUSED_BLOCK", kSame},
 
-    // What libraries read.
+    // Variables that libraries read.
     {"ONEDNN_MAX_CPU_ISA", kRecorded, {}, "oneDNN"},
     {"DNNL_MAX_CPU_ISA", kRecorded, {}, "oneDNN"},
     {"ONEDNN_CPU_ISA_HINTS", kRecorded, {}, "oneDNN"},

@@ -28,7 +28,7 @@ std::span<const EnvironmentVariable> environment_variables();
 
 using Environment = std::map<std::string, std::string>;  // values by name
 
-// What is set now of the recorded variables that no field of the settings speaks for.
+// The recorded variables that are set now and that no field of the settings speaks for.
 Environment recorded_environment();
 
 // "TACHY_ISA was avx2 and is not set now, TACHY_BF16 was not set and is portable now"; empty where the two agree.

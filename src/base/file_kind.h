@@ -1,4 +1,4 @@
-// What a file is that was to be something else, in words that say what to do: pages, pointers and archives that
+// Tells what a file is that was to be something else, in words that say what to do: pages, pointers and archives that
 // downloads leave under the name of weights, links whose target is gone, downloads that are not complete.
 #pragma once
 

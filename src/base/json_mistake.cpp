@@ -24,14 +24,14 @@ char last_before(std::string_view text, size_t at) {
   return found == std::string_view::npos ? '\0' : text[found];
 }
 
-// What the parser says that it expected, or nothing.
+// Returns what the parser says that it expected, or nothing.
 std::string_view expected_of(std::string_view words) {
   constexpr std::string_view kBefore = "; expected ";
   const size_t at = words.rfind(kBefore);
   return at == std::string_view::npos ? std::string_view() : words.substr(at + kBefore.size());
 }
 
-// Of a text in quotes.
+// Describes a mistake in a text in quotes.
 std::string in_text(std::string_view core, char c) {
   if (c == '\n' || core.find("missing closing quote") != std::string_view::npos)
     return "a text has no closing quote on its line; a line end within a text is written as \\n";
@@ -41,7 +41,7 @@ std::string in_text(std::string_view core, char c) {
   return std::string(core);
 }
 
-// Of a character or word that begins nothing.
+// Describes a character or word that begins nothing.
 std::string of_literal(std::string_view text, size_t at) {
   if (is_letter(text[at]))
     return fmt::format("'{}' is no value: JSON has numbers, texts in double quotes, true, false and null",

@@ -1,4 +1,4 @@
-// What is wrong with a JSON text that a person wrote, in words that say what to change; and how deep one is
+// Tells what is wrong with a JSON text that a person wrote, in words that say what to change; and how deep one is
 // nested, which is measured before it is parsed: the tree of a file of brackets would cost far more than the file.
 #pragma once
 

@@ -52,7 +52,7 @@ RawPlace raw_place(std::string_view bytes, size_t at) {
   return place;
 }
 
-// What bytes with zeros among them may be: those of ASCII's characters lie apart in wider encodings.
+// Guesses the encoding of bytes with zeros among them: those of ASCII's characters lie apart in wider encodings.
 const char* wider_encoding(std::string_view bytes) {
   const std::string_view some = bytes.substr(0, 4096);
   size_t zeros[4] = {};

@@ -30,7 +30,7 @@ std::vector<std::string_view> lines_of(std::string_view text);
 struct TextPlace {
   size_t line = 1, column = 1;  // column: in characters
 };
-// Of a byte of such a text.
+// The place of a byte in such a text.
 TextPlace place_in(std::string_view text, size_t byte);
 
 }  // namespace tachy

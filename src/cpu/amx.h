@@ -22,7 +22,7 @@ bool tiles_emulated();  // TACHY_BF16=amx-emulated: PlainTiles stand in for the 
 
 inline constexpr int kAmxRows = 16, kAmxRowBytes = 64;
 
-// What PlainTiles do in TDPBF16PS and TDPBUSD: sums [16][16] += left [16][64 bytes] · right, whose rows hold 16
+// PlainTiles do this in TDPBF16PS and TDPBUSD: sums [16][16] += left [16][64 bytes] · right, whose rows hold 16
 // columns' pairs of bf16, or groups of four bytes.
 //
 // TDPBF16PS adds up the products of even places in one float32 chain of fused multiply-adds and those of odd

@@ -34,7 +34,7 @@ void each_png_chunk(std::span<const uint8_t> file, const std::function<bool(cons
   }
 }
 
-// Nothing where it is damaged or longer than kMostText.
+// Returns the unpacked text, or nothing where it is damaged or longer than kMostText.
 std::optional<std::string> inflated(std::string_view packed) {
   std::string out(kMostText, '\0');
   uLongf length = out.size();

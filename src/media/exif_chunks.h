@@ -4,7 +4,7 @@
 //         XMP in a text "XML:com.adobe.xmp". Texts may be plain, compressed or international; all of it before or behind the pixels.
 //   WebP  the first chunks "EXIF" and "XMP ", where VP8X says that they are there
 //
-// What is damaged or too large counts as missing: a decoder reports it where it matters. Private to src/media.
+// Whatever is damaged or too large counts as missing: a decoder reports it where it matters. Private to src/media.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a file is that nobody here reads, told by its first bytes and not by its name: HEIC, AVIF, raw photos, a web page or a
+// Tells what a file is that nobody here reads, by its first bytes and not by its name: HEIC, AVIF, raw photos, a web page or a
 // Git LFS pointer that was saved under a picture's or a sound's name … and what its owner can do. Private to src/media.
 #pragma once
 

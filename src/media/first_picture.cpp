@@ -103,7 +103,7 @@ FirstPicture first_of_gif(std::span<const uint8_t> file, std::string_view name) 
   blocks.skip(2);
   blocks.skip_color_table(flags);
   put(out.file, in.part(0, blocks.at()));
-  // What no picture covers has the transparent colour where there is one, otherwise the first.
+  // Pixels that no picture covers have the transparent colour where there is one, otherwise the first.
   uint8_t background = 0;
   for (;;) {
     const size_t begin = blocks.at();

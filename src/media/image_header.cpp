@@ -13,7 +13,7 @@
 namespace tachy {
 namespace {
 
-// What an APP1 segment of a JPEG begins with.
+// The bytes that an APP1 segment of a JPEG begins with.
 constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
 
 ImageHeader jpeg_header(std::span<const uint8_t> file, std::string_view name, bool whole) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t(512) << 20;
 
-// What a decoder gets: the file, or what stands for it.
+// The input of a decoder: the file, or what stands for it.
 struct Still {
   std::span<const uint8_t> file;
   AVCodecID codec = AV_CODEC_ID_NONE;

@@ -11,8 +11,8 @@
 
 namespace tachy {
 
-// Of the video track with this number, counted from 0 among the video tracks: 1 (upright) to 8 as EXIF counts, 0 for an angle that
-// is no right one. What cannot be read means upright.
+// The orientation of the video track with this number, counted from 0 among the video tracks: 1 (upright) to 8 as EXIF counts,
+// 0 for an angle that is no right one. Whatever cannot be read counts as upright.
 int matroska_orientation(const std::filesystem::path& path, int video_track);
 
 }  // namespace tachy

@@ -190,7 +190,7 @@ class SoundReader {
     }
   }
 
-  // What the header says of the length, in seconds; 0 where it does not, or leaves a placeholder. Elsewhere a duration is an estimate.
+  // The length that the header tells, in seconds; 0 where it tells none, or a placeholder. Elsewhere a duration is an estimate.
   double told_seconds() const {
     const double there = double(sound_.samples.size()) / sound_.rate;
     if (wav_) return wav_->told > 0 ? there * double(wav_->told) / double(wav_->bytes()) : 0;
@@ -208,7 +208,7 @@ class SoundReader {
   // A recording that was cut is still a voice.
   void tell_of_a_cut() const {
     const double there = double(sound_.samples.size()) / sound_.rate, told = told_seconds();
-    // What encoders put round a sound counts in some headers.
+    // Some headers also count what encoders put round a sound.
     const std::string_view container = input_->iformat->name;
     const bool exact = wav_ || container == "flac" || container == "au" || container == "aiff";
     if (told - there > (exact ? 0.5 / sound_.rate : 0.5))

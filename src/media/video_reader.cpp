@@ -82,7 +82,7 @@ class MovieReader final : public VideoReader {
     }
   }
 
-  // What the pictures themselves say (H.264 and HEVC can) counts before what the container says, as in ffmpeg.
+  // The pictures' own orientation (H.264 and HEVC can have one) counts before that of the container, as in ffmpeg.
   int find_orientation(const fs::path& path) {
     decoded_ = decode_next();
     const AVFrameSideData* own =
@@ -135,7 +135,7 @@ class MovieReader final : public VideoReader {
     info_.comment = info_.codec == "gif" ? read_comment(path) : av::comment_of(*input_);
   }
 
-  // What a player would do and nobody does here: better said than found out by the result.
+  // Warns of what a player would do and nobody does here: this is better said than found out by the result.
   void tell_what_is_left_out() const {
     if (orientation_ == 0)
       warn(

@@ -52,7 +52,7 @@ class WavWalk {
     return out;
   }
 
-  // Nothing where no name of readable letters is.
+  // Returns nothing where there is no name of readable letters.
   std::optional<Chunk> chunk_at(uint64_t at) {
     const size_t head_bytes = w64_ ? 24 : 8;
     const std::vector<uint8_t> head = bytes_at(at, head_bytes);

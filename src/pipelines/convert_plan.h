@@ -57,7 +57,7 @@ ConvertPlan plan_folder(const std::filesystem::path& in, const PartPaths& parts,
 // tensor that cannot be read.
 TensorSource::Entry restored(const TensorSource& source, const TensorSource::Entry& entry);
 
-// What a tensor is kept in where it is not quantised anew: its dtype, bfloat16 where it is quantised, float32 of float64.
+// The dtype a tensor is kept in where it is not quantised anew: its own, bfloat16 where it is quantised, float32 for float64.
 DType kept_dtype(const TensorSource::Entry& entry);
 
 // Whether a tensor that cannot be read is no weight and may stay behind, which `notes` says.

@@ -175,7 +175,7 @@ struct StagePlan {
   std::string adapters, adapters_2;  // what is merged into the stage's part, or parts; empty: nothing
 };
 
-// What of a prompt the model does not read, because it has more tokens than there is room for.
+// The part of a prompt that the model does not read, because it has more tokens than there is room for.
 struct DroppedTokens {
   std::string field;  // "prompt", "negative_prompt"
   int64_t tokens = 0, dropped = 0;

@@ -1,5 +1,5 @@
-// What the convolutions of the VAE's residual blocks multiply in (`vae_math`): as the activations, which is auto, or in e4m3
-// (models/wan_vae/codes_block.cpp), which no level chooses and `math` does not ask for.
+// The format that the convolutions of the VAE's residual blocks multiply in (`vae_math`): that of the activations, which is auto,
+// or e4m3 (models/wan_vae/codes_block.cpp), which no level chooses and `math` does not ask for.
 #pragma once
 
 #include <string_view>
@@ -16,8 +16,8 @@ inline const Choices& vae_math_choices() {
   return all;
 }
 
-// Of this VAE in this precision. Throws invalid_argument for another word or where the precision is none for it, and
-// unsupported where the VAE or the GPU has no convolution for it. gpu: null on the CPU.
+// Returns the products of this VAE in this precision. Throws invalid_argument for another word or where the precision is
+// none for it, and unsupported where the VAE or the GPU has no convolution for it. gpu: null on the CPU.
 Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
                       cuda::Gpu* gpu);
 

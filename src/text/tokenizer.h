@@ -62,8 +62,8 @@ struct TokenIds {
 // Truncates to max_length - 1 tokens, appends EOS once, pads on the right with the pad id.
 TokenIds encode_padded(const Tokenizer& tokenizer, std::string_view text, int max_length = 512);
 
-// What encode_padded() drops of a text, from the word on in which the first token of it lies (from that token on
-// where words are not set apart by spaces); long ones by their first and last words: "brightly lit … by the sea".
+// Returns the words that encode_padded() drops of a text, from the one on in which the first dropped token lies (from that
+// token on where words are not set apart by spaces); many are given by the first and last ones: "brightly lit … by the sea".
 std::string dropped_words(const Tokenizer& tokenizer, std::string_view text, int max_length = 512);
 
 }  // namespace tachy

@@ -44,7 +44,7 @@ std::string names_of(const std::vector<fs::path>& folders) {
   return folders.size() > kMostShown ? fmt::format("{} +{} more", out, folders.size() - kMostShown) : out;
 }
 
-// What refs/main says; empty where it says no plain name.
+// Returns what refs/main says; empty where it says no plain name.
 std::string main_of(const fs::path& root) {
   char text[128] = {};
   std::ifstream in(root / "refs" / "main", std::ios::binary);

@@ -1,4 +1,4 @@
-// What can be lost of a quantised file without a name or a shape that is wrong: scales that are gone from some of its
+// Checks for what a quantised file can lose without a wrong name or shape: scales that are gone from some of its
 // weights, and scales that are no numbers or zero.
 #pragma once
 

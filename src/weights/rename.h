@@ -42,7 +42,7 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
                                              std::span<const std::string_view> prefixes);
 std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source);
 
-// What every map of names begins with: the names that wrappers put in are gone (wrapper_names.h; two names that fall together are an
+// Maps of names begin with this: the names that wrappers put in are gone (wrapper_names.h; two names that fall together are an
 // error that has both), quantised weights are put together with their scales (quantized_source.h), and values are floats (plain_values.h).
 std::shared_ptr<TensorSource> plain_source(const std::shared_ptr<TensorSource>& source);
 

@@ -26,7 +26,8 @@ constexpr std::string_view kNames[] = {
     "model",         "module",        "generator",      "gen_model",      "transformer",      "dit",
     "net",           "network",       "params",         "weights"};
 
-// What stands beside a model and may hold tensors: an optimizer's moments, states of random generators, settings.
+// Tells whether this names something that stands beside a model and may hold tensors: an optimizer's moments, states of
+// random generators, settings.
 bool is_bookkeeping(std::string_view name) {
   for (const std::string_view word :
        {"optim", "sched", "rng", "random", "scaler", "callback", "loops", "hyper", "config", "args"})
@@ -79,8 +80,8 @@ class Search {
            std::all_of(tensor.dims.begin(), tensor.dims.end(), [](int64_t extent) { return extent == 1; });
   }
 
-  // Of a dict's own tensors and the models that it holds. What holds less than half as many tensors as another is a part
-  // of it, or an average that had not begun.
+  // Chooses between a dict's own tensors and the models that it holds. A model that holds less than half as many tensors as
+  // another is a part of it, or an average that had not begun.
   Found chosen(Found own, std::vector<std::pair<std::string, Found>> inner) const {
     size_t most = 0;
     for (const auto& [name, found] : inner) most = std::max(most, found.tensors);

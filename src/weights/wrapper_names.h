@@ -1,4 +1,4 @@
-// What PyTorch's wrappers of a model put into the names of its tensors when they are saved without being taken off.
+// Names that PyTorch's wrappers of a model put into those of its tensors when it is saved without taking the wrappers off.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ constexpr Relative kRelatives[] = {
     {"time_embedding_r.", "a MeanFlow model"},
 };
 
-// What Wan's transformer is made of, by diffusers' names; a block's own begin with a dot. The modules of speech and
+// The modules that Wan's transformer is made of, by diffusers' names; a block's own begin with a dot. Those of speech and
 // of actions are checked by those who read them.
 constexpr std::string_view kKnown[] = {
     "patch_embedding.",
@@ -102,7 +102,7 @@ std::string_view within_block(std::string_view name) {
   return dot == name.npos ? name : name.substr(dot);
 }
 
-// What the file puts in front of the transformer's names; "" where it puts nothing there.
+// The prefix that the file puts in front of the transformer's names; "" where it puts nothing there.
 std::string_view prefix_of(const TensorSource& source) {
   constexpr std::string_view kPatch = "patch_embedding.weight";
   const Entry* patch = source.find(kPatch);

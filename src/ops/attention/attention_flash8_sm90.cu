@@ -11,7 +11,7 @@ namespace {
 
 using flash::Tile8;
 
-// What rounding costs is won back from about 1,200 keys on.
+// The time that rounding costs is won back from about 1,200 keys on.
 constexpr int64_t kLeastKeys = 2048;
 // The instance that attention_sm90.cu repairs with, too.
 using Repair = flash::Tile90<__nv_bfloat16, 128, 192, Tile8::kCluster, false, true>;

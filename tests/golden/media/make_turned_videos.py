@@ -59,7 +59,7 @@ def main():
         ffmpeg("-f", "lavfi", "-i", picture.replace("duration=0.2", "duration=2"), "-c:v", "libx264", "-g", "99", "-pix_fmt", "yuv420p", "-bsf:v",
                "filter_units=remove_types=6", *EXACT, long)
         add("edited.mp4", "-ss", "1.61", source=long)
-        # What a player would heed and the reader only speaks of: HDR curves, pixels that are not square, unequal times.
+        # These have what a player would heed and the reader only mentions: HDR curves, pixels that are not square, unequal times.
         for curve, code in (("smpte2084", 16), ("arib-std-b67", 18)):
             hdr = os.path.join(folder, f"{curve}-source.mp4")
             ffmpeg("-f", "lavfi", "-i", picture, "-frames:v", "1", "-vf", "scale=out_color_matrix=bt2020nc:out_range=tv,format=yuv420p10le,setparams="

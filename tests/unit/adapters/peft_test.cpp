@@ -58,7 +58,7 @@ TEST(PeftPatterns, TheFirstThatFitsIsPefts) {
       EXPECT_EQ(found[i]->alpha, fits[i] == '.' ? -1 : fits[i] - '0') << keys[0] << " of " << names[i];
   }
   EXPECT_GT(compared, 1800u);
-  // What Python's `re` can do and Oniguruma cannot, or not alike, is refused by name.
+  // A pattern that Python's `re` can match and Oniguruma cannot, or not alike, is refused by name.
   EXPECT_THAT(refused, testing::ElementsAre("[[:alpha:]]+.to_q", "\\N{LATIN SMALL LETTER A}ttn1.to_q",
                                             "(?=a)*attn1.to_q"));
 }

@@ -26,7 +26,7 @@ std::string error_of(const MadeSource& made) {
   return "";
 }
 
-// What the pair adds to the layer's weight.
+// Returns what the pair adds to the layer's weight.
 std::vector<float> delta_of(const MadeSource& made) {
   const AdapterMatch match = Model().match(made_adapter(made));
   EXPECT_EQ(match.parts[0].changes.size(), 1u);

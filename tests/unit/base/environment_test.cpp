@@ -44,7 +44,7 @@ void for_each_source(const Body& body) {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// What follows each place where the word stands by itself.
+// Returns the text behind each place where the word stands by itself.
 std::vector<std::string> behind(const std::string& text, const std::string& word) {
   std::vector<std::string> out;
   for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {

@@ -75,7 +75,7 @@ TEST_F(Docs, OptionsPageListsWhatHelpLists) {
   EXPECT_GT(found, 100u) << "the options of --help were not all understood";
 }
 
-// What is read is compared with the same list by tests/unit/base/environment_test.cpp.
+// The variables that the sources read are compared with the same list by tests/unit/base/environment_test.cpp.
 TEST_F(Docs, OptionsPageListsTheEnvironmentVariables) {
   const fs::path page = kSource / "docs/options.md";
   Names listed;

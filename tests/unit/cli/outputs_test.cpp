@@ -1,5 +1,5 @@
-// What a run writes, and what it leaves alone: names made of prompts, two runs of one output, settings, states, previews and
-// profiles beside files of other people.
+// Tests what a run writes, and what it leaves alone: names made of prompts, two runs of one output, settings, states, previews
+// and profiles beside files of other people.
 #include <nlohmann/json.hpp>
 
 #include "base/output_lock.h"
@@ -313,7 +313,7 @@ TEST_F(Outputs, FilesInTheWayStayAndTheRunIsRefused) {
     EXPECT_EQ(read_text(path(file)), content);
   }
   EXPECT_EQ(files(), before);
-  // What a run of ours has written is replaced.
+  // A file that a run of ours has written is replaced.
   const auto with = generate({"a cat", "-o", "c.mp4", "--preview", "p.png", "--profile", "t.json",
                               "--save-latents", "l.safetensors", "-q"});
   EXPECT_EQ(run(with).code, 0);

@@ -1,5 +1,5 @@
-// What a run's settings say beside its request: the fields that variables once were, and the environment. A run that is repeated
-// or gone on with in another environment says so.
+// Tests what a run's settings say beside its request: the fields that variables once were, and the environment. A run that is
+// repeated or gone on with in another environment says so.
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -71,7 +71,8 @@ TEST_F(SettingsOfRuns, TheEnvironmentIsRecordedAndADifferentOneIsSaid) {
                                              HasSubstr("TACHY_PACE was not set and is off now")));
 }
 
-// What the list says to change no bits. On a GPU: gpu_run_test.cpp, gpu_rounded_test.cpp, wan_dit_gpu_test.cpp.
+// Variables that change no bits, as the list says, change none. The tests on a GPU are gpu_run_test.cpp,
+// gpu_rounded_test.cpp and wan_dit_gpu_test.cpp.
 TEST_F(SettingsOfRuns, VariablesOfSameBitsChangeNone) {
   const std::pair<const char*, const char*> values[] = {
       {"TACHY_GRAPHS", "off"},           {"TACHY_CUDA_OVERLAP", "0"},    {"TACHY_HUGE_PAGES", "0"},

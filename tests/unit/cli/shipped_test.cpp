@@ -14,7 +14,7 @@ constexpr const char* kShipped[] = {"sprites", "talker", "world"};
 
 class Shipped : public CliTest {
  protected:
-  // What a command says of a model: no signal, no internal error, and words where it is refused.
+  // Checks what a command says of a model: no signal, no internal error, and words where it is refused.
   Done expect_answer(const std::vector<std::string>& args) {
     Done done = run(args);
     std::string line;

@@ -1,4 +1,4 @@
-// What a run tells on its way: a seed that is drawn, signs of life where there is no terminal, and readers that go away.
+// Tests what a run tells on its way: a seed that is drawn, signs of life where there is no terminal, and readers that go away.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"
@@ -150,7 +150,7 @@ TEST_F(Told, AReaderThatGoesAwayIsNoError) {
   EXPECT_EQ(run_unread(generate({"x", "-o", "a.mp4"}), ">&4 2>&3").code, kBySigpipe);
   EXPECT_EQ(run_unread({"generate", "--nope"}, ">&4 2>&3").code, 2);
   EXPECT_EQ(run_unread({"info", "gone"}, ">&3 2>&3").code, 3);
-  // Nor are there descriptors for them: no line gets into a file.
+  // There are no descriptors for them either: no line gets into a file.
   EXPECT_EQ(run_unread(generate({"x", "-o", "b.mp4"}), "<&- 2>&-").code, 0);
   EXPECT_EQ(run_unread(generate({"x", "-o", "c.mp4", "-q"}), "<&- >&- 2>&-").code, 0);
   EXPECT_EQ(read_text(path("b.mp4")), read_text(path("a.mp4")));

@@ -84,7 +84,7 @@ TEST_F(WrittenFiles, ScriptsAndConfigsWithAMark) {
               AllOf(HasSubstr("config.json: line 3, column 1"), HasSubstr("a comma stands before")));
 }
 
-// Of a prompt that is as long as can be nothing is said; of a longer one, once, what is dropped.
+// Nothing is said of a prompt that is as long as can be; for a longer one it is said once what is dropped.
 TEST_F(WrittenFiles, LongPromptsSayWhatIsDropped) {
   const auto plan = [&](const std::string& prompt, std::vector<std::string> more) {
     more.insert(more.begin(), {prompt, "--plan", "--json"});

@@ -131,7 +131,7 @@ TEST_F(SoundReaderTest, CutWav) {
   expect_error(ErrorCode::corrupt, {path.string(), "without samples"}, [&] { read_sound(path); });
 }
 
-// What is there of a file that was cut, as the whole file has it; a warning where the file tells that more should be there.
+// A file that was cut is read as far as it is there, as the whole file has it; a warning comes where it tells of more.
 TEST_F(SoundReaderTest, CutFiles) {
   struct Cut {
     const char* file;

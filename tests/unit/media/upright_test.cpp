@@ -105,7 +105,7 @@ TEST_F(UprightTest, EditedVideos) {
   }
 }
 
-// What a player would heed and is not done here is said.
+// The reader says what a player would heed and it does not.
 TEST_F(UprightTest, WhatIsLeftOutIsSaid) {
   const std::map<std::string, std::string> words{{"smpte2084.mp4", "HDR video (PQ)"},
                                                  {"arib-std-b67.mp4", "HDR video (HLG)"},

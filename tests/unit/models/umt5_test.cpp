@@ -81,7 +81,7 @@ TEST(Umt5, CutPromptEqualsPaddedPrompt) {
   EXPECT_LE(y.error, golden.bound());
 }
 
-// Of a table in the file, and of one whose rows are made.
+// Such ids are refused for a table in the file, and for one whose rows are made.
 TEST(Umt5, IdsOutsideTheVocabularyAreRefused) {
   std::vector<int64_t> ids{4, 97};
   test::PlannedRun run;

@@ -1,4 +1,4 @@
-// What tests of cuts share: part of a call's rows, frames or queries, computed alone, must have the bits that it has in the
+// Tests of cuts share this: part of a call's rows, frames or queries, computed alone, must have the bits that it has in the
 // whole call, for a long clip passes in pieces whose size follows from memory or an option.
 #pragma once
 
@@ -71,7 +71,7 @@ class CutFixture : public OpFixture {
           << what << ", " << name_of(compute) << ": [" << first << ", " << end << ") of " << y.dim(0);
     }
   }
-  // Of every size up to `all` where it is small; otherwise those around which something could change.
+  // Returns cuts of every size up to `all` where it is small; otherwise of those around which something could change.
   static Cuts cuts_of(int64_t all) {
     Cuts cuts;
     for (const int64_t size :

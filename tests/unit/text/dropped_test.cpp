@@ -1,4 +1,4 @@
-// What a prompt loses that is too long, against the tokenizers library (tests/golden/text/make_dropped.py).
+// Compares what a prompt loses that is too long with the tokenizers library (tests/golden/text/make_dropped.py).
 #include <gtest/gtest.h>
 
 #include "golden.h"

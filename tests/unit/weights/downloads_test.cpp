@@ -1,5 +1,5 @@
-// What downloads leave under the name of weights: pages, pointers, archives, parts, links to nothing, caches. Each is told what it
-// is and what to do.
+// Tests what downloads leave under the name of weights: pages, pointers, archives, parts, links to nothing, caches. Each report
+// says what it is and what to do.
 #include "base/file_kind.h"
 #include "support.h"
 #include "weights/hub_cache.h"
