@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "base/last_words.h"
 #include "base/whole_characters.h"
 

@@ -83,7 +83,7 @@ struct PassedOver {
   const char* impl;
   Refusal why;
 };
-std::string describe(std::span<const PassedOver> passed);  // "split: few rows; f32: …"
+std::string describe(std::span<const PassedOver> passed);  // "split: bf16 is asked for; f32: …"
 
 template <class Args>
 bool is_definition(const Impl<Args>& impl) {

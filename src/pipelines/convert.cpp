@@ -9,7 +9,7 @@
 #include "base/disk.h"
 #include "base/env.h"
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "base/output_lock.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/convert_run.h"

@@ -2,7 +2,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "base/log.h"
 #include "models/wan/relatives.h"
 #include "pipelines/model_defaults.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "base/log.h"
 #include "models/clip_vision/clip_preparation.h"
 #include "models/wan/audio_branch.h"

@@ -103,13 +103,12 @@ bool made_block_by_block(const ModelBundle& model) {
 
 WorldConfig world_config(const ModelBundle& model, const WorldChoices& choices) {
   const WanConfig& dit = model.dit;
-  check(
-      model.experts() == 1 && !dit.audio_branch() &&
-          (dit.actions.present() || model.image_input == ImageInput::none),
-      ErrorCode::unsupported,
-      "{}: this is a {} model; worlds are made by models of actions (Matrix-Game 2) and, block by block, by "
-      "text-to-video models of one transformer (Self-Forcing, CausVid)",
-      model.files.root.string(), model.kind);
+  check(model.experts() == 1 && !dit.audio_branch() &&
+            (dit.actions.present() || model.image_input == ImageInput::none),
+        ErrorCode::unsupported,
+        "{}: its kind is {}; worlds are made by models of actions (Matrix-Game 2) and, block by block, by "
+        "text-to-video models of one transformer (Self-Forcing, CausVid)",
+        model.files.root.string(), model.kind);
   check(dit.actions.present() ? dit.text_dim == 0 && dit.image_dim > 0 : dit.text_dim > 0,
         ErrorCode::unsupported, "{}: a model of actions with {} text channels and {} image channels",
         model.files.root.string(), dit.text_dim, dit.image_dim);

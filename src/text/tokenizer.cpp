@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "text/limits.h"
 #include "text/spiece.h"
 #include "text/tokenizer_json.h"
@@ -76,7 +76,8 @@ std::unique_ptr<Tokenizer> Tokenizer::open(const fs::path& folder_or_file) {
   check(fs::is_regular_file(file, error), ErrorCode::not_found, "{}: {}", file.string(),
         why_missing(file, "file"));
   std::string bytes = read_file(file);
-  refuse_foreign(std::string_view(bytes).substr(0, kKindBytes), file);
+  refuse_foreign(std::string_view(bytes).substr(0, kKindBytes), file,
+                 "a tokenizer (tokenizer.json or spiece.model)");
   if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);  // an editor's byte order mark
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   const bool json = file.extension() == ".json" ||

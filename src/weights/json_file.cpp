@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "base/json_text.h"
 #include "base/text_file.h"
 #include "weights/mapped_file.h"
@@ -95,7 +95,7 @@ nlohmann::json read_json(const std::filesystem::path& path, uint64_t max_bytes, 
   check(file.size() <= max_bytes, ErrorCode::corrupt, "{}: {} bytes of JSON, the limit is {}", path.string(),
         file.size(), max_bytes);
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), static_cast<size_t>(file.size()));
-  refuse_foreign(bytes.substr(0, kKindBytes), path);
+  refuse_foreign(bytes.substr(0, kKindBytes), path, "JSON");
   return parse_json(decode_text(bytes, path.string()), path.string(), keys);
 }
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "base/last_words.h"
 #include "base/log.h"
 

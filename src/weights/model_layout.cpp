@@ -11,7 +11,7 @@
 
 #include "base/disk.h"
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "weights/hub_cache.h"
 #include "weights/json_file.h"
 #include "weights/tensor_source.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "weights/json_file.h"
 #include "weights/open_file.h"
 #include "weights/quote.h"

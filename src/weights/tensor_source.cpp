@@ -12,7 +12,7 @@
 
 #include "base/disk.h"
 #include "base/error.h"
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "weights/gguf.h"
 #include "weights/gguf_parts.h"
 #include "weights/hub_cache.h"
@@ -140,7 +140,7 @@ std::shared_ptr<TensorSource> told_by_head(const fs::path& path, FileAccess acce
   if (head.size() > 8 && head[8] == '{') return open_safetensors(path, access);
   if (head.starts_with("PK")) return open_torch_zip(path, access);
   if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
-  refuse_foreign(head, path);
+  refuse_foreign(head, path, "tensors in a safetensors, GGUF or PyTorch file");
   if (path.extension() == ".safetensors")
     return open_safetensors(path, access);  // for its more precise error
   return open_torch_zip(path, access);

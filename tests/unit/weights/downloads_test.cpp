@@ -1,6 +1,6 @@
 // Tests what downloads leave under the name of weights: pages, pointers, archives, parts, links to nothing, caches. Each report
 // says what it is and what to do.
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 #include "support.h"
 #include "weights/hub_cache.h"
 #include "weights/json_file.h"

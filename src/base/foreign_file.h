@@ -20,8 +20,8 @@ std::string unfinished_name(const std::filesystem::path& path);
 // Throws corrupt for a file that aria2 has not completed, by the note that it keeps beside it until then.
 void refuse_unfinished(const std::filesystem::path& path);
 
-// Throws corrupt where a file's first bytes are of a foreign kind.
-void refuse_foreign(std::string_view head, const std::filesystem::path& path);
+// Throws corrupt where a file's first bytes are of a foreign kind. expected: what should have been there, in words.
+void refuse_foreign(std::string_view head, const std::filesystem::path& path, std::string_view expected);
 
 // Why there is nothing at a path: "no such file or folder", or where the link goes that lies there.
 std::string why_missing(const std::filesystem::path& path, std::string_view what = "file or folder");

@@ -1,4 +1,4 @@
-#include "base/file_kind.h"
+#include "base/foreign_file.h"
 
 #include <fmt/format.h>
 
@@ -113,9 +113,11 @@ void refuse_unfinished(const fs::path& path) {
         path.string(), note.filename().string());
 }
 
-void refuse_foreign(std::string_view head, const fs::path& path) {
+void refuse_foreign(std::string_view head, const fs::path& path, std::string_view expected) {
   const std::string kind = foreign_kind(head);
-  check(kind.empty(), ErrorCode::corrupt, "{}: {}", path.string(), kind);
+  const bool says_what_to_do = kind.find(": ") != kind.npos;
+  check(kind.empty(), ErrorCode::corrupt, "{}: {}{}", path.string(), kind,
+        says_what_to_do ? "" : fmt::format("; expected {}", expected));
 }
 
 std::string why_missing(const fs::path& path, std::string_view what) {
