@@ -5,6 +5,7 @@
 
 #include "base/json_mistake.h"
 #include "base/log.h"
+#include "base/part_name.h"
 #include "job_report.h"
 #include "output_name.h"
 #include "settings.h"
@@ -174,7 +175,7 @@ void StateFile::frame(RgbView frame) {
 void StateFile::remove() {
   std::error_code ec;
   fs::remove(path_, ec);
-  fs::remove(path_.string() + ".part", ec);  // of a process that died while it wrote
+  remove_left_parts(path_);
   windows_.remove();
 }
 

@@ -1,78 +1,25 @@
 #include "media/files.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <mutex>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/foreign_file.h"
 #include "base/last_words.h"
-#include "base/whole_characters.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
 
-fs::path folder_of(const fs::path& path) {
-  fs::path folder = path.parent_path();
-  return folder.empty() ? fs::path(".") : folder;
-}
-
 void fail_io(const fs::path& path, const char* what, int error_number) {
   fail(ErrorCode::io, "{}: cannot {}: {}", path.string(), what, std::strerror(error_number));
 }
-
-namespace {
-
-constexpr size_t kStemBytes = 100;
-
-// The process of ".STEM.PID-N.part", or 0 for any other name.
-pid_t maker_of(std::string_view name, std::string& stem) {
-  if (!name.starts_with('.') || !name.ends_with(".part")) return 0;
-  name = name.substr(1, name.size() - 6);
-  const size_t dot = name.rfind('.'), dash = name.rfind('-');
-  if (dot == name.npos || dash == name.npos || dash < dot) return 0;
-  stem = name.substr(0, dot);
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + dash, pid);
-  return error == std::errc() && end == name.data() + dash && pid > 0 ? pid : 0;
-}
-
-// Temporaries of this final name whose process was killed. A folder is listed once, for those that earlier
-// processes left: a sequence of pictures makes thousands of names.
-void remove_leftovers(const fs::path& folder, const std::string& stem) {
-  static std::mutex mutex;
-  static std::map<std::string, std::multimap<std::string, std::pair<pid_t, fs::path>>> folders;
-  std::lock_guard lock(mutex);
-  const auto [it, fresh] = folders.try_emplace(folder.string());
-  if (fresh) {
-    std::error_code ec;
-    for (const auto& item : fs::directory_iterator(folder, ec)) {
-      std::string of;
-      if (const pid_t pid = maker_of(item.path().filename().string(), of); pid > 0)
-        it->second.emplace(of, std::pair(pid, item.path()));
-    }
-  }
-  const auto [first, last] = it->second.equal_range(stem);
-  for (auto left = first; left != last; ++left) {
-    const auto& [pid, path] = left->second;
-    if (::kill(pid, 0) != 0 && errno == ESRCH) ::unlink(path.c_str());
-  }
-  it->second.erase(first, last);
-}
-
-}  // namespace
 
 PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
   std::error_code ec;
@@ -81,21 +28,13 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
   // A rename would replace a device or a pipe by a plain file.
   check(!fs::exists(status) || fs::is_regular_file(status), ErrorCode::io,
         "{}: cannot write: the name belongs to something that is not a plain file", final_.string());
-  static std::atomic<int> counter{0};
-  const std::string stem(whole_characters(final_.filename().string(), kStemBytes));
-  remove_leftovers(folder_of(final_), stem);
-  for (int tries = 0; fd_ < 0; ++tries) {
-    part_ = folder_of(final_) / fmt::format(".{}.{}-{}.part", stem, ::getpid(), counter++);
-    fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ < 0 && (errno != EEXIST || tries == 100)) {
-      int reason = errno;
-      check(reason != ENOENT || fs::is_directory(folder_of(final_), ec), ErrorCode::io,
-            "{}: cannot write: there is no folder '{}'; make it first", final_.string(),
-            folder_of(final_).string());
-      fail_io(final_, "write", reason);
-    }
-  }
-  note_temporary(part_.native());
+  fd_ = create_part(final_, part_);
+  if (fd_ >= 0) return;
+  const int reason = errno;
+  check(reason != ENOENT || fs::is_directory(folder_of(final_), ec), ErrorCode::io,
+        "{}: cannot write: there is no folder '{}'; make it first", final_.string(),
+        folder_of(final_).string());
+  fail_io(final_, "write", reason);
 }
 
 PartFile::PartFile(PartFile&& other) noexcept

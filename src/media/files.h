@@ -1,8 +1,7 @@
 // Files that appear whole or not at all, and capped reading.
 //
-// PartFile creates `.NAME.PID-N.part` in the folder of the final name (exclusively, so that nobody's file or
-// link is followed), syncs it and renames it over the final name. Until publish() has run, its destructor
-// removes it. What a killed process left of a final name is removed when the next one writes that name.
+// PartFile writes a file under the name that base/part_name gives it, syncs it and renames it over the final name.
+// Until publish() has run, its destructor removes it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "base/part_name.h"
 
 namespace tachy {
 
@@ -31,9 +32,6 @@ class PartFile {
   std::filesystem::path final_, part_;
   int fd_ = -1;
 };
-
-// The folder that holds `path`: "." for a bare name.
-std::filesystem::path folder_of(const std::filesystem::path& path);
 
 // Makes renames in this folder survive a power cut; without complaint where the file system cannot.
 void sync_folder(const std::filesystem::path& folder);

@@ -108,8 +108,7 @@ fs::path resolved(const fs::path& path) {
 void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
   const fs::path target = resolved(out), name = out.filename();
   // The output, and where it is written before it is whole.
-  const fs::path ours[] = {target, resolved(folder_of(out)) / (name.string() + ".part"),
-                           resolved(folder_of(out)) / ("." + name.string() + ".convert.part")};
+  const fs::path ours[] = {target, resolved(folder_of(out)) / ("." + name.string() + ".convert.part")};
   // By the name that was given and by what it leads to: folders of models often hold links.
   const auto check_file = [&](const fs::path& file) {
     for (const fs::path& read : {resolved(file), resolved(folder_of(file)) / file.filename()})
@@ -208,7 +207,7 @@ ConvertReport convert_model(const fs::path& in, const fs::path& given, const Par
   if (folder) {
     write_folder(plan, out, options);
   } else {
-    OutputFile file(out, true);
+    OutputFile file(out);
     ConvertRun(plan, options).write(plan.files.front(), file);
   }
   return report_on(plan, out);

@@ -1,5 +1,5 @@
-// A file that appears under its name whole or not at all: it is written as PATH.part in the same folder, synced, then
-// renamed. Data may be written in any order, and by several threads at once.
+// A file that appears under its name whole or not at all: it is written under a name of its own in the same folder
+// (base/part_name), synced, then renamed. Data may be written in any order, and by several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@ namespace tachy {
 
 class OutputFile {
  public:
-  // alone: throws io while another process (or another OutputFile of this one) writes the same file that way.
-  explicit OutputFile(const std::filesystem::path& path, bool alone = false);
+  explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();  // removes the temporary file, unless commit() has run
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -22,9 +21,7 @@ class OutputFile {
   void commit(uint64_t bytes, bool replace = true);
 
  private:
-  void lock();
-
-  std::string path_, part_;
+  std::filesystem::path path_, part_;
   int fd_ = -1;
   bool owned_ = true;  // the temporary file is ours to remove
 };
