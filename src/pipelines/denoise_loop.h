@@ -19,8 +19,8 @@ namespace tachy {
 
 struct LoopInput {
   const Sampler* sampler = nullptr;
-  std::vector<Branches> guidance;                       // of each part (Denoiser::part)
-  double step_cache = 0;                                // threshold; 0: off
+  std::vector<Branches> guidance;  // of each part (Denoiser::part)
+  StepCacheConfig step_cache;
   Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
   NoiseSource* noise = nullptr;                         // of the run; not needed to measure
   const VideoCallbacks* callbacks = nullptr;            // or null

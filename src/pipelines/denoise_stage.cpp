@@ -160,7 +160,7 @@ uint64_t Denoising::run() {
   }
   DenoiseLoop loop({.sampler = &sampler_,
                     .guidance = guidance_of(job_.request.request),
-                    .step_cache = job_.request.request.step_cache.value_or(0),
+                    .step_cache = step_cache_of(job_.request.request),
                     .latents = job_.shared.latents,
                     .noise = job_.noise,
                     .callbacks = session_.callbacks(),

@@ -39,7 +39,7 @@ void check_state(const RunState& s, const ResolvedRequest& r, const Shared& shar
         block > 0 ? "block" : "step", s.step, steps);
   const auto values = static_cast<size_t>(shared.latents.numel());
   check_values(s.latents, values, "latents");
-  const int of_cache = *r.request.step_cache > 0 ? StepCache::kStateTensors : 0;
+  const int of_cache = step_cache_of(r.request).state_tensors();
   const int tensors = block > 0 ? 0 : sampler.state_tensors() + of_cache;
   check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
         "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());

@@ -8,6 +8,11 @@
 // input's change is TeaCache's, arXiv 2411.19108; judging by the measured rate of change is EasyCache's,
 // arXiv 2507.02860.)
 //
+// Products in 8 bits round two outputs apart, however little their inputs differ, by as much as the threshold:
+// over one step such a rate measures the rounding. With `coarse` it is taken over two computed steps, which
+// halves the rounding's share. It then lags by a step, and since the rate falls during a run, it errs on the
+// side of computing. The first three steps are computed.
+//
 // On a GPU the norms are still the host's, over downloaded copies: latents are some megabytes, a step that is
 // worth skipping takes longer than their way.
 #pragma once
@@ -16,10 +21,22 @@
 
 namespace tachy {
 
+struct VideoRequest;
+
+struct StepCacheConfig {
+  double threshold = 0;  // 0: off, holds nothing
+  bool coarse = false;   // the model multiplies in 8 bits
+
+  // What a resumed run needs: so many tensors of the latents' shape.
+  int state_tensors() const { return threshold <= 0 ? 0 : coarse ? 5 : 3; }
+};
+
+StepCacheConfig step_cache_of(const VideoRequest& resolved);
+
 class StepCache {
  public:
-  // threshold 0: off, holds nothing. Latents and (guided) velocity have this shape.
-  StepCache(double threshold, const Tensor& shape, nn::ParamStore& store);
+  // Latents and (guided) velocity have this shape.
+  StepCache(const StepCacheConfig& config, const Tensor& shape, nn::ParamStore& store);
 
   // Step `index` of `steps` starts from `latents`: fills
   // `velocity` and returns true when the last output will do.
@@ -30,17 +47,21 @@ class StepCache {
   // Another network goes on: what the last one gave says nothing about it.
   void forget();
 
-  // What a resumed run needs: kStateTensors of the latents' shape, or none. All zero at the start.
-  static constexpr int kStateTensors = 3;
+  // The tensors that a resumed run needs. All are zero at the start.
   std::vector<Tensor> state() const;
 
  private:
-  std::vector<float> on_host(const Tensor& t) const;
+  struct Pair {  // what a computed step began with, and what the model gave
+    Tensor latents, velocity;
+  };
 
-  double threshold_;
+  std::vector<float> on_host(const Tensor& t) const;
+  void copy(const Pair& from, const Pair& to) const;
+
+  StepCacheConfig config_;
   Stream& stream_;
-  Tensor latents_, velocity_;  // of the last computed step
-  Tensor numbers_;             // its first values: computed steps (2 is enough), |Δv| / |Δx|, |v|
+  Pair last_, earlier_;  // earlier_: the one before the last, held where coarse
+  Tensor numbers_;       // its first values: computed steps (up to 3), |Δv| / |Δx|, |v|
 };
 
 }  // namespace tachy

@@ -1,0 +1,107 @@
+// The step cache with a model that is a formula: which steps it skips when outputs are exact, and when they are as
+// rough as those of products in 8 bits.
+#include "pipelines/step_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "pipelines/request.h"
+
+namespace tachy {
+namespace {
+
+constexpr int kSteps = 20;
+constexpr int64_t kCount = 4096;
+
+using State = std::vector<std::vector<float>>;
+
+struct Walk {
+  std::set<int> skipped;
+  State state;  // after the last step
+};
+
+// v = x turned a little further each step, so that it moves by about 3 % of its size, and rounding of this share of it
+// on top. The steps from `first` up to `end`; a later first one goes on from `state`.
+Walk walk(const StepCacheConfig& config, float rounding, int first = 0, int end = kSteps,
+          const State& state = {}) {
+  ThreadPool pool(1);
+  Arena arena(1024);
+  Stream stream{.arena = &arena, .pool = &pool};
+  nn::ParamStore store({}, stream);
+  const Tensor x = store.allocate(DType::f32, {kCount}), v = store.allocate(DType::f32, {kCount});
+  StepCache cache(config, x, store);
+  const std::vector<Tensor> kept = cache.state();
+  EXPECT_EQ(kept.size(), static_cast<size_t>(config.state_tensors()));
+  for (size_t i = 0; i < kept.size(); ++i)
+    for (int64_t j = 0; j < kCount; ++j)
+      kept[i].as<float>()[j] = state.empty() ? 0 : state[i][static_cast<size_t>(j)];
+  Walk out;
+  for (int step = first; step < end; ++step) {
+    for (int64_t j = 0; j < kCount; ++j)
+      x.as<float>()[j] = std::sin(0.7f * static_cast<float>(j) + 0.02f * static_cast<float>(step));
+    if (cache.reuse(x, step, kSteps, v)) {
+      out.skipped.insert(step);
+    } else {
+      std::mt19937 random(static_cast<unsigned>(step));  // of the step alone: a resumed walk has the same
+      std::normal_distribution<float> noise(0, rounding);
+      for (int64_t j = 0; j < kCount; ++j)
+        v.as<float>()[j] =
+            std::cos(0.7f * static_cast<float>(j) + 0.03f * static_cast<float>(step)) + noise(random);
+      cache.computed(x, v);
+    }
+  }
+  for (const Tensor& t : kept) out.state.emplace_back(t.as<float>(), t.as<float>() + kCount);
+  return out;
+}
+
+TEST(StepCache, SkipsWhileTheOutputHardlyChanges) {
+  // At 3 % a step the third skipped one is predicted to be 9 % away, a fourth would be 12 %.
+  const Walk exact = walk({.threshold = 0.1}, 0);
+  EXPECT_EQ(exact.skipped, (std::set<int>{2, 3, 4, 6, 7, 8, 10, 11, 12, 14, 15, 16, 18}));
+  EXPECT_TRUE(walk({.threshold = 0.02}, 0).skipped.empty()) << "each step changes more than that";
+  EXPECT_TRUE(walk({}, 0).skipped.empty()) << "off";
+}
+
+TEST(StepCache, RoundingIsNotTakenForChange) {
+  const float rounding = 0.06f;  // the differences of two such outputs are 0.085 of their size
+  EXPECT_TRUE(walk({.threshold = 0.1}, rounding).skipped.empty()) << "the walk is not as rough as 8 bits are";
+  const Walk coarse = walk({.threshold = 0.1, .coarse = true}, rounding);
+  EXPECT_GE(coarse.skipped.size(), 5u);
+  EXPECT_FALSE(coarse.skipped.contains(2)) << "three computed steps come first";
+  EXPECT_FALSE(coarse.skipped.contains(kSteps - 1));
+  EXPECT_TRUE(walk({.threshold = 0.02, .coarse = true}, 0).skipped.empty()) << "change is still change";
+}
+
+TEST(StepCache, AResumedRunDecidesAlike) {
+  for (const bool coarse : {false, true}) {
+    const StepCacheConfig config{.threshold = 0.1, .coarse = coarse};
+    const float rounding = coarse ? 0.06f : 0.0f;
+    const Walk whole = walk(config, rounding);
+    for (int cut = 1; cut < kSteps; ++cut) {
+      Walk parts = walk(config, rounding, 0, cut);
+      const Walk rest = walk(config, rounding, cut, kSteps, parts.state);
+      parts.skipped.insert(rest.skipped.begin(), rest.skipped.end());
+      EXPECT_EQ(parts.skipped, whole.skipped) << "cut at " << cut;
+      EXPECT_EQ(rest.state, whole.state) << "cut at " << cut;
+    }
+  }
+}
+
+TEST(StepCache, EightBitsAreCoarse) {
+  const auto coarse = [](const char* math, const char* attention) {
+    VideoRequest r;
+    r.math = math, r.attention = attention, r.step_cache = 0.1;
+    return step_cache_of(r).coarse;
+  };
+  EXPECT_TRUE(coarse("fp8", "auto"));
+  EXPECT_TRUE(coarse("int8", "auto"));
+  EXPECT_TRUE(coarse("bf16", "int8"));
+  EXPECT_FALSE(coarse("bf16", "bf16"));
+  EXPECT_FALSE(coarse("auto", "auto"));
+}
+
+}  // namespace
+}  // namespace tachy
