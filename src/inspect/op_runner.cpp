@@ -65,15 +65,16 @@ void compare_with_definition(Bench& bench, const std::vector<char>& definition,
   }
 }
 
-// pools[0] is the one that other modes run on.
+// pools[0] is the one that other modes run on, the last one has most threads. known: the bytes of a run on pools[0],
+// of an implementation that is too slow for more than one more, or null.
 void compare_runs(Bench& bench, const std::string& impl, std::vector<std::unique_ptr<ThreadPool>>& pools,
-                  OpResult& result) {
-  const auto first = bench.run(impl, *pools[0]);
-  if (bench.run(impl, *pools[0]) != first) {
+                  const std::vector<char>* known, OpResult& result) {
+  const auto first = known ? *known : bench.run(impl, *pools[0]);
+  if (!known && bench.run(impl, *pools[0]) != first) {
     result.ok = false, result.detail = "two runs differ";
     return;
   }
-  for (size_t i = 1; i < pools.size(); ++i)
+  for (size_t i = known ? pools.size() - 1 : 1; i < pools.size(); ++i)
     if (bench.run(impl, *pools[i]) != first) {
       result.ok = false, result.detail = fmt::format("{} threads give other bytes", pools[i]->threads());
       return;
@@ -129,17 +130,28 @@ bool wants(const OpRunnerOptions& options, const OpCase& c) {
   return kind && (options.gpu ? c.gpu : c.cpu) && c.flops <= options.max_flops;
 }
 
+OpDefinitions::Outputs definitions_of(Bench& bench, const OpCase& op_case, const OpRunnerOptions& options,
+                                      ThreadPool& pool) {
+  const auto run = [&] {
+    OpDefinitions::Outputs out;
+    out.definition = bench.run("ref", pool), out.damage = bench.damage();
+    if (bench.op().has_working) out.working = bench.run("working", pool);
+    return out;
+  };
+  if (!options.kept) return run();
+  const auto key = std::pair(op_case.op + ":" + op_case.name, options.seed);
+  const auto at = options.kept->of.find(key);
+  return at != options.kept->of.end() ? at->second : options.kept->of.emplace(key, run()).first->second;
+}
+
 void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, const std::string& impl_prefix,
                      std::vector<std::unique_ptr<ThreadPool>>& pools, std::vector<OpResult>& results) {
   ThreadPool& pool = *pools[0];
   Bench bench(op_case, options.seed);
   if (options.made) options.made(op_case, bench.op());
-  std::vector<char> definition, working;
-  const bool definable = op_case.flops <= options.max_definition_flops;
-  if (options.ref && definable) {
-    definition = bench.run("ref", pool);
-    if (bench.op().has_working) working = bench.run("working", pool);
-  }
+  OpDefinitions::Outputs known;
+  const bool definable = op_case.flops <= options.max_definition_flops, defined = options.ref && definable;
+  if (defined) known = definitions_of(bench, op_case, options, pool);
   for (const std::string& impl : bench.op().impls) {
     if (!impl.starts_with(impl_prefix)) continue;
     Arena nothing;
@@ -156,12 +168,22 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
       results.push_back(attempt(std::move(blank), mode, reason, body));
     };
     if (options.ref && impl != "ref")
-      add("ref", [&](OpResult& r) { compare_with_definition(bench, definition, working, impl, pool, r); });
-    if (options.bitwise) add("bitwise", [&](OpResult& r) { compare_runs(bench, impl, pools, r); });
+      add("ref", [&](OpResult& r) {
+        compare_with_definition(bench, known.definition, known.working, impl, pool, r);
+      });
+    if (options.bitwise)
+      add("bitwise", [&](OpResult& r) {
+        compare_runs(bench, impl, pools, defined && impl == "ref" ? &known.definition : nullptr, r);
+      });
     if (options.canary)
       add("canary", [&](OpResult& r) {
-        bench.run(impl, pool);
-        r.detail = bench.damage();
+        if (defined && impl == "ref") {
+          r.detail = known.damage;
+        } else {
+          // What bitwise ran last is looked at, where it came that far.
+          if (!options.bitwise || !results.back().ok) bench.run(impl, pool);
+          r.detail = bench.damage();
+        }
         r.ok = r.detail.empty();
       });
     if (options.perf)

@@ -3,7 +3,8 @@
 //   ref      each implementation against the definition, with the one tolerance rule: R the definition, L the
 //            same with float32 inside; max|y−R| <= 2·max|L−R| + 2 ulp(max|R|), and the same for the RMS.
 //            Outputs start as NaN. Codes (e4m3) may also be one step off, a sixteenth of them.
-//   bitwise  two runs, and any number of threads from 1 to one more than asked for, give equal bytes
+//   bitwise  two runs, and any number of threads from 1 to one more than asked for, give equal bytes (the definition,
+//            which is slow: two runs, the second with one thread more)
 //   canary   outputs start poisoned; bytes round and between them and all inputs are unchanged
 //   perf     median µs and spread, GB/s and GFLOP/s from the case's own bytes and flops; caches as warm as
 //            repetition makes them
@@ -19,7 +20,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/op_case.h"
@@ -33,6 +36,15 @@ struct GpuCeilings {
   std::string note;          // why something was not measured
 };
 GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
+
+// What the definitions gave, by case and seed: for run_ops() again with the same seed, say under another instruction set.
+struct OpDefinitions {
+  struct Outputs {
+    std::vector<char> definition, working;
+    std::string damage;  // what the definition changed that it should not have
+  };
+  std::map<std::pair<std::string, uint64_t>, Outputs> of;
+};
 
 struct OpRunnerOptions {
   std::string filter;  // "", "op", "op:case" or "op:case:implementation"; parts match as prefixes (an op's
@@ -51,6 +63,7 @@ struct OpRunnerOptions {
   double max_flops = 1e18;                // larger cases are left out
   double max_perf_flops = 1e15;           // perf leaves larger cases out
   double max_definition_flops = 1e15;     // plain loops are slow: larger cases skip what needs the definition
+  OpDefinitions* kept = nullptr;          // on the CPU: definitions are taken from there, and put there
   std::function<void(const ops::OpCase&)> started;                    // told of each case, for progress
   std::function<void(const ops::OpCase&, const ops::BoundOp&)> made;  // and of its arguments; on the CPU
 };

@@ -21,7 +21,7 @@ inline void add_activation_backward_cases(std::vector<OpCase>& cases) {
        {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::mish}) {
     add(CaseKind::tiny, 16, act);
     add(CaseKind::odd, 9001, act);
-    add(CaseKind::tiny, 9001, act);
+    add(CaseKind::tiny, 9216, act);
   }
   add(CaseKind::video, int64_t{32760} * 8960, Activation::gelu_tanh);
 }

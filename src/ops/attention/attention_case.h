@@ -121,8 +121,8 @@ inline std::string attention_case_name(const AttentionCase& s) {
                      s.accumulate ? "-accumulate" : "", s.fused ? "-fused" : "",
                      s.causal ? fmt::format("-causal{}", s.offset) : "", s.lse ? "-lse" : "",
                      s.compute == Compute::bf16 ? "-bf16" : "") +
-         (s.finite ? "-keybias" : "") + (s.sharp != 1 ? "-sharp" : "") + (s.powers ? "-powers" : "") +
-         (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "") +
+         (s.finite ? "-keybias" : "") + (s.sharp != 1 ? fmt::format("-sharp{:g}", s.sharp) : "") +
+         (s.powers ? "-powers" : "") + (s.offset_q != 0 ? fmt::format("{}", s.offset_q) : "") +
          (s.length >= 0 ? fmt::format("-of{}", s.length) : "") +
          (s.block > 1 ? fmt::format("-by{}", s.block) : "") +
          (s.window > 0 ? fmt::format("-window{}", s.window) : "") + ranges_name(s);

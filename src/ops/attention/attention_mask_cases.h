@@ -85,7 +85,6 @@ void add_attention_mask_cases(Add&& add) {
                        .causal = true,
                        .lse = true,
                        .offset = 300,
-                       .compute = Compute::bf16,
                        .window = 140});
   // Rows that see no key of the first range, and some of the second.
   add(CaseKind::tiny, {.b = 1,
