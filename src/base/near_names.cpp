@@ -6,7 +6,7 @@
 namespace tachy {
 namespace {
 
-constexpr size_t kLongestName = 256;
+constexpr size_t kLongestWord = 256;
 
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -27,10 +27,10 @@ size_t distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& names,
                                     size_t count) {
-  if (name.size() > kLongestName) return {};
+  if (name.size() > kLongestWord) return {};
   std::vector<std::pair<size_t, size_t>> ranked;  // distance, then the order of the names
   for (size_t i = 0; i < names.size(); ++i)
-    ranked.emplace_back(distance(name, std::string_view(names[i]).substr(0, kLongestName)), i);
+    ranked.emplace_back(distance(name, std::string_view(names[i]).substr(0, kLongestWord)), i);
   std::ranges::sort(ranked);
   std::vector<std::string> out;
   for (size_t i = 0; i < std::min(count, ranked.size()); ++i) out.push_back(names[ranked[i].second]);

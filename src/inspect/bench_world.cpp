@@ -13,7 +13,7 @@
 namespace tachy {
 namespace {
 
-constexpr double kEnoughSeconds = 30;  // of blocks whose number nobody gave
+constexpr double kEnoughOfAWorld = 30;  // of blocks whose number nobody gave
 constexpr int kLeastBlocks = 5, kProfiledBlocks = 10;
 
 std::vector<float> random_values(size_t count, bool normal, uint32_t seed) {
@@ -76,7 +76,7 @@ class Blocks {
     Times out;
     const double begin = monotonic_seconds();
     for (int i = 0; i < most; ++i) {
-      if (!all && i >= kLeastBlocks && monotonic_seconds() - begin > kEnoughSeconds) break;
+      if (!all && i >= kLeastBlocks && monotonic_seconds() - begin > kEnoughOfAWorld) break;
       say(options_, fmt::format("model, {} {} of {}", what, i + 1, most));
       const Times block = one();
       out.whole_us.push_back(block.whole_us[0]), out.first_frame_us.push_back(block.first_frame_us[0]);

@@ -57,7 +57,7 @@ CausalInputs read(const WanConfig& c, StageIo& io) {
 }
 
 // Rows at the end that are all zero: the text's padding.
-int64_t real_rows(const Tensor& text) {
+int64_t rows_before_zeros(const Tensor& text) {
   int64_t rows = text.dim(0);
   const auto zero = [&](int64_t row) {
     const float* v = text.as<float>() + row * text.dim(1);
@@ -75,7 +75,7 @@ void run_rollout(const StageRequest& request, StageIo& io) {
   CausalInputs in = read(files.config, io);
   if (in.text.defined()) {
     in.text_rows = in.text.dim(0);
-    in.text = in.text.slice(0, 0, real_rows(in.text));
+    in.text = in.text.slice(0, 0, rows_before_zeros(in.text));
   }
   const Tensor& x = in.noise;
   const auto steps = static_cast<int64_t>(in.timesteps.size());

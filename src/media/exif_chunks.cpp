@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostText = 1 << 20;  // of a text when it is unpacked, as Pillow has it
 constexpr int kMostTexts = 16;         // that are unpacked of a file
-constexpr std::string_view kRawProfile = "Raw profile type exif", kXmp = "XML:com.adobe.xmp";
+constexpr std::string_view kRawProfile = "Raw profile type exif", kXmpKeyword = "XML:com.adobe.xmp";
 
 struct Chunk {
   std::string_view kind;
@@ -112,7 +112,7 @@ int png_orientation(std::span<const uint8_t> file) {
     animated |= chunk.kind == "acTL", pixels |= chunk.kind == "IDAT";
     if (chunk.kind == "eXIf") exif = chunk.data;
     if (auto text = text_in(chunk, kRawProfile, left)) profile = std::move(text);
-    if (auto text = text_in(chunk, kXmp, left)) xmp = std::move(text);
+    if (auto text = text_in(chunk, kXmpKeyword, left)) xmp = std::move(text);
     return true;
   });
   std::vector<uint8_t> unpacked;

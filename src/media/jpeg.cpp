@@ -15,13 +15,13 @@ namespace tachy {
 namespace {
 
 // libjpeg reports errors by a call that must not return; what it leaves behind by longjmp needs no destructor.
-struct Failure {
+struct JpegFailure {
   std::jmp_buf back;
   char text[JMSG_LENGTH_MAX] = "";
 };
 
 void on_error(j_common_ptr jpeg) {
-  auto* failure = static_cast<Failure*>(jpeg->client_data);
+  auto* failure = static_cast<JpegFailure*>(jpeg->client_data);
   jpeg->err->format_message(jpeg, failure->text);
   std::longjmp(failure->back, 1);
 }
@@ -33,7 +33,7 @@ void on_message(j_common_ptr, int) {}
 struct JpegEncoder::State {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
-  Failure failure;
+  JpegFailure failure;
   unsigned char* buffer = nullptr;  // libjpeg replaces it by a larger one where it must
   unsigned char* before = nullptr;  // what it was, while libjpeg is at it
   unsigned long capacity = 0, used = 0;

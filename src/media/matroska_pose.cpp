@@ -14,8 +14,8 @@ namespace tachy {
 namespace {
 
 constexpr uint64_t kSegment = 0x18538067, kTracks = 0x1654ae6b, kCluster = 0x1f43b675, kTrackEntry = 0xae,
-                   kTrackType = 0x83, kVideo = 0xe0, kProjection = 0x7670, kType = 0x7671, kYaw = 0x7673,
-                   kPitch = 0x7674, kRoll = 0x7675;
+                   kTrackType = 0x83, kVideoElement = 0xe0, kProjection = 0x7670, kType = 0x7671,
+                   kYaw = 0x7673, kPitch = 0x7674, kRoll = 0x7675;
 constexpr uint64_t kUnknown = UINT64_MAX;  // a size that was not known when the file was written
 constexpr uint64_t kMostTracksBytes = 4 << 20;
 constexpr int kMostElements = 1000;  // of a file before its tracks
@@ -76,7 +76,7 @@ Pose pose_of(std::span<const uint8_t> track) {
   Pose out;
   each_element(track, [&](uint64_t id, std::span<const uint8_t> data) {
     if (id == kTrackType) out.video = whole(data) == 1;
-    if (id != kVideo) return;
+    if (id != kVideoElement) return;
     each_element(data, [&](uint64_t inner, std::span<const uint8_t> projection) {
       if (inner != kProjection) return;
       each_element(projection, [&](uint64_t what, std::span<const uint8_t> value) {

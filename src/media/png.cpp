@@ -16,12 +16,12 @@ constexpr size_t kMaxTextBytes = 16 << 20;
 
 // libpng leaves by longjmp when something is wrong, so what stands between setjmp and its calls here are
 // functions whose variables need no destructor; what they fill belongs to their callers.
-struct Failure {
+struct PngFailure {
   char text[256] = "";
 };
 
 [[noreturn]] void on_error(png_structp png, const char* text) {
-  auto* failure = static_cast<Failure*>(png_get_error_ptr(png));
+  auto* failure = static_cast<PngFailure*>(png_get_error_ptr(png));
   std::strncpy(failure->text, text, sizeof failure->text - 1);
   png_longjmp(png, 1);
 }
@@ -29,17 +29,17 @@ struct Failure {
 void on_warning(png_structp, const char*) {}  // about chunks that nobody here reads
 
 // A reader and its source.
-struct Reader {
-  Failure failure;
+struct PngReader {
+  PngFailure failure;
   std::span<const uint8_t> rest;
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &failure, on_error, on_warning);
   png_infop info = png ? png_create_info_struct(png) : nullptr;
 
-  explicit Reader(std::span<const uint8_t> file) : rest(file) {
+  explicit PngReader(std::span<const uint8_t> file) : rest(file) {
     check(info != nullptr, ErrorCode::out_of_memory, "png: no memory for a reader");
   }
-  Reader(const Reader&) = delete;
-  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngReader(const PngReader&) = delete;
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 // libpng makes room for a chunk of a text before it looks whether the file has that many bytes, 2 GB if it says so.
@@ -56,20 +56,20 @@ void check_lengths(std::span<const uint8_t> file, std::string_view name) {
 }
 
 void read_bytes(png_structp png, png_bytep to, size_t count) {
-  auto* reader = static_cast<Reader*>(png_get_io_ptr(png));
+  auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
   if (reader->rest.size() < count) png_error(png, "the file ends before its IEND chunk (truncated?)");
   std::memcpy(to, reader->rest.data(), count);
   reader->rest = reader->rest.subspan(count);
 }
 
-void set_up(Reader& r) {
+void set_up(PngReader& r) {
   png_set_read_fn(r.png, &r, read_bytes);
   png_set_user_limits(r.png, kMaxImageSide, kMaxImageSide);
   png_set_chunk_malloc_max(r.png, kMaxTextBytes);
   png_set_crc_action(r.png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
 }
 
-bool read_header(Reader& r) {
+bool read_header(PngReader& r) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   set_up(r);
   png_read_info(r.png, r.info);
@@ -84,7 +84,7 @@ bool read_header(Reader& r) {
   return true;
 }
 
-bool read_pixels(Reader& r, png_bytepp rows) {
+bool read_pixels(PngReader& r, png_bytepp rows) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   png_read_image(r.png, rows);
   png_read_end(r.png, nullptr);
@@ -92,7 +92,7 @@ bool read_pixels(Reader& r, png_bytepp rows) {
 }
 
 // The chunks before the pixels; the size is known afterwards.
-bool read_front(Reader& r) {
+bool read_front(PngReader& r) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   set_up(r);
   png_read_info(r.png, r.info);
@@ -102,7 +102,7 @@ bool read_front(Reader& r) {
 }
 
 // The chunks behind the pixels, which are all read into one row.
-bool read_back(Reader& r, png_bytep row) {
+bool read_back(PngReader& r, png_bytep row) {
   if (setjmp(png_jmpbuf(r.png))) return false;
   const int passes = png_set_interlace_handling(r.png);
   const png_uint_32 height = png_get_image_height(r.png, r.info);
@@ -113,7 +113,7 @@ bool read_back(Reader& r, png_bytep row) {
 }
 
 struct Writer {
-  Failure failure;
+  PngFailure failure;
   std::vector<uint8_t> file;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &failure, on_error, on_warning);
   png_infop info = png ? png_create_info_struct(png) : nullptr;
@@ -166,7 +166,7 @@ std::string utf8_of_latin1(std::string_view text) {
   return out;
 }
 
-std::string first_comment(const Reader& r) {
+std::string first_comment(const PngReader& r) {
   png_textp texts = nullptr;
   const int count = png_get_text(r.png, r.info, &texts, nullptr);
   for (int i = 0; i < count; ++i) {
@@ -195,7 +195,7 @@ std::vector<uint8_t> encode_png(RgbView image, const std::string& comment, PngEf
 
 RgbFrame decode_png(std::span<const uint8_t> file, std::string_view name) {
   check_lengths(file, name);
-  Reader reader(file);
+  PngReader reader(file);
   check(read_header(reader), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
   RgbFrame out(int(png_get_image_width(reader.png, reader.info)),
                int(png_get_image_height(reader.png, reader.info)));
@@ -211,7 +211,7 @@ RgbFrame decode_png(std::span<const uint8_t> file, std::string_view name) {
 
 std::string png_comment(std::span<const uint8_t> file, std::string_view name) {
   check_lengths(file, name);
-  Reader reader(file);
+  PngReader reader(file);
   check(read_front(reader), ErrorCode::corrupt, "{}: damaged PNG: {}", name, reader.failure.text);
   std::string comment = first_comment(reader);
   if (!comment.empty()) return comment;

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMostFormatBytes = 4096;
 constexpr int kMostChunks = 10'000;
 
-struct Chunk {
+struct WavChunk {
   std::string name;
   uint64_t at = 0, bytes = 0;  // of its content
 };
@@ -53,11 +53,11 @@ class WavWalk {
   }
 
   // Returns nothing where there is no name of readable letters.
-  std::optional<Chunk> chunk_at(uint64_t at) {
+  std::optional<WavChunk> chunk_at(uint64_t at) {
     const size_t head_bytes = w64_ ? 24 : 8;
     const std::vector<uint8_t> head = bytes_at(at, head_bytes);
     if (head.size() < head_bytes) return std::nullopt;
-    Chunk out{std::string(text_of(head).substr(0, 4)), at + head_bytes, 0};
+    WavChunk out{std::string(text_of(head).substr(0, 4)), at + head_bytes, 0};
     if (!std::all_of(out.name.begin(), out.name.end(), [](unsigned char c) { return std::isprint(c) != 0; }))
       return std::nullopt;
     const Bytes in(head, "wav", false);
@@ -67,7 +67,7 @@ class WavWalk {
   }
 
   // Where the next chunk begins. Some programs leave the padding out.
-  uint64_t behind(const Chunk& chunk) {
+  uint64_t behind(const WavChunk& chunk) {
     const uint64_t end = chunk.bytes > size_ ? size_ : chunk.at + chunk.bytes, align = w64_ ? 8 : 2;
     const uint64_t padded = (end + align - 1) / align * align;
     return padded != end && (padded > size_ || (!chunk_at(padded) && chunk_at(end))) ? end : padded;
@@ -84,7 +84,7 @@ class WavWalk {
   }
 
   // False where its samples go on to the end of the file.
-  bool take(const Chunk& chunk) {
+  bool take(const WavChunk& chunk) {
     if (chunk.name == "ds64") {
       const std::vector<uint8_t> sizes = bytes_at(chunk.at, 16);
       if (sizes.size() == 16) large_bytes_ = Bytes(sizes, "wav", false).get(8, 8);

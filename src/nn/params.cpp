@@ -15,11 +15,6 @@ namespace {
 constexpr size_t kSendBytes = size_t{768} << 20;
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 
-// [begin, begin + count) of a contiguous tensor.
-Tensor flat(const Tensor& t, int64_t begin, int64_t count) {
-  return Tensor(static_cast<char*>(t.data) + begin * dtype_size(t.dtype), t.dtype, {count}, t.device);
-}
-
 }  // namespace
 
 ParamStore::ParamStore(Options options, Stream& stream)
@@ -74,7 +69,7 @@ StreamingMemory::MakePiece ParamStore::pieces_of(const Tensor& to, const WeightP
     const auto size = static_cast<size_t>(dtype_size(to.dtype));
     const auto n = static_cast<int64_t>(bytes / size), first = static_cast<int64_t>(begin / size);
     const Tensor out(piece, to.dtype, {n});
-    if (!source.derived) return convert_weight(flat(source.tensor, first, n), out, *stream_.pool);
+    if (!source.derived) return convert_weight(source.tensor.flat(first, n), out, *stream_.pool);
     decode_values(*source.derived, source.tensor.numel() / source.tensor.dim(0), first, out);
   };
 }

@@ -26,9 +26,9 @@ class Codes final : public DerivedTensor {
   RoundedWeight rounded_;
 };
 
-class Scales final : public DerivedTensor {
+class RoundedScales final : public DerivedTensor {
  public:
-  Scales(RoundedWeight rounded, int64_t base) : rounded_(std::move(rounded)), base_(base) {}
+  RoundedScales(RoundedWeight rounded, int64_t base) : rounded_(std::move(rounded)), base_(base) {}
   std::string_view encoding() const override { return "scales"; }
   void decode(int64_t first, const Tensor& rows) const override { rounded_.scales(base_ + first, rows); }
 
@@ -148,7 +148,7 @@ void RoundedWeight::fill_scales(const Tensor& to, ParamStore& store) const {
   for (int64_t row = 0; row < rows(); row += kScaleRows) {
     const int64_t some = std::min(kScaleRows, rows() - row);
     store.fill(to.slice(0, row, row + some),
-               {Tensor(nullptr, DType::f32, {some, 1}), std::make_shared<Scales>(*this, row)});
+               {Tensor(nullptr, DType::f32, {some, 1}), std::make_shared<RoundedScales>(*this, row)});
   }
 }
 

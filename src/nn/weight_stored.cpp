@@ -12,10 +12,10 @@
 namespace tachy::nn {
 namespace {
 
-// Scales on their way to where the stream computes.
-class Scales final : public DerivedTensor {
+// StoredScales on their way to where the stream computes.
+class StoredScales final : public DerivedTensor {
  public:
-  explicit Scales(std::vector<float> values) : values_(std::move(values)) {}
+  explicit StoredScales(std::vector<float> values) : values_(std::move(values)) {}
   std::string_view encoding() const override { return "scales"; }
   void decode(int64_t first, const Tensor& rows) const override {
     const int64_t width = rows.numel() / rows.dim(0);
@@ -46,8 +46,8 @@ class StoredWeight final : public WeightForm {
       store.fill(part.bytes, from.bytes);
       if (!from.type) {
         part.scales = store.allocate(DType::f32, {from.scale_rows, from.scale_pieces});
-        store.fill(part.scales,
-                   {Tensor(nullptr, DType::f32, part.scales.shape()), std::make_shared<Scales>(from.scales)});
+        store.fill(part.scales, {Tensor(nullptr, DType::f32, part.scales.shape()),
+                                 std::make_shared<StoredScales>(from.scales)});
         part.block = {.rows = from.scale_rows == 1 ? 0 : 1, .columns = in / from.scale_pieces};
       }
       out_ += part.bytes.dim(0);

@@ -25,11 +25,6 @@ void narrow(const float* from, int64_t count, void* to, ThreadPool& pool) {
   });
 }
 
-// [begin, begin + count) of a contiguous tensor.
-Tensor flat(const Tensor& t, int64_t begin, int64_t count) {
-  return Tensor(static_cast<char*>(t.data) + begin * dtype_size(t.dtype), t.dtype, {count}, t.device);
-}
-
 }  // namespace
 
 void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool) {
@@ -51,12 +46,12 @@ void convert_weight(const Tensor& source, const Tensor& to, ThreadPool& pool) {
       source.dtype != DType::f32 ? static_cast<size_t>(piece) : 0);  // on their way to a narrower type
   for (int64_t begin = 0; begin < count; begin += piece) {
     const int64_t n = std::min(piece, count - begin);
-    Tensor values = flat(source, begin, n);
+    Tensor values = source.flat(begin, n);
     if (source.dtype != DType::f32) {
       values = Tensor(wide.get(), DType::f32, {n});
-      ops::widen(flat(source, begin, n), values, host);
+      ops::widen(source.flat(begin, n), values, host);
     }
-    void* out = flat(to, begin, n).data;
+    void* out = to.flat(begin, n).data;
     if (to.dtype == DType::bf16) narrow<bf16_t, to_bf16>(values.as<float>(), n, out, pool);
     if (to.dtype == DType::f16) narrow<f16_t, to_f16>(values.as<float>(), n, out, pool);
   }
@@ -71,7 +66,7 @@ void decode_weight(const WeightPart& weight, int64_t first, const Tensor& to, Th
     const int64_t begin = tile * step;
     stress_pause();
     decode_values(*weight.derived, width, first * width + begin,
-                  flat(to, begin, std::min(step, count - begin)));
+                  to.flat(begin, std::min(step, count - begin)));
   });
 }
 

@@ -97,9 +97,9 @@ double largest_of(const StoredTensor& tensor) {
   return tensor.dtype == DType::f16 ? kLargestHalf : INFINITY;
 }
 
-class Job {
+class TensorJob {
  public:
-  Job(const ConvertFile& file, const ConvertJob& job, OutputFile& out)
+  TensorJob(const ConvertFile& file, const ConvertJob& job, OutputFile& out)
       : job_(job),
         entry_(job.entry),
         tensor_(file.tensors[job.tensor]),
@@ -208,7 +208,7 @@ void ConvertRun::write(const ConvertFile& file, OutputFile& out) {
   out.write_at(0, file.layout.header.data(), file.layout.header.size());
   for (const ConvertJob& job : file.jobs) {
     const uint64_t bytes = file.tensors[job.tensor].bytes() / (job.making == Making::e4m3 ? 2 : 1);
-    Job(file, job, out).run([&](int64_t all, int64_t step, auto&& body) {
+    TensorJob(file, job, out).run([&](int64_t all, int64_t step, auto&& body) {
       s.pieces(all, step, bytes, body);
     });
   }

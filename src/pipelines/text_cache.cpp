@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSample = 4096;
+constexpr uint64_t kSampleBytes = 4096;
 constexpr uint64_t kHeaderRoom = 64 << 10;  // a cached file is at most that much larger than its values
 
 std::span<const uint8_t> bytes_of(const void* data, size_t bytes) {
@@ -43,10 +43,10 @@ void add_rows(Sha256& hash, const TensorSource::Entry& entry) {
 void add_samples(Sha256& hash, const TensorSource::Entry& entry) {
   if (entry.derived) return add_rows(hash, entry);
   const auto all = bytes_of(entry.data, entry.data ? entry.bytes : 0);
-  if (all.size() <= 3 * kSample) return hash.add(all);
-  hash.add(all.first(kSample));
-  hash.add(all.subspan(all.size() / 2, kSample));
-  hash.add(all.last(kSample));
+  if (all.size() <= 3 * kSampleBytes) return hash.add(all);
+  hash.add(all.first(kSampleBytes));
+  hash.add(all.subspan(all.size() / 2, kSampleBytes));
+  hash.add(all.last(kSampleBytes));
 }
 
 std::string ids_text(const TextCache::Key& key) { return fmt::format("{}", fmt::join(key.ids, " ")); }

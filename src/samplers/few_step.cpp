@@ -12,8 +12,6 @@
 namespace tachy {
 namespace {
 
-double shifted(double shift, double base) { return shift * base / (1 + (shift - 1) * base); }
-
 SamplerConfig euler_list(double shift, const std::vector<double>& bases) {
   SamplerConfig config;
   config.kind = SamplerKind::euler;

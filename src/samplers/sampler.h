@@ -51,6 +51,9 @@ struct SamplerConfig {
   bool scaled_noise = false;  // a run begins with noise times the first sigma
 };
 
+// A point of [0, 1], moved by the shift.
+inline double shifted(double shift, double base) { return shift * base / (1 + (shift - 1) * base); }
+
 struct Schedule {
   std::vector<float> sigmas;  // steps + 1 values, the last is 0
   std::vector<double>

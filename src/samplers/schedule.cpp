@@ -13,8 +13,6 @@ namespace {
 constexpr double kTrainSteps = 1000;
 constexpr int kMaxSteps = 1000;
 
-double shifted(double shift, double base) { return shift * base / (1 + (shift - 1) * base); }
-
 // numpy.linspace(start, stop, count): the last value is `stop` itself.
 std::vector<double> linspace(double start, double stop, int count) {
   std::vector<double> out(static_cast<size_t>(count), start);

@@ -61,6 +61,10 @@ Tensor Tensor::view(std::initializer_list<int64_t> shape) const {
   return out;
 }
 
+Tensor Tensor::flat(int64_t begin, int64_t count) const {
+  return Tensor(static_cast<char*>(data) + begin * dtype_size(dtype), dtype, {count}, device);
+}
+
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
   const int a = normal_axis(axis, rank);
   check(begin >= 0 && begin <= end && end <= dims[a], ErrorCode::internal,

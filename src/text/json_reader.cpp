@@ -12,8 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxFile = 256u << 20;
-constexpr size_t kMaxDepth = 64, kMaxValues = 2'000'000, kMaxPieces = 4'000'000, kMaxPiece = 4096;
+constexpr size_t kMaxJsonFile = 256u << 20;
+constexpr size_t kMaxDepth = 64, kMaxValues = 2'000'000, kMaxJsonPieces = 4'000'000, kMaxJsonPiece = 4096;
 
 class Handler {
  public:
@@ -33,8 +33,8 @@ class Handler {
   bool string(std::string& v) {
     if (!in_vocab_) return value(json(std::move(v)));
     if (place_ != Place::piece) return wrong_vocab("a piece");
-    check(v.size() <= kMaxPiece, ErrorCode::corrupt, "{}: model.vocab[{}] has {} bytes, more than {}", file_,
-          out_.pieces.size(), v.size(), kMaxPiece);
+    check(v.size() <= kMaxJsonPiece, ErrorCode::corrupt, "{}: model.vocab[{}] has {} bytes, more than {}",
+          file_, out_.pieces.size(), v.size(), kMaxJsonPiece);
     out_.pieces.add(v);
     place_ = Place::score;
     return true;
@@ -56,8 +56,8 @@ class Handler {
   bool start_array(size_t) {
     if (in_vocab_) {
       if (place_ != Place::entry) return wrong_vocab("an array");
-      check(out_.scores.size() < kMaxPieces, ErrorCode::corrupt, "{}: model.vocab has more than {} pieces",
-            file_, kMaxPieces);
+      check(out_.scores.size() < kMaxJsonPieces, ErrorCode::corrupt,
+            "{}: model.vocab has more than {} pieces", file_, kMaxJsonPieces);
       place_ = Place::piece;
       return true;
     }
@@ -200,8 +200,8 @@ double serde_number(std::string_view text) {
 }
 
 TokenizerFile read_tokenizer_json(std::string_view bytes, std::string_view file) {
-  check(bytes.size() <= kMaxFile, ErrorCode::corrupt, "{}: expected at most {} bytes, got {}", file, kMaxFile,
-        bytes.size());
+  check(bytes.size() <= kMaxJsonFile, ErrorCode::corrupt, "{}: expected at most {} bytes, got {}", file,
+        kMaxJsonFile, bytes.size());
   TokenizerFile out;
   Handler handler(out, file);
   const bool ok = json::sax_parse(bytes.begin(), bytes.end(), &handler);

@@ -12,7 +12,7 @@
 namespace tachy::text {
 namespace {
 
-constexpr size_t kMaxSteps = 64, kMaxReplacement = 4096;
+constexpr size_t kMaxNormalizers = 64, kMaxReplacement = 4096;
 constexpr size_t kMaxGrown = 64u << 20;  // a hostile Replace must not fill the memory
 
 template <class F>
@@ -94,8 +94,8 @@ char32_t nmt_map(char32_t c) {
 
 void add_step(const nlohmann::json& section, const std::string& where, int depth,
               std::vector<std::shared_ptr<const NormalizerStep>>& steps) {
-  check(depth <= 8 && steps.size() < kMaxSteps, ErrorCode::corrupt, "{}: too many or too deeply nested steps",
-        where);
+  check(depth <= 8 && steps.size() < kMaxNormalizers, ErrorCode::corrupt,
+        "{}: too many or too deeply nested steps", where);
   if (section.is_null()) return;
   const std::string type = string_field(section, "type", where);
   const std::string inside = where + " (" + type + ")";

@@ -9,10 +9,10 @@
 
 namespace tachy::text {
 
-constexpr size_t kMaxSteps = 16;
+constexpr size_t kMaxSplits = 16;
 
 void PreTokenizer::add(const nlohmann::json& section, const std::string& where, int depth) {
-  check(depth <= 8 && steps_.size() < kMaxSteps, ErrorCode::corrupt,
+  check(depth <= 8 && steps_.size() < kMaxSplits, ErrorCode::corrupt,
         "{}: too many or too deeply nested steps", where);
   if (section.is_null()) return;
   const std::string type = string_field(section, "type", where);

@@ -11,7 +11,7 @@ namespace tachy::text {
 namespace {
 
 constexpr unsigned long kMaxRetries = 10'000'000;  // of backtracking, about a second
-constexpr unsigned kMaxStack = 1'000'000, kMaxDepth = 250;
+constexpr unsigned kMaxStack = 1'000'000, kMaxNesting = 250;
 
 struct RegionDeleter {
   void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
@@ -27,7 +27,7 @@ void start_library() {
   std::call_once(once, [] {
     OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
     onig_initialize(encodings, 1);
-    onig_set_parse_depth_limit(kMaxDepth);
+    onig_set_parse_depth_limit(kMaxNesting);
   });
 }
 

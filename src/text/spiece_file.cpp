@@ -11,7 +11,7 @@
 namespace tachy::text {
 namespace {
 
-constexpr size_t kMaxFile = 64u << 20, kMaxPieces = 4'000'000, kMaxPiece = 4096;
+constexpr size_t kMaxModelFile = 64u << 20, kMaxPieces = 4'000'000, kMaxPiece = 4096;
 constexpr uint64_t kUnigram = 1, kFirstType = 1, kLastType = 6;
 
 // Reads the fields of one message.
@@ -190,8 +190,8 @@ std::string control_text(const SpieceFile& file, int64_t id, std::string_view wh
 }  // namespace
 
 SpieceFile read_spiece_file(std::string_view bytes, std::string_view name) {
-  check(!bytes.empty() && bytes.size() <= kMaxFile, ErrorCode::corrupt, "{}: expected 1 to {} bytes, got {}",
-        name, kMaxFile, bytes.size());
+  check(!bytes.empty() && bytes.size() <= kMaxModelFile, ErrorCode::corrupt,
+        "{}: expected 1 to {} bytes, got {}", name, kMaxModelFile, bytes.size());
   SpieceFile out;
   std::unordered_set<std::string_view> seen;
   Message model(bytes, 0, name);

@@ -12,15 +12,15 @@ using Entry = TensorSource::Entry;
 
 constexpr std::string_view kPrefix = "vision_model.";
 
-struct Rule {
+struct ClipRule {
   std::string_view from, to;
 };
-constexpr Rule kTop[] = {
+constexpr ClipRule kTop[] = {
     {"patch_embedding.", "embeddings.patch_embedding."},
     {"pre_norm.", "pre_layrnorm."},
     {"post_norm.", "post_layernorm."},
 };
-constexpr Rule kLayer[] = {
+constexpr ClipRule kLayer[] = {
     {"norm1.", "layer_norm1."},
     {"attn.to_qkv.", "self_attn.qkv."},
     {"attn.proj.", "self_attn.out_proj."},
@@ -109,17 +109,13 @@ std::vector<Entry> original_entries(const TensorSource& source, std::string_view
   return out;
 }
 
-std::shared_ptr<TensorSource> with_entries(const TensorSource& source, std::vector<Entry> entries) {
-  return std::make_shared<TensorSource>(std::move(entries), source.files(), source.metadata());
-}
-
 }  // namespace
 
 NamedSource clip_vision_source(const std::shared_ptr<TensorSource>& source) {
   const auto plain = plain_source(source);
   for (const std::string_view tower : {"visual.", ""})
     if (plain->has(std::string(tower) + "cls_embedding"))
-      return {with_entries(*plain, original_entries(*plain, tower)), true};
+      return {plain->with_entries(original_entries(*plain, tower)), true};
   if (!plain->has("embeddings.class_embedding")) return {plain, false};
   std::vector<Entry> entries(plain->entries().begin(), plain->entries().end());
   for (Entry& entry : entries)
@@ -128,7 +124,7 @@ NamedSource clip_vision_source(const std::shared_ptr<TensorSource>& source) {
         entry.name.insert(0, kPrefix);
         break;
       }
-  return {with_entries(*plain, std::move(entries)), false};
+  return {plain->with_entries(std::move(entries)), false};
 }
 
 }  // namespace tachy

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "weights are written a
 namespace tachy {
 namespace {
 
-constexpr uint64_t kAlignment = 32;  // of GGUF's tensors, unless a key says otherwise
+constexpr uint64_t kGgufAlignment = 32;  // of GGUF's tensors, unless a key says otherwise
 constexpr size_t kMostGgufDims = 4;
 
 std::string_view format_name(DType dtype) {
@@ -71,7 +71,7 @@ std::vector<size_t> by_size_and_name(std::span<const StoredTensor> tensors) {
 }
 
 // Little-endian numbers and strings one after another.
-class Bytes {
+class GgufBytes {
  public:
   template <class T>
   void number(T value) {
@@ -94,7 +94,7 @@ class Bytes {
       for (const int32_t value : values) number(value);
     }
   }
-  void pad() { text_.resize((text_.size() + kAlignment - 1) / kAlignment * kAlignment); }
+  void pad() { text_.resize((text_.size() + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment); }
   std::string take() { return std::move(text_); }
 
  private:
@@ -168,7 +168,7 @@ FileLayout gguf_layout(std::span<const StoredTensor> tensors, std::vector<GgufKe
                       std::vector<int32_t>(tensor.dims.begin(), tensor.dims.end())});
   }
   FileLayout out{.header = {}, .begins = std::vector<uint64_t>(tensors.size())};
-  Bytes header;
+  GgufBytes header;
   header.number(uint32_t{0x46554747});  // "GGUF"
   header.number(uint32_t{3});
   header.number(uint64_t{tensors.size()}), header.number(uint64_t{keys.size()});
@@ -181,7 +181,7 @@ FileLayout gguf_layout(std::span<const StoredTensor> tensors, std::vector<GgufKe
       header.number(static_cast<uint64_t>(*extent));
     header.number(tensors[i].type->id), header.number(offset);
     out.begins[i] = offset;
-    offset += (tensors[i].bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    offset += (tensors[i].bytes() + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment;
   }
   header.pad();
   out.header = header.take();

@@ -16,13 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostShown = 6;
+constexpr size_t kMostSnapshots = 6;
 constexpr std::string_view kRootBegins = "models--";
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 bool is_root(const fs::path& path) {
   return is_folder(path / "snapshots") && (is_folder(path / "blobs") || is_folder(path / "refs"));
@@ -39,9 +34,10 @@ std::vector<fs::path> folders_in(const fs::path& folder, std::string_view begins
 
 std::string names_of(const std::vector<fs::path>& folders) {
   std::string out;
-  for (size_t i = 0; i < std::min(folders.size(), kMostShown); ++i)
+  for (size_t i = 0; i < std::min(folders.size(), kMostSnapshots); ++i)
     out += (i ? ", " : "") + folders[i].filename().string();
-  return folders.size() > kMostShown ? fmt::format("{} +{} more", out, folders.size() - kMostShown) : out;
+  return folders.size() > kMostSnapshots ? fmt::format("{} +{} more", out, folders.size() - kMostSnapshots)
+                                         : out;
 }
 
 // Returns what refs/main says; empty where it says no plain name.

@@ -26,10 +26,6 @@ bool is_file(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
 }
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 Json json_of(const fs::path& path) { return std::make_shared<const nlohmann::json>(read_json(path)); }
 Json json_if_there(const fs::path& path) { return lies_at(path) ? json_of(path) : nullptr; }

@@ -17,11 +17,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kPrefixes = {"model.diffusion_model.", "diffusion_model.",
                                                        "first_stage_model.", "transformer.", "model."};
 
-std::shared_ptr<TensorSource> with_entries(const TensorSource& source,
-                                           std::vector<TensorSource::Entry> entries) {
-  return std::make_shared<TensorSource>(std::move(entries), source.files(), source.metadata());
-}
-
 std::shared_ptr<TensorSource> without_wrapper_names(const std::shared_ptr<TensorSource>& source) {
   const auto wrapped = [](const TensorSource::Entry& e) { return without_wrappers(e.name) != e.name; };
   if (std::ranges::none_of(source->entries(), wrapped)) return source;
@@ -37,7 +32,7 @@ std::shared_ptr<TensorSource> without_wrapper_names(const std::shared_ptr<Tensor
           source->file_of(entry), in_quotes(other->second->name_in_file), in_quotes(entry.name_in_file),
           in_quotes(entry.name));
   }
-  return with_entries(*source, std::move(entries));
+  return source->with_entries(std::move(entries));
 }
 
 }  // namespace
@@ -67,7 +62,7 @@ std::shared_ptr<TensorSource> plain_source(const std::shared_ptr<TensorSource>& 
 std::shared_ptr<TensorSource> renamed(const std::shared_ptr<TensorSource>& source, RenameMap map) {
   std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
   for (auto& entry : entries) entry.name = map(entry.name);
-  return with_entries(*source, std::move(entries));
+  return source->with_entries(std::move(entries));
 }
 
 std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>& source,
@@ -81,7 +76,7 @@ std::shared_ptr<TensorSource> without_prefix(const std::shared_ptr<TensorSource>
     for (auto& entry : entries) {
       if (has_prefix(entry)) entry.name.erase(0, prefix.size());
     }
-    return with_entries(*source, std::move(entries));
+    return source->with_entries(std::move(entries));
   }
   return source;
 }
@@ -104,7 +99,7 @@ std::shared_ptr<TensorSource> with_patch_embedding(const std::shared_ptr<TensorS
   if (!is_folded(dims, weight->dims)) return source;
   std::vector<TensorSource::Entry> entries(source->entries().begin(), source->entries().end());
   entries[static_cast<size_t>(weight - source->entries().data())].dims = dims;
-  return with_entries(*source, std::move(entries));
+  return source->with_entries(std::move(entries));
 }
 
 }  // namespace
@@ -131,7 +126,7 @@ NamedSource umt5_source(const std::shared_ptr<TensorSource>& source) {
     }
     entries.push_back(std::move(entry));
   }
-  return {with_entries(*plain, std::move(entries)), false};
+  return {plain->with_entries(std::move(entries)), false};
 }
 
 NamedSource vae_source(const std::shared_ptr<TensorSource>& source) {

@@ -39,6 +39,11 @@ class TensorSource {
   TensorSource(std::vector<Entry> entries, std::vector<std::shared_ptr<const MappedFile>> files,
                std::map<std::string, std::string> metadata = {});
 
+  // The same files with other entries.
+  std::shared_ptr<TensorSource> with_entries(std::vector<Entry> entries) const {
+    return std::make_shared<TensorSource>(std::move(entries), files_, metadata_);
+  }
+
   const Entry* find(std::string_view name) const;  // nullptr when there is none
   // The dims of a tensor that a part of a model (which messages name) must have. Throws not_found without it, corrupt when it
   // has another rank.

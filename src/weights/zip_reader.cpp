@@ -16,9 +16,9 @@ constexpr uint32_t kCentralSignature = 0x02014b50, kLocalSignature = 0x04034b50;
 constexpr uint64_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
 constexpr uint32_t kMax32 = 0xffffffffu;
 
-class Bytes {
+class ZipBytes {
  public:
-  Bytes(std::span<const std::byte> file, std::string_view path) : file_(file), path_(path) {}
+  ZipBytes(std::span<const std::byte> file, std::string_view path) : file_(file), path_(path) {}
   uint64_t size() const { return file_.size(); }
   std::string_view path() const { return path_; }
 
@@ -51,7 +51,7 @@ struct Central {
 };
 
 // The end record is the last one whose comment reaches exactly to the end of the file.
-uint64_t find_end_record(const Bytes& file) {
+uint64_t find_end_record(const ZipBytes& file) {
   if (file.size() >= kEndBytes) {
     const uint64_t last = file.size() - kEndBytes, first = last > 0xffff ? last - 0xffff : 0;
     for (uint64_t at = last + 1; at-- > first;) {
@@ -64,7 +64,7 @@ uint64_t find_end_record(const Bytes& file) {
        file.size());
 }
 
-Central find_central(const Bytes& file) {
+Central find_central(const ZipBytes& file) {
   const uint64_t end = find_end_record(file);
   Central central{file.u32(end + 16, "end record"), file.u32(end + 12, "end record"),
                   file.u16(end + 10, "end record")};
@@ -84,7 +84,7 @@ Central find_central(const Bytes& file) {
 }
 
 // Extra field 1 replaces, in this order, those of the three values that read 0xffffffff.
-void apply_zip64(const Bytes& file, uint64_t extra, uint64_t extra_bytes, uint64_t& raw, uint64_t& stored,
+void apply_zip64(const ZipBytes& file, uint64_t extra, uint64_t extra_bytes, uint64_t& raw, uint64_t& stored,
                  uint64_t& local) {
   uint64_t at = extra;
   const uint64_t end = extra + extra_bytes;
@@ -111,7 +111,7 @@ void apply_zip64(const Bytes& file, uint64_t extra, uint64_t extra_bytes, uint64
 }  // namespace
 
 ZipDirectory read_zip_directory(std::span<const std::byte> bytes, std::string_view path) {
-  const Bytes file(bytes, path);
+  const ZipBytes file(bytes, path);
   const Central central = find_central(file);
   const uint64_t central_end = central.offset + central.bytes;
   ZipDirectory out;

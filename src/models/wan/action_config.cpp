@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-constexpr const char* kPart = "transformer";  // as messages name it
+constexpr const char* kActionPart = "transformer";  // as messages name it
 
 }  // namespace
 
@@ -69,7 +69,7 @@ WanActionConfig WanActionConfig::from_tensors(const TensorSource& source, int64_
   if (!c.present()) return c;
   const int64_t first = c.blocks[0];
   const auto extent = [&](const char* tensor, size_t axis) {
-    const int64_t n = source.dims_of(kPart, name(first, tensor), 2)[axis];
+    const int64_t n = source.dims_of(kActionPart, name(first, tensor), 2)[axis];
     check(n >= 1 && n <= 1 << 18, ErrorCode::corrupt, "{}: tensor '{}' has an extent of {}",
           source.files_text(), name(first, tensor), n);
     return n;

@@ -6,7 +6,7 @@
 namespace tachy {
 namespace {
 
-constexpr const char* kPart = "audio branch";  // as messages name it
+constexpr const char* kBranch = "audio branch";  // as messages name it
 
 constexpr const char* kFirst = "audio_proj.proj1.weight";
 constexpr const char* kOthers = "audio_proj.proj1_vf.weight";
@@ -30,8 +30,8 @@ bool has_audio_branch(const TensorSource& source) {
 
 void add_audio_branch(WanConfig& config, const TensorSource& source) {
   if (!has_audio_branch(source)) return;
-  const auto &first = source.dims_of(kPart, kFirst, 2), &others = source.dims_of(kPart, kOthers, 2);
-  const int64_t width = source.dims_of(kPart, kNorm, 1)[0];
+  const auto &first = source.dims_of(kBranch, kFirst, 2), &others = source.dims_of(kBranch, kOthers, 2);
+  const int64_t width = source.dims_of(kBranch, kNorm, 1)[0];
   check(width >= 1 && width <= 1 << 16, ErrorCode::corrupt, "{}: tensor '{}' has {} values, expected 1 to {}",
         source.files_text(), kNorm, width, 1 << 16);
   const int64_t layers = times(source, kFirst, first[1], AudioWindow::kFirstRows * width, 4096);
@@ -39,7 +39,7 @@ void add_audio_branch(WanConfig& config, const TensorSource& source) {
         "{}: tensor '{}' is [{}, {}], expected [{}, {}] beside '{}'", source.files_text(), kOthers, others[0],
         others[1], first[0], AudioWindow::kRows * layers * width, kFirst);
   config.audio_dim = width, config.audio_layers = layers, config.audio_hidden = first[0];
-  config.audio_tokens = times(source, kTokens, source.dims_of(kPart, kTokens, 2)[0], width, 4096);
+  config.audio_tokens = times(source, kTokens, source.dims_of(kBranch, kTokens, 2)[0], width, 4096);
 }
 
 }  // namespace tachy

@@ -11,7 +11,7 @@
 namespace tachy {
 namespace {
 
-constexpr int64_t kPiece = 4096;  // frames whose windows a GPU gathers at a time
+constexpr int64_t kGathered = 4096;  // frames whose windows a GPU gathers at a time
 
 }  // namespace
 
@@ -45,10 +45,10 @@ void Wav2Vec2Position::add(const Tensor& h, Stream& stream) const {
       {.x = h.view({frames, groups, each}).transpose(0, 1), .y = padded.slice(1, before, before + frames)},
       stream);
   for (int64_t g = 0; g < groups; ++g)
-    for (int64_t begin = 0; begin < frames; begin += kPiece) {
+    for (int64_t begin = 0; begin < frames; begin += kGathered) {
       runtime::checkpoint(stream);
       const ArenaScope inner(*stream.arena);
-      const int64_t end = std::min(begin + kPiece, frames);
+      const int64_t end = std::min(begin + kGathered, frames);
       const Tensor rows = padded.select(0, g).slice(0, begin, end + kernel_ - 1);
       const Tensor own = h.slice(0, begin, end).slice(1, g * each, (g + 1) * each);
       groups_[static_cast<size_t>(g)](nn::windows(rows, kernel_, 1, dtype, stream), own, stream,
