@@ -17,6 +17,8 @@ PROMPT ?= a red circle moves right over hills at day
 BUILD ?= build
 PACKAGE_BUILD ?= build-package
 JOBS ?= $(shell nproc)
+# Most tests use a processor and a half; those that keep time run alone.
+TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 8 ? n : 8)))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
@@ -52,7 +54,7 @@ demo-world: build
 
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j 1
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
 test-arm64: build
 	@tools/test_arm64 $(BUILD)

@@ -106,7 +106,7 @@ WorldConfig world_config(const ModelBundle& model, const WorldChoices& choices) 
   check(model.experts() == 1 && !dit.audio_branch() &&
             (dit.actions.present() || model.image_input == ImageInput::none),
         ErrorCode::unsupported,
-        "{}: its kind is {}; worlds are made by models of actions (Matrix-Game 2) and, block by block, by "
+        "{}: this {} model makes no worlds; models of actions (Matrix-Game 2) do, and, block by block, "
         "text-to-video models of one transformer (Self-Forcing, CausVid)",
         model.files.root.string(), model.kind);
   check(dit.actions.present() ? dit.text_dim == 0 && dit.image_dim > 0 : dit.text_dim > 0,

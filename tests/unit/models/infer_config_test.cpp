@@ -18,13 +18,11 @@
 namespace tachy {
 namespace {
 
+using test::golden_weights;
+using test::listed;
 using test::Shapes;
 using test::source_of;
 using testing::HasSubstr;
-
-std::string golden_weights(const std::string& name) {
-  return std::string(TACHY_SOURCE_DIR) + "/tests/golden/weights/" + name;
-}
 
 struct Published {
   std::string name;
@@ -44,16 +42,6 @@ std::vector<Published> published() {
         p.shapes["blocks." + std::to_string(i) + tensor.substr(8)] = p.shapes[tensor];
     }
     out.push_back(std::move(p));
-  }
-  return out;
-}
-
-Shapes listed(const std::string& file) {
-  Shapes out;
-  std::ifstream in(golden_weights(file));
-  for (std::string line; std::getline(in, line);) {
-    const size_t tab = line.find('\t');
-    out[line.substr(0, tab)] = nlohmann::json::parse(line.substr(tab + 1)).get<std::vector<int64_t>>();
   }
   return out;
 }

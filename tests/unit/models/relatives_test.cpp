@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -15,20 +14,11 @@
 namespace tachy {
 namespace {
 
+using test::listed;
 using test::Shapes;
 using test::source_of;
 using testing::AllOf;
 using testing::HasSubstr;
-
-Shapes listed(const std::string& file) {
-  Shapes out;
-  std::ifstream in(std::string(TACHY_SOURCE_DIR) + "/tests/golden/weights/" + file);
-  for (std::string line; std::getline(in, line);) {
-    const size_t tab = line.find('\t');
-    out[line.substr(0, tab)] = nlohmann::json::parse(line.substr(tab + 1)).get<std::vector<int64_t>>();
-  }
-  return out;
-}
 
 std::string refusal(const std::function<void()>& body) {
   try {
