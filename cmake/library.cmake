@@ -1,4 +1,4 @@
-# tachy_library(name [APART] SOURCES … LINKS …): one static library a folder; LINKS is its row of the dependency table
+# tachy_library(name [FOLDERS] SOURCES … LINKS …): one static library a folder; LINKS is its row of the dependency table
 # (ARCHITECTURE.md); tools/check_layers proves that the includes keep to it.
 add_library(tachy_flags INTERFACE)
 set(host_flags -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
@@ -70,38 +70,44 @@ function(tachy_test_pch)
 endfunction()
 
 # Several small files of a library as one unit: most of a small file's time is its headers. So what a file has in its namespace
-# without a name has a name of its own in the library. Left out are files that Highway compiles once for each instruction set, and
-# libraries that are APART: in the ops, each op's files use the same few names. An edit compiles its neighbours, too; the dev preset
-# compiles each file by itself.
+# without a name has a name of its own in the library; in the ops, which use the same few names, in its op's folder: with FOLDERS
+# each folder is a unit. Left out are files that Highway compiles once for each instruction set. An edit compiles its neighbours,
+# too; the dev preset compiles each file by itself.
 option(TACHY_UNITY "compile small files together" ON)
 set(TACHY_UNITY_FILES 12 CACHE STRING "how many files a unit has at most; 0: all of a library")
-function(tachy_unity target)
+function(tachy_unity target folders)
   if(NOT TACHY_UNITY)
     return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TACHY_UNITY_FILES})
+  if(folders)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
   endif()
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE file)
-    if(source MATCHES "\\.cpp$" AND EXISTS ${file})
-      file(STRINGS ${file} highway REGEX "HWY_|hwy/" LIMIT_COUNT 1)
-      if(highway)
-        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-      endif()
+    if(NOT file MATCHES "\\.cpp$" OR NOT EXISTS ${file})
+      continue()
+    endif()
+    file(STRINGS ${file} highway REGEX "HWY_|hwy/" LIMIT_COUNT 1)
+    cmake_path(GET file PARENT_PATH folder)
+    if(highway)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    elseif(folders)
+      cmake_path(GET folder FILENAME group)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
     endif()
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TACHY_UNITY_FILES})
 endfunction()
 
 function(tachy_library name)
-  cmake_parse_arguments(ARG "APART" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "FOLDERS" "" "SOURCES;LINKS" ${ARGN})
   add_library(tachy_${name} STATIC ${ARG_SOURCES})
   target_include_directories(tachy_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/tachyscope>)
   target_link_libraries(tachy_${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:tachy_flags>)
   tachy_use_pch(tachy_${name})
-  if(NOT ARG_APART)
-    tachy_unity(tachy_${name})
-  endif()
+  tachy_unity(tachy_${name} ${ARG_FOLDERS})
 endfunction()
 
 # tachy_glue(name …): libraries that wait for files, kernels or people. At level 1 they compile in two thirds of the time, to the

@@ -3,14 +3,11 @@
 #include <chrono>
 #include <system_error>
 
+#include "base/clock.h"
 #include "say.h"
 
 namespace tachy::cli {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // A sign of life that cannot be written (a full disk, a closed descriptor) is no reason to end the work.
 bool print(const std::string& line) {
@@ -28,7 +25,7 @@ void Heartbeat::begin(const std::string& line) {
   const std::lock_guard lock(mutex_);
   print(line);
   line_ = nullptr;
-  next_ = now() + every_seconds_;
+  next_ = monotonic_seconds() + every_seconds_;
   changed_.notify_all();
   if (thread_.joinable()) return;
   stop_ = false;
@@ -41,7 +38,7 @@ void Heartbeat::begin(const std::string& line) {
 
 void Heartbeat::update(std::function<std::string(double)> line) {
   const std::lock_guard lock(mutex_);
-  line_ = std::move(line), updated_ = now();
+  line_ = std::move(line), updated_ = monotonic_seconds();
 }
 
 void Heartbeat::end() {
@@ -56,13 +53,13 @@ void Heartbeat::end() {
 void Heartbeat::beat() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const double wait = next_ - now();
+    const double wait = next_ - monotonic_seconds();
     if (wait > 0) {
       changed_.wait_for(lock, std::chrono::duration<double>(wait));
       continue;
     }
-    if (line_ && !print(line_(now() - updated_))) return;
-    next_ = now() + every_seconds_;
+    if (line_ && !print(line_(monotonic_seconds() - updated_))) return;
+    next_ = monotonic_seconds() + every_seconds_;
   }
 }
 

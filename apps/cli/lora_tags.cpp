@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kBegin = "<lora:", kHighNoise = "|high_noise|";
 constexpr const char* kForm = "a tag is <lora:NAME:WEIGHT> or <lora:|high_noise|NAME:WEIGHT>";
-constexpr std::string_view kEndings[] = {".safetensors", ".sft", ".gguf", ".pt", ".pth", ".ckpt", ".bin"};
+constexpr std::string_view kAdapterEndings[] = {".safetensors", ".sft",  ".gguf", ".pt",
+                                                ".pth",         ".ckpt", ".bin"};
 constexpr size_t kMostFiles = 100'000;
 
 // Where a tag begins, in letters of either case, or npos.
@@ -72,7 +73,7 @@ LoraTag read_tag(std::string_view text) {
 
 // The name by which a file of the folder is known, which is its name without the ending; nothing for other files.
 std::optional<std::string_view> stem_of(std::string_view file) {
-  for (const std::string_view ending : kEndings)
+  for (const std::string_view ending : kAdapterEndings)
     if (file.size() > ending.size() && file.ends_with(ending))
       return file.substr(0, file.size() - ending.size());
   return std::nullopt;
@@ -134,9 +135,9 @@ fs::path LoraFolder::file_of(const LoraTag& tag) const {
           shown(tag.text), fmt::join(found, " and "));
   if (found.size() == 1) return folder_ / found.front();
   stems.erase(std::unique(stems.begin(), stems.end()), stems.end());
-  const std::string near = stems.empty()
-                               ? fmt::format("it holds no file that ends in {}", fmt::join(kEndings, ", "))
-                               : fmt::format("near: {}", fmt::join(near_names(tag.name, stems), ", "));
+  const std::string near =
+      stems.empty() ? fmt::format("it holds no file that ends in {}", fmt::join(kAdapterEndings, ", "))
+                    : fmt::format("near: {}", fmt::join(near_names(tag.name, stems), ", "));
   const bool path = tag.name.find_first_of("/\\") != std::string::npos;
   fail(ErrorCode::not_found, "--lora-dir: {} has no LoRA of the name in {}{}; {}", folder_.string(),
        shown(tag.text), path ? " (a name is that of a file in this folder, without folders of its own)" : "",

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "say.h"
 
@@ -16,10 +16,6 @@ namespace {
 
 bool is_windowed(const Progress& p) {
   return p.windows > 1 && (p.stage == "denoise" || p.stage == "decode" || p.stage == "motion");
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -45,7 +41,7 @@ void ProgressLine::update(const Progress& p) {
     return say(stdout, event.dump() + "\n");
   }
   // At most ten redraws a second, but every first and last state of a stage.
-  const double time = now();
+  const double time = monotonic_seconds();
   if (p.done != p.total && p.stage == last_stage_ && time - last_draw_ < 0.1) return;
   last_draw_ = time, last_stage_ = p.stage;
   // The windows' line ends with the last one's last frame.

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMostBytes = 8 << 20;  // of a settings file
+constexpr uint64_t kMostSettingsBytes = 8 << 20;  // of a settings file
 
 // The engine's fields that say where parts of the model lie.
 constexpr const char* kModelParts[] = {"text_encoder",  "vae",          "image_encoder", "tokenizer",
@@ -158,8 +158,9 @@ RunSettings read_settings(const std::string& path) {
   if (file.extension() == ".resume")
     text = read_run_state(file).about["settings"];
   else
-    text = file.extension() == ".json" ? naming("--from", [&] { return read_text_file(file, kMostBytes); })
-                                       : read_comment(file);
+    text = file.extension() == ".json"
+               ? naming("--from", [&] { return read_text_file(file, kMostSettingsBytes); })
+               : read_comment(file);
   // The comment of a video that another program made is its own affair.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
         "--from: {} carries no settings of a run", path);

@@ -1,8 +1,8 @@
 #include "state_file.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/json_mistake.h"
 #include "base/log.h"
 #include "base/part_name.h"
@@ -20,10 +20,6 @@ using nlohmann::json;
 
 constexpr double kShare = 20;  // a write's cost times this passes before the next
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // A name that is no UTF-8 cannot stand in a header: then it is the state file's own.
 constexpr const char* kSameName = ".";
 std::string name_in_state(const fs::path& output) {
@@ -40,7 +36,7 @@ StateFile::StateFile(const fs::path& output, const json& settings, double every_
       settings_(settings),
       output_name_(name_in_state(output)),
       every_seconds_(every_seconds),
-      start_(now()),
+      start_(monotonic_seconds()),
       last_(start_),
       ask_model_(std::move(model)),
       windows_(beside(output, ".windows")) {}
@@ -126,7 +122,7 @@ bool StateFile::due(const RunStateView& state) const {
   const bool final = state.step == state.steps;
   const double wait =
       final || every_seconds_ == 0 ? every_seconds_ : std::max(every_seconds_, cost_ * kShare);
-  return now() - (final ? start_ : last_) >= wait;
+  return monotonic_seconds() - (final ? start_ : last_) >= wait;
 }
 
 void StateFile::save(const RunStateView& state) {
@@ -154,9 +150,9 @@ void StateFile::step(const RunStateView& state) {
       if (!saved_) fs::remove(path_, ec);  // the files that it speaks of are about to be others
       windows_.complete();
     }
-    const double time = now();
+    const double time = monotonic_seconds();
     save(state);
-    last_ = now(), cost_ = last_ - time;
+    last_ = monotonic_seconds(), cost_ = last_ - time;
   } catch (const Error& e) {
     give_up(e);
   }

@@ -20,6 +20,8 @@
 
 namespace tachy::cuda {
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 struct ConvProblem {
   Tensor x;      // [T, H, W, Ci]
   Tensor cache;  // [n, H, W, Ci] or undefined; its last `history` frames lie before x

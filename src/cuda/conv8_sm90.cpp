@@ -11,10 +11,9 @@
 namespace tachy::cuda {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t padded_ci(const device::ConvShape& s) { return ceil_div(s.ci, 32) * 32; }
 
-struct Choice {
+struct Conv8Choice {
   const Conv8Entry* entry = nullptr;
   int columns_log2 = 4;
   double cost = 0;
@@ -43,10 +42,10 @@ double cost_of(const Conv8Entry& e, const device::ConvShape& s, int columns_log2
   return static_cast<double>(rounds) * e.n * e.mi * (1 + 12.0 / e.n + 0.15 / e.mi);
 }
 
-Choice choose(const Conv8Problem& problem, int multiprocessors) {
+Conv8Choice choose(const Conv8Problem& problem, int multiprocessors) {
   const device::ConvShape& s = problem.conv.shape;
   const int64_t padded = padded_ci(s);
-  Choice best;
+  Conv8Choice best;
   for (const bool asked : {true, false}) {
     for (const Conv8Entry& e : conv8_entries()) {
       if (problem.conv.gamma.defined() && e.n < s.co)
@@ -62,7 +61,7 @@ Choice choose(const Conv8Problem& problem, int multiprocessors) {
   return best;
 }
 
-device::Conv8Params params_of(const Conv8Problem& problem, const Choice& choice) {
+device::Conv8Params params_of(const Conv8Problem& problem, const Conv8Choice& choice) {
   const ConvProblem& conv = problem.conv;
   const Conv8Entry& e = *choice.entry;
   device::Conv8Params params{};
@@ -139,7 +138,7 @@ std::optional<Refusal> conv8_sm90_why_not(const Conv8Problem& problem, const Str
 
 void conv8_sm90(const Conv8Problem& problem, Stream& stream) {
   const int multiprocessors = stream.gpu->info().multiprocessors;
-  const Choice choice = choose(problem, multiprocessors);
+  const Conv8Choice choice = choose(problem, multiprocessors);
   check(choice.entry, ErrorCode::unsupported, "convolution: no tile for this shape");
   if (stream.measuring()) return;
   const device::Conv8Params params = params_of(problem, choice);

@@ -25,8 +25,6 @@ struct Choice {
   double cost = 0;
 };
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Time of a tile in units of 64x8x16 products per warpgroup, times the rounds of tiles that the GPU needs.
 double cost_of(const Conv90Entry& e, const device::ConvShape& s, int columns_log2, int multiprocessors) {
   const int columns = 1 << columns_log2, rows = e.positions() / columns;

@@ -1,12 +1,6 @@
 #include "pipelines/stage_clock.h"
 
-#include <chrono>
-
 namespace tachy {
-
-double monotonic_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 StageClock::StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already)
     : callbacks_(callbacks),

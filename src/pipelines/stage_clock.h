@@ -1,11 +1,10 @@
 // Tells the caller how far a stage is, and when it will be done by the time per step so far.
 #pragma once
 
+#include "base/clock.h"
 #include "pipelines/request.h"
 
 namespace tachy {
-
-double monotonic_seconds();
 
 class StageClock {
  public:

@@ -7,7 +7,7 @@ namespace tachy::ops {
 namespace {
 
 template <class Store>
-Store* at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
+Store* head_at(const Tensor& t, int64_t b, int64_t l, int64_t h) {
   return static_cast<Store*>(t.data) + b * t.strides[0] + l * t.strides[1] + h * t.strides[2];
 }
 
@@ -26,14 +26,15 @@ std::pair<Real, Real> pair_gradient(const AttentionBackwardArgs& a, int64_t b, i
   const int64_t d = f.q.dims[3];
   const Real lse = row_of<Store>(f.lse, b)[h * f.lse.strides[1] + i];
   if (j >= visible_keys(f, i) || std::isinf(lse)) return {0, 0};
-  Real score = dot<Store, Real>(at<Store>(f.q, b, i, h), at<Store>(f.k, b, j, h), d) * Real(f.scale);
+  Real score =
+      dot<Store, Real>(head_at<Store>(f.q, b, i, h), head_at<Store>(f.k, b, j, h), d) * Real(f.scale);
   if (f.key_bias.defined()) score = static_cast<Store>(score) + row_of<Store>(f.key_bias, b)[j];
   if (f.bias.defined())
     score = static_cast<Store>(score) + row_of<Store>(f.bias, h)[i * f.bias.strides[1] + j];
   const Real p = std::exp(score - lse);
-  const Store* dout = at<Store>(a.dout, b, i, h);
-  const Real delta = dot<Store, Real>(dout, at<Store>(f.out, b, i, h), d);
-  return {p, p * (dot<Store, Real>(dout, at<Store>(f.v, b, j, h), d) - delta)};
+  const Store* dout = head_at<Store>(a.dout, b, i, h);
+  const Real delta = dot<Store, Real>(dout, head_at<Store>(f.out, b, i, h), d);
+  return {p, p * (dot<Store, Real>(dout, head_at<Store>(f.v, b, j, h), d) - delta)};
 }
 
 template <class Store, class Real>
@@ -49,9 +50,10 @@ void define(const AttentionBackwardArgs& a, Stream& stream) {
     for (int64_t c = 0; c < d; ++c) dq[c] = 0;
     for (int64_t j = 0; j < lk; ++j) {
       const Real t = pair_gradient<Store, Real>(a, b, h, i, j).second;
-      for (int64_t c = 0; c < d; ++c) dq[c] += t * Real(at<Store>(f.k, b, j, h)[c]);
+      for (int64_t c = 0; c < d; ++c) dq[c] += t * Real(head_at<Store>(f.k, b, j, h)[c]);
     }
-    for (int64_t c = 0; c < d; ++c) at<Store>(a.dq, b, i, h)[c] = static_cast<Store>(dq[c] * Real(f.scale));
+    for (int64_t c = 0; c < d; ++c)
+      head_at<Store>(a.dq, b, i, h)[c] = static_cast<Store>(dq[c] * Real(f.scale));
   });
   parallel_ranges(stream, batch * heads * lk, 1, [&](int64_t row, int64_t, int worker) {
     const int64_t b = row / (heads * lk), h = row / lk % heads, j = row % lk;
@@ -60,13 +62,13 @@ void define(const AttentionBackwardArgs& a, Stream& stream) {
     for (int64_t i = 0; i < lq; ++i) {
       const auto [p, t] = pair_gradient<Store, Real>(a, b, h, i, j);
       for (int64_t c = 0; c < d; ++c) {
-        dk[c] += t * Real(at<Store>(f.q, b, i, h)[c]);
-        dv[c] += p * Real(at<Store>(a.dout, b, i, h)[c]);
+        dk[c] += t * Real(head_at<Store>(f.q, b, i, h)[c]);
+        dv[c] += p * Real(head_at<Store>(a.dout, b, i, h)[c]);
       }
     }
     for (int64_t c = 0; c < d; ++c) {
-      at<Store>(a.dk, b, j, h)[c] = static_cast<Store>(dk[c] * Real(f.scale));
-      at<Store>(a.dv, b, j, h)[c] = static_cast<Store>(dv[c]);
+      head_at<Store>(a.dk, b, j, h)[c] = static_cast<Store>(dk[c] * Real(f.scale));
+      head_at<Store>(a.dv, b, j, h)[c] = static_cast<Store>(dv[c]);
     }
   });
 }

@@ -8,13 +8,13 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kTile = 16384;
+constexpr int64_t kPiece = 16384;
 
 }  // namespace
 
 void lincomb_ref(const LincombArgs& a, Stream& stream) {
   float* out = a.out.as<float>();
-  parallel_ranges(stream, a.out.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+  parallel_ranges(stream, a.out.numel(), kPiece, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       float sum = a.terms[0].coefficient * static_cast<const float*>(a.terms[0].x.data)[i];
       for (int t = 1; t < a.count; ++t) {
@@ -30,7 +30,7 @@ void widen_ref(const WidenArgs& a, Stream& stream) {
   float* y = a.y.as<float>();
   switch_float("widen", a.x.dtype, [&]<class T>() {
     const T* x = a.x.as<T>();
-    parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+    parallel_ranges(stream, a.x.numel(), kPiece, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) y[i] = widened(x[i]);
     });
   });
@@ -61,7 +61,7 @@ void copy_ref(const CopyArgs& a, Stream& stream) {
 void to_rgb8_ref(const ToRgb8Args& a, Stream& stream) {
   const float* x = a.x.as<float>();
   uint8_t* y = a.y.as<uint8_t>();
-  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+  parallel_ranges(stream, a.x.numel(), kPiece, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const float half = (x[i] + 1.0f) / 2.0f;
       const float unit = half > 0.0f ? (half < 1.0f ? half : 1.0f) : 0.0f;  // NaN is black
@@ -72,7 +72,7 @@ void to_rgb8_ref(const ToRgb8Args& a, Stream& stream) {
 
 void clamp_ref(const ClampArgs& a, Stream& stream) {
   float* x = a.x.as<float>();
-  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+  parallel_ranges(stream, a.x.numel(), kPiece, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) x[i] = x[i] < a.lo ? a.lo : x[i] > a.hi ? a.hi : x[i];  // NaN stays
   });
 }
@@ -80,7 +80,7 @@ void clamp_ref(const ClampArgs& a, Stream& stream) {
 void all_finite_ref(const AllFiniteArgs& a, Stream& stream) {
   const float* x = a.x.as<float>();
   std::atomic<bool> finite{true};
-  parallel_ranges(stream, a.x.numel(), kTile, [&](int64_t begin, int64_t end, int) {
+  parallel_ranges(stream, a.x.numel(), kPiece, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
       if (!std::isfinite(x[i])) finite.store(false, std::memory_order_relaxed);
   });

@@ -18,15 +18,15 @@
 namespace tachy::ops {
 namespace {
 
-constexpr int64_t kOwnRows = 192;  // up to so many a tile splits its own panels
-constexpr int64_t kOwnDepth = 64;  // of K are packed at a time for that: a mapped panel's 12 KB
-constexpr int64_t kGroupBytes = int64_t{24} << 20;
+constexpr int64_t kOwnRows = 192;       // up to so many a tile splits its own panels
+constexpr int64_t kSplitOwnDepth = 64;  // of K are packed at a time for that: a mapped panel's 12 KB
+constexpr int64_t kSplitGroupBytes = int64_t{24} << 20;
 constexpr int64_t kLeastTiles = 32;  // smaller tiles where there would be fewer: no thread waits for long
 constexpr int64_t kPassRows = 4096;  // rows that are split at once: bounds the scratch of whole videos
 
-int64_t aligned(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
+int64_t aligned_bytes(int64_t bytes) { return static_cast<int64_t>(align_up(static_cast<size_t>(bytes))); }
 
-struct Plan {
+struct SplitPlan {
   int64_t m, n, k, depth, pass, rows, block;  // k: padded; rows of a pass, of a tile; block: of K
   int planes;
   bool own;                                 // a tile splits its panels itself
@@ -35,7 +35,8 @@ struct Plan {
   int64_t stride;                           // of a tile's sums
   int64_t x_bytes, group_bytes = 0, worker_bytes, tile_bytes, own_bytes = 0;
 
-  explicit Plan(const GemmArgs& a) : m(a.x.dim(0)), n(a.weight.dim(0)), k(cpu::split_depth(a.weight.dim(1))) {
+  explicit SplitPlan(const GemmArgs& a)
+      : m(a.x.dim(0)), n(a.weight.dim(0)), k(cpu::split_depth(a.weight.dim(1))) {
     planes = cpu::split_planes(a.weight.dtype);
     depth = a.weight.dim(1);
     columns = cpu::panel_columns(Compute::f32), panels = cpu::panels_count(n, Compute::f32);
@@ -47,19 +48,20 @@ struct Plan {
     x_stride = k % 1024 == 0 ? k + 32 : k;  // rows 2 KB apart would share a few sets of the cache
     x_plane = pass * x_stride;
     stride = step * columns;
-    x_bytes = aligned(x_plane * 2 * cpu::kSplitPlanes + 64);
-    tile_bytes = aligned(rows * stride * 4);
+    x_bytes = aligned_bytes(x_plane * 2 * cpu::kSplitPlanes + 64);
+    tile_bytes = aligned_bytes(rows * stride * 4);
     panel_values = cpu::split_block_values(own ? block : depth, planes) * (columns / cpu::kSplitColumns);
     group = panels;
-    const int64_t packing = a.packed.defined() ? 0
-                                               : aligned(cpu::kPanelPackScratch) +
-                                                     aligned(columns * (own ? kOwnDepth : depth) * 4);
+    const int64_t packing = a.packed.defined()
+                                ? 0
+                                : aligned_bytes(cpu::kPanelPackScratch) +
+                                      aligned_bytes(columns * (own ? kSplitOwnDepth : depth) * 4);
     if (own) {
-      own_bytes = aligned(panel_values * 2 * step);
+      own_bytes = aligned_bytes(panel_values * 2 * step);
       worker_bytes = tile_bytes + own_bytes + packing;
     } else {
-      group = std::min(panels, std::max<int64_t>(1, kGroupBytes / (panel_values * 2 * step)) * step);
-      group_bytes = aligned(panel_values * 2 * group);
+      group = std::min(panels, std::max<int64_t>(1, kSplitGroupBytes / (panel_values * 2 * step)) * step);
+      group_bytes = aligned_bytes(panel_values * 2 * group);
       worker_bytes = std::max(tile_bytes, packing);
     }
   }
@@ -79,8 +81,8 @@ struct Plan {
 };
 
 // Panel `panel` of the weight, from k on → its planes of `depth` values of K, zeros beyond what K has.
-void split_weight(const GemmArgs& a, const Plan& p, int64_t panel, int64_t k, int64_t depth, uint16_t* to,
-                  char* scratch) {
+void split_weight(const GemmArgs& a, const SplitPlan& p, int64_t panel, int64_t k, int64_t depth,
+                  uint16_t* to, char* scratch) {
   const int64_t width = cpu::panel_width(p.n, panel, Compute::f32);
   const auto split = [&](const float* from, int64_t begin, int64_t end) {
     cpu::split_panel({.from = from,
@@ -97,7 +99,7 @@ void split_weight(const GemmArgs& a, const Plan& p, int64_t panel, int64_t k, in
     return split(reinterpret_cast<const float*>(packed) + k * width, 0, depth);
   }
   auto* wide = reinterpret_cast<float*>(scratch + align_up(static_cast<size_t>(cpu::kPanelPackScratch)));
-  const int64_t at_once = p.own ? kOwnDepth : depth;
+  const int64_t at_once = p.own ? kSplitOwnDepth : depth;
   for (int64_t begin = 0; begin < depth; begin += at_once) {
     const int64_t end = std::min(depth, begin + at_once), given = std::min(end, p.depth - k) - begin;
     if (given > 0)
@@ -111,8 +113,8 @@ void split_weight(const GemmArgs& a, const Plan& p, int64_t panel, int64_t k, in
 
 // Rows from `row` on, whose planes are x, by panels [first, last), whose planes are b: those of all of K, or a
 // tile's own, which are made here in turn.
-void run_tile(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t row, int64_t rows, uint16_t* b,
-              int64_t first, int64_t last, char* packing, float* sums) {
+void run_tile(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, int64_t row, int64_t rows,
+              uint16_t* b, int64_t first, int64_t last, char* packing, float* sums) {
   const int64_t column = first * p.columns, count = std::min(p.n, last * p.columns) - column;
   for (int64_t k = 0; k < p.k; k += p.block) {
     const int64_t depth = std::min(p.block, p.k - k), b_depth = p.own ? depth : p.k;
@@ -139,7 +141,7 @@ void run_tile(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t row, 
 }
 
 // The planes of some panels are made by all workers, then read by all tiles.
-void run_groups(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t begin, int64_t pass,
+void run_groups(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, int64_t begin, int64_t pass,
                 uint16_t* group, char* scratch, Stream& stream) {
   const int64_t row_tiles = (pass + p.rows - 1) / p.rows;
   for (int64_t origin = 0; origin < p.panels; origin += p.group) {
@@ -158,7 +160,7 @@ void run_groups(const GemmArgs& a, const Plan& p, const uint16_t* x, int64_t beg
   }
 }
 
-void run_own(const GemmArgs& a, const Plan& p, const uint16_t* x, char* scratch, Stream& stream) {
+void run_own(const GemmArgs& a, const SplitPlan& p, const uint16_t* x, char* scratch, Stream& stream) {
   stream.throw_if_cancelled();
   stream.pool->run((p.panels + p.step - 1) / p.step, [&](int64_t tile, int worker) {
     char* const mine = scratch + worker * p.worker_bytes;
@@ -177,7 +179,7 @@ std::optional<Refusal> gemm_why_not_split(const GemmArgs&, const Stream& stream)
 }
 
 void gemm_split(const GemmArgs& a, Stream& stream) {
-  const Plan p(a);
+  const SplitPlan p(a);
   ArenaScope scope(*stream.arena);
   const auto take = [&](int64_t bytes) {
     return static_cast<char*>(stream.arena->bytes(static_cast<size_t>(bytes)));

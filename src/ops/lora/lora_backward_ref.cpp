@@ -7,9 +7,9 @@ namespace tachy::ops {
 namespace {
 
 template <class Store, class Real>
-class Definition {
+class BackwardDefinition {
  public:
-  Definition(const LoraBackwardArgs& args, Real* u, Real* v)
+  BackwardDefinition(const LoraBackwardArgs& args, Real* u, Real* v)
       : a(args),
         m_(a.x.dim(0)),
         k_(a.x.dim(1)),
@@ -91,7 +91,7 @@ void define(const LoraBackwardArgs& a, Stream& stream) {
   };
   Real *u = make(low), *v = make(low), *sums = make(stream.threads() * most);
   if (stream.measuring()) return;
-  const Definition<Store, Real> definition(a, u, v);
+  const BackwardDefinition<Store, Real> definition(a, u, v);
   parallel_ranges(stream, m, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) definition.row(i);
   });

@@ -1,0 +1,12 @@
+// Time that only goes on, for durations.
+#pragma once
+
+#include <chrono>
+
+namespace tachy {
+
+inline double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace tachy
