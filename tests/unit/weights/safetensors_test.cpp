@@ -45,8 +45,7 @@ TEST(Safetensors, RoundTripIsExactAndAligned) {
   std::vector<NamedTensor> tensors;
   for (const auto& e : source->entries()) tensors.push_back({e.name, scope.tensor(e.name, e.dims)});
   write_safetensors(folder / "out.safetensors", tensors, source->metadata());
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1)
-      << "the file alone";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "the file alone";
   const auto again = open_weights(folder / "out.safetensors");
   expect_all_dtypes(*again);
   EXPECT_EQ(again->metadata(), source->metadata());
