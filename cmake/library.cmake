@@ -69,7 +69,7 @@ function(tachy_test_pch)
     <span> <string> <thread> <vector> <fmt/format.h> <nlohmann/json.hpp> <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
-# Several small files of a library as one unit: most of a small file's time is its headers. So what a file has in its namespace
+# Small files of a library are compiled together, since most of a small file's time goes to its headers. So what a file has in its namespace
 # without a name has a name of its own in the library; in the ops, which use the same few names, in its op's folder: with FOLDERS
 # each folder is a unit. Left out are files that Highway compiles once for each instruction set. An edit compiles its neighbours,
 # too; the dev preset compiles each file by itself.

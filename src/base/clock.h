@@ -1,4 +1,4 @@
-// Time that only goes on, for durations.
+// A clock that is never set back, to measure durations with.
 #pragma once
 
 #include <chrono>

@@ -180,7 +180,7 @@ void run_case_on_cpu(const OpRunnerOptions& options, const OpCase& op_case, cons
         if (defined && impl == "ref") {
           r.detail = known.damage;
         } else {
-          // What bitwise ran last is looked at, where it came that far.
+          // The last run of mode bitwise left its outputs here, unless that mode failed or was not asked for.
           if (!options.bitwise || !results.back().ok) bench.run(impl, pool);
           r.detail = bench.damage();
         }

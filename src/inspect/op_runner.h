@@ -37,7 +37,8 @@ struct GpuCeilings {
 };
 GpuCeilings measure_ceilings(cuda::Gpu& gpu, DType dtype, ThreadPool& pool);
 
-// What the definitions gave, by case and seed: for run_ops() again with the same seed, say under another instruction set.
+// This keeps the results of the definitions by case and seed, so that another run_ops() with the same seed need not make
+// them again, for instance under another instruction set.
 struct OpDefinitions {
   struct Outputs {
     std::vector<char> definition, working;

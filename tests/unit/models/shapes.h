@@ -25,7 +25,7 @@ inline std::string golden_weights(const std::string& name) {
   return std::string(TACHY_SOURCE_DIR) + "/tests/golden/weights/" + name;
 }
 
-// Of a file with a line "name <tab> [dims]" for each tensor.
+// Reads the shapes from a golden file that has a line "name <tab> [dims]" for each tensor.
 inline Shapes listed(const std::string& file) {
   Shapes out;
   std::ifstream in(golden_weights(file));

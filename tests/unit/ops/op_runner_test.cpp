@@ -15,7 +15,7 @@
 namespace tachy {
 namespace {
 
-// Those of the first seed: they do not depend on the instruction set.
+// The definitions' results for the first seed, which do not depend on the instruction set.
 OpDefinitions& definitions() {
   static OpDefinitions kept;
   return kept;
