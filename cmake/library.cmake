@@ -1,6 +1,7 @@
 # tachy_library(name [FOLDERS] SOURCES … LINKS …): one static library a folder; LINKS is its row of the dependency table
 # (ARCHITECTURE.md); tools/check_layers proves that the includes keep to it.
 add_library(tachy_flags INTERFACE)
+target_include_directories(tachy_flags SYSTEM BEFORE INTERFACE ${json_copy})
 set(host_flags -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 target_compile_options(tachy_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_flags}>")
 # --expt-relaxed-constexpr: constexpr helpers of host headers are callable on the device.
@@ -24,11 +25,15 @@ if(TACHY_FUZZ)  # what a fuzzer steers by; the first report ends the run
 endif()
 # Contraction to FMA is left to the code that asks for it, so that results do not depend on the compiler.
 target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>)
-# Our kernels keep vectors in arrays, which SVE's vectors of unknown size cannot be in: Arm runs NEON.
+# Our kernels keep vectors in arrays, which SVE's vectors of unknown size cannot be in: Arm runs NEON. SSSE3 is left out since it is a
+# fifth of what Highway's files take to compile, and no processor since 2008 has it without SSE4; an older one runs plain loops.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  target_compile_definitions(tachy_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:C,CXX>:HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)>")
+  set(left_out "(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+else()
+  set(left_out HWY_SSSE3)
+  set(intrinsics <immintrin.h>)  # 0.5 s of each of Highway's files
 endif()
+target_compile_definitions(tachy_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:HWY_DISABLED_TARGETS=${left_out}>")
 
 # What nearly every file includes, parsed once: more than a third of a build's time. A file includes what it needs all the
 # same; a build with -DTACHY_PCH=OFF (the dev preset) shows whether it does.
@@ -39,7 +44,7 @@ if(TACHY_PCH)
   target_link_libraries(tachy_pch PRIVATE tachy_flags fmt::fmt OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json)
   target_precompile_headers(tachy_pch PRIVATE <algorithm> <atomic> <chrono> <cmath> <filesystem> <functional> <map> <memory>
     <mutex> <optional> <span> <sstream> <string> <string_view> <thread> <unordered_map> <vector> <fmt/format.h>
-    <nlohmann/json.hpp>)
+    <nlohmann/json.hpp> ${intrinsics})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
   endif()
@@ -129,6 +134,9 @@ function(tachy_test name)
   if(TACHY_PCH)
     tachy_test_pch()
     target_precompile_headers(${name} REUSE_FROM tachy_test_pch)
+  endif()
+  if(TACHY_UNITY)  # as libraries: what a file names for itself has a name of its own in its test
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

@@ -50,7 +50,8 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
 
   Hub& hub_;
   const std::string id_;
-  boost::beast::websocket::stream<boost::beast::tcp_stream> socket_;
+  boost::beast::websocket::stream<boost::beast::tcp_stream, false>
+      socket_;  // no deflate: frames are compressed
   boost::asio::steady_timer ticks_, pause_;
   boost::beast::flat_buffer in_;
   Request request_;

@@ -43,7 +43,7 @@ void int8_product(const int8::Product& p) {
 }
 #else
 
-#if HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
 inline constexpr int kRows = 6, kVectors = 2;
 #elif HWY_TARGET == HWY_NEON || HWY_TARGET == HWY_EMU128
 inline constexpr int kRows = 4, kVectors = 2;  // two vectors of sums each

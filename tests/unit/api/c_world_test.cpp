@@ -13,7 +13,7 @@ struct Seen {
   std::vector<uint8_t> rgb;
   int64_t stop_at = -1;
 };
-int on_frame(void* user, const uint8_t* rgb, int32_t width, int32_t height, int64_t index) {
+int on_world_frame(void* user, const uint8_t* rgb, int32_t width, int32_t height, int64_t index) {
   auto& seen = *static_cast<Seen*>(user);
   seen.rgb.insert(seen.rgb.end(), rgb, rgb + width * height * 3);
   return index == seen.stop_at;
@@ -50,7 +50,7 @@ TEST(CWorlds, OpenStartActStopResetClose) {
   ASSERT_EQ(tachyscope_world_act(world, keys, 4, mouse, 99), 0);
   Seen all;
   tachyscope_world_block block{};
-  for (int i = 0; i < 2; ++i) ASSERT_EQ(tachyscope_world_next_block(world, on_frame, &all, &block), 0);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(tachyscope_world_next_block(world, on_world_frame, &all, &block), 0);
   EXPECT_EQ(block.index, 1);
   EXPECT_EQ(block.first_frame, 9);
   EXPECT_EQ(block.frames, 12);
@@ -59,15 +59,17 @@ TEST(CWorlds, OpenStartActStopResetClose) {
 
   Seen stopped;
   stopped.stop_at = 21;
-  EXPECT_EQ(tachyscope_world_next_block(world, on_frame, &stopped, nullptr), 130);
-  EXPECT_EQ(tachyscope_world_next_block(world, on_frame, &stopped, nullptr), 2) << "the session has ended";
+  EXPECT_EQ(tachyscope_world_next_block(world, on_world_frame, &stopped, nullptr), 130);
+  EXPECT_EQ(tachyscope_world_next_block(world, on_world_frame, &stopped, nullptr), 2)
+      << "the session has ended";
   ASSERT_EQ(tachyscope_world_reset(world), 0);
   ASSERT_EQ(tachyscope_world_act(world, keys, 4, mouse, 0), 0);
   Seen again;
-  for (int i = 0; i < 2; ++i) ASSERT_EQ(tachyscope_world_next_block(world, on_frame, &again, nullptr), 0);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(tachyscope_world_next_block(world, on_world_frame, &again, nullptr), 0);
   EXPECT_EQ(again.rgb, all.rgb);
   tachyscope_world_stop(world);
-  EXPECT_EQ(tachyscope_world_next_block(world, on_frame, &again, nullptr), 130);
+  EXPECT_EQ(tachyscope_world_next_block(world, on_world_frame, &again, nullptr), 130);
   tachyscope_world_close(world);
 
   tachy::World own(model.path(), {.threads = 1});

@@ -20,7 +20,7 @@ using testing::Each;
 using testing::Field;
 using testing::HasSubstr;
 
-const fs::path kGolden = fs::path(TACHY_SOURCE_DIR) / "tests/golden/causal";
+const fs::path kGoldenRollouts = fs::path(TACHY_SOURCE_DIR) / "tests/golden/causal";
 
 class Rollouts : public testing::Test {
  protected:
@@ -28,7 +28,7 @@ class Rollouts : public testing::Test {
     std::string name = (fs::temp_directory_path() / "tachyscope-rollouts-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    fs::copy(kGolden, folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    fs::copy(kGoldenRollouts, folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   }
   void TearDown() override { fs::remove_all(folder_); }
   // Of a case's file one text of its header for another of the same length.

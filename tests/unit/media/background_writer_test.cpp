@@ -15,7 +15,7 @@ namespace {
 using namespace tachy::testing;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kW = 64, kH = 48, kFrames = 40;
+constexpr int kWidth = 64, kHeight = 48, kCount = 40;
 
 // A writer that does as it is told; what it was given is the first byte of each frame.
 class FakeWriter final : public VideoWriter {
@@ -49,7 +49,7 @@ void pause(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 class BackgroundWriterTest : public MediaTest {
  protected:
   std::unique_ptr<VideoWriter> open(const std::string& name, const VideoOptions& options = {}) {
-    return VideoWriter::open(folder_ / name, kW, kH, options);
+    return VideoWriter::open(folder_ / name, kWidth, kHeight, options);
   }
 };
 
@@ -57,8 +57,8 @@ TEST_F(BackgroundWriterTest, SameBytesAsTheWriterItself) {
   for (const std::string ending : {".mp4", ".webm", ".gif", "_%02d.png"}) {
     auto direct = open("a" + ending);
     BackgroundWriter behind(open("b" + ending));
-    for (int t = 0; t < kFrames; ++t) {
-      const RgbFrame frame = wave(kW, kH, t);
+    for (int t = 0; t < kCount; ++t) {
+      const RgbFrame frame = wave(kWidth, kHeight, t);
       direct->write(frame.view());
       behind.write(frame.view());  // the frame is gone before it is encoded
     }
@@ -85,10 +85,10 @@ TEST_F(BackgroundWriterTest, FramesKeepTheirOrder) {
 
 TEST_F(BackgroundWriterTest, ErrorsReachTheCaller) {
   BackgroundWriter writer(open("a.mp4"));
-  writer.write(wave(kW, kH, 0).view());
-  writer.write(wave(kW + 2, kH, 1).view());
+  writer.write(wave(kWidth, kHeight, 0).view());
+  writer.write(wave(kWidth + 2, kHeight, 1).view());
   EXPECT_THROW(writer.finish(), Error);
-  EXPECT_THROW(writer.write(wave(kW, kH, 2).view()), Error);
+  EXPECT_THROW(writer.write(wave(kWidth, kHeight, 2).view()), Error);
   EXPECT_FALSE(fs::exists(folder_ / "a.mp4"));
 }
 
@@ -122,7 +122,7 @@ TEST_F(BackgroundWriterTest, AFullDiskWhileTheEncoderIsBehind) {
     FileSizeLimit limit(20'000);
     expect_error(ErrorCode::io, {name, "File too large"}, [&] {
       BackgroundWriter writer(VideoWriter::open(folder_ / name, 160, 96, options));
-      for (int t = 0; t < kFrames; ++t) writer.write(noise(160, 96, unsigned(t)).view());
+      for (int t = 0; t < kCount; ++t) writer.write(noise(160, 96, unsigned(t)).view());
       writer.finish();
     });
     EXPECT_TRUE(listing().empty()) << name;
@@ -174,8 +174,8 @@ TEST_F(BackgroundWriterTest, CancelledWhileTheEncoderDrains) {
   VideoOptions options;
   options.cancel = &cancel;
   {
-    auto writer = VideoWriter::open(folder_ / "a.mp4", kW, kH, options);
-    for (int t = 0; t < 10; ++t) writer->write(wave(kW, kH, t).view());
+    auto writer = VideoWriter::open(folder_ / "a.mp4", kWidth, kHeight, options);
+    for (int t = 0; t < 10; ++t) writer->write(wave(kWidth, kHeight, t).view());
     cancel = true;
     expect_error(ErrorCode::cancelled, {"cancelled"}, [&] { writer->finish(); });
   }
@@ -185,7 +185,7 @@ TEST_F(BackgroundWriterTest, CancelledWhileTheEncoderDrains) {
 TEST_F(BackgroundWriterTest, WithoutFinishNothingIsLeft) {
   {
     BackgroundWriter writer(open("a.mp4"));
-    for (int t = 0; t < kFrames; ++t) writer.write(wave(kW, kH, t).view());
+    for (int t = 0; t < kCount; ++t) writer.write(wave(kWidth, kHeight, t).view());
   }
   EXPECT_TRUE(fs::is_empty(folder_));
 }

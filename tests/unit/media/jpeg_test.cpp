@@ -103,7 +103,7 @@ TEST(Jpeg, APictureFromMemoryMayBeTooLarge) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(e.message(), testing::HasSubstr("picture: a picture of 20x10 is too large, at most 199"));
+    EXPECT_THAT(e.message(), ::testing::HasSubstr("picture: a picture of 20x10 is too large, at most 199"));
   }
   file.resize(file.size() / 2);
   EXPECT_THROW(decode_image(file, "picture"), Error);

@@ -20,7 +20,7 @@ using test::source_of;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string refusal(const std::function<void()>& body) {
+std::string refusal_of_class(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& e) {
@@ -34,7 +34,7 @@ std::string refusal_with(const std::string& tensor, const std::vector<int64_t>& 
   Shapes shapes = listed("dit_t2v_1_3b.txt");
   EXPECT_GT(shapes.size(), 800u);
   shapes[tensor] = dims;
-  return refusal([&] { refuse_relatives(*source_of(shapes)); });
+  return refusal_of_class([&] { refuse_relatives(*source_of(shapes)); });
 }
 
 TEST(Relatives, AreRefusedByName) {
@@ -67,13 +67,13 @@ TEST(Relatives, WhatNobodyReadsIsNamed) {
   EXPECT_THAT(refusal_with("mood_embedding.weight"), HasSubstr("mood_embedding"));
   Shapes many;
   for (int i = 0; i < 9; ++i) many["blocks." + std::to_string(i) + ".x.weight"] = {2, 2};
-  EXPECT_THAT(refusal([&] { refuse_relatives(*source_of(many)); }),
+  EXPECT_THAT(refusal_of_class([&] { refuse_relatives(*source_of(many)); }),
               AllOf(HasSubstr("9 of its tensors"), HasSubstr("+3 more")));
 }
 
 TEST(Relatives, WhatIsKnownOrHarmlessIsNot) {
   for (const char* file : {"dit_t2v_1_3b.txt", "dit_i2v_14b.txt"})
-    EXPECT_EQ(refusal([&] { refuse_relatives(*source_of(listed(file))); }), "(no error)") << file;
+    EXPECT_EQ(refusal_of_class([&] { refuse_relatives(*source_of(listed(file))); }), "(no error)") << file;
   for (const char* tensor :
        {"freqs", "rope.freqs_cos", "blocks.0.attn2.norm_added_q.weight", "vae.decoder.conv1.weight",
         "text_encoders.umt5xxl.transformer.shared.weight", "blocks.0.attn1.to_q.lora_A.default.weight",
@@ -86,7 +86,7 @@ TEST(Relatives, WhatIsKnownOrHarmlessIsNot) {
        .name_in_file = "model.diffusion_model.patch_embedding.weight",
        .dims = {2, 2}},
       {.name = "upscaler.weight", .name_in_file = "upscaler.weight", .dims = {2, 2}}};
-  const auto refused = [&] { return refusal([&] { refuse_relatives(TensorSource(entries, {})); }); };
+  const auto refused = [&] { return refusal_of_class([&] { refuse_relatives(TensorSource(entries, {})); }); };
   EXPECT_EQ(refused(), "(no error)");
   entries[1].name_in_file = "model.diffusion_model.upscaler.weight";
   EXPECT_THAT(refused(), HasSubstr("model.diffusion_model.upscaler.weight"));
@@ -98,7 +98,7 @@ TEST(Relatives, ByTheirChannels) {
   const auto inputs = [](int64_t in, int64_t out) {
     WanConfig c;
     c.in_channels = in, c.out_channels = out;
-    return refusal([&] { refuse_other_inputs(c, "m.safetensors"); });
+    return refusal_of_class([&] { refuse_other_inputs(c, "m.safetensors"); });
   };
   EXPECT_THAT(inputs(48, 16),
               AllOf(HasSubstr("m.safetensors"), HasSubstr("Fun-Control"), HasSubstr("48 channels")));
@@ -111,7 +111,7 @@ TEST(Relatives, ByTheirChannels) {
 
 TEST(Relatives, ByTheirConfigs) {
   const auto config = [](const char* text) {
-    return refusal([&] { refuse_other_class(nlohmann::json::parse(text), "m"); });
+    return refusal_of_class([&] { refuse_other_class(nlohmann::json::parse(text), "m"); });
   };
   EXPECT_THAT(config(R"({"_class_name": "WanVACETransformer3DModel"})"), HasSubstr("VACE"));
   EXPECT_THAT(config(R"({"_class_name": "SkyReelsV2Transformer3DModel"})"), HasSubstr("SkyReels-V2"));

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 template <class Body>
-std::string error_of_call(Body&& body) {
+std::string error_of(Body&& body) {
   try {
     body();
   } catch (const Error& e) {
@@ -59,7 +59,7 @@ TEST(WanActions, SizesOfThePublishedFiles) {
   }
   auto odd = published(4, true);
   odd["blocks.0.action_model.mouse_mlp.0.weight"] = {1024, 1561};
-  EXPECT_THAT(error_of_call([&] { infer_wan_config(*test::source_of(odd), Sinusoid::original); }),
+  EXPECT_THAT(error_of([&] { infer_wan_config(*test::source_of(odd), Sinusoid::original); }),
               HasSubstr("1561 columns"));
 }
 
@@ -77,7 +77,7 @@ TEST(WanActions, ConfigOfThePublishedModels) {
   const auto fails = [&](const char* key, nlohmann::json value) {
     auto other = j;
     (other["action_config"].contains(key) ? other["action_config"][key] : other[key]) = std::move(value);
-    return error_of_call([&] { WanConfig::from_json(other); });
+    return error_of([&] { WanConfig::from_json(other); });
   };
   EXPECT_THAT(fails("img_hidden_size", 1024), HasSubstr("img_hidden_size 1024"));
   EXPECT_THAT(fails("qkv_bias", true), HasSubstr("qkv_bias"));

@@ -17,7 +17,8 @@ namespace tachy {
 namespace {
 
 using Matrix = std::vector<std::vector<double>>;  // [tokens][values]
-constexpr int64_t kFrames = 5, kRows = 9, kColumns = 11, kTokens = kFrames * kRows * kColumns;
+constexpr int64_t kPlainFrames = 5, kPlainRows = 9, kPlainColumns = 11,
+                  kPlainTokens = kPlainFrames * kPlainRows * kPlainColumns;
 
 // Self-attention of the first block of tests/golden/wan/t2v.
 struct Plain {
@@ -43,7 +44,8 @@ struct Plain {
     const int64_t d = c.config.head_dim, side = 2 * (d / 6), dims[] = {d - 2 * side, side, side};
     for (size_t token = 0; token < x.size(); ++token) {
       const auto i = static_cast<int64_t>(token);
-      const int64_t at[] = {i / (kRows * kColumns), i / kColumns % kRows, i % kColumns};
+      const int64_t at[] = {i / (kPlainRows * kPlainColumns), i / kPlainColumns % kPlainRows,
+                            i % kPlainColumns};
       double square = 0;
       for (const double v : x[token]) square += v * v;
       const double rms = std::sqrt(square / static_cast<double>(x[token].size()) + 1e-6);
@@ -84,13 +86,13 @@ struct Plain {
   std::vector<std::vector<std::set<size_t>>> top_k(const Matrix& q, const Matrix& k,
                                                    const std::vector<int32_t>& places, size_t keep) const {
     const auto d = static_cast<size_t>(c.config.head_dim);
-    const auto blocks = static_cast<size_t>(ops::chosen_blocks(kTokens));
+    const auto blocks = static_cast<size_t>(ops::chosen_blocks(kPlainTokens));
     const auto means = [&](const Matrix& x) {
       Matrix sums(blocks, std::vector<double>(x[0].size(), 0.0));
       for (size_t i = 0; i < x.size(); ++i) {
         const auto block = static_cast<size_t>(places[i]) / 128;
         const double count =
-            std::min(128.0, static_cast<double>(kTokens) - 128.0 * static_cast<double>(block));
+            std::min(128.0, static_cast<double>(kPlainTokens) - 128.0 * static_cast<double>(block));
         for (size_t n = 0; n < x[i].size(); ++n) sums[block][n] += x[i][n] / count;
       }
       return sums;
@@ -129,22 +131,22 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
     for (float& v : out) v = normal(engine);
     return out;
   };
-  const std::vector<int32_t> places = compact_places(kFrames, kRows, kColumns);
-  const auto given = random(kTokens * dim), start = random(kTokens * dim), gate = random(dim);
+  const std::vector<int32_t> places = compact_places(kPlainFrames, kPlainRows, kPlainColumns);
+  const auto given = random(kPlainTokens * dim), start = random(kPlainTokens * dim), gate = random(dim);
 
   // In float64. The text's values are zeros and the feed-forward's gate is: what they add is a bias.
-  Matrix u(static_cast<size_t>(kTokens));
-  for (int64_t i = 0; i < kTokens; ++i)
+  Matrix u(static_cast<size_t>(kPlainTokens));
+  for (int64_t i = 0; i < kPlainTokens; ++i)
     u[static_cast<size_t>(i)].assign(given.begin() + i * dim, given.begin() + (i + 1) * dim);
   Matrix q = plain.linear("to_q", u), k = plain.linear("to_k", u);
   const Matrix v = plain.linear("to_v", u);
   plain.norm_rope("norm_q.weight", q), plain.norm_rope("norm_k.weight", k);
   const WanSparse sparse{0.5, GetParam()};
-  const auto keep = static_cast<size_t>(kept_blocks(0.5, kTokens));
+  const auto keep = static_cast<size_t>(kept_blocks(0.5, kPlainTokens));
   auto seen = plain.top_k(q, k, places, keep);
   if (GetParam() == KeyChooser::sliding_tile) {
-    const auto lists =
-        ops::sliding_tile_blocks({{kFrames, kRows, kColumns}, places, static_cast<int64_t>(keep)});
+    const auto lists = ops::sliding_tile_blocks(
+        {{kPlainFrames, kPlainRows, kPlainColumns}, places, static_cast<int64_t>(keep)});
     for (auto& head : seen)
       for (size_t i = 0; i < head.size(); ++i) {
         const auto first = lists.begin() + static_cast<std::ptrdiff_t>(i * keep);
@@ -163,8 +165,8 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   std::vector<float> x(start.size()), in_u(given.size()),
       modulation(static_cast<size_t>(layers * 6 * dim), 0.0f),
       zeros(static_cast<size_t>(layers * 3 * dim), 0.0f), next(static_cast<size_t>(2 * dim), 0.0f),
-      table(static_cast<size_t>(6 * dim)), cos(static_cast<size_t>(kTokens * half)), sin(cos);
-  for (int64_t i = 0; i < kTokens; ++i) {
+      table(static_cast<size_t>(6 * dim)), cos(static_cast<size_t>(kPlainTokens * half)), sin(cos);
+  for (int64_t i = 0; i < kPlainTokens; ++i) {
     const int64_t to = places[static_cast<size_t>(i)] * dim;
     std::copy_n(start.begin() + i * dim, dim, x.begin() + to);
     std::copy_n(given.begin() + i * dim, dim, in_u.begin() + to);
@@ -173,8 +175,11 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   const auto f32 = [](std::vector<float>& values, std::initializer_list<int64_t> dims) {
     return Tensor(values.data(), DType::f32, dims);
   };
-  WanGrid grid{kFrames, kRows, kColumns, f32(cos, {kTokens, half}), f32(sin, {kTokens, half}), places, {}};
-  ops::rope_table_3d(kFrames, kRows, kColumns, c.config.head_dim, 10000.0, grid.cos, grid.sin, {}, places);
+  WanGrid grid{
+      kPlainFrames, kPlainRows, kPlainColumns, f32(cos, {kPlainTokens, half}), f32(sin, {kPlainTokens, half}),
+      places,       {}};
+  ops::rope_table_3d(kPlainFrames, kPlainRows, kPlainColumns, c.config.head_dim, 10000.0, grid.cos, grid.sin,
+                     {}, places);
   const WanContext context{.k = f32(zeros, {layers, 3, dim}), .v = f32(zeros, {layers, 3, dim})};
   ThreadPool pool(2);
   Arena arena(size_t{64} << 20);
@@ -183,20 +188,20 @@ TEST_P(WanSparsePlain, IsAttentionToTheListedKeysAlone) {
   const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, 0, f32(table, {6 * dim}), store);
   const Tensor after = f32(next, {2, 1, dim});
   block.forward({.batch = 1,
-                 .tokens = kTokens,
-                 .x = f32(x, {kTokens, dim}),
+                 .tokens = kPlainTokens,
+                 .x = f32(x, {kPlainTokens, dim}),
                  .modulation = f32(modulation, {layers, 1, 6 * dim}),
                  .cos = grid.cos,
                  .sin = grid.sin,
                  .contexts = {&context},
-                 .u = f32(in_u, {kTokens, dim}),
+                 .u = f32(in_u, {kPlainTokens, dim}),
                  .keys = make_keys(sparse, grid, store)},
                 {.scale = after.select(0, 0), .shift = after.select(0, 1)}, 0, stream);
 
   const auto* entry = c.weights->find("blocks.0.attn2.to_out.0.bias");
   const Tensor bias(const_cast<void*>(entry->data), entry->dtype, entry->dims);
   double worst = 0, largest = 0, left_out = 0;
-  for (int64_t i = 0; i < kTokens; ++i)
+  for (int64_t i = 0; i < kPlainTokens; ++i)
     for (int64_t n = 0; n < dim; ++n) {
       const auto token = static_cast<size_t>(i), channel = static_cast<size_t>(n);
       const double base = static_cast<double>(start[static_cast<size_t>(i * dim + n)]) +

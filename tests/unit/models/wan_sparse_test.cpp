@@ -24,7 +24,7 @@ std::vector<float> random_values(int64_t count, uint32_t seed) {
 }
 
 // An odd grid of 5 x 9 x 11 tokens: 495, four blocks, the last one of 111.
-constexpr int64_t kFrames = 5, kHigh = 18, kWide = 22, kTokens = 5 * 9 * 11, kBatch = 2;
+constexpr int64_t kFrames = 5, kHigh = 18, kWide = 22, kGridTokens = 5 * 9 * 11, kScenes = 2;
 
 struct SparseRun {
   bool compact = false;
@@ -46,27 +46,27 @@ struct SparseRun {
  private:
   std::vector<float> pass(const Case& c, Stream& stream, nn::ParamStore& store) const {
     const auto model = c.load(store);
-    auto x = random_values(kBatch * c.config.in_channels * kFrames * kHigh * kWide, 1);
+    auto x = random_values(kScenes * c.config.in_channels * kFrames * kHigh * kWide, 1);
     auto text = random_values(3 * c.config.text_dim, 2);
     const Tensor words(text.data(), DType::f32, {3, c.config.text_dim});
-    std::vector<float> y(static_cast<size_t>(kBatch * c.config.out_channels * kFrames * kHigh * kWide), NAN);
+    std::vector<float> y(static_cast<size_t>(kScenes * c.config.out_channels * kFrames * kHigh * kWide), NAN);
     const WanGrid grid =
         model->make_grid(kFrames, kHigh, kWide, store,
                          compact ? compact_places(kFrames, kHigh / 2, kWide / 2) : std::vector<int32_t>());
     const WanContext context = model->make_context(words, 8, {}, store);
     const double timesteps[] = {700, 0};
-    std::vector<int32_t> row(static_cast<size_t>(kBatch * kTokens), 0);
-    for (int64_t b = 0; b < kBatch && rows; ++b)
+    std::vector<int32_t> row(static_cast<size_t>(kScenes * kGridTokens), 0);
+    for (int64_t b = 0; b < kScenes && rows; ++b)
       for (int64_t i = 0; i < kHigh / 2 * kWide / 2; ++i)
-        row[static_cast<size_t>(b * kTokens + grid.place_of(i))] = 1;
+        row[static_cast<size_t>(b * kGridTokens + grid.place_of(i))] = 1;
     WanInput in{
-        .latents = Tensor(x.data(), DType::f32, {kBatch, c.config.in_channels, kFrames, kHigh, kWide}),
+        .latents = Tensor(x.data(), DType::f32, {kScenes, c.config.in_channels, kFrames, kHigh, kWide}),
         .grid = &grid,
         .times = model->make_times(timesteps, store),
-        .row = Tensor(row.data(), DType::i32, {kBatch * kTokens}),
+        .row = Tensor(row.data(), DType::i32, {kScenes * kGridTokens}),
         .contexts = {&context, &context}};
     if (sparse) in.keys = make_keys(*sparse, grid, store);
-    model->forward(in, Tensor(y.data(), DType::f32, {kBatch, c.config.out_channels, kFrames, kHigh, kWide}),
+    model->forward(in, Tensor(y.data(), DType::f32, {kScenes, c.config.out_channels, kFrames, kHigh, kWide}),
                    stream);
     return y;
   }

@@ -12,7 +12,7 @@ namespace {
 using test::HostRun;
 using test::RandomFile;
 
-constexpr int64_t kIn = 24, kOut = 20;
+constexpr int64_t kListedIn = 24, kListedOut = 20;
 
 struct Model {
   RandomFile file;
@@ -22,12 +22,12 @@ struct Model {
 
   Model() {
     for (const char* name : {"blocks.0.attn1.to_q", "blocks.0.attn1.to_k", "blocks.0.ffn.up", "proj_out"})
-      file.add_linear(name, kIn, kOut);
+      file.add_linear(name, kListedIn, kListedOut);
     const Scope scope = file.scope(), attention = scope.sub("blocks").sub(0).sub("attn1");
     const Scope parts[] = {attention.sub("to_q"), attention.sub("to_k")};
-    Linear::joined(parts, store, kIn, kOut);
-    Linear(scope.sub("blocks.0.ffn.up"), store, kIn, kOut);
-    Linear(scope.sub("proj_out"), store.beside(), kIn, kOut);
+    Linear::joined(parts, store, kListedIn, kListedOut);
+    Linear(scope.sub("blocks.0.ffn.up"), store, kListedIn, kListedOut);
+    Linear(scope.sub("proj_out"), store.beside(), kListedIn, kListedOut);
     linears = store.take_linears();
   }
 };
@@ -45,21 +45,21 @@ TEST(LinearRegistry, IteratesInTheOrderInWhichTheModelWasBuilt) {
 TEST(LinearRegistry, APartOfAJoinedProductIsARangeOfItsColumns) {
   Model model;
   const LinearRegistry::Entry& entry = model.linears->at("blocks.0.attn1.to_k", "model");
-  EXPECT_EQ(entry.part().first, kOut);
-  EXPECT_EQ(entry.part().rows, kOut);
-  EXPECT_EQ(entry.linear.out(), 2 * kOut);
+  EXPECT_EQ(entry.part().first, kListedOut);
+  EXPECT_EQ(entry.part().rows, kListedOut);
+  EXPECT_EQ(entry.linear.out(), 2 * kListedOut);
   ParamStore other({.pack_weights = false}, model.host.stream);
-  const Linear alone(model.file.scope().sub("blocks.0.attn1.to_k"), other, kIn, kOut);
-  auto x = HostRun::rows(5, kIn);
-  std::vector<float> joined(5 * 2 * kOut), one(5 * kOut);
-  const Tensor in(x.data(), DType::f32, {5, kIn}), all(joined.data(), DType::f32, {5, 2 * kOut}),
-      want(one.data(), DType::f32, {5, kOut});
+  const Linear alone(model.file.scope().sub("blocks.0.attn1.to_k"), other, kListedIn, kListedOut);
+  auto x = HostRun::rows(5, kListedIn);
+  std::vector<float> joined(5 * 2 * kListedOut), one(5 * kListedOut);
+  const Tensor in(x.data(), DType::f32, {5, kListedIn}), all(joined.data(), DType::f32, {5, 2 * kListedOut}),
+      want(one.data(), DType::f32, {5, kListedOut});
   entry.linear(in, all, model.host.stream);
   alone(in, want, model.host.stream);
   for (int64_t i = 0; i < 5; ++i)
-    for (int64_t j = 0; j < kOut; ++j)
-      EXPECT_EQ(joined[static_cast<size_t>(i * 2 * kOut + entry.part().first + j)],
-                one[static_cast<size_t>(i * kOut + j)]);
+    for (int64_t j = 0; j < kListedOut; ++j)
+      EXPECT_EQ(joined[static_cast<size_t>(i * 2 * kListedOut + entry.part().first + j)],
+                one[static_cast<size_t>(i * kListedOut + j)]);
 }
 
 TEST(LinearRegistry, AnUnknownNameIsAnsweredWithNearOnes) {
@@ -80,15 +80,15 @@ TEST(LinearRegistry, AnUnknownNameIsAnsweredWithNearOnes) {
 TEST(LinearRegistry, TakenLayersAreNoLongerTheStores) {
   Model model;
   EXPECT_EQ(model.store.linears().size(), 0u);
-  Linear(model.file.scope().sub("proj_out"), model.store, kIn, kOut);
+  Linear(model.file.scope().sub("proj_out"), model.store, kListedIn, kListedOut);
   EXPECT_EQ(model.store.linears().size(), 1u);
   EXPECT_EQ(model.linears->size(), 4u);
 }
 
 TEST(LinearRegistry, TwoLayersOfOneNameAreRefused) {
   Model model;
-  Linear(model.file.scope().sub("proj_out"), model.store, kIn, kOut);
-  EXPECT_THROW(Linear(model.file.scope().sub("proj_out"), model.store, kIn, kOut), Error);
+  Linear(model.file.scope().sub("proj_out"), model.store, kListedIn, kListedOut);
+  EXPECT_THROW(Linear(model.file.scope().sub("proj_out"), model.store, kListedIn, kListedOut), Error);
 }
 
 }  // namespace

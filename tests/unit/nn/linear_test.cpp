@@ -12,34 +12,35 @@ namespace {
 using test::HostRun;
 using test::RandomFile;
 
-constexpr int64_t kIn = 40;
+constexpr int64_t kPlainIn = 40;
 
-struct Made {
+struct MadePlain {
   std::vector<float> y;
   std::string form;
   size_t bytes = 0;
 };
 
 // x · [q, k, v]ᵀ by one joined layer.
-Made run_joined(const RandomFile& file, int64_t rows, int64_t each, bool pack, bool definitions = false) {
+MadePlain run_joined(const RandomFile& file, int64_t rows, int64_t each, bool pack,
+                     bool definitions = false) {
   HostRun host;
   ParamStore store({.pack_weights = pack}, host.stream);
   const Scope scope = file.scope();
   const Scope parts[] = {scope.sub("a.to_q"), scope.sub("a.to_k"), scope.sub("a.to_v")};
-  const Linear joined = Linear::joined(parts, store, kIn, each);
-  const auto x = HostRun::rows(rows, kIn);
-  Made made{std::vector<float>(static_cast<size_t>(rows * 3 * each), NAN), joined.form(), store.bytes()};
+  const Linear joined = Linear::joined(parts, store, kPlainIn, each);
+  const auto x = HostRun::rows(rows, kPlainIn);
+  MadePlain made{std::vector<float>(static_cast<size_t>(rows * 3 * each), NAN), joined.form(), store.bytes()};
   host.stream.precision.definitions = definitions;
-  joined(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kIn}),
+  joined(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kPlainIn}),
          Tensor(made.y.data(), DType::f32, {rows, 3 * each}), host.stream);
   return made;
 }
 
 RandomFile three(int64_t each, DType last = DType::f32) {
   RandomFile file;
-  file.add_linear("a.to_q", kIn, each);
-  file.add_linear("a.to_k", kIn, each);
-  file.add_linear("a.to_v", kIn, each, last);
+  file.add_linear("a.to_q", kPlainIn, each);
+  file.add_linear("a.to_k", kPlainIn, each);
+  file.add_linear("a.to_v", kPlainIn, each, last);
   return file;
 }
 
@@ -48,19 +49,20 @@ TEST(Linear, JoinedLayersGiveTheBitsOfEachAloneInEveryForm) {
   for (const int64_t each : {20, 96, 100})
     for (const int64_t rows : {1, 7, 300}) {
       const RandomFile file = three(each);
-      const Made packed = run_joined(file, rows, each, true), mapped = run_joined(file, rows, each, false);
+      const MadePlain packed = run_joined(file, rows, each, true),
+                      mapped = run_joined(file, rows, each, false);
       EXPECT_EQ(packed.form, "packed");
       EXPECT_EQ(mapped.form, "mapped");
       EXPECT_EQ(packed.y, mapped.y) << rows << " rows, " << each << " columns a part";
       HostRun host;
       ParamStore store({.pack_weights = true}, host.stream);
-      const auto x = HostRun::rows(rows, kIn);
+      const auto x = HostRun::rows(rows, kPlainIn);
       std::vector<float> y(packed.y.size(), NAN);
       const Tensor all(y.data(), DType::f32, {rows, 3 * each});
       int64_t part = 0;
       for (const char* name : {"a.to_q", "a.to_k", "a.to_v"}) {
-        const Linear alone(file.scope().sub(name), store, kIn, each);
-        alone(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kIn}),
+        const Linear alone(file.scope().sub(name), store, kPlainIn, each);
+        alone(Tensor(const_cast<float*>(x.data()), DType::f32, {rows, kPlainIn}),
               all.slice(1, part * each, (part + 1) * each), host.stream);
         ++part;
       }
@@ -71,8 +73,8 @@ TEST(Linear, JoinedLayersGiveTheBitsOfEachAloneInEveryForm) {
 // The definition reads weights where they lie in the file; level none runs it.
 TEST(Linear, JoinedLayersThatArePackedRunTheirDefinition) {
   const RandomFile file = three(20);
-  const Made fast = run_joined(file, 7, 20, true), packed = run_joined(file, 7, 20, true, true),
-             mapped = run_joined(file, 7, 20, false, true);
+  const MadePlain fast = run_joined(file, 7, 20, true), packed = run_joined(file, 7, 20, true, true),
+                  mapped = run_joined(file, 7, 20, false, true);
   EXPECT_EQ(packed.y, mapped.y);
   for (size_t i = 0; i < fast.y.size(); ++i) EXPECT_NEAR(fast.y[i], packed.y[i], 1e-5);
 }
@@ -81,12 +83,14 @@ TEST(Linear, WeightsThatAreMadeGiveTheBitsOfTheSameWeightsInAFile) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const int64_t rows : {1, 7, 300}) {
       RandomFile file;
-      for (const char* name : {"a.to_q", "a.to_k", "a.to_v"}) file.add_linear(name, kIn, 100, dtype);
+      for (const char* name : {"a.to_q", "a.to_k", "a.to_v"}) file.add_linear(name, kPlainIn, 100, dtype);
       const RandomFile made = file.derived();
-      const Made mapped = run_joined(file, rows, 100, false), derived = run_joined(made, rows, 100, false),
-                 packed = run_joined(file, rows, 100, true), repacked = run_joined(made, rows, 100, true),
-                 plain = run_joined(file, rows, 100, true, true),
-                 remade = run_joined(made, rows, 100, true, true);
+      const MadePlain mapped = run_joined(file, rows, 100, false),
+                      derived = run_joined(made, rows, 100, false),
+                      packed = run_joined(file, rows, 100, true),
+                      repacked = run_joined(made, rows, 100, true),
+                      plain = run_joined(file, rows, 100, true, true),
+                      remade = run_joined(made, rows, 100, true, true);
       EXPECT_EQ(derived.form, "derived");
       EXPECT_EQ(repacked.form, "packed");
       EXPECT_EQ(derived.bytes, mapped.bytes);
@@ -121,7 +125,7 @@ TEST(Linear, SlabsOfAMadeWeightGiveTheBitsOfOneProduct) {
 // many rows treat values of 16 bits in their own way.
 TEST(Linear, PartsOfTwoDTypesStayApartWithTheSameBits) {
   const RandomFile file = three(20, DType::bf16);
-  const Made packed = run_joined(file, 300, 20, true), mapped = run_joined(file, 300, 20, false);
+  const MadePlain packed = run_joined(file, 300, 20, true), mapped = run_joined(file, 300, 20, false);
   EXPECT_EQ(packed.y, mapped.y);
   EXPECT_EQ(packed.form, "packed");
 }
@@ -132,8 +136,8 @@ TEST(Linear, PartsHaveTheNamesAndColumnsOfTheCheckpoint) {
   ParamStore store({.pack_weights = true}, host.stream);
   const Scope scope = file.scope();
   const Scope scopes[] = {scope.sub("a.to_q"), scope.sub("a.to_k"), scope.sub("a").sub("to_v")};
-  const Linear joined = Linear::joined(scopes, store, kIn, 20);
-  EXPECT_EQ(joined.in(), kIn);
+  const Linear joined = Linear::joined(scopes, store, kPlainIn, 20);
+  EXPECT_EQ(joined.in(), kPlainIn);
   EXPECT_EQ(joined.out(), 60);
   ASSERT_EQ(joined.parts().size(), 3u);
   EXPECT_EQ(joined.parts()[0].name, "a.to_q");
@@ -151,9 +155,9 @@ TEST(Linear, TheBiasHasTheOutputsDType) {
     host.stream.precision.products = products;
     ParamStore store({.pack_weights = false}, host.stream);
     store.set_eight_bits([](std::string_view) { return true; });
-    const Linear linear(file.scope().sub("a.to_k"), store, kIn, 20);
+    const Linear linear(file.scope().sub("a.to_k"), store, kPlainIn, 20);
     const auto* values = static_cast<const float*>(file.entries[3].data);
-    const Tensor x(nullptr, DType::bf16, {2, kIn});
+    const Tensor x(nullptr, DType::bf16, {2, kPlainIn});
     const Tensor wide = linear.arguments(x, Tensor(nullptr, DType::f32, {2, 20}), {}).bias,
                  low = linear.arguments(x, Tensor(nullptr, DType::bf16, {2, 20}), {}).bias;
     ASSERT_EQ(wide.dtype, DType::f32);
@@ -205,7 +209,7 @@ TEST(Linear, PlannedBytesAreThoseOfTheBuiltLayer) {
     ParamStore planned({.plan_only = true, .pack_weights = pack}, dry);
     const Scope scope = file.scope();
     const Scope scopes[] = {scope.sub("a.to_q"), scope.sub("a.to_k"), scope.sub("a.to_v")};
-    Linear::joined(scopes, planned, kIn, 100);
+    Linear::joined(scopes, planned, kPlainIn, 100);
     EXPECT_EQ(planned.bytes(), run_joined(file, 1, 100, pack).bytes);
   }
 }

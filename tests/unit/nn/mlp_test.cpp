@@ -12,7 +12,7 @@ namespace {
 using test::HostRun;
 using test::RandomFile;
 
-constexpr int64_t kIn = 6, kWide = 10;
+constexpr int64_t kMlpIn = 6, kWide = 10;
 
 struct Layers {
   RandomFile file;
@@ -21,18 +21,18 @@ struct Layers {
   Mlp mlp;
 
   explicit Layers(bool gated) {
-    file.add_linear("gate", kIn, kWide);
-    file.add_linear("up", kIn, kWide);
-    file.add_linear("down", kWide, kIn);
+    file.add_linear("gate", kMlpIn, kWide);
+    file.add_linear("up", kMlpIn, kWide);
+    file.add_linear("down", kWide, kMlpIn);
     const Scope scope = file.scope();
-    if (gated) mlp.gate = Linear(scope.sub("gate"), store, kIn, kWide);
-    mlp.up = Linear(scope.sub("up"), store, kIn, kWide);
-    mlp.down = Linear(scope.sub("down"), store, kWide, kIn);
+    if (gated) mlp.gate = Linear(scope.sub("gate"), store, kMlpIn, kWide);
+    mlp.up = Linear(scope.sub("up"), store, kMlpIn, kWide);
+    mlp.down = Linear(scope.sub("down"), store, kWide, kMlpIn);
   }
   std::vector<float> run(int64_t rows, const Mlp::Options& options) {
-    auto x = HostRun::rows(rows, kIn);
+    auto x = HostRun::rows(rows, kMlpIn);
     std::vector<float> y(x.size(), NAN);
-    const Tensor in(x.data(), DType::f32, {rows, kIn}), out(y.data(), DType::f32, {rows, kIn});
+    const Tensor in(x.data(), DType::f32, {rows, kMlpIn}), out(y.data(), DType::f32, {rows, kMlpIn});
     mlp(in, out, host.stream, options);
     return y;
   }
@@ -51,21 +51,21 @@ TEST(Mlp, PiecesOfRowsGiveTheBitsOfTheWhole) {
 TEST(Mlp, GatedIsActivatedGateTimesUp) {
   Layers layers(true);
   const int64_t rows = 3;
-  auto x = HostRun::rows(rows, kIn);
-  auto residual = HostRun::rows(rows, kIn, 2);
-  std::vector<float> gate(rows * kWide), up(rows * kWide), want(rows * kIn), y(rows * kIn);
+  auto x = HostRun::rows(rows, kMlpIn);
+  auto residual = HostRun::rows(rows, kMlpIn, 2);
+  std::vector<float> gate(rows * kWide), up(rows * kWide), want(rows * kMlpIn), y(rows * kMlpIn);
   const auto tensor = [&](std::vector<float>& v, int64_t columns) {
     return Tensor(v.data(), DType::f32, {rows, columns});
   };
   Stream& stream = layers.host.stream;
-  layers.mlp.gate(tensor(x, kIn), tensor(gate, kWide), stream);
-  layers.mlp.up(tensor(x, kIn), tensor(up, kWide), stream);
+  layers.mlp.gate(tensor(x, kMlpIn), tensor(gate, kWide), stream);
+  layers.mlp.up(tensor(x, kMlpIn), tensor(up, kWide), stream);
   for (size_t i = 0; i < up.size(); ++i) {
     const double g = gate[i];
     up[i] *= static_cast<float>(0.5 * g * (1 + std::tanh(0.7978845608028654 * (g + 0.044715 * g * g * g))));
   }
-  layers.mlp.down(tensor(up, kWide), tensor(want, kIn), stream, {.residual = tensor(residual, kIn)});
-  layers.mlp(tensor(x, kIn), tensor(y, kIn), stream, {.residual = tensor(residual, kIn)});
+  layers.mlp.down(tensor(up, kWide), tensor(want, kMlpIn), stream, {.residual = tensor(residual, kMlpIn)});
+  layers.mlp(tensor(x, kMlpIn), tensor(y, kMlpIn), stream, {.residual = tensor(residual, kMlpIn)});
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], want[i], 1e-5);
 }
 

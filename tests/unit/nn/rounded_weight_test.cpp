@@ -18,7 +18,7 @@
 namespace tachy::nn {
 namespace {
 
-using test::HostDevice;
+using tachy::test::HostDevice;
 using test::HostRun;
 
 struct Rounded {

@@ -10,25 +10,25 @@
 namespace tachy::nn {
 namespace {
 
-using test::HostDevice;
+using tachy::test::HostDevice;
 using test::HostRun;
 
-constexpr int64_t kIn = 1024, kOut = 1536, kRows = 3;
+constexpr int64_t kVisitorIn = 1024, kVisitorOut = 1536, kVisitorRows = 3;
 
 struct Case {
   // Joined, [2·1536, 1024] in float32, as this stream computes.
   Case() {
-    file.add("k", {kOut, kIn}, DType::bf16);
-    file.add("v", {kOut, kIn});
+    file.add("k", {kVisitorOut, kVisitorIn}, DType::bf16);
+    file.add("v", {kVisitorOut, kVisitorIn});
     for (const TensorSource::Entry& e : file.entries)
       parts.push_back({Tensor(const_cast<void*>(e.data), e.dtype, e.dims)});
   }
   std::vector<float> product(const WeightForm& weight, Stream& stream) const {
-    const auto x = HostRun::rows(kRows, kIn);
-    std::vector<float> y(static_cast<size_t>(kRows * weight.out()), NAN);
-    weight.product({.x = Tensor(const_cast<float*>(x.data()), DType::f32, {kRows, kIn}),
+    const auto x = HostRun::rows(kVisitorRows, kVisitorIn);
+    std::vector<float> y(static_cast<size_t>(kVisitorRows * weight.out()), NAN);
+    weight.product({.x = Tensor(const_cast<float*>(x.data()), DType::f32, {kVisitorRows, kVisitorIn}),
                     .weight = {},
-                    .y = Tensor(y.data(), DType::f32, {kRows, weight.out()})},
+                    .y = Tensor(y.data(), DType::f32, {kVisitorRows, weight.out()})},
                    stream);
     return y;
   }
@@ -46,19 +46,20 @@ TEST(VisitingWeight, GivesADenseWeightsBitsAndKeepsNothing) {
   const WeightPtr visiting = make_visiting_weight(c.parts, store);
   ASSERT_NE(visiting, nullptr);
   EXPECT_EQ(store.bytes(), 0u);
-  EXPECT_EQ(visiting->out(), 2 * kOut);
-  EXPECT_EQ(visiting->in(), kIn);
+  EXPECT_EQ(visiting->out(), 2 * kVisitorOut);
+  EXPECT_EQ(visiting->in(), kVisitorIn);
   const std::vector<float> want = c.product(*dense, host.stream);
   host.stream.memory = &device;
   for (int time = 0; time < 2; ++time) EXPECT_EQ(c.product(*visiting, host.stream), want);
-  EXPECT_GE(device.pieces.load(), size_t{2} * 2 * 4 * kOut * kIn / (2 << 20)) << "it came twice";
+  EXPECT_GE(device.pieces.load(), size_t{2} * 2 * 4 * kVisitorOut * kVisitorIn / (2 << 20))
+      << "it came twice";
 }
 
 TEST(VisitingWeight, SmallOrMadeOnesStay) {
   const Case c;
   HostRun host;
   ParamStore store({}, host.stream);
-  const WeightPart one[] = {{c.parts[0].tensor.slice(0, 0, kOut / 4), {}}};
+  const WeightPart one[] = {{c.parts[0].tensor.slice(0, 0, kVisitorOut / 4), {}}};
   EXPECT_EQ(make_visiting_weight(one, store), nullptr);
   std::vector<WeightPart> made = c.parts;
   made[1].derived = std::make_shared<test::MadeValues>(c.file.entries[1]);

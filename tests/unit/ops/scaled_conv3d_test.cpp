@@ -37,12 +37,12 @@ Tensor view(std::vector<T>& v, DType dtype, std::initializer_list<int64_t> dims)
   return Tensor(v.data(), dtype, dims);
 }
 
-struct Problem {
+struct ConvProblem {
   std::vector<uint8_t> x, packed;
   std::vector<float> weight = normals(kCo * kCi * 27, 1, 0.1f), bias = normals(kCo, 2),
                      gamma = normals(kCo, 3), residual = normals(kT * kH * kW * kCo, 4);
 
-  explicit Problem(Stage& on) {
+  explicit ConvProblem(Stage& on) {
     for (const float v : normals(kT * kH * kW * kCi, 5)) x.push_back(to_f8_e4m3(v / kScale).bits);
     packed.resize(static_cast<size_t>(packed_scaled_conv3d_bytes(kCo, kCi, on.stream)));
     pack_scaled_conv3d_weight(view(weight, DType::f32, {kCo, kCi, 3, 3, 3}), kScale,
@@ -59,7 +59,7 @@ struct Problem {
 // In float32, of the values that the codes stand for, by the convolution that knows no codes.
 TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
   Stage on;
-  Problem problem(on);
+  ConvProblem problem(on);
   std::vector<float> x, weight = problem.weight;
   for (const uint8_t code : problem.x) x.push_back(kScale * to_float(f8_e4m3_t{code}));
   for (int64_t o = 0; o < kCo; ++o) {
@@ -96,7 +96,7 @@ TEST(ScaledConv3d, IsTheConvolutionOfWhatItsCodesStandFor) {
 // Frames one by one, with what was before them in a cache of codes, give the bits of all at once.
 TEST(ScaledConv3d, PiecesEqualTheWhole) {
   Stage on;
-  Problem problem(on);
+  ConvProblem problem(on);
   std::vector<uint8_t> whole(problem.residual.size()), pieces(whole.size()), kept(2 * kH * kW * kCi);
   ScaledConv3dArgs args = problem.args();
   args.gamma = view(problem.gamma, DType::f32, {kCo}), args.normed_scale = 0.01f;
@@ -136,7 +136,7 @@ TEST(ScaledConv3d, TheNormsBoundHoldsItsCodes) {
 
 TEST(ScaledConv3d, SaysWhatIsWrong) {
   Stage on;
-  Problem problem(on);
+  ConvProblem problem(on);
   std::vector<float> y(problem.residual.size());
   const auto error_of = [&](auto&& change) -> std::string {
     ScaledConv3dArgs args = problem.args();

@@ -11,6 +11,8 @@
 namespace tachy {
 namespace {
 
+using test::with_loras;
+
 // Deltas of 0.1 for these tensors of the tiny model: [key of the adapter, tensor].
 std::string make_deltas(const test::ScratchFolder& scratch,
                         const std::vector<std::pair<std::string, const TensorSource::Entry*>>& wanted) {
@@ -36,41 +38,36 @@ std::string deltas_of_both(const test::ScratchFolder& scratch) {
                 {"diffusion_model.blocks.0.diff_m", model.transformer->find("blocks.0.scale_shift_table")}});
 }
 
-VideoRequest with(std::vector<std::string> loras, const char* mode) {
-  VideoRequest r = test::short_request();
-  r.loras = std::move(loras), r.lora_mode = mode;
-  return r;
-}
-
 // Cached texts are those of the model's own encoder.
 TEST(AdaptersBeside, CachedTextsAreNotTakenForAnotherEncoder) {
   const test::ScratchFolder scratch;
   const std::string cache = (scratch.path / "cache").string();
-  const VideoRequest adapted = with({deltas_of_both(scratch)}, "merge");
-  const auto own = test::run(test::model_path(), with({}, "auto"), {.text_cache = cache});
+  const VideoRequest adapted = with_loras({deltas_of_both(scratch)}, "merge");
+  const auto own = test::run(test::model_path(), with_loras({}, "auto"), {.text_cache = cache});
   const auto want = test::run(test::model_path(), adapted);
   EXPECT_NE(want.latents, own.latents);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(test::run(test::model_path(), adapted, {.text_cache = cache}).latents, want.latents);
-    EXPECT_EQ(test::run(test::model_path(), with({}, "auto"), {.text_cache = cache}).latents, own.latents);
+    EXPECT_EQ(test::run(test::model_path(), with_loras({}, "auto"), {.text_cache = cache}).latents,
+              own.latents);
   }
 }
 
 // Merged and added adapters round differently, so that "auto" would not repeat a run.
 TEST(AdaptersBeside, SettingsSayWhatAutoCameTo) {
   const test::ScratchFolder scratch;
-  const VideoRequest adapted = with({deltas_of_both(scratch)}, "auto");
+  const VideoRequest adapted = with_loras({deltas_of_both(scratch)}, "auto");
   for (const bool keeps : {false, true}) {
     TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 1, .keep_loaded = keeps});
     EXPECT_EQ(pipeline.resolved(adapted).request.lora_mode, keeps ? "runtime" : "merge");
-    EXPECT_EQ(pipeline.resolved(with({}, "auto")).request.lora_mode, "auto");
+    EXPECT_EQ(pipeline.resolved(with_loras({}, "auto")).request.lora_mode, "auto");
   }
 }
 
 // What is made on the host on the way to a device is none of its memory.
 TEST(AdaptersBeside, ThePlanOfADeviceCountsItsMemoryAlone) {
   const test::ScratchFolder scratch;
-  const VideoRequest adapted = with({deltas_of_both(scratch)}, "merge");
+  const VideoRequest adapted = with_loras({deltas_of_both(scratch)}, "merge");
   const auto device = std::make_shared<test::HostDevice>(size_t{1} << 30);
   TextToVideo pipeline(ModelBundle::open(test::model_path()),
                        {.threads = 2, .weights = WeightMode::packed, .memory = device});
@@ -95,7 +92,7 @@ TEST(AdaptersBeside, OtherAdaptersTakeThePlaceOfTheOnesBefore) {
   uint64_t planned = 0;
   const auto check = [&](std::vector<std::string> loras, int captured) {
     for (std::string& lora : loras) lora += "@both";
-    VideoRequest request = with(std::move(loras), "runtime");
+    VideoRequest request = with_loras(std::move(loras), "runtime");
     request.steps = 12;
     planned = std::max(planned, kept.plan(request).peak_bytes);
     EXPECT_EQ(test::run(kept, request).latents,

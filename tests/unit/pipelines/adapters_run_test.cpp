@@ -15,17 +15,12 @@ using test::furthest;
 using test::kRank;
 using test::LoraFile;
 using test::ScratchFolder;
+using test::with_loras;
 using testing::HasSubstr;
 
 std::string make_lora(const ScratchFolder& scratch, const std::string& name, unsigned seed,
                       bool delta = false) {
   return test::make_lora(test::model_path(), scratch, name, seed, delta);
-}
-
-VideoRequest with(std::vector<std::string> loras, const char* mode = "merge") {
-  VideoRequest r = test::short_request();
-  r.loras = std::move(loras), r.lora_mode = mode;
-  return r;
 }
 
 // The model with the adapter merged into its files by plain loops.
@@ -57,14 +52,15 @@ std::filesystem::path merged_by_hand(const ScratchFolder& scratch, const std::st
 TEST(AdapterRuns, MergedIsTheModelWithMergedFiles) {
   const ScratchFolder scratch;
   const std::string lora = make_lora(scratch, "a.safetensors", 1);
-  const auto none = test::run(test::model_path(), with({}));
-  const auto want = test::run(merged_by_hand(scratch, lora, 0.5).string(), with({}));
+  const auto none = test::run(test::model_path(), with_loras({}));
+  const auto want = test::run(merged_by_hand(scratch, lora, 0.5).string(), with_loras({}));
   const double effect = furthest(want.latents, none.latents);
   ASSERT_GT(effect, 0.05);
   for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped}) {
-    const auto merged = test::run(test::model_path(), with({lora + ":0.5"}), {.weights = mode});
+    const auto merged = test::run(test::model_path(), with_loras({lora + ":0.5"}), {.weights = mode});
     EXPECT_LT(furthest(merged.latents, want.latents), effect / 500);
-    const auto added = test::run(test::model_path(), with({lora + ":0.5"}, "runtime"), {.weights = mode});
+    const auto added =
+        test::run(test::model_path(), with_loras({lora + ":0.5"}, "runtime"), {.weights = mode});
     EXPECT_LT(furthest(added.latents, want.latents), effect / 100);  // merged weights were rounded to bf16
     EXPECT_NE(added.latents, none.latents);
   }
@@ -73,9 +69,9 @@ TEST(AdapterRuns, MergedIsTheModelWithMergedFiles) {
 TEST(AdapterRuns, NoStrengthIsNoAdapter) {
   const ScratchFolder scratch;
   const std::string lora = make_lora(scratch, "a.safetensors", 1, true);
-  const auto none = test::run(test::model_path(), with({}));
+  const auto none = test::run(test::model_path(), with_loras({}));
   for (const char* mode : {"merge", "runtime", "auto"})
-    EXPECT_EQ(test::run(test::model_path(), with({lora + ":0"}, mode)).latents, none.latents);
+    EXPECT_EQ(test::run(test::model_path(), with_loras({lora + ":0"}, mode)).latents, none.latents);
 }
 
 // What cannot be added to a product is merged, whatever the mode; plus and minus cancel.
@@ -83,14 +79,15 @@ TEST(AdapterRuns, SeveralAdaptersAddUp) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1, true),
                     b = make_lora(scratch, "b.safetensors", 2);
-  const auto none = test::run(test::model_path(), with({}));
-  const auto both = test::run(test::model_path(), with({a, b + ":-0.5"}));
+  const auto none = test::run(test::model_path(), with_loras({}));
+  const auto both = test::run(test::model_path(), with_loras({a, b + ":-0.5"}));
   const double effect = furthest(both.latents, none.latents);
   for (const char* mode : {"runtime", "auto"})
-    EXPECT_LT(furthest(test::run(test::model_path(), with({a, b + ":-0.5"}, mode)).latents, both.latents),
-              effect / 100);
+    EXPECT_LT(
+        furthest(test::run(test::model_path(), with_loras({a, b + ":-0.5"}, mode)).latents, both.latents),
+        effect / 100);
   for (const char* mode : {"merge", "runtime"})
-    EXPECT_LT(furthest(test::run(test::model_path(), with({a, a + ":-1"}, mode)).latents, none.latents),
+    EXPECT_LT(furthest(test::run(test::model_path(), with_loras({a, a + ":-1"}, mode)).latents, none.latents),
               effect / 100);
 }
 
@@ -100,7 +97,7 @@ TEST(AdapterRuns, ThePlanIsWhatTheRunTakes) {
   for (const char* how : {"merge", "runtime"})
     for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped}) {
       TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2, .weights = mode});
-      const VideoRequest request = with({lora}, how);
+      const VideoRequest request = with_loras({lora}, how);
       const VideoPlan plan = pipeline.plan(request);
       const size_t before = Buffer::live_bytes();
       Buffer::reset_peak();
@@ -120,8 +117,9 @@ TEST(AdapterRuns, AModelThatStaysLoadedChangesItsAdapters) {
     const bool added = std::string(mode) != "merge";
     for (const std::vector<std::string>& loras :
          {std::vector<std::string>{}, {a}, {b}, {}, {a + ":0.25"}, {a, b}, {a}, {}}) {
-      const auto alone = test::run(test::model_path(), with(loras, added ? "runtime" : "merge"));
-      EXPECT_EQ(test::run(kept, with(loras, mode)).latents, alone.latents) << mode << ", " << loras.size();
+      const auto alone = test::run(test::model_path(), with_loras(loras, added ? "runtime" : "merge"));
+      EXPECT_EQ(test::run(kept, with_loras(loras, mode)).latents, alone.latents)
+          << mode << ", " << loras.size();
     }
   }
 }
@@ -132,7 +130,7 @@ TEST(AdapterRuns, ExpertsHaveAdaptersOfTheirOwn) {
   test::make_two_experts(folder);
   const std::string lora = make_lora(scratch, "a.safetensors", 1);
   const auto run = [&](std::vector<std::string> loras, const char* mode) {
-    VideoRequest r = with(std::move(loras), mode);
+    VideoRequest r = with_loras(std::move(loras), mode);
     r.steps = 4;
     return test::run(folder.string(), r).latents;
   };
@@ -165,18 +163,19 @@ void expect_refused(const VideoRequest& request, ErrorCode code, const std::stri
 TEST(AdapterRuns, WhatDoesNotFitIsSaid) {
   const ScratchFolder scratch;
   const std::string lora = make_lora(scratch, "a.safetensors", 1);
-  expect_refused(with({"/nowhere/x.safetensors"}), ErrorCode::not_found, "`loras`: /nowhere/x.safetensors");
-  expect_refused(with({lora + "@low"}), ErrorCode::invalid_argument, "one transformer");
+  expect_refused(with_loras({"/nowhere/x.safetensors"}), ErrorCode::not_found,
+                 "`loras`: /nowhere/x.safetensors");
+  expect_refused(with_loras({lora + "@low"}), ErrorCode::invalid_argument, "one transformer");
   LoraFile strange(1);
   strange.add("blocks.90.attn1.to_q.lora_A.weight", {2, 24}, 1);
   strange.add("blocks.90.attn1.to_q.lora_B.weight", {24, 2}, 1);
   const auto path = (scratch.path / "strange.safetensors").string();
   write_safetensors(path, strange.tensors);
-  expect_refused(with({path}), ErrorCode::not_found, "nothing of it fits the model");
+  expect_refused(with_loras({path}), ErrorCode::not_found, "nothing of it fits the model");
   strange.add("blocks.0.attn1.to_q.diff_b",
               ModelBundle::open(test::model_path()).transformer->find("blocks.0.attn1.to_q.bias")->dims, 1);
   write_safetensors(path, strange.tensors);
-  VideoRequest strict = with({path});
+  VideoRequest strict = with_loras({path});
   strict.lora_unmatched = "error";
   expect_refused(strict, ErrorCode::not_found, "1 of 2 layers do not fit");
 }
@@ -186,7 +185,7 @@ TEST(AdapterRuns, APresetSaysTheStrengthOfTheFirst) {
   const ScratchFolder scratch;
   const std::string a = make_lora(scratch, "a.safetensors", 1), b = make_lora(scratch, "b.safetensors", 2);
   const auto run = [&](std::vector<std::string> loras) {
-    VideoRequest r = with(std::move(loras));
+    VideoRequest r = with_loras(std::move(loras));
     r.steps.reset(), r.preset = "causvid-9";
     return test::run(test::model_path(), r).latents;
   };

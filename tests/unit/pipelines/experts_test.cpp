@@ -15,10 +15,9 @@ using test::experts_run;
 using test::ExpertsRun;
 using test::GoldenFile;
 using test::HostDevice;
+using test::kPlenty;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr size_t kPlenty = size_t{1} << 30;
 
 class ExpertRuns : public testing::TestWithParam<std::string> {};
 

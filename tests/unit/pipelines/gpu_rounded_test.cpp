@@ -12,7 +12,7 @@
 namespace tachy {
 namespace {
 
-constexpr uint64_t kLibraries = uint64_t{400} << 20;  // of memory_plan.cpp
+using test::kLibraries;
 
 class RoundedOnGpu : public testing::TestWithParam<const char*> {
  protected:

@@ -26,7 +26,7 @@ std::string model_folder() {
   return (std::filesystem::path(env_string("TACHY_MODEL_DIR", TACHY_TEST_MODELS)) / "sprites").string();
 }
 
-constexpr uint64_t kLibraries = uint64_t{400} << 20;  // of memory_plan.cpp
+using test::kLibraries;
 
 class OnGpu : public testing::Test {
  protected:

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kLibraries = uint64_t{400} << 20;  // of memory_plan.cpp
+using test::kLibraries;
 
 fs::path shipped() { return fs::path(env_string("TACHY_MODEL_DIR", TACHY_TEST_MODELS)) / "sprites"; }
 

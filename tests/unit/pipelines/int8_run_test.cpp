@@ -16,7 +16,7 @@ VideoRequest int8_request() {
   return request;
 }
 
-std::string refusal(const VideoRequest& request) {
+std::string refusal_of_plan(const VideoRequest& request) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 1});
   try {
     pipeline.plan(request);
@@ -82,17 +82,17 @@ TEST(Int8OnACpu, WeightsTakeAQuarter) {
 TEST(Int8OnACpu, WhatDoesNotFitIsRefused) {
   VideoRequest request = int8_request();
   request.level = "none";
-  EXPECT_THAT(refusal(request), HasSubstr("`math`: level none"));
+  EXPECT_THAT(refusal_of_plan(request), HasSubstr("`math`: level none"));
   request = int8_request(), request.math = "fp8";
-  EXPECT_THAT(refusal(request), HasSubstr("`math`: fp8 needs `device` cuda"));
+  EXPECT_THAT(refusal_of_plan(request), HasSubstr("`math`: fp8 needs `device` cuda"));
   request.math = "tf32";
-  EXPECT_THAT(refusal(request), HasSubstr("`math`: tf32 needs `device` cuda"));
+  EXPECT_THAT(refusal_of_plan(request), HasSubstr("`math`: tf32 needs `device` cuda"));
   request.math = "bf16";
-  EXPECT_THAT(refusal(request), HasSubstr("`math`: bf16 needs products in bf16"));
+  EXPECT_THAT(refusal_of_plan(request), HasSubstr("`math`: bf16 needs products in bf16"));
   request.dtype = "bf16";
-  EXPECT_EQ(refusal(request), "no error");
+  EXPECT_EQ(refusal_of_plan(request), "no error");
   request = int8_request(), request.dtype = "bf16";
-  EXPECT_EQ(refusal(request), "no error");
+  EXPECT_EQ(refusal_of_plan(request), "no error");
 }
 
 }  // namespace

@@ -51,4 +51,10 @@ inline std::string make_lora(const std::string& model_folder, const ScratchFolde
   return path.string();
 }
 
+inline VideoRequest with_loras(std::vector<std::string> loras, const char* mode = "merge") {
+  VideoRequest r = short_request();
+  r.loras = std::move(loras), r.lora_mode = mode;
+  return r;
+}
+
 }  // namespace tachy::test

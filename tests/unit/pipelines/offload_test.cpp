@@ -12,9 +12,8 @@ namespace {
 using test::deep_model;
 using test::HostDevice;
 using test::kLayers;
+using test::kPlenty;
 using testing::HasSubstr;
-
-constexpr size_t kPlenty = size_t{1} << 30;
 TextToVideo::Options on(const std::shared_ptr<HostDevice>& device, uint64_t max_vram = 0) {
   return {.threads = 2, .weights = WeightMode::packed, .max_vram = max_vram, .memory = device};
 }

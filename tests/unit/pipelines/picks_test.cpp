@@ -15,9 +15,8 @@ namespace tachy {
 namespace {
 
 using test::HostDevice;
+using test::kPlenty;
 using test::RecordingDevice;
-
-constexpr size_t kPlenty = size_t{1} << 30;
 
 using Calls = std::map<std::string, int64_t>;  // of "stage: op implementation"
 

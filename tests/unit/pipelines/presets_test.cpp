@@ -99,7 +99,7 @@ VideoRequest with(const char* name, VideoRequest r = {}) {
   return r;
 }
 
-std::string refusal(const ModelBundle& model, const VideoRequest& request) {
+std::string refusal_of_preset(const ModelBundle& model, const VideoRequest& request) {
   try {
     resolve(model, request);
   } catch (const Error& e) {
@@ -134,7 +134,7 @@ std::string fitting(const std::string& folder, bool last = false) {
   for (const Preset& p : presets()) {
     VideoRequest r = with(p.name);
     if (last) r.last_image = std::make_shared<Picture>(Picture{16, 16, std::vector<uint8_t>(768)});
-    if (!refusal(model, r).starts_with("`preset`")) out += std::string(p.name) + " ";
+    if (!refusal_of_preset(model, r).starts_with("`preset`")) out += std::string(p.name) + " ";
   }
   return out;
 }
@@ -153,11 +153,11 @@ TEST(Presets, FitWhatTheyWereDistilledFrom) {
 
 TEST(Presets, ARefusalSaysWhatWouldFit) {
   EXPECT_THAT(
-      refusal(ModelBundle::open(test::model_path()), with("lightning-4")),
+      refusal_of_preset(ModelBundle::open(test::model_path()), with("lightning-4")),
       AllOf(HasSubstr("two experts"), HasSubstr("Wan2.2-T2V-A14B"), HasSubstr("fastwan-3, causvid-9")));
-  EXPECT_THAT(refusal(ModelBundle::open(test::image_file("ti2v")), with("lightx2v-4")),
+  EXPECT_THAT(refusal_of_preset(ModelBundle::open(test::image_file("ti2v")), with("lightx2v-4")),
               AllOf(HasSubstr("TI2V-5B"), HasSubstr("fastwan-3 would do")));
-  EXPECT_THAT(refusal(ModelBundle::open(test::image_file("flf2v")), with("lightx2v-4")),
+  EXPECT_THAT(refusal_of_preset(ModelBundle::open(test::image_file("flf2v")), with("lightx2v-4")),
               HasSubstr("there is no preset"));
 }
 
@@ -179,9 +179,11 @@ TEST(Presets, WinOverTheModelAndLoseToTheRequest) {
   EXPECT_EQ(given.shift, 4);
   const VideoRequest part = resolve(model, with("causvid-9", {.steps = 4})).request;
   EXPECT_THAT(make_schedule(sampler_config(part)).timesteps, ElementsAre(999, 934, 862, 756));
-  EXPECT_THAT(refusal(model, with("fastwan-3", {.steps = 2})), HasSubstr("`steps`: the list fastwan-3"));
-  EXPECT_THAT(refusal(model, with("fastwan-3", {.shift = 3})), HasSubstr("`shift`: the list fastwan-3"));
-  EXPECT_EQ(refusal(model, with("fastwan-3", {.steps = 3, .shift = 8})), "accepted");
+  EXPECT_THAT(refusal_of_preset(model, with("fastwan-3", {.steps = 2})),
+              HasSubstr("`steps`: the list fastwan-3"));
+  EXPECT_THAT(refusal_of_preset(model, with("fastwan-3", {.shift = 3})),
+              HasSubstr("`shift`: the list fastwan-3"));
+  EXPECT_EQ(refusal_of_preset(model, with("fastwan-3", {.steps = 3, .shift = 8})), "accepted");
 }
 
 // A list alone says its steps too, where the model's own number stood before.

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string refusal(const VideoRequest& request) {
+std::string refusal_of_fields(const VideoRequest& request) {
   try {
     check_fields(request);
   } catch (const Error& e) {
@@ -34,7 +34,7 @@ std::string with(const RequestField& field, auto value) {
           ADD_FAILURE() << field.name << " cannot hold such a value";
       },
       field.member);
-  return refusal(request);
+  return refusal_of_fields(request);
 }
 
 // A member that VideoRequest gains does not compile here before it is named, and then fails before it has an
@@ -163,7 +163,7 @@ TEST(RequestFields, ChoicesAreCheckedByName) {
 
 // A field's own default is stated once, in VideoRequest; its help repeats it for people.
 TEST(RequestFields, DefaultsInHelpAreTrue) {
-  EXPECT_EQ(refusal(VideoRequest()), "accepted");
+  EXPECT_EQ(refusal_of_fields(VideoRequest()), "accepted");
   const VideoRequest defaults;
   for (const RequestField& field : request_fields())
     std::visit(

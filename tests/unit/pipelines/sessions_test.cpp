@@ -16,11 +16,10 @@ namespace tachy {
 namespace {
 
 using test::HostDevice;
+using test::kPlenty;
 using test::RecordingDevice;
 using test::Result;
 using testing::HasSubstr;
-
-constexpr size_t kPlenty = size_t{1} << 30;
 
 std::string shipped() { return std::string(TACHY_TEST_MODELS) + "/sprites"; }
 

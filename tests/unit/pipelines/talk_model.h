@@ -78,4 +78,10 @@ inline RunState copy_of(const RunStateView& v) {
   return out;
 }
 
+// One for all tests: making it takes longer than most of them.
+inline const TalkModel& talk_model() {
+  static const TalkModel made;
+  return made;
+}
+
 }  // namespace tachy::test

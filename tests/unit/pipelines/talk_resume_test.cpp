@@ -15,11 +15,6 @@ using test::talk;
 using test::talk_request;
 using testing::HasSubstr;
 
-const test::TalkModel& model() {
-  static const test::TalkModel made;
-  return made;
-}
-
 struct Watched {
   test::Result result;
   std::vector<RunState> states;
@@ -27,7 +22,7 @@ struct Watched {
 
 Watched watch(const VideoRequest& request) {
   Watched out;
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   VideoCallbacks callbacks;
   callbacks.state = [&](const RunStateView& view) { out.states.push_back(copy_of(view)); };
   out.result = talk(pipeline, request, callbacks);
@@ -36,7 +31,7 @@ Watched watch(const VideoRequest& request) {
 
 // The rest of the run, by another object with another number of threads.
 test::Result go_on(const VideoRequest& request, const RunState& state, VideoCallbacks callbacks = {}) {
-  TextToVideo pipeline(model().open(), {.threads = 1, .weights = WeightMode::mapped});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 1, .weights = WeightMode::mapped});
   return talk(pipeline, request, std::move(callbacks), &state);
 }
 
@@ -84,7 +79,7 @@ TEST(TalkResume, OnePassEvenWindowsAndTheStepCache) {
 TEST(TalkResume, InASessionThatIsKept) {
   const VideoRequest request = talk_request(15);
   const Watched whole = watch(request);
-  TextToVideo kept(model().open(), {.threads = 2, .keep_loaded = true});
+  TextToVideo kept(test::talk_model().open(), {.threads = 2, .keep_loaded = true});
   for (const RunState& state : whole.states) expect_same_rest(whole, talk(kept, request, {}, &state), state);
   EXPECT_EQ(talk(kept, request).rgb, whole.result.rgb);
 }
@@ -147,7 +142,7 @@ TEST(TalkResume, StatesThatDoNotFitAreRefused) {
 
 // Of what grows with the video's length there is only what the audio encoder says of each frame, on the host.
 TEST(TalkResume, MemoryIsThatOfAWindow) {
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const auto plan_of = [&](int64_t frames) {
     VideoRequest request = talk_request(frames);
     ResolvedRequest r = pipeline.resolved(request);
@@ -155,7 +150,7 @@ TEST(TalkResume, MemoryIsThatOfAWindow) {
     return pipeline.prepare(r).plan;
   };
   const VideoPlan some = plan_of(17), many = plan_of(817);  // 3 and 203 windows
-  const Wav2Vec2Config& ears = model().open().audio;
+  const Wav2Vec2Config& ears = test::talk_model().open().audio;
   const auto row = static_cast<uint64_t>(ears.num_layers * ears.hidden_size * 4);
   EXPECT_LE(many.shared_bytes - some.shared_bytes, 800 * row + 64);
   for (const char* name : {"text", "image", "denoise", "decode", "motion"}) {
@@ -169,7 +164,7 @@ TEST(TalkResume, MemoryIsThatOfAWindow) {
 
 // A preview is of the window under way: after its last step the picture of its final latents.
 TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
-  const ModelBundle bundle = model().open();
+  const ModelBundle bundle = test::talk_model().open();
   TextToVideo pipeline(bundle, {.threads = 2});
   std::vector<std::pair<int, std::vector<uint8_t>>> previews;
   std::vector<std::vector<uint8_t>> windows;
@@ -208,7 +203,7 @@ TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
 
 // Three windows of two steps. A step takes 10 s, decoding 6, what is between two windows 3.
 TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
-  ResolvedRequest r = TextToVideo(model().open(), {.threads = 2}).resolved(talk_request(15));
+  ResolvedRequest r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
   VideoPlan plan;
   plan.stages = {
       {.name = "denoise", .flops = 600}, {.name = "decode", .flops = 60}, {.name = "motion", .flops = 40}};
@@ -252,7 +247,7 @@ TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
 }
 
 TEST(TalkProgress, OfARunThatWentOnWithDecoding) {
-  ResolvedRequest r = TextToVideo(model().open(), {.threads = 2}).resolved(talk_request(15));
+  ResolvedRequest r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
   Progress last;
   TalkProgress progress(r, {}, [&](const Progress& p) { last = p; });
   progress.begin(1);
@@ -282,7 +277,7 @@ TEST(TalkProgress, RunsTellTheWindow) {
         EXPECT_EQ(p.eta_seconds, 0);
       }
     };
-    TextToVideo pipeline(model().open(), {.threads = 2});
+    TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
     talk(pipeline, request, callbacks, state);
     return out;
   };

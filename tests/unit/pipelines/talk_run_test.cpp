@@ -13,18 +13,13 @@ using test::talk_request;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const test::TalkModel& model() {
-  static const test::TalkModel made;
-  return made;
-}
-
 TEST(Talk, PlanIsExact) {
   for (const int64_t frames : {7, 9, 13, 24})
     for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped})
       for (const double guidance : {1.0, 3.0}) {
         VideoRequest request = talk_request(frames);
         request.guidance = guidance;
-        TextToVideo pipeline(model().open(), {.threads = 2, .weights = mode});
+        TextToVideo pipeline(test::talk_model().open(), {.threads = 2, .weights = mode});
         ResolvedRequest r = pipeline.resolved(request);
         r.speech = request.speech->samples;
         const VideoPlan plan = pipeline.prepare(r).plan;
@@ -39,7 +34,7 @@ TEST(Talk, PlanIsExact) {
 }
 
 TEST(Talk, ProgressCountsAllWindows) {
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> seen;
   VideoCallbacks callbacks;
   callbacks.progress = [&](const Progress& p) { seen[p.stage].push_back({p.done, p.total}); };
@@ -53,11 +48,11 @@ TEST(Talk, ProgressCountsAllWindows) {
 
 TEST(Talk, BitsDoNotDependOnThreadsWeightsOrRepetition) {
   const VideoRequest request = talk_request(16);
-  TextToVideo kept(model().open(), {.threads = 1, .keep_loaded = true});
+  TextToVideo kept(test::talk_model().open(), {.threads = 1, .keep_loaded = true});
   const test::Result first = talk(kept, request), again = talk(kept, request);
   EXPECT_EQ(first.rgb, again.rgb);
   for (const WeightMode mode : {WeightMode::packed, WeightMode::mapped}) {
-    TextToVideo other(model().open(), {.threads = 3, .weights = mode});
+    TextToVideo other(test::talk_model().open(), {.threads = 3, .weights = mode});
     const test::Result result = talk(other, request);
     EXPECT_EQ(first.rgb, result.rgb);
     EXPECT_EQ(first.latents, result.latents);
@@ -66,7 +61,7 @@ TEST(Talk, BitsDoNotDependOnThreadsWeightsOrRepetition) {
 
 // The first frames of a longer video are those of a shorter one, which hears the same speech.
 TEST(Talk, FramesAreCutFromTheSameVideo) {
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   VideoRequest request = talk_request(24);
   const test::Result whole = talk(pipeline, request);
   const size_t frame = whole.rgb.size() / 24;
@@ -80,7 +75,7 @@ TEST(Talk, FramesAreCutFromTheSameVideo) {
 }
 
 TEST(Talk, OtherWordsMoveOtherLips) {
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   VideoRequest request = talk_request(13);
   const test::Result said = talk(pipeline, request);
   auto other = std::make_shared<Speech>(*request.speech);
@@ -97,7 +92,7 @@ std::string refusal(const std::function<void(VideoRequest&)>& change, const Mode
 }
 
 TEST(Talk, WrongRequestsNameOptionAndWhatWouldWork) {
-  const ModelBundle talking = model().open();
+  const ModelBundle talking = test::talk_model().open();
   EXPECT_THAT(refusal([](auto& r) { r.speech = nullptr; }, talking), HasSubstr("`speech`"));
   EXPECT_THAT(refusal([](auto& r) { r.image = nullptr; }, talking), HasSubstr("`image`"));
   EXPECT_THAT(refusal([](auto& r) { r.fps = 16; }, talking), AllOf(HasSubstr("`fps`"), HasSubstr("25")));
@@ -115,7 +110,7 @@ TEST(Talk, WrongRequestsNameOptionAndWhatWouldWork) {
   EXPECT_THAT(
       refusal([](auto& r) { r.speech = std::make_shared<Speech>(Speech{std::vector<float>(300)}); }, talking),
       AllOf(HasSubstr("`speech`"), HasSubstr("too short")));
-  PartPaths deaf = model().parts;
+  PartPaths deaf = test::talk_model().parts;
   deaf.audio_encoder.clear();
   EXPECT_THAT(refusal([](auto&) {}, ModelBundle::open(test::image_file("i2v"), FileAccess::map, deaf),
                       ErrorCode::not_found),
@@ -123,14 +118,14 @@ TEST(Talk, WrongRequestsNameOptionAndWhatWouldWork) {
   const ModelBundle plain = ModelBundle::open(test::image_file("i2v"));
   EXPECT_THAT(refusal([](auto&) {}, plain), AllOf(HasSubstr("`speech`"), HasSubstr("`infinitetalk`")));
   PartPaths odd;
-  odd.audio_encoder = model().parts.audio_encoder;
+  odd.audio_encoder = test::talk_model().parts.audio_encoder;
   EXPECT_THAT(test::refusal([&] { ModelBundle::open(test::image_file("i2v"), FileAccess::map, odd); },
                             ErrorCode::invalid_argument),
               HasSubstr("`audio_encoder`"));
 }
 
 TEST(Talk, DefaultsAndPresetsAreThoseOfTalkingModels) {
-  const ModelBundle talking = model().open();
+  const ModelBundle talking = test::talk_model().open();
   VideoRequest request = talk_request(13);
   request.steps.reset(), request.guidance.reset(), request.audio_guidance.reset();
   const ResolvedRequest plain = resolve(talking, request);

@@ -13,11 +13,6 @@ using test::talk_request;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const test::TalkModel& model() {
-  static const test::TalkModel made;
-  return made;
-}
-
 VideoRequest two(int64_t frames) { return test::two_talk(frames); }
 using test::complete, test::talk_of_two;
 
@@ -27,7 +22,7 @@ TEST(TalkOfTwo, PlanIsExact) {
       for (const double guidance : {1.0, 3.0}) {
         VideoRequest request = two(frames);
         request.guidance = guidance;
-        TextToVideo pipeline(model().open(), {.threads = 2, .weights = mode});
+        TextToVideo pipeline(test::talk_model().open(), {.threads = 2, .weights = mode});
         const VideoPlan plan = pipeline.prepare(complete(pipeline, pipeline.resolved(request))).plan;
         const size_t before = Buffer::live_bytes();
         Buffer::reset_peak();
@@ -40,15 +35,15 @@ TEST(TalkOfTwo, PlanIsExact) {
 
 TEST(TalkOfTwo, BitsDoNotDependOnThreadsWeightsOrRepetition) {
   const VideoRequest request = two(16);
-  TextToVideo kept(model().open(), {.threads = 1, .keep_loaded = true});
+  TextToVideo kept(test::talk_model().open(), {.threads = 1, .keep_loaded = true});
   const test::Result first = talk_of_two(kept, request);
   EXPECT_EQ(first.rgb, talk_of_two(kept, request).rgb);
-  TextToVideo other(model().open(), {.threads = 3, .weights = WeightMode::mapped});
+  TextToVideo other(test::talk_model().open(), {.threads = 3, .weights = WeightMode::mapped});
   EXPECT_EQ(first.rgb, talk_of_two(other, request).rgb);
 }
 
 TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const VideoRequest request = two(9);
   const test::Result said = talk_of_two(pipeline, request);
   EXPECT_NE(talk_of_two(pipeline, request, 1).latents,
@@ -66,8 +61,8 @@ TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
 
 // A kept pipeline replays nothing of the regions of an earlier request.
 TEST(TalkOfTwo, RegionsOfEarlierRequestsAreForgotten) {
-  TextToVideo kept(model().open(), {.threads = 2, .keep_loaded = true}),
-      fresh(model().open(), {.threads = 2});
+  TextToVideo kept(test::talk_model().open(), {.threads = 2, .keep_loaded = true}),
+      fresh(test::talk_model().open(), {.threads = 2});
   const VideoRequest request = two(9);
   talk_of_two(kept, request, 1);
   EXPECT_EQ(talk_of_two(kept, request).latents, talk_of_two(fresh, request).latents);
@@ -87,13 +82,13 @@ TEST(TalkOfTwo, SoundsAreLaidInTime) {
 std::string refusal(const std::function<void(VideoRequest&)>& change) {
   VideoRequest request = two(13);
   change(request);
-  return test::refusal([&] { resolve(model().open(), request); }, ErrorCode::invalid_argument);
+  return test::refusal([&] { resolve(test::talk_model().open(), request); }, ErrorCode::invalid_argument);
 }
 
 void expect_accepted(const std::function<void(VideoRequest&)>& change) {
   VideoRequest request = two(13);
   change(request);
-  EXPECT_NO_THROW(resolve(model().open(), request));
+  EXPECT_NO_THROW(resolve(test::talk_model().open(), request));
 }
 
 TEST(TalkOfTwo, WrongRequestsNameFieldAndWhatWouldWork) {

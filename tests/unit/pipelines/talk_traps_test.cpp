@@ -14,11 +14,6 @@ using test::talk_request;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const test::TalkModel& model() {
-  static const test::TalkModel made;
-  return made;
-}
-
 // What every window's latents were, and all frames.
 struct Windows {
   std::vector<std::vector<float>> latents;
@@ -38,7 +33,7 @@ struct Windows {
 };
 
 Windows run(const VideoRequest& request) {
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   ResolvedRequest r = pipeline.resolved(request);
   r.speech = request.speech->samples;
   Windows out;
@@ -124,7 +119,7 @@ TEST(TalkTraps, ColoursOfEveryFrameAreThePhotos) {
 }
 
 TEST(TalkTraps, CorrectionFollowsTheRecipe) {
-  const ModelBundle bundle = model().open();
+  const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
   EXPECT_EQ(*resolve(bundle, request).request.color_correction, 1);
   request.recipe = "wrapper";
@@ -140,7 +135,7 @@ TEST(TalkTraps, CorrectionFollowsTheRecipe) {
 
 // int(len / 16000 · 25) in double precision: the quotient is rounded first, so that some whole numbers of frames lose one.
 TEST(TalkTraps, FramesAreCountedInDoubles) {
-  const ModelBundle bundle = model().open();
+  const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
   const auto frames_of = [&](int64_t samples) {
     request.speech = std::make_shared<Speech>(Speech{std::vector<float>(static_cast<size_t>(samples), 0.1f)});
@@ -155,7 +150,7 @@ TEST(TalkTraps, FramesAreCountedInDoubles) {
 TEST(TalkTraps, SolversOfTheWrapperGetItsGridAndTheirStateIsPlanned) {
   VideoRequest request = talk_request(13);
   request.sampler = "dpm++_sde", request.recipe = "wrapper", request.steps = 3;
-  TextToVideo pipeline(model().open(), {.threads = 2});
+  TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   ResolvedRequest r = pipeline.resolved(request);
   EXPECT_EQ(*r.request.grid, "wrapper");
   r.speech = request.speech->samples;
@@ -185,7 +180,7 @@ TEST(TalkTraps, NoiseOfAllWindowsAndStepsIsOneStream) {
 
 // The condition is encoded whole: a causal network's answer to "nothing more to see" goes on changing.
 TEST(TalkTraps, TheConditionChangesUpToItsLastLatent) {
-  const ModelBundle bundle = model().open();
+  const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
   request.window_frames = 81;
   const ResolvedRequest r = resolve(bundle, request);
@@ -232,7 +227,7 @@ TEST(TalkTraps, SilenceIsFollowedToo) {
 TEST(TalkTraps, AnHourIsRefusedAndItsBeginningPlanned) {
   VideoRequest request = talk_request(13);
   request.speech = std::make_shared<Speech>(Speech{std::vector<float>(3600 * 16000)});
-  const ModelBundle bundle = model().open();
+  const ModelBundle bundle = test::talk_model().open();
   EXPECT_THAT(test::refusal([&] { resolve(bundle, request); }, ErrorCode::invalid_argument),
               AllOf(HasSubstr("90000 frames"), HasSubstr("65536"), HasSubstr("`frames`")));
   request.frames = 25;

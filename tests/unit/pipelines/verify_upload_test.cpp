@@ -11,10 +11,9 @@ namespace {
 
 using test::deep_model;
 using test::HostDevice;
+using test::kPlenty;
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr size_t kPlenty = size_t{1} << 30;
 
 TextToVideo::Options on(const std::shared_ptr<HostDevice>& device, bool verify, uint64_t max_vram = 0) {
   return {.threads = 2,

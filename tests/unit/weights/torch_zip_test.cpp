@@ -20,7 +20,7 @@ void refuses_pickle(ErrorCode code, const std::string& pickle, const std::string
 std::string le(uint64_t value, int bytes) {
   return {reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)};
 }
-std::string text(const std::string& s) { return std::string(1, 'X') + le(s.size(), 4) + s; }
+std::string pickled_text(const std::string& s) { return std::string(1, 'X') + le(s.size(), 4) + s; }
 
 // A stored zip, made by hand so that each field can lie.
 struct ZipItem {
@@ -47,9 +47,9 @@ std::string zip_bytes(const std::vector<ZipItem>& items) {
 // {"x": FloatStorage "0" of `count`, at `offset`, of `size` and `stride` (both rank 1)}
 std::string tensor_pickle(const std::string& offset, const std::string& size, const std::string& stride,
                           const std::string& storage = "FloatStorage") {
-  return "\x80\2}" + text("x") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" +
-         storage + "\n" + text("0") + text("cpu") + "K\2tQ" + offset + size + "\x85" + stride +
-         "\x85\x89}tRs.";
+  return "\x80\2}" + pickled_text("x") + "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") +
+         "ctorch\n" + storage + "\n" + pickled_text("0") + pickled_text("cpu") + "K\2tQ" + offset + size +
+         "\x85" + stride + "\x85\x89}tRs.";
 }
 std::string int8_bytes(int64_t value) { return "\x8a\x08" + le(static_cast<uint64_t>(value), 8); }
 
@@ -184,21 +184,24 @@ TEST(Pickle, ObjectsAreOpaque) {
   };
   const std::string object = "\x80\2cmine\nConfig\n)\x81";
   EXPECT_EQ(root(object + ".").kind, PickleValue::Kind::opaque);
-  EXPECT_EQ(root(object + "}" + text("x") + "K\1sb.").text, "mine.Config");
+  EXPECT_EQ(root(object + "}" + pickled_text("x") + "K\1sb.").text, "mine.Config");
   EXPECT_EQ(root("\x80\2cmine\nmake\n)R]K\1ab.").kind, PickleValue::Kind::opaque);
   EXPECT_EQ(root("\x80\2\x8a\x09" + std::string(9, '\1') + ".").kind, PickleValue::Kind::opaque);
   EXPECT_EQ(root("\x80\4\x8f(K\1K\2\x90.").kind, PickleValue::Kind::opaque);
   EXPECT_EQ(root("\x80\4(K\1\x91.").kind, PickleValue::Kind::opaque);
-  const PickleValue filled = root(object + text("x") + "K\1s.");  // a class that is filled as a dict is one
+  const PickleValue filled =
+      root(object + pickled_text("x") + "K\1s.");  // a class that is filled as a dict is one
   EXPECT_EQ(filled.kind, PickleValue::Kind::dict);
   EXPECT_EQ(filled.items.size(), 2u);
 }
 
 TEST(Pickle, GlobalsThatRunCodeAreNamed) {
-  refuses_pickle(ErrorCode::unsupported, "\x80\2cos\nsystem\n" + text("true") + "\x85R.", "\"os.system\"");
+  refuses_pickle(ErrorCode::unsupported, "\x80\2cos\nsystem\n" + pickled_text("true") + "\x85R.",
+                 "\"os.system\"");
   refuses_pickle(ErrorCode::unsupported, "\x80\2cbuiltins\neval\n.", "\"builtins.eval\"");
   refuses_pickle(ErrorCode::unsupported, "\x80\2ctorch\nload\n.", "\"torch.load\"");
-  refuses_pickle(ErrorCode::unsupported, "\x80\4" + text("os") + text("system") + "\x93.", "\"os.system\"");
+  refuses_pickle(ErrorCode::unsupported, "\x80\4" + pickled_text("os") + pickled_text("system") + "\x93.",
+                 "\"os.system\"");
   refuses_pickle(ErrorCode::unsupported, "\x80\2(i__main__\nX\n.", "opcode 0x69");  // INST
   refuses_pickle(ErrorCode::unsupported, "\x80\2\x82\1.", "opcode 0x82");           // EXT1
 }
@@ -228,7 +231,7 @@ TEST(Pickle, MalformedOnesAreRefusedWithTheirOffset) {
   bad("\x80\2ccollections\nOrderedDict\nNR.", "a tuple");
   bad("\x80\2ctorch._utils\n_rebuild_tensor_v2\n)R.", "arguments of a tensor");
   bad("\x80\2)Q.", "persistent id");
-  bad("\x80\2](N" + text("x") + "u.", "a dict");
+  bad("\x80\2](N" + pickled_text("x") + "u.", "a dict");
   bad("\x80\2}(Nu.", "pairs");
   bad("\x80\2NNb.", "an object to set");
   bad("\x80\2" + std::string(3'000'000, '('), "fewer marks");
@@ -238,7 +241,7 @@ TEST(Pickle, MalformedOnesAreRefusedWithTheirOffset) {
 TEST(Pickle, CyclesAndSharedBombsCostNothing) {
   // d = {}; d["model"] = d
   const std::string cycle =
-      "\x80\2}q" + std::string(1, '\0') + text("model") + "h" + std::string(1, '\0') + "s.";
+      "\x80\2}q" + std::string(1, '\0') + pickled_text("model") + "h" + std::string(1, '\0') + "s.";
   refuses_archive(ErrorCode::unsupported, zip_bytes({{"a/data.pkl", cycle}}), "no tensors");
   // 200 tuples, each of the one before twice: 2^200 leaves if it were copied.
   std::string bomb = "\x80\2N";
