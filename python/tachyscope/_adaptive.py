@@ -4,21 +4,13 @@ A block rounds a norm, its product with 1 + scale and the sum with shift one by 
 float32 one pass for all is as exact; in 16 bits it rounds once and is left to levels above safe. At safe the add and the norm
 behind it are still one pass, since that rounds where the block does, and the modulation is torch's."""
 
-import torch
 from diffusers.models import normalization
 from torch import nn
 
 from . import ops
-from ._rules import Rule, _plain, _usual, unhooked
+from ._rules import IN_FLOAT32, Rule, _plain, _usual, fuses, unhooked
 
-# What the report adds at level safe.
-IN_FLOAT32 = " where it is float32"
-GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"
-
-
-def fuses(twice, x):
-    """Whether values that a module rounds several times may be rounded once."""
-    return not twice or x.dtype == torch.float32
+GATES_IN_FLOAT32 = " (its gates and scales fused where it is float32)"  # what the report adds at level safe
 
 
 def idle(*norms):

@@ -10,9 +10,9 @@ from diffusers.models.transformers import transformer_ltx
 from torch import nn
 
 from . import ops
-from ._adaptive import GATES_IN_FLOAT32, added_norm, fuses, gated, idle, modulated
+from ._adaptive import GATES_IN_FLOAT32, added_norm, gated, idle, modulated
 from ._processors import chosen, dispatched_check, fits_mask, mask_of_heads, projected_out
-from ._rules import Rule, _plain, _usual, unhooked
+from ._rules import Rule, _plain, _usual, fuses, unhooked
 
 
 def _block(block, twice, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, encoder_attention_mask=None):

@@ -133,14 +133,15 @@ def _known():
 
 def _asked(rules, wanted):
     """The rules, of which those that are not wanted leave every module."""
-    return {key: rule if wanted(rule.op) else _rules.Rule(rule.op, rule.call, lambda module: "it was not asked for")
+    return {key: rule if wanted(rule.op) else _rules.Rule(rule.op, rule.call, lambda module: "it was not asked for", about=rule.about)
             for key, rule in rules.items()}
 
 
 def _rule_of(module, rules, codes):
     for cls in type(module).__mro__:
         if "forward" in cls.__dict__:
-            return rules.get(cls) or codes.get(_rules.code_of(module))
+            rule = rules.get(cls) or codes.get(_rules.code_of(module))
+            return rule if rule is not None and rule.about(module) else None
     return None
 
 

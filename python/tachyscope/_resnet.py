@@ -1,8 +1,8 @@
-"""GroupNorm with the SiLU behind it in diffusers' residual blocks of images, and the tails of AutoencoderKL's two halves.
+"""GroupNorm with the activation behind it in diffusers' residual blocks of images, its Conv1dBlock, and the tails of AutoencoderKL's
+two halves.
 
-The block rounds what GroupNorm gives before SiLU reads it. In float32 one pass for both is as exact, in 16 bits it rounds
-once and is left to levels above safe, where the two run one after the other. Convolutions and linear layers are called as
-modules, and norms too where a hook brings their parameters. The results lie as the inputs do (channels last or not)."""
+Convolutions and linear layers are called as modules, and norms too where a hook brings their parameters. The results lie as
+the inputs do (channels last or not)."""
 
 import sys
 
@@ -10,16 +10,12 @@ import torch
 from diffusers.models import resnet
 from torch import nn
 
-from . import ops
-from ._adaptive import IN_FLOAT32, fuses
-from ._rules import Rule, _plain, _usual, unhooked
+from ._norm_act import activation_name, joins, norm_act
+from ._rules import IN_FLOAT32, Rule, _plain, _usual
 
 
 def _norm_silu(norm, act, x, twice):
-    fits = type(norm) is nn.GroupNorm and type(act) is nn.SiLU and unhooked(norm) and unhooked(act)
-    if fits and fuses(twice, x) and _usual(x, norm.weight, norm.bias):
-        return ops.group_norm_silu(x, norm.num_groups, norm.weight, norm.bias, norm.eps)
-    return act(norm(x))
+    return norm_act(norm, act, x) if joins(norm, act, x, twice) else act(norm(x))
 
 
 def _residual_check(block):
@@ -80,9 +76,24 @@ def _decoder(half, twice, sample, latent_embeds=None):
     return _tail(half, x, twice)
 
 
+def _conv1d_check(block):
+    act = block.mish
+    return None if activation_name(act) is not None else f"its activation is {type(act).__name__}"
+
+
+def _conv1d(block, twice, inputs):
+    if not _usual(inputs):
+        return _plain(block, inputs)
+    h = block.conv1d(inputs)
+    if joins(block.group_norm, block.mish, h, twice):
+        return norm_act(block.group_norm, block.mish, h)
+    return block.mish(resnet.rearrange_dims(block.group_norm(resnet.rearrange_dims(h))))
+
+
 def rules():
     op = "group_norm_silu"
-    found = {resnet.ResnetBlock2D: Rule(op, _residual, _residual_check, safe=IN_FLOAT32)}
+    found = {resnet.ResnetBlock2D: Rule(op, _residual, _residual_check, safe=IN_FLOAT32),
+             resnet.Conv1dBlock: Rule("group_norm_mish", _conv1d, _conv1d_check, safe=IN_FLOAT32)}
     vae = sys.modules.get("diffusers.models.autoencoders.vae")
     if vae is not None:
         found |= {vae.Encoder: Rule(op, _encoder, _half_check, safe=IN_FLOAT32),

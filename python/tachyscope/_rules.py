@@ -22,6 +22,7 @@ from . import ops
 from ._mlp import gelu_in_product, product_with_gelu
 
 MARK = "_tachyscope_forward"  # where a module keeps the forward that we gave it
+IN_FLOAT32 = " where it is float32"  # what the report adds at level safe
 
 
 def _usual(x, *parameters):
@@ -42,6 +43,11 @@ def unhooked(module):
         return False
     hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
     return not any(hooks) and "_hf_hook" not in module.__dict__
+
+
+def fuses(twice, x):
+    """Whether values that a module rounds several times may be rounded once."""
+    return not twice or x.dtype == torch.float32
 
 
 def _plain(module, *args, **kwargs):
@@ -148,10 +154,11 @@ def _projected_glu(function):
 
 class Rule:
     """How modules of a class are computed: `op` for the report, `check(module)`, `call(module, twice, *args)`, and
-    `inside(module)`: the modules in it that are not called any more. `safe` is what the report adds at level safe."""
+    `inside(module)`: the modules in it that are not called any more. `safe` is what the report adds at level safe. A module
+    that the rule is not `about` is one without a rule."""
 
-    def __init__(self, op, call, check=lambda module: None, inside=lambda module: [], safe=""):
-        self.op, self.call, self.check, self.inside, self.safe = op, call, check, inside, safe
+    def __init__(self, op, call, check=lambda module: None, inside=lambda module: [], safe="", about=lambda module: True):
+        self.op, self.call, self.check, self.inside, self.safe, self.about = op, call, check, inside, safe, about
 
     def begin(self, module):
         """What computes this one module; it is about to be replaced."""
@@ -171,7 +178,9 @@ def _code(forward):
 
 def torch_rules():
     """By the class whose forward a module runs."""
-    return {
+    from . import _norm_act
+
+    return _norm_act.rules() | {
         nn.RMSNorm: Rule("rms_norm", _torch_rms, _torch_rms_check),
         nn.LayerNorm: Rule("layer_norm", _layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
         nn.GroupNorm: Rule("group_norm", _group_norm),

@@ -12,7 +12,7 @@ what came.
 so) the first argument itself. It works without gradients only.
 """
 
-from . import _attention, _mlp
+from . import _attention, _conv_norm, _mlp
 from ._op import Op
 from ._op import shape_of as _shape
 
@@ -220,6 +220,18 @@ def group_norm_silu(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
 def group_norm_mish(x, groups, weight=None, bias=None, eps=1e-5, *, out=None):
     """mish(group_norm(x)) in one pass."""
     return group_norm(x, groups, weight, bias, eps, activation="mish", out=out)
+
+
+def conv1d_group_norm(x, weight, bias, groups, norm_weight=None, norm_bias=None, eps=1e-5, *, stride=1, padding=0, dilation=1,
+                      conv_groups=1, activation="mish"):
+    """A convolution over one axis, GroupNorm and an activation, as diffusers' Conv1dBlock: mish(group_norm(conv1d(x))).
+
+    x [samples, in, length], weight [out, in / conv_groups, kernel], bias [out] or None, norm_weight and norm_bias [out] or None.
+    stride, padding (a number, "same" or "valid"), dilation and conv_groups are those of torch's conv1d, which computes the
+    convolution: x is a tensor of torch. `groups` are the norm's. Norm and activation (as those of `group_norm`) are one pass of
+    ours, in place where no gradients are recorded, and rounded once."""
+    options = dict(stride=stride, padding=padding, dilation=dilation, groups=conv_groups)
+    return _conv_norm.run(group_norm, x, weight, bias, groups, norm_weight, norm_bias, eps, options, activation)
 
 
 def channel_norm(x, gamma, *, silu=False, out=None):

@@ -104,7 +104,7 @@ def test_vae(run):
 def test_ops(run):
     facts, text = run("benchmark_ops")
     names = [record["name"] for record in facts["runs"]]
-    assert len(names) == 19 and all(record["agrees"] for record in facts["runs"]) and "DIFFERS" not in text
+    assert len(names) == 20 and all(record["agrees"] for record in facts["runs"]) and "DIFFERS" not in text
     assert all(min(record["seconds"].values()) > 0 for record in facts["runs"])
     assert [r["name"] for r in run("benchmark_ops", "--op", "lora")[0]["runs"]] == ["lora of one", "lora of four"]
 

@@ -9,7 +9,7 @@ import torch
 from .. import enable_torch
 from ._block import fused_blocks_wanted
 
-_NORMS = ("rms_norm", "layer_norm", "add_norm", "ada_layer_norm", "group_norm", "group_norm_silu")
+_NORMS = ("rms_norm", "layer_norm", "add_norm", "ada_layer_norm", "group_norm", "group_norm_silu", "group_norm_mish")
 _ATTENTION = ("rope and attention", "attention")
 _last = None  # (weak reference to the transformer, its report, the config) of the last optimize_transformer
 

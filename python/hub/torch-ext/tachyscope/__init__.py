@@ -12,6 +12,7 @@ __all__ = [
     "add_norm",
     "attention",
     "channel_norm",
+    "conv1d_group_norm",
     "gated_residual",
     "geglu",
     "gelu",
