@@ -63,7 +63,7 @@ def measure(tokens, args):
 def main():
     parser = common.options(__doc__.split("\n\n")[0].replace("\n", " "), video=False)
     parser.add_argument("--tokens", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192, 16384])
-    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--batch-size", type=common.count, default=1)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--causal", action="store_true")

@@ -3,6 +3,7 @@
     python benchmark_example.py                             # the model as it is and with kernels
     python benchmark_example.py --use-optimized-kernels --compile
     python benchmark_example.py --no-optimized-kernels      # the model as it is, alone
+    python benchmark_example.py --batch-size 4              # four videos at once
     python benchmark_example.py --tiny                      # a small random model, in seconds on a CPU
 """
 
@@ -46,7 +47,7 @@ def run(kernels, pipe, prompt, args, records):
         transformer.compile(backend=args.compile_backend)
     peak_memory(args.device)
     latents = common.measure(name, pipe, prompt, args, records)
-    records[-1] |= {"kernels": kernels, "compile": args.compile, "replaced": replaced, "peak_gib": peak_memory(args.device)}
+    records[-1] |= {"videos": len(latents), "kernels": kernels, "compile": args.compile, "replaced": replaced, "peak_gib": peak_memory(args.device)}
     if records[-1]["peak_gib"]:
         print(f"  peak memory {records[-1]['peak_gib']:.2f} GiB")
     return latents
@@ -56,7 +57,7 @@ def main():
     args = arguments()
     pipe, prompt = common.load(args, common.tiny_wan if args.family == "wan" else common.tiny_ltx)
     print(f"{type(pipe).__name__} on {common.device_name(args.device)}, {args.dtype}: {args.num_frames} frames of "
-          f"{args.width}x{args.height}, {args.steps} steps, {args.warmup_iterations} warm-ups")
+          f"{args.width}x{args.height}, batch {args.batch_size}, {args.steps} steps, {args.warmup_iterations} warm-ups")
     records = []
     ways = [False, True] if args.kernels is None else [args.kernels]
     results = [run(kernels, pipe, prompt, args, records) for kernels in ways]

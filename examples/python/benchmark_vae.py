@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--num-frames", type=int, default=1)
     parser.add_argument("--height", type=int, default=512)
     parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--batch-size", type=common.count, default=1)
     parser.add_argument("--tf32", action="store_true", help="convolutions in float32 may round to TF32")
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--warmup-iterations", type=int, default=3)

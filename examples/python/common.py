@@ -10,6 +10,13 @@ import torch
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+def count(text):
+    """A whole number of at least 1, for argparse."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    return int(text)
+
+
 def options(description, video=True):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -20,6 +27,7 @@ def options(description, video=True):
     parser.add_argument("--tiny", action="store_true", help="a small random model and small sizes, to try the script")
     if video:
         parser.add_argument("--prompt", default="A cat walks on the grass, realistic")
+        parser.add_argument("--batch-size", type=count, default=1, help="videos made at once; the noise of the n-th is that of --seed + n - 1")
         parser.add_argument("--num-frames", type=int, default=161)
         parser.add_argument("--height", type=int, default=512)
         parser.add_argument("--width", type=int, default=768)
@@ -70,14 +78,15 @@ def load(args, tiny):
     if not args.tiny:
         from diffusers import DiffusionPipeline
 
-        return DiffusionPipeline.from_pretrained(args.model, torch_dtype=dtype).to(args.device), {"prompt": args.prompt}
+        pipe = DiffusionPipeline.from_pretrained(args.model, torch_dtype=dtype).to(args.device)
+        return pipe, {"prompt": [args.prompt] * args.batch_size}
     pipe = tiny().to(args.device)
     if dtype != torch.float32:
         pipe.to(dtype)
-    words = torch.randn(2, 1, 8, 16, dtype=dtype, device=args.device)
+    words = torch.randn(2, 1, 8, 16, dtype=dtype, device=args.device).repeat(1, args.batch_size, 1, 1)
     prompt = {"prompt_embeds": words[0], "negative_prompt_embeds": words[1]}
     if type(pipe).__name__.startswith("LTX"):
-        mask = torch.ones(1, 8, dtype=torch.bool, device=args.device)
+        mask = torch.ones(args.batch_size, 8, dtype=torch.bool, device=args.device)
         prompt |= {"prompt_attention_mask": mask, "negative_prompt_attention_mask": mask}
     return pipe, prompt
 
@@ -88,7 +97,7 @@ def synchronize(device):
 
 
 def generate(pipe, prompt, args, output_type="latent", steps=None):
-    """The video, or its latents, and the seconds that the denoising steps alone took (of all but the first)."""
+    """The videos, or their latents, and the seconds that a denoising step took (of all but the first)."""
     ends = []
 
     def clock(pipe, step, timestep, tensors):
@@ -97,10 +106,13 @@ def generate(pipe, prompt, args, output_type="latent", steps=None):
         return tensors
 
     pipe.set_progress_bar_config(disable=True)
-    video = pipe(**prompt, num_frames=args.num_frames, height=args.height, width=args.width, output_type=output_type,
-                 num_inference_steps=steps or args.steps, guidance_scale=args.guidance_scale, callback_on_step_end=clock,
-                 generator=torch.Generator("cpu").manual_seed(args.seed)).frames
-    return video, (ends[-1] - ends[0]) / (len(ends) - 1)
+    noise = [torch.Generator("cpu").manual_seed(args.seed + i) for i in range(args.batch_size)]
+    videos = pipe(**prompt, num_frames=args.num_frames, height=args.height, width=args.width, output_type=output_type,
+                  num_inference_steps=steps or args.steps, guidance_scale=args.guidance_scale, callback_on_step_end=clock,
+                  generator=noise).frames
+    if len(videos) != args.batch_size:
+        raise RuntimeError(f"--batch-size {args.batch_size}: the pipeline gave {len(videos)} videos")
+    return videos, (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
 def measure(name, pipe, prompt, args, records):
@@ -108,9 +120,19 @@ def measure(name, pipe, prompt, args, records):
     for _ in range(args.warmup_iterations):
         generate(pipe, prompt, args, steps=2)
     latents, seconds = generate(pipe, prompt, args)
-    print(f"{name}: {seconds * 1000:.1f} ms a step, {1 / seconds:.3f} it/s")
-    records.append({"name": name, "seconds_per_step": seconds, "iterations_per_second": 1 / seconds})
+    print(f"{name}: {seconds * 1000:.1f} ms a step, {1 / seconds:.3f} it/s{each(seconds, args)}")
+    records.append({"name": name, **pace(seconds, args)})
     return latents
+
+
+def each(seconds, args):
+    """What a step of a batch comes to for one video, to be printed; nothing for a batch of one."""
+    return f", {seconds / args.batch_size * 1000:.1f} ms a step for each of {args.batch_size} videos" if args.batch_size > 1 else ""
+
+
+def pace(seconds, args):
+    """A step of the whole batch, for a record."""
+    return {"seconds_per_step": seconds, "iterations_per_second": 1 / seconds, "seconds_per_step_and_video": seconds / args.batch_size}
 
 
 def difference(one, other):

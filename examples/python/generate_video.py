@@ -1,6 +1,7 @@
-"""A video from a prompt by a Wan or LTX-Video pipeline of diffusers with Tachyscope's kernels.
+"""Videos from a prompt by a Wan or LTX-Video pipeline of diffusers with Tachyscope's kernels.
 
     python generate_video.py --prompt "A red fox in the snow" --output fox.mp4
+    python generate_video.py --batch-size 3 --output fox.mp4    # fox-1.mp4 to fox-3.mp4, made at once
     python generate_video.py --tiny --output tiny.gif       # a small random model: noise, in seconds on a CPU
 
 .mp4 needs what diffusers' export_to_video needs (imageio-ffmpeg or OpenCV); .gif needs Pillow; .npy needs nothing.
@@ -53,13 +54,22 @@ def save(frames, path, fps):
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=1000 // fps, loop=0)
 
 
+def paths(args):
+    """One file, or a number behind the name of each."""
+    if args.batch_size == 1:
+        return [args.output]
+    return [args.output.with_stem(f"{args.output.stem}-{i + 1}") for i in range(args.batch_size)]
+
+
 def run(name, pipe, prompt, args, records):
+    """[batch, frames, height, width, 3], values from 0 to 1."""
     start = time.perf_counter()
-    frames, step = common.generate(pipe, prompt, args, output_type="np")
+    videos, step = common.generate(pipe, prompt, args, output_type="np")
     whole = time.perf_counter() - start
-    print(f"{name}: {whole:.2f} s for the video, {1 / step:.3f} it/s")
-    records.append({"name": name, "seconds": whole, "seconds_per_step": step, "iterations_per_second": 1 / step})
-    return frames[0]
+    made = "the video" if args.batch_size == 1 else f"{args.batch_size} videos"
+    print(f"{name}: {whole:.2f} s for {made}, {1 / step:.3f} it/s{common.each(step, args)}")
+    records.append({"name": name, "seconds": whole, **common.pace(step, args)})
+    return videos
 
 
 def main():
@@ -81,14 +91,15 @@ def main():
         pipe.transformer.compile()
     for _ in range(args.warmup_iterations if args.compare or args.compile else 0):
         common.generate(pipe, prompt, args, steps=2)
-    frames = run("with kernels" if args.kernels else "plain", pipe, prompt, args, records)
+    videos = run("with kernels" if args.kernels else "plain", pipe, prompt, args, records)
 
     more = {}
     if before is not None:
-        more["difference"] = common.difference(torch.from_numpy(before), torch.from_numpy(frames))
+        more["difference"] = common.difference(torch.from_numpy(before), torch.from_numpy(videos))
         print(f"the frames differ by {more['difference']:.2e}")
-    save(frames, args.output, args.fps)
-    print(f"{args.output}: {len(frames)} frames of {frames.shape[2]}x{frames.shape[1]}")
+    for frames, path in zip(videos, paths(args), strict=True):
+        save(frames, path, args.fps)
+        print(f"{path}: {len(frames)} frames of {frames.shape[2]}x{frames.shape[1]}")
     common.write(args, records, replaced=replaced, **more)
 
 

@@ -70,7 +70,7 @@ def train(name, vae, args, records):
 def main():
     parser = common.options(__doc__.splitlines()[0], video=False)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--batch-size", type=common.count, default=4)
     parser.add_argument("--num-frames", type=int, default=17)
     parser.add_argument("--size", type=int, default=64, help="rows and columns")
     parser.add_argument("--base", type=int, default=16, help="channels of the first block; Wan 2.1 has 96")

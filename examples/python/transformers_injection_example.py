@@ -80,7 +80,7 @@ def inject_by_hand(model):
 def main():
     parser = common.options(__doc__.splitlines()[0], video=False)
     parser.add_argument("--model", default="meta-llama/Llama-3.1-8B", help="a folder or a name on the hub")
-    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--batch-size", type=common.count, default=1)
     parser.add_argument("--prompt-tokens", type=int, default=1024)
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)

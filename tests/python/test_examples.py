@@ -69,6 +69,33 @@ def test_benchmark(run):
     assert run("benchmark_example", "--no-optimized-kernels")[0]["runs"][0]["replaced"] == 0
 
 
+@pytest.mark.parametrize("family", ["ltx", "wan"])
+def test_benchmark_of_a_batch(run, family, monkeypatch):
+    """Three videos go through the transformer at once, and the record says so."""
+    from diffusers import LTXVideoTransformer3DModel, WanTransformer3DModel
+
+    model, seen = {"ltx": LTXVideoTransformer3DModel, "wan": WanTransformer3DModel}[family], []
+    forward = model.forward
+    monkeypatch.setattr(model, "forward", lambda self, hidden_states, *args, **more: seen.append(len(hidden_states)) or
+                        forward(self, hidden_states, *args, **more))
+    facts, text = run("benchmark_example", "--batch-size", "3", "--family", family)
+    check_video(facts, 2)
+    assert set(seen) == {6 if family == "ltx" else 3}, "LTX-Video's pipeline guides in one pass"
+    assert facts["batch_size"] == 3 and [r["videos"] for r in facts["runs"]] == [3, 3]
+    for record in facts["runs"]:
+        assert record["seconds_per_step_and_video"] == pytest.approx(record["seconds_per_step"] / 3)
+    assert 0 < facts["difference"] < 1e-5 and "batch 3" in text and "for each of 3 videos" in text
+
+
+@pytest.mark.parametrize("script", ["benchmark_example", "generate_video", "ltx_kernel_injection_example"])
+@pytest.mark.parametrize("size", ["0", "-1", "1.5", "two", ""])
+def test_refused_batch_sizes(run, script, size, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run(script, f"--batch-size={size}")
+    assert stop.value.code == 2
+    assert f"argument --batch-size: expected a whole number of at least 1, got {size}" in capsys.readouterr().err
+
+
 def test_benchmark_compiled(run):
     """Kernels and torch.compile together."""
     facts, text = run("benchmark_example", "--use-optimized-kernels", "--compile", "--compile-backend", "aot_eager",
@@ -134,12 +161,27 @@ def test_generate_video(run, tmp_path, suffix):
         assert numpy.load(path).shape == (9, 32, 32, 3) and 0 <= facts["difference"] < 1e-4 and facts["replaced"] > 22
 
 
+def test_generate_videos(run, tmp_path):
+    """A batch: a file for each, of which the first has the frames of a batch of one, and the second has others."""
+    import numpy
+
+    run("generate_video", "--output", str(tmp_path / "one.npy"))
+    facts, text = run("generate_video", "--compare", "--batch-size", "2", "--output", str(tmp_path / "clip.npy"))
+    check_video(facts, 2)
+    assert facts["batch_size"] == 2 and 0 <= facts["difference"] < 1e-4 and "s for 2 videos" in text
+    assert {path.name for path in tmp_path.glob("*.npy")} == {"one.npy", "clip-1.npy", "clip-2.npy"}
+    alone, first, second = (numpy.load(tmp_path / f"{name}.npy") for name in ("one", "clip-1", "clip-2"))
+    assert first.shape == second.shape == alone.shape == (9, 32, 32, 3)
+    assert abs(first - alone).max() < 1e-4 and abs(second - first).max() > 1e-2
+
+
 def test_defaults(monkeypatch):
     """The sizes that people know from other scripts of this kind."""
     monkeypatch.syspath_prepend(str(FOLDER))
     common = runpy.run_path(str(FOLDER / "common.py"))
     args = common["options"]("").parse_args([])
     assert (args.num_frames, args.height, args.width, args.steps, args.warmup_iterations) == (161, 512, 768, 50, 2)
+    assert args.batch_size == 1
 
 
 @pytest.mark.cpu
