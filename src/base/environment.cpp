@@ -37,8 +37,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_ROUND_WEIGHTS", kSame},
     {"TACHY_STRESS", kSame},
     {"TACHY_LOG", kSame},
-    // This one is for the Python package alone, whose tensors are no run's.
+    // These are for the Python package alone, whose tensors are no run's.
     {"WAN_ENABLE_FUSED_BLOCK", kSame},
+    {"WAN_FORCE_SDPA", kSame},
+    {"WAN_TORCH_COMPILE", kSame},
 
     // Variables that libraries read.
     {"ONEDNN_MAX_CPU_ISA", kRecorded, {}, "oneDNN"},

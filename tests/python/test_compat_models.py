@@ -57,10 +57,10 @@ def test_patched_blocks(monkeypatch):
     before = small_models.run(model, inputs)
     monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "0")
     assert wan.patch_model_with_fused_blocks(model) == 0
-    monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "yes")
-    with pytest.raises(ValueError, match="WAN_ENABLE_FUSED_BLOCK to be 0 or 1, got 'yes'"):
+    monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "maybe")
+    with pytest.raises(ValueError, match="WAN_ENABLE_FUSED_BLOCK to be 0 or 1, got 'maybe'"):
         wan.patch_model_with_fused_blocks(model)
-    monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "1")
+    monkeypatch.setenv("WAN_ENABLE_FUSED_BLOCK", "True")
     assert wan.patch_model_with_fused_blocks(model) == 2
     after = small_models.run(model, inputs)
     assert not torch.equal(after, before) and (after - before).abs().max() <= 2e-6 * before.abs().max()

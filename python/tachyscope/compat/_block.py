@@ -1,15 +1,12 @@
 """A transformer block of our kernels, and whole blocks of diffusers' Wan models."""
 
-import os
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from .. import ops
+from . import _switches
 from ._check import agree, compare_times
-
-_VARIABLE = "WAN_ENABLE_FUSED_BLOCK"
 
 
 class FusedWanBlock(nn.Module):
@@ -17,13 +14,13 @@ class FusedWanBlock(nn.Module):
     residual. There is no attention over a text: diffusers' Wan block is another one (`patch_model_with_fused_blocks`).
 
     Linear layers have biases, norms have no weights (eps 1e-6). Tokens are at the positions 0, 1, … of one axis with
-    theta 10000, pairs are neighbours."""
+    theta 10000, pairs are neighbours. With WAN_FORCE_SDPA=1 when it is made, attention is torch's."""
 
     def __init__(self, hidden_dim, num_heads, ffn_dim):
         super().__init__()
         if num_heads < 1 or hidden_dim % num_heads or hidden_dim // num_heads % 2:
             raise ValueError(f"FusedWanBlock: expected hidden_dim of num_heads even heads, got {hidden_dim} and {num_heads}")
-        self.num_heads = num_heads
+        self.num_heads, self.torch_attention = num_heads, _switches.env_switch("WAN_FORCE_SDPA") is True
         self.qkv = nn.Linear(hidden_dim, 3 * hidden_dim)
         self.out = nn.Linear(hidden_dim, hidden_dim)
         self.gate_proj, self.up_proj = nn.Linear(hidden_dim, ffn_dim), nn.Linear(hidden_dim, ffn_dim)
@@ -35,29 +32,27 @@ class FusedWanBlock(nn.Module):
         shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp = map(_each_sample, rows)
         normed = ops.ada_layer_norm(x, scale_msa, shift_msa)
         q, k, v = torch.unflatten(self.qkv(normed), 2, (3, self.num_heads, -1)).unbind(2)
-        attended = self.out(ops.attention(ops.rope_1d(q), ops.rope_1d(k), v).flatten(2))
+        attend = _torch_attention if self.torch_attention else ops.attention
+        attended = self.out(attend(ops.rope_1d(q), ops.rope_1d(k), v).flatten(2))
         normed, x = ops.add_norm(x, attended, norm="layer", gate=gate_msa, scale=scale_mlp, shift=shift_mlp)
         hidden = ops.swiglu(self.gate_proj(normed), self.up_proj(normed))
         return ops.gated_residual(x, self.down_proj(hidden), gate_mlp)
+
+
+def _torch_attention(q, k, v):
+    return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v))).transpose(1, 2)
 
 
 def _each_sample(t):
     return t.unsqueeze(1) if t.dim() == 2 else t
 
 
-def fused_blocks_wanted():
-    """What WAN_ENABLE_FUSED_BLOCK says: True for 1, False for 0, None where it is not set."""
-    value = os.environ.get(_VARIABLE, "")
-    if value not in ("", "0", "1"):
-        raise ValueError(f"expected {_VARIABLE} to be 0 or 1, got {value!r}")
-    return None if value == "" else value == "1"
-
-
 def patch_model_with_fused_blocks(model):
     """Gives the blocks of diffusers' Wan transformer the forward of `tachyscope.optimize`, as at level safe, and returns how
     many: none in a model of other blocks, nor with WAN_ENABLE_FUSED_BLOCK=0. Blocks keep their class and weights; what was
     replaced before stays, and `tachyscope.restore(model)` undoes it."""
-    if fused_blocks_wanted() is False:
+    _switches.warn()
+    if _switches.env_switch("WAN_ENABLE_FUSED_BLOCK") is False:
         return 0
     from .. import enable_torch
 

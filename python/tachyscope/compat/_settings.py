@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from .. import enable_torch
-from ._block import fused_blocks_wanted
+from . import _switches
 
 _NORMS = ("rms_norm", "layer_norm", "add_norm", "ada_layer_norm", "group_norm", "group_norm_silu", "group_norm_mish")
 _ATTENTION = ("rope and attention", "attention")
@@ -25,17 +25,19 @@ class OptimizationLevel(enum.Enum):
 
 @dataclasses.dataclass
 class OptimizationConfig:
-    """What `optimize_transformer` replaces. enable_fused_block None is what WAN_ENABLE_FUSED_BLOCK says, and True where it is
-    not set; without whole blocks their norms are replaced one by one. use_torch_compile calls transformer.compile().
+    """What `optimize_transformer` replaces. Without whole blocks their norms are replaced one by one; without fused attention it
+    is the model's own, which is torch's scaled_dot_product_attention. use_torch_compile calls transformer.compile(). What is None is
+    what the environment says (WAN_ENABLE_FUSED_BLOCK; WAN_FORCE_SDPA, the other way round; WAN_TORCH_COMPILE), and where that
+    says nothing True, True and False.
     use_fp8 and use_cuda_graphs are refused: there are no fp8 kernels in this package, and a graph needs example inputs,
     which `tachyscope.graph` takes."""
 
     level: OptimizationLevel = OptimizationLevel.SAFE
     enable_fused_block: bool | None = None
-    enable_fused_attention: bool = True
+    enable_fused_attention: bool | None = None
     enable_fused_norms: bool = True
     enable_fused_activations: bool = True
-    use_torch_compile: bool = False
+    use_torch_compile: bool | None = None
     use_fp8: bool = False
     use_cuda_graphs: bool = False
 
@@ -49,11 +51,17 @@ class OptimizationConfig:
     def wants(self, op):
         """Whether modules that `tachyscope.optimize` computes by `op` are to be replaced."""
         if op == "a whole block":
-            asked = self.enable_fused_block if self.enable_fused_block is not None else fused_blocks_wanted()
-            return asked is not False
+            asked = self.enable_fused_block
+            return (_switches.env_switch("WAN_ENABLE_FUSED_BLOCK") if asked is None else asked) is not False
         if op in _ATTENTION:
-            return self.enable_fused_attention
+            asked = self.enable_fused_attention
+            return _switches.env_switch("WAN_FORCE_SDPA") is not True if asked is None else asked
         return self.enable_fused_norms if op in _NORMS else self.enable_fused_activations
+
+    def compiles(self):
+        """Whether transformer.compile() is to be called."""
+        asked = self.use_torch_compile
+        return _switches.env_switch("WAN_TORCH_COMPILE") is True if asked is None else asked
 
 
 def quick_setup_for_a100():
@@ -83,11 +91,12 @@ def optimize_transformer(transformer, config=None, model_config=None):
         raise TypeError(f"optimize_transformer: expected config to be an OptimizationConfig, got {type(config).__name__}")
     config = dataclasses.replace(config)  # which checks it again, since its fields may have been set
     _compare(transformer, model_config)
+    _switches.warn()
     enable_torch()
     from .. import _optimize
 
     report = _optimize.run(transformer, config.level.value, config.wants)
-    if config.use_torch_compile:
+    if config.compiles():
         transformer.compile()
     _last = weakref.ref(transformer), report, config
     return transformer
@@ -120,10 +129,13 @@ def get_active_optimizations():
 
 
 def get_optimization_summary():
-    """What the last `optimize_transformer` did and what of it is in place, as a dict of texts, numbers and lists for JSON."""
+    """What the last `optimize_transformer` did and what of it is in place, as a dict of texts, numbers and lists for JSON.
+    "without_effect" has the wrapper's environment variables that are set and do not count here, and why."""
+    ignored = _switches.asked_in_vain()
     if _last is None:
-        return {"level": "none", "replaced": 0, "active": [], "left": [], "config": {}}
+        return {"level": "none", "replaced": 0, "active": [], "left": [], "config": {}, "without_effect": ignored}
     _, report, config = _last
     fields = {**dataclasses.asdict(config), "level": config.level.value}
     left = [{"module": name, "class": kind, "why": why} for name, kind, why in report.left]
-    return {"level": report.level, "replaced": len(_in_place()), "active": get_active_optimizations(), "left": left, "config": fields}
+    return {"level": report.level, "replaced": len(_in_place()), "active": get_active_optimizations(), "left": left, "config": fields,
+            "without_effect": ignored}

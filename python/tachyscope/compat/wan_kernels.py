@@ -4,11 +4,12 @@
     q = wan_kernels.rope_apply_triton(q, grid_sizes, freqs)
 
 Everything here calls `tachyscope.ops` or `tachyscope.optimize`, on the CPU as well as on a GPU. An option that cannot be
-honoured is an error that names it. The functions `validate_…` compare with plain PyTorch and return whether all agreed,
+honoured is an error that names it, and a variable of the environment that has no effect here a warning. The functions `validate_…` compare with plain PyTorch and return whether all agreed,
 `benchmark_…` return microseconds of both; they make their tensors on torch's default device.
 """
 
 from ..vae import create_wan2_1_vae, create_wan2_2_vae
+from . import _switches
 from ._block import FusedWanBlock, benchmark_fused_block, patch_model_with_fused_blocks, validate_fused_block
 from ._check import validate_kernel
 from ._fused import (FusedSwiGLUFunction, benchmark_fused_ops, fused_layernorm_modulation, fused_qkv_rope, fused_swiglu,
@@ -32,3 +33,5 @@ __all__ = [
     "single_lora_forward_optimized", "test_memory_pool", "validate_fused_block", "validate_fused_ops", "validate_kernel",
     "validate_lora_kernels", "validate_rope_implementation",
 ]
+
+_switches.warn()

@@ -64,16 +64,16 @@ std::string quoted_after(const std::string& text, char before) {
   return text.substr(at + 1, text.find('"', at + 1) - at - 1);
 }
 
-const std::string kOwn[] = {"src/base/env.cpp", "src/base/env.h", "src/base/environment.cpp"};
+const std::string kPython = "python/tachyscope/compat/_switches.py";
+const std::string kOwn[] = {"src/base/env.cpp", "src/base/env.h", "src/base/environment.cpp", kPython};
 
 TEST(EnvironmentList, IsWhatTheSourcesRead) {
   Names read, listed;
   for_each_source([&](const std::string& name, const std::string& text) {
     const bool python = name.ends_with(".py");
     if (std::ranges::find(kOwn, name) != std::end(kOwn)) return;
-    for (const std::string& rest : behind(text, python ? "_VARIABLE" : "env_string"))
-      if (const std::string variable = quoted_after(rest, python ? '=' : '('); !variable.empty())
-        read.insert(variable);
+    for (const std::string& rest : behind(text, python ? "env_switch" : "env_string"))
+      if (const std::string variable = quoted_after(rest, '('); !variable.empty()) read.insert(variable);
   });
   for (const EnvironmentVariable& v : environment_variables()) {
     if (v.reader.empty()) {
@@ -92,13 +92,13 @@ TEST(EnvironmentList, NothingReadsTheEnvironmentOtherwise) {
     const bool python = name.ends_with(".py"), own = std::ranges::find(kOwn, name) != std::end(kOwn);
     for (const char* word : {"environ", "getenv", "secure_getenv"})
       for (const std::string& rest : behind(text, word))
-        EXPECT_TRUE(name == kOwn[0] || (python && rest.starts_with(".get(_VARIABLE")))
+        EXPECT_TRUE(name == kOwn[0] || name == kPython)
             << name << ": " << word << rest.substr(0, rest.find('\n'))
-            << ": the environment is read by env_string (base/env.h), in Python by os.environ.get(_VARIABLE, "
-               "…)";
-    for (const std::string& rest : behind(text, "env_string"))
-      EXPECT_TRUE(own || python || !rest.starts_with("(") || !quoted_after(rest, '(').empty())
-          << name << ": env_string" << rest.substr(0, rest.find('\n'))
+            << ": the environment is read by env_string (base/env.h), in Python by env_switch (" << kPython
+            << ")";
+    for (const std::string& rest : behind(text, python ? "env_switch" : "env_string"))
+      EXPECT_TRUE(own || !rest.starts_with("(") || !quoted_after(rest, '(').empty())
+          << name << ": env_string or env_switch" << rest.substr(0, rest.find('\n'))
           << ": the name is to be seen where it is read";
   });
 }
