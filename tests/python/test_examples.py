@@ -1,6 +1,7 @@
 """The scripts of examples/python with --tiny in float32: they run, replace what they say, and the results stay what they were."""
 
 import json
+import os
 import pathlib
 import runpy
 import subprocess
@@ -193,3 +194,36 @@ def test_huggingface_kernels(tmp_path):
     facts = json.loads(record.read_text())
     assert facts["replaced"] == 5 and facts["error"] < 1e-6
     assert 0 < facts["difference"] < 1e-5, "other kernels, the same logits"
+
+
+def get_kernel_example(tmp_path, *arguments):
+    """In a process of its own, since `kernels` keeps what LOCAL_KERNELS says, and without a network."""
+    record = tmp_path / "record.json"
+    done = subprocess.run([sys.executable, FOLDER / "get_kernel_example.py", "--tiny", "--dtype", "float32", "--json", record, *arguments],
+                          capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)})
+    return done, json.loads(record.read_text()) if done.returncode == 0 else None
+
+
+@pytest.mark.cpu
+def test_get_kernel(tmp_path):
+    pytest.importorskip("kernels")
+    done, facts = get_kernel_example(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert facts["found"] is True and "loaded as _tachyscope_cpu_" in done.stdout and "from torch-stable-abi" in done.stdout
+    assert 0 < facts["difference"] < 1e-6, "another kernel, the same values"
+    assert [r["name"] for r in facts["runs"]] == ["PyTorch", "the kernel"]
+    assert all(r["iterations_per_second"] > 0 for r in facts["runs"]) and " it/s" in done.stdout
+
+
+@pytest.mark.cpu
+def test_no_kernel(tmp_path):
+    """Where there is no build for this machine PyTorch's function stands in; a wrong folder, and a kernel that the hub does not give, is an error."""
+    pytest.importorskip("kernels")
+    (tmp_path / "build" / "torch-stable-abi210-cpu-riscv64-linux").mkdir(parents=True)
+    done, facts = get_kernel_example(tmp_path, "--local", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert facts["found"] is False and facts["difference"] == 0 and "has no build for this machine" in done.stdout
+    done, _ = get_kernel_example(tmp_path, "--local", tmp_path / "nothing")
+    assert done.returncode == 2 and "--local: expected a folder, got" in done.stderr
+    done, _ = get_kernel_example(tmp_path, "--hub")
+    assert done.returncode == 1 and "is not available in the local cache" in done.stderr and "Traceback" not in done.stderr
