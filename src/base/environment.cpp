@@ -19,6 +19,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_FORCE", kRecorded},
     {"TACHY_ISA", kRecorded},
     {"TACHY_BF16", kRecorded},
+    {"TACHY_CONV", kRecorded},
     {"TACHY_TUNE", kRecorded},
     {"TACHY_CUDA_CAPABILITY", kRecorded},
     {"TACHY_PACE", kRecorded},       // how many heads a call has decides how flash_sm90 shares out their keys

@@ -6,8 +6,9 @@
 // values, a fixed stride apart. Segments let a convolution sum over taps without leaving the registers: X_s
 // is another pointer into the same pixels, the panel goes on where segment s - 1 ended.
 //
-//   f32:   panel [K][width] floats, 48 columns (with AVX-512 tiles of 8 x 48), Highway
-//   bf16:  panel [K/2][width][2], pairs of k side by side: 32 columns; tiles of 32 x 32 (amx.h), else AVX-512 BF16
+//   f32:   panel [K][width] floats, 48 columns (with AVX-512 tiles of 8 x 48, with NEON of 6 x 12), Highway
+//   bf16:  panel [K/2][width][2], pairs of k side by side: 32 columns; tiles of 32 x 32 (amx.h), else AVX-512 BF16,
+//          on 64-bit Arm its bf16 instructions
 //
 // The last panel may be narrower, a multiple of 16 columns. The layout is the same on every instruction set.
 //
@@ -70,7 +71,8 @@ struct PanelProduct {
   int64_t depth = 0;     // of a segment
   int64_t x_stride = 0;  // values between rows
   const void* panel = nullptr;
-  int64_t width = 0;  // of the panel
+  int64_t width = 0;    // of the panel
+  int64_t columns = 0;  // that are wanted: the others of C may stay as they are; 0: all
   // That many panels of that width one after another, panel_step bytes apart, make neighbouring columns of C.
   int64_t panels = 1, panel_step = 0;
   int64_t rows = 0;

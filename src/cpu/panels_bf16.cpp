@@ -4,9 +4,10 @@
 //                four loads for four products of 16 cycles. Rows come from memory 16 at a time, hence
 //                panel_row_step. On the plain twin of the tiles (amx.h) only when asked for, for tests
 //   AVX-512 BF16 8 rows by 2 vectors
+//   Arm's BF16   8 rows by 2 vectors (panels_neon.cpp)
 //   portable     plain loops; only when asked for (TACHY_BF16=portable), for tests on other machines
 //
-// TACHY_BF16 = amx, avx512, portable or amx-emulated picks by hand, TACHY_ISA below native leaves out AMX, below
+// TACHY_BF16 = amx, avx512, neon, portable or amx-emulated picks by hand, TACHY_ISA below native leaves out AMX, below
 // avx512 the other, too.
 #include <cstring>
 
@@ -15,6 +16,7 @@
 #include "cpu/amx.h"
 #include "cpu/isa.h"
 #include "cpu/panels.h"
+#include "cpu/panels_neon.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -167,6 +169,12 @@ bool has_avx512_bf16() {
 
 #endif  // TACHY_BF16_X86
 
+#ifdef TACHY_NEON_BF16
+constexpr const char* kLacks = "this CPU has no instructions of bf16 (FEAT_BF16)";
+#else
+constexpr const char* kLacks = "this CPU has neither AMX-BF16 nor AVX-512 BF16";
+#endif
+
 struct Choice {
   const char* name = nullptr;
   bool tiles = false;
@@ -175,15 +183,19 @@ struct Choice {
 
   Choice() {
     const std::string wanted = env_string("TACHY_BF16", "");
-    check(wanted.empty() || wanted == "amx" || wanted == "avx512" || wanted == "portable" ||
-              wanted == "amx-emulated",
-          ErrorCode::invalid_argument, "TACHY_BF16: expected amx, avx512, portable or amx-emulated, got '{}'",
-          wanted);
+    check(wanted.empty() || wanted == "amx" || wanted == "avx512" || wanted == "neon" ||
+              wanted == "portable" || wanted == "amx-emulated",
+          ErrorCode::invalid_argument,
+          "TACHY_BF16: expected amx, avx512, neon, portable or amx-emulated, got '{}'", wanted);
 #ifdef TACHY_BF16_X86
     if (isa() == Isa::native && (wanted.empty() || wanted == "amx") && has_tiles_of_bf16())
       name = "amx-bf16", tiles = true, run = product_tiles<HardwareTiles>;
     if (!run && isa() >= Isa::avx512 && (wanted.empty() || wanted == "avx512") && has_avx512_bf16())
       name = "avx512-bf16", run = [](const PanelProduct& p) { each_panel(p, product_avx512); };
+#endif
+#ifdef TACHY_NEON_BF16
+    if ((wanted.empty() || wanted == "neon") && has_neon_bf16())
+      name = "neon-bf16", run = [](const PanelProduct& p) { each_panel(p, product_neon_bf16); };
 #endif
     if (tiles_emulated()) name = "amx-emulated-bf16", tiles = true, run = product_tiles<PlainTiles>;
     if (!run && wanted == "portable")
@@ -191,7 +203,7 @@ struct Choice {
     if (!run)
       why_not =
           isa() == Isa::native
-              ? Refusal::machine("this CPU has neither AMX-BF16 nor AVX-512 BF16")
+              ? Refusal::machine(kLacks)
               : Refusal::machine("TACHY_ISA=",
                                  fmt::format("{} leaves neither AMX-BF16 nor AVX-512 BF16", isa_name(isa())));
   }

@@ -3,6 +3,9 @@
 // With 32 registers a tile is 8 rows by 3 vectors: 24 sums, 3 of B, the value of X as a broadcast; 11 loads
 // for 24 multiply-adds, so two loads and two multiply-adds a cycle are not far from balance. With 16 it is 6
 // rows by 2. Panels are 48 columns wide on every instruction set: shorter vectors walk them in groups.
+//
+// Arm multiplies by one value of a register, so four values of a row are one load: 6 rows by 3 vectors are 18 sums,
+// 3 of B and 6 of X; 18 loads for 72 multiply-adds.
 #include "cpu/panels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,8 +23,34 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SCALAR
 inline constexpr int kRows = 6, kVectors = 2;
+#elif HWY_ARCH_ARM
+inline constexpr int kRows = 6, kVectors = 3;
 #else
 inline constexpr int kRows = 8, kVectors = 3;
+#endif
+
+// Rows of the tallest tile of that many vectors.
+constexpr int tallest(int vectors) {
+  if (HWY_ARCH_ARM) return vectors < 3 ? 8 : kRows;
+  return vectors == 1 && kRows == 8 ? 16 : kRows;
+}
+
+#if HWY_ARCH_ARM
+using V4 = hn::Vec<hn::ScalableTag<float>>;
+
+// sum[r] += (value kLane of left[r]) · (kV vectors at b).
+template <int kLane, int kR, int kV>
+HWY_INLINE void multiply_lane(const V4 (&left)[kR], const float* HWY_RESTRICT b, V4 (&sum)[kR][kV]) {
+  const hn::ScalableTag<float> d;
+  V4 right[kV];
+  hwy::Prefetch(b + 8 * 48);
+#pragma GCC unroll 4
+  for (int v = 0; v < kV; ++v) right[v] = hn::LoadU(d, b + 4 * v);
+#pragma GCC unroll 8
+  for (int r = 0; r < kR; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) sum[r][v] = hn::MulAdd(hn::Broadcast<kLane>(left[r]), right[v], sum[r][v]);
+}
 #endif
 
 // Columns [column, column + kV · lanes) of rows [row, row + kR).
@@ -41,7 +70,19 @@ HWY_INLINE void tile(const PanelProduct& p, int64_t row, int64_t column) {
   const int64_t stride = p.x_stride, depth = p.depth, width = p.width;
   for (int64_t s = 0; s < p.segments; ++s) {
     const float* HWY_RESTRICT x = static_cast<const float*>(p.x[s]) + row * stride;
-    for (int64_t k = 0; k < depth; ++k) {
+    int64_t k = 0;
+#if HWY_ARCH_ARM
+    for (; k + 4 <= depth; k += 4, b += 4 * width) {
+      V left[kR];
+#pragma GCC unroll 8
+      for (int r = 0; r < kR; ++r) left[r] = hn::LoadU(d, x + r * stride + k);
+      multiply_lane<0>(left, b, sum);
+      multiply_lane<1>(left, b + width, sum);
+      multiply_lane<2>(left, b + 2 * width, sum);
+      multiply_lane<3>(left, b + 3 * width, sum);
+    }
+#endif
+    for (; k < depth; ++k) {
       V right[kV];
 #pragma GCC unroll 3
       for (int v = 0; v < kV; ++v) {
@@ -66,8 +107,9 @@ HWY_INLINE void tile(const PanelProduct& p, int64_t row, int64_t column) {
 template <int kV>
 void product(const PanelProduct& p, int64_t column) {
   int64_t row = 0;
-  if constexpr (kV == 1 && kRows == 8)
-    for (; row + 16 <= p.rows; row += 16) tile<16, kV>(p, row, column);
+  constexpr int kTallest = tallest(kV);
+  if constexpr (kTallest != kRows)
+    for (; row + kTallest <= p.rows; row += kTallest) tile<kTallest, kV>(p, row, column);
   for (; row + kRows <= p.rows; row += kRows) tile<kRows, kV>(p, row, column);
   if (row + 4 <= p.rows) tile<4, kV>(p, row, column), row += 4;
   if (row + 2 <= p.rows) tile<2, kV>(p, row, column), row += 2;
@@ -77,10 +119,11 @@ void product(const PanelProduct& p, int64_t column) {
 void product_f32(const PanelProduct& p) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   const int64_t group = kVectors * lanes;
+  const int64_t width = p.columns ? (p.columns + lanes - 1) / lanes * lanes : p.width;
   int64_t column = 0;
-  for (; column + group <= p.width; column += group) product<kVectors>(p, column);
-  if (kVectors > 2 && column + 2 * lanes <= p.width) product<2>(p, column), column += 2 * lanes;
-  for (; column < p.width; column += lanes) product<1>(p, column);
+  for (; column + group <= width; column += group) product<kVectors>(p, column);
+  if (kVectors > 2 && column + 2 * lanes <= width) product<2>(p, column), column += 2 * lanes;
+  for (; column < width; column += lanes) product<1>(p, column);
 }
 
 void finish(const PanelFinish& f) {

@@ -1,8 +1,7 @@
 // Checks, packing and dispatch of the 2-D convolution.
 #include "ops/conv2d/conv2d.h"
 
-#include "cpu/conv_panels.h"
-#include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "cpu/widen.h"
 #include "cuda/conv.h"
 #include "ops/conv2d/conv2d_impl.h"
@@ -18,6 +17,7 @@ constexpr Impl<Conv2dArgs> kTable[] = {
     gpu_impl<conv2d_sm80, conv2d_why_not_sm80>("sm80"),
     gpu_impl<conv2d_simple, conv2d_why_not_simple>("simple"),
     {"bf16", conv2d_why_not_bf16, conv2d_bf16},
+    {"f32", conv2d_why_not_f32, conv2d_f32},
     {"onednn", conv2d_why_not_onednn, conv2d_onednn},
     {"ref", nullptr, conv2d_ref},
 };
@@ -73,8 +73,7 @@ void conv2d(const Conv2dArgs& args, Stream& stream) {
 }
 
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w, Compute compute) {
-  if (cpu::usable(compute) == Compute::bf16) return cpu::conv_panels_bytes(1, co, ci, kernel_h, kernel_w);
-  return cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
+  return cpu::conv_weight_bytes(1, co, ci, kernel_h, kernel_w, compute);
 }
 
 int64_t packed_conv2d_bytes(int64_t co, int64_t ci, int64_t kernel_h, int64_t kernel_w,
@@ -99,9 +98,8 @@ void pack_conv2d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
     };
     return cuda::conv_pack(stream.precision.activation, 1, co, ci, taps, row, packed, stream);
   }
-  if (cpu::usable(stream.precision.compute) == Compute::bf16)
-    return cpu::pack_conv_panels(weight.view({co, ci, 1, kernel_h, kernel_w}), packed.data, *stream.pool);
-  cpu::pack_conv_parts(weight, 1, kernel_h, kernel_w, packed.data, *stream.pool);
+  cpu::pack_conv_weight(weight.view({co, ci, 1, kernel_h, kernel_w}), packed.data, stream.precision.compute,
+                        *stream.pool);
 }
 
 }  // namespace tachy::ops

@@ -6,8 +6,11 @@
 
 namespace tachy::ops {
 
+// On panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
 std::optional<Refusal> conv2d_why_not_bf16(const Conv2dArgs& args, const Stream& stream);
-void conv2d_bf16(const Conv2dArgs& args, Stream& stream);  // x and weights rounded to bf16, sums in float
+void conv2d_bf16(const Conv2dArgs& args, Stream& stream);
+std::optional<Refusal> conv2d_why_not_f32(const Conv2dArgs& args, const Stream& stream);
+void conv2d_f32(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_onednn(const Conv2dArgs& args, const Stream& stream);
 void conv2d_onednn(const Conv2dArgs& args, Stream& stream);
 void conv2d_ref(const Conv2dArgs& args, Stream& stream);  // the definition: plain loops, sums in double

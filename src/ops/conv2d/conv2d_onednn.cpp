@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cpu/conv_tiles.h"
-#include "cpu/panels.h"
+#include "cpu/conv_weights.h"
 #include "ops/conv2d/conv2d_impl.h"
 
 namespace tachy::ops {
@@ -29,8 +29,7 @@ cpu::ConvTiles tiles_of(const Conv2dArgs& a) {
 }  // namespace
 
 std::optional<Refusal> conv2d_why_not_onednn(const Conv2dArgs& a, const Stream& stream) {
-  if (cpu::usable(stream.precision.compute) == Compute::bf16)
-    return Refusal::settings("the weights are packed in bf16");
+  if (const auto no = cpu::conv_form_why_not(cpu::ConvForm::onednn, stream.precision.compute)) return no;
   if (std::max(a.pad_top, a.pad_bottom) >= a.kernel_h || std::max(a.pad_left, a.pad_right) >= a.kernel_w)
     return Refusal::arguments("padding as wide as the kernel");
   return tiles_of(a).why_not();

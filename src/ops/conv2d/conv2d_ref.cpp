@@ -3,6 +3,7 @@
 // over the taps that lie inside x, [+ residual]. Sums in double, rounded once.
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "ops/conv2d/conv2d_impl.h"
 
 namespace tachy::ops {
@@ -17,9 +18,8 @@ void reference(const Conv2dArgs& a, Stream& stream, bool rounded = false) {
   Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
-  const auto unpack = cpu::usable(stream.precision.compute) == Compute::bf16 ? cpu::unpack_conv_panels
-                                                                             : cpu::unpack_conv_parts;
-  unpack(a.packed.data, 1, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
+  cpu::unpack_conv_weight(a.packed.data, 1, co, ci, a.kernel_h, a.kernel_w, plain.as<float>(),
+                          stream.precision.compute);
   const float* weight = plain.as<float>();
   stream.pool->run(a.x.dim(0) * ho, [&](int64_t tile, int worker) {
     const int64_t f = tile / ho, i = tile % ho;

@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "base/env.h"
-#include "cpu/conv_panels.h"
-#include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "cpu/widen.h"
 #include "cuda/absent_gpu.h"
 #include "cuda/conv.h"
@@ -25,6 +24,7 @@ constexpr Impl<CausalConv3dArgs> kTable[] = {
     gpu_impl<causal_conv3d_sm80, causal_conv3d_why_not_sm80>("sm80"),
     gpu_impl<causal_conv3d_simple, causal_conv3d_why_not_simple>("simple"),
     {"bf16", causal_conv3d_why_not_bf16, causal_conv3d_bf16},
+    {"f32", causal_conv3d_why_not_f32, causal_conv3d_f32},
     {"onednn", causal_conv3d_why_not_onednn, causal_conv3d_onednn},
     {"ref", nullptr, causal_conv3d_ref},
 };
@@ -110,9 +110,7 @@ bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream
 
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
                             Compute compute) {
-  if (cpu::usable(compute) == Compute::bf16)
-    return cpu::conv_panels_bytes(kernel_t, co, ci, kernel_h, kernel_w);
-  return kernel_t * cpu::packed_conv_bytes(co, ci, kernel_h, kernel_w);
+  return cpu::conv_weight_bytes(kernel_t, co, ci, kernel_h, kernel_w, compute);
 }
 
 int64_t packed_conv3d_bytes(int64_t co, int64_t ci, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w,
@@ -137,9 +135,7 @@ void pack_conv3d_weight(const Tensor& weight, const Tensor& packed, Stream& stre
     };
     return cuda::conv_pack(stream.precision.activation, 1, co, ci, taps, row, packed, stream);
   }
-  if (cpu::usable(stream.precision.compute) == Compute::bf16)
-    return cpu::pack_conv_panels(weight, packed.data, *stream.pool);
-  cpu::pack_conv_parts(weight, weight.dim(2), weight.dim(3), weight.dim(4), packed.data, *stream.pool);
+  cpu::pack_conv_weight(weight, packed.data, stream.precision.compute, *stream.pool);
 }
 
 int64_t push_frames(const Tensor& cache, int64_t history, const Tensor& x, Stream& stream) {

@@ -20,9 +20,11 @@ inline std::optional<Refusal> causal_conv3d_plain(const CausalConv3dArgs& a) {
   return a.gamma.defined() ? std::optional(Refusal::arguments("it does not normalise")) : std::nullopt;
 }
 
+// On panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
 std::optional<Refusal> causal_conv3d_why_not_bf16(const CausalConv3dArgs& args, const Stream& stream);
-void causal_conv3d_bf16(const CausalConv3dArgs& args,
-                        Stream& stream);  // x and weights rounded to bf16, sums in float
+void causal_conv3d_bf16(const CausalConv3dArgs& args, Stream& stream);
+std::optional<Refusal> causal_conv3d_why_not_f32(const CausalConv3dArgs& args, const Stream& stream);
+void causal_conv3d_f32(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
 void causal_conv3d_ref(const CausalConv3dArgs& args,

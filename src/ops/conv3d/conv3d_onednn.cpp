@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cpu/conv_tiles.h"
-#include "cpu/panels.h"
+#include "cpu/conv_weights.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops {
@@ -62,8 +62,7 @@ void run_tile(const CausalConv3dArgs& a, const cpu::ConvTiles& tiles, int64_t t,
 
 std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& a, const Stream& stream) {
   if (const auto no = causal_conv3d_plain(a)) return no;
-  if (cpu::usable(stream.precision.compute) == Compute::bf16)
-    return Refusal::settings("the weights are packed in bf16");
+  if (const auto no = cpu::conv_form_why_not(cpu::ConvForm::onednn, stream.precision.compute)) return no;
   return tiles_of(a).why_not();
 }
 

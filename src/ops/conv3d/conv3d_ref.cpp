@@ -6,6 +6,7 @@
 
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops {
@@ -19,9 +20,8 @@ void reference(const CausalConv3dArgs& a, Stream& stream, bool rounded = false) 
   Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({a.kernel_t, a.kernel_h, a.kernel_w, ci, co});
   if (stream.measuring()) return;
-  const auto unpack = cpu::usable(stream.precision.compute) == Compute::bf16 ? cpu::unpack_conv_panels
-                                                                             : cpu::unpack_conv_parts;
-  unpack(a.packed.data, a.kernel_t, co, ci, a.kernel_h, a.kernel_w, plain.as<float>());
+  cpu::unpack_conv_weight(a.packed.data, a.kernel_t, co, ci, a.kernel_h, a.kernel_w, plain.as<float>(),
+                          stream.precision.compute);
   const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * h, [&](int64_t tile, int worker) {
     const int64_t t = tile / h, i = tile % h;

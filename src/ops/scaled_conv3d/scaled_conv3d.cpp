@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/env.h"
-#include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "cpu/widen.h"
 #include "cuda/absent_gpu.h"
 #include "cuda/conv.h"
@@ -18,6 +18,8 @@ namespace {
 
 constexpr Impl<ScaledConv3dArgs> kTable[] = {
     gpu_impl<scaled_conv3d_sm90, scaled_conv3d_why_not_sm90>("sm90"),
+    {"bf16", scaled_conv3d_why_not_bf16, scaled_conv3d_bf16},
+    {"f32", scaled_conv3d_why_not_f32, scaled_conv3d_f32},
     {"onednn", scaled_conv3d_why_not_onednn, scaled_conv3d_onednn},
     {"ref", nullptr, scaled_conv3d_ref},
 };
@@ -28,7 +30,8 @@ constexpr int64_t kTaps = 27;
 int64_t padded_channels(int64_t ci) { return (ci + 31) / 32 * 32; }
 
 int64_t codes_bytes(int64_t co, int64_t ci, const Stream& stream) {
-  return stream.gpu ? co * kTaps * padded_channels(ci) : 3 * cpu::packed_conv_bytes(co, ci, 3, 3);
+  return stream.gpu ? co * kTaps * padded_channels(ci)
+                    : cpu::conv_weight_bytes(3, co, ci, 3, 3, kScaledConvCompute);
 }
 
 void expect_frames(const char* name, const Tensor& t, std::initializer_list<int64_t> shape, DType dtype,
@@ -139,8 +142,8 @@ void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor
   });
   const int64_t scales_at = packed.numel() - co * static_cast<int64_t>(sizeof(float));
   if (!stream.gpu) {
-    cpu::pack_conv_parts(Tensor(codes.data(), DType::f8_e4m3, weight.shape()), 3, 3, 3, packed.data,
-                         *stream.pool);
+    cpu::pack_conv_weight(Tensor(codes.data(), DType::f8_e4m3, weight.shape()), packed.data,
+                          kScaledConvCompute, *stream.pool);
     std::memcpy(static_cast<char*>(packed.data) + scales_at, scales.data(), scales.size() * sizeof(float));
     return;
   }

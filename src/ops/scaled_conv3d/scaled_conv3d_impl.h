@@ -12,6 +12,13 @@ namespace tachy::ops {
 std::optional<Refusal> scaled_conv3d_why_not_sm90(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_sm90(const ScaledConv3dArgs& args, Stream& stream);
 bool scaled_conv3d_on_gpu(const Stream& stream);  // in a build with CUDA
+// As what weights are packed on a CPU, whatever the stream's arithmetic: bf16 holds every code.
+inline constexpr Compute kScaledConvCompute = Compute::bf16;
+// On panels of bf16, or of float32.
+std::optional<Refusal> scaled_conv3d_why_not_bf16(const ScaledConv3dArgs& args, const Stream& stream);
+void scaled_conv3d_bf16(const ScaledConv3dArgs& args, Stream& stream);
+std::optional<Refusal> scaled_conv3d_why_not_f32(const ScaledConv3dArgs& args, const Stream& stream);
+void scaled_conv3d_f32(const ScaledConv3dArgs& args, Stream& stream);
 // The codes as float32, then the vendor library's convolution.
 std::optional<Refusal> scaled_conv3d_why_not_onednn(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_onednn(const ScaledConv3dArgs& args, Stream& stream);

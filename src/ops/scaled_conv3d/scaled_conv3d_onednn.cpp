@@ -1,9 +1,10 @@
 // On a CPU: the codes as float32, and the vendor library's convolution of them, band by band and tap by tap as
-// ops/conv3d does it. The scale and what follows are applied while a band's sums are in cache. No CPU has a
-// fast product of e4m3; this is for tests of models in 8 bits, which the definition is too slow for.
+// ops/conv3d does it, where the CPU does not multiply bf16. The scale and what follows are applied while a
+// band's sums are in cache.
 #include <array>
 
 #include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "ops/op_helpers.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 
@@ -45,6 +46,7 @@ void widen_frames(const ScaledConv3dArgs& a, const Tensor& frames, Stream& strea
 }  // namespace
 
 std::optional<Refusal> scaled_conv3d_why_not_onednn(const ScaledConv3dArgs& a, const Stream&) {
+  if (const auto no = cpu::conv_form_why_not(cpu::ConvForm::onednn, kScaledConvCompute)) return no;
   return tiles_of(a).why_not();
 }
 

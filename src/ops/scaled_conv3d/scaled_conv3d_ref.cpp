@@ -1,6 +1,7 @@
 // The definition of the convolution in 8 bits. Each product of two codes is exact in float32, so that only the
 // sum, the scale and what follows round: in double, and once at the end.
 #include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"
 
 namespace tachy::ops {
@@ -14,7 +15,7 @@ void reference(const ScaledConv3dArgs& a, Stream& stream) {
   const Tensor pixels = stream.arena->f32({stream.threads(), ci});
   const Tensor plain = stream.arena->f32({3, 3, 3, ci, co});
   if (stream.measuring()) return;
-  cpu::unpack_conv_parts(a.packed.data, 3, co, ci, 3, 3, plain.as<float>());
+  cpu::unpack_conv_weight(a.packed.data, 3, co, ci, 3, 3, plain.as<float>(), kScaledConvCompute);
   stream.pool->run(a.x.dim(0) * h, [&](int64_t tile, int worker) {
     const int64_t t = tile / h, i = tile % h;
     Sum* sums = scratch.as<Sum>() + worker * co;

@@ -7,8 +7,7 @@
 
 #include <vector>
 
-#include "cpu/conv_panels.h"
-#include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "cpu/widen.h"
 #include "cuda/conv.h"
 #include "ops/count_work.h"
@@ -23,6 +22,7 @@ constexpr Impl<UpsampleConv2dArgs> kTable[] = {
     gpu_impl<upsample_conv2d_sm80, upsample_conv2d_why_not_sm80>("sm80"),
     gpu_impl<upsample_conv2d_simple, upsample_conv2d_why_not_simple>("simple"),
     {"bf16", upsample_conv2d_why_not_bf16, upsample_conv2d_bf16},
+    {"f32", upsample_conv2d_why_not_f32, upsample_conv2d_f32},
     {"onednn", upsample_conv2d_why_not_onednn, upsample_conv2d_onednn},
     {"ref", nullptr, upsample_conv2d_ref},
 };
@@ -75,8 +75,7 @@ void upsample_conv2d(const UpsampleConv2dArgs& args, Stream& stream) {
 }
 
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, Compute compute) {
-  if (cpu::usable(compute) == Compute::bf16) return 4 * cpu::conv_panels_bytes(1, co, ci, 2, 2);
-  return 4 * cpu::packed_conv_bytes(co, ci, 2, 2);
+  return 4 * cpu::conv_weight_bytes(1, co, ci, 2, 2, compute);
 }
 
 int64_t packed_upsample_conv2d_bytes(int64_t co, int64_t ci, const Stream& stream) {
@@ -101,18 +100,15 @@ void pack_upsample_conv2d_weight(const Tensor& weight, const Tensor& packed, Str
     };
     return cuda::conv_pack(stream.precision.activation, 4, co, ci, 4, row, packed, stream);
   }
-  const bool bf16 = cpu::usable(stream.precision.compute) == Compute::bf16;
   const int64_t block = packed_upsample_conv2d_bytes(co, ci, stream.precision.compute) / 4;
   stream.pool->run(4, [&](int64_t phase, int) {
     std::vector<float> kernel(static_cast<size_t>(co * ci * 4));
     for (int64_t o = 0; o < co; ++o)
       phase_kernel(wide.data() + o * ci * 9, ci, static_cast<int>(phase / 2), static_cast<int>(phase % 2),
                    kernel.data() + o * ci * 4);
-    char* to = static_cast<char*>(packed.data) + phase * block;
-    if (bf16)
-      cpu::pack_conv_panels(Tensor(kernel.data(), DType::f32, {co, ci, 1, 2, 2}), to, *stream.pool);
-    else
-      cpu::pack_conv(co, ci, 2, 2, kernel.data(), to);
+    cpu::pack_conv_weight(Tensor(kernel.data(), DType::f32, {co, ci, 1, 2, 2}),
+                          static_cast<char*>(packed.data) + phase * block, stream.precision.compute,
+                          *stream.pool);
   });
 }
 

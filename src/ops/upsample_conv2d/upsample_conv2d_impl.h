@@ -6,9 +6,11 @@
 
 namespace tachy::ops {
 
+// On panels (cpu/conv_panels.h); bf16 rounds x and weights, sums are float32.
 std::optional<Refusal> upsample_conv2d_why_not_bf16(const UpsampleConv2dArgs& args, const Stream& stream);
-void upsample_conv2d_bf16(const UpsampleConv2dArgs& args,
-                          Stream& stream);  // x and weights rounded to bf16, sums in float
+void upsample_conv2d_bf16(const UpsampleConv2dArgs& args, Stream& stream);
+std::optional<Refusal> upsample_conv2d_why_not_f32(const UpsampleConv2dArgs& args, const Stream& stream);
+void upsample_conv2d_f32(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_onednn(const UpsampleConv2dArgs& args, Stream& stream);
 void upsample_conv2d_ref(const UpsampleConv2dArgs& args,

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "cpu/conv_tiles.h"
-#include "cpu/panels.h"
+#include "cpu/conv_weights.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops {
@@ -39,8 +39,7 @@ struct Phases {
 }  // namespace
 
 std::optional<Refusal> upsample_conv2d_why_not_onednn(const UpsampleConv2dArgs& a, const Stream& stream) {
-  if (cpu::usable(stream.precision.compute) == Compute::bf16)
-    return Refusal::settings("the weights are packed in bf16");
+  if (const auto no = cpu::conv_form_why_not(cpu::ConvForm::onednn, stream.precision.compute)) return no;
   const Phases phases(a);
   for (const auto& tiles : phases.tiles)
     if (tiles.why_not()) return tiles.why_not();

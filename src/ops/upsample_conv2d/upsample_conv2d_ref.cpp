@@ -3,6 +3,7 @@
 // Sums in double.
 #include "cpu/conv_panels.h"
 #include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"
 
 namespace tachy::ops {
@@ -16,12 +17,9 @@ void reference(const UpsampleConv2dArgs& a, Stream& stream, bool rounded = false
   Tensor scratch = stream.arena->tensor(dtype_of<Sum>(), {stream.threads(), co});
   Tensor plain = stream.arena->f32({4, 2, 2, ci, co});
   if (stream.measuring()) return;
-  if (cpu::usable(stream.precision.compute) == Compute::bf16)
-    for (int64_t phase = 0; phase < 4; ++phase)
-      cpu::unpack_conv_panels(static_cast<const char*>(a.packed.data) + phase * a.packed.bytes() / 4, 1, co,
-                              ci, 2, 2, plain.as<float>() + phase * 4 * ci * co);
-  else
-    cpu::unpack_conv_parts(a.packed.data, 4, co, ci, 2, 2, plain.as<float>());
+  for (int64_t phase = 0; phase < 4; ++phase)
+    cpu::unpack_conv_weight(static_cast<const char*>(a.packed.data) + phase * a.packed.bytes() / 4, 1, co, ci,
+                            2, 2, plain.as<float>() + phase * 4 * ci * co, stream.precision.compute);
   const float* weight = plain.as<float>();
   stream.pool->run(a.y.dim(0) * 2 * h, [&](int64_t tile, int worker) {
     const int64_t f = tile / (2 * h), i = tile % (2 * h);

@@ -1,8 +1,9 @@
 // The convolutions against PyTorch and diffusers' Wan VAE
-// modules, in both implementations; streaming in any split.
+// modules, in all implementations of this CPU; streaming in any split.
 #include <gmock/gmock.h>
 
 #include "cpu/conv_tiles.h"
+#include "cpu/conv_weights.h"
 #include "gemm_conv_golden.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/conv3d/conv3d.h"
@@ -14,25 +15,19 @@ namespace {
 using ops::CausalConv3dArgs;
 using ops::Conv2dArgs;
 
-// Why oneDNN has no kernel of its own for convolutions on this CPU (Debian's build of it on Arm); "": it has.
-std::string why_no_onednn() {
-  cpu::ConvTiles tiles({.h = 8, .w = 8, .ci = 16, .co = 16, .kernel_h = 1, .kernel_w = 1, .stride = 1});
-  tiles.prepare(true, false);
-  const auto why = tiles.why_not();
-  return why && why->why == Refusal::Why::library ? why->text() : "";
-}
-
 class Conv : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (const std::string why = why_no_onednn(); GetParam() == std::string_view("onednn") && !why.empty())
-      GTEST_SKIP() << why;
+    const std::string_view impl = GetParam();
+    if (impl == "ref") return;
+    const auto form = impl == "f32" ? cpu::ConvForm::f32 : cpu::ConvForm::onednn;
+    if (const auto why = cpu::conv_form_why_not(form, Compute::f32)) GTEST_SKIP() << why->text();
   }
   Forced conv2d_{"conv2d", GetParam()}, conv3d_{"causal_conv3d", GetParam()},
       upsample_{"upsample_conv2d", GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Implementations, Conv, testing::Values("onednn", "ref"),
+INSTANTIATE_TEST_SUITE_P(Implementations, Conv, testing::Values("f32", "onednn", "ref"),
                          [](const auto& info) { return std::string(info.param); });
 
 Tensor packed3d(GoldenCase& golden, const Tensor& w) {
