@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "api/exit_code.h"
 
@@ -62,6 +63,65 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
+// The text in lines of at most so many bytes, broken between words.
+std::string wrapped(const std::string& text, size_t width) {
+  std::istringstream words(text);
+  std::string out;
+  size_t used = 0;
+  for (std::string word; words >> word; used += word.size()) {
+    if (used > 0) {
+      const bool fits = used + 1 + word.size() <= width;
+      out += fits ? ' ' : '\n';
+      used = fits ? used + 1 : 0;
+    }
+    out += word;
+  }
+  return out;
+}
+
+constexpr size_t kHelpWidth = 100;
+
+// What --help and --help-all print.
+class HelpText : public CLI::Formatter {
+ protected:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(option->get_description(), kHelpWidth - get_column_width());
+  }
+};
+
+// --help of a command with more options than fit on a screen: those that are named, in that order, each under
+// its shortest name and the one given here.
+class ShortHelpText : public HelpText {
+ public:
+  explicit ShortHelpText(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    if (mode != CLI::AppFormatMode::Normal) return HelpText::make_help(app, name, mode);
+    std::string options;
+    for (const std::string& shown : names_) options += line_of(*app->get_option(shown), shown);
+    options += line_of(*app->get_help_ptr(), "--help") + line_of(*app->get_help_all_ptr(), "--help-all");
+    return fmt::format("{}{}{}\nThe options used most:\n{}\n{}\n`{} --help-all` prints all {} options.\n",
+                       make_description(app), make_usage(app, name), make_positionals(app), options,
+                       make_footer(app), name,
+                       app->get_options([](const CLI::Option* o) { return o->nonpositional(); }).size());
+  }
+
+ private:
+  std::string line_of(const CLI::Option& option, const std::string& shown) const {
+    const auto& letters = option.get_snames();
+    std::string left = "  " + (letters.empty() ? shown : "-" + letters[0] + ", " + shown);
+    left += make_option_opts(&option);
+    const std::string margin(get_column_width(), ' ');
+    left += left.size() < margin.size() ? margin.substr(left.size()) : "\n" + margin;
+    std::string help = make_option_desc(&option);
+    for (size_t at = 0; (at = help.find('\n', at)) != help.npos; at += margin.size())
+      help.insert(++at, margin);
+    return left + help + "\n";
+  }
+
+  std::vector<std::string> names_;
+};
+
 }  // namespace
 
 Option Option::group(const char* name) { return option_->group(name), *this; }
@@ -99,6 +159,10 @@ Option CommandOptions::add_flag(const std::string& names, bool& target, const st
 }
 void CommandOptions::alias(const std::string& name) { app_->alias(name); }
 void CommandOptions::footer(const std::string& text) { app_->footer(text); }
+void CommandOptions::short_help(std::vector<std::string> names) {
+  app_->set_help_flag("-h,--help", "print the options used most");
+  app_->formatter(std::make_shared<ShortHelpText>(std::move(names)));
+}
 
 std::function<std::string(const std::string&)> between(double least, double most) {
   return [=](const std::string& text) {
@@ -117,14 +181,20 @@ std::function<std::string(const std::string&)> one_of(std::vector<std::string> n
 
 CommandLine::CommandLine(const std::string& about, const std::string& version, const std::string& footer)
     : app_(std::make_unique<CLI::App>(about, "tachyscope")) {
-  app_->set_version_flag("--version", version);
+  app_->formatter(std::make_shared<HelpText>());
+  app_->set_help_flag("-h,--help", "print the commands; after a command, its options");
+  app_->set_help_all_flag("--help-all", "print every option of every command");
+  app_->set_version_flag("--version", version, "print the version");
   app_->require_subcommand(1);
   app_->footer(footer);
 }
 CommandLine::~CommandLine() = default;
 
 CommandOptions CommandLine::add_command(const std::string& name, const std::string& help) {
-  return CommandOptions(app_->add_subcommand(name, help));
+  CLI::App* command = app_->add_subcommand(name, help);
+  command->set_help_flag("-h,--help", "print this help");
+  command->set_help_all_flag("--help-all", "print every option");
+  return CommandOptions(command);
 }
 
 std::string CommandLine::parse(int argc, char** argv, int& code) {

@@ -134,6 +134,10 @@ Command add_talk(CommandLine& line) {
   CommandOptions sub = line.add_command("talk", "make a photo say what is said in a sound file");
   auto options = std::make_shared<GenerateOptions>();
   register_options(sub, *options);
+  sub.short_help({"--photo",          "--audio", "--prompt", "--model",  "--infinitetalk", "--wav2vec2",
+                  "--output",         "--size",  "--frames", "--preset", "--steps",        "--guidance",
+                  "--audio-guidance", "--seed",  "--lora",   "--level",  "--device",       "--from",
+                  "--resume",         "--plan",  "--quiet"});
   sub.footer(
       "The options are those of generate. Without a prompt it is \"a person is talking\", without a model "
       "the one that ships.\n"
@@ -150,6 +154,9 @@ Command add_generate(CommandLine& line) {
   CommandOptions sub = line.add_command("generate", "make a video from a prompt");
   auto options = std::make_shared<GenerateOptions>();
   register_options(sub, *options);
+  sub.short_help({"--prompt", "--negative-prompt", "--model", "--output",   "--image", "--size", "--frames",
+                  "--fps",    "--preset",          "--steps", "--guidance", "--seed",  "--lora", "--level",
+                  "--device", "--max-vram",        "--from",  "--resume",   "--plan",  "--quiet"});
   sub.footer(
       "Examples:\n"
       "  tachyscope generate \"a red circle moves right\"\n"

@@ -74,14 +74,13 @@ int run(int argc, char** argv) {
   CommandLine line(
       "Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
       "tachyscope " + version(),
-      "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file, 5 not "
-      "supported,\n"
-      "6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage, 9 the GPU failed, 10 a check "
-      "missed, 130 cancelled "
-      "(ctrl-C).\n"
-      "TACHY_DEVICE=cpu is --device cpu of every command; "
-      "TACHY_LOG=dispatch,plan,load prints what is chosen and why; TACHY_FORCE=op:implementation overrides "
-      "it;\nTACHY_ISA=sse4, avx2 or avx512 runs as on a CPU that has no more.");
+      "`tachyscope COMMAND --help` prints the options of a command.\n"
+      "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file,\n"
+      "5 not supported, 6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage,\n"
+      "9 the GPU failed, 10 a check missed, 130 cancelled (ctrl-C).\n"
+      "Environment: TACHY_DEVICE=cpu is --device cpu for every command; TACHY_LOG=dispatch,plan,load\n"
+      "prints what is chosen and why; TACHY_FORCE=op:implementation overrides that choice;\n"
+      "TACHY_ISA=sse4, avx2 or avx512 runs as on a CPU with no newer instructions than that.");
   const std::pair<const char*, Command> commands[] = {
       {"generate", add_generate(line)}, {"talk", add_talk(line)},    {"world", add_world(line)},
       {"info", add_info(line)},         {"lora", add_lora(line)},    {"convert", add_convert(line)},

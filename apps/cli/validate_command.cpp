@@ -17,26 +17,26 @@ namespace {
 
 constexpr const char* kFooter =
     "Checks:\n"
-    "  op       every implementation against the op's definition (column max: worst error over its bound);\n"
+    "  op       compares every implementation with the op's definition (column max: worst error over its "
+    "bound);\n"
     "           bitwise: the same bytes in two runs and for any number of threads; canary: nothing else is "
     "written;\n"
     "           capture, on a GPU: the op fits into a CUDA graph, whose replay gives the same bytes\n"
-    "  stage    every stage of a model against golden values of the PyTorch reference, error "
+    "  stage    compares every stage of a model with golden values of the PyTorch reference; error "
     "max|y-R|/max|R|,\n"
     "           bound: three times the reference's own error in the same precision, at least 5e-6 (VAE "
     "1e-5);\n"
     "           in 16 bits also whether it meets max < 1e-2 and mean < 1e-3\n"
-    "  rollout  of models that make videos block by block (Self-Forcing, Matrix-Game 2), all velocities and "
-    "latents of some blocks: golden ones\n"
-    "           (--golden tests/golden/causal), no further off than the original is itself in the same "
-    "precision; "
-    "and of --model\n"
-    "           float32 beside the definitions, bf16 beside float32: no further off than the original's bf16 "
-    "on its "
-    "own weights\n"
-    "           (0.028, mean 0.0052), and whether that meets max < 1e-2 and mean < 1e-3\n"
-    "  frame    a whole generation, frame by frame: largest and mean difference in levels of 255, PSNR in "
-    "dB\n"
+    "  rollout  compares all velocities and latents of some blocks, for models that make videos block by "
+    "block\n"
+    "           (Self-Forcing, Matrix-Game 2): with golden ones (--golden tests/golden/causal), no further "
+    "off\n"
+    "           than the original itself is in the same precision; with --model, float32 with the "
+    "definitions\n"
+    "           and bf16 with float32, no further off than the original's bf16 is on its own weights\n"
+    "           (0.028, mean 0.0052); it also says whether that meets max < 1e-2 and mean < 1e-3\n"
+    "  frame    compares a whole generation frame by frame: largest and mean difference in levels of 255, "
+    "PSNR in dB\n"
     "Exit code 10 when a check misses its bound.\n"
     "Examples:\n"
     "  tachyscope validate                                    (all ops, the models that ship)\n"
@@ -83,16 +83,14 @@ void ValidateCommand::add_options(CommandOptions& app, bool short_list) {
                  "real cases beyond this skip the comparison with the (slow) definition")
       ->check(between(0, 1e6));
   app.add_option("--seed", options.seed, "of the ops' random inputs");
-  app.add_option(
-      "-m,--model", options.model,
-      "model folder in place of the one that the golden folder names; of one that makes videos block by "
-      "block its own rollouts");
+  app.add_option("-m,--model", options.model,
+                 "model folder in place of the one that the golden folder names; of one that makes videos "
+                 "block by block its own rollouts");
   app.add_option("--level", options.level, "none, safe, aggressive or extreme");
   app.add_option("--device", options.device, kDeviceHelp);
-  app.add_option(
-      "--dtype", dtypes,
-      "on a GPU: of the ops' activations, some of bf16,f16,f32 (default: the level's); the first is "
-      "the models'");
+  app.add_option("--dtype", dtypes,
+                 "on a GPU: of the ops' activations, some of bf16,f16,f32 (default: the level's); the first "
+                 "is the models'");
   app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
   app.add_flag("--ops-only", ops_only, "no models");
   app.add_flag("--models-only", models_only, "no ops");
@@ -157,9 +155,9 @@ Command add_all(CommandLine& line) {
   sub.add_flag("--json", first->json,
                "print JSON: the checks, then the bench (or with --compare what it moved)");
   sub.footer(
-      "Of a model that makes videos block by block (Self-Forcing, Matrix-Game 2): its rollouts are checked "
-      "and its "
-      "blocks timed, and no ops.\n"
+      "For a model that makes videos block by block (Self-Forcing, Matrix-Game 2), its rollouts are checked "
+      "and its\n"
+      "blocks are timed, but no ops.\n"
       "Exit code 10 when a check misses its bound, or, with --strict, a line is slower than the baseline.");
   return [first, second, level, device, threads] {
     first->options.level = second->options.level = *level;

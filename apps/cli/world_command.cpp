@@ -220,6 +220,9 @@ Command add_world(CommandLine& line) {
   sub.add_option("--encode-speed", o->encode_speed, "how long mp4 and webm may take, by x264's names");
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
+  sub.short_help({"--prompt", "--model", "--image", "--actions", "--output", "--port", "--frames",
+                  "--seconds", "--fps", "--size", "--seed", "--steps", "--level", "--device", "--max-vram",
+                  "--quiet"});
   sub.footer(
       "A page's block follows what is held when it begins, a script's the action that holds during most of "
       "its "

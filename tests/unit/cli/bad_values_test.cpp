@@ -1,5 +1,5 @@
 // Every option of every command has a value that does not work, and the message for it names the option, the
-// value and what would work. The table is complete by force: it is compared with what --help lists.
+// value and what would work. The table is complete by force: it is compared with what --help-all lists.
 //
 // A new option needs a row here (or, when no value can be wrong, a line in kAnyValueWorks with the reason).
 #include <algorithm>
@@ -286,7 +286,7 @@ class BadValues : public CliTest {
   const std::vector<std::string>& options(const std::string& command) {
     std::vector<std::string>& out = known_[command];
     if (!out.empty()) return out;
-    std::istringstream help(run({command, "--help"}).out);
+    std::istringstream help(run({command, "--help-all"}).out);
     bool positionals = false;
     for (std::string line; std::getline(help, line);) {
       if (!line.starts_with(" ")) positionals = line.starts_with("Positionals");
@@ -395,7 +395,7 @@ TEST_F(BadValues, EveryOptionHasARow) {
     }
   }
   EXPECT_GE(found, kBadValues.size() - kAnyValueWorks.size())
-      << "the options of --help were not all understood";
+      << "the options of --help-all were not all understood";
   for (const BadValue& bad : kBadValues) {
     const auto& known = options(bad.command);
     EXPECT_TRUE(std::find(known.begin(), known.end(), bad.option) != known.end())

@@ -15,19 +15,24 @@ const fs::path kSource = TACHY_SOURCE_DIR;
 
 class Docs : public CliTest {
  protected:
-  // Every spelling of every option that `command --help` lists.
+  // Every spelling of every option that `command --help-all` lists.
   const Names& options(const std::string& command) {
     Names& out = known_[command];
     if (!out.empty()) return out;
-    std::vector<std::string> args;
-    if (!command.empty()) args.push_back(command);
-    args.emplace_back("--help");
-    std::istringstream help(run(args).out);
+    // Without a command --help-all lists the commands' options, too.
+    std::istringstream help(command.empty() ? run({"--help"}).out : run({command, "--help-all"}).out);
     for (std::string line; std::getline(help, line);) {
       if (!line.starts_with("  -")) continue;
       std::istringstream names(line.substr(2, line.find(' ', 2) - 2));
       for (std::string name; std::getline(names, name, ',');) out.insert(name);
     }
+    return out;
+  }
+
+  // The same without the options of help itself, which every command must have.
+  Names own_options(const std::string& command) {
+    Names out = options(command);
+    for (const char* help : {"-h", "--help", "--help-all"}) EXPECT_EQ(out.erase(help), 1u) << command;
     return out;
   }
 
@@ -52,27 +57,55 @@ std::map<std::string, Names> names_by_heading(const fs::path& page) {
 
 TEST_F(Docs, OptionsPageListsWhatHelpLists) {
   auto pages = names_by_heading(kSource / "docs/options.md");
-  pages["tachyscope"].erase("-h"), pages["tachyscope"].erase("--help");
+  for (const char* help : {"-h", "--help", "--help-all"}) EXPECT_EQ(pages["tachyscope"].erase(help), 1u);
   const auto all = commands();
   ASSERT_THAT(all, testing::IsSupersetOf({"generate", "info", "stage", "validate", "bench", "doctor"}));
   size_t found = 0;
   for (const std::string& command : all) {
-    Names listed = options(command);
-    EXPECT_EQ(listed.erase("-h") + listed.erase("--help"), 2u) << command;
+    const Names listed = own_options(command);
     found += listed.size();
     if (command == "talk") {  // one and the same
-      Names same = options("generate");
-      same.erase("-h"), same.erase("--help");
-      EXPECT_EQ(listed, same);
+      EXPECT_EQ(listed, own_options("generate"));
       continue;
     }
     EXPECT_EQ(pages[command], listed)
-        << "docs/options.md (left) and `tachyscope " << command << " --help` (right) differ";
+        << "docs/options.md (left) and `tachyscope " << command << " --help-all` (right) differ";
   }
-  Names listed = options("");
-  listed.erase("-h"), listed.erase("--help");
-  EXPECT_EQ(pages["tachyscope"], listed);
-  EXPECT_GT(found, 100u) << "the options of --help were not all understood";
+  EXPECT_EQ(pages["tachyscope"], own_options(""));
+  EXPECT_GT(found, 100u) << "the options of --help-all were not all understood";
+}
+
+// --help fits on a screen: of a command with many options it shows those used most, and says where the rest is.
+TEST_F(Docs, ShortHelpShowsFewOptionsAndNamesTheRest) {
+  std::set<std::string> shortened;
+  for (const std::string& command : commands()) {
+    const std::string help = run({command, "--help"}).out;
+    std::istringstream text(help);
+    std::string last;
+    size_t shown = 0;
+    for (std::string line; std::getline(text, line); last = line) {
+      EXPECT_LE(line.size(), 120u) << line;
+      static const std::regex option("^  (?:-\\w,? ?)?(--[\\w-]+)");
+      std::smatch match;
+      if (!std::regex_search(line, match, option)) continue;
+      ++shown;
+      EXPECT_THAT(options(command), testing::Contains(match[1])) << line;
+    }
+    EXPECT_GE(shown, 2u) << help;
+    EXPECT_LE(shown, 26u) << help;
+    if (help == run({command, "--help-all"}).out) continue;
+    shortened.insert(command);
+    EXPECT_THAT(
+        last, testing::MatchesRegex("`tachyscope " + command + " --help-all` prints all [0-9]+ options\\."));
+  }
+  EXPECT_THAT(shortened, testing::ElementsAre("generate", "talk", "world"));
+}
+
+TEST_F(Docs, HelpOfAllCommandsListsTheirOptions) {
+  const std::string help = run({"--help-all"}).out;
+  for (const std::string& command : commands())
+    for (const std::string& option : own_options(command))
+      EXPECT_THAT(help, testing::HasSubstr(option)) << command;
 }
 
 // The variables that the sources read are compared with the same list by tests/unit/base/environment_test.cpp.
