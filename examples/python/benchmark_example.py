@@ -66,7 +66,7 @@ def main():
     if len(results) == 2:
         more["ratio"] = records[0]["seconds_per_step"] / records[1]["seconds_per_step"]
         more["difference"] = common.difference(*results)
-        print(f"{more['ratio']:.3f}x the pace with kernels; the latents differ by {more['difference']:.2e}")
+        print(f"{more['ratio']:.3f}x as fast with kernels; the latents differ by {more['difference']:.2e}")
     common.write(args, records, **more)
 
 

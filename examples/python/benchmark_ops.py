@@ -107,7 +107,7 @@ def measure(case, args):
 
 def main():
     parser = common.options(__doc__.split("\n\n")[0].replace("\n", " "), video=False)
-    parser.add_argument("--op", nargs="+", metavar="NAME", help="only those whose name begins so")
+    parser.add_argument("--op", nargs="+", metavar="NAME", help="only ops whose names begin with NAME")
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--head-dim", type=int, default=128)
@@ -123,7 +123,7 @@ def main():
     if not chosen:
         parser.error(f"--op: no op begins with {' or '.join(args.op)}")
     torch.backends.cuda.matmul.allow_tf32 = False
-    print(f"{args.dtype}, {common.device_name(args.device)}, torch {torch.__version__}; microseconds a call")
+    print(f"{args.dtype}, {common.device_name(args.device)}, torch {torch.__version__}; microseconds per call")
     print(f"{'':26}{'plain':>10}{'ours':>10}{'ratio':>8}{'both':>10}{'ours':>10}{'ratio':>8}  float32")
     records = []
     for name, case in chosen.items():

@@ -71,7 +71,7 @@ def main():
 
     dtype, records = common.DTYPES[args.dtype], []
     ways = {"composed": composed, "torch": torch_norm, "tachyscope": ours}
-    print(f"RMSNorm, {args.dtype}, {common.device_name(args.device)}, torch {torch.__version__}; microseconds a call")
+    print(f"RMSNorm, {args.dtype}, {common.device_name(args.device)}, torch {torch.__version__}; microseconds per call")
     print(f"{'shape':>18}" + "".join(f"{name:>12}" for name in ways) + f"{'ratio':>8}{'GB/s':>8}{'error':>10}{'composed':>10}")
     with torch.no_grad():
         for shape in shapes:

@@ -120,14 +120,14 @@ def measure(name, pipe, prompt, args, records):
     for _ in range(args.warmup_iterations):
         generate(pipe, prompt, args, steps=2)
     latents, seconds = generate(pipe, prompt, args)
-    print(f"{name}: {seconds * 1000:.1f} ms a step, {1 / seconds:.3f} it/s{each(seconds, args)}")
+    print(f"{name}: {seconds * 1000:.1f} ms per step, {1 / seconds:.3f} it/s{each(seconds, args)}")
     records.append({"name": name, **pace(seconds, args)})
     return latents
 
 
 def each(seconds, args):
     """What a step of a batch comes to for one video, to be printed; nothing for a batch of one."""
-    return f", {seconds / args.batch_size * 1000:.1f} ms a step for each of {args.batch_size} videos" if args.batch_size > 1 else ""
+    return f", {seconds / args.batch_size * 1000:.1f} ms per step for each of {args.batch_size} videos" if args.batch_size > 1 else ""
 
 
 def pace(seconds, args):

@@ -26,7 +26,7 @@ def arguments():
     parser.add_argument("--negative-prompt", default="")
     parser.add_argument("--no-optimized-kernels", dest="kernels", action="store_false", help="the model as it is")
     parser.add_argument("--compile", action="store_true", help="torch.compile of the transformer")
-    parser.add_argument("--offload", action="store_true", help="keeps what is not in use in the CPU's memory")
+    parser.add_argument("--offload", action="store_true", help="keeps the parts that are not in use in the CPU's memory")
     parser.add_argument("--compare", action="store_true", help="runs without kernels first and shows both times")
     args = common.parse(parser)
     if args.output.suffix not in (".mp4", ".gif", ".npy"):

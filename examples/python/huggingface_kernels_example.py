@@ -97,7 +97,7 @@ def main():
         print(f"kernelize replaced {len(replaced)} norms: {', '.join(replaced[:3])} …")
         after = measure("with the kernel", model, tokens, args, records)
         difference = common.difference(before, after)
-        print(f"{records[0]['seconds'] / records[1]['seconds']:.3f}x the pace; the logits differ by {difference:.2e}")
+        print(f"{records[0]['seconds'] / records[1]['seconds']:.3f}x as fast; the logits differ by {difference:.2e}")
         common.write(args, records, replaced=len(replaced), difference=difference, error=error)
 
 

@@ -70,7 +70,7 @@ def main():
 
     difference = common.difference(before, after)
     ratio = records[0]["seconds_per_step"] / records[1]["seconds_per_step"]
-    print(f"{ratio:.3f}x the pace; the latents differ by {difference:.2e}")
+    print(f"{ratio:.3f}x as fast; the latents differ by {difference:.2e}")
 
     if args.by_hand:
         eject_rms_norms(pipe.transformer)
@@ -78,7 +78,7 @@ def main():
         tachyscope.restore(pipe.transformer)
     again, _ = common.generate(pipe, prompt, args)
     restored = torch.equal(again, before)
-    print("restored: the same bits as before" if restored else "after restoring, the latents are others than before")
+    print("restored: the same bits as before" if restored else "after restoring, the latents differ from before")
     common.write(args, records, replaced=replaced, difference=difference, ratio=ratio, restored=restored)
 
 

@@ -61,7 +61,7 @@ def train(name, vae, args, records):
             print(f"{name}: step {step + 1} of {args.steps}, loss {losses[-1].item():.4f}", flush=True)
     first = min(5, (args.steps - 1) // 2)
     seconds = (ends[-1] - ends[first]) / (args.steps - 1 - first)
-    print(f"{name}: {seconds * 1000:.1f} ms a step, {1 / seconds:.3f} it/s")
+    print(f"{name}: {seconds * 1000:.1f} ms per step, {1 / seconds:.3f} it/s")
     records.append({"name": name, "seconds_per_step": seconds, "iterations_per_second": 1 / seconds,
                     "losses": torch.stack(losses).tolist()})
     return torch.stack(losses)
@@ -105,7 +105,7 @@ def main():
         curves[name] = train(name, vae.to(args.device), args, records)
     theirs, ours = curves["PyTorch's kernels"], curves["our kernels"]
     apart = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-    print(f"{records[-2]['seconds_per_step'] / records[-1]['seconds_per_step']:.2f}x the pace with our kernels; "
+    print(f"{records[-2]['seconds_per_step'] / records[-1]['seconds_per_step']:.2f}x as fast with our kernels; "
           f"the loss curves are {apart:.1e} of the loss apart at most")
     for name, curve in curves.items():
         if "moved" in name:

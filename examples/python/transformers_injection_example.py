@@ -100,8 +100,8 @@ def main():
     difference = common.difference(logits, our_logits)
     prefill = records[0]["prefill_seconds"] / records[1]["prefill_seconds"]
     decode = records[1]["tokens_per_second"] / records[0]["tokens_per_second"]
-    print(f"prefill {prefill:.3f}x, generation {decode:.3f}x the pace; the logits differ by {difference:.2e}; "
-          f"the greedy tokens are {'the same' if same else 'others'}")
+    print(f"prefill {prefill:.3f}x, generation {decode:.3f}x as fast; the logits differ by {difference:.2e}; "
+          f"the greedy tokens are {'the same' if same else 'different'}")
     common.write(args, records, replaced=replaced, difference=difference, same_tokens=same)
 
 

@@ -11,7 +11,7 @@ from . import kernels
 
 LEVELS = ["safe", "aggressive", "extreme", "none"]
 _KEY = "tachyscope"
-_LEVEL = (LEVELS, {"default": "safe", "tooltip": "safe rounds as the model does, aggressive once; none: the model as it was"})
+_LEVEL = (LEVELS, {"default": "safe", "tooltip": "safe: rounds as the model does; aggressive: rounds once for each op; none: leaves the model as it is"})
 
 
 class TachyscopeModel:

@@ -42,8 +42,8 @@ class Seen:
         except TypeError:
             sides = ()
         if len(sides) != 2 or any(side is not None and not 0 <= side < _NO_END for side in sides):
-            one = "an int from 1 on, or " if causal else "without causal "
-            raise ValueError(f"attention: expected window {one}(left, right) of ints from 0 on or None, got {window!r}")
+            one = "an int of at least 1, or " if causal else "without causal "
+            raise ValueError(f"attention: expected window {one}(left, right) of ints of at least 0 or None, got {window!r}")
         return sides
 
     def mask(self, q, k):
@@ -68,7 +68,7 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
         _expect_heads(q, k, v)
         return _by_torch(q, k, v, mask, scale, seen)
     if seen.window:
-        raise ValueError("attention: expected no window beside own_backward, which has none; torch's backward pass has")
+        raise ValueError("attention: expected no window with own_backward, which does not support one; torch's backward pass does")
     if k.shape[2] and q.shape[2] > k.shape[2]:  # the sum over a group's heads is torch's
         k, v = (t.repeat_interleave(q.shape[2] // k.shape[2], dim=2) for t in (k, v))
     return ops["attention_lse"](q, k, v, *args[3:7])[0]
@@ -77,7 +77,7 @@ def run(ops, q, k, v, mask, scale, seen, own_backward, out):
 def _expect_heads(q, k, v):
     """What the op checks itself, where torch computes."""
     if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]) or not k.shape[2] or q.shape[2] % k.shape[2]:
-        raise ValueError(f"attention: expected k of q's batch and head dim with heads that divide q's {way.shape_of(q)}, got {way.shape_of(k)}")
+        raise ValueError(f"attention: expected k with q's batch and head dim and heads that divide q's {way.shape_of(q)}, got {way.shape_of(k)}")
     if way.shape_of(v) != way.shape_of(k):
         raise ValueError(f"attention: expected v {way.shape_of(k)} as k, got {way.shape_of(v)}")
 

@@ -23,7 +23,7 @@ def _given(gradient, parameter):
 
 def _refuse(ctx, index, name):
     if ctx.needs_input_grad[index]:
-        raise NotImplementedError(f"{name} has no gradient here; it is taken as a constant")
+        raise NotImplementedError(f"{name} has no gradient here; it is treated as a constant")
 
 
 def _sum_to(gradient, like):

@@ -50,7 +50,7 @@ class Graph:
     def _checked(self, inputs, keywords):
         leaves, structure = _pytree.tree_flatten((inputs, keywords))
         if structure != self._structure:
-            raise ValueError(f"graph: expected inputs arranged as the example, {self._structure}, got {structure}")
+            raise ValueError(f"graph: expected inputs arranged like the example, {self._structure}, got {structure}")
         for i, (leaf, expected) in enumerate(zip(leaves, self._expected)):
             got = _kind(leaf) if isinstance(leaf, torch.Tensor) else leaf
             if type(got) is not type(expected) or got != expected:

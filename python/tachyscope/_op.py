@@ -61,8 +61,8 @@ class Op:
             if _is_grad_enabled():
                 for arg in (*args, out):
                     if isinstance(arg, _Tensor) and arg.requires_grad:
-                        raise ValueError(f"{self.name}: expected no tensor that requires grad beside out, got one; "
-                                         "leave out away, or call it under torch.no_grad()")
+                        raise ValueError(f"{self.name}: expected no tensor that requires grad when out is given, got one; "
+                                         "do not give out, or call it under torch.no_grad()")
             try:
                 self.into(*args, out)
             except RuntimeError as error:
@@ -84,7 +84,7 @@ def _refuse_tangents(name, args):
     """Without a rule for them, torch would drop the tangents of forward-mode derivatives and say nothing."""
     for arg in args:
         if isinstance(arg, _Tensor) and _forward_ad.unpack_dual(arg).tangent is not None:
-            raise NotImplementedError(f"{name}: there are no forward-mode derivatives (torch.func.jvp, forward_ad) here")
+            raise NotImplementedError(f"{name}: forward-mode derivatives (torch.func.jvp, forward_ad) are not supported")
 
 
 def shape_of(t):

@@ -22,7 +22,7 @@ def _residual_check(block):
     if block.upsample is not None or block.downsample is not None:
         return "it changes the size of the image"
     if block.time_embedding_norm == "scale_shift":
-        return "the time modulates what its norm gives"
+        return "the time embedding modulates the output of its norm"
     if type(block.nonlinearity) is not nn.SiLU:
         return f"its activation is {type(block.nonlinearity).__name__}"
     return None

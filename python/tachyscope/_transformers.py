@@ -69,8 +69,8 @@ class _Layer(Rule):
     def _check(self, layer):
         norm = getattr(layer, self.second, None)
         if norm is None:
-            return "no norm stands behind the residual add"
-        return None if code_of(norm) in _sums() else f"its norm is {type(norm).__name__}, which no kernel joins with the add"
+            return "no norm follows the residual add"
+        return None if code_of(norm) in _sums() else f"its norm is {type(norm).__name__}, which no kernel combines with the add"
 
     def begin(self, layer):
         second, call = self.second, self.call

@@ -17,7 +17,7 @@ def _check(block):
     if block.norm_type not in _KNOWN:
         return f"no rule for its norms ({block.norm_type})"
     if block.pos_embed is not None:
-        return "it adds positions to what its norms give"
+        return "it adds positions to the output of its norms"
     return None
 
 

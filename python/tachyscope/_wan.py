@@ -25,7 +25,7 @@ def _affine(norm):
 def _block_check(block):
     norms = [block.norm1, block.norm3]
     if not all(isinstance(n, transformer_wan.FP32LayerNorm) and n.weight is None and n.bias is None for n in norms):
-        return "its norms are others than diffusers makes"
+        return "its norms are not those of diffusers"
     return None
 
 

@@ -148,7 +148,7 @@ def test_settings():
     config.use_fp8 = True
     with pytest.raises(ValueError, match="use_fp8 cannot be honoured"):
         wan.optimize_transformer(model, config)
-    with pytest.raises(ValueError, match="model_config's num_layers to be 2 as the transformer's, got 30"):
+    with pytest.raises(ValueError, match="model_config's num_layers to be 2 like the transformer's, got 30"):
         wan.optimize_transformer(model, None, {"num_layers": 30})
     with pytest.raises(ValueError, match="got speed"):
         wan.optimize_transformer(model, None, {"speed": 1})

@@ -66,7 +66,7 @@ def test_benchmark(run):
     facts, text = run("benchmark_example")
     check_video(facts, 2)
     assert [r["replaced"] for r in facts["runs"]] == [0, 20]
-    assert 0 < facts["difference"] < 1e-5 and "the pace with kernels" in text
+    assert 0 < facts["difference"] < 1e-5 and "as fast with kernels" in text
     assert run("benchmark_example", "--no-optimized-kernels")[0]["runs"][0]["replaced"] == 0
 
 

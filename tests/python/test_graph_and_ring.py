@@ -41,7 +41,7 @@ def test_graph_of_keywords_and_structures():
     for bad, words in ((dict(scale=4.0), "expected input 3 to be 3.0 as in the example, got 4.0"),
                        (dict(scale=3), "expected input 3 to be 3.0 as in the example, got 3"),
                        (dict(scale=torch.ones(1)), "expected input 3 to be 3.0"),
-                       (dict(deep={"b": keywords["deep"]["a"]}), "expected inputs arranged as the example")):
+                       (dict(deep={"b": keywords["deep"]["a"]}), "expected inputs arranged like the example")):
         with pytest.raises(ValueError, match=words):
             step(*args, **(keywords | bad))
 
@@ -53,7 +53,7 @@ def test_bad_inputs_of_a_graph():
                        (torch.randn(3, 8, device="meta"), "got .* on meta")):
         with pytest.raises(ValueError, match=words):
             step(bad)
-    with pytest.raises(ValueError, match="expected inputs arranged as the example"):
+    with pytest.raises(ValueError, match="expected inputs arranged like the example"):
         step(torch.randn(3, 8), torch.randn(3, 8))
     with pytest.raises(ValueError, match="at least one tensor"):
         tachyscope.graph(lambda x: x, 3)

@@ -75,7 +75,7 @@ def test_residual_block(layout, level, dtype):
 
 @pytest.mark.parametrize("options, why", [
     (dict(up=True), "it changes the size of the image"), (dict(down=True), "it changes the size of the image"),
-    (dict(time_embedding_norm="scale_shift"), "the time modulates what its norm gives"),
+    (dict(time_embedding_norm="scale_shift"), "the time embedding modulates the output of its norm"),
     (dict(non_linearity="gelu"), "its activation is GELU")])
 def test_residual_blocks_that_are_left(options, why):
     block = residual_block(**options)

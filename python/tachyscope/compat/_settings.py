@@ -106,9 +106,9 @@ def _compare(transformer, model_config):
     own = getattr(transformer, "config", None)
     for name, value in dict(model_config or {}).items():
         if own is None or name not in own:
-            raise ValueError(f"optimize_transformer: expected model_config of what {type(transformer).__name__} has, got {name}")
+            raise ValueError(f"optimize_transformer: expected model_config to hold only what the config of {type(transformer).__name__} has, got {name}")
         if own[name] != value:
-            raise ValueError(f"optimize_transformer: expected model_config's {name} to be {own[name]!r} as the transformer's, got {value!r}")
+            raise ValueError(f"optimize_transformer: expected model_config's {name} to be {own[name]!r} like the transformer's, got {value!r}")
 
 
 def _in_place():

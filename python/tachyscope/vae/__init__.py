@@ -32,7 +32,7 @@ class WanVAE(nn.Module):
                  kernels=True):
         super().__init__()
         if len(multipliers) != len(_TIME) + 1:
-            raise ValueError(f"WanVAE: expected {len(_TIME) + 1} multipliers, one a block, got {len(multipliers)}")
+            raise ValueError(f"WanVAE: expected {len(_TIME) + 1} multipliers, one for each block, got {len(multipliers)}")
         self.z_channels, self.patch, self.memory_format = z_channels, patch, torch.contiguous_format
         self._kernels = Kernels()
         self._kernels.on = kernels
