@@ -97,6 +97,7 @@ int BenchCommand::run() {
   if (!profile.empty()) write_file(profile, chrome_trace(report.events));
   if (json && !before) fmt::print("{}\n", to_json(report).dump(2));
   if (!json) print_report(report);
+  if (before && relative > 0) return print_relative(*before, report, relative, json) ? kExitMiss : 0;
   const bool slower = before && print_comparison(*before, report, json);
   return slower && strict ? kExitMiss : 0;
 }
@@ -154,6 +155,7 @@ Command add_compare(CommandLine& line) {
   struct Options {
     std::string before, after, model, device;
     bool json = false, strict = false;
+    double relative = 0;
   };
   CommandOptions sub = line.add_command(
       "compare", "two reports of `bench --output`, line by line; or one, of blocks, and what is timed now");
@@ -165,22 +167,29 @@ Command add_compare(CommandLine& line) {
       "model folder whose blocks are timed as the earlier report's were (size, window, steps, level)");
   sub.add_option("--device", o->device, kDeviceHelp);
   sub.add_flag("--strict", o->strict, "exit code 10 when a line is slower");
+  sub.add_option("--relative", o->relative,
+                 "for reports of blocks of different machines: exit code 10 when a component has become so "
+                 "many times slower than the "
+                 "others, or a block than the machine's multiply-adds")
+      ->check(between(1, 1000));
   sub.add_flag("--json", o->json, "print JSON");
   sub.footer(std::string(kCompared) +
              "\nLines of blocks state the improvement of mean, median and P95.\nExamples:\n"
              "  tachyscope compare before.json after.json\n"
-             "  tachyscope compare tests/baseline_performance.txt --model small");
+             "  tachyscope compare tests/baseline_performance.txt --model models/world --relative 3");
   return [o] {
     const BenchReport before = read_bench(o->before);
     if (!o->after.empty()) {
       require(o->model.empty(), "--model: two reports are compared, nothing is timed; leave one of them out");
+      if (o->relative > 0)
+        return print_relative(before, read_bench(o->after), o->relative, o->json) ? kExitMiss : 0;
       const bool slower = print_comparison(before, read_bench(o->after), o->json);
       return slower && o->strict ? kExitMiss : 0;
     }
     BenchCommand now = timed_like(before);
     require(!o->model.empty(), "--model: whose blocks? Name the model, or a later report");
     now.options.model = o->model, now.options.device = o->device;
-    now.json = o->json, now.strict = o->strict;
+    now.json = o->json, now.strict = o->strict, now.relative = o->relative;
     now.prepare();
     now.before = before;
     return now.run();

@@ -159,4 +159,34 @@ bool print_comparison(const BenchReport& before, const BenchReport& after, bool 
   return counts[Verdict::slower] > 0;
 }
 
+bool print_relative(const BenchReport& before, const BenchReport& after, double factor, bool as_json) {
+  const std::vector<RelativeLine> lines = compare_relative(before, after, factor);
+  json list = json::array();
+  if (!as_json)
+    fmt::print("{:<28}{:>12}{:>12}{:>16}  {}\n", "median of", "before ms", "now ms", "times slower",
+               "verdict");
+  bool missed = false;
+  for (const RelativeLine& l : lines) {
+    missed = missed || !l.ok;
+    if (as_json)
+      list.push_back({{"id", l.id},
+                      {"before_us", l.before_us},
+                      {"after_us", l.after_us},
+                      {"slower", l.slower},
+                      {"ok", l.ok}});
+    else
+      fmt::print("{:<28}{:>12.3f}{:>12.3f}{:>16.2f}  {}\n", l.id, l.before_us / 1000, l.after_us / 1000,
+                 l.slower, l.ok ? "ok" : "SLOWER");
+  }
+  if (as_json)
+    fmt::print("{}\n",
+               json{{"kind", "relative"}, {"factor", factor}, {"ok", !missed}, {"lines", list}}.dump(2));
+  else
+    fmt::print(
+        "times slower: of a component than the middle one of this run, of a block than this machine's "
+        "multiply-adds; at most {:g}\n",
+        factor);
+  return missed;
+}
+
 }  // namespace tachy::cli

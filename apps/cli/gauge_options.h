@@ -25,7 +25,8 @@ struct BenchCommand {
   std::string output, baseline, cases, size, profile;
   bool json = false, strict = false, ops_only = false, no_graph = false;
   std::optional<BenchReport> before;  // --compare
-  SideFiles files;                    // report and profile, which nobody else writes meanwhile
+  double relative = 0;  // how many times slower than the rest a component may be; 0: times are compared
+  SideFiles files;      // report and profile, which nobody else writes meanwhile
   void add_options(CommandOptions& app, bool short_list);
   void prepare();
   int run();  // 0, or kExitMiss when --strict and a line is slower

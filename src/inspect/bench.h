@@ -123,4 +123,15 @@ struct BenchComparison {
 };
 std::vector<BenchComparison> compare_bench(const BenchReport& before, const BenchReport& after);
 
+// For reports of blocks of different machines (bench_relative.cpp): how many times slower a component has become than the middle one of its run,
+// and a block than the run's multiply-adds. A change of all components alike by less than `factor` is not seen.
+struct RelativeLine {
+  std::string id;
+  double before_us = 0, after_us = 0;
+  double slower = 0;  // times
+  bool ok = true;     // no more than the factor
+};
+std::vector<RelativeLine> compare_relative(const BenchReport& before, const BenchReport& after,
+                                           double factor);
+
 }  // namespace tachy

@@ -260,6 +260,7 @@ const std::vector<BadValue> kBadValues = {
     {"compare", "before", "gone.json", 3, {"cannot read"}, {"gone.json"}},
     {"compare", "after", "gone.json", 3, {"cannot read"}, {"gone.json"}},
     {"compare", "--model", "no/such/model", 3, {"no such folder"}, {kBaseline}},
+    {"compare", "--relative", "0.5", 2, {"1 to 1000"}, {kBaseline, kBaseline}},
     {"compare", "--device", "gpu", 2, {"cpu", "cuda", "auto"}, {kBaseline, "--model", model_path()}},
     {"all", "--blocks", "0", 2, {"1 to"}},
     {"all", "--golden", "gone", 3, {"golden.json"}},

@@ -104,5 +104,45 @@ TEST(Bench, TimesWhatTheFilterNames) {
   EXPECT_THROW(run_bench({.level = "warp"}), Error);
 }
 
+// Reports of blocks of two machines, the second one half as fast in everything.
+BenchReport blocks_of(double decode_ms, double scale, double gflops) {
+  BenchReport r = report_of({});
+  r.blocks.kind = "universal";
+  r.all.f32_gflops = gflops;
+  const auto add = [&](const char* id, double ms, double share) {
+    r.lines.push_back({.id = id,
+                       .median_us = 1000 * scale * ms,
+                       .repeats = 10,
+                       .mean_us = 1000 * scale * ms,
+                       .p95_us = 1000 * scale * ms,
+                       .share = share});
+  };
+  add("block", 60 + decode_ms, 0), add("block: attention", 30, 0.2), add("block: feed-forward", 20, 0.15),
+      add("block: actions", 10, 0.1);
+  add("block: decode", decode_ms, 0.5), add("block: copy", 0.01, 0.0001);
+  return r;
+}
+
+TEST(BenchRelative, AnotherMachineIsNoSlowerComponent) {
+  const BenchReport before = blocks_of(100, 1, 100);
+  for (const RelativeLine& l : compare_relative(before, blocks_of(100, 2, 50), 3)) {
+    EXPECT_TRUE(l.ok) << l.id;
+    EXPECT_NEAR(l.slower, 1, 1e-9) << l.id;
+    EXPECT_NE(l.id, "block: copy") << "too little to time";
+  }
+}
+
+TEST(BenchRelative, AComponentSeveralTimesSlowerIsFound) {
+  const BenchReport before = blocks_of(100, 1, 100);
+  for (const double scale : {1.0, 2.0}) {
+    for (const RelativeLine& l : compare_relative(before, blocks_of(400, scale, 100 / scale), 3))
+      EXPECT_EQ(l.ok, l.id != "block: decode") << l.id << " " << l.slower;
+  }
+  int missed = 0;
+  for (const RelativeLine& l : compare_relative(before, blocks_of(100, 4, 100), 3)) missed += !l.ok;
+  EXPECT_EQ(missed, 1) << "everything is four times slower on the same machine: the block";
+  EXPECT_THROW(compare_relative(report_of({}), before, 3), Error);
+}
+
 }  // namespace
 }  // namespace tachy
