@@ -26,15 +26,19 @@ constexpr const char* kFooter =
     "max|y-R|/max|R|,\n"
     "           bound: three times the reference's own error in the same precision, at least 5e-6 (VAE "
     "1e-5);\n"
-    "           in 16 bits also whether it meets max < 1e-2 and mean < 1e-3\n"
+    "           in 16 bits also whether it meets max < 1e-2 and mean < 1e-3. A named model without golden\n"
+    "           values compares its stages with the definitions (level none), two steps of the transformer\n"
+    "           among them: in bf16 at most ten times what the definitions themselves differ by with\n"
+    "           products in bf16\n"
     "  rollout  compares all velocities and latents of some blocks, for models that make videos block by "
     "block\n"
     "           (Self-Forcing, Matrix-Game 2): with golden ones (--golden tests/golden/causal), no further "
     "off\n"
-    "           than the original itself is in the same precision; with --model, float32 with the "
-    "definitions\n"
-    "           and bf16 with float32, no further off than the original's bf16 is on its own weights\n"
-    "           (0.028, mean 0.0052); it also says whether that meets max < 1e-2 and mean < 1e-3\n"
+    "           than the original itself is in the same precision; with --model, with the definitions, as "
+    "for\n"
+    "           stages. Where these would take too long, and on a GPU, bf16 is compared with float32: no "
+    "further\n"
+    "           off than the official models are on their own weights (0.028, mean 0.0052)\n"
     "  frame    compares a whole generation frame by frame: largest and mean difference in levels of 255, "
     "PSNR in dB\n"
     "Exit code 10 when a check misses its bound.\n"
@@ -42,6 +46,7 @@ constexpr const char* kFooter =
     "  tachyscope validate                                    (all ops, the models that ship)\n"
     "  tachyscope validate --ops-only --op attention --cases tiny,odd,real\n"
     "  tachyscope validate --models-only --golden FOLDER      (made by tools/golden/make_validation.py)\n"
+    "  tachyscope validate --models-only --model FOLDER       (any model)\n"
     "  tachyscope validate --level aggressive --json\n"
     "  tachyscope validate --device cuda --dtype bf16,f16,f32\n"
     "  tachyscope validate --device cpu                       (where a GPU is the default)";
@@ -83,9 +88,10 @@ void ValidateCommand::add_options(CommandOptions& app, bool short_list) {
                  "real cases beyond this skip the comparison with the (slow) definition")
       ->check(between(0, 1e6));
   app.add_option("--seed", options.seed, "of the ops' random inputs");
-  app.add_option("-m,--model", options.model,
-                 "model folder in place of the one that the golden folder names; of one that makes videos "
-                 "block by block its own rollouts");
+  app.add_option(
+      "-m,--model", options.model,
+      "a model: compared with its own golden values, or with the definitions where it has none; with "
+      "--golden in place of the model that the golden folder names");
   app.add_option("--level", options.level, "none, safe, aggressive or extreme");
   app.add_option("--device", options.device, kDeviceHelp);
   app.add_option("--dtype", dtypes,

@@ -64,7 +64,7 @@ void compare_values(const TensorFile::Values& got, const TensorFile::Values& wan
   }
   check.ok = finite && check.max <= check.bound && check.mean <= mean_bound;
   if (precision.bf16 && !own.empty())
-    check.detail += fmt::format("; acceptance of {:g} and {:g}: {}", kBf16Max, kBf16Mean,
+    check.detail += fmt::format("; asked: max < {:g}, mean < {:g}: {}", kBf16Max, kBf16Mean,
                                 check.max < kBf16Max && check.mean < kBf16Mean ? "met" : "not met");
   if (!check.ok) check.detail = finite ? "beyond the bound; " + check.detail : "NaN or Inf";
 }

@@ -67,10 +67,9 @@ class TensorFile {
 void compare_values(const TensorFile::Values& got, const TensorFile::Values& want, const nlohmann::json& own,
                     const RunPrecision& precision, Factors factors, double least, Check& check);
 
-// The run of a golden folder frame by frame, and its latents (golden_generation.cpp).
-VideoRequest generation_request(const nlohmann::json& run, const ValidateOptions& options);
-void validate_generation(const nlohmann::json& whole, const std::filesystem::path& folder,
-                         TextToVideo& pipeline, const std::string& name, const RunPrecision& precision,
-                         const ValidateOptions& options, std::vector<Check>& checks);
+struct GoldenRun;
+// The run of a golden folder (golden_runs.h): its latents, then frame by frame (golden_generation.cpp). whole: "generation" of golden.json.
+void compare_generation(const nlohmann::json& whole, const std::filesystem::path& folder,
+                        const GoldenRun& got, const std::string& name, std::vector<Check>& checks);
 
 }  // namespace tachy

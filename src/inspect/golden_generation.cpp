@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "inspect/golden_compare.h"
+#include "inspect/golden_runs.h"
 #include "inspect/golden_set.h"
-#include "inspect/say.h"
 #include "media/image_reader.h"
 
 namespace tachy {
@@ -14,26 +14,36 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// pictures, each beside the others in `strip`: frame by frame.
-void compare_frames(const std::vector<std::vector<uint8_t>>& pictures, const RgbFrame& strip, int frames,
-                    const json& own, const RunPrecision& precision, const std::string& name,
-                    std::vector<Check>& checks) {
-  const int width = strip.width / frames, height = strip.height;
+// Of the pictures each frame_step-th, beside the others in the file `strip`: frame by frame.
+void compare_frames(const std::vector<std::vector<uint8_t>>& pictures, const json& run,
+                    const fs::path& strip_file, const json& own, const RunPrecision& precision,
+                    const std::string& name, std::vector<Check>& checks) {
+  const RgbFrame strip = read_image(strip_file);
+  const int all = run.at("num_frames").get<int>(), step = run.value("frame_step", 1);
+  const int width = run.at("width").get<int>(), height = run.at("height").get<int>();
+  check(all > 0 && step > 0 && static_cast<size_t>(all) == pictures.size(), ErrorCode::corrupt,
+        "{}: expected {} frames, got {}", name, all, pictures.size());
+  const int count = (all + step - 1) / step;
+  check(strip.width == width * count && strip.height == height, ErrorCode::corrupt,
+        "{}: expected {}x{}, {} frames side by side, got {}x{}", strip_file.string(), width * count, height,
+        count, strip.width, strip.height);
   const double most = own.at("max_level").get<double>() + 1;
   const double least =
       precision.step_cache ? kStepCachePsnr : own.at("psnr").get<double>() - precision.decibel();
-  std::vector<uint8_t> want(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
-  for (int i = 0; i < frames; ++i) {
-    const size_t row = static_cast<size_t>(width) * 3;
+  const size_t row = static_cast<size_t>(width) * 3, picture = row * static_cast<size_t>(height);
+  std::vector<uint8_t> want(picture);
+  for (int i = 0; i < count; ++i) {
     for (int y = 0; y < height; ++y)
       std::memcpy(want.data() + static_cast<size_t>(y) * row,
                   strip.rgb.data() +
-                      (static_cast<size_t>(y) * static_cast<size_t>(frames) + static_cast<size_t>(i)) * row,
+                      (static_cast<size_t>(y) * static_cast<size_t>(count) + static_cast<size_t>(i)) * row,
                   row);
-    const FrameDistance d =
-        frame_distance(pictures.at(static_cast<size_t>(i)).data(), want.data(), want.size());
+    const std::vector<uint8_t>& got = pictures[static_cast<size_t>(i * step)];
+    check(got.size() == picture, ErrorCode::corrupt, "{}: a frame has {} bytes, expected {}", name,
+          got.size(), picture);
+    const FrameDistance d = frame_distance(got.data(), want.data(), want.size());
     Check check{.kind = "frame",
-                .name = fmt::format("{}: frame {}", name, i),
+                .name = fmt::format("{}: frame {}", name, i * step),
                 .max = d.max,
                 .mean = d.mean,
                 .psnr = d.psnr};
@@ -60,58 +70,26 @@ FrameDistance frame_distance(const uint8_t* a, const uint8_t* b, size_t bytes) {
   return d;
 }
 
-VideoRequest generation_request(const json& run, const ValidateOptions& options) {
-  VideoRequest r;
-  r.prompt = run.at("prompt").get<std::string>(),
-  r.negative_prompt = run.at("negative_prompt").get<std::string>();
-  r.width = run.at("width").get<int>(), r.height = run.at("height").get<int>();
-  r.frames = run.at("num_frames").get<int>(), r.steps = run.at("num_inference_steps").get<int>();
-  r.guidance = run.at("guidance_scale").get<double>(), r.shift = run.at("flow_shift").get<double>();
-  r.sampler = run.at("sampler").get<std::string>(), r.grid = run.at("grid").get<std::string>();
-  r.seed = run.at("seed").get<uint64_t>(), r.level = options.level;
-  if (!options.dtypes.empty()) r.dtype = options.dtypes.front();
-  return r;
-}
-
-void validate_generation(const json& whole, const fs::path& folder, TextToVideo& pipeline,
-                         const std::string& name, const RunPrecision& precision,
-                         const ValidateOptions& options, std::vector<Check>& checks) {
-  const VideoRequest request = generation_request(whole.at("run"), options);
+void compare_generation(const json& whole, const fs::path& folder, const GoldenRun& got,
+                        const std::string& name, std::vector<Check>& checks) {
+  const json& run = whole.at("run");
+  const RunPrecision& precision = got.precision;
   const std::string errors = precision.name_in(whole.at("errors"));
   const json& own = whole.at("errors").at(errors);
-  const RgbFrame strip = read_image(folder / "frames.png");
-  const int width = *request.width, height = *request.height, frames = *request.frames;
-  check(strip.width == width * frames && strip.height == height, ErrorCode::corrupt,
-        "{}: expected {}x{}, {} frames side by side, got {}x{}", (folder / "frames.png").string(),
-        width * frames, height, frames, strip.width, strip.height);
-  say(options, name + " generation");
-  TensorFile::Values latents;
-  std::vector<std::vector<uint8_t>> pictures;
-  VideoCallbacks callbacks{.cancel = options.cancel};
-  callbacks.latents = [&](std::span<const float> values, std::span<const int64_t> shape) {
-    latents = {{shape.begin(), shape.end()}, {values.begin(), values.end()}};
-  };
-  callbacks.frame = [&](const RgbImage& image, int64_t) {
-    pictures.emplace_back(image.rgb.begin(), image.rgb.end());
-  };
-  callbacks.progress = [&](const Progress& p) {
-    say(options, fmt::format("{} {} {}/{}", name, p.stage, p.done, p.total));
-  };
-  const ResolvedRequest done = pipeline.generate(request, callbacks);
-
-  Check final_latents{.kind = "latents",
-                      .name = fmt::format("{}: latents after {} steps", name, *request.steps)};
-  compare_values(latents, TensorFile(folder / "generation.safetensors").read("latents"),
+  const bool world = run.value("kind", "") == "world";
+  const std::string of = world ? fmt::format("all {} blocks", run.at("actions").size())
+                               : fmt::format("{} steps", run.at("num_inference_steps").get<int>());
+  Check final_latents{.kind = "latents", .name = fmt::format("{}: latents after {}", name, of)};
+  compare_values(got.latents, TensorFile(folder / "generation.safetensors").read("latents"),
                  json{{errors, own.at("latents")}}, precision, precision.of_run(), kLeastRunError,
                  final_latents);
   if (precision.step_cache) {  // shown; the frames decide
     final_latents.ok = true, final_latents.bound = 0;
     final_latents.detail =
-        fmt::format("no bound with the step cache, which reused {} steps", done.steps_reused);
+        fmt::format("no bound with the step cache, which reused {} steps", got.steps_reused);
   }
   checks.push_back(std::move(final_latents));
-
-  compare_frames(pictures, strip, frames, own, precision, name, checks);
+  compare_frames(got.pictures, run, folder / "frames.png", own, precision, name, checks);
 }
 
 }  // namespace tachy

@@ -1,8 +1,5 @@
 #include "inspect/golden_set.h"
 
-#include <unistd.h>
-
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,9 +8,11 @@
 #include "base/sha256.h"
 #include "base/text_file.h"
 #include "inspect/golden_compare.h"
+#include "inspect/golden_runs.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
 #include "inspect/stage.h"
+#include "inspect/temporary_folder.h"
 #include "pipelines/text_to_video.h"
 
 namespace tachy {
@@ -21,25 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// A folder of its own under the system's temporary one, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "tachyscope-validate-XXXXXX").string();
-    check(mkdtemp(name.data()) != nullptr, ErrorCode::io, "validate: cannot make a folder in {}: {}",
-          fs::temp_directory_path().string(), std::strerror(errno));
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ec;
-    fs::remove_all(path_, ec);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string sha256_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -115,7 +95,8 @@ void validate_weights(const json& golden, const fs::path& model, const std::stri
 
 }  // namespace
 
-void validate_golden(const fs::path& folder, const ValidateOptions& options, std::vector<Check>& checks) {
+void validate_golden(const fs::path& folder, const ValidateOptions& options, std::vector<Check>& checks,
+                     const std::string& suffix) {
   const fs::path file = folder / "golden.json";
   std::error_code ec;
   check(fs::exists(file, ec), ErrorCode::not_found,
@@ -127,19 +108,19 @@ void validate_golden(const fs::path& folder, const ValidateOptions& options, std
     if (golden.contains("rollouts")) return validate_rollouts(golden, folder, options, checks);
     const fs::path model =
         options.model.empty() ? folder / golden.at("model").get<std::string>() : options.model;
-    const std::string name = fs::weakly_canonical(model).filename().string();
+    const std::string name = fs::weakly_canonical(model).filename().string() + suffix;
     say(options, name);
     validate_weights(golden, model, name, checks);
-    TextToVideo pipeline(ModelBundle::open(model), {.threads = options.threads, .device = options.device});
     const json& whole = golden.at("generation");
-    const ResolvedRequest r = pipeline.resolved(generation_request(whole.at("run"), options));
-    const bool low = *r.request.dtype != "f32";
-    const RunPrecision precision{.bf16 = low,
-                                 .step_cache = *r.request.step_cache > 0,
-                                 .low_residual = low && pipeline.gpu() && *r.request.residual != "f32",
-                                 .fp8 = r.request.math == "fp8"};
-    validate_stages(golden, folder, model, name, precision, options, checks);
-    validate_generation(whole, folder, pipeline, name, precision, options, checks);
+    const json& run = whole.at("run");
+    ModelBundle bundle = ModelBundle::open(model);
+    if (run.value("kind", "") == "world")
+      return compare_generation(whole, folder, run_world(std::move(bundle), run, folder, name, options), name,
+                                checks);
+    TextToVideo pipeline(std::move(bundle), {.threads = options.threads, .device = options.device});
+    validate_stages(golden, folder, model, name, precision_of(pipeline, golden_request(run, folder, options)),
+                    options, checks);
+    compare_generation(whole, folder, run_clip(pipeline, run, folder, name, options), name, checks);
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "{}: {}", file.string(), json_words(e.what()));
   }

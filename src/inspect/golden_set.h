@@ -5,8 +5,9 @@
 
 namespace tachy {
 
+// suffix: of the model's name in the checks, where one model is checked in two ways.
 void validate_golden(const std::filesystem::path& folder, const ValidateOptions& options,
-                     std::vector<Check>& checks);
+                     std::vector<Check>& checks, const std::string& suffix = "");
 
 // a and b: [height, width, 3] bytes. Levels of 255.
 struct FrameDistance {

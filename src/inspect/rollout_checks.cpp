@@ -8,8 +8,8 @@
 
 #include "inspect/causal_roll.h"
 #include "inspect/golden_compare.h"
+#include "inspect/model_checks.h"
 #include "inspect/say.h"
-#include "pipelines/gpu_mode.h"
 #include "pipelines/world_config.h"
 #include "tensor/random.h"
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int64_t kBlocksRolled = 8, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
+constexpr int64_t kBlocksRolled = 8, kFewBlocks = 3, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
 constexpr int64_t kMostHeight = 12, kMostWidth = 20;    // latents; what rounds does not depend on the size
 constexpr double kMostDefinitionFlops = 2e10;           // some tens of seconds
 constexpr double kLeastLatentsError = 2 * kLeastError;  // float32, over eight blocks
@@ -47,14 +47,6 @@ Rolled rolled(const TransformerFiles& files, const CausalInputs& in, const Singl
     return TensorFile::Values{{static_cast<int64_t>(v.size())}, {v.begin(), v.end()}};
   };
   return {values(latents), values(velocities)};
-}
-
-// How the level computes on the device: whether in 16 bits, and its residual stream.
-RunPrecision precision_of(const ValidateOptions& o) {
-  if (o.device == "cpu") return {.bf16 = find_level(o.level).mode.compute == Compute::bf16};
-  const GpuMode mode =
-      gpu_mode(o.level, o.dtypes.empty() ? std::string_view() : std::string_view(o.dtypes.front()));
-  return {.bf16 = mode.activation != DType::f32, .low_residual = mode.residual != DType::f32};
 }
 
 SingleRun run_of(const ValidateOptions& o) {
@@ -101,7 +93,7 @@ void check_case(const std::string& name, const json& errors, const fs::path& fol
                 const ValidateOptions& options, std::vector<Check>& checks) {
   say(options, "rollout " + name);
   const fs::path file = folder / (name + ".safetensors");
-  const RunPrecision precision = precision_of(options);
+  const RunPrecision precision = precision_at(options);
   Rolled got;
   std::string failure;
   try {
@@ -181,19 +173,15 @@ double flops_of(const WanConfig& c, const CausalInputs& in) {
          static_cast<double>(in.timesteps.size() + 1);
 }
 
-// Both outputs, one line each: no further apart than rounding in float32 takes them, or the original in bfloat16.
-void compare_both(const std::string& what, const Rolled& got, const Rolled& want, bool bf16,
-                  std::vector<Check>& checks) {
+// Both outputs, one line each. rounded: the definitions with products in bf16, or null (model_checks.h).
+void compare_both(const std::string& what, const Rolled& got, const Rolled& want, const Rolled* rounded,
+                  bool bf16, std::vector<Check>& checks) {
   for (const bool latents : {false, true}) {
+    const auto of = [&](const Rolled& r) -> const TensorFile::Values& {
+      return latents ? r.latents : r.velocities;
+    };
     Check check{.kind = "rollout", .name = fmt::format("{}: {}", what, latents ? "latents" : "velocities")};
-    const double least = latents ? kLeastLatentsError : kLeastError, max = bf16 ? kOriginalBf16Max : least,
-                 mean = bf16 ? kOriginalBf16Mean : least / 10;
-    const RunPrecision precision{.bf16 = bf16};
-    compare_values(latents ? got.latents : got.velocities, latents ? want.latents : want.velocities,
-                   {{precision.name(), {{"max", max}, {"mean", mean}}}}, precision, {1, 1}, 0, check);
-    const size_t found = std::min(check.detail.find("; acceptance"), check.detail.size());
-    check.detail = fmt::format("mean at most {:.1e}{}{}", mean,
-                               bf16 ? ", the original's own on its weights" : "", check.detail.substr(found));
+    compare_with_definitions(of(got), of(want), rounded ? &of(*rounded) : nullptr, bf16, check);
     checks.push_back(std::move(check));
   }
 }
@@ -219,32 +207,44 @@ void validate_block_model(const fs::path& model, const ValidateOptions& options,
   const int64_t height = std::min(kMostHeight, world.height / stride / 2 * 2),
                 width = std::min(kMostWidth, world.width / stride / 2 * 2);
   const bool on_gpu = options.device != "cpu";
-  SingleRun host{.threads = options.threads, .level = "safe", .dtype = "f32", .cancel = options.cancel};
-  SingleRun exact = host;
-  exact.device = options.device;
-  {
-    const OwnedInputs few = random_inputs(bundle.dit, world, 3, std::min<int64_t>(height, 4),
-                                          std::min<int64_t>(width, 6), options.seed);
-    const std::string what = fmt::format("{}: float32 beside {}", name, on_gpu ? "the CPU" : "definitions");
-    const double flops = flops_of(bundle.dit, few.in);
-    if (flops > (on_gpu ? 100 : 1) * kMostDefinitionFlops) {
-      checks.push_back({.kind = "rollout",
-                        .name = what,
-                        .skipped = true,
-                        .detail = fmt::format("{:.0f} GFLOP would take long", flops * 1e-9)});
-    } else {
-      say(options, what);
-      SingleRun slow = host;
-      if (!on_gpu) slow.level = "none";
-      compare_both(what, rolled(files, few.in, exact), rolled(files, few.in, slow), false, checks);
-    }
-  }
-  const OwnedInputs inputs = random_inputs(bundle.dit, world, kBlocksRolled, height, width, options.seed);
-  const std::string what = fmt::format("{}: bf16 beside float32", name);
-  say(options, what);
+  const auto run = [&](const char* level, const char* dtype, const std::string& device) {
+    return SingleRun{.threads = options.threads,
+                     .device = device,
+                     .level = level,
+                     .dtype = dtype,
+                     .cancel = options.cancel};
+  };
+  const SingleRun exact = run("safe", "f32", options.device);
   SingleRun low = exact;
   low.level = on_gpu ? options.level : "safe", low.dtype = "bf16";
-  compare_both(what, rolled(files, inputs.in, low), rolled(files, inputs.in, exact), true, checks);
+  const OwnedInputs few = random_inputs(bundle.dit, world, kFewBlocks, std::min<int64_t>(height, 4),
+                                        std::min<int64_t>(width, 6), options.seed);
+  const std::string in_f32 = fmt::format("{}: float32 beside {}", name, on_gpu ? "the CPU" : "definitions"),
+                    in_bf16 = fmt::format("{}: bf16 beside {}", name, on_gpu ? "float32" : "definitions");
+  const double flops = flops_of(bundle.dit, few.in);
+  const bool too_long = flops > (on_gpu ? 100 : 1) * kMostDefinitionFlops;
+  if (too_long) {
+    checks.push_back({.kind = "rollout",
+                      .name = in_f32,
+                      .skipped = true,
+                      .detail = fmt::format("{:.0f} GFLOP would take long", flops * 1e-9)});
+  } else {
+    say(options, in_f32);
+    const Rolled definitions =
+        rolled(files, few.in, on_gpu ? run("safe", "f32", "cpu") : run("none", "f32", "cpu"));
+    compare_both(in_f32, rolled(files, few.in, exact), definitions, nullptr, false, checks);
+    if (!on_gpu) {
+      say(options, in_bf16);
+      const Rolled rounded = rolled(files, few.in, run("none", "bf16", "cpu"));
+      compare_both(in_bf16, rolled(files, few.in, low), definitions, &rounded, true, checks);
+    }
+  }
+  if (on_gpu || too_long) {  // without that yardstick
+    const OwnedInputs inputs = random_inputs(bundle.dit, world, kBlocksRolled, height, width, options.seed);
+    const std::string what = fmt::format("{}: bf16 beside float32", name);
+    say(options, what);
+    compare_both(what, rolled(files, inputs.in, low), rolled(files, inputs.in, exact), nullptr, true, checks);
+  }
 }
 
 }  // namespace tachy

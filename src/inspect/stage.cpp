@@ -45,7 +45,8 @@ void run_stage(const StageRequest& request) {
   static const std::set<std::string_view> without_model = {"sampler", "noise", "fit-image",
                                                            "image-processor"};
   const bool needs_model = !without_model.contains(request.name);
-  require(!needs_model || !request.model.empty(), "stage {}: `model` is needed", request.name);
+  require(!needs_model || request.opened || !request.model.empty(), "stage {}: `model` is needed",
+          request.name);
   require(!request.output.empty(), "stage {}: `output` is needed", request.name);
   cuda::check_device_name(request.device);
   StageIo io(request);

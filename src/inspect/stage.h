@@ -35,9 +35,14 @@
 
 namespace tachy {
 
+struct ModelBundle;
+
 struct StageRequest {
   std::string name;
-  std::filesystem::path model;   // a component folder (config.json + weights) or a whole model
+  std::filesystem::path model;  // a component folder (config.json + weights) or a whole model
+  // The parts of a model that is open already, in place of `model`; expert: which of its transformers, 0 or 1.
+  const ModelBundle* opened = nullptr;
+  int expert = 0;
   std::filesystem::path input;   // .safetensors
   std::filesystem::path output;  // .safetensors
   std::string prompt;            // tokenize

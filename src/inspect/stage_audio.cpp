@@ -50,7 +50,9 @@ ClipAudio clip_audio(const Tensor& x, const WanConfig& c, StageIo& io) {
 }
 
 void run_audio_encoder(const StageRequest& request, StageIo& io) {
-  const AudioEncoderFiles files = naming("`model`", [&] { return open_audio_encoder(request.model); });
+  const auto files = part_of<AudioEncoderFiles>(request, open_audio_encoder, [](const ModelBundle& m) {
+    return AudioEncoderFiles{m.audio_encoder, m.audio, {}};
+  });
   const Wav2Vec2Config& c = files.config;
   const Tensor given = io.input("input_values", 1, 2);
   expect_dtype("stage audio-encoder", "input_values", given, DType::f32);

@@ -1,7 +1,6 @@
 // The stages that run a model, on the device that was asked for.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <memory>
 
@@ -71,6 +70,12 @@ std::vector<WanAudio> make_audio(const WanDit& model, const ClipAudio& speech, i
   return out;
 }
 
+VaeFiles vae_of(const StageRequest& request) {
+  return part_of<VaeFiles>(request, open_vae, [](const ModelBundle& m) {
+    return VaeFiles{m.vae, m.vae_config};
+  });
+}
+
 void expect_whole_clips(const TransformerFiles& files) {
   check(files.config.text_dim > 0 && !files.config.actions.present(), ErrorCode::unsupported,
         "stage transformer: {} makes a video block by block, which the stage rollout does",
@@ -80,7 +85,9 @@ void expect_whole_clips(const TransformerFiles& files) {
 }  // namespace
 
 void run_text_encoder(const StageRequest& request, StageIo& io) {
-  const TextEncoderFiles files = naming("`model`", [&] { return open_text_encoder(request.model); });
+  const auto files = part_of<TextEncoderFiles>(request, open_text_encoder, [](const ModelBundle& m) {
+    return TextEncoderFiles{m.text_encoder, m.text};
+  });
   const Tensor ids = io.input("input_ids", 2, 2);
   expect_dtype("stage text-encoder", "input_ids", ids, DType::i64);
   const Tensor mask = io.has("attention_mask") ? io.input("attention_mask", 2, 2) : Tensor();
@@ -102,7 +109,9 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
 }
 
 void run_transformer(const StageRequest& request, StageIo& io) {
-  TransformerFiles files = naming("`model`", [&] { return open_transformer(request.model); });
+  auto files = part_of<TransformerFiles>(request, open_transformer, [&](const ModelBundle& m) {
+    return TransformerFiles{m.transformer_of(request.expert), m.dit, m.original};
+  });
   if (!request.infinitetalk.empty()) add_infinitetalk(files, request.infinitetalk);
   if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
   const WanConfig& c = files.config;
@@ -159,7 +168,7 @@ void run_transformer(const StageRequest& request, StageIo& io) {
 }
 
 void run_vae_encode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = naming("`model`", [&] { return open_vae(request.model); });
+  const VaeFiles files = vae_of(request);
   const VaeConfig& c = files.config;
   const Tensor video = io.input("video", 5, 5);
   expect_shape("stage vae-encode", "video", video, {-1, c.image_channels(), -1, -1, -1});
@@ -186,7 +195,7 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
 }
 
 void run_vae_decode(const StageRequest& request, StageIo& io) {
-  const VaeFiles files = naming("`model`", [&] { return open_vae(request.model); });
+  const VaeFiles files = vae_of(request);
   const VaeConfig& c = files.config;
   const Tensor latents = io.input("latents", 5, 5);
   expect_shape("stage vae-decode", "latents", latents, {-1, c.z_dim, -1, -1, -1});
@@ -217,7 +226,9 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
 }
 
 void run_image_encoder(const StageRequest& request, StageIo& io) {
-  const ImageEncoderFiles files = naming("`model`", [&] { return open_image_encoder(request.model); });
+  const auto files = part_of<ImageEncoderFiles>(request, open_image_encoder, [](const ModelBundle& m) {
+    return ImageEncoderFiles{m.image_encoder, m.clip, m.clip_preparation};
+  });
   const ClipVisionConfig& c = files.config;
   const Tensor pixels = io.input("pixel_values", 4, 4);
   expect_shape("stage image-encoder", "pixel_values", pixels, {-1, 3, c.image_size, c.image_size});

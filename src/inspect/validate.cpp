@@ -8,10 +8,12 @@
 #include "base/thread_pool.h"
 #include "cuda/open_device.h"
 #include "inspect/golden_set.h"
+#include "inspect/model_checks.h"
 #include "inspect/op_runner.h"
 #include "inspect/places.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
+#include "ops/features.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/model_bundle.h"
 
@@ -90,6 +92,46 @@ void validate_ops(const ValidateOptions& options, cuda::Gpu* gpu, DType dtype, s
   }
 }
 
+// Golden values of the model's own in this level's arithmetic; on a CPU in float32 and, as a reference's bf16 may err, in bf16.
+void validate_own_golden(const std::filesystem::path& folder, const ValidateOptions& options,
+                         std::vector<Check>& checks) {
+  ValidateOptions own = options;
+  own.model.clear();
+  validate_golden(folder, own, checks);
+  if (options.device != "cpu" || precision_at(options).bf16 || options.level == "none") return;
+  if (const auto why = ops::why_no_bf16()) {
+    checks.push_back({.kind = "latents",
+                      .name = folder.parent_path().filename().string() + " in bf16",
+                      .skipped = true,
+                      .detail = why->text()});
+    return;
+  }
+  own.level = "aggressive";
+  validate_golden(folder, own, checks, " in bf16");
+}
+
+// A model that was named: its own golden values, and where there are none its definitions. False: a golden folder was given for it.
+bool validate_named_model(const ValidateOptions& options, std::vector<Check>& checks) {
+  const bool blocks = checks_blocks(options.model);
+  if (!blocks && !options.golden.empty()) return false;
+  std::error_code ec;
+  const auto own = options.model / "golden";
+  const bool has_golden = std::filesystem::exists(own / "golden.json", ec);
+  if (blocks) validate_block_model(options.model, options, checks);
+  if (has_golden && options.golden.empty()) {
+    validate_own_golden(own, options, checks);
+  } else {
+    const ModelBundle bundle = ModelBundle::open(options.model);
+    validate_stages_by_definitions(bundle,
+                                   std::filesystem::weakly_canonical(options.model).filename().string(),
+                                   blocks, options, checks);
+  }
+  ValidateOptions others = options;  // golden folders are of models of their own
+  others.model.clear();
+  for (const auto& folder : options.golden) validate_golden(folder, others, checks);
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> shipped_golden() {
@@ -139,13 +181,7 @@ std::vector<Check> run_validate(const ValidateOptions& options) {
       validate_ops(options, gpu.get(), dtype_named(dtype), checks);
   }
   if (!options.models) return checks;
-  if (!options.model.empty() && checks_blocks(options.model)) {
-    ValidateOptions own = options;  // golden folders are of models of their own
-    own.model.clear();
-    validate_block_model(options.model, options, checks);
-    for (const auto& folder : options.golden) validate_golden(folder, own, checks);
-    return checks;
-  }
+  if (!options.model.empty() && validate_named_model(options, checks)) return checks;
   const auto folders = options.golden.empty() ? shipped_golden() : options.golden;
   for (const auto& folder : folders) validate_golden(folder, options, checks);
   if (folders.empty())

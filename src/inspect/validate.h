@@ -23,6 +23,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct ValidateOptions {
   int threads = 0;
   uint64_t seed = 1;
   std::function<void(const std::string&)> progress;
+  // For tests: may change what a stage of this level gave, before it is held against the definitions (model_checks.h).
+  std::function<void(const std::string& stage, std::span<double> values)> fault;
   const std::atomic<bool>* cancel = nullptr;
 };
 

@@ -149,6 +149,11 @@ void WorldRun::block(const WanScript& script, NoiseSource* noise, const Frame& f
     held(denoiser_->bytes() + frames_->bytes() + loop.bytes());
   }
   if (!stream_.measuring()) draw_ahead(*noise);
+  if (setup_.latents && !stream_.measuring()) {
+    std::vector<float> values(static_cast<size_t>(latents.numel()));
+    download(latents, values.data(), stream_);
+    setup_.latents(values);
+  }
   frames_->decode(latents, frame, [&] { denoiser_->remember(latents); });
 }
 

@@ -2,7 +2,9 @@
 // Made with a measuring stream it loads and computes nothing, and tells by bytes() what it would hold.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 
 #include "pipelines/block_frames.h"
 #include "pipelines/causal_denoiser.h"
@@ -31,6 +33,8 @@ class WorldRun {
     int64_t longest = 0;                      // latent frames of a session; 0: no end
     bool graphs = true;                       // on a GPU: passes may be captured
     Products vae = Products::as_activations;  // of the VAE's residual blocks
+    // Told of each block's latents [z, frames, h, w] before they are decoded, on the host; null: nobody. It costs a wait for the GPU.
+    std::function<void(std::span<const float>)> latents;
   };
   static constexpr int64_t kTextRows = 512;
   // Rows of image embeddings: the image encoder's, and where there is none at most the published one's.

@@ -34,7 +34,8 @@ WorldSession::WorldSession(ModelBundle bundle, const Options& o)
             .config = &config_,
             .sampler = world_sampler(config_, o.choices),
             .weights = o.model.weights,
-            .graphs = o.model.graphs};
+            .graphs = o.model.graphs,
+            .latents = o.latents};
   if (o.longest_frames > 0)
     setup_.longest = 1 + (o.longest_frames + vae.temporal_stride() - 2) / vae.temporal_stride();
   stream_ = {.pool = &model_.pool(),

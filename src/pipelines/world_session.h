@@ -18,6 +18,7 @@ class WorldSession {
     int64_t longest_frames = 0;  // of the longest session, for the plan; 0: no end
     bool plan_only = false;      // nothing is loaded, and no session can begin
     const std::atomic<bool>* cancel = nullptr;
+    std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
   };
   // Throws out_of_memory before anything is loaded.
   WorldSession(ModelBundle bundle, const Options& options);

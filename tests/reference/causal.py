@@ -223,8 +223,8 @@ class CausalWan(nn.Module):
 
 
 def rollout(model, noise, timesteps, sigmas, context, window, blocks, fresh=None, condition=None, given=None, mouse=None, keyboard=None):
-    """noise [C, T, h, w] of the frames to come, fresh [steps - 1, C, T, h, w] what is added again after each step but the last;
-    blocks: their lengths. given [C, T0, h, w]: latents to go on from, the first blocks. condition [C', T0 + T, h, w]: further
+    """noise [C, T, h, w] of the frames to come, fresh [steps - 1, C, T, h, w] what is added again after each step but the last, None
+    with Euler's steps, which add nothing; blocks: their lengths. given [C, T0, h, w]: latents to go on from, the first blocks. condition [C', T0 + T, h, w]: further
     channels. → latents [C, T, h, w], the velocities in order."""
     memory, first, done, velocities = model.new_memory(), 0, 0, []
 
@@ -242,8 +242,12 @@ def rollout(model, noise, timesteps, sigmas, context, window, blocks, fresh=None
         x = noise[:, done: done + n]
         for i, t in enumerate(timesteps):
             velocities.append(predict(x, t))
+            last = i + 1 == len(timesteps)
+            if fresh is None:
+                x = x + ((0.0 if last else sigmas[i + 1]) - sigmas[i]) * velocities[-1]
+                continue
             x = x - sigmas[i] * velocities[-1]
-            if i + 1 < len(timesteps):
+            if not last:
                 x = (1 - sigmas[i + 1]) * x + sigmas[i + 1] * fresh[i][:, done: done + n]
         predict(x, 0.0)
         latents.append(x)

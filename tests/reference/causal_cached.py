@@ -204,8 +204,12 @@ def rollout(model, noise, timesteps, sigmas, context, window, blocks, sinks=0, f
         x = noise[:, first: first + n]
         for i, t in enumerate(timesteps):
             velocities.append(predict(x, t))
+            last = i + 1 == len(timesteps)
+            if fresh is None:
+                x = (x.double() + ((0.0 if last else sigmas[i + 1]) - sigmas[i]) * velocities[-1].double()).to(dtype)
+                continue
             x = (x.double() - sigmas[i] * velocities[-1].double()).to(dtype)
-            if i + 1 < len(timesteps):
+            if not last:
                 x = ((1 - sigmas[i + 1]) * x.double() + sigmas[i + 1] * fresh[i][:, first: first + n].double()).to(dtype)
         predict(x, 0.0)
         latents.append(x)

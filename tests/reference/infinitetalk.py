@@ -120,7 +120,7 @@ class Talker(nn.Module):
 
         block.attn1.register_forward_pre_hook(lambda m, args: seen.update(self=(args[0], args[3])))
         block.norm2.register_forward_pre_hook(lambda m, args: seen.update(x=args[0]))
-        block.attn2.register_forward_hook(lambda m, args, out: out + attention(norm(seen["x"] + out), self.audio, routes()))
+        block.attn2.register_forward_hook(lambda m, args, out: out + attention(norm(seen["x"].to(out.dtype) + out), self.audio, routes()))
 
     def forward(self, audio_embeds, audio_start, speaker_masks=None, **inputs):
         """audio_embeds [B, L, layers, width], or [B, 2, L, layers, width] with speaker_masks [3, rows, columns] of tokens"""

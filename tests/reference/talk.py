@@ -176,11 +176,12 @@ class Sde:
 
 
 def talk(case, embeddings, image, frames, r, dtype):
-    """The last window's latents, and all frames [frames, H, W, 3] in [-1, 1]."""
+    """The last window's latents, and all frames [frames, H, W, 3] in [-1, 1]. Latents are never of fewer than 32 bits, as the original's."""
+    wide = dtype if dtype.itemsize >= 4 else torch.float32
     positive, negative, picture, states = (t.to(dtype) for t in embeddings)
     vae, talker, window, m = case.pipe.vae, case.talker, r["window"], r["motion"]
     photo = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).float().div(255).mul(2).sub(1)[None, :, None].to(dtype)
-    y = encode(vae, torch.cat([photo, torch.zeros(1, 3, window - 1, HEIGHT, WIDTH, dtype=dtype)], 2))
+    y = encode(vae, torch.cat([photo, torch.zeros(1, 3, window - 1, *photo.shape[3:], dtype=dtype)], 2))
     mask = torch.zeros(1, 4, *y.shape[2:], dtype=dtype)
     mask[:, :, 0] = 1
     motion, generator = encode(vae, photo), torch.Generator().manual_seed(r["seed"])
@@ -189,7 +190,7 @@ def talk(case, embeddings, image, frames, r, dtype):
         draw(y.shape[1:])
     made, first, total = [], 0, states.shape[1]
     while True:
-        x, sampler = draw(y.shape[1:])[None].to(dtype), r["sampler"](r["steps"], r["shift"])
+        x, sampler = draw(y.shape[1:])[None].to(wide), r["sampler"](r["steps"], r["shift"])
         if first and r["recipe"] == "infinitetalk":
             for _ in range(r["steps"] + 1):
                 draw(motion.shape[1:])
@@ -198,13 +199,13 @@ def talk(case, embeddings, image, frames, r, dtype):
             v = 0
             for weight, no, silent in weights(r["recipe"], r["text"], r["speech"]):
                 spoken = states[:1] * 0 if silent else states[None] if len(states) == 2 else states  # one speaker is silent
-                v = v + weight * talker(hidden_states=torch.cat([x, mask, y], 1), timestep=sampler.times[i:i + 1],
+                v = v + weight * talker(hidden_states=torch.cat([x.to(dtype), mask, y], 1), timestep=sampler.times[i:i + 1],
                                         encoder_hidden_states=negative if no else positive, encoder_hidden_states_image=picture,
                                         audio_embeds=spoken, audio_start=torch.tensor([first]),
-                                        speaker_masks=r["masks"].to(dtype) if len(spoken.shape) == 5 else None)
+                                        speaker_masks=r["masks"].to(dtype) if len(spoken.shape) == 5 else None).to(wide)
             x = sampler.step(i, x, v, draw)
         x[:, :, :motion.shape[2]] = motion
-        pixels = decode(vae, x)
+        pixels = decode(vae, x.to(dtype))
         if r["colors"]:
             frames_of = lambda video: video[0].permute(1, 2, 3, 0)
             pixels = lab.match_colors(frames_of(pixels), frames_of(photo)[0], r["colors"]).permute(3, 0, 1, 2)[None]

@@ -29,9 +29,70 @@ def fitted(image, width, height):
     return image.crop(box).resize((width, height), Image.Resampling.BILINEAR)
 
 
-class Case:
+class World:
+    """What a session is made of: model, vae, clip (modules), side of CLIP's picture, image (a picture of the video's size), z, block, first (latent
+    frames of the first block), window, timesteps and shift, euler (else the steps add noise)."""
+
+    def __init__(self, **parts):
+        self.__dict__.update(parts)
+
+    def blocks(self, frames):
+        """[(latent frames, first pixel frame, pixel frames)] until the video has so many."""
+        out, latent, pixel = [], 0, 0
+        while pixel < frames:
+            n = self.first if not out else self.block
+            end = 1 + 4 * (latent + n - 1)
+            out.append((n, pixel, end - pixel))
+            latent, pixel = latent + n, end
+        return out
+
+    def noise(self, seed, frames):
+        """As it is drawn: a block's, then that between its steps."""
+        g, noise, fresh = torch.Generator().manual_seed(seed), [], []
+        for n, _, _ in self.blocks(frames):
+            shape = (self.z, n, self.image.height // 8, self.image.width // 8)
+            noise.append(torch.randn(shape, generator=g))
+            fresh.append([] if self.euler else [torch.randn(shape, generator=g) for _ in self.timesteps[1:]])
+        return torch.cat(noise, 1), None if self.euler else torch.cat([torch.stack(f) for f in fresh], 2)
+
+    def condition(self, latents, dtype):
+        pixels = torch.from_numpy(np.asarray(self.image).copy()).permute(2, 0, 1).float().div(255).sub(0.5).div(0.5)
+        video = torch.cat([pixels[:, None].to(dtype), torch.zeros(3, 4 * (latents - 1), *pixels.shape[1:], dtype=dtype)], 1)
+        c = self.vae.config
+        mean, std = (torch.tensor(v, dtype=dtype).view(-1, 1, 1, 1) for v in (c.latents_mean, c.latents_std))
+        encoded = (self.vae.to(dtype).encode(video[None]).latent_dist.mode()[0] - mean) / std
+        mask = torch.zeros(4, *encoded.shape[1:], dtype=dtype)
+        mask[:, 0] = 1
+        clip = self.clip.to(dtype)(clip_pictures.original_pixels(self.image, self.side)[None].to(dtype), output_hidden_states=True).hidden_states[-2][0]
+        return torch.cat([mask, encoded]), clip
+
+    def latents(self, seed, count, keyboard, mouse, dtype, condition, clip):
+        """[z, T, h, w]"""
+        noise, fresh = (t if t is None else t.to(dtype) for t in self.noise(seed, count))
+        timesteps, sigmas = self.schedule()
+        return causal.rollout(self.model.to(dtype), noise, timesteps, sigmas, clip, causal.Window(self.window), [n for n, _, _ in self.blocks(count)],
+                              fresh=fresh, condition=condition, keyboard=keyboard.to(dtype), mouse=None if mouse is None else mouse.to(dtype))[0]
+
+    def schedule(self):
+        return cm.shifted(self.shift, [t / 1000 for t in self.timesteps])
+
+    def decoded(self, x, count, dtype):
+        """[count, H, W, 3] in [0, 255], before rounding"""
+        c = self.vae.config
+        mean, std = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (c.latents_mean, c.latents_std))
+        video = self.vae.decode(x[None] * std + mean).sample[0].clamp(-1, 1).permute(1, 2, 3, 0)
+        return (video[:count] + 1) * 127.5
+
+    def frames(self, seed, count, keyboard, mouse, dtype):
+        """The decoded frames, and the condition."""
+        condition, clip = self.condition(sum(n for n, _, _ in self.blocks(count)), dtype)
+        return self.decoded(self.latents(seed, count, keyboard, mouse, dtype, condition, clip), count, dtype), condition
+
+
+class Case(World):
     def __init__(self, ctx, i, kind):
         rng = ctx.rng
+        self.side, self.euler = SIDE, False
         self.ctx, self.kind, self.folder, self.z = ctx, kind, ctx.folder / f"world-{i}-{kind}", rng.choice([4, 6])
         self.block, self.first = rng.choice([(3, 3), (1, 1), (2, 1)])
         self.window = rng.choice([self.block, 4, 6])
@@ -58,16 +119,6 @@ class Case:
         image = clip_pictures.random_picture(np.random.default_rng(rng.randrange(2**32)), rng.randint(20, 200), rng.randint(20, 200))
         image.save(self.folder / "start.png")
         self.image = fitted(image, WIDTH, HEIGHT)
-
-    def blocks(self, frames):
-        """[(latent frames, first pixel frame, pixel frames)] until the video has so many."""
-        out, latent, pixel = [], 0, 0
-        while pixel < frames:
-            n = self.first if not out else self.block
-            end = 1 + 4 * (latent + n - 1)
-            out.append((n, pixel, end - pixel))
-            latent, pixel = latent + n, end
-        return out
 
     def script(self, frames):
         """A script of random lengths, written, and what each pixel frame of the session follows. It begins with something held for
@@ -97,39 +148,6 @@ class Case:
             keyboard += [keys] * count
             mouse += [entry.get("mouse", [0.0, 0.0])] * count
         return torch.tensor(keyboard), torch.tensor(mouse) if self.kind != "templerun" else None
-
-    def noise(self, seed, frames):
-        """As it is drawn: a block's, then that between its steps."""
-        g, noise, fresh = torch.Generator().manual_seed(seed), [], []
-        for n, _, _ in self.blocks(frames):
-            shape = (self.z, n, HEIGHT // 8, WIDTH // 8)
-            noise.append(torch.randn(shape, generator=g))
-            fresh.append(torch.stack([torch.randn(shape, generator=g) for _ in self.timesteps[1:]]))
-        return torch.cat(noise, 1), torch.cat(fresh, 2)
-
-    def condition(self, latents, dtype):
-        pixels = torch.from_numpy(np.asarray(self.image).copy()).permute(2, 0, 1).float().div(255).sub(0.5).div(0.5)
-        video = torch.cat([pixels[:, None].to(dtype), torch.zeros(3, 4 * (latents - 1), HEIGHT, WIDTH, dtype=dtype)], 1)
-        c = self.vae.config
-        mean, std = (torch.tensor(v, dtype=dtype).view(-1, 1, 1, 1) for v in (c.latents_mean, c.latents_std))
-        encoded = (self.vae.to(dtype).encode(video[None]).latent_dist.mode()[0] - mean) / std
-        mask = torch.zeros(4, *encoded.shape[1:], dtype=dtype)
-        mask[:, 0] = 1
-        clip = self.clip.to(dtype)(clip_pictures.original_pixels(self.image, SIDE)[None].to(dtype), output_hidden_states=True).hidden_states[-2][0]
-        return torch.cat([mask, encoded]), clip
-
-    def frames(self, seed, count, keyboard, mouse, dtype):
-        """[count, H, W, 3] in [0, 255], before rounding"""
-        latents = sum(n for n, _, _ in self.blocks(count))
-        condition, clip = self.condition(latents, dtype)
-        noise, fresh = (t.to(dtype) for t in self.noise(seed, count))
-        timesteps, sigmas = cm.shifted(self.shift, [t / 1000 for t in self.timesteps])
-        x, _ = causal.rollout(self.model.to(dtype), noise, timesteps, sigmas, clip, causal.Window(self.window), [n for n, _, _ in self.blocks(count)],
-                              fresh=fresh, condition=condition, keyboard=keyboard.to(dtype), mouse=None if mouse is None else mouse.to(dtype))
-        c = self.vae.config
-        mean, std = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (c.latents_mean, c.latents_std))
-        video = self.vae.decode(x[None] * std + mean).sample[0].clamp(-1, 1).permute(1, 2, 3, 0)
-        return (video[:count] + 1) * 127.5, condition
 
 
 def compare(ctx, draws):

@@ -146,6 +146,8 @@ TEST_F(Gauges, BlocksAreTimedByComponent) {
   const json now = json::parse(run({"compare", "a.txt", "-m", at, "--json"}).out);
   EXPECT_EQ(now["lines"][0]["id"], "block");
   EXPECT_TRUE(now["lines"][0]["improvement"].contains("p95"));
+  for (const char* line : {"start to first frame", "cold start to first frame", "warm start to first frame"})
+    EXPECT_THAT(read_text(path("a.txt")), HasSubstr(line));
   const Done unnamed = run({"compare", "a.txt"});
   EXPECT_EQ(unnamed.code, 2);
   EXPECT_THAT(unnamed.err, HasSubstr("--model"));
@@ -174,8 +176,8 @@ TEST_F(Gauges, CorrectnessOfRollouts) {
   const WorldModel model({.world = WorldModel::world()});
   const json j =
       json::parse(run({"validate", "--models-only", "-m", model.path().string(), "-t", "2", "--json"}).out);
-  ASSERT_EQ(j["checks"].size(), 4u);
-  EXPECT_THAT(j["checks"][2]["detail"].get<std::string>(), HasSubstr("acceptance of 0.01 and 0.001"));
+  ASSERT_EQ(j["checks"].size(), 7u);
+  EXPECT_THAT(j["checks"][2]["detail"].get<std::string>(), HasSubstr("asked: max < 0.01, mean < 0.001"));
 }
 
 TEST_F(Gauges, AllOfAModelThatMakesBlocks) {
@@ -183,14 +185,14 @@ TEST_F(Gauges, AllOfAModelThatMakesBlocks) {
   const Done done = run({"all", "-m", model.path().string(), "--golden", golden("causal"), "--blocks", "2",
                          "-t", "2", "-o", "a.txt"});
   EXPECT_THAT(done.out,
-              AllOf(HasSubstr("12 checks"), HasSubstr("block: decode"), testing::Not(HasSubstr("gemm"))));
+              AllOf(HasSubstr("15 checks"), HasSubstr("block: decode"), testing::Not(HasSubstr("gemm"))));
   EXPECT_TRUE(fs::exists(path("a.txt"))) << done.err;
   const Done compared = run({"all", "-m", model.path().string(), "--golden", golden("causal"), "--blocks",
                              "2", "-t", "2", "--compare", "a.txt", "--json"});
   std::istringstream out(compared.out);
   json checked, moved;
   out >> checked >> moved;
-  EXPECT_EQ(checked["checks"].size(), 12u);
+  EXPECT_EQ(checked["checks"].size(), 15u);
   EXPECT_EQ(moved["kind"], "comparison");
   EXPECT_EQ(moved["lines"][0]["id"], "block");
 }

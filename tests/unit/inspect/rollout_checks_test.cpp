@@ -86,16 +86,20 @@ TEST_F(Rollouts, AMissingCaseIsAMiss) {
 TEST_F(Rollouts, AnyModelIsHeldAgainstItself) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   const auto all = run_validate({.ops = false, .model = model.path(), .threads = 2});
-  ASSERT_EQ(all.size(), 4u);
+  ASSERT_EQ(all.size(), 7u) << "two rollouts of two outputs, the image encoder, the VAE's two ways";
   for (const Check& c : all) {
+    EXPECT_TRUE(c.ok) << c.name << " " << c.max << " " << c.mean << " " << c.detail;
     EXPECT_FALSE(c.skipped) << c.name;
     EXPECT_GT(c.mean, 0) << c.name;
     EXPECT_LE(c.mean, c.max) << c.name;
   }
   EXPECT_THAT(all[0].name, AllOf(HasSubstr("definitions"), HasSubstr("velocities")));
-  EXPECT_TRUE(all[0].ok && all[1].ok) << all[0].max << " " << all[1].max;
-  EXPECT_THAT(all[2].name, AllOf(HasSubstr("bf16"), HasSubstr("velocities")));
-  EXPECT_THAT(all[2].detail, HasSubstr("acceptance of 0.01 and 0.001"));
+  EXPECT_THAT(all[2].name, AllOf(HasSubstr("bf16 beside definitions"), HasSubstr("velocities")));
+  EXPECT_THAT(all[2].detail, AllOf(HasSubstr("themselves with products in bf16"),
+                                   HasSubstr("asked: max < 0.01, mean < 0.001")));
+  EXPECT_THAT(all[4].name, HasSubstr("image-encoder"));
+  EXPECT_THAT(all[5].name, HasSubstr("vae-encode"));
+  EXPECT_THAT(all[6].name, HasSubstr("vae-decode"));
   EXPECT_GT(all[2].max, 20 * all[0].max) << "nothing was rounded";
 }
 

@@ -1,0 +1,34 @@
+// A folder of its own under the system's temporary one, removed at the end.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+
+namespace tachy {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tachyscope-validate-XXXXXX").string();
+    check(mkdtemp(name.data()) != nullptr, ErrorCode::io, "validate: cannot make a folder in {}: {}",
+          std::filesystem::temp_directory_path().string(), std::strerror(errno));
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ec;
+    std::filesystem::remove_all(path_, ec);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tachy
