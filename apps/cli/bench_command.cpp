@@ -8,6 +8,7 @@
 #include "api/exit_code.h"
 #include "api/tachyscope.h"
 #include "base/env.h"
+#include "base/field.h"
 #include "base/log.h"
 #include "bench_print.h"
 #include "commands.h"
@@ -45,6 +46,11 @@ void BenchCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_flag("--no-graph", no_graph,
                "of blocks, on a GPU: queue every kernel instead of replaying a graph");
   app.add_option("--profile", profile, "of blocks: write what each module took as a Chrome trace (JSON)");
+  app.add_flag(
+      "--optimisations", optimisations,
+      "instead: a table of what each optimisation gives a step of the model, alone and all together");
+  app.add_option("--rounds", rounds, "of --optimisations: how often each way is timed, by turns (default 5)")
+      ->check(between(1, 1000));
   app.add_option(
       "--op", options.filter,
       "only these: op, op:case or op:case:implementation, parts may be cut short; `model`: only the model");
@@ -77,11 +83,31 @@ void BenchCommand::prepare() {
     }
   }
   if (ops_only) options.model.clear();
+  require(!optimisations || (!ops_only && !options.blocks && baseline.empty() && !options.model.empty()),
+          "--optimisations: it times steps of a text-to-video model: --ops-only, --blocks and --compare are "
+          "not for it");
   options.cases = split(!cases.empty() ? cases : options.device == "cpu" ? "real" : "real,video", ',');
   check_bench(options);
 }
 
+int BenchCommand::run_optimisations() {
+  StatusLine status(!json);
+  const OptimisationTable table =
+      bench_optimisations({.model = options.model,
+                           .level = options.level,
+                           .device = options.device,
+                           .threads = options.threads,
+                           .rounds = rounds,
+                           .progress = [&](const std::string& text) { status.show(text); },
+                           .cancel = &g_cancel});
+  status.clear();
+  if (!output.empty()) write_file(output, to_json(table).dump(1) + "\n");
+  fmt::print("{}", json ? to_json(table).dump(2) + "\n" : spelled(text_of(table)));
+  return 0;
+}
+
 int BenchCommand::run() {
+  if (optimisations) return run_optimisations();
   options.cancel = &g_cancel;
   StatusLine status(!json);
   options.progress = [&](const std::string& text) { status.show(text); };
@@ -122,7 +148,8 @@ Command add_bench(CommandLine& line) {
       "  tachyscope bench --compare today.json --strict\n"
       "  tachyscope bench --op gemm --threads 1 --seconds 0.5\n"
       "  tachyscope bench --device cuda --op rmsnorm\n"
-      "  tachyscope bench --op model --model Wan2.1-T2V-1.3B");
+      "  tachyscope bench --op model --model Wan2.1-T2V-1.3B\n"
+      "  tachyscope bench --optimisations --level extreme");
   return [command] {
     command->prepare();
     return command->run();

@@ -53,8 +53,9 @@ void print_text(const DoctorReport& report) {
   for (const LevelState& l : report.levels)
     fmt::print("{} {:<12}{:<94}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
   const bool on_gpu = report.device != "cpu";
-  fmt::print("  single switches of generate: --dtype, --step-cache; TACHY_FORCE=op:implementation{}\n\n",
-             on_gpu ? "; TACHY_GRAPHS=off, TACHY_RESIDUAL=f32|low, TACHY_TUNE=gemm" : "");
+  fmt::print("\n");
+  print_optimisations(report.optimisations);
+  fmt::print("\n");
   if (on_gpu) fmt::print("ops on the GPU with activations in {}:\n", report.gpu.dtype);
   fmt::print("{:<29}{:<14}{:>6}  {:<6}{:>15}  {}\n", "op, in the shapes of models", "uses", "cases", "works",
              "error of bound", "why");
@@ -98,6 +99,7 @@ Command add_doctor(CommandLine& line) {
     if (o->json) {
       auto j = to_json(report);
       j["tachyscope"] = version();
+      j["optimisations"] = optimisations_json(report.optimisations);
       for (const StagePlan& s : report.model)
         j["model"].push_back({{"stage", s.name}, {"ops", picks_json(s)}});
       fmt::print("{}\n", spelled(j.dump(2)));

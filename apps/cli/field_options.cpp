@@ -66,6 +66,7 @@ constexpr FieldOption kRequestOptions[] = {
 
     {"level", "--level", kRunningGroup},
     {"dtype", "--dtype,--precision", kRunningGroup},
+    {"without", "--without", kRunningGroup},
     {"residual", "--residual", kRunningGroup},
     {"attention", "--attention", kRunningGroup},
     {"int8_keys", "--int8-keys,--int8_keys", kRunningGroup},
@@ -93,6 +94,9 @@ constexpr FieldOption kOtherOptions[] = {
     {"device", "--device"},
     {"threads", "--threads"},
     {"weights", "--weights"},
+    {"arena", "--no-arena"},
+    {"graphs", "--no-graph"},
+    {"nvtx", "--nvtx"},
     {"max_vram", "--max-vram"},
     {"text_cache", "--text-cache"},
     {"verify_upload", "--verify-upload"},

@@ -23,12 +23,14 @@ struct ValidateCommand {
 struct BenchCommand {
   BenchOptions options{.device = ""};
   std::string output, baseline, cases, size, profile;
-  bool json = false, strict = false, ops_only = false, no_graph = false;
+  bool json = false, strict = false, ops_only = false, no_graph = false, optimisations = false;
+  int rounds = 5;                     // with optimisations
   std::optional<BenchReport> before;  // --compare
   double relative = 0;  // how many times slower than the rest a component may be; 0: times are compared
   SideFiles files;      // report and profile, which nobody else writes meanwhile
   void add_options(CommandOptions& app, bool short_list);
   void prepare();
+  int run_optimisations();
   int run();  // 0, or kExitMiss when --strict and a line is slower
 };
 

@@ -47,7 +47,7 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
     options.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
   options.device =
       again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.engine.device);
-  options.graphs = !o.no_graph;
+  options.graphs = !o.no_graph, options.arena = !o.no_arena;
   if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
   const auto open = [&] {
     return naming("`model`", [&] {

@@ -27,7 +27,7 @@ struct GenerateOptions {
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
   std::string max_vram;                // "8GiB"
   std::string gpu;                     // that need not be here, for --plan
-  bool no_graph = false;
+  bool no_graph = false, no_arena = false, nvtx = false;
   int crf = -1;
   std::string encode_speed;
   double state_every = 5;  // seconds

@@ -145,8 +145,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   const std::filesystem::path& output = start.output.path();
   StateFile& state = *start.state;
   if (job.drawn) report(o, {{"event", "seed"}, {"seed", filled.seed}}, fmt::format("seed {}", filled.seed));
-  std::optional<RunProfiler> profiler;
-  if (!o.profile.empty()) profiler.emplace();
+  Watchers watchers(!o.profile.empty(), o.nvtx, on_gpu);
 
   SideFiles side(output);
   side.latents(o.save_latents), side.preview(o.preview), side.profile(o.profile);
@@ -164,12 +163,12 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
                                  [&] {  // fails before hours are spent
                                    return VideoWriter::open(output, *filled.width, *filled.height, video);
                                  }),
-                          &g_cancel, profiler ? &*profiler : nullptr);
+                          &g_cancel, watchers.all());
   std::optional<SettingsFile> beside;
   if (!piped) check_writable("--output", beside.emplace(output, side.names()).path());
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
   const VideoCallbacks callbacks =
-      make_callbacks(o, writer, progress, state, o.stream || piped, profiler ? &*profiler : nullptr);
+      make_callbacks(o, writer, progress, state, o.stream || piped, watchers.all());
   ResolvedRequest done;
   try {
     state.replay(*filled.width, *filled.height, [&](RgbView frame) { writer.write(frame); });
@@ -189,8 +188,8 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   report_done(o, output.string(), filled, piped ? settings : settings_beside(output, settings),
               done.steps_reused, seconds);
-  if (!profiler) return;
-  const ProfileWords words = write_profile(o.profile, *profiler);
+  if (!watchers.profile()) return;
+  const ProfileWords words = write_profile(o.profile, *watchers.profile());
   report(o, json::parse(words.json), words.text);
 }
 

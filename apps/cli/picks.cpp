@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/field.h"
+
 namespace tachy::cli {
 
 using nlohmann::json;
@@ -36,6 +38,28 @@ std::string picks_text(const StagePlan& stage) {
 void print_picks(const std::vector<StagePlan>& stages) {
   for (const StagePlan& s : stages)
     if (!s.picks.empty()) fmt::print("ops of {:<9}{}\n", s.name + ":", picks_text(s));
+}
+
+json optimisations_json(const std::vector<OptimisationState>& states) {
+  json out = json::array();
+  for (const OptimisationState& s : states)
+    out.push_back({{"name", spelled(s.name)},
+                   {"on", s.on},
+                   {"why", spelled(s.why)},
+                   {"means", s.means},
+                   {"worth", s.worth},
+                   {"off", spelled(s.off)}});
+  return out;
+}
+
+void print_optimisations(const std::vector<OptimisationState>& states) {
+  fmt::print("{:<25}{:<5}{:<52}{}\n", "optimisation", "", "why", "what it was worth where it was measured");
+  for (const OptimisationState& s : states)
+    fmt::print("{:<25}{:<5}{:<52}{}\n", spelled(s.name), s.on ? "on" : "off", spelled(s.why), s.worth);
+  fmt::print(
+      "each is switched off alone by --without NAME, or by the option that it is named by; what each gives "
+      "on this "
+      "machine, `tachyscope bench --optimisations` measures\n");
 }
 
 }  // namespace tachy::cli

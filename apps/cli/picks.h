@@ -1,4 +1,4 @@
-// Which implementation each op of a plan gets, as --plan and doctor --model show it.
+// Which implementation each op of a plan gets, and which optimisations are on, as --plan and doctor show it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,5 +10,9 @@ namespace tachy::cli {
 
 nlohmann::json picks_json(const StagePlan& stage);
 void print_picks(const std::vector<StagePlan>& stages);  // a line a stage
+
+nlohmann::json optimisations_json(const std::vector<OptimisationState>& states);
+// A line each: its name, whether it is on and why, and what it is worth.
+void print_optimisations(const std::vector<OptimisationState>& states);
 
 }  // namespace tachy::cli

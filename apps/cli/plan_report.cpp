@@ -44,6 +44,7 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
               {"budget_bytes", plan.budget_bytes},
               {"graph_bytes", plan.graph_bytes},
               {"frame_queue_bytes", queue},
+              {"optimisations", optimisations_json(plan.optimisations)},
               {"seconds", plan.seconds}};
   for (const DroppedTokens& d : plan.dropped_tokens)
     out["dropped_tokens"][d.field] = {{"tokens", d.tokens}, {"dropped", d.dropped}, {"words", d.words}};
@@ -66,6 +67,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
                human_seconds(s.seconds));
   print_passing(plan);
   print_picks(plan.stages);
+  print_optimisations(plan.optimisations);
   if (queue >= kQueueWorthALine)
     fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
   const std::string graphs =
@@ -114,7 +116,7 @@ json time_plan_json(const TimePlan& plan) {
     json& stage = out["stages"][i];
     stage["seconds"] = plan.stages[i].seconds.least, stage["seconds_most"] = plan.stages[i].seconds.most;
     stage["work"] = work_json(plan.stages[i]);
-    stage.erase("ops");  // which kernels it would get is for a build there to say
+    stage.erase("ops"), out.erase("optimisations");  // which kernels it would get is for a build there to say
   }
   out["gpu"] = plan.gpu, out["ran_there"] = plan.seen;
   out["seconds"] = plan.seconds.least, out["seconds_most"] = plan.seconds.most;

@@ -1,11 +1,29 @@
 // What `--profile` writes and says.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "api/tachyscope.h"
 
 namespace tachy::cli {
+
+// Who watches a run: what `--profile` and `--nvtx` ask for.
+class Watchers {
+ public:
+  // on_gpu: a profile there marks its ranges for NVTX itself.
+  Watchers(bool profile, bool nvtx, bool on_gpu) {
+    if (profile) profile_.emplace();
+    if (nvtx && !(profile && on_gpu)) nvtx_ = nvtx_ranges(profile ? &*profile_ : nullptr);
+  }
+  Profiler* all() { return nvtx_ ? nvtx_.get() : profile(); }
+  RunProfiler* profile() { return profile_ ? &*profile_ : nullptr; }
+
+ private:
+  std::optional<RunProfiler> profile_;
+  std::unique_ptr<Profiler> nvtx_;
+};
 
 struct ProfileWords {
   std::string json, text;  // an event, and tables for people

@@ -106,6 +106,11 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
   app.add_flag("--no-graph", o.no_graph,
                "on a GPU: queue every kernel of every step instead of replaying a graph")
       ->group(kRunningGroup);
+  app.add_flag("--no-arena", o.no_arena,
+               "allocate every intermediate by itself instead of in the planned arena: for hunting memory "
+               "errors with a "
+               "sanitizer; slow, the same frames; on a GPU with --no-graph only")
+      ->group(kRunningGroup);
   register_engine_field(app, o, "verify_upload", "--verify-upload");
   register_engine_field(app, o, "weights", "--weights");
 }
@@ -116,6 +121,10 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
                  "write where the time went here (Chrome trace: chrome://tracing, ui.perfetto.dev), print a "
                  "table; on a "
                  "GPU by its own clock, and as NVTX ranges")
+      ->group(kRunningGroup);
+  app.add_flag(
+         "--nvtx", o.nvtx,
+         "mark stages and steps as NVTX ranges for nsys and ncu; on a GPU graphs stay (docs/profiling.md)")
       ->group(kRunningGroup);
   app.add_option("--preview", o.preview,
                  "write the latents as a small PNG here after each step; of a talking photo those of the "

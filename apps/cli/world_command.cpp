@@ -114,11 +114,11 @@ int run_script(const WorldCommandOptions& o) {
   const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output, o.stream); });
   SideFiles side(o.output);
   side.profile(o.profile);
-  std::optional<RunProfiler> profiler;  // outlives the writer, whose threads it watches
-  if (!o.profile.empty()) world.watch(&profiler.emplace());
+  Watchers watchers(!o.profile.empty(), o.nvtx, world.device() != "cpu");
+  if (watchers.all()) world.watch(watchers.all());
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, info.width, info.height, video); }),
-      &g_cancel, profiler ? &*profiler : nullptr);
+      &g_cancel, watchers.all());
   report_world(o,
                {{"event", "world"},
                 {"kind", info.kind},
@@ -139,9 +139,9 @@ int run_script(const WorldCommandOptions& o) {
       {{"event", "done"}, {"output", o.output}, {"frames", frames}, {"seconds", seconds}, {"seed", o.seed}},
       fmt::format("{} ({} frames of {}x{}, seed {}, {})", o.output, frames, info.width, info.height, o.seed,
                   human_seconds(seconds)));
-  if (!profiler) return 0;
-  world.watch(nullptr);
-  const ProfileWords words = write_profile(o.profile, *profiler);
+  if (watchers.all()) world.watch(nullptr);
+  if (!watchers.profile()) return 0;
+  const ProfileWords words = write_profile(o.profile, *watchers.profile());
   report_world(o, json::parse(words.json), words.text);
   return 0;
 }
@@ -212,6 +212,12 @@ Command add_world(CommandLine& line) {
       ->check(between(0, 1024));
   sub.add_option("--weights", o->engine.weights, "packed, mapped, auto (default) or read");
   sub.add_flag("--no-graph", o->no_graph, "on a GPU: queue every kernel instead of replaying a graph");
+  sub.add_flag(
+      "--no-arena", o->no_arena,
+      "allocate every intermediate by itself: for hunting memory errors; on a GPU with --no-graph only");
+  sub.add_option("--without", o->without, "switch off this optimisation alone, as for generate")
+      ->allow_extra_args(false);
+  sub.add_flag("--nvtx", o->nvtx, "mark what runs as NVTX ranges for nsys and ncu; graphs stay");
   sub.add_option(
       "--profile", o->profile,
       "print what each module and each component of a block took, and write it as a Chrome trace (JSON)");

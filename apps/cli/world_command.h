@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/world.h"
 #include "serve/page_server.h"
@@ -16,12 +17,13 @@ struct WorldCommandOptions {
   std::optional<std::string> host;
   std::optional<int> port;
   std::optional<std::string> dtype;
+  std::vector<std::string> without;
   std::optional<int> steps, window, frames;
   std::optional<double> shift, seconds, fps;
   uint64_t seed = 0;
   int crf = -1;
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
-  bool stream = false, no_graph = false, json = false, quiet = false;
+  bool stream = false, no_graph = false, no_arena = false, nvtx = false, json = false, quiet = false;
 };
 
 // The model, opened and planned; without a name the one that ships. frames: of the longest session; 0: no end.

@@ -32,12 +32,13 @@ World open_world(const WorldCommandOptions& o, int64_t frames) {
                        .shift = o.shift,
                        .level = o.level,
                        .dtype = o.dtype,
-                       .vae_math = o.vae_math};
+                       .vae_math = o.vae_math,
+                       .without = o.without};
   options.longest = frames;
   if (!o.size.empty()) parse_size(o.size, options.width, options.height);
   EngineOptions engine = o.engine;
   engine.device = choose_device(engine.device);
-  engine.graphs = !o.no_graph;
+  engine.graphs = !o.no_graph, engine.arena = !o.no_arena;
   if (!o.max_vram.empty()) engine.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
   const std::filesystem::path model =
       o.model.empty() ? shipped_model("world") : std::filesystem::path(o.model);

@@ -27,6 +27,7 @@ json world_settings(const WorldCommandOptions& o, const World& world, const Worl
   if (o.shift) out["flow_shift"] = *o.shift;
   if (o.window) out["causal_window"] = *o.window;
   if (o.vae_math != "auto") out["vae_math"] = o.vae_math;
+  if (!o.without.empty()) out["without"] = o.without;
   if (!o.image_embeds.empty()) out["image_embeds"] = o.image_embeds;
   for (const auto& [name, path] : {std::pair("image", o.image), std::pair("image_embeds", o.image_embeds)})
     if (!path.empty()) out[std::string(name) + "_sha256"] = sha256_of(path, name);

@@ -4,6 +4,7 @@
 #include "api/fields.h"
 #include "api/speaker_regions.h"
 #include "base/isa.h"
+#include "cuda/nvtx_profiler.h"
 #include "cuda/open_device.h"
 #include "inspect/example_request.h"
 #include "inspect/places.h"
@@ -90,6 +91,7 @@ Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
                                       .keep_loaded = options.keep_loaded,
                                       .device = options.device,
                                       .graphs = options.graphs,
+                                      .arena = options.arena,
                                       .max_vram = options.max_vram,
                                       .text_cache = options.text_cache,
                                       .verify_upload = options.verify_upload};
@@ -154,6 +156,8 @@ PartPaths part_paths(const EngineOptions& options) {
   return {options.transformer_2, options.text_encoder, options.vae,          options.tokenizer,
           options.image_encoder, options.infinitetalk, options.audio_encoder};
 }
+
+std::unique_ptr<Profiler> nvtx_ranges(Profiler* also) { return cuda::make_nvtx_profiler(also); }
 
 std::string version() { return TACHY_VERSION; }
 

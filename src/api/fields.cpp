@@ -18,6 +18,7 @@ const std::vector<EngineField>& engine_fields() {
        "cpu, cuda, cuda:1 …, or auto: a GPU where this build can use one; on a GPU products and activations "
        "are bf16 unless `dtype` says f32 or f16"},
       {"graphs", &E::graphs, "on a GPU: replay a graph of each step instead of queueing every kernel of it"},
+      {"arena", &E::arena, "lay all intermediates in one block of memory that is planned beforehand"},
       {"max_vram", &E::max_vram,
        "GPU memory that the run may take, such as 8GiB: transformer and text encoder blocks beyond it stay "
        "in "

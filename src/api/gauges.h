@@ -3,6 +3,7 @@
 #pragma once
 
 #include "inspect/bench.h"
+#include "inspect/bench_optimisations.h"
 #include "inspect/doctor.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/validate.h"

@@ -39,6 +39,8 @@ struct EngineOptions {
       false;  // keep the model, and what a run of the same shape needs, between calls of generate
   std::string device = "cpu";  // "cpu", "cuda", "cuda:1" …, or "auto": a GPU where there is one
   bool graphs = true;          // on a GPU: denoising steps are captured once and replayed
+  bool arena =
+      true;  // false: every intermediate is an allocation of its own (slow, for hunting memory errors)
   // On a GPU: bytes that all runs together may take there; blocks beyond pass through it; 0: what is free.
   uint64_t max_vram = 0;
   std::string text_cache;  // a folder that keeps prompts' embeddings, so that the text encoder need not be
@@ -114,6 +116,10 @@ class Engine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Ranges for Nsight (NVTX), around what the host queues and replays: a VideoCallbacks' or a World's profiler that leaves graphs
+// on. `also` is told of the same ranges, unless it is null. Throws unsupported where this build has no NVTX.
+std::unique_ptr<Profiler> nvtx_ranges(Profiler* also = nullptr);
 
 std::string version();  // "0.1.0"
 

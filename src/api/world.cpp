@@ -32,6 +32,7 @@ ModelOptions model_options(const EngineOptions& o) {
                                              : WeightMode::automatic,
           .device = o.device,
           .graphs = o.graphs,
+          .arena = o.arena,
           .max_vram = o.max_vram};
 }
 
@@ -58,6 +59,7 @@ struct World::State {
                  .level = o.level,
                  .dtype = o.dtype.value_or(""),
                  .vae_math = o.vae_math,
+                 .without = o.without,
                  .longest_frames = o.longest,
                  .cancel = &stopped}) {
     const WorldConfig& c = session.config();

@@ -31,7 +31,8 @@ struct WorldOptions {
   std::string level = "safe";   // as in VideoRequest
   std::optional<std::string> dtype;
   std::string vae_math = "auto";
-  int64_t longest = 0;  // frames of the longest session, for the plan; 0: without an end
+  std::vector<std::string> without;  // as in VideoRequest
+  int64_t longest = 0;               // frames of the longest session, for the plan; 0: without an end
 };
 
 // What is held down during a block: a value each in the order of WorldInfo::keys (0 or 1; others lie between), and the

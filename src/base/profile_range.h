@@ -33,7 +33,12 @@ class Profiler {
   // `name` is a literal; `index` tells repeated ranges apart (block 3), or is -1. Callable from any thread.
   virtual uint64_t begin(const char* name, ProfileKind kind, int64_t index) = 0;
   virtual void end(uint64_t token) = 0;
+  // Whether a recorded step may be replayed while it watches: then nobody tells it of the ranges inside.
+  virtual bool keeps_graphs() const { return false; }
 };
+
+// Whether each range's work must be queued inside the range.
+inline bool forbids_graphs(const Profiler* profiler) { return profiler && !profiler->keeps_graphs(); }
 
 class ProfileRange {
  public:

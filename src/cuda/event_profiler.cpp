@@ -2,13 +2,12 @@
 // milliseconds, which over minutes would be off by more than a short kernel takes.
 #include "cuda/event_profiler.h"
 
-#include <nvtx3/nvToolsExt.h>
-
 #include <algorithm>
 #include <thread>
 #include <vector>
 
 #include "cuda/current_device.h"
+#include "cuda/nvtx_range.h"
 #include "cuda/runtime.h"
 
 namespace tachy::cuda {
@@ -28,13 +27,6 @@ struct Range {
   uint64_t host;  // its token there
   std::shared_ptr<Mark> start, stop;
 };
-
-void push_name(const char* name, int64_t index) {
-  if (index < 0)
-    nvtxRangePushA(name);
-  else
-    nvtxRangePushA(fmt::format("{} {}", name, index).c_str());
-}
 
 }  // namespace
 
@@ -133,7 +125,7 @@ struct EventProfiler::State {
   }
 
   uint64_t open(const char* name, ProfileKind kind, int64_t index, std::shared_ptr<Mark> start) {
-    push_name(name, index);
+    push_range(name, index);
     const uint64_t token = count++;
     ranges.push_back({token, {name, kind, index, host.begin(name, kind, index), std::move(start), nullptr}});
     return token;
@@ -146,7 +138,7 @@ struct EventProfiler::State {
     if (found == ranges.rend()) return;
     Range& r = found->second;
     host.end(r.host);
-    nvtxRangePop();
+    pop_range();
     auto stop = mark();
     if (r.start && stop)
       r.stop = stop;

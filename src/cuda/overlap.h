@@ -16,7 +16,8 @@ namespace tachy::cuda {
 // Whether the kernel waits: only code compiled for such a GPU does.
 inline bool waits_for_previous(const void* kernel, const Stream& stream) {
   static const bool asked = env_string("TACHY_CUDA_OVERLAP", "1") != "0";
-  if (!asked || stream.gpu->info().capability() < 90) return false;
+  if (!asked || stream.without.has(Optimisation::kernel_overlap) || stream.gpu->info().capability() < 90)
+    return false;
   static std::mutex mutex;
   static std::map<const void*, bool> known;
   const std::lock_guard lock(mutex);

@@ -22,6 +22,7 @@ extern "C" {
 #include "inspect/op_runner.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/optimisations.h"
 #include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"
 #include "pipelines/world_session.h"
@@ -72,6 +73,27 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
   return out;
 }
 
+// Of a request that says nothing but the level.
+std::vector<OptimisationState> optimisations_at(const std::string& level, const std::string& dtype,
+                                                const cuda::Gpu* gpu) {
+  if (!gpu) {
+    const Mode mode = find_level(level).mode;
+    const bool bf16 = mode.compute == Compute::bf16 && !ops::why_no_bf16();
+    return optimisation_states({.definitions = mode.reference,
+                                .precision = {.compute = bf16 ? Compute::bf16 : Compute::f32},
+                                .step_cache = mode.step_cache});
+  }
+  const GpuMode mode = gpu_mode(level, dtype, gpu->info().capability());
+  return optimisation_states({.gpu = true,
+                              .hopper = gpu->info().major == 9,
+                              .precision = {.activation = mode.activation,
+                                            .residual = mode.residual,
+                                            .attention_int8 = mode.attention_int8,
+                                            .products = mode.products},
+                              .graphs = mode.graphs,
+                              .step_cache = mode.step_cache});
+}
+
 void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
   const cuda::GpuInfo& i = gpu.info();
   state.index = i.index, state.name = i.name, state.capability = fmt::format("{}.{}", i.major, i.minor);
@@ -86,15 +108,14 @@ void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
 
 }  // namespace
 
-std::vector<StagePlan> model_plan(const std::filesystem::path& model, const std::string& level, int threads,
-                                  const std::string& device, const std::string& dtype) {
+VideoPlan model_plan(const std::filesystem::path& model, const std::string& level, int threads,
+                     const std::string& device, const std::string& dtype) {
   ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
   const ModelOptions options{.threads = threads, .device = device};
   if (bundle.dit.actions.present())
     return WorldSession(std::move(bundle),
                         {.model = options, .level = level, .dtype = dtype, .plan_only = true})
-        .plan()
-        .stages;
+        .plan();
   VideoRequest request = example_request(bundle);
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;
@@ -103,7 +124,7 @@ std::vector<StagePlan> model_plan(const std::filesystem::path& model, const std:
   if (request.speech) resolved.speech = request.speech->samples;
   const int64_t side = pipeline.model().clip.image_size;
   resolved.clip_pixels.resize(static_cast<size_t>(resolved.clip_pictures * 3 * side * side));
-  return pipeline.prepare(std::move(resolved)).plan.stages;
+  return pipeline.prepare(std::move(resolved)).plan;
 }
 
 bool DoctorReport::ok() const {
@@ -124,7 +145,12 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
                       .level = level,
                       .device = chosen,
                       .levels = describe_levels(level, dtype_name_or_empty, gpu.get())};
-  if (!model.empty()) report.model = model_plan(model, level, threads, chosen, dtype_name_or_empty);
+  report.optimisations = optimisations_at(level, dtype_name_or_empty, gpu.get());
+  if (!model.empty()) {
+    VideoPlan plan = model_plan(model, level, threads, chosen, dtype_name_or_empty);
+    report.model = std::move(plan.stages);
+    if (!plan.optimisations.empty()) report.optimisations = std::move(plan.optimisations);
+  }
   if (gpu) {
     describe_gpu(*gpu, report.gpu);
     report.gpu.dtype = dtype_name(dtype);

@@ -57,6 +57,7 @@ struct DoctorReport {
   GpuState gpu;
   std::vector<LevelState> levels;
   std::vector<OpHealth> ops;
+  std::vector<OptimisationState> optimisations;  // at this level; of a model's own video where there is one
   std::vector<StagePlan> model;  // the plan of that model's own video, whose picks are in its shapes
   double self_test_seconds = 0;
   int left_out = 0;  // cases too large for the self-test
@@ -68,7 +69,7 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
 nlohmann::json to_json(const DoctorReport& report);
 
 // The plan of a model's own video, or of its world, which is computed nowhere. dtype: of a GPU's activations; "": the level's.
-std::vector<StagePlan> model_plan(const std::filesystem::path& model, const std::string& level, int threads,
-                                  const std::string& device, const std::string& dtype);
+VideoPlan model_plan(const std::filesystem::path& model, const std::string& level, int threads,
+                     const std::string& device, const std::string& dtype);
 
 }  // namespace tachy

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/activation/activation.h"
 #include "runtime/pace.h"
 
 namespace tachy::nn {
@@ -14,6 +15,11 @@ void Mlp::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Opt
     return arena.tensor(stream.precision.activation, {std::min(rows, piece), up.out()});
   };
   const Tensor hidden = room(), gates = gate.defined() ? room() : Tensor();
+  const bool fused = !stream.without.has(Optimisation::fused_activations);
+  const Epilogue activated{.act = fused ? act : ops::Activation::none};
+  const auto activate = [&](const Tensor& t) {
+    if (!fused) ops::activation({.x = t, .kind = act, .y = t}, stream);
+  };
   ProfileRange part(stream.hooks.profiler);
   for (int64_t begin = 0; begin < rows; begin += piece) {
     const int64_t end = std::min(rows, begin + piece);
@@ -23,12 +29,15 @@ void Mlp::operator()(const Tensor& x, const Tensor& y, Stream& stream, const Opt
     part.next("up + activation", ProfileKind::linear);
     if (gate.defined()) {
       const Tensor gated = gates.slice(0, 0, end - begin);
-      gate(in, gated, stream, {.act = act});
+      gate(in, gated, stream, activated);
+      activate(gated);
       up(in, wide, stream, {.multiply = gated});
     } else if (options.codes.defined()) {
-      up(options.codes.slice(begin, end), wide, stream, {.act = act});
+      up(options.codes.slice(begin, end), wide, stream, activated);
+      activate(wide);
     } else {
-      up(in, wide, stream, {.act = act});
+      up(in, wide, stream, activated);
+      activate(wide);
     }
     part.next("down", ProfileKind::linear);
     down(wide, piece_of(y), stream, {.residual = piece_of(options.residual)});

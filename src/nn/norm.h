@@ -22,4 +22,7 @@ struct Norm {
   void operator()(const Tensor& x, const Tensor& y, Stream& stream) const;
 };
 
+// ops::add_norm, or, on a stream without fused norms, the residual add and then the norm. Of a LayerNorm whose sum is stored.
+void add_norm(const ops::AddNormArgs& args, Stream& stream);
+
 }  // namespace tachy::nn

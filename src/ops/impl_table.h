@@ -1,7 +1,8 @@
 // Dispatch by implementation: each op has one table, best first, its definition ("ref") last. `choose` is the
 // one rule that picks from a table; nobody else walks one to find out. TACHY_LOG=dispatch prints each
 // distinct pick once with the reasons of the entries before it; TACHY_FORCE=attention:ref,gemm:f32 overrides
-// the order. A stream with `definitions` (level none) takes the definitions.
+// the order. A stream with `definitions` (level none) takes the definitions, and one without an implementation (without.h)
+// passes over it.
 //
 // What the plan chose is what runs: both ask the rule, and a refusal may ask for shapes, strides, dtypes,
 // options, alignments, the stream's precision and the machine, all of which are the same in the measure run
@@ -101,6 +102,8 @@ const Impl<Args>* choose(const char* op, std::span<const Impl<Args>> table, cons
     std::optional<Refusal> no;
     if (forced && *forced != impl.name)
       no = Refusal::settings("TACHY_FORCE names another");
+    else if (stream.without.kernel(op, impl.name))
+      no = Refusal::settings("`without` names it");
     else if (!forced && stream.precision.definitions && !is_definition(impl))
       no = Refusal::settings("level none takes definitions");
     else

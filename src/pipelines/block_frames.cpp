@@ -22,7 +22,8 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
       memory_(StreamingMemory::of(stream.memory)),
       late_(memory_ != nullptr),
       // A profiler's ranges end where their work does.
-      graphs_(in.graphs && late_ && !stream.hooks.profiler && runtime::StepGraph::possible(stream)) {
+      graphs_(in.graphs && late_ && !forbids_graphs(stream.hooks.profiler) &&
+              runtime::StepGraph::possible(stream)) {
   const VaeConfig& c = vae_.config();
   const int64_t height = in.height * c.spatial_stride(), width = in.width * c.spatial_stride();
   const int64_t count = in.frames == 1 ? 1 : c.temporal_stride();

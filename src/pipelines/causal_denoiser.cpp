@@ -28,7 +28,7 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
       z_(in.z),
       channels_(in.channels),
       // A profiler's ranges end where their work does.
-      graphs_(in.graphs && !stream.hooks.profiler),
+      graphs_(in.graphs && !forbids_graphs(stream.hooks.profiler)),
       few_in_eight_bits_(in.few_in_eight_bits) {
   const WanConfig& c = network_.config();
   require(!in.block_lengths.empty(), "denoise: expected at least one block of latent frames");

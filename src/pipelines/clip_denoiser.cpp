@@ -15,7 +15,9 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       few_in_eight_bits_(in.few_in_eight_bits),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
       given_(in.given),
-      graph_(stream.hooks.profiler ? nullptr : in.graph) {  // a profiler's ranges end where their work does
+      graph_(forbids_graphs(stream.hooks.profiler)
+                 ? nullptr
+                 : in.graph) {  // a profiler's ranges end where their work does
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
   const auto branches = static_cast<int64_t>(in.texts.size());
@@ -85,29 +87,46 @@ void ClipDenoiser::put_given(const Tensor& x) const {
 
 // What the pass of a step reads, with its timesteps where a captured pass finds them.
 const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
-  WanInput& input = pass_->input;
-  input = {.latents = input_, .grid = &pass_->grid, .row = row_};
-  if (kind(step) == 1) input.keys = keys_;
-  input.keys.few_in_eight_bits = few_in_eight_bits_;
-  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
-  input.times = {times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
-  for (const WanContext& context : pass_->contexts) input.contexts.push_back(&context);
-  for (const WanAudio& audio : pass_->audio) input.audio.push_back(&audio);
+  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_, branches = input_.dim(0),
+                together = stream_.without.has(Optimisation::batched_guidance) ? 1 : branches;
+  WanTimes times{times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
   if (current_.embedding.defined()) {
-    copy_bytes(input.times.embedding, current_.embedding, stream_);
-    copy_bytes(input.times.projection, current_.projection, stream_);
-    input.times = current_;
+    copy_bytes(times.embedding, current_.embedding, stream_);
+    copy_bytes(times.projection, current_.projection, stream_);
+    times = current_;
+  }
+  pass_->inputs.clear();
+  for (int64_t first = 0; first < branches; first += together) {
+    const int64_t last = first + together, tokens = pass_->grid.tokens();
+    WanInput input{.latents = input_.slice(0, first, last), .grid = &pass_->grid, .times = times};
+    if (row_.defined()) input.row = row_.slice(0, first * tokens, last * tokens);
+    if (kind(step) == 1) input.keys = keys_;
+    input.keys.few_in_eight_bits = few_in_eight_bits_;
+    for (int64_t b = first; b < last; ++b) {
+      input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
+      if (!pass_->audio.empty()) input.audio.push_back(&pass_->audio[static_cast<size_t>(b)]);
+    }
+    pass_->inputs.push_back(std::move(input));
   }
   return *pass_;
+}
+
+void ClipDenoiser::Pass::forward(const Tensor& velocity, Stream& stream) const {
+  int64_t first = 0;
+  for (const WanInput& input : inputs) {
+    const int64_t last = first + input.latents.dim(0);
+    network->forward(input, velocity.slice(0, first, last), stream);
+    first = last;
+  }
 }
 
 runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   runtime::StepSignature out;
   out.add(serial_).add(stream_);
-  const WanInput& input = pass_->input;
-  for (const Tensor& t :
-       {input.latents, input.row, input.times.embedding, input.times.projection, pass_->grid.cos,
-        pass_->grid.sin, pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
+  for (const WanInput& i : pass_->inputs) out.add(i.latents).add(i.row);
+  const WanInput& input = pass_->inputs.front();
+  for (const Tensor& t : {input.times.embedding, input.times.projection, pass_->grid.cos, pass_->grid.sin,
+                          pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
     out.add(t);
   out.add(static_cast<uint64_t>(input.keys.keep)).add(few_in_eight_bits_);
   for (const WanContext& c : pass_->contexts)
@@ -129,10 +148,9 @@ void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& veloci
   }
   const Pass& pass = prepare(step);
   const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
-  if (!graph_) return pass.network->forward(pass.input, velocity, stream_);
-  graph_->run(stream_, signature(velocity), [pass = pass_, velocity, stream = &stream_] {
-    pass->network->forward(pass->input, velocity, *stream);
-  });
+  if (!graph_) return pass.forward(velocity, stream_);
+  graph_->run(stream_, signature(velocity),
+              [pass = pass_, velocity, stream = &stream_] { pass->forward(velocity, *stream); });
 }
 
 }  // namespace tachy

@@ -74,8 +74,10 @@ class ClipDenoiser : public Denoiser {
     const WanDit* network = nullptr;
     WanGrid grid;
     std::vector<WanContext> contexts;
-    std::vector<WanAudio> audio;  // one a branch; those that hear the same are the same
-    WanInput input;
+    std::vector<WanAudio> audio;   // one a branch; those that hear the same are the same
+    std::vector<WanInput> inputs;  // one of all branches, or, without batched guidance, one a branch
+
+    void forward(const Tensor& velocity, Stream& stream) const;
   };
   const Pass& prepare(int step);
   runtime::StepSignature signature(const Tensor& velocity) const;

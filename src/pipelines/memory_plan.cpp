@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "ops/implementations.h"
 #include "pipelines/causal_denoiser.h"
 #include "tensor/work_tally.h"
 
@@ -35,7 +36,11 @@ bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   if (WorkTally* tally = WorkTally::current()) *tally = {};  // of the last plan alone
   Session session(*in.model, in.gpu, Session::Kind::measuring);
-  session.begin({.precision = in.precision, .vae = in.vae, .placement = placement, .adapters = in.adapters});
+  session.begin({.precision = in.precision,
+                 .without = ops::parse_without(in.request->request.without),
+                 .vae = in.vae,
+                 .placement = placement,
+                 .adapters = in.adapters});
   VideoPlan plan;
   nn::ParamStore shared_store({.plan_only = true}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
@@ -59,6 +64,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
 uint64_t graph_bytes(const PlanInput& in) {
   const VideoRequest& r = in.request->request;
   if (!in.gpu || r.block == 0 || !in.model->options().graphs) return 0;
+  if (ops::parse_without(r.without).has(Optimisation::graphs)) return 0;
   const int64_t frames = in.request->latent_frames,
                 window = r.block_window > 0 ? std::min<int64_t>(r.block_window, frames) : frames;
   return causal_graph_bytes(in.model->bundle().dit, {.frames = window}, r.block);

@@ -11,6 +11,13 @@
 
 namespace tachy {
 
+void check_arena(const ModelOptions& options, bool graphs) {
+  require(options.arena || !graphs,
+          "`arena`: a CUDA graph needs its memory at fixed addresses, so intermediates can be allocations of "
+          "their own "
+          "on a GPU only without graphs (`graphs`)");
+}
+
 Model::Model(ModelBundle bundle, ModelOptions options)
     : bundle_(std::move(bundle)),
       options_(std::move(options)),

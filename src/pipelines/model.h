@@ -20,12 +20,17 @@ struct ModelOptions {
   bool keep_loaded = false;    // for several requests in a row
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:N", "auto": a GPU where there is one
   bool graphs = true;          // on a GPU: denoising steps are captured and replayed
-  uint64_t max_vram = 0;       // on a GPU: bytes that all runs together may take there; 0: what is free
-  std::string text_cache;      // a folder that keeps prompts' embeddings; empty: none
+  bool arena = true;       // false: every intermediate is an allocation of its own, for hunting memory errors
+  uint64_t max_vram = 0;   // on a GPU: bytes that all runs together may take there; 0: what is free
+  std::string text_cache;  // a folder that keeps prompts' embeddings; empty: none
   bool verify_upload = false;  // on a GPU: weights there are compared with the files, at the price of seconds
   // For tests: a device's memory on the host. The CPU computes as if its tensors lay on a device.
   std::shared_ptr<DeviceMemory> memory = nullptr;
 };
+
+// Throws invalid_argument where every intermediate is to be an allocation of its own and steps are to be captured: a captured
+// step needs its memory at fixed addresses.
+void check_arena(const ModelOptions& options, bool graphs);
 
 class Model {
  public:

@@ -20,6 +20,7 @@ struct PartKey {
   DType activation = DType::f32;
   Compute compute = Compute::f32;
   Products products = Products::as_activations;
+  bool joined = true;    // of a transformer: Precision::joined
   std::string adapters;  // merged into it (request_adapters.h)
   // vae: what the VAE's residual blocks multiply in (pipelines/vae_math.h).
   PartKey(Part which, const Precision& precision, std::string merged = {},
@@ -30,6 +31,7 @@ struct PartKey {
         products(which == Part::transformer || which == Part::transformer_2 ? weights_of(precision.products)
                  : which == Part::vae_encoder || which == Part::vae_decoder ? vae
                                                                             : Products::as_activations),
+        joined(precision.joined || (which != Part::transformer && which != Part::transformer_2)),
         adapters(std::move(merged)) {}
   auto operator<=>(const PartKey&) const = default;
   bool made_for(const Precision& precision) const {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/log.h"
+#include "ops/implementations.h"
 #include "pipelines/guidance.h"
 #include "pipelines/model_bundle.h"
 #include "pipelines/presets.h"
@@ -134,6 +134,8 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   require(r.int8_keys == "auto" || r.attention == "int8",
           "`int8_keys`: {} is of `attention` int8, and it is {}; leave it out, or ask for that, too",
           r.int8_keys, r.attention);
+  if (ops::parse_without(r.without).has(Optimisation::step_cache)) r.step_cache = 0;
+  r.without = ops::without_names(r.without);
   const Mode mode = find_level(r.level).mode;
   r.step_cache = r.step_cache.value_or(gpu ? gpu->step_cache : mode.step_cache);
   if (gpu) {

@@ -82,6 +82,8 @@ struct VideoRequest {
   std::optional<std::string>
       dtype;  // what products multiply in: f32, or bf16 where the CPU has instructions for it
   std::optional<double> step_cache;  // reuse the model's output while it changes by less than this; 0: never
+  // Optimisations that are switched off, by name (ops/implementations.h): "fused-norms", "attention:cpu", or several with commas.
+  std::vector<std::string> without;
   std::optional<std::string> residual;  // on a GPU: the transformer's residual stream, f32 or dtype's
   std::string attention = "auto";       // what self-attention multiplies in: auto, bf16 or int8 (Hopper)
   // With attention in 8 bits, where: auto, from so many keys on that it is faster, or all.
@@ -182,6 +184,16 @@ struct DroppedTokens {
   std::string words;  // "brightly lit … by the sea"
 };
 
+// An optimisation of a run, as its plan shows it (optimisations.h).
+struct OptimisationState {
+  std::string name;   // as `without` takes it, or the field that decides it: "`dtype`"
+  std::string off;    // how it is switched off alone: "`without` fused-norms", "`dtype` f32"
+  std::string means;  // in one line
+  bool on = false;
+  std::string why;    // that it is, or that it is not
+  std::string worth;  // a figure with the machine that it was measured on, or that there is none
+};
+
 struct VideoPlan {
   std::vector<StagePlan> stages;
   uint64_t shared_bytes = 0;  // text embeddings and latents, held across stages
@@ -194,6 +206,7 @@ struct VideoPlan {
   bool keeps = false;         // whether models stay loaded for the next request, and what its steps need
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
+  std::vector<OptimisationState> optimisations;  // what of them is on
 };
 
 // The same with nothing left out, after validation.

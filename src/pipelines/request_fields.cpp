@@ -121,6 +121,14 @@ std::vector<RequestField> arithmetic_fields() {
       {"dtype", "dtype", &R::dtype,
        "what products multiply in, whatever the level says: f32, or bf16 where the CPU has instructions for "
        "it: faster, within about 1 %"},
+      {"without",
+       "without",
+       &R::without,
+       "switch off this optimisation alone, or several with commas: a name that `tachyscope doctor` lists, "
+       "or a "
+       "kernel as op:implementation; again for more",
+       {},
+       [](const R& r) { return !r.without.empty(); }},
       {"residual", "residual", &R::residual,
        "on a GPU: the transformer's residual stream in f32 (as the original; default) or bf16 (as diffusers; "
        "default of the levels from aggressive)"},
@@ -161,29 +169,6 @@ std::vector<RequestField> arithmetic_fields() {
       {"sparse_dense_steps", "sparse_dense_steps", &R::sparse_dense_steps,
        "so many first steps attend to all keys nevertheless (default: a quarter of the steps, rounded up)",
        Range{0, 1000}, sparse},
-  };
-}
-
-std::vector<RequestField> adapter_fields() {
-  const auto given = [](const R& r) { return !r.loras.empty(); };
-  return {
-      {"loras",
-       "loras",
-       &R::loras,
-       "an adapter (LoRA and its relatives, of any trainer) as FILE[:strength][@high|@low|@both]; again for "
-       "each further one; @ names the expert of a model of two",
-       {},
-       given},
-      {"lora_mode", "lora_mode", &R::lora_mode,
-       "merge: into the weights, at no cost a step; runtime: added to the products, at no cost to begin "
-       "with; "
-       "auto (default): runtime where the model stays loaded for further requests, and on a GPU unless "
-       "products are in 8 bits",
-       Choices{"auto", "merge", "runtime"}, given},
-      {"lora_unmatched", "lora_unmatched", &R::lora_unmatched,
-       "what layers of an adapter are that fit nothing in the model: warn (default; they are left out) or "
-       "error",
-       Choices{"warn", "error"}, given},
   };
 }
 

@@ -45,7 +45,8 @@ struct RequestInput {
 };
 
 const std::vector<RequestField>& request_fields();
-std::vector<RequestField> talk_fields();  // those of them that are of talking photos (talk_fields.cpp)
+std::vector<RequestField> adapter_fields();  // of adapters (adapter_fields.cpp)
+std::vector<RequestField> talk_fields();     // those of them that are of talking photos (talk_fields.cpp)
 const std::vector<RequestInput>& request_inputs();
 
 // The value that a member holds, or null where it is an optional without one.

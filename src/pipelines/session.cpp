@@ -24,7 +24,8 @@ void Session::begin(const Setup& setup) {
              .pool = &model_.pool(),
              .gpu = gpu_.get(),
              .memory = gpu_ ? gpu_.get() : model_.memory(),
-             .precision = setup.precision};
+             .precision = setup.precision,
+             .without = setup.without};
   if (setup.callbacks) stream_.hooks.cancel = setup.callbacks->cancel;
   stream_.hooks.profiler = setup.profiler;
   if (measuring()) return;
@@ -36,7 +37,7 @@ void Session::begin(const Setup& setup) {
   const MemoryLabel label("activations");
   size_t most = 1;
   for (const StagePlan& s : setup.plan->stages) most = std::max<size_t>(most, s.arena_bytes);
-  arena_.emplace(most, stream_.memory);
+  arena_.emplace(most, stream_.memory, arena_kind());
   layout_ = wanted;
 }
 
@@ -200,7 +201,7 @@ void Session::compute(const Stage& stage, Job& job) {
     std::optional<Arena> own;
     if (!keeps()) {
       const MemoryLabel activations(fmt::format("{}: activations", name));
-      own.emplace(stage_plan(plan, name).arena_bytes, stream_.memory);
+      own.emplace(stage_plan(plan, name).arena_bytes, stream_.memory, arena_kind());
     }
     stream_.arena = own ? &*own : &*arena_;
     ops::PickCheck picks(stage_plan(plan, name).picks);

@@ -37,6 +37,7 @@ class Session {
 
   struct Setup {
     Precision precision;
+    Without without;
     Products vae = Products::as_activations;  // of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
@@ -111,6 +112,7 @@ class Session {
   PartCache::Handle load(Part part);
   int64_t streamed(Part part) const;
   const std::string& merged_into(Part part) const;
+  Arena::Kind arena_kind() const { return model_.options().arena ? Arena::Kind::whole : Arena::Kind::pieces; }
   bool keeps() const { return kind_ == Kind::computing && setup_.placement.keeps; }
   void measure(const Stage& stage, Job& job, StagePlan& out);
   void compute(const Stage& stage, Job& job);

@@ -6,8 +6,10 @@
 #include "base/log.h"
 #include "cuda/event_profiler.h"
 #include "ops/features.h"
+#include "ops/implementations.h"
 #include "pipelines/denoise_stage.h"
 #include "pipelines/memory_plan.h"
+#include "pipelines/optimisations.h"
 #include "pipelines/run_state.h"
 #include "pipelines/stage_clock.h"
 #include "pipelines/talk_progress.h"
@@ -62,6 +64,7 @@ Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
 TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   Prepared out{.request = std::move(request)};
   const VideoRequest& r = out.request.request;
+  out.without = ops::parse_without(r.without);
   const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
     out.prompts = tokenise(out, gpu.get());
     ++planned_;
@@ -73,6 +76,13 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
                           .precision = out.precision,
                           .vae = out.vae,
                           .adapters = out.adapters.get()});
+    out.plan.optimisations = states_of(r, out.plan,
+                                       {.gpu = gpu != nullptr,
+                                        .hopper = gpu && gpu->info().major == 9,
+                                        .definitions = out.precision.definitions,
+                                        .precision = out.precision,
+                                        .without = out.without,
+                                        .graphs = out.graphs});
   };
   out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
   if (!gpu()) {
@@ -80,6 +90,7 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
     out.precision = {.compute = mode.compute,
                      .definitions = mode.reference,
                      .products = r.math == "int8" ? Products::int8 : Products::as_activations};
+    out.precision.joined = !out.without.has(Optimisation::joined_qkv);
     out.graphs = model_.options().graphs && !model_.upload_check();
     plan(nullptr);
     return out;
@@ -90,7 +101,10 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
                    .residual = mode.residual,
                    .attention_int8 = mode.attention_int8,
                    .products = mode.products};
-  out.graphs = mode.graphs && model_.options().graphs && !model_.upload_check();
+  out.precision.joined = !out.without.has(Optimisation::joined_qkv);
+  out.graphs = mode.graphs && !out.without.has(Optimisation::graphs) && model_.options().graphs &&
+               !model_.upload_check();
+  check_arena(model_.options(), out.graphs);
   const SessionPool::Lease lease = sessions_.to_plan();
   plan(lease.session().shared_gpu());
   return out;
@@ -212,6 +226,7 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
   const int captured = session.captures();
   {
     Begun begun(session, {.precision = prepared.precision,
+                          .without = prepared.without,
                           .vae = prepared.vae,
                           .placement = placement_of(plan),
                           .graphs = prepared.graphs,

@@ -28,6 +28,7 @@ class TextToVideo {
     Prompts prompts;
     VideoPlan plan;
     Precision precision;
+    Without without;
     Products vae = Products::as_activations;               // of the VAE's residual blocks
     bool graphs = false;                                   // on a GPU: steps may be captured
     std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has none

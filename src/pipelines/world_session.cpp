@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "ops/implementations.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/memory_plan.h"
 #include "pipelines/vae_math.h"
@@ -41,13 +42,16 @@ WorldSession::WorldSession(ModelBundle bundle, const Options& o)
   stream_ = {.pool = &model_.pool(),
              .gpu = model_.gpu(),
              .memory = model_.memory(),
-             .precision = precision_of(o, model_.gpu())};
+             .precision = precision_of(o, model_.gpu()),
+             .without = ops::parse_without(o.without)};
+  stream_.precision.joined = !stream_.without.has(Optimisation::joined_qkv);
   setup_.vae = vae_products(o.vae_math, vae, stream_.precision, model_.gpu());
+  check_arena(o.model, model_.gpu() && o.model.graphs && !stream_.without.has(Optimisation::graphs));
   measure(o);
   if (o.plan_only) return;
   pool_.check_memory(plan_);
   stream_.hooks.cancel = o.cancel;
-  arena_.emplace(arena_bytes_, stream_.memory);
+  arena_.emplace(arena_bytes_, stream_.memory, o.model.arena ? Arena::Kind::whole : Arena::Kind::pieces);
   stream_.arena = &*arena_;
   run_.emplace(setup_, stream_);
 }

@@ -15,8 +15,9 @@ class WorldSession {
     ModelOptions model;
     WorldChoices choices;
     std::string level = "safe", dtype, vae_math = "auto";
-    int64_t longest_frames = 0;  // of the longest session, for the plan; 0: no end
-    bool plan_only = false;      // nothing is loaded, and no session can begin
+    std::vector<std::string> without;  // as in VideoRequest
+    int64_t longest_frames = 0;        // of the longest session, for the plan; 0: no end
+    bool plan_only = false;            // nothing is loaded, and no session can begin
     const std::atomic<bool>* cancel = nullptr;
     std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
   };

@@ -44,13 +44,15 @@ StepSignature& StepSignature::add(const Stream& stream) {
       .add(static_cast<uint64_t>(p.compute))
       .add(p.definitions)
       .add(p.attention_int8)
-      .add(static_cast<uint64_t>(p.products));
+      .add(static_cast<uint64_t>(p.products))
+      .add(stream.without.signature());
   if (stream.adapters)
     values_.insert(values_.end(), stream.adapters->layout().begin(), stream.adapters->layout().end());
   return *this;
 }
 
 bool StepGraph::possible(const Stream& stream) {
+  if (stream.without.has(Optimisation::graphs)) return false;
   return stream.gpu ? stream.gpu->captures() : maker_of(stream) != nullptr;
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 
@@ -73,7 +74,25 @@ void* Arena::bytes(size_t count) {
         "arena: {} bytes asked at {} of {}: the plan was too small", count, offset, capacity_);
   used_ = offset + size;
   peak_ = used_ > peak_ ? used_ : peak_;
-  return measuring_ ? planned_address(offset) : static_cast<char*>(buffer_.data()) + offset;
+  if (measuring_) return planned_address(offset);
+  return kind_ == Kind::pieces ? piece(offset, count) : static_cast<char*>(buffer_.data()) + offset;
+}
+
+void* Arena::piece(size_t offset, size_t count) {
+  const size_t bytes = std::max<size_t>(count, 1);
+  void* p = nullptr;
+  if (memory_)
+    p = memory_->allocate(bytes);
+  else if (posix_memalign(&p, kAlignment, bytes) != 0)  // which, unlike aligned_alloc, takes any size
+    fail(ErrorCode::out_of_memory, "out of memory: could not allocate {}", human_bytes(bytes));
+  else
+    count_allocation(bytes);
+  pieces_.push_back({offset, std::unique_ptr<void, BufferFree>(p, BufferFree{bytes, memory_})});
+  return p;
+}
+
+void Arena::free_pieces() {
+  while (!pieces_.empty() && pieces_.back().offset >= used_) pieces_.pop_back();
 }
 
 Tensor Arena::tensor(DType dtype, std::span<const int64_t> dims) {

@@ -5,6 +5,8 @@
 // Arena:  a bump allocator for activations, 256-byte aligned, rewound per block; addresses repeat every step.
 //         A measuring arena hands out tensors without storage: the same model code then yields the
 //         exact peak. Their addresses are those of nobody's memory (planned_address).
+//         An arena of pieces takes the same room, but each piece is an allocation of its own, of exactly the bytes
+//         that were asked for, and freed when it is given back: a sanitizer sees who leaves it. Slow, for hunting errors.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "tensor/device_memory.h"
 #include "tensor/tensor.h"
@@ -61,18 +64,25 @@ class Buffer {
 class Arena {
  public:
   Arena() = default;  // measuring
-  explicit Arena(size_t capacity, DeviceMemory* device = nullptr)
-      : buffer_(capacity ? Buffer(capacity, device) : Buffer()),
+  enum class Kind { whole, pieces };
+  explicit Arena(size_t capacity, DeviceMemory* device = nullptr, Kind kind = Kind::whole)
+      : buffer_(capacity && kind == Kind::whole ? Buffer(capacity, device) : Buffer()),
         capacity_(capacity),
         measuring_(false),
+        kind_(kind),
+        memory_(device),
         device_(device ? device->device() : Device::cpu) {}
 
   bool measuring() const { return measuring_; }
+  Kind kind() const { return kind_; }
   size_t peak() const { return peak_; }
   size_t capacity() const { return capacity_; }
 
   size_t mark() const { return used_; }
-  void rewind(size_t mark) { used_ = mark; }
+  void rewind(size_t mark) {
+    used_ = mark;
+    if (kind_ == Kind::pieces) free_pieces();
+  }
 
   // A planned_address in a measure run. Throws internal when the plan was too small (a bug: the plan is exact).
   void* bytes(size_t count);
@@ -85,7 +95,17 @@ class Arena {
  private:
   Buffer buffer_;
   size_t capacity_ = 0, used_ = 0, peak_ = 0;
+  struct Piece {
+    size_t offset;
+    std::unique_ptr<void, BufferFree> data;
+  };
+  void* piece(size_t offset, size_t bytes);
+  void free_pieces();  // behind what is used
+
   bool measuring_ = true;
+  Kind kind_ = Kind::whole;
+  std::vector<Piece> pieces_;  // in the order of their offsets
+  DeviceMemory* memory_ = nullptr;
   Device device_ = Device::null;
 };
 

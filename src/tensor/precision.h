@@ -27,6 +27,8 @@ struct Precision {
   // A transformer's self-attention may round to 8 bits (AttentionArgs::eight_bits); Hopper, bf16 activations.
   bool attention_int8 = false;
   Products products = Products::as_activations;
+  bool joined =
+      true;  // q, k and v of a transformer's self-attention are one matrix: they are laid out so when loaded
   bool operator==(const Precision&) const = default;
 
   // Weights made for one serve the other: they do not depend on the residual stream, on attention or on who

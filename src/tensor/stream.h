@@ -1,6 +1,6 @@
 // Stream: what an op runs on. It says where work is queued and memory comes from, in which numbers a model
-// computes (precision.h), who watches (hooks.h) and what is added to a model's layers (adapters.h). A small
-// value: a part of a run that differs in one of these copies it.
+// computes (precision.h), which optimisations it does without (without.h), who watches (hooks.h) and what is added to a model's
+// layers (adapters.h). A small value: a part of a run that differs in one of these copies it.
 #pragma once
 
 #include "base/thread_pool.h"
@@ -9,6 +9,7 @@
 #include "tensor/hooks.h"
 #include "tensor/memory.h"
 #include "tensor/precision.h"
+#include "tensor/without.h"
 
 namespace tachy {
 
@@ -23,6 +24,7 @@ struct Stream {
   cuda::Gpu* gpu = nullptr;        // ops run there, queued on its stream; null: on the CPU
   DeviceMemory* memory = nullptr;  // the GPU's; given together with it
   Precision precision;
+  Without without;
   Hooks hooks;
   const Adapters* adapters = nullptr;  // of the one model that this stream runs; null: none
 

@@ -25,11 +25,12 @@ void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;
   Stream host{.arena = &measure,
               .pool = stream.pool,
+              .without = stream.without,
               .hooks = {.cancel = stream.hooks.cancel},
               .adapters = stream.adapters};
   body(host);
   if (stream.measuring()) return;
-  Arena arena(measure.peak());
+  Arena arena(measure.peak(), nullptr, stream.arena->kind());
   host.arena = &arena;
   body(host);
 }

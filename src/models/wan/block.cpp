@@ -28,7 +28,7 @@ WanBlock::WanBlock(const Scope& scope, const WanConfig& c, int64_t index, const 
   const int64_t dim = c.dim();
   store.fill(table, scope.tensor("scale_shift_table", {1, 6, dim}));
   const Scope cross = scope.sub("attn2");
-  self_ = load_attention(scope.sub("attn1"), c, true, store);
+  self_ = load_attention(scope.sub("attn1"), c, store.stream().precision.joined, store);
   cross_ = load_attention(cross, c, false, store);
   if (c.image_branch()) {
     image_.k = nn::Linear(cross.sub("add_k_proj"), store, dim, dim);
@@ -68,7 +68,7 @@ void WanBlock::audio_keys(const Tensor& tokens, const Tensor& kv, Stream& stream
 bool WanBlock::takes_codes(const Stream& stream) const {
   const auto takes = [&](const nn::Linear& linear) { return linear.takes_codes(DType::f8_e4m3, stream); };
   return config_.dim() % 8 == 0 && config_.cross_attn_norm && !config_.audio_branch() && !action_.defined() &&
-         takes(self_.qkv) && takes(cross_.q) && takes(mlp_.up);
+         takes(self_.qkv.defined() ? self_.qkv : self_.q) && takes(cross_.q) && takes(mlp_.up);
 }
 
 Tensor WanBlock::block_modulation(const WanBlockInput& in, int64_t index) {

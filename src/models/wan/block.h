@@ -100,8 +100,14 @@ class WanBlock {
 
  private:
   static Tensor block_modulation(const WanBlockInput& in, int64_t index);  // [R, 6, dim]
+  // q of self-attention normed and turned in place, k likewise to to_k: in one pass, which also puts attention's scale into q.
+  void norm_and_turn(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& to_k,
+                     Stream& stream) const;
+  void norm_queries(const Tensor& q, Stream& stream) const;  // those of the cross-attention
   // 1 / sqrt(head_dim) times log2(e): of queries whose scores are powers of two (ops::kPowersOfTwo).
   float query_scale() const;
+  // Of an attention of such queries; of those that carry no scale 1 / sqrt(head_dim).
+  float score_scale(const Stream& stream) const;
   // Attention of batch item b's q rows with the text's (and the image's) keys, into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                          Stream& stream) const;

@@ -2,14 +2,23 @@
 #include <cmath>
 
 #include "models/wan/block.h"
-#include "ops/add_norm/add_norm.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gated_residual/gated_residual.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "ops/rmsnorm/rmsnorm.h"
 
 namespace tachy {
+
+void WanBlock::norm_queries(const Tensor& q, Stream& stream) const {
+  if (stream.without.has(Optimisation::fused_rope)) {
+    const Tensor rows = q.view({q.dim(0) * q.dim(1), q.dim(2)});
+    return ops::rmsnorm({.x = rows, .weight = cross_.norm_q.weight, .eps = config_.eps, .y = rows}, stream);
+  }
+  ops::qk_norm_rope(
+      {.x = q, .weight = cross_.norm_q.weight, .eps = config_.eps, .scale = query_scale(), .y = q}, stream);
+}
 
 void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
                                Stream& stream) const {
@@ -26,28 +35,22 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   part.next("q", ProfileKind::linear);
   in.codes.defined() ? cross_.q(in.codes, q, stream) : cross_.q(u, q, stream);
   part.next("q norm", ProfileKind::norm);
-  const Tensor queries = q.view({in.batch, in.tokens, dim});
-  ops::qk_norm_rope({.x = queries,
-                     .weight = cross_.norm_q.weight,
-                     .eps = config_.eps,
-                     .scale = query_scale(),
-                     .y = queries},
-                    stream);
+  norm_queries(q.view({in.batch, in.tokens, dim}), stream);
   part.next("attention", ProfileKind::attention);
   for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
   part.next("out", ProfileKind::linear);
   cross_.out(u, q, stream);
   if (config_.audio_branch()) {
     part.next("residual + norm", ProfileKind::norm);
-    ops::add_norm({.x = in.x,
-                   .u = q,
-                   .kind = ops::NormKind::layer,
-                   .weight = audio_norm_.weight,
-                   .bias = audio_norm_.bias,
-                   .eps = audio_norm_.eps,
-                   .sum = in.x,
-                   .y = u},
-                  stream);
+    nn::add_norm({.x = in.x,
+                  .u = q,
+                  .kind = ops::NormKind::layer,
+                  .weight = audio_norm_.weight,
+                  .bias = audio_norm_.bias,
+                  .eps = audio_norm_.eps,
+                  .sum = in.x,
+                  .y = u},
+                 stream);
     part.next("audio q", ProfileKind::linear);
     audio_q_(u, q, stream);
     turn_by_routes(in, q, stream);
@@ -58,17 +61,17 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   }
   if (action_.defined()) return add_actions(in, q, modulation, stream);
   part.next("residual + norm + modulate", ProfileKind::norm);
-  ops::add_norm({.x = in.x,
-                 .u = q,
-                 .row = in.row,
-                 .kind = ops::NormKind::layer,
-                 .scale = modulation.select(1, 4),
-                 .shift = modulation.select(1, 3),
-                 .eps = config_.eps,
-                 .sum = in.x,
-                 .y = in.normed(),
-                 .y_scale = in.codes.scale},
-                stream);
+  nn::add_norm({.x = in.x,
+                .u = q,
+                .row = in.row,
+                .kind = ops::NormKind::layer,
+                .scale = modulation.select(1, 4),
+                .shift = modulation.select(1, 3),
+                .eps = config_.eps,
+                .sum = in.x,
+                .y = in.normed(),
+                .y_scale = in.codes.scale},
+               stream);
 }
 
 void WanBlock::add_actions(const WanBlockInput& in, const Tensor& y, const Tensor& modulation,
@@ -116,14 +119,14 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                   .v = split(context.v.select(0, index)),
                   .key_bias = context.key_bias,
                   .finite_bias = true,  // the logarithm of how many equal rows a key stands for
-                  .scale = ops::kPowersOfTwo,
+                  .scale = score_scale(stream),
                   .out = out},
                  stream);
   if (context.image_k.defined())  // its own softmax over the image's keys, added
     ops::attention({.q = query,
                     .k = split(context.image_k.select(0, index)),
                     .v = split(context.image_v.select(0, index)),
-                    .scale = ops::kPowersOfTwo,
+                    .scale = score_scale(stream),
                     .accumulate = true,
                     .out = out},
                    stream);

@@ -7,14 +7,16 @@
 //   [x += a·Wo,     x += Actions(x), u as below: Matrix-Game 2's]
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
-// x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype.
+// x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype. Each of these fusions
+// can be switched off (Stream::without); then it is the passes that it stands for.
 #include <cmath>
 
 #include "models/wan/block.h"
-#include "ops/add_norm/add_norm.h"
 #include "ops/attention/attention.h"
 #include "ops/gated_residual/gated_residual.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "ops/rmsnorm/rmsnorm.h"
+#include "ops/rope/rope.h"
 #include "runtime/attend_by_heads.h"
 #include "runtime/pace.h"
 
@@ -22,6 +24,11 @@ namespace tachy {
 
 float WanBlock::query_scale() const {
   return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)) * 1.44269504088896340736f;
+}
+
+float WanBlock::score_scale(const Stream& stream) const {
+  if (!stream.without.has(Optimisation::fused_rope)) return ops::kPowersOfTwo;
+  return 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
 }
 
 void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
@@ -54,7 +61,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
       ops::AttentionArgs args{.q = part_of(made.q),
                               .k = from(k),
                               .v = from(v),
-                              .scale = ops::kPowersOfTwo,
+                              .scale = score_scale(stream),
                               .eight_bits = stream.precision.attention_int8,
                               .eight_bits_of_few = in.keys.few_in_eight_bits,
                               .out = part_of(out)};
@@ -78,7 +85,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
                              nn::attention_in_pieces({.q = t.q,
                                                       .k = t.k,
                                                       .v = t.v,
-                                                      .scale = ops::kPowersOfTwo,
+                                                      .scale = score_scale(stream),
                                                       .blocks = blocks,
                                                       .eight_bits = stream.precision.attention_int8,
                                                       .eight_bits_of_few = in.keys.few_in_eight_bits,
@@ -87,16 +94,18 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
                            });
 }
 
-void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
-                              Stream& stream) const {
-  const ArenaScope scope(*stream.arena);
-  ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
-  nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
-  part.next("q, k norm + rope", ProfileKind::norm);
-  const Tensor q = nn::Attention::by_batch(made.q, in.batch), k = nn::Attention::by_batch(made.k, in.batch);
-  // A block's keys are made where the ring has them, if that is one place.
-  std::optional<Tensor> place;
-  if (in.causal) place = in.causal->ring.place(index, in.causal->first, in.causal->frames);
+void WanBlock::norm_and_turn(const WanBlockInput& in, const nn::Attention::Projected& made,
+                             const Tensor& to_k, Stream& stream) const {
+  if (stream.without.has(Optimisation::fused_rope)) {
+    const auto apart = [&](const Tensor& x, const nn::Norm& norm, const Tensor& y) {
+      ops::rmsnorm({.x = x, .weight = norm.weight, .eps = config_.eps, .y = y}, stream);
+      const Tensor heads = self_.by_heads(y, in.batch);
+      ops::rope({.x = heads, .cos = in.cos, .sin = in.sin, .y = heads}, stream);
+    };
+    apart(made.q, self_.norm_q, made.q);
+    return apart(made.k, self_.norm_k, to_k);
+  }
+  const Tensor q = nn::Attention::by_batch(made.q, in.batch);
   ops::qk_norm_rope({.x = q,
                      .weight = self_.norm_q.weight,
                      .eps = config_.eps,
@@ -105,10 +114,22 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
                      .cos = in.cos,
                      .sin = in.sin,
                      .y = q,
-                     .x2 = k,
+                     .x2 = nn::Attention::by_batch(made.k, in.batch),
                      .weight2 = self_.norm_k.weight,
-                     .y2 = place ? nn::Attention::by_batch(*place, in.batch) : k},
+                     .y2 = nn::Attention::by_batch(to_k, in.batch)},
                     stream);
+}
+
+void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation, int64_t index,
+                              Stream& stream) const {
+  const ArenaScope scope(*stream.arena);
+  ProfileRange part(stream.hooks.profiler, "q, k, v", ProfileKind::linear);
+  nn::Attention::Projected made = self_.project(in.u, stream, in.codes);
+  part.next("q, k norm + rope", ProfileKind::norm);
+  // A block's keys are made where the ring has them, if that is one place.
+  std::optional<Tensor> place;
+  if (in.causal) place = in.causal->ring.place(index, in.causal->first, in.causal->frames);
+  norm_and_turn(in, made, place ? *place : made.k, stream);
   if (place) made.k = Tensor();
   part.done();
   attend(in, made, in.u, index, stream);
@@ -120,18 +141,18 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   self_.out(in.u, y, stream);
   part.next("gated residual + norm", ProfileKind::norm);
   if (config_.cross_attn_norm)
-    ops::add_norm({.x = in.x,
-                   .u = y,
-                   .gate = modulation.select(1, 2),
-                   .row = in.row,
-                   .kind = ops::NormKind::layer,
-                   .weight = cross_norm_.weight,
-                   .bias = cross_norm_.bias,
-                   .eps = config_.eps,
-                   .sum = in.x,
-                   .y = in.normed(),
-                   .y_scale = in.codes.scale},
-                  stream);
+    nn::add_norm({.x = in.x,
+                  .u = y,
+                  .gate = modulation.select(1, 2),
+                  .row = in.row,
+                  .kind = ops::NormKind::layer,
+                  .weight = cross_norm_.weight,
+                  .bias = cross_norm_.bias,
+                  .eps = config_.eps,
+                  .sum = in.x,
+                  .y = in.normed(),
+                  .y_scale = in.codes.scale},
+                 stream);
   else
     ops::gated_residual({.x = in.x, .u = y, .gate = modulation.select(1, 2), .row = in.row, .y = in.x},
                         stream);
@@ -146,18 +167,18 @@ void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, c
   const int64_t free_rows = rows * (3 * value + code) * config_.dim() / ((value + code) * config_.ffn_dim);
   mlp_(in.u, in.u, stream, {.codes = in.codes, .free_rows = free_rows});
   ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
-  ops::add_norm({.x = in.x,
-                 .u = in.u,
-                 .gate = modulation.select(1, 5),
-                 .row = in.row,
-                 .kind = ops::NormKind::layer,
-                 .scale = next.scale,
-                 .shift = next.shift,
-                 .eps = config_.eps,
-                 .sum = last ? Tensor() : in.x,
-                 .y = last ? in.u : in.normed(),
-                 .y_scale = last ? Tensor() : in.codes.scale},
-                stream);
+  nn::add_norm({.x = in.x,
+                .u = in.u,
+                .gate = modulation.select(1, 5),
+                .row = in.row,
+                .kind = ops::NormKind::layer,
+                .scale = next.scale,
+                .shift = next.shift,
+                .eps = config_.eps,
+                .sum = last && !stream.without.has(Optimisation::fused_norms) ? Tensor() : in.x,
+                .y = last ? in.u : in.normed(),
+                .y_scale = last ? Tensor() : in.codes.scale},
+               stream);
 }
 
 }  // namespace tachy

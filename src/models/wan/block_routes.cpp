@@ -23,7 +23,7 @@ void WanBlock::make_routes(const WanBlockInput& in, const nn::Attention::Project
     nn::attention_in_pieces({.q = of_item(made.q),
                              .k = of_item(made.k).slice(1, 0, regions.values.dim(0)),
                              .v = self_.by_heads(regions.values, 1),
-                             .scale = ops::kPowersOfTwo,
+                             .scale = score_scale(stream),
                              .out = shares},
                             stream);
     const Tensor route = in.routes.select(0, at++);

@@ -143,7 +143,9 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
 // Room for the codes that the blocks' norms write, and in it those of the first norm's u. Where they cannot, each product rounds
 // what a norm left, to the same bits.
 nn::RowCodes WanDit::codes_for_norms(const Tensor& u, Stream& stream) const {
-  if (env_string("TACHY_NORM_CODES", "1") == "0") return {};
+  if (env_string("TACHY_NORM_CODES", "1") == "0" || stream.without.has(Optimisation::norm_codes) ||
+      stream.without.has(Optimisation::fused_norms))
+    return {};
   if (!std::ranges::all_of(blocks_, [&](const WanBlock& block) { return block.takes_codes(stream); }))
     return {};
   const nn::RowCodes codes{stream.arena->tensor(DType::f8_e4m3, u.shape()), stream.arena->f32({u.dim(0)})};

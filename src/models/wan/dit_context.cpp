@@ -26,10 +26,11 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
   expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
   require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
-  const bool padded = total_rows > given;
-  const int64_t keys = given + (padded ? 1 : 0);
+  const bool padded = total_rows > given, collapsed = padded && !stream.without.has(Optimisation::few_keys);
+  const int64_t keys = collapsed ? given + 1 : total_rows;
 
-  // One zero row stands for all rows past the prompt: equal rows stay equal, and exp(s + ln n) = n·exp(s).
+  // One zero row stands for all rows past the prompt (unless that is switched off): equal rows stay equal, and
+  // exp(s + ln n) = n·exp(s).
   const DType type = stream.precision.activation;
   const Tensor rows = stream.arena->tensor(type, {keys, c.text_dim});
   const Tensor hidden = stream.arena->tensor(type, {keys, dim}),
@@ -37,10 +38,10 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   WanContext context;
   context.k = store.allocate(type, {layers, keys, dim});
   context.v = store.allocate(type, {layers, keys, dim});
-  if (padded) context.key_bias = store.allocate(DType::f32, {1, keys});
+  if (collapsed) context.key_bias = store.allocate(DType::f32, {1, keys});
   ops::copy({.x = text, .y = rows.slice(0, 0, given)}, stream);
-  if (padded) {
-    zero(rows.slice(0, given, keys), stream);
+  if (padded) zero(rows.slice(0, given, keys), stream);
+  if (collapsed) {
     std::vector<float> bias(static_cast<size_t>(keys), 0.0f);
     bias.back() = static_cast<float>(std::log(static_cast<double>(total_rows - given)));
     upload(bias.data(), context.key_bias, stream);

@@ -101,7 +101,7 @@ void causal_conv3d(const CausalConv3dArgs& args, Stream& stream) {
 
 bool causal_conv3d_normalises(const CausalConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
-  if (off) return false;
+  if (off || stream.without.has(Optimisation::conv_norms)) return false;
   if (cuda::is_absent(stream.gpu))
     return stream.gpu->info().major == 9 && args.gamma.dim(0) <= cuda::kConvMostNormed;
   const auto* impl = choose<CausalConv3dArgs>("causal_conv3d", kTable, args, stream);

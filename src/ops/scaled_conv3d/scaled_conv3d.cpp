@@ -103,7 +103,7 @@ bool scaled_conv3d_runs(const Stream& stream) {
 
 bool scaled_conv3d_normalises(const ScaledConv3dArgs& args, const Stream& stream) {
   static const bool off = env_string("TACHY_CONV_NORM", "") == "0";
-  if (off) return false;
+  if (off || stream.without.has(Optimisation::conv_norms)) return false;
   if (cuda::is_absent(stream.gpu)) return args.gamma.dim(0) <= cuda::kConvMostNormed;
   return choose<ScaledConv3dArgs>("scaled_conv3d", kTable, args, stream) != nullptr;
 }

@@ -65,7 +65,7 @@ TEST_F(Shipped, DoctorKnowsEveryModel) {
   for (const auto& [name, stage] : {std::pair<std::string, std::string>{"world", "world"},
                                     {"talker", "speech"},
                                     {"sprites", "denoise"}}) {
-    const auto stages = model_plan(kModels / name, "safe", 2, "cpu", "");
+    const auto stages = model_plan(kModels / name, "safe", 2, "cpu", "").stages;
     const auto found = std::ranges::find(stages, stage, &StagePlan::name);
     ASSERT_NE(found, stages.end()) << name;
     EXPECT_FALSE(found->picks.empty()) << name;

@@ -31,6 +31,22 @@ TEST(StepSignature, KnowsAStreamsPrecision) {
   }
 }
 
+TEST(StepSignature, KnowsWhatAStreamDoesWithout) {
+  ThreadPool pool(1);
+  Arena arena(256);
+  Stream stream{.arena = &arena, .pool = &pool};
+  const auto of = [&](const Without& without) {
+    stream.without = without;
+    return runtime::StepSignature().add(stream);
+  };
+  Without norms, kernel, other;
+  norms.add(Optimisation::fused_norms), kernel.add_kernel("gemm", "cublaslt");
+  other.add_kernel("gemm", "cpu");
+  const Without all[] = {{}, norms, kernel, other};
+  for (const Without& a : all)
+    for (const Without& b : all) EXPECT_EQ(of(a) == of(b), &a == &b);
+}
+
 TEST(StepSignature, KnowsAStreamsAdapters) {
   ThreadPool pool(1);
   Arena arena(256);
