@@ -8,6 +8,7 @@
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make test-browser        the page of a world in a headless browser (makes a virtual environment)
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
+#   make test-leaks          300 runs of an engine and of a world with the models that ship: whether memory stays
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
 #                            (tools/build_release; tools/check_package tries them)
@@ -22,7 +23,7 @@ TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 8 ? n : 8)))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world build test test-browser test-arm64 test-reference test-python judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world build test test-browser test-arm64 test-reference test-python test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -69,6 +70,10 @@ test-browser: configure
 
 test-python: deps
 	@tests/python/run $(BUILD) $(CMAKE_FLAGS)
+
+test-leaks: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target leaks_test
+	@TACHY_LEAK_RUNS=300 $(BUILD)/tests/unit/api/leaks_test
 
 judge: build
 	@tests/reference/run --judge $(BUILD)/tachyscope

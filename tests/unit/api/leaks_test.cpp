@@ -1,0 +1,112 @@
+// Whether memory stays: many runs of one engine and of a world, small ones here and the models that ship with
+// TACHY_LEAK_RUNS=300 (`make test-leaks`). Counted are the heap's bytes in use, by malloc itself, and the resident pages once
+// malloc has given back what it holds. What a process keeps for good is there after the first tenth of the runs.
+#include <gmock/gmock.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "../pipelines/tiny_model.h"
+#include "../pipelines/world_model.h"
+#include "api/world.h"
+
+namespace tachy {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // its allocator keeps what was freed, and LeakSanitizer looks itself
+#else
+constexpr bool kSanitized = false;
+#endif
+
+constexpr int kSmall = 30;
+
+int runs() {
+  const char* asked = std::getenv("TACHY_LEAK_RUNS");
+  return asked ? std::max(kSmall, std::atoi(asked)) : kSmall;
+}
+bool in_full() { return runs() > kSmall; }
+const std::string kModels = TACHY_TEST_MODELS;
+
+struct Memory {
+  double heap = 0, resident = 0, buffers = 0;  // bytes
+};
+
+Memory memory_now() {
+  malloc_trim(0);
+  const struct mallinfo2 info = mallinfo2();
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return {static_cast<double>(info.uordblks + info.hblkhd),
+          resident * static_cast<double>(sysconf(_SC_PAGESIZE)), static_cast<double>(Buffer::live_bytes())};
+}
+
+// body(i) for each run; what is there after the first tenth of them (a third of few) may not grow until the last.
+template <class Body>
+void expect_level(const char* what, Body&& body) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer looks itself";
+  const int all = runs(), settled = in_full() ? all / 10 : all / 3;
+  Memory before;
+  for (int i = 0; i < all; ++i) {
+    if (i == settled) before = memory_now();
+    body(i);
+  }
+  const Memory after = memory_now();
+  const double counted = all - settled;
+  fmt::print(
+      "{}: from run {} to {} the heap grew by {:.0f} bytes ({:.1f} a run), resident memory by {:.0f} KiB of "
+      "{:.0f}\n",
+      what, settled, all, after.heap - before.heap, (after.heap - before.heap) / counted,
+      (after.resident - before.resident) / 1024, before.resident / 1024);
+  EXPECT_EQ(after.buffers, before.buffers) << what << ": a Buffer or an arena stays";
+  // Few runs forgive what came once.
+  EXPECT_LT((after.heap - before.heap) / counted, in_full() ? 256 : 1024)
+      << what << ": bytes of the heap a run";
+  // Pages say less of a small process: those of the heap's fragments come and go.
+  EXPECT_LT(after.resident - before.resident, before.resident * (in_full() ? 0.01 : 0.05)) << what;
+}
+
+TEST(Leaks, OneEngineManyRuns) {
+  for (const bool keep : {false, true}) {
+    Engine engine(in_full() ? kModels + "/sprites" : test::model_path(), {.threads = 2, .keep_loaded = keep});
+    VideoRequest request;
+    request.frames = 5, request.steps = 2, request.guidance = 5.0;
+    if (!in_full()) request.width = 32, request.height = 16;
+    expect_level(keep ? "an engine that keeps its model" : "an engine", [&](int i) {
+      request.prompt = "a red cat", request.seed = static_cast<uint64_t>(i);
+      int64_t frames = 0;
+      VideoCallbacks callbacks;
+      callbacks.frame = [&](const RgbImage&, int64_t) { ++frames; };
+      callbacks.state = [](const RunStateView&) {};
+      engine.generate(request, callbacks);
+      ASSERT_EQ(frames, 5);
+    });
+  }
+}
+
+std::shared_ptr<const Picture> picture() {
+  Picture p{90, 70, {}};
+  for (int i = 0; i < 90 * 70 * 3; ++i)
+    p.rgb.push_back(static_cast<uint8_t>(128 + 100 * std::sin(i * 0.013)));
+  return std::make_shared<const Picture>(std::move(p));
+}
+
+TEST(Leaks, OneWorldManyStarts) {
+  std::optional<test::WorldModel> tiny;
+  if (!in_full()) tiny.emplace(test::WorldModelOptions{.world = test::WorldModel::world()});
+  World world(tiny ? tiny->path() : std::filesystem::path(kModels + "/world"), {.threads = 2});
+  expect_level("a world", [&](int i) {
+    world.start({.image = picture(), .seed = static_cast<uint64_t>(i)});
+    for (int block = 0; block < 3; ++block) {
+      world.act({{1, 0, 0, 0}, {}});
+      world.next_block([](const RgbImage&, int64_t) {});
+    }
+    if (i % 3 == 0) world.reset();
+  });
+}
+
+}  // namespace
+}  // namespace tachy
