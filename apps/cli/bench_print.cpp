@@ -22,6 +22,7 @@ std::string rate(double value) { return value > 0 ? fmt::format("{:.1f}", value)
 void print_roofline(const char* name, const cpu::Roofline& r) {
   fmt::print("{:<14}f32 {:.0f} GFLOP/s", name, r.f32_gflops);
   if (r.bf16_gflops > 0) fmt::print(", bf16 {:.0f} GFLOP/s ({})", r.bf16_gflops, r.bf16_how);
+  if (r.int8_gops > 0) fmt::print(", int8 {:.0f} GOP/s ({})", r.int8_gops, r.int8_how);
   fmt::print(", copy");
   for (const auto& c : r.copies) fmt::print(" {:.1f}", c.gb_per_s);
   fmt::print(" GB/s at");

@@ -1,7 +1,8 @@
 // What a linear layer costs in int8 (ops/scaled_gemm) beside float32 and bf16 (ops/gemm), weights packed, with
 // and without rounding x to codes: processor time of one thread, since others use this machine, too. Each
-// round runs all ways once; medians of the times, and of the ratios within a round.
-//   cmake --build build --target lab_int8_products && build/bench/lab/lab_int8_products [rounds]
+// round runs all ways once; medians of the times, and of the ratios within a round. The first way is the ceiling of int8, products in
+// registers alone (cpu/roofline.h), whose rate is that of the round: what a shared core gives moves by a factor of two.
+//   cmake --build build --target lab_int8_products && build/bench/lab/lab_int8_products [rounds [ways whose name holds this]]
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cpu/panels.h"
+#include "cpu/roofline.h"
 #include "ops/gemm/gemm.h"
 #include "ops/quantize/quantize.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
@@ -22,13 +24,21 @@ namespace {
 struct Way {
   std::string name;
   std::function<void(Stream&)> run;
-  std::vector<double> seconds;
+  std::string yardstick;  // its name, where the others are compared with it
+  std::vector<double> seconds{};
 };
 
 // A linear layer [m, k] → [m, n] in all ways, with tensors that live as long as it does.
 class Layer {
  public:
   Layer(int64_t m, int64_t n, int64_t k, ops::Activation act) : m_(m), n_(n), k_(k) {
+    if (*cpu::int8_products())
+      ways_.push_back({fmt::format("{} in registers", cpu::int8_products()),
+                       [this](Stream& s) {
+                         if (s.measuring()) return;
+                         for (double done = 0; done < operations();) done += cpu::run_int8_products(2000);
+                       },
+                       "ceiling"});
     const Tensor x = random({m, k}), weight = random({n, k}), bias = random({n}), y = random({m, n});
     const Tensor q = make(DType::i8, {m, k}), x_scale = make(DType::f32, {m, 1}),
                  codes = make(DType::i8, {n, k}), scale = make(DType::f32, {n, 1}),
@@ -55,19 +65,22 @@ class Layer {
       });
       ways_.push_back({cpu::panels_name(compute),
                        [=](Stream& s) { s.precision.compute = compute, ops::gemm(args, s); },
-                       {}});
+                       compute == Compute::f32 ? "f32" : "bf16"});
     }
     for (const auto& impl : ops::scaled_gemm_table()) {
       const std::string name = impl.name;
       if (impl.device != DeviceType::cpu || name == "ref" || (impl.why_not && impl.why_not(scaled, {})))
         continue;
-      ways_.push_back({name, [=](Stream& s) { impl.run(scaled, s); }, {}});
+      ways_.push_back({name, [=](Stream& s) { impl.run(scaled, s); }, ""});
       ways_.push_back(
-          {name + " and rounding x", [=](Stream& s) { ops::quantize(round, s), impl.run(scaled, s); }, {}});
+          {name + " and rounding x", [=](Stream& s) { ops::quantize(round, s), impl.run(scaled, s); }, ""});
     }
   }
 
-  void measure(int rounds, ThreadPool& pool) {
+  void measure(int rounds, const std::string& only, ThreadPool& pool) {
+    std::erase_if(ways_, [&](const Way& way) {
+      return way.yardstick != "ceiling" && way.name.find(only) == std::string::npos;
+    });
     Arena measuring;
     Stream dry{.arena = &measuring, .pool = &pool};
     for (Way& way : ways_) way.run(dry);
@@ -81,16 +94,23 @@ class Layer {
         if (round >= 0) way.seconds.push_back(thread_seconds() - begin);
       }
     for (const Way& way : ways_) {
-      std::vector<double> ratios;
-      for (size_t i = 0; i < way.seconds.size(); ++i)
-        ratios.push_back(ways_.front().seconds[i] / way.seconds[i]);
       const double each = median(way.seconds);
-      fmt::print("{:>5} x {:>5} x {:>5}  {:<22} {:8.2f} ms  {:7.1f} G/s  {:5.2f}x\n", m_, n_, k_, way.name,
-                 each * 1e3, 2e-9 * static_cast<double>(m_ * n_ * k_) / each, median(ratios));
+      fmt::print("{:>5} x {:>5} x {:>5}  {:<22} {:8.2f} ms  {:7.1f} G/s", m_, n_, k_, way.name, each * 1e3,
+                 1e-9 * operations() / each);
+      for (const Way& other : ways_)
+        if (!other.yardstick.empty()) fmt::print("  {:5.2f} x {}", faster(way, other), other.yardstick);
+      fmt::print("\n");
     }
   }
 
  private:
+  double operations() const { return 2.0 * static_cast<double>(m_ * n_ * k_); }
+  // The median of how much faster it was in each round.
+  static double faster(const Way& way, const Way& other) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < way.seconds.size(); ++i) ratios.push_back(other.seconds[i] / way.seconds[i]);
+    return median(ratios);
+  }
   Tensor make(DType dtype, std::initializer_list<int64_t> dims) {
     Tensor t(nullptr, dtype, dims);
     buffers_.emplace_back(static_cast<size_t>(t.bytes()));
@@ -115,11 +135,12 @@ class Layer {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
+  const std::string only = argc > 2 ? argv[2] : "";
   ThreadPool pool(1);
   // Wan 1.3B at one frame of 480p; the shipped model at 576 tokens, guided.
-  Layer(1560, 1536, 1536, ops::Activation::none).measure(rounds, pool);
-  Layer(1560, 8960, 1536, ops::Activation::gelu_tanh).measure(rounds, pool);
-  Layer(1560, 1536, 8960, ops::Activation::none).measure(rounds, pool);
-  Layer(1152, 384, 384, ops::Activation::none).measure(rounds, pool);
-  Layer(1152, 1024, 384, ops::Activation::gelu_tanh).measure(rounds, pool);
+  Layer(1560, 1536, 1536, ops::Activation::none).measure(rounds, only, pool);
+  Layer(1560, 8960, 1536, ops::Activation::gelu_tanh).measure(rounds, only, pool);
+  Layer(1560, 1536, 8960, ops::Activation::none).measure(rounds, only, pool);
+  Layer(1152, 384, 384, ops::Activation::none).measure(rounds, only, pool);
+  Layer(1152, 1024, 384, ops::Activation::gelu_tanh).measure(rounds, only, pool);
 }

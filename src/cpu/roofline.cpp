@@ -83,7 +83,7 @@ double Roofline::seconds(double bytes, double flops, bool bf16) const {
 }
 
 Roofline measure_roofline(ThreadPool& pool) {
-  Roofline out{.threads = pool.threads(), .bf16_how = bf16_products()};
+  Roofline out{.threads = pool.threads(), .bf16_how = bf16_products(), .int8_how = int8_products()};
   constexpr int kRounds = 100000, kRepeats = 15;
   std::vector<float> sinks(8 * static_cast<size_t>(pool.threads()));
   const double tiles = 8.0 * pool.threads();
@@ -95,6 +95,9 @@ Roofline measure_roofline(ThreadPool& pool) {
   if (const double products = run_bf16_products(1000); products > 0)
     out.bf16_gflops =
         1e-9 * best_rate(pool, kRepeats, products * 100 * tiles, [](int64_t) { run_bf16_products(100000); });
+  if (const double products = run_int8_products(1000); products > 0)
+    out.int8_gops =
+        1e-9 * best_rate(pool, kRepeats, products * 100 * tiles, [](int64_t) { run_int8_products(100000); });
 
   constexpr size_t kLargest = size_t{64} << 20;
   const Buffer from(kLargest), to(kLargest);

@@ -2,6 +2,7 @@
 //
 //   f32    register-only fused multiply-adds, 12 independent sums (Highway, widest instruction set)
 //   bf16   register-only dot products: AMX tiles, else AVX-512 BF16, else nothing
+//   int8   register-only products of bytes: AMX tiles, else AVX-512 VNNI, else nothing
 //   copy   memcpy, bytes read plus bytes written, at four sizes: caches are part of the machine
 // Each is the best of several repeats, on one thread or on all of the pool's.
 #pragma once
@@ -18,6 +19,8 @@ struct Roofline {
   double f32_gflops = 0;
   double bf16_gflops = 0;  // 0: no instructions for it
   std::string bf16_how;    // "amx", "avx512_bf16" or ""
+  double int8_gops = 0;
+  std::string int8_how;  // "amx", "avx512_vnni" or ""
   struct Copy {
     double bytes, gb_per_s;
   };
@@ -30,9 +33,11 @@ struct Roofline {
 
 Roofline measure_roofline(ThreadPool& pool);
 
-// Parts of the above (roofline_x86.cpp): flops done by `rounds` rounds of the widest bf16 product, 0 when
-// there is none; `how` names it.
+// Parts of the above (roofline_x86.cpp): operations done by `rounds` rounds of the widest product of bf16, or of
+// bytes, 0 when there is none; the others name it.
 double run_bf16_products(int rounds);
 const char* bf16_products();
+double run_int8_products(int rounds);
+const char* int8_products();
 
 }  // namespace tachy::cpu

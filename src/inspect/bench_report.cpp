@@ -74,10 +74,8 @@ BenchBlocks blocks_from(const json& j) {
 json roofline_json(const cpu::Roofline& r) {
   json copies = json::array();
   for (const auto& c : r.copies) copies.push_back({{"bytes", c.bytes}, {"gb_per_s", c.gb_per_s}});
-  return {{"threads", r.threads},
-          {"f32_gflops", r.f32_gflops},
-          {"bf16_gflops", r.bf16_gflops},
-          {"bf16_how", r.bf16_how},
+  return {{"threads", r.threads},   {"f32_gflops", r.f32_gflops}, {"bf16_gflops", r.bf16_gflops},
+          {"bf16_how", r.bf16_how}, {"int8_gops", r.int8_gops},   {"int8_how", r.int8_how},
           {"copies", copies}};
 }
 
@@ -85,7 +83,9 @@ cpu::Roofline roofline_from(const json& j) {
   cpu::Roofline r{.threads = j.at("threads").get<int>(),
                   .f32_gflops = j.at("f32_gflops").get<double>(),
                   .bf16_gflops = j.at("bf16_gflops").get<double>(),
-                  .bf16_how = j.at("bf16_how").get<std::string>()};
+                  .bf16_how = j.at("bf16_how").get<std::string>(),
+                  .int8_gops = j.value("int8_gops", 0.0),  // reports made before it was measured
+                  .int8_how = j.value("int8_how", std::string())};
   for (const json& c : j.at("copies"))
     r.copies.push_back({c.at("bytes").get<double>(), c.at("gb_per_s").get<double>()});
   return r;

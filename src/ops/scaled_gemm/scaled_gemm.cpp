@@ -11,10 +11,8 @@ namespace {
 constexpr Impl<ScaledGemmArgs> kTable[] = {
     gpu_impl<scaled_gemm_cublaslt, scaled_gemm_why_not_cublaslt>("cublaslt"),
     gpu_impl<scaled_gemm_sm80, scaled_gemm_why_not_sm80>("sm80"),
-    {"vnni", scaled_gemm_why_not_vnni, scaled_gemm_vnni},
-    // Behind vnni, which every CPU with AMX has: it gives the same bits, but was not timed yet (bench/notes/cpu.md).
-    // TACHY_FORCE=scaled_gemm:amx takes it.
     {"amx", scaled_gemm_why_not_amx, scaled_gemm_amx},
+    {"vnni", scaled_gemm_why_not_vnni, scaled_gemm_vnni},
     {"simd", scaled_gemm_why_not_simd, scaled_gemm_simd},
     {"ref", nullptr, scaled_gemm_ref},
 };

@@ -1,8 +1,9 @@
 // int8 products on CPUs: the order in which weights are packed for them, and the tiles that read it.
 //
-// Weights lie in panels of 48 columns of y, each [K / 4][width][4]: four codes of one row of the weight side by
+// Weights lie in blocks of 16 columns of y, each [K / 4][16][4]: four codes of one row of the weight side by
 // side, which is what the instructions multiply at once (VNNI, AMX) and what two pairs of 16 bits are made of
-// elsewhere. K is padded with zeros to a multiple of 64, the last panel's width to one of 16. Behind the panels
+// elsewhere. 64 of K are 1 KB, one tile of AMX, and a kernel reads as many blocks beside each other as it has
+// registers for. K is padded with zeros to a multiple of 64, columns to one of 16. Behind the blocks
 // are −128·Σ_k weight[n, k] as int32: where x goes as x + 128, because one factor must be unsigned, sums begin
 // there. Every sum is exact (|Σ| <= 2^14·K), whatever the order.
 #pragma once
@@ -16,42 +17,43 @@
 
 namespace tachy::ops::int8 {
 
-inline constexpr int64_t kColumns = 48, kColumnStep = 16;  // of a panel; what its width is a multiple of
+inline constexpr int64_t kColumns = 16;   // of a block
+inline constexpr int64_t kBlockStep = 6;  // of blocks beside each other: VNNI takes three at once, AMX two
 inline constexpr int64_t kDepthStep = 64;
 inline constexpr int64_t kRowStep = 16;  // rows of x that may be read, and of c written, beyond the last one
 inline constexpr int64_t kMostDepth = 131071;  // beyond it a sum might not fit 32 bits
 
 inline int64_t padded_to(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-inline int64_t panels(int64_t n) { return (n + kColumns - 1) / kColumns; }
-inline int64_t panel_width(int64_t n, int64_t panel) {
-  const int64_t rest = n - panel * kColumns;
-  return rest < kColumns ? padded_to(rest, kColumnStep) : kColumns;
-}
-inline int64_t panel_offset(int64_t k, int64_t panel) { return padded_to(k, kDepthStep) * kColumns * panel; }
-inline int64_t codes_bytes(int64_t n, int64_t k) {
-  return padded_to(k, kDepthStep) * padded_to(n, kColumnStep);
-}
+inline int64_t blocks(int64_t n) { return (n + kColumns - 1) / kColumns; }
+inline int64_t block_bytes(int64_t k) { return padded_to(k, kDepthStep) * kColumns; }
+inline int64_t codes_bytes(int64_t n, int64_t k) { return blocks(n) * block_bytes(k); }
 inline const int32_t* offset_sums(const Tensor& packed, int64_t n, int64_t k) {
   return reinterpret_cast<const int32_t*>(static_cast<const char*>(packed.data) + codes_bytes(n, k));
 }
-// Row `row` of the weight [n, k] → k codes.
-void unpack_row(const Tensor& packed, int64_t n, int64_t k, int64_t row, int8_t* to);
+// Row `row` of a weight [N, k] → k codes.
+void unpack_row(const Tensor& packed, int64_t k, int64_t row, int8_t* to);
 
-// C [rows, width] = or += X [rows, depth] · one panel, in int32.
+// C [rows, 16·blocks] = or += X [rows, depth] · blocks beside each other, in int32.
 struct Product {
   const void* x;     // as Kernel::take_row makes it
   int64_t x_stride;  // values
+  int64_t x_rows;    // that many rows behind x begins what the next product reads of it
   int64_t depth;     // a multiple of kDepthStep
-  const int8_t* panel;
-  int64_t width, rows;
+  const int8_t* weight;
+  int64_t block_step;  // bytes between blocks
+  int64_t blocks, rows;
   int32_t* c;
   int64_t c_stride;
+  bool more;             // the next product goes on with what lies behind it in each block
   bool add;              // to what C holds; otherwise
-  const int32_t* begin;  // [width]: where sums begin, for kernels that read x + 128
+  const int32_t* begin;  // [16·blocks]: where sums begin, for kernels that read x + 128
 };
 
 struct Kernel {
   int64_t x_size;  // bytes a value of x
+  // The most rows, K and blocks of columns of a tile, which goes through the second-level cache; of K what a product reads again and
+  // again stays in the first. Rows of many parts of K: more of them, since each tile reads its part of the weight from afar.
+  int64_t rows, deep_rows, depth, blocks;
   // One row of x, `count` codes; what lies beyond, up to `padded`, may be anything finite.
   void (*take_row)(const int8_t* from, int64_t count, int64_t padded, void* to);
   void (*product)(const Product& product);
@@ -70,6 +72,7 @@ struct FinishRow {
   float* y;
   int64_t count;
   Activation act;
+  bool past_caches;  // y is stored so where it is aligned to vectors
 };
 void finish_row(const FinishRow& row);
 

@@ -1,4 +1,4 @@
-// Packing of int8 weights for CPUs (scaled_gemm_int8.h says into what), a panel a task.
+// Packing of int8 weights for CPUs (scaled_gemm_int8.h says into what), a block of columns a task.
 #include <algorithm>
 #include <cstring>
 
@@ -9,27 +9,28 @@
 namespace tachy::ops {
 namespace {
 
-// Rows [first, first + count) of weight → the panel of that width at `to`.
-void pack_panel(const int8_t* weight, int64_t k, int64_t count, int64_t width, char* to) {
+// Rows of weight, at most 16 → the block at `to`.
+void pack_block(const int8_t* weight, int64_t k, int64_t count, char* to) {
+  constexpr int64_t kWidth = int8::kColumns;
   const int64_t padded = int8::padded_to(k, int8::kDepthStep);
-  if (count < width || k < padded) std::memset(to, 0, static_cast<size_t>(padded * width));
+  if (count < kWidth || k < padded) std::memset(to, 0, static_cast<size_t>(padded * kWidth));
   for (int64_t q = 0; q < k / 4; ++q)
-    for (int64_t j = 0; j < count; ++j) std::memcpy(to + (q * width + j) * 4, weight + j * k + q * 4, 4);
+    for (int64_t j = 0; j < count; ++j) std::memcpy(to + (q * kWidth + j) * 4, weight + j * k + q * 4, 4);
   for (int64_t j = 0; k % 4 && j < count; ++j)
-    std::memcpy(to + (k / 4 * width + j) * 4, weight + j * k + k / 4 * 4, static_cast<size_t>(k % 4));
+    std::memcpy(to + (k / 4 * kWidth + j) * 4, weight + j * k + k / 4 * 4, static_cast<size_t>(k % 4));
 }
 
 }  // namespace
 
-void int8::unpack_row(const Tensor& packed, int64_t n, int64_t k, int64_t row, int8_t* to) {
-  const int64_t panel = row / kColumns, width = panel_width(n, panel), j = row % kColumns;
-  const auto* from = static_cast<const int8_t*>(packed.data) + panel_offset(k, panel);
-  for (int64_t i = 0; i < k; ++i) to[i] = from[(i / 4 * width + j) * 4 + i % 4];
+void int8::unpack_row(const Tensor& packed, int64_t k, int64_t row, int8_t* to) {
+  const auto* from =
+      static_cast<const int8_t*>(packed.data) + row / kColumns * block_bytes(k) + row % kColumns * 4;
+  for (int64_t i = 0; i < k; ++i) to[i] = from[i / 4 * kColumns * 4 + i % 4];
 }
 
 int64_t packed_scaled_gemm_bytes(int64_t n, int64_t k) {
   return static_cast<int64_t>(
-      align_up(static_cast<size_t>(int8::codes_bytes(n, k) + int8::padded_to(n, int8::kColumnStep) * 4)));
+      align_up(static_cast<size_t>(int8::codes_bytes(n, k) + int8::padded_to(n, int8::kColumns) * 4)));
 }
 
 void pack_scaled_gemm_weight(const Tensor& weight, const Tensor& packed, Stream& stream) {
@@ -42,12 +43,11 @@ void pack_scaled_gemm_weight(const Tensor& weight, const Tensor& packed, Stream&
   expect_shape(op, "packed", packed, {packed_scaled_gemm_bytes(n, k)});
   if (stream.measuring()) return;
   auto* sums = const_cast<int32_t*>(int8::offset_sums(packed, n, k));
-  stream.pool->run(int8::panels(n), [&](int64_t panel, int) {
-    const int64_t first = panel * int8::kColumns, count = std::min(int8::kColumns, n - first);
-    const int64_t width = int8::panel_width(n, panel);
+  stream.pool->run(int8::blocks(n), [&](int64_t block, int) {
+    const int64_t first = block * int8::kColumns, count = std::min(int8::kColumns, n - first);
     const auto* rows = static_cast<const int8_t*>(weight.data) + first * k;
-    pack_panel(rows, k, count, width, static_cast<char*>(packed.data) + int8::panel_offset(k, panel));
-    for (int64_t j = 0; j < width; ++j) {
+    pack_block(rows, k, count, static_cast<char*>(packed.data) + block * int8::block_bytes(k));
+    for (int64_t j = 0; j < int8::kColumns; ++j) {
       int32_t sum = 0;
       for (int64_t i = 0; j < count && i < k; ++i) sum += rows[j * k + i];
       sums[first + j] = -128 * sum;

@@ -31,7 +31,7 @@ void reference(const ScaledGemmArgs& a, Stream& stream) {
     float* w = wide.as<float>() + worker * k;
     if (a.packed.defined()) {
       std::vector<int8_t> row(static_cast<size_t>(k));
-      int8::unpack_row(a.packed, n, k, column, row.data());
+      int8::unpack_row(a.packed, k, column, row.data());
       std::copy(row.begin(), row.end(), w);
     } else {
       codes_to_float(static_cast<const uint8_t*>(a.weight.data) + column * k, a.weight.dtype, k, w);

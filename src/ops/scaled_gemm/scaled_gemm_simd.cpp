@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "ops/scaled_gemm/scaled_gemm_simd.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: highway.h sees the target that foreach_target.h set.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -34,10 +35,11 @@ void int8_take_row(const int8_t* from, int64_t count, int64_t padded, void* to) 
 #if HWY_TARGET == HWY_SCALAR
 void int8_product(const int8::Product& p) {
   for (int64_t i = 0; i < p.rows; ++i)
-    for (int64_t j = 0; j < p.width; ++j) {
+    for (int64_t j = 0; j < p.blocks * int8::kColumns; ++j) {
       const int16_t* x = static_cast<const int16_t*>(p.x) + i * p.x_stride;
+      const int8_t* b = p.weight + j / int8::kColumns * p.block_step + j % int8::kColumns * 4;
       int32_t sum = p.add ? p.c[i * p.c_stride + j] : 0;
-      for (int64_t k = 0; k < p.depth; ++k) sum += x[k] * p.panel[(k / 4 * p.width + j) * 4 + k % 4];
+      for (int64_t k = 0; k < p.depth; ++k) sum += x[k] * b[k / 4 * int8::kColumns * 4 + k % 4];
       p.c[i * p.c_stride + j] = sum;
     }
 }
@@ -68,8 +70,8 @@ HWY_INLINE void int8_tile(const int8::Product& p, int64_t row, int64_t column) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) even[r][v] = odd[r][v] = hn::Zero(d32);
   const int16_t* x = static_cast<const int16_t*>(p.x) + row * p.x_stride;
-  const int8_t* b = p.panel + column * 4;
-  for (int64_t k = 0; k < p.depth; k += 4, b += p.width * 4) {
+  const int8_t* b = p.weight + column / int8::kColumns * p.block_step + column % int8::kColumns * 4;
+  for (int64_t k = 0; k < p.depth; k += 4, b += int8::kColumns * 4) {
     hn::Vec<decltype(d16)> right[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) right[v] = hn::PromoteTo(d16, hn::LoadU(d8, b + v * lanes));
@@ -98,7 +100,7 @@ HWY_INLINE void int8_tile(const int8::Product& p, int64_t row, int64_t column) {
 
 void int8_product(const int8::Product& p) {
   const int64_t columns = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<int16_t>())) / 4 * kVectors;
-  for (int64_t column = 0; column < p.width; column += columns) {
+  for (int64_t column = 0; column < p.blocks * int8::kColumns; column += columns) {
     int64_t row = 0;
     for (; row + kRows <= p.rows; row += kRows) int8_tile<kRows>(p, row, column);
     if (row + 4 <= p.rows) int8_tile<4>(p, row, column), row += 4;
@@ -110,13 +112,17 @@ void int8_product(const int8::Product& p) {
 
 template <class Act>
 void int8_row_with(const int8::FinishRow& r, Act&& act) {
+  const bool past_caches =
+      r.past_caches &&
+      reinterpret_cast<uintptr_t>(r.y) % (sizeof(float) * hn::Lanes(hn::ScalableTag<float>())) == 0;
   math::for_lanes(r.count, [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const auto scale = hn::Mul(hn::Set(d, r.x_scale), hn::LoadU(d, r.weight_scale + i));
     auto v = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, r.t + i)), scale);
     if (r.bias) v = hn::Add(v, hn::LoadU(d, r.bias + i));
     if (r.addend) v = hn::Add(v, hn::LoadU(d, r.addend + i));
-    hn::StoreU(act(d, v), d, r.y + i);
+    v = act(d, v);
+    past_caches ? hn::Stream(v, d, r.y + i) : hn::StoreU(v, d, r.y + i);
   });
 }
 
@@ -154,7 +160,13 @@ void product(const Product& p) { HWY_DYNAMIC_DISPATCH(int8_product)(p); }
 }  // namespace
 
 const Kernel& simd() {
-  static constexpr Kernel kernel{.x_size = 2, .take_row = take_row, .product = product};
+  static constexpr Kernel kernel{.x_size = 2,
+                                 .rows = 192,
+                                 .deep_rows = 192,
+                                 .depth = 512,
+                                 .blocks = 12,
+                                 .take_row = take_row,
+                                 .product = product};
   return kernel;
 }
 

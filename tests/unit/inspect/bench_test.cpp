@@ -59,6 +59,7 @@ TEST(Bench, MeasuredRooflineIsPlausible) {
   EXPECT_GT(r.f32_gflops, 0.1);
   EXPECT_LT(r.f32_gflops, 2000) << "a compiler that saw through the loop would say so";
   EXPECT_EQ(r.bf16_gflops > 0, !r.bf16_how.empty());
+  EXPECT_EQ(r.int8_gops > 0, !r.int8_how.empty());
   ASSERT_GE(r.copies.size(), 3u);
   for (const auto& c : r.copies) EXPECT_GT(c.gb_per_s, 0.05);
 }
