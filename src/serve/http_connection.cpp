@@ -17,7 +17,8 @@ std::string_view view(beast::string_view text) { return {text.data(), text.size(
 // A visitor who reloads leaves by one connection while the next one asks already.
 constexpr std::chrono::milliseconds kSecondLook{400};
 
-constexpr const char* kBusy = "Somebody else is walking through this world. One visitor at a time has it.";
+constexpr const char* kBusy =
+    "Somebody else is walking through this world. One visitor at a time can walk through it.";
 
 }  // namespace
 
@@ -44,14 +45,15 @@ std::string_view HttpConnection::token() const { return query_value(target(), "t
 void HttpConnection::on_header(error_code error) {
   if (error == http::error::body_limit)
     return send(text_reply(http::status::payload_too_large, "text/plain",
-                           fmt::format("At most {} bytes are taken.\n", hub_.limits().upload_bytes)));
+                           fmt::format("The request is too large: at most {} bytes are accepted.\n",
+                                       hub_.limits().upload_bytes)));
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return send(text_reply(http::status::request_header_fields_too_large, "text/plain",
                            "The request is too long.\n"));
   const auto& parsing = http::make_error_code(http::error::end_of_stream).category();
   if (error.category() == parsing && error != http::error::end_of_stream &&
       error != http::error::partial_message)
-    return send(text_reply(http::status::bad_request, "text/plain", "This is no request of HTTP.\n"));
+    return send(text_reply(http::status::bad_request, "text/plain", "This is not an HTTP request.\n"));
   if (error) return;  // gone, or too slow
   answer();
 }
@@ -64,7 +66,7 @@ bool HttpConnection::refused() {
   if (!hub_.access.host_allowed(host))
     why = "This server does not answer to that name. Open the address that it printed.";
   else if ((from_a_page || !origin.empty()) && !Access::origin_allowed(origin, host))
-    why = "This request comes from another page than this server's own.";
+    why = "This request comes from a page that is not this server's own.";
   else if (!hub_.access.token_allowed(token()) && !find_page_file(path_of(target()).substr(1)))
     why = "A token is needed. Open the whole address that the server printed, with its token.";
   if (why) send(page_reply(http::status::forbidden, "refused.html", why));
@@ -80,8 +82,10 @@ void HttpConnection::answer() {
   if (path == "/socket") return become_socket();
   if (path == "/picture" && request.method() == http::verb::post) return answer_upload();
   if (request.method() != http::verb::get || path == "/picture") {
-    TextReply reply = text_reply(http::status::method_not_allowed, "text/plain", "Not in this way.\n");
-    reply.set(http::field::allow, path == "/picture" ? "POST" : "GET");
+    const char* const allowed = path == "/picture" ? "POST" : "GET";
+    TextReply reply = text_reply(http::status::method_not_allowed, "text/plain",
+                                 fmt::format("This address only accepts {} requests.\n", allowed));
+    reply.set(http::field::allow, allowed);
     return send(std::move(reply));
   }
   answer_get(path);
@@ -120,14 +124,15 @@ void HttpConnection::answer_recording() {
 void HttpConnection::answer_upload() {
   const std::string_view session = query_value(target(), "session");
   if (!hub_.busy() || !hub_.visitor->is(session))
-    return send(
-        text_reply(http::status::forbidden, "text/plain", "Only who walks through the world may do this.\n"));
+    return send(text_reply(http::status::forbidden, "text/plain",
+                           "Only the visitor who is walking through the world may send a picture.\n"));
   if (!hub_.world.info().takes_image)
-    return send(text_reply(http::status::conflict, "text/plain", "This world begins without a picture.\n"));
-  if (!hub_.world.info().no_image_encoder.empty())
     return send(
-        text_reply(http::status::conflict, "text/plain",
-                   "This world cannot look at pictures: it begins with the one that it was given.\n"));
+        text_reply(http::status::conflict, "text/plain", "This world does not begin with a picture.\n"));
+  if (!hub_.world.info().no_image_encoder.empty())
+    return send(text_reply(
+        http::status::conflict, "text/plain",
+        "This world cannot take another picture: it always begins with the one that it was started with.\n"));
   stream_.expires_after(hub_.limits().upload);
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](error_code error, size_t) { self->on_body(error); });
@@ -149,7 +154,8 @@ void HttpConnection::on_body(error_code error) {
 
 void HttpConnection::become_socket() {
   if (!beast::websocket::is_upgrade(parser_->get()))
-    return send(text_reply(http::status::upgrade_required, "text/plain", "This is for a WebSocket.\n"));
+    return send(text_reply(http::status::upgrade_required, "text/plain",
+                           "This address only accepts WebSocket connections.\n"));
   if (hub_.busy())
     return send(text_reply(http::status::service_unavailable, "text/plain", std::string(kBusy) + "\n"));
   stream_.expires_never();

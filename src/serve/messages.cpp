@@ -24,7 +24,7 @@ json parse_object(std::string_view text) {
   };
   json out = json::parse(text, watch, false);
   require(!out.is_discarded() && out.is_object(), "a message is not a JSON object");
-  require(!twice, "a message has a member twice");
+  require(!twice, "a message has the same member twice");
   return out;
 }
 
@@ -66,7 +66,7 @@ std::vector<float> keys_of(const json& names, const WorldInfo& info) {
   for (const json& name : names) {
     const auto at = name.is_string() ? std::find(info.keys.begin(), info.keys.end(), name.get<std::string>())
                                      : info.keys.end();
-    require(at != info.keys.end(), "'keys': {} is no key of this model", name.dump());
+    require(at != info.keys.end(), "'keys': this model has no key {}", name.dump());
     float& value = out[static_cast<size_t>(at - info.keys.begin())];
     require(value == 0, "'keys': {} is there twice", name.dump());
     value = 1;
@@ -76,7 +76,7 @@ std::vector<float> keys_of(const json& names, const WorldInfo& info) {
 
 std::vector<float> mouse_of(const std::optional<json>& values, const WorldInfo& info) {
   if (!values) return std::vector<float>(info.mouse ? 2 : 0, 0.0f);
-  require(info.mouse, "'mouse': this model has none");
+  require(info.mouse, "'mouse': this model has no mouse");
   require(values->is_array() && values->size() == 2, "'mouse': expected [pitch, yaw]");
   std::vector<float> out;
   for (const json& value : *values) {

@@ -70,7 +70,8 @@ void SocketSession::read() {
 
 void SocketSession::read_later(Clock::duration wait) {
   if (!std::exchange(told_rate_, true))
-    outbox_->event(json{{"type", "notice"}, {"text", "more messages a second than are read"}}.dump());
+    outbox_->event(
+        json{{"type", "notice"}, {"text", "too many messages per second; some are read later"}}.dump());
   pause_.expires_after(wait);
   pause_.async_wait([self = shared_from_this()](error_code error) {
     if (!error) self->read();
@@ -84,7 +85,7 @@ void SocketSession::on_read(error_code error) {
   }
   if (ending_ != Ending::no) return;
   if (!socket_.got_text())
-    return end(websocket::close_code::unknown_data, "protocol", "only text is understood here");
+    return end(websocket::close_code::unknown_data, "protocol", "only text messages are accepted");
   try {
     const auto bytes = in_.cdata();
     obey(parse_message({static_cast<const char*>(bytes.data()), bytes.size()}, hub_.world.info()));
@@ -143,7 +144,9 @@ void SocketSession::pump() {
     text_ = std::exchange(farewell_, {});
     return write(true);
   }
-  if (outbox_->overfull()) return end(websocket::close_code::policy_error, "stalled", "nothing is read here");
+  if (outbox_->overfull())
+    return end(websocket::close_code::policy_error, "stalled",
+               "the page does not read what the server sends");
   if (under_way_.size() >= window()) return;
   frame_ = outbox_->frames.pop();
   if (!frame_) return;
@@ -173,7 +176,8 @@ void SocketSession::count_time(Clock::time_point now) {
   const bool steers = info.mouse || !info.keys.empty();
   if (held_ || hub_.player.beginning() || (!steers && hub_.player.running())) active_ = now;
   if (now - taken_ > limits.stalled)
-    end(websocket::close_code::policy_error, "stalled", "the pictures are not read here");
+    end(websocket::close_code::policy_error, "stalled",
+        "the page does not read the frames that the server sends");
   else if (now - active_ > limits.idle)
     end(websocket::close_code::normal, "idle",
         fmt::format("nothing was pressed for {:.0f} seconds",

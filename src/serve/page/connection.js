@@ -93,12 +93,12 @@ export class Connection {
         // the server is gone
       }
       if (state && state.busy) {
-        this.on.state("busy", `${state.text} This page goes on as soon as it is free.`);
+        this.on.state("busy", `${state.text} This page continues as soon as the world is free.`);
         this.timer = setTimeout(() => this.open(), 2000);
         return;
       }
     }
-    if (++this.tries > kTries) return this.on.state("closed", "the server does not answer any more");
+    if (++this.tries > kTries) return this.on.state("closed", "the server no longer answers");
     this.on.state("cut", "the connection was cut; connecting again …");
     this.timer = setTimeout(() => this.open(), Math.min(500 * this.tries, 3000));
   }

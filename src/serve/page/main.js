@@ -73,9 +73,9 @@ function hello(event) {
   told = {seed: String(event.seed), prompt: event.prompt.replace(/\r\n?/g, "\n")};
   const ways = [];
   if (event.keys.length) ways.push(`keys ${event.keys.filter((name) => name !== "still").join(" ")}`);
-  if (event.mouse) ways.push("arrows, or drag in the picture, to look round");
+  if (event.mouse) ways.push("arrows, or drag in the picture, to look around");
   else if (event.keys.length) ways.push("arrows");
-  $("help").textContent = ways.length ? `Hold ${ways.join("; ")}; or a gamepad.` : "This world follows its prompt.";
+  $("help").textContent = ways.length ? `Hold ${ways.join("; ")}; or use a gamepad.` : "This world follows its prompt.";
   if (event.takes_image && !event.has_picture) say("waiting", "Choose a picture: the world begins with it.");
   else if (event.takes_prompt && !$("prompt").value) say("waiting", "Write a prompt: the world begins with it.");
   else start();
@@ -86,7 +86,7 @@ function start() {
   if (seed !== told.seed) message.seed = Math.min(Math.max(Math.trunc(Number(seed)) || 0, 0), Number.MAX_SAFE_INTEGER);
   if (info.takes_prompt && prompt !== told.prompt) message.prompt = prompt;
   if (new TextEncoder().encode(JSON.stringify(message)).length > kMostMessage)
-    return void ($("note").textContent = "the prompt is too long: about 900 letters are taken");
+    return void ($("note").textContent = "the prompt is too long: about 900 letters are accepted");
   for (const name of ["seed", "prompt"]) if (name in message) told[name] = null;  // from here on they are this page's
   say("starting", "starting …");
   connection.send(message);
@@ -98,8 +98,8 @@ function world(event) {
   $("note").textContent = event.state === "error" ? event.text : "";
   if (event.state === "running") say("running", "");
   else if (event.state === "starting") say("starting", "starting …");
-  else if (event.state === "stopped") say("stopped", "stopped. Start begins anew.");
-  else say("error", `${event.text}. Start begins anew.`);
+  else if (event.state === "stopped") say("stopped", "stopped. Start begins again.");
+  else say("error", `${event.text}. Start begins again.`);
 }
 
 function block(event) {
@@ -127,7 +127,7 @@ function recorded(event) {
 
 async function upload(file) {
   if (!file) return;
-  if (file.size > kMostUpload) return void ($("note").textContent = "the picture's file is too large: at most 8 MiB are taken");
+  if (file.size > kMostUpload) return void ($("note").textContent = "the picture's file is too large: at most 8 MiB are accepted");
   const query = new URLSearchParams(location.search);
   query.set("session", info.session);
   $("note").textContent = "sending the picture …";

@@ -44,7 +44,7 @@ class DrawnWorld : public serve::SteeredWorld {
   }
   void reset() override {
     stopped_ = false;
-    require(starts > 0, "world: nothing to begin again: no session was started");
+    require(starts > 0, "world: there is nothing to reset: no session was started");
     begin();
   }
   void act(const WorldAction& action, uint64_t stamp) override { action_ = action, stamp_ = stamp; }

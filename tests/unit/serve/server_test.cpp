@@ -165,7 +165,7 @@ TEST_F(PageRequests, AWorldThatCannotLookAtPicturesTakesNone) {
   const Reply reply =
       request(port_, "POST", "/picture?session=" + hello["session"].get<std::string>(), {}, "picture");
   EXPECT_EQ(reply.status, 409u);
-  EXPECT_THAT(reply.body, HasSubstr("cannot look at pictures"));
+  EXPECT_THAT(reply.body, HasSubstr("cannot take another picture"));
   EXPECT_TRUE(visitor.frame()) << "the walk goes on";
 }
 

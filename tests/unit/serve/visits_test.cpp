@@ -97,7 +97,7 @@ TEST_F(PageVisits, MessagesThatAreWrongEndTheVisit) {
     return std::pair(code, closing ? (*closing)["text"].get<std::string>() : "");
   };
   EXPECT_EQ(ended("{}"), std::pair(1008u, std::string("a message has no 'type'")));
-  EXPECT_THAT(ended(R"({"type":"input","keys":["Q"],"stamp":1})").second, HasSubstr("no key of this model"));
+  EXPECT_THAT(ended(R"({"type":"input","keys":["Q"],"stamp":1})").second, HasSubstr("this model has no key"));
   EXPECT_THAT(ended(R"({"type":"seen","sequence":1000000})").second, HasSubstr("was not sent yet"));
   EXPECT_EQ(ended("{}", true).first, 1003u);
   EXPECT_EQ(ended(std::string(1025, 'x')).first, 1009u) << "more than 1 KiB";
