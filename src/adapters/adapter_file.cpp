@@ -66,8 +66,8 @@ bool take_beside(const TensorSource& source, const TensorSource::Entry& entry, L
     const std::string_view rest = std::string_view(name).substr(dot);
     const auto has = [&](std::string_view piece) { return rest.find(piece) != rest.npos; };
     check(!has("scal") && !has("zero_point") && !has("quant"), ErrorCode::unsupported,
-          "{}: tensor {}: it stands beside the adapter of {} and is not known; without it that would mean "
-          "something else",
+          "{}: tensor {}: it belongs to the adapter of {} and is of a kind that is not known; without it the "
+          "adapter would mean something else",
           source.file_of(entry), in_quotes(entry.name_in_file), in_quotes(found->first));
     for (const std::string_view part :
          {".lora", ".lokr_", ".hada_", ".dora", ".oft", ".boft", ".q_layer", ".p_layer"})
@@ -103,8 +103,8 @@ AdapterFile read_adapter(const fs::path& path, std::shared_ptr<TensorSource> sou
     if (layer.suffix.empty() || key.role == AdapterRole::down) layer.suffix = key.suffix;
     const bool added = layer.tensors.emplace(key.role, &entry).second;
     check(added || key.role == AdapterRole::unsupported, ErrorCode::corrupt,
-          "{}: layer {} has two tensors of the kind {}; is this one adapter?", file.path.string(),
-          in_quotes(key.stem), in_quotes(key.suffix));
+          "{}: layer {} has two tensors of the kind {}; the file seems to hold more than one adapter",
+          file.path.string(), in_quotes(key.stem), in_quotes(key.suffix));
   }
   for (const TensorSource::Entry* entry : others)
     if (!take_beside(*file.source, *entry, layers)) file.unknown.push_back(entry->name);

@@ -38,7 +38,7 @@ std::string made_for(const AdapterTarget& target, const AdapterLayer& layer) {
                         : channels == 36 ? "an image-to-video model"
                         : channels == 48 ? "Wan 2.2 TI2V-5B"
                                          : "another model";
-    return fmt::format("its patch embedding reads {} channels, as that of {}; this model's reads {}",
+    return fmt::format("its patch embedding reads {} channels, like that of {}; this model's reads {}",
                        channels, model, own);
   }
   if (!target.name.ends_with("attn1.to_q")) return {};
@@ -48,7 +48,7 @@ std::string made_for(const AdapterTarget& target, const AdapterLayer& layer) {
                       : width == 3072 ? "Wan 2.2 TI2V-5B"
                       : width == 5120 ? "the 14B models"
                                       : "another model";
-  return fmt::format("its layers are {} wide, as those of {}; this model's are {}", width, model, own);
+  return fmt::format("its layers are {} wide, like those of {}; this model's are {}", width, model, own);
 }
 
 class Matcher {
@@ -60,7 +60,7 @@ class Matcher {
 
   AdapterMatch run() {
     for (const AdapterLayer& layer : file_.layers) match(layer);
-    for (const std::string& key : file_.unknown) unmatched(key, "this is no tensor of an adapter");
+    for (const std::string& key : file_.unknown) unmatched(key, "this is not a tensor of an adapter");
     out_.layers = static_cast<int64_t>(file_.layers.size() + file_.unknown.size());
     return std::move(out_);
   }
@@ -109,7 +109,7 @@ void Matcher::describe(const AdapterLayer& layer, const TargetNames::Found& foun
 
 bool Matcher::take(const AdapterLayer& layer, const TargetNames::Found& found, AdapterMatch::Part& part) {
   if (found.ambiguous) {
-    unmatched(layer.stem, "two layers of the model have this name once dots are underscores");
+    unmatched(layer.stem, "two layers of the model have this name when dots are written as underscores");
     return false;
   }
   LayerChanges read = read_layer(file_, layer, *found.target);
@@ -139,9 +139,10 @@ void Matcher::match(const AdapterLayer& layer) {
   describe(layer, found);
   const std::vector<size_t> parts = parts_of(found.prefix);
   if (parts.empty())
-    return unmatched(layer.stem,
-                     fmt::format("it is for the {}-noise expert of two, and this model has one transformer",
-                                 is_low_prefix(found.prefix) ? "low" : "high"));
+    return unmatched(
+        layer.stem,
+        fmt::format("it is for the {}-noise expert of two, but this model has only one transformer",
+                    is_low_prefix(found.prefix) ? "low" : "high"));
   for (const size_t i : parts) {
     const auto there = targets_.transformers[i].names->find(layer.stem);
     if (!there.target) return unmatched(layer.stem, "the model has no layer of this name");
@@ -187,16 +188,16 @@ AdapterMatch match_adapter(const AdapterFile& file, const AdapterTargets& target
   check(own.transformers.size() == 2 || own.expert == AdapterExpert::unsaid ||
             own.expert == AdapterExpert::both,
         ErrorCode::invalid_argument,
-        "`loras`: {}: @{} names one of two experts, and this model has one transformer", file.path.string(),
-        to_string(own.expert));
+        "`loras`: {}: @{} names one of two experts, but this model has only one transformer; leave the @ "
+        "part out",
+        file.path.string(), to_string(own.expert));
   if (own.transformers.size() != 2) return Matcher(file, own).run();
   std::string from = fmt::format("@{}", to_string(own.expert));
   if (own.expert == AdapterExpert::unsaid) {
     const FoundExpert found = expert_of_file(file);
     check(found.expert != AdapterExpert::unsaid, ErrorCode::invalid_argument,
           "`loras`: {}: the model has two experts, and neither the file's name nor its keys say which one it "
-          "is for; add "
-          "@high, @low or @both to its name",
+          "is for; add @high, @low or @both to its name",
           file.path.string());
     own.expert = found.expert, from = found.from;
   }

@@ -133,8 +133,7 @@ void refuse_changed_model(const Document& document, const std::string& part) {
   for (const std::string_view changing : {"pissa", "olora", "corda", "loftq", "lora_ga"})
     check(!start.starts_with(changing), ErrorCode::unsupported,
           "{}: '{}' is {}: the pair belongs to weights that PEFT changes first, which is not supported; PEFT "
-          "can "
-          "save it as a plain LoRA (path_initial_model_for_weight_conversion)",
+          "can save it as a plain LoRA (path_initial_model_for_weight_conversion)",
           document.where, field, in_quotes(start, 60));
   for (const char* meaning :
        {"layer_replication", "use_qalora", "use_bdlora", "alora_invocation_tokens", "kasa_config"}) {
@@ -198,7 +197,7 @@ void take(const Document& document, const std::string& from, std::span<const std
     if (!Config::is_in(document, part)) continue;
     Config config(document, part, from);
     check(config.patterns() * layers.size() <= kMostMatches, ErrorCode::unsupported,
-          "{}: {} patterns for {} layers are more than this reads", document.where, config.patterns(),
+          "{}: {} patterns for {} layers are more than can be read", document.where, config.patterns(),
           layers.size());
     std::vector<std::string> names;
     for (size_t i = 0; i < layers.size(); ++i) {

@@ -91,7 +91,7 @@ int tachyscope_load_files(const tachyscope_model_files* files, const char* devic
                           int32_t threads, tachyscope_engine** out) {
   return guarded([&] {
     tachy::require(files && files->model && device && out,
-                   "load: a folder, a device and a place for the engine are needed");
+                   "load: the folder, the device and the pointer for the engine must not be null");
     const auto text = [](const char* path) { return std::string(path ? path : ""); };
     *out = new tachyscope_engine{.engine =
                                      tachy::Engine(files->model, {.threads = threads,
@@ -110,7 +110,7 @@ void tachyscope_free(tachyscope_engine* engine) { delete engine; }
 int tachyscope_plan(tachyscope_engine* engine, const tachyscope_request* request,
                     tachyscope_plan_result* out) {
   return guarded([&] {
-    tachy::require(engine && out, "plan: an engine and a place for the result are needed");
+    tachy::require(engine && out, "plan: the engine and the pointer for the result must not be null");
     const tachy::VideoPlan plan = engine->engine.plan(convert(request));
     *out = {plan.peak_bytes, plan.seconds};
   });

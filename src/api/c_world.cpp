@@ -16,7 +16,7 @@ namespace {
 using tachy::guarded;
 
 tachy::WorldStart convert(const tachyscope_world_start_with* in) {
-  tachy::require(in != nullptr, "world: what it starts with is needed");
+  tachy::require(in != nullptr, "world: the start of the world must not be null");
   tachy::WorldStart out;
   out.prompt = in->prompt ? in->prompt : "";
   out.seed = in->seed;
@@ -45,7 +45,8 @@ extern "C" {
 int tachyscope_world_open(const char* model, const char* device, const tachyscope_world_options* options,
                           tachyscope_world** out) {
   return guarded([&] {
-    tachy::require(model && device && out, "world: a model, a device and a place for the world are needed");
+    tachy::require(model && device && out,
+                   "world: the model, the device and the pointer for the world must not be null");
     const tachyscope_world_options given = options ? *options : tachyscope_world_options{};
     auto made = std::make_unique<tachyscope_world>(tachyscope_world{
         .world = tachy::World(model,
@@ -58,7 +59,7 @@ int tachyscope_world_open(const char* model, const char* device, const tachyscop
 
 int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info* out) {
   return guarded([&] {
-    tachy::require(world && out, "world: a world and a place for what is said of it are needed");
+    tachy::require(world && out, "world: the world and the pointer for its description must not be null");
     const tachy::WorldInfo& i = world->world.info();
     *out = {.kind = i.kind.c_str(),
             .keys = world->keys.data(),
@@ -78,7 +79,7 @@ int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info*
 
 int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start_with* with) {
   return guarded([&] {
-    tachy::require(world != nullptr, "world: one is needed");
+    tachy::require(world != nullptr, "world: the world must not be null");
     world->world.start(convert(with));
   });
 }
@@ -87,7 +88,7 @@ int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t
                          const float* mouse, uint64_t stamp) {
   return guarded([&] {
     tachy::require(world && key_count >= 0 && key_count <= 4096,
-                   "world: one is needed, and 0 to 4096 keys, got {}", key_count);
+                   "world: a world and 0 to 4096 keys are needed, got {} keys", key_count);
     tachy::WorldAction action;
     if (keyboard) action.keyboard.assign(keyboard, keyboard + key_count);
     if (mouse) action.mouse.assign(mouse, mouse + 2);
@@ -98,7 +99,7 @@ int tachyscope_world_act(tachyscope_world* world, const float* keyboard, int32_t
 int tachyscope_world_next_block(tachyscope_world* world, tachyscope_frame_fn frame, void* user,
                                 tachyscope_world_block* block) {
   return guarded([&] {
-    tachy::require(world != nullptr, "world: one is needed");
+    tachy::require(world != nullptr, "world: the world must not be null");
     const tachy::WorldBlock made = world->world.next_block([&](const tachy::RgbImage& image, int64_t index) {
       if (frame && frame(user, image.rgb.data(), image.width, image.height, index)) world->world.stop();
     });
@@ -113,7 +114,7 @@ void tachyscope_world_stop(tachyscope_world* world) {
 
 int tachyscope_world_reset(tachyscope_world* world) {
   return guarded([&] {
-    tachy::require(world != nullptr, "world: one is needed");
+    tachy::require(world != nullptr, "world: the world must not be null");
     world->world.reset();
   });
 }

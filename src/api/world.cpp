@@ -81,7 +81,7 @@ struct World::State {
     WorldInput in;
     if (info.takes_prompt) {
       require(!s.image && !s.image_embeds, "`image`: this world begins with a prompt alone; leave it out");
-      require(!s.prompt.empty(), "`prompt`: this world is made of one; give it");
+      require(!s.prompt.empty(), "`prompt`: this world begins with a prompt; give one");
       in.text = session.read_prompt(s.prompt);
       return in;
     }
@@ -90,7 +90,7 @@ struct World::State {
     const Picture& p = *s.image;
     require(p.width >= 1 && p.height >= 1 &&
                 p.rgb.size() == static_cast<size_t>(p.width) * static_cast<size_t>(p.height) * 3,
-            "`image`: {} bytes are no picture of {}x{}", p.rgb.size(), p.width, p.height);
+            "`image`: {} bytes are not a picture of {}x{} pixels", p.rgb.size(), p.width, p.height);
     RgbFrame fitted = naming("`image`", [&] {
       return crop_resize({p.rgb.data(), p.width, p.height, int64_t{p.width} * 3}, info.width, info.height);
     });
@@ -105,7 +105,7 @@ struct World::State {
       in.image_embeds = e.values;
     } else {
       check(m.image_encoder != nullptr, ErrorCode::not_found,
-            "{}; or give `image_embeds`, what it makes of the picture", m.no_image_encoder);
+            "{}; or give `image_embeds`, the embeddings of the picture", m.no_image_encoder);
       ClipPreparation how = m.clip_preparation;
       how.original = true;  // of the fitted picture, as the original program has it
       in.clip_pixels = clip_pixels(fitted.view(), how);
@@ -126,10 +126,9 @@ struct World::State {
 
   // A frame's callback would pull the session from under its own block.
   void expect_no_block() const {
-    require(
-        !in_block,
-        "world: a block is being made: start, reset and next_block are not for the callback of its frames; "
-        "stop ends it");
+    require(!in_block,
+            "world: a block is being made: start, reset and next_block cannot be called from the callback "
+            "that takes its frames; stop ends the block");
   }
 
   enum class Phase { none, ready, broken };
@@ -185,7 +184,7 @@ void World::start(const WorldStart& start) {
 
 void World::reset() {
   state_->expect_no_block();
-  require(state_->startable, "world: nothing to begin again: no session was started");
+  require(state_->startable, "world: there is nothing to reset: no session was started");
   state_->begin([&] { state_->session.reset(); });
 }
 
@@ -208,7 +207,7 @@ WorldBlock World::next_block(const std::function<void(const RgbImage& image, int
   s.expect_no_block();
   require(s.phase != State::Phase::none, "world: no session was started");
   require(s.phase == State::Phase::ready,
-          "world: the session has ended by an error; start another, or reset it");
+          "world: the session has ended with an error; start another, or reset it");
   const Clock::time_point begin = Clock::now();
   Clock::time_point taken = begin;
   WorldBlock out{.index = s.blocks, .action = {}};

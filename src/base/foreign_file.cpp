@@ -71,12 +71,11 @@ std::string foreign_kind(std::string_view head) {
   for (const std::string_view tag : {"<!doctype html", "<html", "<head", "<?xml", "<!--"})
     if (small.starts_with(tag))
       return "it is an HTML page, saved under the file's name: the download needed a login, or its address "
-             "was that of the "
-             "page about the file (on Hugging Face /blob/ in place of /resolve/); download it again";
+             "was that of the page about the file (on Hugging Face /blob/ instead of /resolve/); download it "
+             "again";
   if (text.starts_with("version https://git-lfs"))
     return "this is a git-lfs pointer, not the file itself: run 'git lfs pull' where it was cloned, or "
-           "download it with 'hf "
-           "download'";
+           "download it with 'hf download'";
   if (small.starts_with("# xet version"))
     return "this is a git-xet pointer, not the file itself: install git-xet and pull again, or download it "
            "with 'hf download'";
@@ -85,13 +84,14 @@ std::string foreign_kind(std::string_view head) {
         head.substr(magic.at, magic.bytes.size()) == magic.bytes)
       return fmt::format("it is {}{}", magic.kind, magic.kind.ends_with("archive") ? kPacked : "");
   if (head.size() >= 64 && head.find_first_not_of('\0') == head.npos)
-    return "it begins with zeros: a download that reserved its room and was not completed; download it again";
+    return "it begins with zeros, like a download that was not completed; download it again";
   if (text.starts_with("{\"error\"") || small.starts_with("entry not found") ||
       small.starts_with("repository not found") || small.starts_with("invalid ") ||
       small.starts_with("access ") || small.starts_with("unauthorized") || small.starts_with("not found") ||
       small.starts_with("forbidden"))
     return fmt::format(
-        "it is a server's answer, '{}', and not the file: download it again, with a login if it needs one",
+        "it is a server's error message, '{}', and not the file: download it again, with a login if it needs "
+        "one",
         first_line(head));
   return "";
 }
@@ -100,7 +100,7 @@ std::string unfinished_name(const fs::path& path) {
   const std::string name = lower(path.filename().string());
   const bool unfinished =
       std::ranges::any_of(kUnfinished, [&](std::string_view ending) { return name.ends_with(ending); });
-  return unfinished ? "by its name it is a download that is not complete: let it finish, or download it again"
+  return unfinished ? "its name says that it is an unfinished download: let it finish, or download it again"
                     : "";
 }
 
@@ -109,7 +109,7 @@ void refuse_unfinished(const fs::path& path) {
   fs::path note = path;
   note += ".aria2";
   check(!lies_at(note), ErrorCode::corrupt,
-        "{}: {} beside it says that its download is not complete: let it finish, or download it again",
+        "{}: {} beside it shows that its download is not finished: let it finish, or download it again",
         path.string(), note.filename().string());
 }
 
@@ -126,8 +126,7 @@ std::string why_missing(const fs::path& path, std::string_view what) {
   if (error) return fmt::format("no such {}", what);
   return fmt::format(
       "it is a link to {}, which is missing: its download was not completed, or the file was moved or "
-      "deleted; download "
-      "it again",
+      "deleted; download it again",
       target.string());
 }
 

@@ -34,23 +34,23 @@ std::string_view expected_of(std::string_view words) {
 // Describes a mistake in a text in quotes.
 std::string in_text(std::string_view core, char c) {
   if (c == '\n' || core.find("missing closing quote") != std::string_view::npos)
-    return "a text has no closing quote on its line; a line end within a text is written as \\n";
+    return "a text has no closing quote on its line; write a line break inside a text as \\n";
   if (core.find("backslash") != std::string_view::npos)
-    return "a backslash within a text is written as two (\\\\)";
-  if (c == '\t') return "a tab within a text is written as \\t";
+    return "write a backslash inside a text as two (\\\\)";
+  if (c == '\t') return "write a tab inside a text as \\t";
   return std::string(core);
 }
 
 // Describes a character or word that begins nothing.
 std::string of_literal(std::string_view text, size_t at) {
   if (is_letter(text[at]))
-    return fmt::format("'{}' is no value: JSON has numbers, texts in double quotes, true, false and null",
+    return fmt::format("'{}' is not a value: JSON has numbers, texts in double quotes, true, false and null",
                        word_at(text, at));
   if (const auto byte = static_cast<unsigned char>(text[at]); byte < 0x20 || byte == 0x7F)
-    return fmt::format("a control character (0x{:02X}) stands here", byte);
+    return fmt::format("there is a control character (0x{:02X}) here", byte);
   size_t end = at + 1;
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
-  return fmt::format("'{}' begins no value", text.substr(at, end - at));
+  return fmt::format("no value begins with '{}'", text.substr(at, end - at));
 }
 
 }  // namespace
@@ -93,11 +93,11 @@ std::string json_mistake(std::string_view text, size_t at, std::string_view word
   const char c = text[at];
   if (core.starts_with("invalid string")) return in_text(core, c);
   if ((c == '}' || c == ']') && last_before(text, at) == ',')
-    return "a comma stands before this closing bracket, and nothing follows it";
-  if (c == '\'') return "names and texts stand in double quotes, not in single ones";
-  if (text.substr(at).starts_with("\xE2\x80")) return "names and texts stand in plain double quotes (\")";
+    return "there is a comma before this closing bracket, and nothing follows it; remove the comma";
+  if (c == '\'') return "write names and texts in double quotes, not in single ones";
+  if (text.substr(at).starts_with("\xE2\x80")) return "write names and texts in plain double quotes (\")";
   if (c == '/' || c == '#') return "JSON has no comments";
-  if (expected == "end of input") return "something follows the end of the JSON";
+  if (expected == "end of input") return "there is something after the end of the JSON";
   if (expected == "':'") return "expected ':' between a name and its value";
   if (expected == "'}'") return "expected ',' or '}' before this";
   if (expected == "']'") return "expected ',' or ']' before this";

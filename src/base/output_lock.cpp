@@ -106,7 +106,7 @@ std::string OutputLock::take(const fs::path& output, bool told) {
       return other;
     }
     if (!locked)
-      warn("{}: its file system has no locks: nothing keeps a second run from writing the same file",
+      warn("{}: its file system has no locks, so nothing keeps a second run from writing the same file",
            output.string());
     if (locked && !is_at(fd, path)) {  // its last owner has removed it between the two calls
       ::close(fd);
@@ -115,7 +115,7 @@ std::string OutputLock::take(const fs::path& output, bool told) {
     struct stat file {};
     if (::fstat(fd, &file) == 0 && (file.st_size != 0 || !S_ISREG(file.st_mode))) {
       ::close(fd);
-      fail(ErrorCode::io, "{}: cannot lock {}: {} is there and is no lock of this program", output.string(),
+      fail(ErrorCode::io, "{}: cannot lock {}: {} exists and is not a lock of this program", output.string(),
            output.filename().string(), path);
     }
     tell_number(fd);

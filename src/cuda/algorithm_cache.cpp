@@ -46,7 +46,7 @@ AlgorithmCache::AlgorithmCache(const std::string& name) : name_(name) {
 void AlgorithmCache::complain(const std::string& what) {
   if (!complaint_.empty()) return;
   complaint_ = what;
-  warn("{}: {}; the next measurement writes it anew", path_, what);
+  warn("{}: {}; the next measurement writes it again", path_, what);
 }
 
 void AlgorithmCache::read() {

@@ -161,9 +161,8 @@ std::vector<CudnnPlan> Cudnn::make_plans(std::span<CudnnDescriptor* const> opera
       if (first_error.empty()) first_error = error.message();
       if (error.code() == ErrorCode::device)
         warn(
-            "one of cuDNN's engines failed here, the next one runs instead, whose results may differ in the "
-            "last "
-            "bits: {}",
+            "one of cuDNN's engines failed here; the next one is used, and its results may differ in the "
+            "last bits: {}",
             error.message());
     }
   }

@@ -11,8 +11,8 @@ namespace tachy::cuda {
 namespace {
 
 constexpr const char* kWhy =
-    "this build has no kernels for GPUs (make build CMAKE_FLAGS=-DTACHY_CUDA=ON makes one that has, where "
-    "nvcc is)";
+    "this build has no kernels for GPUs (where nvcc is installed, make build CMAKE_FLAGS=-DTACHY_CUDA=ON "
+    "makes one that has)";
 
 }  // namespace
 

@@ -64,7 +64,7 @@ DeviceChoice search_device(const GpuSearch& search) {
     }
   }
   if (count == 0 && !search.seen) return {"cpu", ""};
-  return {"cpu", fmt::format("running on the CPU, for the GPU cannot be used: {}", why)};
+  return {"cpu", fmt::format("running on the CPU, since the GPU cannot be used: {}", why)};
 }
 
 std::string choose_device(const std::string& wish) {

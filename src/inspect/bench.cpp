@@ -71,14 +71,17 @@ void check_bench(const BenchOptions& options) {
   check_choice("vae_math", options.vae_math, vae_math_choices());
   cuda::check_device_name(options.device);
   if (options.device == "cpu")
-    require(options.dtype.empty(), "`dtype`: it is of a GPU's activations; got {} in a run on the CPU",
+    require(options.dtype.empty(),
+            "`dtype`: it sets the precision on a GPU, and this run is on the CPU (got {}); leave it out, or "
+            "choose a GPU with `device` cuda",
             options.dtype);
   else
     gpu_mode(options.level, options.dtype);
   if (options.blocks)
     require(*options.blocks >= 1 && *options.blocks <= 1 << 20, "`blocks`: expected 1 to {}, got {}", 1 << 20,
             *options.blocks);
-  require(options.model.empty() == false || !options.blocks, "`blocks`: of which model? Give it");
+  require(options.model.empty() == false || !options.blocks,
+          "`blocks`: give the `model` whose blocks to time");
   if (options.model.empty()) return;
   const ModelBundle model = naming("`model`", [&] { return ModelBundle::open(options.model); });
   if (times_blocks(model, options)) world_config(model, block_choices(options));

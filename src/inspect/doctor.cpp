@@ -137,7 +137,9 @@ DoctorReport run_doctor(const std::string& level, int threads, const std::string
   const Mode mode = find_level(level).mode;
   const std::string chosen = cuda::choose_device(device);
   const auto gpu = cuda::open_device(chosen);
-  require(gpu || dtype_name_or_empty.empty(), "`dtype`: it is of a GPU's activations; got {} without one",
+  require(gpu || dtype_name_or_empty.empty(),
+          "`dtype`: it sets the precision on a GPU, and this run is on the CPU (got {}); leave it out, or "
+          "choose a GPU with `device` cuda",
           dtype_name_or_empty);
   const DType dtype =
       gpu ? gpu_mode(level, dtype_name_or_empty, gpu->info().capability()).activation : DType::f32;

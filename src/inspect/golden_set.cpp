@@ -85,8 +85,8 @@ void validate_weights(const json& golden, const fs::path& model, const std::stri
     if (sha256_of(model / file) == sum.get<std::string>()) continue;
     check.ok = false;
     check.detail = fmt::format(
-        "{} is not the file that the golden values were made with; "
-        "tools/golden/make_validation.py makes them anew",
+        "{} is not the file that the golden values were made with; tools/golden/make_validation.py makes "
+        "them again",
         file);
     break;
   }

@@ -40,7 +40,8 @@ void run_stage(const StageRequest& request) {
   if (it == runners().end()) {
     std::string known;
     for (const auto& name : stage_names()) known += (known.empty() ? "" : ", ") + name;
-    fail(ErrorCode::invalid_argument, "stage: no stage '{}'; there are {}", request.name, known);
+    fail(ErrorCode::invalid_argument, "stage: there is no stage '{}'; expected one of {}", request.name,
+         known);
   }
   static const std::set<std::string_view> without_model = {"sampler", "noise", "fit-image",
                                                            "image-processor"};

@@ -67,8 +67,8 @@ void run_noise(const StageRequest& request, StageIo& io) {
           "`shape`: expected 1 to {} numbers, got {}", kMaxDims, request.shape.size());
   int64_t count = 1;
   for (int64_t extent : request.shape) {
-    require(extent > 0 && extent <= (int64_t{1} << 32) / count, "`shape`: {} is not a sensible size",
-            shape_string(request.shape));
+    require(extent > 0 && extent <= (int64_t{1} << 32) / count,
+            "`shape`: a size of {} is too small or too large", shape_string(request.shape));
     count *= extent;
   }
   VideoRequest r;

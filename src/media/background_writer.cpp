@@ -26,7 +26,8 @@ BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, const st
     start();
   } catch (const std::system_error& e) {
     stop();
-    fail(ErrorCode::out_of_memory, "no thread for the encoder: {} (ulimit -u and -v bound them)", e.what());
+    fail(ErrorCode::out_of_memory,
+         "cannot start a thread for the encoder: {} (ulimit -u and -v limit threads)", e.what());
   }
 }
 

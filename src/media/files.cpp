@@ -27,7 +27,7 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
   if (fs::is_directory(status)) fail(ErrorCode::io, "{}: cannot write: this is a folder", final_.string());
   // A rename would replace a device or a pipe by a plain file.
   check(!fs::exists(status) || fs::is_regular_file(status), ErrorCode::io,
-        "{}: cannot write: the name belongs to something that is not a plain file", final_.string());
+        "{}: cannot write: there is something with this name that is not a plain file", final_.string());
   fd_ = create_part(final_, part_);
   if (fd_ >= 0) return;
   const int reason = errno;

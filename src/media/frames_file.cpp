@@ -29,7 +29,7 @@ class Reader {
   }
 
   void read(std::span<uint8_t> to) {
-    check(to.size() <= left_, ErrorCode::corrupt, "{}: damaged: it ends within a frame", name_);
+    check(to.size() <= left_, ErrorCode::corrupt, "{}: damaged: it ends inside a frame", name_);
     in_.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()));
     check(in_.good(), ErrorCode::io, "{}: cannot read: got {} of {} bytes", name_, in_.gcount(), to.size());
     left_ -= to.size();
@@ -47,7 +47,7 @@ class Reader {
   }
   void check_end(const std::string& sha256) {
     check(left_ == 0 && hash_.hex() == sha256, ErrorCode::corrupt,
-          "{}: damaged: it is not what was written there (SHA-256)", name_);
+          "{}: damaged: its SHA-256 differs from that of what was written", name_);
   }
 
  private:
@@ -62,7 +62,7 @@ RgbFrame unpack(const std::vector<uint8_t>& png, const std::string& name, int wi
   try {
     header = read_image_header(png, name, false);
   } catch (const Error& e) {
-    fail(ErrorCode::corrupt, "{}: damaged: a frame is none ({})", name, e.message());
+    fail(ErrorCode::corrupt, "{}: damaged: a frame cannot be read ({})", name, e.message());
   }
   check(header.kind == ImageKind::png && header.width == width && header.height == height, ErrorCode::corrupt,
         "{}: damaged: a frame of {}x{}, expected {}x{}", name, header.width, header.height, width, height);
@@ -127,7 +127,7 @@ void read_frames(const fs::path& path, const FramesFile& expected, int width, in
   std::array<uint8_t, kMagic.size()> magic{};
   in.read(magic);
   check(std::equal(magic.begin(), magic.end(), kMagic.begin()), ErrorCode::corrupt,
-        "{}: damaged: these are no frames of this version", name);
+        "{}: damaged, or written by another version", name);
   for (int64_t i = 0; i < expected.frames; ++i) {
     frame(unpack(in.block(), name, width, height).view());
   }

@@ -68,7 +68,7 @@ std::unique_ptr<VideoWriter::Ready> GifWriter::prepare_frame(RgbView frame) {
 void GifWriter::write_frame(Ready& frame) {
   int64_t bytes = int64_t(width_) * height_ * 3;
   require(bytes * (frames_ + 1) <= kMaxKeptBytes,
-          "{}: a GIF keeps its frames in memory, at most {} of {}x{}; write .mp4 or .webm instead",
+          "{}: the frames of a GIF are kept in memory, at most {} of {}x{}; write .mp4 or .webm instead",
           path_.string(), kMaxKeptBytes / bytes, width_, height_);
   kept_.push_back(std::move(static_cast<Copy&>(frame).frame));
   histogram_.add(kept_.back().view());

@@ -91,7 +91,7 @@ RgbFrame decode_image(std::span<const uint8_t> file, const std::string& name, in
           "{}: a picture of {}x{} is too large, at most {} pixels are read here", name, header.width,
           header.height, most_pixels);
   if (header.animated)
-    warn("{}: this {} is animated; its first picture is taken", name, kind_name(header.kind));
+    warn("{}: this {} is animated; its first picture is used", name, kind_name(header.kind));
   return turn_upright(decode(file, header, name), header.orientation);
 }
 

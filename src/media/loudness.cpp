@@ -92,7 +92,7 @@ double integrated_loudness(std::span<const float> samples, int rate) {
 }
 
 void normalise_loudness(std::vector<float>& samples, int rate, double target) {
-  require(std::isfinite(target), "loudness: the target is no finite number");
+  require(std::isfinite(target), "loudness: the target is not a finite number");
   const double loudness = integrated_loudness(samples, rate);
   if (std::abs(loudness) > 100) return;
   const double gain = std::pow(10.0, (target - loudness) / 20);

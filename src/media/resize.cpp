@@ -168,7 +168,7 @@ RgbFrame crop_resize(RgbView image, int width, int height) {
   const int left = edge((image.width - w) / 2.0), right = edge((image.width + w) / 2.0),
             top = edge((image.height - h) / 2.0), bottom = edge((image.height + h) / 2.0);
   require(right > left && bottom > top,
-          "resize: a picture of {}x{} cannot be cropped to the shape of {}x{}: it is too far from that",
+          "resize: a picture of {}x{} cannot be cropped to the proportions of {}x{}, which are too different",
           image.width, image.height, width, height);
   const RgbView middle{image.row(top) + 3 * left, right - left, bottom - top, image.stride_bytes};
   return resize_unchecked(middle, width, height, kBilinear);
@@ -179,7 +179,7 @@ RgbFrame resize_crop(RgbView image, int width, int height) {
   const int64_t w = image.width, h = image.height;
   const auto [covered_w, covered_h, left, top] = cover(w, h, width, height);
   require(std::max(covered_w, covered_h) <= 4 * kMaxImageSide,
-          "resize: a picture of {}x{} cannot be cropped to {}x{}: its shape is too far from that", w, h,
+          "resize: a picture of {}x{} cannot be cropped to {}x{}: its proportions are too different", w, h,
           width, height);
   const RgbFrame covered =
       resize_unchecked(image, static_cast<int>(covered_w), static_cast<int>(covered_h), kLanczos);

@@ -20,9 +20,8 @@ namespace {
 // wav is also RF64 and BW64.
 constexpr av::Allowed kSounds = {
     "wav,w64,au,aiff,caf,mp3,aac,flac,ogg,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi",
-    "pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,"
-    "pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,"
-    "pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,mp3float,mp3,aac,alac,flac,opus,vorbis",
+    "pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,"
+    "pcm_f64be,pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,mp3float,mp3,aac,alac,flac,opus,vorbis",
     "a sound (wav, mp3, m4a, aac, flac, ogg, aiff, au, caf, or a video with sound)", Wanted::sound};
 
 // A file that was cut has one packet that ends too early, or none; more than a few are damage.
@@ -64,7 +63,7 @@ class SoundReader {
     const AVCodec* decoder = nullptr;
     const int index = av_find_best_stream(input_.get(), AVMEDIA_TYPE_AUDIO, -1, -1, &decoder, 0);
     check(index >= 0 && decoder != nullptr, ErrorCode::unsupported,
-          "{}: no sound in this file that can be decoded", name_);
+          "{}: this file has no sound that can be decoded", name_);
     stream_ = input_->streams[index];
     for (unsigned i = 0; i < input_->nb_streams; ++i)
       if (int(i) != index) input_->streams[i]->discard = AVDISCARD_ALL;
@@ -212,12 +211,12 @@ class SoundReader {
     const std::string_view container = input_->iformat->name;
     const bool exact = wav_ || container == "flac" || container == "au" || container == "aiff";
     if (told - there > (exact ? 0.5 / sound_.rate : 0.5))
-      warn("{}: cut short: its header tells of {:.2f} seconds; the {:.2f} that are there are read", name_,
-           told, there);
+      warn("{}: cut short: its header says {:.2f} seconds; the {:.2f} that are there are used", name_, told,
+           there);
     else if (!trouble_.empty())
-      warn("{}: cut short behind {:.2f} seconds, which are read: {}", name_, there, trouble_);
+      warn("{}: cut short after {:.2f} seconds, which are used: {}", name_, there, trouble_);
     if (wav_ && double(wav_->behind) * there > double(wav_->bytes()))
-      warn("{}: its header tells of {:.2f} seconds; {} bytes behind them are not read", name_, there,
+      warn("{}: its header says {:.2f} seconds; {} bytes after them are not read", name_, there,
            wav_->behind);
   }
 

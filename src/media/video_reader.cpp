@@ -24,7 +24,7 @@ class MovieReader final : public VideoReader {
     const AVCodec* decoder = nullptr;
     int index = av_find_best_stream(input_.get(), AVMEDIA_TYPE_VIDEO, -1, -1, &decoder, 0);
     check(index >= 0 && decoder != nullptr, ErrorCode::unsupported,
-          "{}: no video in this file that can be decoded", name_);
+          "{}: this file has no video that can be decoded", name_);
     stream_ = input_->streams[index];
     codec_ = av::new_codec(decoder);
     int rc = avcodec_parameters_to_context(codec_.get(), stream_->codecpar);
@@ -48,8 +48,8 @@ class MovieReader final : public VideoReader {
     check(frame_->decode_error_flags == 0 && !(frame_->flags & AV_FRAME_FLAG_CORRUPT), ErrorCode::corrupt,
           "{}: frame {} is damaged: {}", name_, count_, av::reason(AVERROR_INVALIDDATA));
     check(frame_->width == stored_width_ && frame_->height == stored_height_, ErrorCode::unsupported,
-          "{}: frame {} is {}x{}, those before it {}x{}", name_, count_, frame_->width, frame_->height,
-          stored_width_, stored_height_);
+          "{}: frame {} is {}x{}, but those before it are {}x{}", name_, count_, frame_->width,
+          frame_->height, stored_width_, stored_height_);
     watch_times();
     out = turn_upright(to_rgb_.convert(*frame_, false), orientation_);
     av_frame_unref(frame_.get());
@@ -139,8 +139,8 @@ class MovieReader final : public VideoReader {
   void tell_what_is_left_out() const {
     if (orientation_ == 0)
       warn(
-          "{}: it says that its pictures are turned by an angle that is no right one; they are read as they "
-          "are stored",
+          "{}: it says that its pictures are turned by an angle that is not a multiple of 90 degrees; they "
+          "are read as they are stored",
           name_);
     const AVColorTransferCharacteristic curve = stream_->codecpar->color_trc;
     if (curve == AVCOL_TRC_SMPTE2084 || curve == AVCOL_TRC_ARIB_STD_B67)

@@ -52,10 +52,10 @@ void check_folder(const fs::path& out, bool overwrite) {
   if (!fs::exists(out, ignored)) return;
   const std::vector<fs::path> items = listed(out);
   if (items.empty()) return;
-  require(overwrite, "{}: it is there already; `overwrite` replaces it", out.string());
+  require(overwrite, "{}: it exists already; `overwrite` replaces it", out.string());
   const auto require_known = [&](const fs::path& item, bool known) {
     require(known,
-            "{}: it holds {}, which is no part of a model and would be lost; remove the folder yourself, or "
+            "{}: it holds {}, which is not part of a model and would be lost; remove the folder yourself, or "
             "name another",
             out.string(), item.lexically_relative(out).string());
   };
@@ -81,18 +81,19 @@ void check_output(const fs::path& out, const ConvertForm& form, bool overwrite) 
   check(fs::is_directory(folder_of(out), ignored), ErrorCode::io,
         "{}: cannot write: there is no folder '{}'; make it first", out.string(), folder_of(out).string());
   if (form.kind == ConvertForm::Kind::diffusers) {
-    require(!there || folder, "{}: expected a folder for diffusers' layout, this is a file", out.string());
+    require(!there || folder, "{}: expected a folder for diffusers' layout, but this is a file",
+            out.string());
     require(!fs::is_symlink(fs::symlink_status(out, ignored)), "{}: this is a link; name the folder itself",
             out.string());
     require(ending != ".safetensors" && ending != ".gguf",
-            "{}: expected a folder for diffusers' layout, this is the name of a file", out.string());
+            "{}: expected a folder for diffusers' layout, but this is the name of a file", out.string());
     return check_folder(out, overwrite);
   }
   const char* expected = form.type ? ".gguf" : ".safetensors";
   require(!folder, "{}: this is a folder; expected a file such as {}", out.string(),
           (out / ("model" + std::string(expected))).string());
   require(ending == expected, "{}: expected a name that ends in {}", out.string(), expected);
-  require(!there || overwrite, "{}: it is there already; `overwrite` replaces it", out.string());
+  require(!there || overwrite, "{}: it exists already; `overwrite` replaces it", out.string());
   check(!there || fs::is_regular_file(out, ignored), ErrorCode::io,
         "{}: cannot write: the name belongs to something that is not a plain file", out.string());
 }
@@ -114,7 +115,7 @@ void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
     for (const fs::path& read : {resolved(file), resolved(folder_of(file)) / file.filename()})
       for (fs::path place = read; place.has_relative_path(); place = place.parent_path())
         require(std::ranges::find(ours, place) == std::end(ours),
-                "{}: it is what is read ({}); name another output", out.string(), file.string());
+                "{}: this is the input ({}); name another output", out.string(), file.string());
   };
   for (const auto& source : plan.sources)
     for (const auto& file : source->files()) check_file(file->path());
@@ -125,7 +126,7 @@ void check_room(const ConvertPlan& plan, const fs::path& out) {
   struct statvfs disk {};
   if (::statvfs(folder_of(out).c_str(), &disk) != 0) return;
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize, needed = plan.bytes();
-  check(needed <= free, ErrorCode::io, "{}: {} are needed on its disk, and {} are free", out.string(),
+  check(needed <= free, ErrorCode::io, "{}: {} are needed on its disk, but only {} are free", out.string(),
         human_bytes(needed), human_bytes(free));
 }
 
@@ -192,7 +193,7 @@ ConvertReport convert_model(const fs::path& in, const fs::path& given, const Par
   require(options.part.empty() || options.part == "transformer" || options.part == "transformer_2",
           "`part`: expected transformer or transformer_2, got '{}'", options.part);
   require(options.part.empty() || !folder, "`part`: diffusers' layout has all parts; leave it out");
-  require(folder || parts == PartPaths{}, "`to`: {} is the transformer alone; name no other parts",
+  require(folder || parts == PartPaths{}, "`to`: {} holds the transformer alone; leave out the other parts",
           options.to);
   std::error_code ignored;
   check(fs::exists(in, ignored), ErrorCode::not_found, "{}: {}", in.string(), why_missing(in));

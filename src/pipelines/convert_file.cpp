@@ -79,7 +79,7 @@ class FilePlanner {
   }
 
   void add_gguf(const Entry& entry) {
-    check(has_values(entry), ErrorCode::unsupported, "{}: tensor {} is {}, which has no place in a GGUF file",
+    check(has_values(entry), ErrorCode::unsupported, "{}: tensor {} is {}, which a GGUF file cannot hold",
           source_.file_of(entry), in_quotes(entry.name_in_file), dtype_name(entry.dtype));
     const GgufType* type = type_of(entry);
     const bool same = !entry.derived && type->plain == entry.dtype;
@@ -97,8 +97,7 @@ class FilePlanner {
     if (entry.dims.back() % form_.type->block_values == 0) return form_.type;
     if (!std::exchange(rows_noted_, true))
       notes_.push_back(
-          fmt::format("rows that are no whole blocks of {} values stay {}: {} of {}, and perhaps "
-                      "others",
+          fmt::format("rows that are not whole blocks of {} values stay {}: {} of {}, and perhaps others",
                       form_.type->block_values, kept->name, entry.name, entry.dims.back()));
     return kept;
   }
@@ -129,7 +128,7 @@ ComponentFiles find_transformer(const std::filesystem::path& in, const std::stri
             in.string());
     if (part == "transformer_2") {
       check(files.transformer_2.present(), ErrorCode::not_found,
-            "`part`: {} has one transformer, and no transformer_2", in.string());
+            "`part`: {} has only one transformer, and no transformer_2", in.string());
       return files.transformer_2;
     }
     return files.transformer;
@@ -150,10 +149,9 @@ void note_source(const std::filesystem::path& in, const ConvertForm& form, const
   if (!encodings.empty() && !same.empty() && encodings.find(same) != std::string::npos)
     notes.push_back(fmt::format("{} is {} already; its values are rounded again", in.string(), encodings));
   else if (!encodings.empty())
-    notes.push_back(
-        fmt::format("the weights of {} are {}: what is written is made of the values that they "
-                    "mean",
-                    in.string(), encodings));
+    notes.push_back(fmt::format(
+        "the weights of {} are {}: they are decoded first, and the output is made from the decoded values",
+        in.string(), encodings));
   else if (form.kind == Kind::single && !source.entries().empty() &&
            source.entries().front().name_in_file.starts_with(kComfyPrefix))
     notes.push_back(fmt::format("{} is such a file already", in.string()));
@@ -165,8 +163,8 @@ ConvertPlan plan_file(const std::filesystem::path& in, const ConvertForm& form, 
   const ComponentFiles found = find_transformer(in, part);
   const TransformerFiles model = read_transformer(found);
   check(is_wan_transformer(*model.source), ErrorCode::unsupported,
-        "{}: it is no transformer of Wan's (it has no tensor 'patch_embedding.weight'); other parts become "
-        "folders, with `to` diffusers",
+        "{}: this is not a Wan transformer (it has no tensor 'patch_embedding.weight'); other parts can only "
+        "be written as folders, with `to` diffusers",
         in.string());
   ConvertPlan plan;
   plan.sources = {model.source};

@@ -130,7 +130,7 @@ class FolderPlanner {
                                                                 static_cast<size_t>(carried->bytes)));
     } else if (m_.text_encoder) {
       plan_.notes.push_back(
-          "left out: the tokenizer, which lies in no file of its own; `tokenizer` names one");
+          "the tokenizer is left out, since it has no file of its own here; name one with `tokenizer`");
     }
     return carried != nullptr;
   }
@@ -163,8 +163,8 @@ class FolderPlanner {
 
   void note(const std::shared_ptr<TensorSource>& source) {
     if (const std::string encodings = encodings_of(*source); !encodings.empty())
-      plan_.notes.push_back(
-          fmt::format("the weights of {} are {}: they become bfloat16", source->files_text(), encodings));
+      plan_.notes.push_back(fmt::format("the weights of {} are {}: they are converted to bfloat16",
+                                        source->files_text(), encodings));
   }
 
   const ModelBundle& m_;

@@ -86,7 +86,7 @@ std::vector<float> values_at(const TensorSource::Entry& entry, int64_t first, in
 }
 
 void check_holds(const TensorSource::Entry& entry, float largest, double most, std::string_view what) {
-  check(largest <= most, ErrorCode::numerical, "tensor {} holds {}: {} has no place for it",
+  check(largest <= most, ErrorCode::numerical, "tensor {} holds {}, which {} cannot hold",
         in_quotes(entry.name_in_file), std::isfinite(largest) ? fmt::format("{:g}", largest) : "NaN or Inf",
         what);
 }

@@ -73,8 +73,7 @@ fs::path only_one(const fs::path& transformer, const Search& search) {
   const fs::path models = models_folder(transformer);
   check(!models.empty(), ErrorCode::not_found,
         "`{}`: {} is a transformer by itself, and needs {}: name it ({}, or a model's folder that has one), "
-        "or put "
-        "both into ComfyUI's folders (diffusion_models/ beside {}/)",
+        "or put both into ComfyUI's folders (diffusion_models/ beside {}/)",
         search.field, transformer.string(), search.what, search.example, search.folders.front());
   std::vector<fs::path> all, fitting;
   for (const char* folder : search.folders)
@@ -84,7 +83,7 @@ fs::path only_one(const fs::path& transformer, const Search& search) {
     try {
       if (search.fits(file)) fitting.push_back(file);
     } catch (const Error& e) {
-      log_topic("load", "`{}`: {} is passed over: {}", search.field, file.string(), e.message());
+      log_topic("load", "`{}`: {} is not used: {}", search.field, file.string(), e.message());
     }
   }
   check(!fitting.empty(), ErrorCode::not_found,
@@ -164,7 +163,7 @@ std::vector<std::string> missing_parts(const fs::path& transformer, const PartPa
     const auto source = read_text_encoder(text).source;
     check(!parts.tokenizer.empty() || carries_tokenizer(*source) || !tokenizer_beside(text.weights).empty(),
           ErrorCode::not_found,
-          "`tokenizer`: {} carries none: name tokenizer.json, spiece.model or a folder that has one",
+          "`tokenizer`: {} has none; name tokenizer.json, spiece.model or a folder that has one",
           source->files_text());
   });
   attempt("`vae`", [&] { read_vae(parts.vae.empty() ? find_vae(transformer, config) : vae_at(parts.vae)); });

@@ -39,11 +39,10 @@ ModelFiles model_files(const fs::path& path, const PartPaths& parts) {
     const auto says = [](const fs::path& file, const char* noise) {
       return file.filename().string().find(noise) != std::string::npos;
     };
-    require(
-        !says(path, "low_noise") || !says(parts.transformer_2, "high_noise"),
-        "`transformer_2`: {} is the high-noise expert by its name: it is the model, and the low-noise one "
-        "its second transformer",
-        parts.transformer_2.string());
+    require(!says(path, "low_noise") || !says(parts.transformer_2, "high_noise"),
+            "`transformer_2`: the name of {} says that it is the high-noise expert; give that one as the "
+            "model, and the low-noise one here",
+            parts.transformer_2.string());
   }
   if (!parts.text_encoder.empty())
     files.text_encoder = named_part("`text_encoder`", parts.text_encoder, text_encoder_at);
@@ -80,7 +79,7 @@ void open_text_encoder_of(ModelBundle& m, const PartPaths& parts, FileAccess acc
   if (!m.reads_text()) {
     const char* const named = !parts.text_encoder.empty() ? "`text_encoder`" : "`tokenizer`";
     require(parts.text_encoder.empty() && parts.tokenizer.empty(),
-            "{}: this model reads no text, it follows a picture and actions; leave it out", named);
+            "{}: this model reads no text: it follows a picture and actions; leave it out", named);
     return;
   }
   TextEncoderFiles text = naming_alone("`text_encoder`", m.files.text_encoder,
@@ -98,8 +97,8 @@ void open_image_encoder_of(ModelBundle& m, const fs::path& path, const PartPaths
   }
   m.no_image_encoder = fmt::format(
       "`image_encoder`: this model looks at its pictures through CLIP's vision model too, and {} has none: "
-      "name it "
-      "(clip_vision_h.safetensors, models_clip_open-clip-xlm-roberta-large-vit-huge-14.pth, or a folder)",
+      "name it (clip_vision_h.safetensors, models_clip_open-clip-xlm-roberta-large-vit-huge-14.pth, or a "
+      "folder)",
       m.files.root.string());
   if (!files.present() && m.files.layout == ModelFiles::Layout::single) {
     try {
@@ -133,7 +132,7 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
   WanConfig same = low.config;
   if (files.alone) same.sinusoid = m.dit.sinusoid;
   check(same == m.dit, ErrorCode::unsupported,
-        "{}: its two transformers differ in their options; they must be alike but for their weights",
+        "{}: its two transformers differ in their options; they may only differ in their weights",
         m.files.root.string());
   const bool diffusers = m.files.layout == ModelFiles::Layout::diffusers;
   m.boundary = diffusers ? json_double(*m.files.model_index, "boundary_ratio", -1, 0, 1) : -1;
@@ -148,11 +147,10 @@ void open_second_expert(ModelBundle& m, FileAccess access) {
 // Opens the audio encoder, if the transformer follows speech: the one that was named, or the model's own.
 void open_audio_encoder_of(ModelBundle& m, const PartPaths& parts) {
   if (!m.dit.audio_branch()) {
-    require(
-        parts.audio_encoder.empty(),
-        "`audio_encoder`: {}: this transformer has no audio branch to hear with; name InfiniteTalk's file "
-        "(`infinitetalk`), or leave it out",
-        parts.audio_encoder.string());
+    require(parts.audio_encoder.empty(),
+            "`audio_encoder`: {}: this transformer has no audio branch; name InfiniteTalk's file "
+            "(`infinitetalk`), or leave it out",
+            parts.audio_encoder.string());
     return;
   }
   fs::path path = parts.audio_encoder;

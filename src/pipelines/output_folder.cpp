@@ -94,7 +94,7 @@ void OutputFolder::commit(bool replace) {
     sync_to_disk(beside);  // of the name alone: what has it is there already
     return;
   }
-  if (!replace) kept("it has appeared in the meantime");
+  if (!replace) kept("it has been created in the meantime");
   // In one step, so that there is always one of the two; what is removed then is the old one.
   if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
     sync_to_disk(beside);

@@ -81,7 +81,7 @@ WanConfig transformer_config(const ComponentFiles& files, const NamedSource& nam
 // A file of another part is told to go where it belongs.
 void check_is_transformer(const std::shared_ptr<TensorSource>& source) {
   const auto refuse = [&](bool is, const char* other, const char* field) {
-    check(!is, ErrorCode::invalid_argument, "{}: expected a transformer, this is {}: it goes to `{}`",
+    check(!is, ErrorCode::invalid_argument, "{}: expected a transformer, but this is {}; give it as `{}`",
           source->files_text(), other, field);
   };
   refuse(is_umt5_encoder(*umt5_source(source).source), "a text encoder", "text_encoder");
@@ -128,7 +128,7 @@ VaeFiles read_vae(const ComponentFiles& files, FileAccess access) {
   const Json json = config_of(files, *out.source, kVaeKey);
   out.config = json ? VaeConfig::from_json(*json) : VaeConfig::from_tensors(*out.source);
   if (!json && files.alone && !out.config.is_residual && out.config.base_dim != VaeConfig::wan21().base_dim)
-    warn("`vae`: {} has no config, so that its latents are taken to have the mean and deviation of Wan 2.1's",
+    warn("`vae`: {} has no config, so its latents are assumed to have the mean and deviation of Wan 2.1's",
          out.source->files_text());
   return out;
 }
@@ -137,7 +137,7 @@ ImageEncoderFiles read_image_encoder(const ComponentFiles& files, FileAccess acc
   ImageEncoderFiles out{.source = clip_vision_source(open_weights(files.weights, access)).source,
                         .config = {},
                         .preparation = {}};
-  check(is_clip_vision(*out.source), ErrorCode::not_found, "{}: it holds no vision model of CLIP's",
+  check(is_clip_vision(*out.source), ErrorCode::not_found, "{}: it holds no CLIP vision model",
         out.source->files_text());
   const Json json = config_of(files, *out.source, kImageEncoderKey);
   out.config = json ? ClipVisionConfig::from_json(*json) : ClipVisionConfig::from_tensors(*out.source);

@@ -120,8 +120,8 @@ void resolve_sampler(const VideoRequest& given, VideoRequest& r) {
 void resolve_guidance(const ModelBundle& model, const VideoRequest& given, VideoRequest& r) {
   if (model.experts() == 1) {
     require(!given.guidance_2,
-            "`guidance_2`: {} is meant for a low-noise expert, and this model has one transformer; leave it "
-            "out",
+            "`guidance_2`: {} is meant for a low-noise expert, but this model has only one transformer; "
+            "leave it out",
             given.guidance_2.value_or(0));
     r.guidance_2.reset();
   } else if (given.guidance && !given.guidance_2) {
@@ -132,7 +132,7 @@ void resolve_guidance(const ModelBundle& model, const VideoRequest& given, Video
 // What the level turns on where the request does not say. gpu: the GPU's side of it; null on the CPU.
 void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   require(r.int8_keys == "auto" || r.attention == "int8",
-          "`int8_keys`: {} is of `attention` int8, and it is {}; leave it out, or ask for that, too",
+          "`int8_keys`: {} needs `attention` int8, but that is {}; leave it out, or set that, too",
           r.int8_keys, r.attention);
   if (ops::parse_without(r.without).has(Optimisation::step_cache)) r.step_cache = 0;
   r.without = ops::without_names(r.without);
@@ -144,13 +144,15 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
     return;
   }
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
-  require(!mode.reference || wanted == Compute::f32, "`dtype`: level none runs definitions, in f32");
+  require(!mode.reference || wanted == Compute::f32,
+          "`dtype`: level none runs the definitions, which compute in f32");
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
           r.attention == "int8" ? ", and a Hopper GPU there" : "");
   require(r.math != "fp8", "`math`: fp8 needs `device` cuda; int8 works here");
   require(r.math != "tf32", "`math`: tf32 needs `device` cuda, and `dtype` f32 there");
-  require(r.math != "int8" || !mode.reference, "`math`: level none runs definitions, in f32");
+  require(r.math != "int8" || !mode.reference,
+          "`math`: level none runs the definitions, which compute in f32");
   require(r.math != "bf16" || wanted == Compute::bf16,
           "`math`: bf16 needs products in bf16, and `dtype` is f32");
   const std::string residual = r.residual.value_or("f32");

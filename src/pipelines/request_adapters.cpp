@@ -52,7 +52,7 @@ void report(const LoraSpec& lora, const AdapterMatch& match, bool strict) {
   std::string text =
       fmt::format("{}{}", fmt::join(reasons, "; "), rest > 0 ? fmt::format(" +{} more", rest) : "");
   if (!match.hint.empty()) text += "; " + match.hint;
-  check(match.matched > 0, ErrorCode::not_found, "`loras`: {}: nothing of it fits the model ({} layers): {}",
+  check(match.matched > 0, ErrorCode::not_found, "`loras`: {}: none of its {} layers fits the model: {}",
         lora.path, match.layers, match.layers == 0 ? "it has no tensors" : text);
   if (match.unmatched.empty()) return;
   check(!strict, ErrorCode::not_found, "`loras`: {}: {} of {} layers do not fit the model: {}", lora.path,

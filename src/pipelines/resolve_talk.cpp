@@ -14,22 +14,19 @@ constexpr int kMostFrames = 65536;
 
 void check_model(const ModelBundle& model, const VideoRequest& r) {
   require(r.speech || !model.dit.audio_branch(),
-          "`speech`: this transformer follows speech (InfiniteTalk's audio branch): say what is spoken");
+          "`speech`: this transformer follows speech (InfiniteTalk's audio branch); give the sound of it");
   if (!r.speech) return;
-  require(
-      model.dit.audio_branch(),
-      "`speech`: this transformer has no audio branch; name InfiniteTalk's file (`infinitetalk`) beside an "
-      "image-to-video model (Wan2.1-I2V-14B)");
+  require(model.dit.audio_branch(),
+          "`speech`: this transformer has no audio branch; name InfiniteTalk's file (`infinitetalk`) beside "
+          "an image-to-video model (Wan2.1-I2V-14B)");
   check(model.audio_encoder != nullptr, ErrorCode::not_found,
         "`audio_encoder`: speech is heard through a wav2vec2 (chinese-wav2vec2-base), and {} has none: name "
-        "its "
-        "folder or file",
+        "its folder or file",
         model.files.root.string());
   check(model.image_input == ImageInput::channels && model.dit.pos_embed_seq_len == 0 && model.experts() == 1,
         ErrorCode::unsupported,
-        "`speech`: expected an image-to-video model of one transformer and one picture (Wan2.1-I2V), this is "
-        "one of "
-        "the {} models",
+        "`speech`: expected an image-to-video model with one transformer and one picture (Wan2.1-I2V), but "
+        "this is one of the {} models",
         model.kind);
 }
 
@@ -41,7 +38,7 @@ void check_others(const VideoRequest& given, const VideoRequest& r) {
   require(r.riflex == 0,
           "`riflex`: a talking photo is made in windows of the model's own length; leave it out");
   check(given.sparse_attention.value_or(0) == 0, ErrorCode::unsupported,
-        "`sparse_attention`: not possible beside the audio branch; leave it out");
+        "`sparse_attention`: it cannot be combined with speech; leave it out");
 }
 
 // int(len / 16000 * 25) in double precision, as InfiniteTalk counts.
@@ -70,9 +67,10 @@ TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, Vi
   const int64_t spoken = frames_of(samples);
   const auto least = static_cast<size_t>(model.audio.least_samples());
   require(spoken >= 1 && samples >= least,
-          "`speech`: {} samples of 16 kHz are too short to follow; a second would do", samples);
+          "`speech`: {} samples at 16 kHz are too short to follow; give at least a second", samples);
   require(given.frames || spoken <= kMostFrames,
-          "`speech`: {} frames, at most {} can be made at once; `frames` {} would make the first of them",
+          "`speech`: it takes {} frames, but at most {} can be made at once; `frames` {} would make the "
+          "first of them",
           spoken, kMostFrames, kMostFrames);
   const int64_t stride = model.vae_config.temporal_stride();
   const auto whole = [&](const char* name, int value) {

@@ -78,7 +78,7 @@ std::vector<float> read(const fs::path& path, const TextCache::Key& key) {
   std::memcpy(out.data(), text->data, count * sizeof(float));
   check(std::memcmp(ids->data, key.ids.data(), rows * sizeof(int64_t)) == 0 &&
             source->metadata() == metadata_of(key, out),
-        ErrorCode::corrupt, "its values are not what it says, or of another encoder or prompt");
+        ErrorCode::corrupt, "its values are damaged, or belong to another encoder or prompt");
   check(std::all_of(out.begin(), out.end(), [](float v) { return std::isfinite(v); }), ErrorCode::corrupt,
         "its values are not finite");
   return out;
@@ -135,7 +135,7 @@ std::optional<std::vector<float>> TextCache::find(const Key& key) const {
     log_topic("load", "text embedding of {} tokens from {}", key.ids.size(), path.string());
     return out;
   } catch (const std::exception& e) {
-    warn("`text_cache`: {} is passed over and made again: {}", path.string(), e.what());
+    warn("`text_cache`: {} is not used, but made again: {}", path.string(), e.what());
     return std::nullopt;
   }
 }

@@ -21,7 +21,8 @@ Products vae_products(std::string_view vae_math, const VaeConfig& config, const 
                       cuda::Gpu* gpu) {
   check_choice("vae_math", vae_math, vae_math_choices());
   if (vae_math != "fp8") return Products::as_activations;
-  require(!precision.definitions, "`vae_math`: level none runs definitions, in f32; leave fp8 out");
+  require(!precision.definitions,
+          "`vae_math`: level none runs the definitions, which compute in f32; leave fp8 out");
   require(!gpu || precision.activation == DType::bf16,
           "`vae_math`: fp8 needs activations in bf16 on a GPU, and `dtype` is {}",
           dtype_name(precision.activation));

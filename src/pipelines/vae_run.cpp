@@ -92,12 +92,13 @@ VaeRun::Latents VaeRun::encode(const Clip& clip, const NextFrame& next) const {
 void VaeRun::check_latents(std::span<const float> values, std::span<const int64_t> shape) const {
   const VaeConfig& c = config();
   require(shape.size() == 4, "latents: expected [z, T, h, w], got {} dims", shape.size());
-  require(shape[0] == c.z_dim,
-          "latents: {} channels, and the VAE of `model` ({}) has {}; give the model that they are of",
-          shape[0], kind(), c.z_dim);
+  require(
+      shape[0] == c.z_dim,
+      "latents: they have {} channels, but the VAE of `model` ({}) has {}; give the model that they are for",
+      shape[0], kind(), c.z_dim);
   int64_t count = 1;
   for (const int64_t extent : shape) {
-    require(extent >= 1 && extent <= 1 << 20, "latents: a dim of {} is not a sensible size", extent);
+    require(extent >= 1 && extent <= 1 << 20, "latents: a dimension of {} is too small or too large", extent);
     count *= extent;
   }
   require(values.size() == static_cast<size_t>(count), "latents: {} values, {} expected", values.size(),

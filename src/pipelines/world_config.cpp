@@ -59,13 +59,13 @@ void read_world(const nlohmann::json& j, WorldConfig& c) {
     check(!c.timesteps.empty() && c.timesteps[0] <= 1000 && c.timesteps.back() > 0 &&
               std::ranges::is_sorted(c.timesteps, std::greater<>()) &&
               std::ranges::adjacent_find(c.timesteps) == c.timesteps.end(),
-          ErrorCode::corrupt, "timesteps: expected falling ones, 1000 to above 0");
+          ErrorCode::corrupt, "timesteps: expected numbers that fall from at most 1000 to above 0");
     c.few_step.clear();
   }
   if (const std::string name = json_string(j, "sampler", ""); !name.empty()) {
     check(name == "euler" || name == "lcm", ErrorCode::corrupt, "sampler: expected euler or lcm, got '{}'",
           name);
-    check(!c.timesteps.empty(), ErrorCode::corrupt, "sampler: it belongs to a list of timesteps of its own");
+    check(!c.timesteps.empty(), ErrorCode::corrupt, "sampler: it can only be given with a list of timesteps");
     c.sampler = parse_sampler(name);
   }
   c.shift = json_double(j, "shift", c.shift, 0.01, 100);

@@ -27,8 +27,7 @@ ops::Activation activation_of(const std::string& name) {
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return ops::Activation::gelu_tanh;
   fail(ErrorCode::unsupported,
        "image encoder: hidden_act '{}' is not supported, only gelu, gelu_new and gelu_pytorch_tanh; the "
-       "vision "
-       "model of Wan's (ViT-H/14) has gelu",
+       "vision model of Wan's (ViT-H/14) has gelu",
        name);
 }
 
@@ -51,8 +50,7 @@ int64_t heads_of(const TensorSource& source, int64_t hidden_size) {
   const auto found = known.find(hidden_size);
   check(found != known.end(), ErrorCode::not_found,
         "image encoder: {}: shapes do not tell how many heads a model of width {} has; a config.json beside "
-        "the "
-        "file would (num_attention_heads)",
+        "the file would (num_attention_heads)",
         source.files_text(), hidden_size);
   return found->second;
 }
@@ -63,7 +61,7 @@ bool is_clip_vision(const TensorSource& source) { return source.has(kPatches) &&
 
 ClipVisionConfig ClipVisionConfig::from_tensors(const TensorSource& source) {
   ClipVisionConfig c;
-  check(is_clip_vision(source), ErrorCode::not_found, "image encoder: {} holds no vision model of CLIP's",
+  check(is_clip_vision(source), ErrorCode::not_found, "image encoder: {} holds no CLIP vision model",
         source.files_text());
   const auto& patches = dims_of(source, kPatches, 4);
   const auto& positions = dims_of(source, kPositions, 2);

@@ -154,9 +154,8 @@ void refuse_relatives(const TensorSource& source) {
     if (!known && is_learned(entry)) unknown.push_back(in_quotes(entry.name_in_file));
   }
   check(unknown.empty(), ErrorCode::unsupported,
-        "{}: {} of its tensors are not of Wan's transformer: {}. It is another model that was made of Wan, "
-        "which is not "
-        "supported, and without them it would make other videos; {}",
+        "{}: {} of its tensors are not part of Wan's transformer: {}. It is another model derived from Wan, "
+        "which is not supported, and without them it would make different videos; {}",
         source.files_text(), unknown.size(), listed(unknown), kWhatRuns);
 }
 

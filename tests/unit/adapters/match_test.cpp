@@ -74,7 +74,7 @@ TEST(Match, SaysWhyALayerDoesNotFit) {
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.b1.weight", {24, 2}), "it has no b2");
   expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.oft_blocks", {1, 24, 24}),
                    "to_q.oft_blocks\" is of a kind that is not supported");
-  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.weight", {24, 24}), "no tensor of an adapter");
+  expect_unmatched(MadeSource().add("blocks.0.attn1.to_q.weight", {24, 24}), "not a tensor of an adapter");
   expect_unmatched(MadeSource().add("blocks.0.attn1.norm_q.diff_b", {24}), "has no bias");
   expect_unmatched(MadeSource().add("blocks.0.attn1.norm_q.diff", {25}),
                    "its change is [25], the model's tensor [24]");
@@ -154,9 +154,9 @@ TEST(Match, SaysWhichModelAFileWasMadeFor) {
   AdapterMatch match = model.match(made_adapter(text));
   EXPECT_EQ(match.unmatched.size(), 1u);
   EXPECT_THAT(match.hint,
-              HasSubstr("reads 16 channels, as that of a text-to-video model; this model's reads 36"));
+              HasSubstr("reads 16 channels, like that of a text-to-video model; this model's reads 36"));
   match = model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 5120, 5120)));
-  EXPECT_THAT(match.hint, HasSubstr("5120 wide, as those of the 14B models; this model's are 1536"));
+  EXPECT_THAT(match.hint, HasSubstr("5120 wide, like those of the 14B models; this model's are 1536"));
   // Where the widths agree something else does not fit.
   EXPECT_EQ(model.match(made_adapter(pair_of("diffusion_model.blocks.0.self_attn.q", 8, 1536))).hint, "");
   MadeSource channels;
@@ -172,7 +172,7 @@ TEST(Match, NamesThatFallTogetherAreRefused) {
   twins.add("blocks.0.a_b.weight", {24, 24}).add("blocks.0.a.b.weight", {24, 24});
   const AdapterMatch match = Model(twins.source()).match(made_adapter(pair_of("lora_unet_blocks_0_a_b")));
   ASSERT_EQ(match.unmatched.size(), 1u);
-  EXPECT_THAT(match.unmatched[0].reason, HasSubstr("once dots are underscores"));
+  EXPECT_THAT(match.unmatched[0].reason, HasSubstr("when dots are written as underscores"));
 }
 
 TEST(Match, LayersOfTheTextEncoder) {

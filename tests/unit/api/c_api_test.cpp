@@ -101,7 +101,7 @@ TEST(CApi, GuidanceOfASecondExpertReachesTheRequest) {
   EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 0) << tachyscope_last_error();
   r.guidance_2 = 3;
   EXPECT_EQ(tachyscope_plan(engine, &r, &plan), 2);
-  EXPECT_THAT(tachyscope_last_error(), HasSubstr("this model has one transformer"));
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("this model has only one transformer"));
   tachyscope_free(engine);
 }
 

@@ -323,7 +323,8 @@ TEST(Worlds, AFramesCallbackBeginsNothing) {
              [&] { world.start({.image = picture()}); }, [&] { world.reset(); },
              [&] { world.next_block({}); }, [&] { world.verify({.image = picture()}); },
              [&] { world.watch(nullptr); }})
-      refused += test::refusal(what, ErrorCode::invalid_argument).find("stop ends it") != std::string::npos;
+      refused +=
+          test::refusal(what, ErrorCode::invalid_argument).find("stop ends the block") != std::string::npos;
     watched.callback()(image, index);
   });
   EXPECT_EQ(refused, 5 * 9);

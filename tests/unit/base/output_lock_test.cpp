@@ -103,7 +103,7 @@ TEST_F(Locks, NamesOfAnyLength) {
 TEST_F(Locks, WhatIsNoLockStays) {
   const fs::path output = folder_ / "a.mp4", file = OutputLock::file_of(output);
   std::ofstream(file) << "mine";
-  EXPECT_THAT(refusal(output), HasSubstr("no lock of this program"));
+  EXPECT_THAT(refusal(output), HasSubstr("not a lock of this program"));
   EXPECT_EQ(fs::file_size(file), 4u);
   EXPECT_THAT(refusal(folder_ / "none/a.mp4"), HasSubstr("make it first"));
 }

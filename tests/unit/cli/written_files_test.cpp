@@ -53,7 +53,7 @@ TEST_F(WrittenFiles, SettingsOfEveryEditor) {
     EXPECT_EQ(read.request.seed, 7u);
   }
   const std::tuple<const char*, const char*, const char*> mistakes[] = {
-      {"{\"tachyscope\": \"0\",\n \"prompt\": \"a\",\n}", "line 3, column 1", "a comma stands before"},
+      {"{\"tachyscope\": \"0\",\n \"prompt\": \"a\",\n}", "line 3, column 1", "a comma before"},
       {"{\"tachyscope\": \"0\",\n \"prompt\": 'a'}", "line 2, column 12", "double quotes"},
       {"{\"tachyscope\": \"0\", \"prompt\": \"a\", \"seed\": 1e999}", "run.json", "number overflow"},
       {"{\"tachyscope\": \"0\", \"prompt\": \"\xC4\xE3\"}", "line 1, byte 32", "not UTF-8"},
@@ -81,7 +81,7 @@ TEST_F(WrittenFiles, ScriptsAndConfigsWithAMark) {
   EXPECT_EQ(run({"info", "model"}).code, 0);
   write("model/transformer/config.json", "{\n \"in_channels\": 16,\n}");
   EXPECT_THAT(run({"info", "model"}).err,
-              AllOf(HasSubstr("config.json: line 3, column 1"), HasSubstr("a comma stands before")));
+              AllOf(HasSubstr("config.json: line 3, column 1"), HasSubstr("a comma before")));
 }
 
 // Nothing is said of a prompt that is as long as can be; for a longer one it is said once what is dropped.

@@ -104,15 +104,15 @@ TEST_F(SoundReaderTest, CutWav) {
   const std::vector<float> samples(5000, 0.25f), packet(4096, 0.25f);
   EXPECT_EQ(said(wav(samples, 1, 20000), samples), "");
   EXPECT_THAT(said(wav(samples, 1, 40000), samples),
-              HasSubstr("tells of 1.25 seconds; the 0.62 that are there"));
+              HasSubstr("says 1.25 seconds; the 0.62 that are there"));
   // Also where the last packet happens to be whole, and where a sample is not.
   EXPECT_THAT(said(wav(packet, 1, 20000), packet), HasSubstr("cut short"));
   auto part = wav(samples, 1, 30000);
   part.insert(part.end(), {1, 2, 3});
-  EXPECT_THAT(said(part, samples), HasSubstr("tells of 0.94 seconds"));
+  EXPECT_THAT(said(part, samples), HasSubstr("says 0.94 seconds"));
   auto behind = wav(samples, 1, 20000);
   behind.resize(behind.size() + 40001, 7);
-  EXPECT_THAT(said(behind, samples), HasSubstr("40001 bytes behind them are not read"));
+  EXPECT_THAT(said(behind, samples), HasSubstr("40001 bytes after them are not read"));
   for (const HexLine& item : hex_lines("odd_sounds.txt")) {
     if (item.name != "au-pcm_16" && item.name != "aiff-pcm_16" && item.name != "rf64-pcm_16" &&
         item.name != "w64-float")

@@ -212,7 +212,7 @@ TEST(ClipVision, ShapesTellAllButTheHeads) {
   EXPECT_THAT(refusal([&] { ClipVisionConfig::from_tensors(shaped(int64_t{1} << 50)); }, ErrorCode::corrupt),
               HasSubstr("positions"));
   EXPECT_THAT(refusal([&] { ClipVisionConfig::from_tensors(TensorSource({}, {})); }, ErrorCode::not_found),
-              HasSubstr("no vision model of CLIP's"));
+              HasSubstr("no CLIP vision model"));
 }
 
 TEST(ClipVision, ProcessorsSayWhatTheyDoOtherwise) {

@@ -226,7 +226,8 @@ TEST(Convert, ThreadsChangeNothingAndQuantisedSourcesAreSaid) {
   }
   const fs::path q8 = scratch.path / "q8.gguf", plain = scratch.path / "plain.safetensors";
   convert(in, q8, "gguf:Q8_0");
-  EXPECT_THAT(convert(q8, plain, "single").notes, Contains(AllOf(HasSubstr("q8_0"), HasSubstr("mean"))));
+  EXPECT_THAT(convert(q8, plain, "single").notes,
+              Contains(AllOf(HasSubstr("q8_0"), HasSubstr("decoded values"))));
   const auto got = open_transformer(plain).source, want = open_transformer(q8).source;
   for (const auto& entry : want->entries()) {
     std::vector<float> values = values_of(entry);
@@ -281,19 +282,19 @@ TEST(Convert, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
   refused(scratch.path / "o.safetensors", "diffusers", invalid, "folder");
   refused(in, "diffusers", invalid, "this is a file");
   refused(in, "single", invalid, "`overwrite`");
-  refused(in, "single", invalid, "it is what is read", {.overwrite = true});
+  refused(in, "single", invalid, "this is the input", {.overwrite = true});
   refused(scratch.path, "diffusers", invalid, "`overwrite`");
-  refused(scratch.path, "diffusers", invalid, "in.safetensors, which is no part", {.overwrite = true});
+  refused(scratch.path, "diffusers", invalid, "in.safetensors, which is not part", {.overwrite = true});
   refused(scratch.path / "no/o.gguf", "gguf:F16", ErrorCode::io, "there is no folder");
   refused(scratch.path / "o.safetensors", "fp8", invalid, "one part by itself", {.part = "transformer_2"});
   refused(scratch.path / "o.safetensors", "fp8", invalid, "`part`", {.part = "vae"});
-  refused(scratch.path / "o.safetensors", "fp8", invalid, "name no other parts", {}, {.vae = "x"});
+  refused(scratch.path / "o.safetensors", "fp8", invalid, "leave out the other parts", {}, {.vae = "x"});
   refused(scratch.path / "d", "diffusers", ErrorCode::not_found, "no such file", {}, {.vae = "gone"});
   std::atomic<bool> cancel{true};
   refused(scratch.path / "o.safetensors", "fp8", ErrorCode::cancelled, "cancelled", {.cancel = &cancel});
   refused(scratch.path / "d", "diffusers", ErrorCode::cancelled, "cancelled", {.cancel = &cancel});
   wide_transformer(in, 3e5f);
-  refused(scratch.path / "o.gguf", "gguf:F16", ErrorCode::numerical, "f16 has no place");
+  refused(scratch.path / "o.gguf", "gguf:F16", ErrorCode::numerical, "which f16 cannot hold");
   wide_transformer(in, NAN);
   refused(scratch.path / "o.safetensors", "fp8", ErrorCode::numerical, "NaN or Inf");
   refused(scratch.path / "o.gguf", "gguf:Q4_0", ErrorCode::numerical, "NaN or Inf");
@@ -336,7 +337,7 @@ TEST(Convert, TheInputIsRefusedByEveryNameThatItHas) {
     const fs::path to = links / fs::relative(item.path(), real);
     item.is_directory() ? void(fs::create_directories(to)) : fs::create_symlink(item.path(), to);
   }
-  EXPECT_THAT(refused(links, links, "diffusers"), HasSubstr("it is what is read"));
+  EXPECT_THAT(refused(links, links, "diffusers"), HasSubstr("this is the input"));
   fs::create_directory(scratch.path / "empty");
   fs::create_directory_symlink(scratch.path / "empty", scratch.path / "link");
   EXPECT_THAT(refused(real, scratch.path / "link", "diffusers"), HasSubstr("this is a link"));
@@ -365,7 +366,7 @@ TEST(Convert, OverwritingReplacesTheWholeFolder) {
   EXPECT_THAT(entries_in(scratch.path), testing::ElementsAre("model"));
   EXPECT_THAT(test::refusal([&] { convert(out, out, "diffusers", {}, {.overwrite = true}); },
                             ErrorCode::invalid_argument),
-              HasSubstr("it is what is read"));
+              HasSubstr("this is the input"));
   // What is not of a model is not lost, however deep it lies; what a link leads to is not looked at.
   const auto kept = [&](const fs::path& item) {
     EXPECT_THAT(test::refusal([&] { convert(test::model_path(), out, "diffusers", {}, {.overwrite = true}); },

@@ -22,9 +22,10 @@ TEST(Downloads, AreToldWhatTheyAre) {
       {"\xef\xbb\xbf\n <HTML lang=en><head>", "/resolve/"},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"},
       {"# xet version 0\nfilesize = 123\nhash = 'ab'\n", "git-xet pointer"},
-      {"{\"error\":\"Repository not found\"}", "a server's answer, '{\"error\":\"Repository not found\"}'"},
+      {"{\"error\":\"Repository not found\"}",
+       "a server's error message, '{\"error\":\"Repository not found\"}'"},
       {"Access to model x is restricted. You must be authenticated", "with a login"},
-      {"Entry not found", "a server's answer"},
+      {"Entry not found", "a server's error message"},
       {"\x1f\x8b\x08" + std::string(40, '\1'), "gzip archive: unpack it"},
       {"7z\xbc\xaf\x27\x1c" + std::string(40, '\1'), "7z archive"},
       {"Rar!\x1a\x07" + std::string(40, '\1'), "RAR archive"},
@@ -66,7 +67,7 @@ TEST(Downloads, NamesOfUnfinishedOnes) {
   const TempFolder folder;
   for (const char* name :
        {"m.safetensors.part", "m.safetensors.crdownload", "abc.incomplete", "m.gguf.aria2"})
-    expect_error(ErrorCode::corrupt, "not complete",
+    expect_error(ErrorCode::corrupt, "unfinished download",
                  [&] { open_weights(write_bytes(folder / name, one_tensor().substr(0, 60))); });
   EXPECT_NO_THROW(open_weights(write_bytes(folder / "whole.safetensors.part", one_tensor())));
   const auto path = write_bytes(folder / "n.safetensors", one_tensor());
