@@ -20,52 +20,61 @@ namespace tachy::cli {
 namespace {
 
 constexpr const char* kCompared =
-    "A line is faster or slower when its median moved by more than 5 % and by more than three times the "
-    "spread\n"
-    "(half the middle half of the repeats, of the median) of both runs together; otherwise it is the same.";
+    "A line counts as faster or slower when its median has moved by more than 5 % and by more than three\n"
+    "times the spread of both runs together (half the interquartile range, as a share of the median);\n"
+    "otherwise it counts as the same.";
 
 }  // namespace
 
 void BenchCommand::add_options(CommandOptions& app, bool short_list) {
-  app.add_option("--output,-o", output,
-                 "write the report here, for a later --compare: JSON, or of blocks a table (.txt)");
-  app.add_option("--compare", baseline, "an earlier report: print a verdict for each line");
-  app.add_flag("--strict", strict, "exit code 10 when a line is slower than in --compare");
   app.add_option(
-      "-m,--model", options.model,
-      "model folder whose step is timed too (default: the one that ships); of one that makes videos "
-      "block by block the blocks, and no ops");
-  app.add_option(
-      "--blocks", options.blocks,
-      "how many blocks are timed (default 40, fewer where they take long); a text-to-video model is "
-      "taken for one that makes blocks then");
+      "--output,-o", output,
+      "write the report to this file, for a later --compare: JSON, or a table (.txt) if blocks were timed");
+  app.add_option("--compare", baseline,
+                 "compare with this earlier report, and print a verdict for each line");
+  app.add_flag("--strict", strict,
+               "fail (exit code 10) when a line is slower than in the report of --compare");
+  app.add_option("-m,--model", options.model,
+                 "folder of a model whose step is timed too (default: the one that ships with Tachyscope); "
+                 "for a model that makes videos block by block, its blocks are timed, and no ops");
+  app.add_option("--blocks", options.blocks,
+                 "number of blocks to time (default 40, fewer where they take long); with it any "
+                 "text-to-video model is run block by block");
   if (short_list) return;
-  app.add_option("--size", size, "of blocks: WIDTHxHEIGHT in pixels (default: the model's)");
-  app.add_option("--window", options.window, "of blocks: latent frames that one sees (default: the model's)");
-  app.add_option("--steps", options.steps, "of blocks: of the model's list of timesteps (default: all)");
+  app.add_option("--size", size,
+                 "blocks: width and height in pixels, such as 640x352 (default: the model's)");
+  app.add_option("--window", options.window,
+                 "blocks: number of latent frames that a block sees (default: the model's)");
+  app.add_option(
+      "--steps", options.steps,
+      "blocks: number of denoising steps, taken evenly from the model's list (default: all of the list)");
   app.add_flag("--no-graph", no_graph,
-               "of blocks, on a GPU: queue every kernel instead of replaying a graph");
-  app.add_option("--profile", profile, "of blocks: write what each module took as a Chrome trace (JSON)");
+               "blocks, on a GPU: launch every kernel by itself instead of replaying a CUDA graph");
+  app.add_option("--profile", profile,
+                 "blocks: write the time of each module to this file as a Chrome trace (JSON)");
   app.add_flag(
       "--optimisations", optimisations,
-      "instead: a table of what each optimisation gives a step of the model, alone and all together");
-  app.add_option("--rounds", rounds, "of --optimisations: how often each way is timed, by turns (default 5)")
+      "instead of all that: print what each optimisation gives a step of the model, alone and together");
+  app.add_option("--rounds", rounds, "with --optimisations: how often each way is timed (default 5)")
       ->check(between(1, 1000));
-  app.add_option(
-      "--op", options.filter,
-      "only these: op, op:case or op:case:implementation, parts may be cut short; `model`: only the model");
+  app.add_option("--op", options.filter,
+                 "time only these: op, op:case or op:case:implementation, where the beginning of each name "
+                 "is enough; `model`: only the model");
   app.add_option("--cases", cases,
-                 "of the ops: some of tiny,odd,real,video (the last: gigabytes; default: real, on a GPU "
-                 "real,video)");
-  app.add_option("--seconds", options.seconds_per_case, "time spent on each case");
-  app.add_flag("--large", options.large, "also cases of more than 60 GFLOP, which take seconds each");
-  app.add_flag("--all-implementations", options.all_implementations, "also those that are not picked here");
-  app.add_flag("--ops-only", ops_only, "no model");
-  app.add_option("--level", options.level, "none, safe, aggressive or extreme");
+                 "cases of the ops, some of tiny,odd,real,video; the last take gigabytes (default: real, on "
+                 "a GPU real,video)");
+  app.add_option("--seconds", options.seconds_per_case, "seconds to spend on each case");
+  app.add_flag("--large", options.large, "also time cases of more than 60 GFLOP, which take seconds each");
+  app.add_flag("--all-implementations", options.all_implementations,
+               "also time the implementations that are not used on this machine");
+  app.add_flag("--ops-only", ops_only, "time the ops and no model");
+  app.add_option("--level", options.level,
+                 "how much accuracy to trade for speed: none, safe (default), aggressive or extreme");
   app.add_option("--device", options.device, kDeviceHelp);
-  app.add_option("--dtype", options.dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
+  app.add_option("--dtype", options.dtype, "precision on a GPU: bf16, f16 or f32 (default: the level's)");
   register_vae_math(app, options.vae_math);
-  app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
+  app.add_option("-t,--threads", options.threads,
+                 "number of threads (default: all that this process may use)");
   app.add_flag("--json", json, "print JSON");
 }
 
@@ -117,7 +126,7 @@ int BenchCommand::run() {
   if (!output.empty()) {
     const bool table = output.ends_with(".txt");
     require(!table || !report.blocks.kind.empty(),
-            "--output: a table (.txt) is of blocks, and none were timed; name a .json file");
+            "--output: a table (.txt) can only hold blocks, and none were timed; name a .json file");
     write_file(output, table ? bench_table(report) : to_json(report).dump(1) + "\n");
   }
   if (!profile.empty()) write_file(profile, chrome_trace(report.events));
@@ -139,9 +148,10 @@ Command add_bench(CommandLine& line) {
           "The roofline (multiply-adds in registers, bf16 products, copies at four sizes; one and all\n"
           "threads; on a GPU a copy of 512 MiB and the library's product of 8192 cubed) is measured in the\n"
           "same run.\n"
-          "Of a model that makes videos block by block whole blocks are timed, and a few more by component\n"
+          "For a model that makes videos block by block, whole blocks are timed, then a few more by "
+          "component\n"
           "(attention, norm, feed-forward, actions, cache, decode, copy, other): mean, median, P95, share.\n"
-          "On a GPU whole blocks are CUDA graphs, and components are timed launch by launch.\n") +
+          "On a GPU whole blocks run as CUDA graphs, and components are timed launch by launch.\n") +
       kCompared +
       "\nExamples:\n"
       "  tachyscope bench -o today.json\n"
@@ -161,10 +171,9 @@ namespace {
 // What an earlier report timed, once more: of a model that makes videos block by block.
 BenchCommand timed_like(const BenchReport& before) {
   const BenchBlocks& b = before.blocks;
-  require(
-      !b.kind.empty(),
-      "after: a later report is needed: the earlier one is not of blocks. `tachyscope bench --compare` times "
-      "ops and a model's step anew");
+  require(!b.kind.empty(),
+          "after: name a later report, since the earlier one has no blocks that could be timed now; "
+          "`tachyscope bench --compare` times ops and a model's step again");
   BenchCommand now;
   now.options.blocks = static_cast<int>(b.blocks), now.options.width = b.width, now.options.height = b.height;
   now.options.window = static_cast<int>(b.window), now.options.steps = b.steps;
@@ -185,36 +194,37 @@ Command add_compare(CommandLine& line) {
     double relative = 0;
   };
   CommandOptions sub = line.add_command(
-      "compare", "two reports of `bench --output`, line by line; or one, of blocks, and what is timed now");
+      "compare", "compare two reports of `bench --output`, or one of blocks with the times of now");
   auto o = std::make_shared<Options>();
-  sub.add_option("before", o->before, "the earlier report")->required();
-  sub.add_option("after", o->after, "the later report; left out: blocks of --model are timed now");
-  sub.add_option(
-      "-m,--model", o->model,
-      "model folder whose blocks are timed as the earlier report's were (size, window, steps, level)");
+  sub.add_option("before", o->before, "earlier report")->required();
+  sub.add_option("after", o->after, "later report (default: the blocks of --model are timed now)");
+  sub.add_option("-m,--model", o->model,
+                 "folder of a model whose blocks are timed now, with the size, window, steps and level of "
+                 "the earlier report");
   sub.add_option("--device", o->device, kDeviceHelp);
-  sub.add_flag("--strict", o->strict, "exit code 10 when a line is slower");
+  sub.add_flag("--strict", o->strict, "fail (exit code 10) when a line is slower");
   sub.add_option("--relative", o->relative,
-                 "for reports of blocks of different machines: exit code 10 when a component has become so "
-                 "many times slower than the "
-                 "others, or a block than the machine's multiply-adds")
+                 "for reports of blocks from different machines: fail (exit code 10) when a component has "
+                 "become this many times slower than the others, or a block than the machine's multiply-adds")
       ->check(between(1, 1000));
   sub.add_flag("--json", o->json, "print JSON");
   sub.footer(std::string(kCompared) +
-             "\nLines of blocks state the improvement of mean, median and P95.\nExamples:\n"
+             "\nFor blocks, the changes of mean, median and P95 are printed.\nExamples:\n"
              "  tachyscope compare before.json after.json\n"
              "  tachyscope compare tests/baseline_performance.txt --model models/world --relative 3");
   return [o] {
     const BenchReport before = read_bench(o->before);
     if (!o->after.empty()) {
-      require(o->model.empty(), "--model: two reports are compared, nothing is timed; leave one of them out");
+      require(
+          o->model.empty(),
+          "--model: nothing is timed when two reports are compared; leave out --model or the later report");
       if (o->relative > 0)
         return print_relative(before, read_bench(o->after), o->relative, o->json) ? kExitMiss : 0;
       const bool slower = print_comparison(before, read_bench(o->after), o->json);
       return slower && o->strict ? kExitMiss : 0;
     }
     BenchCommand now = timed_like(before);
-    require(!o->model.empty(), "--model: whose blocks? Name the model, or a later report");
+    require(!o->model.empty(), "--model: give the model whose blocks to time, or name a later report");
     now.options.model = o->model, now.options.device = o->device;
     now.json = o->json, now.strict = o->strict, now.relative = o->relative;
     now.prepare();

@@ -73,7 +73,8 @@ ClaimedOutput ClaimedOutput::next_free(const fs::path& first) {
     std::optional<ClaimedOutput> claimed = attempt(name);
     if (claimed && is_free(name)) return std::move(*claimed);
   }
-  fail(ErrorCode::io, "{}: this name and all that follow it are taken; name an output", first.string());
+  fail(ErrorCode::io, "{}: this name and the ones that would follow it are taken; give the output a name",
+       first.string());
 }
 
 // The folder stays if there is something in it.

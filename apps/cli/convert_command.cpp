@@ -65,22 +65,25 @@ Command add_convert(CommandLine& line) {
   CommandOptions sub =
       line.add_command("convert", "write a model in diffusers' layout, or its transformer as one file");
   auto o = std::make_shared<CliConvertOptions>();
-  sub.add_option("input", o->input, "a model's folder, or a file of one part")->required();
+  sub.add_option("input", o->input, "model's folder, or the file of one part")->required();
   sub.add_option("output", o->output,
-                 "a folder (diffusers), or a file (.safetensors; gguf: .gguf) that is not there yet")
+                 "folder to write (diffusers) or file to write (.safetensors; .gguf for gguf), which must "
+                 "not exist yet")
       ->required();
   sub.add_option("--to", o->convert.to,
-                 "diffusers (a folder), single (ComfyUI's file), fp8 (ComfyUI's fp8_scaled), int8 "
-                 "(LightX2V's) or gguf:TYPE "
-                 "(Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, BF16, F16, F32)")
+                 "what to write: diffusers (a folder), single (one file, as ComfyUI has it), fp8 (ComfyUI's "
+                 "fp8_scaled), int8 (LightX2V's) or gguf:TYPE, where TYPE is Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, "
+                 "BF16, F16 or F32")
       ->required();
-  sub.add_option("--part", o->convert.part,
-                 "which of two transformers a file is made of: transformer (high noise) or transformer_2");
+  sub.add_option(
+      "--part", o->convert.part,
+      "which of two transformers to write to a file: transformer (high noise) or transformer_2 (low noise)");
   sub.add_option("--max-shard-size,--max_shard_size", o->max_shard_size,
-                 "diffusers: a file's largest size (default 10GB)");
-  sub.add_flag("--overwrite", o->convert.overwrite, "replace what is there");
+                 "diffusers: largest size of a file (default 10GB)");
+  sub.add_flag("--overwrite", o->convert.overwrite, "replace the output if it exists already");
   register_model_parts(sub, o->engine, kPartsGroup, false);
-  sub.add_option("-t,--threads", o->convert.threads, "threads (default: all this process may use)")
+  sub.add_option("-t,--threads", o->convert.threads,
+                 "number of threads (default: all that this process may use)")
       ->check(between(0, 1024));
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");

@@ -48,7 +48,7 @@ void print_text(const DoctorReport& report) {
   for (const auto& [name, v] : report.libraries)
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, v);
   fmt::print("libraries  {}\n", libraries);
-  fmt::print("device     {}: of it all below speaks, --device names another\n\n", report.device);
+  fmt::print("device     {}: everything below is about it; --device names another\n\n", report.device);
   fmt::print("  {:<12}{:<94}{}\n", "level", "what it turns on", "on this machine");
   for (const LevelState& l : report.levels)
     fmt::print("{} {:<12}{:<94}{}\n", l.active ? "*" : " ", l.name, l.means, l.here);
@@ -81,19 +81,21 @@ Command add_doctor(CommandLine& line) {
     int threads = 0;
     bool json = false;
   };
-  CommandOptions sub =
-      line.add_command("doctor", "what this machine has, what each op uses and why, and a self-test");
+  CommandOptions sub = line.add_command(
+      "doctor", "show what this machine has, what each op uses and why, and run a self-test");
   auto o = std::make_shared<Options>();
-  sub.add_option("--level", o->level, "what would be used at level none, safe, aggressive or extreme");
+  sub.add_option("--level", o->level,
+                 "show what would be used at this level: none, safe, aggressive or extreme");
   sub.add_option("--device", o->device, kDeviceHelp);
-  sub.add_option("--dtype", o->dtype, "on a GPU: bf16, f16 or f32 (default: the level's)");
-  sub.add_option("-m,--model", o->model, "also which implementations this model's own video would get");
-  sub.add_option("-t,--threads", o->threads, "threads (default: all this process may use)");
+  sub.add_option("--dtype", o->dtype, "precision on a GPU: bf16, f16 or f32 (default: the level's)");
+  sub.add_option("-m,--model", o->model,
+                 "folder of a model: also show which implementations a video of it would use");
+  sub.add_option("-t,--threads", o->threads, "number of threads (default: all that this process may use)");
   sub.add_flag("--json", o->json, "print JSON");
   sub.footer(
-      "The self-test runs every implementation on small inputs against its definition; `tachyscope validate` "
-      "does\n"
-      "far more. Exit code 10 when an op fails.");
+      "The self-test compares every implementation with its definition on small inputs; `tachyscope "
+      "validate`\n"
+      "checks far more. The exit code is 10 when an op fails.");
   return [o] {
     const DoctorReport report = run_doctor(o->level, o->threads, o->device, o->dtype, o->model);
     if (o->json) {

@@ -27,7 +27,8 @@ std::span<const FieldOption> model_part_options();
 
 // Of --device of every command, which leaves it to the machine where nothing is said.
 inline constexpr const char* kDeviceHelp =
-    "auto (default, or what TACHY_DEVICE says): a GPU where this build can use one; cpu, cuda, cuda:1 …";
+    "where to run: auto (default, unless TACHY_DEVICE says otherwise: a GPU if there is one that this build "
+    "can use), cpu, cuda, cuda:1 …";
 
 // "--steps" for "steps"; "" for what is no field. A Spelling (base/field.h).
 std::string_view option_of(std::string_view field);

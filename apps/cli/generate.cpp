@@ -21,9 +21,8 @@ namespace fs = std::filesystem;
 std::string device_again(const std::string& from, const std::string& kind) {
   std::string why;
   check(kind == "cpu" || gpu_there(&why), ErrorCode::unsupported,
-        "--from: {} is of a run on a GPU, and here is none ({}); --device cpu runs it without, and its "
-        "frames are then "
-        "not the same to the bit",
+        "--from: {} comes from a run on a GPU, and there is none here ({}); --device cpu repeats it on the "
+        "CPU, but then its frames are not the same to the bit",
         from, why);
   return kind;
 }
@@ -63,7 +62,7 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
     return {std::move(engine), std::move(first)};
   } catch (const Error& e) {
     if (e.code() != ErrorCode::out_of_memory) throw;
-    say_line(fmt::format("running on the CPU, for the GPU has no room: {}", e.message()));
+    say_line(fmt::format("running on the CPU, since the GPU has too little memory: {}", e.message()));
     options.device = "cpu";
     return {open(), {}};
   }
@@ -71,8 +70,9 @@ Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
 
 // A plan for a GPU that need not be here: no engine is opened.
 int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
-  require(o.plan, "`gpu`: {} needs --plan, for nothing runs on a GPU that is not here", o.gpu);
-  require(o.engine.device.empty(), "`gpu`: it stands in place of --device");
+  require(o.plan, "`gpu`: {} can only be planned for, since it need not be in this machine; add --plan",
+          o.gpu);
+  require(o.engine.device.empty(), "`gpu`: it replaces --device; leave one of them out");
   for (const Job& job : jobs) {
     EngineOptions parts = o.engine;
     for (const auto& [part, path] : job.settings.parts)
@@ -139,8 +139,9 @@ Command add_talk(CommandLine& line) {
                   "--audio-guidance", "--seed",  "--lora",   "--level",  "--device",       "--from",
                   "--resume",         "--plan",  "--quiet"});
   sub.footer(
-      "The options are those of generate. Without a prompt it is \"a person is talking\", without a model "
-      "the one that ships.\n"
+      "The options are those of generate. The default prompt is \"a person is talking\"; the default model "
+      "is\n"
+      "the one that ships with Tachyscope.\n"
       "Examples:\n"
       "  tachyscope talk --photo me.jpg --audio speech.wav -o talk.mp4\n"
       "  tachyscope talk --photo me.jpg --audio speech.mp3 --model Wan2.1-I2V-14B-480P --infinitetalk "
@@ -165,12 +166,12 @@ Command add_generate(CommandLine& line) {
       "  tachyscope generate \"a cat\" --model wan2.1_t2v_1.3B_bf16.safetensors --vae "
       "wan_2.1_vae.safetensors\n"
       "    --text-encoder umt5_xxl_fp8_e4m3fn_scaled.safetensors\n"
-      "  tachyscope generate --from cat.json -o again.mp4        (the same frames, bit for bit)\n"
-      "  tachyscope generate \"a cat\" --model Wan2.1-T2V-14B --plan  (memory and time, then stop)\n"
+      "  tachyscope generate --from cat.json -o again.mp4      (the same frames, bit for bit)\n"
+      "  tachyscope generate \"a cat\" --model Wan2.1-T2V-14B --plan   (print memory and time, and stop)\n"
       "  tachyscope generate \"she smiles\" --image photo.jpg --model Wan2.2-TI2V-5B-Diffusers --size "
       "1280x704\n"
-      "  tachyscope generate \"a cat\" -o cat.mp4 --resume              (after an interruption: the rest)\n"
-      "  tachyscope generate --from cat.mp4.resume --resume            (the same without typing it again)");
+      "  tachyscope generate \"a cat\" -o cat.mp4 --resume       (continue after an interruption)\n"
+      "  tachyscope generate --from cat.mp4.resume --resume    (the same without typing it all again)");
   return [options] { return run(*options); };
 }
 

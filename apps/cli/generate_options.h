@@ -47,7 +47,7 @@ void register_options(CommandOptions& app, GenerateOptions& options);
 void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group, bool speech = true);
 
 // `vae_math` of the other commands that run a VAE.
-void register_vae_math(CommandOptions& app, std::string& vae_math);
+Option register_vae_math(CommandOptions& app, std::string& vae_math);
 
 // "832x480" or the original repository's "832*480".
 void parse_size(const std::string& text, int& width, int& height);

@@ -40,8 +40,8 @@ void warn_of_stretching(const VideoRequest& given, int width, int height) {
     const double shape = double(p->width) / p->height, video = double(width) / height;
     if (std::max(shape / video, video / shape) > 1.05)
       warn(
-          "the picture of {}x{} is stretched to {}x{}, as diffusers does it; --image-fit crop keeps its "
-          "shape",
+          "the picture of {}x{} is stretched to {}x{}, as in diffusers; --image-fit crop keeps its "
+          "proportions",
           p->width, p->height, width, height);
   }
 }
@@ -78,7 +78,7 @@ Sound sound_of(const Job& job, const std::filesystem::path& output, const VideoR
   if (!filled.speech) return {};
   const VideoFormat format = video_format(output);
   if (format != VideoFormat::mp4 && format != VideoFormat::webm) {
-    warn("{} has no sound: only mp4 and webm do", output.string());
+    warn("{} has no sound, since only mp4 and webm can hold it", output.string());
     return {};
   }
   const auto& files = job.settings.inputs;
@@ -108,7 +108,7 @@ void report_done(const GenerateOptions& o, const std::string& output, const Vide
 void keep_settings(SettingsFile& file, const json& settings) {
   file.write(settings);
   if (file.path() != file.first_name())
-    say_line(fmt::format("the settings are in {}: {} is another file's", file.path().string(),
+    say_line(fmt::format("the settings are in {}, since {} belongs to another file", file.path().string(),
                          file.first_name().string()));
 }
 
@@ -137,7 +137,8 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
   warn_of_stretching(job.settings.request, *filled.width, *filled.height);
 
   const bool piped = job.output == "-";
-  require(!o.resume || (!o.stream && !piped), "--resume: what was streamed cannot be gone on with");
+  require(!o.resume || (!o.stream && !piped),
+          "--resume: a streamed video cannot be continued; leave out --resume");
   naming("--output", [&] { video_format(job.output); });
   const JobStart start = start_job(
       o, job, settings, [&] { return engine.fingerprint(filled.loras); }, made);

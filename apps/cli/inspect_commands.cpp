@@ -106,14 +106,15 @@ std::vector<int64_t> parse_shape(const std::string& text) {
 
 Command add_info(CommandLine& line) {
   CommandOptions sub =
-      line.add_command("info", "what a model's folder or file holds, and the memory it needs at a size");
+      line.add_command("info", "show what a model's folder or file holds, and the memory it needs at a size");
   auto o = std::make_shared<InfoOptions>();
   sub.add_option("model,-m,--model", o->model,
-                 "model folder, or a file of one part (default: the model that ships)");
+                 "model's folder, or the file of one part (default: the model that ships with Tachyscope)");
   register_model_parts(sub, o->engine, kPartsGroup);
   sub.add_option("-W,--width", o->width, "width in pixels");
   sub.add_option("-H,--height", o->height, "height in pixels");
-  sub.add_option("-f,--frames,--num-frames", o->frames, "number of frames, 4n + 1");
+  sub.add_option("-f,--frames,--num-frames", o->frames,
+                 "number of frames, a multiple of 4 plus 1, such as 81");
   sub.add_option("--device", o->device, kDeviceHelp);
   sub.add_flag("--json", o->json, "print JSON");
   return [o] { return run_info(*o); };
@@ -123,42 +124,49 @@ Command add_stage(CommandLine& line) {
   std::string names;
   for (const auto& name : stage_names()) names += (names.empty() ? "" : ", ") + name;
   CommandOptions sub =
-      line.add_command("stage", "run one stage on given tensors, to compare with other implementations");
+      line.add_command("stage", "run one stage on given tensors, to compare it with other implementations");
   auto o = std::make_shared<StageRequest>();
   o->device.clear();
   auto shape = std::make_shared<std::string>();
   auto weights = std::make_shared<std::string>("packed");
   sub.add_option("name", o->name, names)->required();
   sub.add_option("-m,--model", o->model,
-                 "component folder (config.json + safetensors), a file of it, or a whole model");
-  sub.add_option("--in", o->input, "input tensors (.safetensors)");
-  sub.add_option("--out", o->output, "output tensors (.safetensors)")->required();
+                 "component's folder (config.json and safetensors), a file of it, or a whole model");
+  sub.add_option("--in", o->input, "file of the input tensors (.safetensors)");
+  sub.add_option("--out", o->output, "file to write the output tensors to (.safetensors)")->required();
   sub.add_option("-p,--prompt", o->prompt, "tokenize: the text");
-  sub.add_option("--max-sequence-length", o->max_text_tokens, "tokenize: padded length, 1 to 4096")
+  sub.add_option("--max-sequence-length", o->max_text_tokens,
+                 "tokenize: length that the tokens are padded to, 1 to 4096")
       ->check(between(1, 4096));
-  sub.add_option("--sampler", o->sampler, "sampler: unipc, euler, dpm++, dpm++_sde, lcm, or a few-step list");
+  sub.add_option("--sampler", o->sampler,
+                 "sampler: unipc, euler, dpm++, dpm++_sde, lcm, or the list of a distilled model");
   sub.add_option("--grid", o->grid, "sampler: diffusers, original, multitalk or wrapper");
-  sub.add_option("--steps", o->steps, "sampler: steps, 1 to 1000")->check(between(1, 1000));
+  sub.add_option("--steps", o->steps, "sampler: number of steps, 1 to 1000")->check(between(1, 1000));
   sub.add_option("--shift", o->shift, "sampler: shift of the flow schedule");
-  sub.add_option("-s,--seed", o->seed, "noise: seed")->check(check_seed);
-  sub.add_option("--shape", *shape,
-                 "noise: shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH; audio-encoder: FRAMES");
+  sub.add_option("-s,--seed", o->seed, "noise: the seed")->check(check_seed);
+  sub.add_option(
+      "--shape", *shape,
+      "noise: a shape such as 1,16,3,10,14; fit-image: HEIGHT,WIDTH; audio-encoder: number of frames");
   sub.add_option("--image", o->image, "fit-image, image-processor: the picture (PNG, JPEG, WebP, GIF)");
   sub.add_option("--image-fit", o->image_fit, "fit-image: stretch or crop");
   sub.add_option("--clip-preparation,--clip_preparation", o->clip_preparation,
                  "image-processor: processor or original");
-  sub.add_option("--rng", o->rng, "noise: cpu or cuda");
+  sub.add_option("--rng", o->rng, "noise: which PyTorch generator the seed is for: cpu or cuda");
   sub.add_option("--rng-multiprocessors", o->rng_multiprocessors,
-                 "noise: multiprocessors of the GPU that --rng cuda imitates");
-  sub.add_option("--sinusoid", o->sinusoid, "transformer: time sinusoid of diffusers or of the original");
-  sub.add_option("--infinitetalk", o->infinitetalk, "transformer: InfiniteTalk's file, laid over the model");
+                 "noise: number of multiprocessors of the GPU that --rng cuda imitates");
+  sub.add_option("--sinusoid", o->sinusoid,
+                 "transformer: whose embedding of time to use: diffusers or original");
+  sub.add_option("--infinitetalk", o->infinitetalk,
+                 "transformer: InfiniteTalk's file, which is added to the model");
   sub.add_option("--dtype,--precision", o->dtype,
-                 "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, "
-                 "bf16");
-  sub.add_option("--device", o->device, std::string("where models run: ") + kDeviceHelp);
-  sub.add_option("--weights", *weights, "packed or mapped")->check(one_of({"packed", "mapped"}));
-  sub.add_option("--level", o->level, "none (definitions), safe, aggressive or extreme");
-  sub.add_option("-t,--threads", o->threads, "threads")->check(between(0, 1024));
+                 "precision of matrix products: f32 or bf16; on a GPU of the activations: f32, f16 or bf16");
+  sub.add_option("--device", o->device, kDeviceHelp);
+  sub.add_option("--weights", *weights, "how weights are held in memory: packed or mapped")
+      ->check(one_of({"packed", "mapped"}));
+  sub.add_option(
+      "--level", o->level,
+      "how much accuracy to trade for speed: none (definitions), safe (default), aggressive or extreme");
+  sub.add_option("-t,--threads", o->threads, "number of threads")->check(between(0, 1024));
   sub.footer(
       "Tensors (names as in diffusers):\n"
       "  tokenize       --prompt TEXT        -> input_ids, attention_mask [1, 512]\n"
@@ -168,9 +176,9 @@ Command add_stage(CommandLine& line) {
       "                 with InfiniteTalk audio_embeds [B(, 2), n, layers, d], audio_start, speaker_masks\n"
       "  vae-encode     video [B, 3, T, H, W] in [-1, 1]            -> mean, logvar\n"
       "  vae-decode     latents [B, z, T, h, w], un-normalised      -> decoded [B, 3, T, H, W]\n"
-      "  rollout        noise [z, T, h, w], fresh [steps - 1, z, T, h, w], blocks [n], window [3], "
-      "timesteps, sigmas,\n"
-      "                 perhaps given, condition, keyboard, mouse, and text or image as above without B\n"
+      "  rollout        noise [z, T, h, w], fresh [steps - 1, z, T, h, w], blocks [n], window [3],\n"
+      "                 timesteps, sigmas; optional: given, condition, keyboard, mouse, and text or image\n"
+      "                 as above without B\n"
       "                                                            -> latents [z, T, h, w], velocities\n"
       "  sampler        --sampler --grid --shift --steps            -> sigmas, timesteps\n"
       "  noise          --seed --shape --rng                        -> noise\n"

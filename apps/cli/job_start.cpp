@@ -101,8 +101,10 @@ class Starting {
     if (job_.output == "-") return start;
     start.state->refuse_others();
     if (!o_.resume && start.state->exists())
-      warn("{} is of an interrupted run, which --resume would go on with; this run begins anew",
-           start.state->path().string());
+      warn(
+          "{} belongs to an interrupted run, which --resume would continue; this run starts from the "
+          "beginning",
+          start.state->path().string());
     return start;
   }
 
@@ -125,7 +127,7 @@ class Starting {
 
   void say_what_is_left() const {
     for (const int n : numbers_there(job_.output, kState))
-      warn("{} is of an interrupted run, which --resume would go on with; this run takes another name",
+      warn("{} belongs to an interrupted run, which --resume would continue; this run takes another name",
            nth_name(job_.output, n).string() + kState);
   }
 
@@ -146,8 +148,8 @@ void say_how_it_begins(const GenerateOptions& o, const JobStart& start) {
   if (earlier && earlier->windows > 1)
     event["window"] = earlier->window + 1, event["windows"] = earlier->windows;
   report(o, event,
-         earlier ? fmt::format("going on after {} ({})", start.state->saved(), state)
-                 : fmt::format("nothing to resume at {}: beginning anew", state));
+         earlier ? fmt::format("continuing after {} ({})", start.state->saved(), state)
+                 : fmt::format("nothing to resume at {}: starting from the beginning", state));
 }
 
 // The settings in a state, or beside a finished video; null where there are none.

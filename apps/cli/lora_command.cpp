@@ -73,15 +73,18 @@ int run_lora(const LoraOptions& o) {
 }  // namespace
 
 Command add_lora(CommandLine& line) {
-  CommandOptions sub = line.add_command("lora", "what an adapter's file holds, and what of it fits a model");
+  CommandOptions sub =
+      line.add_command("lora", "show what an adapter's file holds, and which of its layers fit a model");
   auto o = std::make_shared<LoraOptions>();
-  sub.add_option("lora", o->lora,
-                 "the adapter: a file of any trainer or a folder with one, perhaps with @high or @low")
+  sub.add_option(
+         "lora", o->lora,
+         "adapter: a file from any trainer or a folder with one; add @high or @low to choose an expert")
       ->required();
-  sub.add_option("-m,--model,--ckpt_dir,--model-path", o->model,
-                 "model folder, or the file of a transformer (default: the model that ships)");
+  sub.add_option(
+      "-m,--model,--ckpt_dir,--model-path", o->model,
+      "model's folder, or the file of a transformer (default: the model that ships with Tachyscope)");
   register_model_parts(sub, o->engine, kPartsGroup);
-  sub.add_flag("--strict", o->strict, "fail when a layer does not fit");
+  sub.add_flag("--strict", o->strict, "fail if any layer does not fit");
   sub.add_flag("--json", o->json, "print JSON");
   return [o] { return run_lora(*o); };
 }

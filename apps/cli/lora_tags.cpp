@@ -54,15 +54,15 @@ std::optional<double> weight_in(std::string_view text) {
 LoraTag read_tag(std::string_view text) {
   const std::string_view tag = text.substr(0, std::min(text.find('>'), text.size() - 1) + 1);
   require(tag.ends_with('>'), "`prompt`: {} has no closing '>'; {}", shown(tag), kForm);
-  require(tag.starts_with(kBegin), "`prompt`: {}: 'lora' is written in small letters; {}", shown(tag), kForm);
+  require(tag.starts_with(kBegin), "`prompt`: {}: write 'lora' in small letters; {}", shown(tag), kForm);
   const std::string_view inside = tag.substr(kBegin.size(), tag.size() - kBegin.size() - 1);
   const size_t colon = inside.find(':');
   std::string_view name = inside.substr(0, colon);
   const bool high = name.starts_with(kHighNoise);
   if (high) name.remove_prefix(kHighNoise.size());
   require(!name.empty(), "`prompt`: {} has no name; {}", shown(tag), kForm);
-  require(!name.starts_with('|'), "`prompt`: {}: before a name stands |high_noise| or nothing; {}",
-          shown(tag), kForm);
+  require(!name.starts_with('|'), "`prompt`: {}: only |high_noise| may stand before the name; {}", shown(tag),
+          kForm);
   require(colon != inside.npos, "`prompt`: {} has no weight; {}", shown(tag), kForm);
   const std::optional<double> weight = weight_in(inside.substr(colon + 1));
   require(weight && std::abs(*weight) <= 100,
@@ -131,7 +131,7 @@ fs::path LoraFolder::file_of(const LoraTag& tag) const {
     stems.emplace_back(*stem_of(file));
     if (stems.back() == tag.name) found.push_back(file);
   }
-  require(found.size() < 2, "--lora-dir: {}: {} names {}; write the ending as well", folder_.string(),
+  require(found.size() < 2, "--lora-dir: {}: {} can mean {}; write the ending as well", folder_.string(),
           shown(tag.text), fmt::join(found, " and "));
   if (found.size() == 1) return folder_ / found.front();
   stems.erase(std::unique(stems.begin(), stems.end()), stems.end());
@@ -139,9 +139,9 @@ fs::path LoraFolder::file_of(const LoraTag& tag) const {
       stems.empty() ? fmt::format("it holds no file that ends in {}", fmt::join(kAdapterEndings, ", "))
                     : fmt::format("near: {}", fmt::join(near_names(tag.name, stems), ", "));
   const bool path = tag.name.find_first_of("/\\") != std::string::npos;
-  fail(ErrorCode::not_found, "--lora-dir: {} has no LoRA of the name in {}{}; {}", folder_.string(),
-       shown(tag.text), path ? " (a name is that of a file in this folder, without folders of its own)" : "",
-       near);
+  fail(ErrorCode::not_found, "--lora-dir: {} has no LoRA with the name in {}{}; {}", folder_.string(),
+       shown(tag.text),
+       path ? " (a name is that of a file in this folder; it cannot name a folder inside it)" : "", near);
 }
 
 std::vector<std::string> LoraFolder::find(const std::vector<LoraTag>& tags, bool two_experts) const {

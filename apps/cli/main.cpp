@@ -47,8 +47,8 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   do *--at = static_cast<char>('0' + offset % 10);
   while (offset /= 10);
   say("tachyscope: "), say(file), say(": cannot be read any more at byte "), say(at);
-  say(": it was cut short while in use, or its disk failed; --weights read reads it into memory at the "
-      "start\n");
+  say(": it was cut short while in use, or its disk failed; with --weights read it is read into memory at "
+      "the start\n");
   std::_Exit(exit_code(ErrorCode::io));
 }
 

@@ -69,7 +69,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
   print_picks(plan.stages);
   print_optimisations(plan.optimisations);
   if (queue >= kQueueWorthALine)
-    fmt::print("host memory beside that: up to {} of frames that wait for the encoder\n", human_bytes(queue));
+    fmt::print("host memory besides: up to {} of frames that wait for the encoder\n", human_bytes(queue));
   const std::string graphs =
       plan.graph_bytes > 0 ? fmt::format(" and about {} of graphs", human_bytes(plan.graph_bytes)) : "";
   if (plan.budget_bytes > 0)
@@ -134,7 +134,7 @@ void print_time_plan(const TimePlan& plan) {
   fmt::print("peak {} on an {}, beside what libraries and kernels take for themselves, of {}\n",
              human_bytes(plan.plan.peak_bytes), plan.gpu, human_bytes(plan.plan.budget_bytes));
   if (!plan.plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(plan.plan.would_fit));
-  fmt::print("{}: predicted, never run{}; loading and the file's encoder are not in it\n",
+  fmt::print("{}: predicted, never run{}; loading and encoding the file are not included\n",
              range_of(plan.seconds),
              plan.seen ? " here (its rates were measured on one)" : " (no such GPU has run this program)");
 }

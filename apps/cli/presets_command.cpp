@@ -86,16 +86,13 @@ void print(const Preset& preset) {
 }  // namespace
 
 Command add_presets(CommandLine& line) {
-  CommandOptions sub = line.add_command("presets", "what each --preset of generate sets");
+  CommandOptions sub = line.add_command("presets", "list what each --preset of generate sets");
   auto as_json = std::make_shared<bool>(false);
   sub.add_flag("--json", *as_json, "print JSON");
   sub.footer(
-      "What is given on the command line wins over a preset, and a preset over the model's defaults. Where "
-      "two "
-      "numbers\n"
-      "stand the first is of the high-noise expert. The strength of a LoRA is what its card recommends; a "
-      "preset "
-      "does not\nload one.");
+      "Options on the command line win over a preset, and a preset wins over the model's defaults. Where\n"
+      "there are two numbers, the first is for the high-noise expert. The strength of a LoRA is what its\n"
+      "model card recommends; a preset does not load one.");
   return [as_json] {
     json all = json::array();
     for (const Preset& preset : presets()) {

@@ -30,8 +30,7 @@ void PromptTags::take(VideoRequest& request) {
   TaggedPrompt tagged = take_lora_tags(request.prompt);
   if (tagged.tags.empty()) return;
   const LoraTag& first = tagged.tags.front();
-  require(folder_.has_value(),
-          "--lora-dir: a prompt has {}, and no folder is given in which '{}' is looked up", first.text,
+  require(folder_.has_value(), "--lora-dir: a prompt has {}; give the folder to look for '{}' in", first.text,
           first.name);
   const bool asks = std::ranges::any_of(tagged.tags, [](const LoraTag& tag) { return !tag.high_noise; });
   if (!is_given(options_, "loras")) request.loras.clear();

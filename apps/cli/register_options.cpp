@@ -26,18 +26,17 @@ void add_setting(CommandOptions& app, GenerateOptions& o, const FieldOption& opt
 
 // Each prompt and each seed makes a video of its own: here the two are lists.
 void add_prompts(CommandOptions& app, GenerateOptions& o, const FieldOption& option) {
-  app.add_option(option.names, o.prompts, "what the video should show (-p again for each further video)")
+  app.add_option(option.names, o.prompts, "what the video should show; repeat -p for more videos")
       ->allow_extra_args(false)  // else a prompt in brackets would be taken for a list
       ->group(option.group);
-  app.add_option("--prompt-file,--prompt_file", o.prompt_file, "a file with one prompt a line")
+  app.add_option("--prompt-file,--prompt_file", o.prompt_file, "file with one prompt on each line")
       ->group(option.group);
 }
 
 void add_seeds(CommandOptions& app, GenerateOptions& o, const FieldOption& option) {
-  app.add_option(
-         option.names, o.seeds,
-         "seed of the noise, as in PyTorch (default 0; -1: one that is drawn and told; repeat for several "
-         "videos)")
+  app.add_option(option.names, o.seeds,
+                 "seed of the noise, as in PyTorch (default 0; -1: a random one, which is printed); repeat "
+                 "it for more videos")
       ->allow_extra_args(false)  // one value each: what follows may be the prompt
       ->check(check_drawable_seed)
       ->group(option.group);
@@ -65,13 +64,13 @@ void register_fields(CommandOptions& app, GenerateOptions& o, std::string_view g
 }
 
 void register_encoding(CommandOptions& app, GenerateOptions& o) {
-  app.add_option(
-         "--crf", o.crf,
-         "quality of mp4 (0-51, default 16) and webm (0-63, default 24); lower is better, 0 is lossless")
+  app.add_option("--crf", o.crf,
+                 "quality of mp4 (0 to 51, default 16) and webm (0 to 63, default 24): lower is better, 0 is "
+                 "lossless")
       ->group(kVideoGroup);
   app.add_option("--encode-speed,--encode_speed", o.encode_speed,
-                 "how long mp4 and webm may take to encode, by x264's names: ultrafast, superfast, veryfast "
-                 "(default), faster, fast, medium, slow, slower, veryslow; gif and png have no such choice")
+                 "speed of encoding mp4 and webm, by x264's names: ultrafast, superfast, veryfast (default), "
+                 "faster, fast, medium, slow, slower or veryslow; gif and png have no such choice")
       ->group(kVideoGroup);
 }
 
@@ -95,7 +94,7 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
   register_engine_field(app, o, "threads", "-t,--threads");
   app.add_option("--device", o.engine.device,
                  std::string(kDeviceHelp) +
-                     "; on a GPU products and activations are bf16 unless --dtype says f32 or f16")
+                     "; on a GPU, products and activations are bf16 unless --dtype says f32 or f16")
       ->group(kRunningGroup);
   register_fields(app, o, kRunningGroup);
   // A text, which parse_bytes reads.
@@ -104,7 +103,7 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
       ->group(kRunningGroup);
   register_engine_field(app, o, "text_cache", "--text-cache");
   app.add_flag("--no-graph", o.no_graph,
-               "on a GPU: queue every kernel of every step instead of replaying a graph")
+               "on a GPU: launch every kernel of every step by itself instead of replaying a CUDA graph")
       ->group(kRunningGroup);
   app.add_flag("--no-arena", o.no_arena,
                "allocate every intermediate by itself instead of in the planned arena: for hunting memory "
@@ -118,39 +117,36 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
 // What is written beside the video and told on the way, and how a run goes on from an earlier one.
 void register_reports(CommandOptions& app, GenerateOptions& o) {
   app.add_option("--profile", o.profile,
-                 "write where the time went here (Chrome trace: chrome://tracing, ui.perfetto.dev), print a "
-                 "table; on a "
-                 "GPU by its own clock, and as NVTX ranges")
+                 "write where the time went to this file (a Chrome trace for chrome://tracing or "
+                 "ui.perfetto.dev) and print a table; on a GPU by its own clock, and as NVTX ranges")
       ->group(kRunningGroup);
   app.add_flag(
          "--nvtx", o.nvtx,
          "mark stages and steps as NVTX ranges for nsys and ncu; on a GPU graphs stay (docs/profiling.md)")
       ->group(kRunningGroup);
   app.add_option("--preview", o.preview,
-                 "write the latents as a small PNG here after each step; of a talking photo those of the "
-                 "window under way")
+                 "after each step, write the latents to this file as a small PNG; for a talking photo those "
+                 "of the current window")
       ->group(kRunningGroup);
   app.add_option("--from", o.from,
-                 "repeat a run: its .json, the video itself, or the .resume of an interrupted one; other "
-                 "options override it")
+                 "repeat an earlier run: give its .json, its video, or the .resume file of an interrupted "
+                 "run; other options override its settings")
       ->group(kRunningGroup);
   app.add_flag(
          "--resume", o.resume,
-         "go on with an interrupted run of the same settings from its last saved step (OUTPUT.resume; of a "
-         "talking photo also its finished windows, in OUTPUT.windows); the frames are the same")
+         "continue an interrupted run with the same settings from its last saved step (in OUTPUT.resume; for "
+         "a talking photo also its finished windows, in OUTPUT.windows); the frames are the same")
       ->group(kRunningGroup);
   app.add_option("--state-every", o.state_every,
-                 "save the state for --resume at most every so many seconds (default 5; 0: after each step), "
-                 "and after "
-                 "each window of a talking photo")
+                 "shortest time between two saves of the state for --resume, in seconds (default 5; 0: after "
+                 "each step); it is also saved after each window of a talking photo")
       ->group(kRunningGroup);
   app.add_flag("--plan", o.plan,
-               "print memory, predicted time and the implementations of ops of each stage, then stop")
+               "print the memory, the predicted time and the implementations of each stage, and stop")
       ->group(kRunningGroup);
   app.add_option("--gpu", o.gpu,
-                 "with --plan: what it would take on that GPU, which need not be here: a100, h100, h200 or "
-                 "l4; its time "
-                 "is predicted from a table of rates (docs/speed.md)")
+                 "with --plan: plan for this GPU, which need not be in this machine: a100, h100, h200 or l4; "
+                 "the time is predicted from a table of rates (docs/speed.md)")
       ->group(kRunningGroup);
   app.add_flag("--json", o.json, "print JSON lines instead of text")->group(kRunningGroup);
   app.add_flag("-q,--quiet", o.quiet, "print nothing but errors")->group(kRunningGroup);
@@ -168,38 +164,37 @@ void register_model_parts(CommandOptions& app, EngineOptions& engine, const char
   }
 }
 
-void register_vae_math(CommandOptions& app, std::string& vae_math) {
+Option register_vae_math(CommandOptions& app, std::string& vae_math) {
   const auto option = std::ranges::find(request_options(), "vae_math", &FieldOption::field);
-  app.add_option(option->names, vae_math, spelled(find_field(request_fields(), "vae_math")->help));
+  return app.add_option(option->names, vae_math, spelled(find_field(request_fields(), "vae_math")->help));
 }
 
 void register_options(CommandOptions& app, GenerateOptions& o) {
   register_fields(app, o, kPromptGroup);
   app.add_option("-m,--model,--ckpt_dir,--model-path,--diffusion-model", o.model,
-                 "model folder, diffusers or original Wan layout, or the file of a transformer (default: the "
-                 "model that ships)");
-  app.add_option("-o,--output,--save_file,--output-path", o.output,
-                 "out.mp4, .webm, .gif, .png (one frame), name_%04d.png or folder/, or - for mp4 to standard "
-                 "output (default: made from the prompt, .mp4)");
-  app.add_flag(
-      "--stream", o.stream,
-      "mp4: the file grows and plays as frames are made, which is block by block with --block or --preset "
-      "self-forcing-4, the default then");
+                 "model: a folder in the layout of diffusers or of the original Wan, or the file of a "
+                 "transformer (default: the model that ships with Tachyscope)");
+  app.add_option(
+      "-o,--output,--save_file,--output-path", o.output,
+      "file to write: .mp4, .webm, .gif, .png (a single frame), name_%04d.png or folder/ (a picture for each "
+      "frame), or - for mp4 on standard output (default: an .mp4 named after the prompt)");
+  app.add_flag("--stream", o.stream,
+               "mp4: write the file so that it can be played while frames are still being made, as they are "
+               "block by block (--block, or --preset self-forcing-4, which is the default with --stream)");
   register_model_parts(app, o.engine, kPartsGroup);
   register_fields(app, o, kImageGroup);
   register_fields(app, o, kSpeechGroup);
-  app.add_option("--size", o.size, "WIDTHxHEIGHT in pixels")->group(kVideoGroup);
+  app.add_option("--size", o.size, "width and height in pixels, such as 832x480")->group(kVideoGroup);
   register_fields(app, o, kVideoGroup);
   register_encoding(app, o);
   register_fields(app, o, kSamplingGroup);
   register_fields(app, o, kWindowGroup);
   register_fields(app, o, kAdapterGroup);
-  app.add_option(
-         "--lora-dir,--lora_dir,--lora-model-dir", o.lora_dir,
-         "the folder whose files prompts name in tags, as in stable-diffusion.cpp: <lora:NAME:WEIGHT>, or "
-         "<lora:|high_noise|NAME:WEIGHT> for that expert of a model of two")
+  app.add_option("--lora-dir,--lora_dir,--lora-model-dir", o.lora_dir,
+                 "folder of the adapters that prompts name in tags, as in stable-diffusion.cpp: "
+                 "<lora:NAME:WEIGHT>, or <lora:|high_noise|NAME:WEIGHT> for one expert of a model with two")
       ->group(kAdapterGroup);
-  app.add_option("--save-latents", o.save_latents, "write the final latents here (.safetensors)")
+  app.add_option("--save-latents", o.save_latents, "also write the final latents to this file (.safetensors)")
       ->group(kSamplingGroup);
   register_machine(app, o);
   register_reports(app, o);

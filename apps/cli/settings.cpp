@@ -61,11 +61,10 @@ void take(const json& j, const char* key, T& target) {
 void read_into(std::vector<float>& latents, const std::string& path) {
   LatentFile file = read_latents(path);
   const auto scale = file.about.find("scale");
-  require(
-      scale == file.about.end() || scale->second != "raw",
-      "{}: its latents are on the VAE's own scale (`tachyscope vae encode --raw`); without --raw they are "
-      "as the denoiser sees them",
-      path);
+  require(scale == file.about.end() || scale->second != "raw",
+          "{}: its latents are on the VAE's own scale (`tachyscope vae encode --raw`), and normalised ones "
+          "are needed; encode them without --raw",
+          path);
   latents = std::move(file.values);
 }
 void read_into(std::shared_ptr<const Picture>& picture, const std::string& path) {
@@ -118,8 +117,9 @@ void load_inputs(RunSettings& s) {
   for (auto& [name, file] : s.inputs) {
     const std::string hash = sha256_of(file.path, name);
     require(file.sha256.empty() || file.sha256 == hash,
-            "`{}`: {} is not the file of that run (SHA-256 {}…, now {}…); `{}` {} takes it as it is", name,
-            file.path, file.sha256.substr(0, 12), hash.substr(0, 12), name, file.path);
+            "`{}`: {} is not the file that the run used (SHA-256 {}…, now {}…); give `{}` {} to use it all "
+            "the same",
+            name, file.path, file.sha256.substr(0, 12), hash.substr(0, 12), name, file.path);
     file.sha256 = hash;
   }
   for (const RequestInput& input : request_inputs()) {
@@ -163,7 +163,7 @@ RunSettings read_settings(const std::string& path) {
                : read_comment(file);
   // The comment of a video that another program made is its own affair.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
-        "--from: {} carries no settings of a run", path);
+        "--from: {} has no settings of a run in it", path);
   const json j = naming("--from", [&] { return parse_json_text(text, path); });
   try {
     check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,

@@ -45,7 +45,7 @@ void warn_of_environment(const std::string& who, const Environment& then, const 
       environment_difference(counting(then, settings, on_gpu), environment_in(settings));
   static std::set<std::string> said;  // the jobs of a process are made one after the other
   if (differs.empty() || !said.insert(differs).second) return;
-  warn("{}: the environment was another one: {}; the frames may differ", who, differs);
+  warn("{}: the environment was different: {}; the frames may differ", who, differs);
 }
 
 }  // namespace tachy::cli

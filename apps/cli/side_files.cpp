@@ -60,10 +60,10 @@ void SideFiles::claim(const char* option, const std::string& path, const char* w
                       bool (*is_ours)(const std::string&)) {
   if (path.empty()) return;
   require(path != output_ && !names_.contains(path),
-          "{}: {} is the name of something else that this run writes", option, path);
+          "{}: this run already writes something else to {}; give another name", option, path);
   check(is_replaceable(path, is_ours), ErrorCode::io,
-        "{}: {} is there and is no {}; it stays as it is: move it away, or name another file", option, path,
-        what);
+        "{}: {} exists and is not a {}, so it is not replaced; move it away, or name another file", option,
+        path, what);
   naming(option, [&] { locks_.emplace_back(path); });
   check_writable(option, path);
   names_.insert(path);

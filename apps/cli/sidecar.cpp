@@ -109,8 +109,8 @@ SettingsFile::Place SettingsFile::choose() {
   for (const fs::path& path : names)
     if (const Place place = place_of(path); place != Place::others) return path_ = path, place;
   fail(ErrorCode::io,
-       "{}: its settings have no name: {} and {} are there and are not settings of this output; move one of "
-       "them away, or name another output",
+       "{}: there is no name left for its settings: {} and {} exist and are not settings of this output; "
+       "move one of them away, or name another output",
        output_.string(), names[0].string(), names[1].string());
 }
 

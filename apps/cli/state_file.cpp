@@ -65,7 +65,7 @@ void StateFile::refuse_others() const {
   std::error_code ec;
   const auto refuse = [](const fs::path& path, const char* what) {
     fail(ErrorCode::io,
-         "{}: this is {}, and a run of this output would write there; move it away, or name another output",
+         "{}: this is {}, and a run with this output would write there; move it away, or name another output",
          path.string(), what);
   };
   if (!fs::exists(fs::symlink_status(path_, ec))) {
@@ -98,7 +98,8 @@ std::optional<RunState> StateFile::load() {
   if (saved.about["model"] != model())
     differs += std::string(differs.empty() ? "" : ", ") + "the model's files";
   require(differs.empty(),
-          "--resume: {} is of a run that differs: {}; give the same, or leave out --resume to begin anew",
+          "--resume: {} belongs to a different run: {}; give the same options, or leave out --resume to "
+          "start from the beginning",
           path_.string(), differs);
   warn_of_environment("--resume: " + path_.string(),
                       naming(path_.string(), [&] { return environment_in(settings); }), settings_);
@@ -107,7 +108,7 @@ std::optional<RunState> StateFile::load() {
     windows_.take(json::parse(state.window > 0 ? saved.about["window_files"] : "[]"), state.window,
                   state.frames);
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "{}: what it says of finished windows is damaged: {}", path_.string(),
+    fail(ErrorCode::corrupt, "{}: its record of finished windows is damaged: {}", path_.string(),
          json_words(e.what()));
   }
   saved_ = {state.step, state.window, state.windows};
@@ -137,7 +138,7 @@ void StateFile::give_up(const Error& e) {
   if (e.code() != ErrorCode::io) throw;
   broken_ = true;
   windows_.give_up();
-  warn("the state for --resume cannot be saved{}, the run goes on without: {}",
+  warn("the state for --resume cannot be saved{}; the run goes on without it: {}",
        saved_ ? fmt::format(" ({} stays saved)", saved()) : "", e.message());
 }
 
@@ -176,7 +177,7 @@ void StateFile::remove() {
 }
 
 std::string StateFile::going_on() const {
-  return fmt::format(" ({} is saved: the same command with --resume goes on from there)", saved());
+  return fmt::format(" ({} is saved: the same command with --resume continues from there)", saved());
 }
 
 std::string StateFile::saved() const {

@@ -81,9 +81,8 @@ int encode(const VaeOptions& o) {
   int64_t read = 0;
   const VaeRun::Latents latents = vae.encode(clip, [&](std::span<uint8_t> rgb) {
     check(reader->read(frame), ErrorCode::corrupt,
-          "{}: it ends after {} frames, {} were to be read; --frames {} "
-          "takes those",
-          o.input, read, clip.frames, std::max<int64_t>(read, 1));
+          "{}: it ends after {} frames, but {} were asked for; --frames {} uses those", o.input, read,
+          clip.frames, std::max<int64_t>(read, 1));
     ++read;
     const int width = static_cast<int>(clip.width), height = static_cast<int>(clip.height);
     if (frame.width != width || frame.height != height)
@@ -137,7 +136,7 @@ bool is_raw(const VaeOptions& o, const LatentFile& file) {
 }
 
 int decode(const VaeOptions& o) {
-  require(o.size.empty() && !o.frames, "{}: the latents say that themselves; leave it out of decode",
+  require(o.size.empty() && !o.frames, "{}: the latents say that themselves; leave it out for decode",
           o.size.empty() ? "--frames" : "--size");
   video_format(o.output);
   const LatentFile file = read_latents(o.input);
@@ -146,7 +145,7 @@ int decode(const VaeOptions& o) {
   const VaeRun vae = open_vae_run(o, device, is_raw(o, file), progress);
   naming(o.input, [&] {
     const std::string kind = about(file, "kind");
-    require(kind.empty() || kind == vae.kind(), "its latents are of a VAE of {}, and `model` has one of {}",
+    require(kind.empty() || kind == vae.kind(), "its latents are for a VAE of {}, but `model` has one of {}",
             kind, vae.kind());
     vae.check_latents(file.values, file.shape);
   });
@@ -183,47 +182,49 @@ int run_vae(const VaeOptions& o) {
 }  // namespace
 
 Command add_vae(CommandLine& line) {
-  CommandOptions sub = line.add_command("vae", "a picture or a video to latents in a file, and back");
+  CommandOptions sub =
+      line.add_command("vae", "turn a picture or a video into a file of latents, or latents into a video");
   auto o = std::make_shared<VaeOptions>();
   sub.add_option("what", o->what, "encode or decode")->required()->check(one_of({"encode", "decode"}));
   sub.add_option("input", o->input,
                  "encode: a picture, a video, a folder of pictures or a pattern such as in_%04d.png; decode: "
                  "latents (.safetensors)")
       ->required();
-  sub.add_option(
-         "-o,--output", o->output,
-         "encode: latents.safetensors; decode: out.mp4, .webm, .gif, .png (one frame), name_%04d.png or "
-         "folder/")
+  sub.add_option("-o,--output", o->output,
+                 "file to write; encode: .safetensors; decode: .mp4, .webm, .gif, .png (a single frame), "
+                 "name_%04d.png or folder/")
       ->required();
   sub.add_option("-m,--model", o->model,
-                 "a model's folder, or its VAE's folder or file (default: the one that ships)");
-  sub.add_option("--size", o->size,
-                 "encode: WIDTHxHEIGHT that the frames are fitted to (default: their own)");
-  sub.add_option("-f,--frames,--num-frames", o->frames,
-                 "encode: so many of the first frames, cut to 4n + 1 (default: all)");
-  sub.add_option("--image-fit", o->image_fit, "encode: how frames get that size: stretch (default) or crop");
-  sub.add_flag(
-      "--raw", o->raw,
-      "latents on the VAE's own scale (default: normalised, as the denoiser sees them); decode: of files "
-      "that do not say so");
-  sub.add_option("--fps", o->fps, "frames a second (default: what the input says, otherwise 16)");
-  sub.add_option("--crf", o->crf,
-                 "decode: quality of mp4 (0-51, default 16) and webm (0-63, default 24); 0 is lossless");
-  sub.add_option("--encode-speed", o->encode_speed,
-                 "decode: how long mp4 and webm may take, by x264's names");
-  sub.add_option("--device", o->device, kDeviceHelp);
+                 "model's folder, or its VAE's folder or file (default: the one that ships with Tachyscope)");
   sub.add_option(
-      "--dtype,--precision", o->dtype,
-      "what products multiply in: f32 or bf16; on a GPU what activations are held in: f32, f16, bf16");
+      "--size", o->size,
+      "encode: width and height that the frames are fitted to, such as 832x480 (default: their own)");
+  sub.add_option(
+      "-f,--frames,--num-frames", o->frames,
+      "encode: number of frames to read from the start, cut to a multiple of 4 plus 1 (default: all)");
+  sub.add_option("--image-fit", o->image_fit,
+                 "encode: how frames are fitted to --size: stretch (default) or crop");
+  sub.add_flag("--raw", o->raw,
+               "write or read latents on the VAE's own scale (default: normalised, as the denoiser sees "
+               "them); decode goes by what the file says, if it says");
+  sub.add_option("--fps", o->fps, "frames per second (default: what the input says, otherwise 16)");
+  sub.add_option("--crf", o->crf,
+                 "decode: quality of mp4 (0 to 51, default 16) and webm (0 to 63, default 24): lower is "
+                 "better, 0 is lossless");
+  sub.add_option(
+      "--encode-speed", o->encode_speed,
+      "decode: speed of encoding mp4 and webm, by x264's names: ultrafast to veryslow (default veryfast)");
+  sub.add_option("--device", o->device, kDeviceHelp);
+  sub.add_option("--dtype,--precision", o->dtype,
+                 "precision of matrix products: f32 or bf16; on a GPU of the activations: f32, f16 or bf16");
   register_vae_math(sub, o->vae_math);
-  sub.add_option("-t,--threads", o->threads, "threads (default: all this process may use)")
+  sub.add_option("-t,--threads", o->threads, "number of threads (default: all that this process may use)")
       ->check(between(0, 1024));
   sub.add_flag("--json", o->json, "print JSON lines instead of text");
   sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
   sub.footer(
-      "The file holds one tensor, latents [z, T, h, w] float32, and says whose they are, their fps and size: "
-      "what "
-      "generate\n--init-latents reads and --save-latents writes.\n"
+      "The file of latents holds one tensor, latents [z, T, h, w] in float32, and says which VAE it is for,\n"
+      "its fps and its size. `generate --init-latents` reads such a file, `--save-latents` writes one.\n"
       "Examples:\n"
       "  tachyscope vae encode clip.mp4 -o clip.safetensors --size 832x480 --model "
       "Wan2.1-T2V-1.3B-Diffusers\n"

@@ -29,27 +29,26 @@ void choose_size(const VaeOptions& o, const VideoInfo& in, int stride, VaeRun::C
   if (!o.size.empty()) {
     parse_size(o.size, width, height);
     require(width % stride == 0 && height % stride == 0 && width <= kMaxImageSide && height <= kMaxImageSide,
-            "--size: {} is not of multiples of {}, as this VAE needs; {}x{} would work", o.size, stride,
+            "--size: {} is not in multiples of {}, which this VAE needs; {}x{} would work", o.size, stride,
             std::max(width / stride, 1) * stride, std::max(height / stride, 1) * stride);
   }
   require(width > 0 && height > 0,
-          "{}: {}x{} is smaller than the {} pixels that this VAE makes one of; --size "
-          "makes it larger",
+          "{}: {}x{} is smaller than the {} pixels that this VAE needs at least; --size makes it larger",
           o.input, in.width, in.height, stride);
   if (o.size.empty() && (width != in.width || height != in.height))
-    warn("{}: {}x{} becomes {}x{}, multiples of {}; --size chooses", o.input, in.width, in.height, width,
-         height, stride);
+    warn("{}: {}x{} becomes {}x{}, in multiples of {}; --size chooses another size", o.input, in.width,
+         in.height, width, height, stride);
   const double shape = double(in.width) / in.height, video = double(width) / height;
   if (o.image_fit == "stretch" && std::max(shape / video, video / shape) > 1.05)
-    warn("{}: {}x{} is stretched to {}x{}; --image-fit crop keeps its shape", o.input, in.width, in.height,
-         width, height);
+    warn("{}: {}x{} is stretched to {}x{}; --image-fit crop keeps its proportions", o.input, in.width,
+         in.height, width, height);
   clip.width = width, clip.height = height;
 }
 
 int64_t choose_frames(const VaeOptions& o, const VideoInfo& in, int64_t stride) {
   if (o.frames) check_range("frames", *o.frames, Range{1, 65536});
   const int64_t there = o.frames ? *o.frames : in.frames > 0 ? in.frames : count_frames(o.input);
-  require(there > 0, "{}: it holds no frame", o.input);
+  require(there > 0, "{}: it has no frames", o.input);
   const int64_t frames = (there - 1) / stride * stride + 1;
   if (frames != there)
     warn("{}: of {} frames the first {} are encoded, {}n + 1, since {} make one latent frame", o.input, there,

@@ -17,30 +17,26 @@ namespace {
 
 constexpr const char* kFooter =
     "Checks:\n"
-    "  op       compares every implementation with the op's definition (column max: worst error over its "
+    "  op       compares every implementation with the op's definition (column max: worst error / its "
     "bound);\n"
     "           bitwise: the same bytes in two runs and for any number of threads; canary: nothing else is "
     "written;\n"
     "           capture, on a GPU: the op fits into a CUDA graph, whose replay gives the same bytes\n"
-    "  stage    compares every stage of a model with golden values of the PyTorch reference; error "
-    "max|y-R|/max|R|,\n"
+    "  stage    compares every stage of a model with golden values of PyTorch; error: max|y-R|/max|R|;\n"
     "           bound: three times the reference's own error in the same precision, at least 5e-6 (VAE "
     "1e-5);\n"
-    "           in 16 bits also whether it meets max < 1e-2 and mean < 1e-3. A named model without golden\n"
-    "           values compares its stages with the definitions (level none), two steps of the transformer\n"
-    "           among them: in bf16 at most ten times what the definitions themselves differ by with\n"
-    "           products in bf16\n"
-    "  rollout  compares all velocities and latents of some blocks, for models that make videos block by "
-    "block\n"
-    "           (Self-Forcing, Matrix-Game 2): with golden ones (--golden tests/golden/causal), no further "
-    "off\n"
-    "           than the original itself is in the same precision; with --model, with the definitions, as "
-    "for\n"
-    "           stages. Where these would take too long, and on a GPU, bf16 is compared with float32: no "
-    "further\n"
-    "           off than the official models are on their own weights (0.028, mean 0.0052)\n"
+    "           in 16 bits says also whether max < 1e-2 and mean < 1e-3 are met. Stages of a named model\n"
+    "           without golden values are compared with the definitions (level none), two steps of the\n"
+    "           transformer among them; bound in bf16: ten times what the definitions themselves differ by\n"
+    "           with products in bf16\n"
+    "  rollout  for models that make videos block by block (Self-Forcing, Matrix-Game 2): compares all\n"
+    "           velocities and latents of some blocks with golden ones (--golden tests/golden/causal),\n"
+    "           bound: the error of the original in the same precision; with --model compares with the\n"
+    "           definitions, as for stages. Where these would take too long, and on a GPU, compares bf16\n"
+    "           with float32, bound: the error of the official models' bf16 on their weights (0.028, mean\n"
+    "           0.0052)\n"
     "  frame    compares a whole generation frame by frame: largest and mean difference in levels of 255, "
-    "PSNR in dB\n"
+    "PSNR\n"
     "Exit code 10 when a check misses its bound.\n"
     "Examples:\n"
     "  tachyscope validate                                    (all ops, the models that ship)\n"
@@ -76,35 +72,41 @@ void print_line(const Check& c) {
 
 void ValidateCommand::add_options(CommandOptions& app, bool short_list) {
   app.add_option("--golden", options.golden,
-                 "golden folder (again for more; default: those of the models that ship)")
+                 "folder of golden files; repeat it for more (default: those of the models that ship with "
+                 "Tachyscope)")
       ->allow_extra_args(false);
   if (short_list) return;
-  app.add_option("--op", options.filter,
-                 "only these: op, op:case or op:case:implementation; parts may be cut short");
-  app.add_option("--mode", modes,
-                 "of the ops' checks: some of ref,bitwise,canary (default: all) and, on a GPU, capture");
-  app.add_option("--cases", cases, "of the ops: some of tiny,odd,real,video (the last: gigabytes)");
-  app.add_option("--max-gflop", options.max_definition_gflop,
-                 "real cases beyond this skip the comparison with the (slow) definition")
-      ->check(between(0, 1e6));
-  app.add_option("--seed", options.seed, "of the ops' random inputs");
   app.add_option(
-      "-m,--model", options.model,
-      "a model: compared with its own golden values, or with the definitions where it has none; with "
-      "--golden in place of the model that the golden folder names");
-  app.add_option("--level", options.level, "none, safe, aggressive or extreme");
+      "--op", options.filter,
+      "check only these: op, op:case or op:case:implementation, where the beginning of each name is enough");
+  app.add_option("--mode", modes,
+                 "checks of the ops, some of ref,bitwise,canary and, on a GPU, capture (default: all)");
+  app.add_option(
+      "--cases", cases,
+      "cases of the ops, some of tiny,odd,real,video; the last take gigabytes (default: tiny,odd)");
+  app.add_option("--max-gflop", options.max_definition_gflop,
+                 "do not compare real cases larger than this with the op's definition, which is slow")
+      ->check(between(0, 1e6));
+  app.add_option("--seed", options.seed, "seed of the random inputs of the ops");
+  app.add_option("-m,--model", options.model,
+                 "folder of a model to check: against its own golden values, or the definitions if it has "
+                 "none; with --golden the model to use instead of the one that the golden folder names");
+  app.add_option("--level", options.level,
+                 "how much accuracy to trade for speed: none, safe (default), aggressive or extreme");
   app.add_option("--device", options.device, kDeviceHelp);
   app.add_option("--dtype", dtypes,
-                 "on a GPU: of the ops' activations, some of bf16,f16,f32 (default: the level's); the first "
-                 "is the models'");
-  app.add_option("-t,--threads", options.threads, "threads (default: all this process may use)");
-  app.add_flag("--ops-only", ops_only, "no models");
-  app.add_flag("--models-only", models_only, "no ops");
+                 "precisions of the ops on a GPU, some of bf16,f16,f32 (default: the level's); the models "
+                 "run in the first");
+  app.add_option("-t,--threads", options.threads,
+                 "number of threads (default: all that this process may use)");
+  app.add_flag("--ops-only", ops_only, "check the ops and no models");
+  app.add_flag("--models-only", models_only, "check the models and no ops");
   app.add_flag("--json", json, "print JSON");
 }
 
 void ValidateCommand::prepare() {
-  require(!(ops_only && models_only), "--ops-only and --models-only exclude each other");
+  require(!(ops_only && models_only),
+          "--ops-only and --models-only exclude each other; leave one of them out");
   options.device = choose_device(options.device);
   options.ops = !models_only, options.models = !ops_only;
   options.modes = split(modes, ','), options.cases = split(cases, ',');
@@ -153,18 +155,18 @@ Command add_all(CommandLine& line) {
   auto threads = std::make_shared<int>(0);
   first->add_options(sub, true);
   second->add_options(sub, true);
-  sub.add_option("--level", *level, "none, safe, aggressive or extreme");
+  sub.add_option("--level", *level,
+                 "how much accuracy to trade for speed: none, safe (default), aggressive or extreme");
   sub.add_option("--device", *device, kDeviceHelp);
   sub.add_option("--dtype", first->dtypes,
-                 "on a GPU: some of bf16,f16,f32 (default: the level's); the first is what bench times");
-  sub.add_option("-t,--threads", *threads, "threads (default: all this process may use)");
+                 "precisions on a GPU, some of bf16,f16,f32 (default: the level's); bench times the first");
+  sub.add_option("-t,--threads", *threads, "number of threads (default: all that this process may use)");
   sub.add_flag("--json", first->json,
-               "print JSON: the checks, then the bench (or with --compare what it moved)");
+               "print JSON: the checks, then the times, or with --compare how they have changed");
   sub.footer(
-      "For a model that makes videos block by block (Self-Forcing, Matrix-Game 2), its rollouts are checked "
-      "and its\n"
-      "blocks are timed, but no ops.\n"
-      "Exit code 10 when a check misses its bound, or, with --strict, a line is slower than the baseline.");
+      "For a model that makes videos block by block (Self-Forcing, Matrix-Game 2), its rollouts are\n"
+      "checked and its blocks are timed, and no ops.\n"
+      "The exit code is 10 when a check misses its bound or, with --strict, a line is slower than before.");
   return [first, second, level, device, threads] {
     first->options.level = second->options.level = *level;
     first->options.device = second->options.device = choose_device(*device);

@@ -22,7 +22,7 @@ void expect_members(const std::string& where, const json& j, const std::vector<s
         fmt::join(known, ", "));
   for (const auto& [name, value] : j.items())
     check(std::ranges::find(known, name) != known.end(), ErrorCode::invalid_argument,
-          "{}: '{}' is unknown; there are {}", where, name, fmt::join(known, ", "));
+          "{}: '{}' is unknown; expected {}", where, name, fmt::join(known, ", "));
 }
 
 void read_keys(const std::string& where, const json& keys, const WorldInfo& info, WorldAction& to) {
@@ -41,7 +41,7 @@ void read_keys(const std::string& where, const json& keys, const WorldInfo& info
 }
 
 void read_mouse(const std::string& where, const json& mouse, const WorldInfo& info, WorldAction& to) {
-  check(info.mouse, ErrorCode::invalid_argument, "{}: mouse: this model has none", where);
+  check(info.mouse, ErrorCode::invalid_argument, "{}: mouse: this model has no mouse", where);
   const bool numbers = mouse.is_array() && mouse.size() == 2 && mouse[0].is_number() && mouse[1].is_number();
   check(numbers, ErrorCode::invalid_argument, "{}: mouse: expected [pitch, yaw], got {}", where,
         mouse.dump());

@@ -1,4 +1,4 @@
-// `tachyscope world`: its options, and a recorded script of keys and mouse to a video (world_actions.h). Without a video's
+// `tachyscope world`: a recorded script of keys and mouse to a video (world_actions.h). Without a video's
 // name it is a page (world_page.cpp).
 
 #include "world_command.h"
@@ -16,7 +16,6 @@
 #include "claimed_output.h"
 #include "commands.h"
 #include "gauge_options.h"
-#include "generate_options.h"
 #include "interrupt.h"
 #include "lora_tags.h"
 #include "media/background_writer.h"
@@ -35,12 +34,13 @@ using Clock = std::chrono::steady_clock;
 
 // How many frames the video has: the script's, or fewer where that is asked for.
 int64_t frames_of(const WorldCommandOptions& o, const WorldScript& script, double fps) {
-  require(!o.frames || !o.seconds, "--seconds: --frames says the length already; leave one out");
+  require(!o.frames || !o.seconds, "--seconds: --frames says the length already; leave one of them out");
   int64_t asked = o.frames.value_or(0);
   if (o.seconds) asked = std::max<int64_t>(1, std::llround(*o.seconds * fps));
   const int64_t written = script.frames();
   const char* const option = o.seconds ? "--seconds" : "--frames";
-  require(asked > 0 || written > 0, "--frames: how long? Give --frames, --seconds, or a script (--actions)");
+  require(asked > 0 || written > 0,
+          "--frames: say how long the video is to be: give --frames, --seconds or a script (--actions)");
   require(written == 0 || asked <= written, "{}: {} frames are asked for, but the actions in {} end after {}",
           option, asked, o.actions, written);
   return asked > 0 ? asked : written;
@@ -156,7 +156,7 @@ int run_world(const WorldCommandOptions& o) {
   page_options(o);
   if (o.output.empty()) return run_world_page(o);
   require(!o.host && !o.port && o.token.empty(),
-          "--output: with it a script is played and no page is served; leave out --host, --port and --token");
+          "--output: it plays a script and serves no page; leave out --host, --port and --token");
   naming("--output", [&] { video_format(o.output); });
   return run_script(o);
 }
@@ -167,78 +167,19 @@ Command add_world(CommandLine& line) {
   CommandOptions sub =
       line.add_command("world", "walk through a world with keys and mouse, in a page or by a script");
   auto o = std::make_shared<WorldCommandOptions>();
-  sub.add_option("prompt,-p,--prompt", o->prompt, "of models that begin with a text (Self-Forcing, CausVid)");
-  sub.add_option("-m,--model", o->model,
-                 "Matrix-Game 2's folder or file, or a model of its kind (default: the one that ships)");
-  sub.add_option("-i,--image", o->image, "the picture that the world begins with");
-  sub.add_option("--image-embeds", o->image_embeds,
-                 "CLIP's embeddings of it (.safetensors), in place of the model's image encoder");
-  sub.add_option("--actions", o->actions, "a script of keys and mouse (JSON, docs/worlds.md)");
-  sub.add_option(
-      "-o,--output", o->output,
-      "out.mp4, .webm, .gif, name_%04d.png or folder/, or - for mp4 to standard output; without it "
-      "the world is served as a page");
-  sub.add_option("--host", o->host, "of the page: an address or name of this machine (default 127.0.0.1)");
-  sub.add_option("--port", o->port, "of the page (default 8190; 0: any that is free)");
-  sub.add_option("--token", o->token,
-                 "that visitors of the page need (default: beyond 127.0.0.1 a random one)");
-  sub.add_flag("--stream", o->stream, "mp4: the file grows and plays as blocks are made");
-  sub.add_option("-f,--frames", o->frames, "frames of the video (default: the script's)");
-  sub.add_option("--seconds", o->seconds, "the same in seconds");
-  sub.add_option("--fps", o->fps,
-                 "frames a second of the file or page (default: the script's, then the model's)");
-  sub.add_option("--size", o->size, "WIDTHxHEIGHT in pixels (default: the model's)");
   auto seed = std::make_shared<std::string>("0");
-  sub.add_option("-s,--seed", *seed, "seed of the noise (default 0; -1: one that is drawn and told)")
-      ->check(check_drawable_seed);
-  sub.add_option("--steps", o->steps, "of the model's list of timesteps (default: all)");
-  sub.add_option("--shift", o->shift, "of the flow schedule (default: the model's)");
-  sub.add_option("--window", o->window,
-                 "latent frames that a block sees, its own among them (default: the model's)");
-  sub.add_option("--level", o->level, "none, safe (default), aggressive or extreme");
-  sub.add_option("--dtype", o->dtype, "f32 or bf16; on a GPU f32, f16 or bf16");
-  register_vae_math(sub, o->vae_math);
-  for (const FieldOption& part : model_part_options()) {
-    if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder")
-      continue;
-    const EngineField& field = *find_field(engine_fields(), part.field);
-    sub.add_option(part.names, o->engine.*std::get<std::string EngineOptions::*>(field.member),
-                   spelled(field.help))
-        ->group(kPartsGroup);
-  }
-  sub.add_option("--device", o->engine.device, kDeviceHelp);
-  sub.add_option("--max-vram", o->max_vram, "on a GPU: memory that may be taken there, such as 8GiB");
-  sub.add_option("-t,--threads", o->engine.threads, "threads (default: all this process may use)")
-      ->check(between(0, 1024));
-  sub.add_option("--weights", o->engine.weights, "packed, mapped, auto (default) or read");
-  sub.add_flag("--no-graph", o->no_graph, "on a GPU: queue every kernel instead of replaying a graph");
-  sub.add_flag(
-      "--no-arena", o->no_arena,
-      "allocate every intermediate by itself: for hunting memory errors; on a GPU with --no-graph only");
-  sub.add_option("--without", o->without, "switch off this optimisation alone, as for generate")
-      ->allow_extra_args(false);
-  sub.add_flag("--nvtx", o->nvtx, "mark what runs as NVTX ranges for nsys and ncu; graphs stay");
-  sub.add_option(
-      "--profile", o->profile,
-      "print what each module and each component of a block took, and write it as a Chrome trace (JSON)");
-  sub.add_option("--crf", o->crf,
-                 "quality of mp4 (0-51, default 16) and webm (0-63, default 24); 0 is lossless");
-  sub.add_option("--encode-speed", o->encode_speed, "how long mp4 and webm may take, by x264's names");
-  sub.add_flag("--json", o->json, "print JSON lines instead of text");
-  sub.add_flag("-q,--quiet", o->quiet, "print nothing but errors");
+  register_world_options(sub, *o, *seed);
   sub.short_help({"--prompt", "--model", "--image", "--actions", "--output", "--port", "--frames",
                   "--seconds", "--fps", "--size", "--seed", "--steps", "--level", "--device", "--max-vram",
                   "--quiet"});
   sub.footer(
-      "A page's block follows what is held when it begins, a script's the action that holds during most of "
-      "its "
-      "frames;\nthe same script and seed give the same bits.\n"
+      "In a page, a block follows the keys held down when it begins; with a script, it follows the action\n"
+      "that covers most of its frames. The same script and seed give the same bits.\n"
       "Examples:\n"
       "  tachyscope world --image start.png        # a page: http://127.0.0.1:8190/; arrows, keys and mouse\n"
       "  tachyscope world --image start.png --actions script.json -o walk.mp4\n"
       "  tachyscope world --model Matrix-Game-2.0 --image start.png --actions script.json -o walk.mp4 "
-      "--device "
-      "cuda\n"
+      "--device cuda\n"
       "  tachyscope world \"a cat walks\" --model Self-Forcing-1.3B --seconds 10 -o cat.mp4\n"
       "script.json: {\"fps\": 25, \"actions\": [{\"frames\": 48, \"keys\": [\"W\"], \"mouse\": [0, 0.1]}, "
       "{\"frames\": 24}]}");

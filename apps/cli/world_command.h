@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/world.h"
+#include "command_line.h"
 #include "serve/page_server.h"
 
 namespace tachy::cli {
@@ -25,6 +26,9 @@ struct WorldCommandOptions {
   EngineOptions engine{.device = ""};  // device "": TACHY_DEVICE, otherwise auto
   bool stream = false, no_graph = false, no_arena = false, nvtx = false, json = false, quiet = false;
 };
+
+// seed: a number, or -1.
+void register_world_options(CommandOptions& app, WorldCommandOptions& options, std::string& seed);
 
 // The model, opened and planned; without a name the one that ships. frames: of the longest session; 0: no end.
 World open_world(const WorldCommandOptions& options, int64_t frames);

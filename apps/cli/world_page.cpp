@@ -49,9 +49,9 @@ WorldStart world_start(const WorldCommandOptions& o, World& world, bool of_page)
   const WorldInfo& info = world.info();
   WorldStart start{.image = nullptr, .image_embeds = nullptr, .prompt = o.prompt, .seed = o.seed};
   require(!info.takes_image || !o.image.empty() || of_page,
-          "`image`: a world of this kind begins with a picture: --image start.png");
+          "`image`: a world of this kind begins with a picture; give one, such as --image start.png");
   require(!info.takes_image || !o.image.empty() || o.image_embeds.empty(),
-          "`image_embeds`: they are of one picture alone: give it, too, with --image");
+          "`image_embeds`: they belong to one picture; give that one, too, with --image");
   if (!o.image.empty())
     start.image = naming("`image`", [&] { return std::make_shared<const Picture>(read_picture(o.image)); });
   if (!o.image_embeds.empty())
@@ -92,9 +92,10 @@ std::string elsewhere(const std::string& host) {
 
 int run_world_page(const WorldCommandOptions& o) {
   require(o.actions.empty() && !o.frames && !o.seconds && !o.stream && o.crf == -1 && o.encode_speed.empty(),
-          "--output: a name for the video is needed where a script or a length is given: tachyscope world "
-          "--image start.png --actions script.json -o walk.mp4");
-  require(o.profile.empty(), "--profile: a session of a page has no end; give --output");
+          "--output: a script or a length is given, so the video needs a name: tachyscope world --image "
+          "start.png --actions script.json -o walk.mp4");
+  require(o.profile.empty(),
+          "--profile: a session in a page has no end that a profile could be written at; give --output");
   serve::PageOptions page = page_options(o);
   World opened = open_world(o, 0);
   page.play.start = world_start(o, opened, true);
@@ -113,7 +114,7 @@ int run_world_page(const WorldCommandOptions& o) {
        {"width", info.width},
        {"height", info.height},
        {"fps", page.play.fps}},
-      fmt::format("{}  ({}, {}x{}, {} frames a second, {}; ctrl-C ends it){}", server.url(), info.kind,
+      fmt::format("{}  ({}, {}x{}, {} frames per second, {}; ctrl-C ends it){}", server.url(), info.kind,
                   info.width, info.height, page.play.fps, world->device(), elsewhere(page.host)));
   server.run(&g_cancel);
   fail(ErrorCode::cancelled, "cancelled");

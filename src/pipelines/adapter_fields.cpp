@@ -9,18 +9,17 @@ std::vector<RequestField> adapter_fields() {
       {"loras",
        "loras",
        &VideoRequest::loras,
-       "an adapter (LoRA and its relatives, of any trainer) as FILE[:strength][@high|@low|@both]; again for "
-       "each further one; @ names the expert of a model of two",
+       "an adapter (LoRA or a relative of it, from any trainer) as FILE[:strength][@high|@low|@both], where "
+       "@ names an expert of a model with two; repeat the option for more adapters",
        {},
        given},
       {"lora_mode", "lora_mode", &VideoRequest::lora_mode,
-       "merge: into the weights, at no cost a step; runtime: added to the products, at no cost to begin "
-       "with; "
-       "auto (default): runtime where the model stays loaded for further requests, and on a GPU unless "
-       "products are in 8 bits",
+       "how adapters are applied: merge (into the weights: takes time at the start, none per step), runtime "
+       "(added to the products: no time at the start, some per step) or auto (default: runtime if the model "
+       "stays loaded for more requests, and on a GPU unless products are in 8 bits)",
        Choices{"auto", "merge", "runtime"}, given},
       {"lora_unmatched", "lora_unmatched", &VideoRequest::lora_unmatched,
-       "what layers of an adapter are that fit nothing in the model: warn (default; they are left out) or "
+       "what to do with layers of an adapter that do not fit the model: warn (default; leave them out) or "
        "error",
        Choices{"warn", "error"}, given},
   };

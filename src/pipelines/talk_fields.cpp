@@ -13,30 +13,29 @@ std::vector<RequestField> talk_fields() {
   using R = VideoRequest;
   return {
       {"audio_guidance", "audio_guidance_scale", &R::audio_guidance,
-       "guidance scale of speech; 1 or less: none. With `guidance` each step takes three passes, with one of "
-       "them two",
+       "guidance scale of speech: how strongly the face follows it; 1 or less turns it off. A step takes one "
+       "pass, two with this or `guidance` above 1, three with both",
        Range{0, 100}, spoken},
       {"motion_frames", "motion_frames", &R::motion_frames,
-       "frames of a talking photo's window that the next one takes over, 4n + 1 (default 9)", Range{1, 65533},
-       spoken},
+       "number of frames that each window of a talking photo takes over from the one before, a multiple of 4 "
+       "plus 1 (default 9)",
+       Range{1, 65533}, spoken},
       {"recipe", "recipe", &R::recipe,
-       "of a talking photo, whose formula of guidance and whose random draws: infinitetalk (default) or "
-       "wrapper (ComfyUI-WanVideoWrapper: the scale of text multiplies that of speech)",
+       "whose guidance formula and random numbers to use for a talking photo: infinitetalk (default) or "
+       "wrapper (ComfyUI-WanVideoWrapper, where the scale of text multiplies that of speech)",
        Choices{"infinitetalk", "wrapper"}, spoken},
       {"color_correction", "color_correction_strength", &R::color_correction,
-       "how far the colours of a talking photo's frames are brought to the photo's, 0 to 1 (default: 1; with "
-       "`recipe` "
-       "wrapper 0)",
+       "how far the colours of a talking photo's frames are pulled back to the photo's, 0 to 1 (default 1; 0 "
+       "with `recipe` wrapper)",
        Range{0, 1}, spoken},
       {"speakers", "speakers", &R::speakers,
-       "of two speakers, how their sounds lie in time: together (default; para) or one-after-the-other (add)",
+       "when two speakers talk: together (or para; default) or one-after-the-other (or add)",
        Choices{"together", "one-after-the-other", "para", "add"}, two_speak},
       {"speaker_boxes",
        "speaker_boxes",
        &R::speaker_boxes,
-       "where a speaker is: X0,Y0,X1,Y1 in pixels of the picture, x to the right and y down; once for each "
-       "of "
-       "the two (default: the left half and the right one)",
+       "where a speaker is: X0,Y0,X1,Y1 in pixels of the picture, from its top left corner; give it twice, "
+       "once for each speaker (default: the left half and the right half)",
        {},
        two_speak},
   };

@@ -73,7 +73,7 @@ TEST_F(LoraTags, WhatIsNoWholeTagIsRefused) {
       {"<lora:x:101>", "-100 to 100"},
       {"<lora::1>", "<lora::1> has no name"},
       {"<lora:|high_noise|:1>", "has no name"},
-      {"<lora:|low_noise|x:1>", "|high_noise| or nothing"},
+      {"<lora:|low_noise|x:1>", "only |high_noise| may stand"},
       {"<LoRA:x:1>", "small letters"},
       {"a <lora:x:1", "no closing '>'"},
       {"<lo<lora:x:1>ra:y:1>", "a tag within a tag"}};

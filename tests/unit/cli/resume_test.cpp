@@ -246,12 +246,12 @@ TEST_F(Resume, TheDeviceIsKeptAsAWish) {
 TEST_F(Resume, NothingToResumeAndAlreadyComplete) {
   const Done first = run(generate({"a cat", "--resume", "-o", "a.gif"}));
   EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_THAT(first.out, HasSubstr("beginning anew"));
+  EXPECT_THAT(first.out, HasSubstr("starting from the beginning"));
   const Done again = run(generate({"a cat", "--resume", "-o", "a.gif"}));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("complete already"));
   const Done other = run(generate({"a dog", "--resume", "-o", "a.gif"}));
-  EXPECT_THAT(other.out, HasSubstr("beginning anew"));
+  EXPECT_THAT(other.out, HasSubstr("starting from the beginning"));
   const Done negative = run(generate({"a cat", "--state-every", "-1"}));
   EXPECT_EQ(negative.code, 2);
   EXPECT_THAT(negative.err, AllOf(HasSubstr("--state-every"), HasSubstr("-1")));

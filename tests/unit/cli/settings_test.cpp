@@ -62,7 +62,7 @@ TEST_F(SettingsOfRuns, TheEnvironmentIsRecordedAndADifferentOneIsSaid) {
   }
   const Done unset = run(again("a.json"));
   EXPECT_EQ(unset.code, 0) << unset.err;
-  EXPECT_THAT(unset.err, AllOf(HasSubstr("--from: a.json: the environment was another one"),
+  EXPECT_THAT(unset.err, AllOf(HasSubstr("--from: a.json: the environment was different"),
                                HasSubstr("TACHY_FORCE was gemm:ref and is not set now"),
                                HasSubstr("ONEDNN_DEFAULT_FPMATH_MODE was strict and is not set now")));
   EXPECT_FALSE(settings("again.json").contains("environment")) << "it is the new run's own";

@@ -57,7 +57,7 @@ TEST_F(WrittenFiles, SettingsOfEveryEditor) {
       {"{\"tachyscope\": \"0\",\n \"prompt\": 'a'}", "line 2, column 12", "double quotes"},
       {"{\"tachyscope\": \"0\", \"prompt\": \"a\", \"seed\": 1e999}", "run.json", "number overflow"},
       {"{\"tachyscope\": \"0\", \"prompt\": \"\xC4\xE3\"}", "line 1, byte 32", "not UTF-8"},
-      {"", "run.json", "carries no settings"}};
+      {"", "run.json", "has no settings"}};
   for (const auto& [text, place, reason] : mistakes) {
     write("run.json", text);
     const Done done = run(generate({"--from", "run.json", "--plan"}));
