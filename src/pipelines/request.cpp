@@ -32,10 +32,8 @@ void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
   const WanConfig& dit = model.dit;
   const int64_t rows = dit.pos_embed_seq_len;
   const std::string expected = fmt::format("[{}, {}]", rows > 0 ? rows : 257, dit.image_dim);
-  if (!dit.image_branch()) {
-    require(given == nullptr, "`image_embeds`: this model has no image branch; leave them out");
-    return;
-  }
+  if (!dit.image_branch())
+    return require(given == nullptr, "`image_embeds`: this model has no image branch; leave them out");
   if (!given) {
     require(model.image_encoder != nullptr,
             "{}; or give `image_embeds`, a .safetensors file with 'image_embeds' {}, saved from diffusers' "

@@ -7,8 +7,15 @@
 #include "models/wan/wan_config.h"
 #include "models/wan_vae/vae_config.h"
 #include "models/wav2vec2/wav2vec2_config.h"
+#include "ops/implementations.h"
 #include "pipelines/model_bundle.h"
 #include "weights/json_file.h"
+
+// The list of all ops would need them all.
+const std::vector<tachy::ops::OpImplementations>& tachy::ops::all_implementations() {
+  static const std::vector<OpImplementations> one = {{.op = "gemm", .names = {"ref"}}};
+  return one;
+}
 
 using namespace tachy;
 namespace fs = std::filesystem;

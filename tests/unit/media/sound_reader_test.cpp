@@ -103,8 +103,7 @@ TEST_F(SoundReaderTest, CutWav) {
   };
   const std::vector<float> samples(5000, 0.25f), packet(4096, 0.25f);
   EXPECT_EQ(said(wav(samples, 1, 20000), samples), "");
-  EXPECT_THAT(said(wav(samples, 1, 40000), samples),
-              HasSubstr("says 1.25 seconds; the 0.62 that are there"));
+  EXPECT_THAT(said(wav(samples, 1, 40000), samples), HasSubstr("says 1.25 seconds; the 0.62 that are there"));
   // Also where the last packet happens to be whole, and where a sample is not.
   EXPECT_THAT(said(wav(packet, 1, 20000), packet), HasSubstr("cut short"));
   auto part = wav(samples, 1, 30000);
