@@ -115,6 +115,8 @@ constexpr FieldOption kOtherOptions[] = {
     {"shape", "--shape"},
     {"filter", "--op"},
     {"modes", "--mode"},
+    {"relative", "--relative"},
+    {"rounds", "--rounds"},
     {"cases", "--cases"},
     {"dtypes", "--dtype"},
     {"seconds_per_case", "--seconds"},

@@ -59,7 +59,7 @@ void print_optimisations(const std::vector<OptimisationState>& states) {
   fmt::print(
       "each is switched off alone by --without NAME, or by the option that it is named by; what each gives "
       "on this "
-      "machine, `tachyscope bench --optimisations` measures\n");
+      "machine, tachyscope bench --optimisations measures\n");
 }
 
 }  // namespace tachy::cli

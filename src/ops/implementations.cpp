@@ -39,7 +39,7 @@ void add_kernel(const std::string& name, Without& out) {
           "`without`: '{}' is the op's definition, which is what is left without the others ({})", name,
           others);
   require(std::ranges::find(entry->names, impl) != entry->names.end(),
-          "`without`: {} has no implementation '{}'; it has {}", op, impl, others);
+          "`without`: no implementation is named '{}'; {} has {}", name, op, others);
   out.add_kernel(op, impl);
 }
 

@@ -354,8 +354,8 @@ TEST_F(BadValues, AreRefusedWithOptionValueAndWhatWouldWork) {
 }
 
 // Options that may repeat: each further value is one more.
-const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golden",      "--lora",
-                                           "--audio",  "--speaker-box", "--speaker-mask"};
+const std::set<std::string> kRepeatable = {"--prompt", "--seed",        "--golden",       "--lora",
+                                           "--audio",  "--speaker-box", "--speaker-mask", "--without"};
 
 // The last counts: a value that works before it, or another that does not, changes nothing.
 TEST_F(BadValues, OfAnOptionGivenTwiceTheLastCounts) {

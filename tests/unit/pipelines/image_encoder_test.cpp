@@ -221,7 +221,7 @@ TEST(ImageEncoder, FoundInComfysFolders) {
   EXPECT_THAT(told(), AllOf(HasSubstr("several files fit"), HasSubstr("second.safetensors")));
   EXPECT_THAT(test::refusal([&] { ModelBundle::open(models / "clip_vision/second.safetensors"); },
                             ErrorCode::invalid_argument),
-              HasSubstr("it goes to `image_encoder`"));
+              HasSubstr("give it as `image_encoder`"));
 }
 
 }  // namespace

@@ -219,7 +219,8 @@ TEST(Without, SaysWhatThereIs) {
   };
   EXPECT_THAT(refusal("speed"), HasSubstr("`without`: expected batched-guidance, few-keys"));
   EXPECT_THAT(refusal("speed"), HasSubstr("'speed'"));
-  EXPECT_THAT(refusal("attention:fast"), HasSubstr("attention has no implementation 'fast'"));
+  EXPECT_THAT(refusal("attention:fast"),
+              HasSubstr("no implementation is named 'attention:fast'; attention has "));
   EXPECT_THAT(refusal("attention:fast"), HasSubstr("flash_sm90"));
   EXPECT_THAT(refusal("attention:ref"), HasSubstr("definition"));
   EXPECT_THAT(refusal("attend:cpu"), HasSubstr("no op is named 'attend'"));

@@ -1,5 +1,5 @@
 // Dtypes that no model computes with: float64 is narrowed once, whole numbers in a weight's place and dtypes that are not
-// read_file are errors of who asks for them, and nobody else's.
+// read are errors of who asks for them, and nobody else's.
 #include "weights/plain_values.h"
 
 #include "support.h"
@@ -58,7 +58,7 @@ TEST(PlainValues, ADtypeThatIsNotReadRefusesNothingButItself) {
     const auto source = plain_source(read_file({good, other}));
     const Scope scope(source);
     EXPECT_NO_THROW(scope.tensor("a.weight", {2}));
-    expect_error(ErrorCode::unsupported, "tensor \"x\": its dtype " + other.dtype + " is not read_file",
+    expect_error(ErrorCode::unsupported, "tensor \"x\": its dtype " + other.dtype + " is not read",
                  [&] { scope.tensor("x", {3}); });
     RawTensor longer = other;
     longer.data += std::string(1, '\1');
