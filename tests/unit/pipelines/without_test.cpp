@@ -198,7 +198,7 @@ TEST_F(WithoutOne, AKernelOfEachOpThatARunUses) {
   EXPECT_GE(tried, 8);
 }
 
-// On a GPU alone (gpu_run_test has what they do there): they change nothing here.
+// These have a meaning on a GPU alone, where no test has run them by these names yet: they change nothing here.
 TEST_F(WithoutOne, WhatThisDeviceHasNot) {
   for (const char* name : {"kernel-overlap", "norm-codes"}) {
     compare(name);
