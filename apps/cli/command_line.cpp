@@ -81,7 +81,7 @@ std::string wrapped(const std::string& text, size_t width) {
 
 constexpr size_t kHelpWidth = 100;
 
-// What --help and --help-all print.
+// Prints --help and --help-all.
 class HelpText : public CLI::Formatter {
  protected:
   std::string make_option_desc(const CLI::Option* option) const override {

@@ -43,7 +43,7 @@ class CommandOptions {
   Option add_flag(const std::string& names, bool& target, const std::string& help);
   void alias(const std::string& name);
   void footer(const std::string& text);
-  // What --help prints where there are more options than people read at once: these, in this order, each under
+  // --help prints these where there are more options than people read at once, in this order, each under
   // the spelling that is given. --help-all prints all of them by their groups.
   void short_help(std::vector<std::string> names);
 

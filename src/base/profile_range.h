@@ -37,7 +37,7 @@ class Profiler {
   virtual bool keeps_graphs() const { return false; }
 };
 
-// Whether each range's work must be queued inside the range.
+// Tells whether each range's work must be queued inside the range.
 inline bool forbids_graphs(const Profiler* profiler) { return profiler && !profiler->keeps_graphs(); }
 
 class ProfileRange {

@@ -1,4 +1,4 @@
-// What each optimisation gives alone and all give together, on denoising steps of a model: the same few steps are run with
+// Measures what each optimisation gives alone and together, on denoising steps of a model: the same few steps are run with
 // everything on, without one thing after the other, with one thing alone, and with nothing, by turns, and ratios are taken
 // within each round, so that a machine that others use, too, changes both sides of a ratio. On a CPU it is the process's own time
 // on all its processors.

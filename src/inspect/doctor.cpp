@@ -73,7 +73,7 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
   return out;
 }
 
-// Of a request that says nothing but the level.
+// Lists them for a request that says nothing but the level.
 std::vector<OptimisationState> optimisations_at(const std::string& level, const std::string& dtype,
                                                 const cuda::Gpu* gpu) {
   if (!gpu) {

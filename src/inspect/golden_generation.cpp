@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Of the pictures each frame_step-th, beside the others in the file `strip`: frame by frame.
+// Compares each frame_step-th picture with the same frame in the file `strip`, where they lie side by side.
 void compare_frames(const std::vector<std::vector<uint8_t>>& pictures, const json& run,
                     const fs::path& strip_file, const json& own, const RunPrecision& precision,
                     const std::string& name, std::vector<Check>& checks) {

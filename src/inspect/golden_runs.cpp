@@ -23,7 +23,7 @@ std::vector<float> pixels_for_clip(RgbView picture, const ModelBundle& model, bo
   return clip_pixels(picture, how);
 }
 
-// What the facade makes of a request's photo and speech (api/engine.cpp), for one speaker and a photo of the video's size.
+// Prepares a request's photo and speech as api/engine.cpp does, for one speaker and a photo of the video's size.
 void prepare_talk(ResolvedRequest& r, const ModelBundle& model) {
   const Picture& photo = *r.request.image;
   check(photo.width == *r.request.width && photo.height == *r.request.height, ErrorCode::corrupt,

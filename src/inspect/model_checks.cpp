@@ -121,7 +121,7 @@ class ModelChecks {
     if (model_.reads_text() && rows.dims.back() == model_.dit.text_dim) clip["encoder_hidden_states"] = rows;
   }
 
-  // What the transformer is given besides latents and time.
+  // Returns what the transformer is given besides latents and time.
   Named conditioned(Named clip) const {
     const WanConfig& c = model_.dit;
     if (!clip.contains("encoder_hidden_states"))

@@ -8,11 +8,11 @@ namespace tachy {
 
 struct ModelBundle;
 
-// What float32 may be apart from the definitions, of the largest value: rounding through many layers. One value may be further off than the
+// This is how far float32 may be from the definitions, relative to the largest value: rounding through many layers. One value may be further off than the
 // mean tells, since the norm of a nearly zero vector enlarges rounding a hundredfold (1.8e-4 and 2e-6 in the VAE of a random model).
 inline constexpr double kDefinitionsMax = 5e-4, kDefinitionsMean = 5e-6;
 
-// How far 16 bits may be: this many times as far as the definitions are themselves with products in bf16. Those round what linear layers
+// 16 bits may be this many times as far off as the definitions themselves are with products in bf16. Those round what linear layers
 // and convolutions multiply; the fast ways round attention's operands as well, and differ 2 to 8 times as much.
 inline constexpr double kRounded = 10;
 

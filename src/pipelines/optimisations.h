@@ -1,4 +1,4 @@
-// What of the optimisations is on in a run, why, and what it is worth: for `--plan`, `doctor` and the table that bench makes.
+// This lists which optimisations are on in a run, why, and what each is worth: for `--plan`, `doctor` and the table that bench makes.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct OptimisationCase {
 };
 
 std::vector<OptimisationState> optimisation_states(const OptimisationCase& run);
-// Of a resolved request and its plan, which say the rest of `run`.
+// A resolved request and its plan say the rest of `run`.
 std::vector<OptimisationState> states_of(const VideoRequest& request, const VideoPlan& plan,
                                          OptimisationCase run);
 

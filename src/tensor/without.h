@@ -1,4 +1,4 @@
-// What a run does without: optimisations and implementations that were switched off by their names. A stream carries it
+// A run can do without some things: optimisations and implementations that were switched off by their names. A stream carries it
 // (stream.h), and whoever would take the faster way asks it first. Nothing switched off costs a branch.
 #pragma once
 

@@ -79,7 +79,7 @@ void amx_blocks(Tiles& tiles, const Product& p, int64_t block, Ahead& x) {
   const int64_t bytes = p.depth * kColumns;
   const int8_t* const next = p.weight + block * p.block_step + bytes;
   for (; row < p.rows; row += 32) {
-    // Of the two blocks' next parts one row asks for the first, another for the second.
+    // One row asks for the next part of the first block, another for that of the second.
     Ahead weight(next + row / 32 % 2 * p.block_step, p.more && row < (kTwoBlocks ? 64 : 32) ? bytes : 0);
     if (row + 16 < p.rows)
       amx_tile<true, kTwoBlocks>(tiles, p, row, block, x, weight);

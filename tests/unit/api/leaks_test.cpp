@@ -1,4 +1,4 @@
-// Whether memory stays: many runs of one engine and of a world, small ones here and the models that ship with
+// Memory must stay the same over many runs of one engine and of a world, small ones here and the models that ship with
 // TACHY_LEAK_RUNS=300 (`make test-leaks`). Counted are the heap's bytes in use, by malloc itself, and the resident pages once
 // malloc has given back what it holds. What a process keeps for good is there after the first tenth of the runs.
 #include <gmock/gmock.h>
