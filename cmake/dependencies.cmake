@@ -13,7 +13,6 @@ endif()
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
-include(cmake/json_header.cmake)
 find_package(CLI11 REQUIRED)
 # oneDNN by header and library: Debian's CMake config of it insists on OpenCL, which nothing here uses.
 if(NOT TARGET DNNL::dnnl)
