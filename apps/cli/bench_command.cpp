@@ -9,6 +9,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "bench_print.h"
 #include "commands.h"
@@ -110,8 +111,8 @@ int BenchCommand::run_optimisations() {
                            .progress = [&](const std::string& text) { status.show(text); },
                            .cancel = &g_cancel});
   status.clear();
-  if (!output.empty()) write_file(output, to_json(table).dump(1) + "\n");
-  fmt::print("{}", json ? to_json(table).dump(2) + "\n" : spelled(text_of(table)));
+  if (!output.empty()) write_file(output, json_text(to_json(table), 1) + "\n");
+  fmt::print("{}", json ? json_text(to_json(table), 2) + "\n" : spelled(text_of(table)));
   return 0;
 }
 
@@ -127,10 +128,10 @@ int BenchCommand::run() {
     const bool table = output.ends_with(".txt");
     require(!table || !report.blocks.kind.empty(),
             "--output: a table (.txt) can only hold blocks, and none were timed; name a .json file");
-    write_file(output, table ? bench_table(report) : to_json(report).dump(1) + "\n");
+    write_file(output, table ? bench_table(report) : json_text(to_json(report), 1) + "\n");
   }
   if (!profile.empty()) write_file(profile, chrome_trace(report.events));
-  if (json && !before) fmt::print("{}\n", to_json(report).dump(2));
+  if (json && !before) fmt::print("{}\n", json_text(to_json(report), 2));
   if (!json) print_report(report);
   if (before && relative > 0) return print_relative(*before, report, relative, json) ? kExitMiss : 0;
   const bool slower = before && print_comparison(*before, report, json);

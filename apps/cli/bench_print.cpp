@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "base/json_text.h"
 
 namespace tachy::cli {
 namespace {
@@ -122,7 +123,7 @@ bool print_comparison(const BenchReport& before, const BenchReport& after, bool 
   std::map<Verdict, int> counts;
   for (const BenchComparison& c : lines) ++counts[c.verdict];
   if (as_json) {
-    fmt::print("{}\n", json{{"kind", "comparison"}, {"lines", comparison_json(lines)}}.dump(2));
+    fmt::print("{}\n", json_text(json{{"kind", "comparison"}, {"lines", comparison_json(lines)}}, 2));
     return counts[Verdict::slower] > 0;
   }
   const auto of_blocks = [](const BenchComparison& c) { return c.of_blocks; };
@@ -180,8 +181,9 @@ bool print_relative(const BenchReport& before, const BenchReport& after, double 
                  l.slower, l.ok ? "ok" : "SLOWER");
   }
   if (as_json)
-    fmt::print("{}\n",
-               json{{"kind", "relative"}, {"factor", factor}, {"ok", !missed}, {"lines", list}}.dump(2));
+    fmt::print(
+        "{}\n",
+        json_text(json{{"kind", "relative"}, {"factor", factor}, {"ok", !missed}, {"lines", list}}, 2));
   else
     fmt::print(
         "times slower: of a component than the middle one of this run, of a block than this machine's "

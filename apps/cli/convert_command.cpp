@@ -9,6 +9,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "commands.h"
 #include "field_options.h"
@@ -52,7 +53,7 @@ int run_convert(const CliConvertOptions& o) {
     const json event = {{"event", "done"},           {"output", report.output}, {"bytes", report.bytes},
                         {"tensors", report.tensors}, {"files", report.files},   {"dtypes", report.dtypes},
                         {"notes", report.notes}};
-    fmt::print("{}\n", event.dump(-1, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_line(event));
   } else if (!o.quiet) {
     print(report, options.to == "diffusers");
   }

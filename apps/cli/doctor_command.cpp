@@ -9,6 +9,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "picks.h"
@@ -104,7 +105,7 @@ Command add_doctor(CommandLine& line) {
       j["optimisations"] = optimisations_json(report.optimisations);
       for (const StagePlan& s : report.model)
         j["model"].push_back({{"stage", s.name}, {"ops", picks_json(s)}});
-      fmt::print("{}\n", spelled(j.dump(2)));
+      fmt::print("{}\n", spelled(json_text(j, 2)));
     } else {
       fmt::print("tachyscope {}\n", version());
       print_text(report);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/env.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "commands.h"
@@ -191,7 +192,7 @@ void run_job(Engine& engine, const GenerateOptions& o, const Job& job, const Pre
               done.steps_reused, seconds);
   if (!watchers.profile()) return;
   const ProfileWords words = write_profile(o.profile, *watchers.profile());
-  report(o, json::parse(words.json), words.text);
+  report(o, parse_json_line(words.json), words.text);
 }
 
 }  // namespace tachy::cli

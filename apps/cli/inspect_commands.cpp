@@ -7,6 +7,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
+#include "base/json_text.h"
 #include "claimed_output.h"
 #include "commands.h"
 #include "field_options.h"
@@ -64,7 +65,7 @@ int run_info(const InfoOptions& o) {
                 {"layout", info.layout},   {"components", components},
                 {"missing", info.missing}, {"defaults", options_json(info.defaults)}};
     if (plan) out["peak_bytes"] = plan->peak_bytes, out["seconds"] = plan->seconds;
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   fmt::print("{}: {} model, {} layout\n", info.path, info.kind, info.layout);

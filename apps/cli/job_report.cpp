@@ -3,13 +3,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "say.h"
 
 namespace tachy::cli {
 
-std::string line_of(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string line_of(const nlohmann::json& json) { return json_line(json); }
 
 void report(const GenerateOptions& o, const nlohmann::json& event, const std::string& text) {
   std::FILE* const to = o.output == "-" ? stderr : stdout;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/disk.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "interrupt.h"
 #include "job_report.h"
@@ -157,7 +158,7 @@ json settings_of_state(const fs::path& state) {
   std::error_code ec;
   if (!fs::is_regular_file(state, ec)) return nullptr;
   try {
-    return json::parse(read_run_state(state).about["settings"], nullptr, false);
+    return parsed_or_discarded(read_run_state(state).about["settings"]);
   } catch (const Error&) {
     return nullptr;  // said when it is to be gone on with
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "field_options.h"
 #include "generate_options.h"
@@ -61,7 +62,7 @@ int run_lora(const LoraOptions& o) {
   const std::filesystem::path model = o.model.empty() ? shipped_model() : std::filesystem::path(o.model);
   const LoraReport report = describe_lora(o.lora, model, part_paths(o.engine));
   if (o.json)
-    fmt::print("{}\n", to_json(report).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(to_json(report), 2));
   else
     print(report);
   check(report.matched > 0, ErrorCode::not_found, "{}: nothing of it fits the model", report.path);

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/field.h"
+#include "base/json_text.h"
 #include "media/background_writer.h"
 #include "picks.h"
 
@@ -143,7 +144,7 @@ void print_time_plan(const TimePlan& plan) {
 
 void show_time_plan(const TimePlan& plan, bool as_json) {
   if (as_json)
-    fmt::print("{}\n", time_plan_json(plan).dump());
+    fmt::print("{}\n", json_line(time_plan_json(plan)));
   else
     print_time_plan(plan);
 }
@@ -151,7 +152,7 @@ void show_time_plan(const TimePlan& plan, bool as_json) {
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json) {
   const uint64_t queue = queue_bytes(request);
   if (as_json)
-    fmt::print("{}\n", plan_json(plan, queue).dump());
+    fmt::print("{}\n", json_line(plan_json(plan, queue)));
   else
     print_plan(plan, queue);
 }

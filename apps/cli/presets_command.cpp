@@ -8,6 +8,7 @@
 
 #include "api/presets.h"
 #include "api/tachyscope.h"
+#include "base/json_text.h"
 #include "commands.h"
 
 namespace tachy::cli {
@@ -101,7 +102,7 @@ Command add_presets(CommandLine& line) {
       else
         print(preset);
     }
-    if (*as_json) fmt::print("{}\n", all.dump(2));
+    if (*as_json) fmt::print("{}\n", json_text(all, 2));
     return 0;
   };
 }

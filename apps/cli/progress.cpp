@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/json_text.h"
 #include "say.h"
 
 namespace tachy::cli {
@@ -38,7 +39,7 @@ void ProgressLine::update(const Progress& p) {
         {"elapsed_seconds", p.elapsed_seconds},
         {"eta_seconds", p.eta_seconds < 0 ? nlohmann::json() : nlohmann::json(p.eta_seconds)}};
     if (p.windows > 1) event["window"] = p.window + 1, event["windows"] = p.windows;
-    return say(stdout, event.dump() + "\n");
+    return say(stdout, json_line(event) + "\n");
   }
   // At most ten redraws a second, but every first and last state of a stage.
   const double time = monotonic_seconds();

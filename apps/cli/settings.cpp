@@ -34,17 +34,18 @@ T value(const json& v, const char* key) {
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     check(v.is_array() && v.size() <= 64 &&
               std::all_of(v.begin(), v.end(), [](auto& x) { return x.is_string(); }),
-          ErrorCode::corrupt, "--from: '{}' should be a list of at most 64 texts, got {}", key, v.dump());
+          ErrorCode::corrupt, "--from: '{}' should be a list of at most 64 texts, got {}", key, json_line(v));
   } else if constexpr (std::is_same_v<T, std::string>) {
-    check(v.is_string(), ErrorCode::corrupt, "--from: '{}' should be a text, got {}", key, v.dump());
+    check(v.is_string(), ErrorCode::corrupt, "--from: '{}' should be a text, got {}", key, json_line(v));
   } else if constexpr (std::is_same_v<T, bool>) {
-    check(v.is_boolean(), ErrorCode::corrupt, "--from: '{}' should be true or false, got {}", key, v.dump());
+    check(v.is_boolean(), ErrorCode::corrupt, "--from: '{}' should be true or false, got {}", key,
+          json_line(v));
   } else if constexpr (std::is_integral_v<T>) {
     const bool fits = v.is_number_unsigned() && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
     check(fits, ErrorCode::corrupt, "--from: '{}' should be a whole number from 0 to {}, got {}", key,
-          std::numeric_limits<T>::max(), v.dump());
+          std::numeric_limits<T>::max(), json_line(v));
   } else {
-    check(v.is_number(), ErrorCode::corrupt, "--from: '{}' should be a number, got {}", key, v.dump());
+    check(v.is_number(), ErrorCode::corrupt, "--from: '{}' should be a number, got {}", key, json_line(v));
   }
   return v.get<T>();
 }

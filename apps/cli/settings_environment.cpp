@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/log.h"
 
 namespace tachy::cli {
@@ -26,7 +27,7 @@ void add_environment(json& settings, bool on_gpu) {
   const Environment now = counting(run_environment(on_gpu), settings, on_gpu);
   if (now.empty()) return;
   // Bytes that are not UTF-8 are replaced: JSON could not hold them.
-  settings["environment"] = json::parse(json(now).dump(-1, ' ', false, json::error_handler_t::replace));
+  settings["environment"] = parse_json_line(json_line(json(now)));
 }
 
 Environment environment_in(const json& settings) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "media/files.h"
 #include "media/metadata.h"
 #include "output_name.h"
@@ -45,13 +46,13 @@ std::string text_of(const fs::path& path) {
 
 // The settings that a text is, or null.
 json settings_of(const std::string& text) {
-  json j = json::parse(text, nullptr, false);
+  json j = parsed_or_discarded(text);
   return j.is_object() && j.contains("prompt") && j.contains("tachyscope") ? j : json(nullptr);
 }
 
 json settings_inside(const fs::path& video) {
   try {
-    return json::parse(read_comment(video), nullptr, false);
+    return parsed_or_discarded(read_comment(video));
   } catch (const Error&) {
     return nullptr;
   }
@@ -116,8 +117,7 @@ SettingsFile::Place SettingsFile::choose() {
 
 void SettingsFile::write(const json& settings) {
   // Names of files need not be UTF-8.
-  const std::string text =
-      settings_beside(output_, settings).dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(settings_beside(output_, settings), 2) + "\n";
   for (;;) {
     const Place place = choose();
     PartFile file(path_);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json_mistake.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/part_name.h"
 #include "job_report.h"
@@ -89,7 +90,7 @@ std::optional<RunState> StateFile::load() {
   SavedRun saved = read_run_state(path_);
   json settings;
   try {
-    settings = json::parse(saved.about["settings"]);
+    settings = parse_json_line(saved.about["settings"]);
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "{}: its settings are damaged: {}", path_.string(), json_words(e.what()));
   }
@@ -105,7 +106,7 @@ std::optional<RunState> StateFile::load() {
                       naming(path_.string(), [&] { return environment_in(settings); }), settings_);
   const RunState& state = saved.state;
   try {
-    windows_.take(json::parse(state.window > 0 ? saved.about["window_files"] : "[]"), state.window,
+    windows_.take(parse_json_line(state.window > 0 ? saved.about["window_files"] : "[]"), state.window,
                   state.frames);
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "{}: its record of finished windows is damaged: {}", path_.string(),
@@ -129,7 +130,7 @@ bool StateFile::due(const RunStateView& state) const {
 void StateFile::save(const RunStateView& state) {
   std::map<std::string, std::string> about{
       {"settings", line_of(settings_)}, {"model", model()}, {"output", output_name_}};
-  if (state.window > 0) about["window_files"] = windows_.list().dump();
+  if (state.window > 0) about["window_files"] = json_line(windows_.list());
   write_run_state(path_, state, about);
   saved_ = {state.step, state.window, state.windows};
 }

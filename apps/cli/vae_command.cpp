@@ -9,6 +9,7 @@
 #include "api/tachyscope.h"
 #include "api/vae.h"
 #include "base/env.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "claimed_output.h"
 #include "commands.h"
@@ -44,7 +45,7 @@ std::string settings_of(const VaeOptions& o, const std::string& device) {
   else
     add_encoding(out, encoding_of(o.output, o.crf, o.encode_speed, {}));
   add_environment(out, on_gpu);
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_line(out);
 }
 
 VaeRun open_vae_run(const VaeOptions& o, const std::string& device, bool raw, ProgressLine& progress) {
@@ -59,7 +60,7 @@ VaeRun open_vae_run(const VaeOptions& o, const std::string& device, bool raw, Pr
 
 void report(const VaeOptions& o, const json& event, const std::string& text) {
   if (o.json)
-    say(stdout, event.dump() + "\n");
+    say(stdout, json_line(event) + "\n");
   else if (!o.quiet)
     say(stdout, text + "\n");
 }

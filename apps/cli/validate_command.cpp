@@ -8,6 +8,7 @@
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "status_line.h"
@@ -125,7 +126,7 @@ int ValidateCommand::run() {
   int failed = 0;
   for (const Check& c : checks) failed += !c.ok;
   if (json) {
-    fmt::print("{}\n", spelled(to_json(checks).dump(2)));
+    fmt::print("{}\n", spelled(json_text(to_json(checks), 2)));
   } else {
     fmt::print("{:<8}{:<8}{:<44}{:>10}{:>10}  {:>9}\n", "result", "kind", "what", "max", "mean", "bound/dB");
     for (const Check& c : checks) print_line(c);

@@ -30,10 +30,10 @@ void read_keys(const std::string& where, const json& keys, const WorldInfo& info
   to.keyboard.resize(info.keys.size());
   for (const json& key : keys) {
     check(key.is_string(), ErrorCode::invalid_argument, "{}: keys: expected names, got {}", where,
-          key.dump());
+          json_line(key));
     const auto at = std::ranges::find(info.keys, key.get<std::string>());
     check(at != info.keys.end(), ErrorCode::invalid_argument, "{}: keys: {} is unknown; {}", where,
-          key.dump(),
+          json_line(key),
           info.keys.empty() ? std::string("this model has no keyboard")
                             : fmt::format("this model has {}", fmt::join(info.keys, ", ")));
     to.keyboard[static_cast<size_t>(at - info.keys.begin())] = 1;
@@ -44,7 +44,7 @@ void read_mouse(const std::string& where, const json& mouse, const WorldInfo& in
   check(info.mouse, ErrorCode::invalid_argument, "{}: mouse: this model has no mouse", where);
   const bool numbers = mouse.is_array() && mouse.size() == 2 && mouse[0].is_number() && mouse[1].is_number();
   check(numbers, ErrorCode::invalid_argument, "{}: mouse: expected [pitch, yaw], got {}", where,
-        mouse.dump());
+        json_line(mouse));
   for (const json& value : mouse) {
     const double v = value.get<double>();
     check(v >= -1 && v <= 1, ErrorCode::invalid_argument, "{}: mouse: expected -1 to 1, got {}", where, v);

@@ -12,6 +12,7 @@
 
 #include "api/fields.h"
 #include "base/env.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "claimed_output.h"
 #include "commands.h"
@@ -102,15 +103,13 @@ int run_script(const WorldCommandOptions& o) {
   const double fps = o.fps.value_or(script.fps.value_or(info.fps));
   const int64_t frames = frames_of(o, script, fps);
   const WorldStart start = world_start(o, world);
-  const VideoOptions video{
-      .fps = fps,
-      .crf = o.crf,
-      .comment =
-          world_settings(o, world, script, frames, fps).dump(-1, ' ', false, json::error_handler_t::replace),
-      .speed = o.encode_speed,
-      .expected_frames = frames,
-      .streamed = o.stream,
-      .cancel = &g_cancel};
+  const VideoOptions video{.fps = fps,
+                           .crf = o.crf,
+                           .comment = json_line(world_settings(o, world, script, frames, fps)),
+                           .speed = o.encode_speed,
+                           .expected_frames = frames,
+                           .streamed = o.stream,
+                           .cancel = &g_cancel};
   const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output, o.stream); });
   SideFiles side(o.output);
   side.profile(o.profile);
@@ -142,7 +141,7 @@ int run_script(const WorldCommandOptions& o) {
   if (watchers.all()) world.watch(nullptr);
   if (!watchers.profile()) return 0;
   const ProfileWords words = write_profile(o.profile, *watchers.profile());
-  report_world(o, json::parse(words.json), words.text);
+  report_world(o, parse_json_line(words.json), words.text);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "commands.h"
 #include "field_options.h"
@@ -21,7 +22,7 @@ using nlohmann::json;
 void report_world(const WorldCommandOptions& o, const json& event, const std::string& text) {
   std::FILE* const to = o.output == "-" ? stderr : stdout;
   if (o.json)
-    say(to, event.dump() + "\n");
+    say(to, json_line(event) + "\n");
   else if (!o.quiet && !text.empty())
     say(to, text + "\n");
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "text/regex.h"
 #include "text/utf8.h"
@@ -71,7 +72,7 @@ class Patterns {
       const double number = value.is_number() ? value.get<double>() : lo - 1;
       check(number >= lo && number <= hi, ErrorCode::corrupt,
             "{}: '{}': expected numbers from {} to {}, got {} for {}", where_, field, lo, hi,
-            in_quotes(value.dump(-1, ' ', false, json::error_handler_t::replace), 60), in_quotes(key));
+            in_quotes(json_line(value), 60), in_quotes(key));
       patterns_.push_back(
           {key,
            text::Regex::python(fmt::format("(.*\\.)?({})$", key), fmt::format("{}: '{}'", where_, field)),

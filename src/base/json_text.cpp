@@ -35,4 +35,16 @@ nlohmann::json parse_json_text(std::string_view text, std::string_view name, con
   }
 }
 
+nlohmann::json parse_json_line(std::string_view text) { return nlohmann::json::parse(text); }
+
+nlohmann::json parsed_or_discarded(std::string_view text) {
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+std::string json_line(const nlohmann::json& value) { return json_text(value, -1); }
+
+std::string json_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace tachy

@@ -14,4 +14,14 @@ using JsonKeys = std::function<void(int depth, const std::string& key)>;
 // Throws corrupt: "NAME: line 3, column 5 (byte 40): a comma stands before this closing bracket, …".
 nlohmann::json parse_json_text(std::string_view text, std::string_view name, const JsonKeys& keys = {});
 
+// JSON of our own making, or another program's; throws what nlohmann::json::parse() throws.
+nlohmann::json parse_json_line(std::string_view text);
+// The same, but a text that is no JSON gives a discarded value (is_discarded()).
+nlohmann::json parsed_or_discarded(std::string_view text);
+
+// On one line, and with `indent` spaces a level; bytes that are no UTF-8 become U+FFFD. Files call these and not dump() and parse(),
+// which GCC would compile once more in each of them.
+std::string json_line(const nlohmann::json& value);
+std::string json_text(const nlohmann::json& value, int indent);
+
 }  // namespace tachy

@@ -51,7 +51,7 @@ std::string block_lines(const BenchReport& report) {
 std::string bench_table(const BenchReport& report) {
   json whole = to_json(report);  // everything but the lines, as in the JSON
   whole["lines"] = json::array();
-  return fmt::format("{}\n{}{}\n# {}{}", kFirst, kReport, whole.dump(), describe_blocks(report),
+  return fmt::format("{}\n{}{}\n# {}{}", kFirst, kReport, json_line(whole), describe_blocks(report),
                      block_lines(report));
 }
 
@@ -65,7 +65,7 @@ BenchReport bench_from_table(const std::string& text, const std::string& name) {
         kReport);
   BenchReport report;
   try {
-    report = bench_from_json(json::parse(line.substr(std::string_view(kReport).size())), name);
+    report = bench_from_json(parse_json_line(line.substr(std::string_view(kReport).size())), name);
   } catch (const json::exception& e) {
     fail(ErrorCode::corrupt, "{}: line 2: {}", name, json_words(e.what()));
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "pipelines/causal_denoiser.h"
 
 namespace tachy {
@@ -164,7 +165,7 @@ std::string block_json(const std::vector<ProfileEvent>& events) {
                    {"median_us", r.us.median},
                    {"p95_us", r.us.p95},
                    {"share", r.share}});
-  return out.dump();
+  return json_line(out);
 }
 
 }  // namespace tachy

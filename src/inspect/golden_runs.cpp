@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "inspect/say.h"
 #include "media/clip_picture.h"
 #include "media/image_reader.h"
@@ -42,7 +43,7 @@ WorldSession::Action action_of(const json& entry, const WorldConfig& world) {
   WorldSession::Action out{std::vector<float>(world.keys.size()), std::vector<float>(world.mouse ? 2 : 0)};
   for (const json& key : entry.at("keys")) {
     const auto at = std::ranges::find(world.keys, key.get<std::string>());
-    check(at != world.keys.end(), ErrorCode::corrupt, "golden run: the world has no key {}", key.dump());
+    check(at != world.keys.end(), ErrorCode::corrupt, "golden run: the world has no key {}", json_line(key));
     out.keyboard[static_cast<size_t>(at - world.keys.begin())] = 1;
   }
   if (world.mouse) out.mouse = entry.at("mouse").get<std::vector<float>>();

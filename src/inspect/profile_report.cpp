@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "inspect/block_monitor.h"
 
 namespace tachy {
@@ -138,7 +139,7 @@ std::string profile_json(const ProfileReport& report, const ProfileReport& devic
     out["device"] = report_json(device);
     out["device"]["graphs"] = false;
   }
-  return out.dump();
+  return json_line(out);
 }
 
 std::string chrome_trace(const std::vector<ProfileEvent>& events) {
@@ -166,7 +167,7 @@ std::string chrome_trace(const std::vector<ProfileEvent>& events) {
                     {"cat", profile_kind_name(e.kind)},
                     {"ts", e.start_us},
                     {"dur", e.end_us - e.start_us}});
-  return nlohmann::json{{"displayTimeUnit", "ms"}, {"traceEvents", list}}.dump() + "\n";
+  return json_line(nlohmann::json{{"displayTimeUnit", "ms"}, {"traceEvents", list}}) + "\n";
 }
 
 }  // namespace tachy

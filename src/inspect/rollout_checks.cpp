@@ -6,6 +6,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "inspect/causal_roll.h"
 #include "inspect/golden_compare.h"
 #include "inspect/model_checks.h"
@@ -17,7 +18,6 @@ namespace tachy {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr int64_t kBlocksRolled = 8, kFewBlocks = 3, kTextRows = 512, kTextGiven = 40, kImageRows = 257;
 constexpr int64_t kMostHeight = 12, kMostWidth = 20;    // latents; what rounds does not depend on the size
@@ -76,7 +76,7 @@ OwnedInputs golden_inputs(const TensorSource& source, const fs::path& file, cons
   in.condition = read("condition");
   (c.text_dim > 0 ? in.text : in.image) = read("context");
   in.script = {read("keyboard"), read("mouse")};
-  const auto list = [&](const char* key) { return json::parse(text_of(source, key)); };
+  const auto list = [&](const char* key) { return parse_json_line(text_of(source, key)); };
   in.blocks = list("blocks").get<std::vector<int64_t>>();
   in.timesteps = list("timesteps").get<std::vector<double>>();
   in.sampler = {.kind = SamplerKind::lcm, .steps = static_cast<int>(in.timesteps.size())};
@@ -89,7 +89,7 @@ OwnedInputs golden_inputs(const TensorSource& source, const fs::path& file, cons
   return out;
 }
 
-void check_case(const std::string& name, const json& errors, const fs::path& folder,
+void check_case(const std::string& name, const nlohmann::json& errors, const fs::path& folder,
                 const ValidateOptions& options, std::vector<Check>& checks) {
   say(options, "rollout " + name);
   const fs::path file = folder / (name + ".safetensors");
@@ -192,7 +192,7 @@ bool checks_blocks(const fs::path& model) {
   return naming("`model`", [&] { return made_block_by_block(ModelBundle::open(model)); });
 }
 
-void validate_rollouts(const json& golden, const fs::path& folder, const ValidateOptions& options,
+void validate_rollouts(const nlohmann::json& golden, const fs::path& folder, const ValidateOptions& options,
                        std::vector<Check>& checks) {
   for (const auto& [name, errors] : golden.at("rollouts").items())
     check_case(name, errors, folder, options, checks);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "models/wan/infer_config.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/diffusers_config.h"
@@ -169,7 +170,7 @@ ConvertPlan plan_file(const std::filesystem::path& in, const ConvertForm& form, 
   ConvertPlan plan;
   plan.sources = {model.source};
   FilePlanner planner(form, *model.source);
-  plan.files.push_back(planner.plan(transformer_json(found, model.config).dump()));
+  plan.files.push_back(planner.plan(json_line(transformer_json(found, model.config))));
   plan.notes = planner.notes();
   note_source(in, form, *model.source, plan.notes);
   std::error_code ignored;

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tachy {
 namespace {
 
@@ -12,7 +14,7 @@ using nlohmann::json;
 constexpr const char* kDiffusersVersion = "0.42.1";  // whose keys these are
 
 // As people write it: 1e-06 for 1e-6f.
-json number(float value) { return json::parse(fmt::format("{}", value)); }
+json number(float value) { return parse_json_line(fmt::format("{}", value)); }
 
 json numbers(const std::vector<float>& values) {
   json out = json::array();

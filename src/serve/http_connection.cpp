@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "serve/page_files.h"
 #include "serve/socket_session.h"
 
@@ -94,8 +95,8 @@ void HttpConnection::answer() {
 void HttpConnection::answer_get(std::string_view path) {
   if (path == "/") return answer_page(false);
   if (path == "/state")
-    return send(
-        json_reply(http::status::ok, json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}}.dump()));
+    return send(json_reply(http::status::ok,
+                           json_line(json{{"busy", hub_.busy()}, {"text", hub_.busy() ? kBusy : ""}})));
   if (path == "/recording") return answer_recording();
   // Pages are not files of theirs: their names have no place in the address.
   const PageFile* const file = find_page_file(path.substr(1));

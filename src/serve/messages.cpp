@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace tachy::serve {
 namespace {
@@ -66,9 +67,9 @@ std::vector<float> keys_of(const json& names, const WorldInfo& info) {
   for (const json& name : names) {
     const auto at = name.is_string() ? std::find(info.keys.begin(), info.keys.end(), name.get<std::string>())
                                      : info.keys.end();
-    require(at != info.keys.end(), "'keys': this model has no key {}", name.dump());
+    require(at != info.keys.end(), "'keys': this model has no key {}", json_line(name));
     float& value = out[static_cast<size_t>(at - info.keys.begin())];
-    require(value == 0, "'keys': {} is there twice", name.dump());
+    require(value == 0, "'keys': {} is there twice", json_line(name));
     value = 1;
   }
   return out;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "serve/player_state.h"
 
 namespace tachy::serve {
@@ -16,8 +17,7 @@ void WorldPlayer::try_recording(const std::function<void()>& step) {
   } catch (const std::exception& e) {
     p.recording.reset();
     if (p.visitor)
-      p.visitor->event(json{{"type", "recording"}, {"state", "lost"}, {"text", e.what()}}.dump(
-          -1, ' ', false, json::error_handler_t::replace));
+      p.visitor->event(json_line(json{{"type", "recording"}, {"state", "lost"}, {"text", e.what()}}));
   }
 }
 
@@ -30,7 +30,7 @@ void WorldPlayer::start_recording() {
         info.width, info.height, options_.fps,
         static_cast<int64_t>(options_.limits.recording_seconds * options_.fps), &ending_);
   });
-  if (p.recording && p.visitor) p.visitor->event(json{{"type", "recording"}, {"state", "on"}}.dump());
+  if (p.recording && p.visitor) p.visitor->event(json_line(json{{"type", "recording"}, {"state", "on"}}));
 }
 
 void WorldPlayer::finish_recording() {
@@ -44,7 +44,7 @@ void WorldPlayer::finish_recording() {
       event["id"] = file->id, event["frames"] = file->frames, event["bytes"] = file->bytes;
       shelf_.put(file);
     }
-    if (p.visitor) p.visitor->event(event.dump());
+    if (p.visitor) p.visitor->event(json_line(event));
   });
 }
 
@@ -74,7 +74,7 @@ void WorldPlayer::say_state(const char* state, const std::string& text, const st
              {"seed", p.start.seed},
              {"has_picture", p.start.image != nullptr}};
   if (!text.empty()) event["text"] = text, event["code"] = code;
-  p.visitor->event(event.dump(-1, ' ', false, json::error_handler_t::replace));
+  p.visitor->event(json_line(event));
 }
 
 }  // namespace tachy::serve

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace tachy::serve {
 namespace {
@@ -57,7 +58,7 @@ void SocketSession::on_accept(error_code error) {
   json hello = hello_event(hub_.world.info(), play.fps, hub_.world.device(), id_, play.start.image != nullptr,
                            play.start);
   hello["alive"] = hub_.limits().alive.count();
-  outbox_->event(hello.dump(-1, ' ', false, json::error_handler_t::replace));
+  outbox_->event(json_line(hello));
   hub_.player.attach(outbox_);
   read();
   tick();
@@ -71,7 +72,7 @@ void SocketSession::read() {
 void SocketSession::read_later(Clock::duration wait) {
   if (!std::exchange(told_rate_, true))
     outbox_->event(
-        json{{"type", "notice"}, {"text", "too many messages per second; some are read later"}}.dump());
+        json_line(json{{"type", "notice"}, {"text", "too many messages per second; some are read later"}}));
   pause_.expires_after(wait);
   pause_.async_wait([self = shared_from_this()](error_code error) {
     if (!error) self->read();
@@ -194,7 +195,7 @@ void SocketSession::tick() {
     return leave();
   // A path that is gone without a word closes no socket: the page knows it by this silence.
   if (ending_ == Ending::no && now - spoke_ >= limits.alive)
-    spoke_ = now, outbox_->news(json{{"type", "alive"}}.dump());
+    spoke_ = now, outbox_->news(json_line(json{{"type", "alive"}}));
   const auto pause =
       std::clamp<Clock::duration>(std::min({limits.idle, limits.stalled, limits.alive}) / 10,
                                   std::chrono::milliseconds(10), std::chrono::milliseconds(500));
@@ -208,8 +209,7 @@ void SocketSession::end(uint16_t code, const char* reason, const std::string& te
   if (ending_ != Ending::no) return;
   ending_ = Ending::speaking;
   ended_ = Clock::now();
-  farewell_ = json{{"type", "closing"}, {"reason", reason}, {"text", text}}.dump(
-      -1, ' ', false, json::error_handler_t::replace);
+  farewell_ = json_line(json{{"type", "closing"}, {"reason", reason}, {"text", text}});
   reason_ = {static_cast<websocket::close_code>(code), reason};
   hub_.player.detach();
   pump();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "media/image_reader.h"
 #include "serve/messages.h"
 #include "serve/player_state.h"
@@ -193,14 +194,13 @@ void WorldPlayer::play_block() {
   p.due = (begun - p.due < shown ? p.due : begun) + shown;
   if (p.recording && p.recording->full()) finish_recording();
   if (p.visitor)
-    p.visitor->news(json{{"type", "block"},
-                         {"run", p.run},
-                         {"index", block.index},
-                         {"frames", block.frames},
-                         {"first_frame_seconds", block.first_frame_s},
-                         {"seconds", block.seconds},
-                         {"dropped", p.visitor->frames.dropped()}}
-                        .dump());
+    p.visitor->news(json_line(json{{"type", "block"},
+                                   {"run", p.run},
+                                   {"index", block.index},
+                                   {"frames", block.frames},
+                                   {"first_frame_seconds", block.first_frame_s},
+                                   {"seconds", block.seconds},
+                                   {"dropped", p.visitor->frames.dropped()}}));
 }
 
 void WorldPlayer::send(const RgbImage& image, int64_t index) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace tachy::text {
 
@@ -37,7 +38,7 @@ inline bool bool_field(const nlohmann::json& object, const char* key, std::strin
 inline int64_t id_of(const nlohmann::json& value, const char* key, std::string_view where) {
   check(value.is_number_unsigned() && value.get<uint64_t>() < (1u << 30), ErrorCode::corrupt,
         "{}: '{}' should be a token id, is {}", where, key,
-        value.is_number() ? value.dump() : std::string(value.type_name()));
+        value.is_number() ? json_line(value) : std::string(value.type_name()));
   return value.get<int64_t>();
 }
 

@@ -43,9 +43,7 @@ const nlohmann::json* value_of(const nlohmann::json& j, std::string_view key) {
   return it == j.end() || it->is_null() ? nullptr : &*it;
 }
 
-std::string shown(const nlohmann::json& value) {
-  return in_quotes(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
-}
+std::string shown(const nlohmann::json& value) { return in_quotes(json_line(value), 60); }
 
 // An integer, or a float that is one (configs written by other tools hold 16.0).
 bool as_int(const nlohmann::json& value, int64_t lo, int64_t hi, int64_t& out) {
