@@ -130,7 +130,7 @@ bool StateFile::due(const RunStateView& state) const {
 void StateFile::save(const RunStateView& state) {
   std::map<std::string, std::string> about{
       {"settings", line_of(settings_)}, {"model", model()}, {"output", output_name_}};
-  if (state.window > 0) about["window_files"] = json_line(windows_.list());
+  if (state.window > 0) about["window_files"] = windows_.list().dump();
   write_run_state(path_, state, about);
   saved_ = {state.step, state.window, state.windows};
 }

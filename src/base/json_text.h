@@ -19,8 +19,8 @@ nlohmann::json parse_json_line(std::string_view text);
 // The same, but a text that is no JSON gives a discarded value (is_discarded()).
 nlohmann::json parsed_or_discarded(std::string_view text);
 
-// On one line, and with `indent` spaces a level; bytes that are no UTF-8 become U+FFFD. Files call these and not dump() and parse(),
-// which GCC would compile once more in each of them.
+// On one line, and with `indent` spaces a level. GCC would compile dump() once more in each file that calls it. For people and programs
+// alone: bytes that are no UTF-8 become U+FFFD; what names tensors or files is written by dump(), which throws.
 std::string json_line(const nlohmann::json& value);
 std::string json_text(const nlohmann::json& value, int indent);
 

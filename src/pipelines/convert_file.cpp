@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json_text.h"
 #include "models/wan/infer_config.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/diffusers_config.h"
@@ -170,7 +169,7 @@ ConvertPlan plan_file(const std::filesystem::path& in, const ConvertForm& form, 
   ConvertPlan plan;
   plan.sources = {model.source};
   FilePlanner planner(form, *model.source);
-  plan.files.push_back(planner.plan(json_line(transformer_json(found, model.config))));
+  plan.files.push_back(planner.plan(transformer_json(found, model.config).dump()));
   plan.notes = planner.notes();
   note_source(in, form, *model.source, plan.notes);
   std::error_code ignored;

@@ -4,7 +4,6 @@
 
 #include "base/disk.h"
 #include "base/error.h"
-#include "base/json_text.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/diffusers_config.h"
 #include "text/tokenizer.h"
@@ -59,7 +58,7 @@ class Shards {
     if (files_.size() > 1)
       plan_.texts.emplace_back(
           folder_ / (stem_ + ".safetensors.index.json"),
-          json_text(nlohmann::json({{"metadata", {{"total_size", total_}}}, {"weight_map", map}}), 2) + "\n");
+          nlohmann::json({{"metadata", {{"total_size", total_}}}, {"weight_map", map}}).dump(2) + "\n");
   }
 
  private:
@@ -98,7 +97,7 @@ class FolderPlanner {
 
  private:
   void text(const fs::path& path, const nlohmann::json& json) {
-    plan_.texts.emplace_back(path, json_text(json, 2) + "\n");
+    plan_.texts.emplace_back(path, json.dump(2) + "\n");
   }
 
   void add(const std::string& folder, const TensorSource& source, const nlohmann::json& config,
