@@ -25,6 +25,7 @@
 #include "inspect/lora_report.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
+#include "pipelines/fingerprint.h"
 #include "pipelines/part_paths.h"
 #include "pipelines/request.h"
 

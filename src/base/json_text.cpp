@@ -9,13 +9,14 @@
 namespace tachy {
 namespace {
 
-nlohmann::json parse(std::string_view text, const JsonKeys& keys) {
+nlohmann::json parse(std::string_view text, const JsonKeys& keys, bool throws = true) {
   using nlohmann::json;
-  if (!keys) return json::parse(text.begin(), text.end());
-  return json::parse(text.begin(), text.end(), [&](int depth, json::parse_event_t event, json& parsed) {
+  if (!keys) return json::parse(text, nullptr, throws);
+  const auto tell = [&](int depth, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::key) keys(depth, parsed.get_ref<const std::string&>());
     return true;
-  });
+  };
+  return json::parse(text, tell, throws);
 }
 
 }  // namespace
@@ -35,10 +36,10 @@ nlohmann::json parse_json_text(std::string_view text, std::string_view name, con
   }
 }
 
-nlohmann::json parse_json_line(std::string_view text) { return nlohmann::json::parse(text); }
+nlohmann::json parse_json_line(std::string_view text) { return parse(text, {}); }
 
-nlohmann::json parsed_or_discarded(std::string_view text) {
-  return nlohmann::json::parse(text, nullptr, false);
+nlohmann::json parsed_or_discarded(std::string_view text, const JsonKeys& keys) {
+  return parse(text, keys, false);
 }
 
 std::string json_line(const nlohmann::json& value) { return json_text(value, -1); }

@@ -17,7 +17,7 @@ nlohmann::json parse_json_text(std::string_view text, std::string_view name, con
 // JSON of our own making, or another program's; throws what nlohmann::json::parse() throws.
 nlohmann::json parse_json_line(std::string_view text);
 // The same, but a text that is no JSON gives a discarded value (is_discarded()).
-nlohmann::json parsed_or_discarded(std::string_view text);
+nlohmann::json parsed_or_discarded(std::string_view text, const JsonKeys& keys = {});
 
 // On one line, and with `indent` spaces a level. GCC would compile dump() once more in each file that calls it. For people and programs
 // alone: bytes that are no UTF-8 become U+FFFD; what names tensors or files is written by dump(), which throws.

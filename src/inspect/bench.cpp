@@ -10,8 +10,9 @@
 #include "inspect/bench_lines.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/level.h"
 #include "pipelines/model_bundle.h"
-#include "pipelines/vae_math.h"
+#include "pipelines/request_fields.h"
 
 namespace tachy {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/run_profiler.h"
 #include "inspect/bench_lines.h"
+#include "pipelines/level.h"
 #include "pipelines/stage_clock.h"
 #include "pipelines/world_session.h"
 

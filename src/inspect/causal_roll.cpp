@@ -4,6 +4,7 @@
 
 #include "inspect/stage_result.h"
 #include "ops/elementwise/elementwise.h"
+#include "pipelines/noise_source.h"
 #include "pipelines/parts.h"
 #include "pipelines/rollout.h"
 

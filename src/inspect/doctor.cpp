@@ -22,6 +22,7 @@ extern "C" {
 #include "inspect/op_runner.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/level.h"
 #include "pipelines/optimisations.h"
 #include "pipelines/stage_clock.h"
 #include "pipelines/text_to_video.h"

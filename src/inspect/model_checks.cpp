@@ -10,6 +10,7 @@
 #include "inspect/stage.h"
 #include "inspect/temporary_folder.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/level.h"
 #include "pipelines/model_bundle.h"
 #include "tensor/random.h"
 #include "weights/safetensors.h"

@@ -15,6 +15,7 @@
 #include "inspect/say.h"
 #include "ops/features.h"
 #include "pipelines/gpu_mode.h"
+#include "pipelines/level.h"
 #include "pipelines/model_bundle.h"
 
 namespace tachy {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "pipelines/convert_plan.h"
 #include "pipelines/diffusers_config.h"
+#include "pipelines/open_tokenizer.h"
 #include "text/tokenizer.h"
 #include "weights/entry_values.h"
 #include "weights/quote.h"

@@ -8,6 +8,7 @@
 #include "pipelines/condition.h"
 #include "pipelines/session.h"
 #include "pipelines/stage_clock.h"
+#include "pipelines/stages.h"
 #include "tensor/transfer.h"
 
 namespace tachy {

@@ -9,7 +9,10 @@
 #include "pipelines/denoise_loop.h"
 #include "pipelines/experts_denoiser.h"
 #include "pipelines/first_frame_denoiser.h"
+#include "pipelines/resolve.h"
+#include "pipelines/sampler_config.h"
 #include "pipelines/session.h"
+#include "pipelines/stages.h"
 #include "pipelines/windows_denoiser.h"
 
 namespace tachy {

@@ -8,8 +8,6 @@
 
 namespace tachy {
 
-SamplerConfig sampler_config(const VideoRequest& request);
-
 // Which of the model's transformers predicts at each step: 0; of two experts 0 for high noise, 1 for low.
 std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule);
 

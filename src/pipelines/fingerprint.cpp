@@ -1,13 +1,11 @@
-// What a model is, in 64 letters: SHA-256 over the parts' options, the tokenizer's files, and the weight
-// files: whole up to 8 MB, beyond that their size, both ends and 64 samples between. A resumed run must not
-// go on with other weights; reading tens of gigabytes to know that would take longer than many runs.
+#include "pipelines/fingerprint.h"
+
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "pipelines/model_bundle.h"
 #include "pipelines/request_adapters.h"
 #include "weights/gguf.h"
 

@@ -3,6 +3,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "pipelines/session.h"
 #include "pipelines/stage_clock.h"
+#include "pipelines/stages.h"
 #include "tensor/transfer.h"
 
 namespace tachy {

@@ -3,6 +3,7 @@
 #include "pipelines/condition.h"
 #include "pipelines/session.h"
 #include "pipelines/stage_clock.h"
+#include "pipelines/stages.h"
 
 namespace tachy {
 namespace {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "pipelines/request.h"
+
 namespace tachy {
 
 const std::vector<Level>& levels() {
@@ -27,6 +30,17 @@ Choices level_names() {
 const Level& find_level(std::string_view name) {
   check_choice("level", name, level_names());
   return *std::find_if(levels().begin(), levels().end(), [&](const Level& l) { return name == l.name; });
+}
+
+Compute parse_compute(const std::string& dtype) {
+  require(dtype == "f32" || dtype == "bf16", "`dtype`: expected f32 or bf16, got '{}'", dtype);
+  return dtype == "bf16" ? Compute::bf16 : Compute::f32;
+}
+
+Mode mode_of(const VideoRequest& r) {
+  return {.reference = find_level(r.level).mode.reference,
+          .compute = parse_compute(r.dtype.value_or("f32")),
+          .step_cache = r.step_cache.value_or(0)};
 }
 
 }  // namespace tachy

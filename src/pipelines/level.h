@@ -7,6 +7,7 @@
 //   extreme     + the step cache: a step whose input changed little reuses the last model output's change
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "tensor/precision.h"
 
 namespace tachy {
+
+struct VideoRequest;
 
 struct Mode {
   bool reference = false;          // only definitions
@@ -33,5 +36,10 @@ const std::vector<Level>& levels();
 Choices level_names();
 // Throws invalid_argument, naming `level` and what exists.
 const Level& find_level(std::string_view name);
+
+// "f32" or "bf16"; throws invalid_argument for others.
+Compute parse_compute(const std::string& dtype);
+// How a resolved request computes.
+Mode mode_of(const VideoRequest& resolved);
 
 }  // namespace tachy

@@ -142,28 +142,11 @@ std::string what_would_fit(const PlanInput& in) {
 
 }  // namespace
 
-uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage) {
-  return plan.shared_bytes + stage.weight_bytes + stage.arena_bytes;
-}
-
 VideoPlan make_plan(const PlanInput& in) {
   VideoPlan plan = plan_within(in);
   if (in.prompts) plan.dropped_tokens = in.prompts->dropped;
   if (on_device(in) && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(in);
   return plan;
-}
-
-const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name) {
-  const auto found = std::find_if(plan.stages.begin(), plan.stages.end(),
-                                  [&](const StagePlan& s) { return s.name == name; });
-  check(found != plan.stages.end(), ErrorCode::internal, "plan: no stage '{}'", name);
-  return *found;
-}
-
-Placement placement_of(const VideoPlan& plan) {
-  return {.text = stage_plan(plan, "text").streamed,
-          .denoise = stage_plan(plan, "denoise").streamed,
-          .keeps = plan.keeps};
 }
 
 void report_offload(const VideoPlan& plan, bool asked) {

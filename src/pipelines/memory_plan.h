@@ -2,6 +2,7 @@
 // blocks must stay on the host for it to keep within what it may take.
 #pragma once
 
+#include "pipelines/stage_plan.h"
 #include "pipelines/walk.h"
 
 namespace tachy {
@@ -19,10 +20,6 @@ struct PlanInput {
   uint64_t room = 0;  // of a `gpu` that is not the model's (cuda/absent_gpu.h): what a run may take there
 };
 VideoPlan make_plan(const PlanInput& in);
-
-const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name);
-Placement placement_of(const VideoPlan& plan);
-uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage);  // where parts do not stay
 
 // Says once which blocks do not stay on the GPU, unless the caller asked for it.
 void report_offload(const VideoPlan& plan, bool asked);

@@ -7,17 +7,12 @@
 #include <span>
 #include <string>
 
-#include "pipelines/context_windows.h"
 #include "pipelines/find_parts.h"
-#include "pipelines/gpu_mode.h"
-#include "pipelines/level.h"
 #include "pipelines/request.h"
 #include "weights/model_layout.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {
-
-class Tokenizer;
 
 // How a model takes a picture: as the first latent frame, kept while the others are denoised (2.2 TI2V), or
 // as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video, first-last-frame).
@@ -67,26 +62,5 @@ struct ModelBundle {
 
   int64_t size_multiple() const;  // pixel sizes must be multiples of this
 };
-
-// From a file or folder, or what the text encoder's file carries.
-std::unique_ptr<Tokenizer> open_tokenizer(const ModelBundle& model);
-std::unique_ptr<Tokenizer> read_carried_tokenizer(const TensorSource& text_encoder);
-
-// Differs when a part's options, weights or tokenizer differ; the folder's name and place play no part.
-// With adapters (VideoRequest::loras), also when one of them is another file.
-std::string fingerprint(const ModelBundle& model, std::span<const std::string> loras = {});
-
-// The windows that a request asks for, in latent frames. Throws invalid_argument where neighbours would share all of one.
-WindowPlan window_plan(const VideoRequest& request, const ModelBundle& model);
-
-// Fills the request from the model's defaults and checks it.
-// Errors name the option, its value and what would work.
-// gpu: how a GPU is to compute; null on the CPU.
-ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& request, const GpuMode* gpu = nullptr);
-
-// "f32" or "bf16"; throws invalid_argument for others.
-Compute parse_compute(const std::string& dtype);
-// How a resolved request computes.
-Mode mode_of(const VideoRequest& resolved);
 
 }  // namespace tachy

@@ -2,6 +2,7 @@
 // encoded as a clip of their own.
 #include "pipelines/session.h"
 #include "pipelines/stage_clock.h"
+#include "pipelines/stages.h"
 
 namespace tachy {
 namespace {

@@ -1,7 +1,6 @@
-// A model's tokenizer: files, the bytes of spiece.model that ComfyUI's text encoders carry as a tensor, or the
-// keys of a text encoder in a GGUF file.
+#include "pipelines/open_tokenizer.h"
+
 #include "base/error.h"
-#include "pipelines/model_bundle.h"
 #include "text/tokenizer.h"
 #include "weights/gguf.h"
 #include "weights/quote.h"

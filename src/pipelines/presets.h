@@ -10,11 +10,10 @@
 
 #include "base/field.h"
 #include "pipelines/request.h"
+#include "pipelines/sampler_config.h"
 #include "samplers/sampler.h"
 
 namespace tachy {
-
-struct ModelBundle;
 
 // What presets tell models apart by.
 enum class ModelFamily {
@@ -27,7 +26,6 @@ enum class ModelFamily {
   two_pictures_experts,  // the same with a last picture too
   talking,               // Wan2.1-I2V with InfiniteTalk's audio branch
 };
-ModelFamily family_of(const ModelBundle& model, bool last_image);
 std::string_view family_text(ModelFamily family);  // "text-to-video models (Wan2.1-T2V)"
 
 // What one preset sets for some families. Of two experts the first is the high-noise one.
@@ -59,13 +57,5 @@ Choices preset_names();
 
 // What the samplers make of a row.
 SamplerConfig sampler_config(const PresetRow& row);
-
-// The row of the request's `preset` that fits the model; null without a preset. Throws invalid_argument where
-// none fits, and says what would.
-const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& request);
-
-// Fills what the request leaves out from the row of its `preset` that fits the model; nothing without one.
-// Throws as preset_row does.
-void apply_preset(const ModelBundle& model, VideoRequest& request);
 
 }  // namespace tachy

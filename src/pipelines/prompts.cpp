@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "cuda/gpu_facts.h"
 #include "ops/features.h"
+#include "pipelines/open_tokenizer.h"
 #include "text/clean_prompt.h"
 #include "text/utf8.h"
 #include "weights/quote.h"

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/notice.h"
 #include "base/sha256.h"
+#include "pipelines/apply_preset.h"
 #include "pipelines/presets.h"
 #include "weights/quote.h"
 #include "weights/rename.h"

@@ -2,7 +2,6 @@
 
 #include "pipelines/level.h"
 #include "pipelines/presets.h"
-#include "pipelines/vae_math.h"
 
 namespace tachy {
 namespace {
@@ -213,6 +212,11 @@ const std::vector<RequestInput>& request_inputs() {
        "for the second speaker"},
       {"speaker_mask_2", &R::speaker_mask_2, "the same for the second speaker"},
   };
+  return all;
+}
+
+const Choices& vae_math_choices() {
+  static const Choices all = {"auto", "activations", "fp8"};
   return all;
 }
 

@@ -48,6 +48,7 @@ const std::vector<RequestField>& request_fields();
 std::vector<RequestField> adapter_fields();  // of adapters (adapter_fields.cpp)
 std::vector<RequestField> talk_fields();     // those of them that are of talking photos (talk_fields.cpp)
 const std::vector<RequestInput>& request_inputs();
+const Choices& vae_math_choices();
 
 // The value that a member holds, or null where it is an optional without one.
 template <class T>

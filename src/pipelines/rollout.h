@@ -6,6 +6,7 @@
 
 #include "pipelines/causal_denoiser.h"
 #include "pipelines/denoise_loop.h"
+#include "pipelines/noise_source.h"
 
 namespace tachy {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "pipelines/denoise_stage.h"
+#include "pipelines/sampler_config.h"
 #include "pipelines/step_cache.h"
 
 namespace tachy {

@@ -5,7 +5,6 @@
 #include "base/env.h"
 #include "base/profile_range.h"
 #include "ops/pick_record.h"
-#include "pipelines/memory_plan.h"
 #include "pipelines/stage_clock.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/work_tally.h"

@@ -16,15 +16,10 @@
 #include "pipelines/model.h"
 #include "pipelines/request_adapters.h"
 #include "pipelines/stage.h"
+#include "pipelines/stage_plan.h"
 #include "runtime/step_graph.h"
 
 namespace tachy {
-
-// How many blocks of a stage's part pass through slots of the device; whether parts stay loaded.
-struct Placement {
-  int64_t text = 0, denoise = 0;
-  bool keeps = false;
-};
 
 class Session {
  public:

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "pipelines/noise_source.h"
 #include "pipelines/prompts.h"
 
 namespace tachy {
 
+class NoiseSource;
 class Session;
 class TalkProgress;
 namespace nn {
@@ -49,13 +49,5 @@ class Stage {
   // Returns the bytes of the Buffers that it held at its worst moment, parts included.
   virtual uint64_t run(Job& job, Session& session) const = 0;
 };
-
-std::unique_ptr<Stage> make_text_stage();
-std::unique_ptr<Stage> make_image_embeds_stage();
-std::unique_ptr<Stage> make_speech_stage();
-std::unique_ptr<Stage> make_image_stage();
-std::unique_ptr<Stage> make_denoise_stage();
-std::unique_ptr<Stage> make_decode_stage();
-std::unique_ptr<Stage> make_motion_stage();
 
 }  // namespace tachy

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipelines/denoise_stage.h"
+#include "pipelines/sampler_config.h"
 
 namespace tachy {
 

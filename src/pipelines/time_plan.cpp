@@ -5,6 +5,8 @@
 #include "cuda/absent_gpu.h"
 #include "pipelines/gpu_mode.h"
 #include "pipelines/memory_plan.h"
+#include "pipelines/resolve.h"
+#include "pipelines/stage_plan.h"
 #include "pipelines/vae_math.h"
 
 namespace tachy {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/scaled_conv3d/scaled_conv3d.h"
+#include "pipelines/request_fields.h"
 
 namespace tachy {
 namespace {

@@ -4,17 +4,11 @@
 
 #include <string_view>
 
-#include "base/field.h"
 #include "cuda/gpu.h"
 #include "models/wan_vae/vae_config.h"
 #include "tensor/precision.h"
 
 namespace tachy {
-
-inline const Choices& vae_math_choices() {
-  static const Choices all = {"auto", "activations", "fp8"};
-  return all;
-}
 
 // Returns the products of this VAE in this precision. Throws invalid_argument for another word or where the precision is
 // none for it, and unsupported where the VAE or the GPU has no convolution for it. gpu: null on the CPU.

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "pipelines/condition.h"
+#include "pipelines/noise_source.h"
 #include "pipelines/run_state.h"
+#include "pipelines/stages.h"
 #include "pipelines/talk_progress.h"
 #include "tensor/transfer.h"
 #include "tensor/work_tally.h"

@@ -9,6 +9,7 @@
 #include "pipelines/block_frames.h"
 #include "pipelines/causal_denoiser.h"
 #include "pipelines/denoise_loop.h"
+#include "pipelines/noise_source.h"
 #include "pipelines/parts.h"
 #include "pipelines/world_config.h"
 #include "tensor/buffer_shelf.h"

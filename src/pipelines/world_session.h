@@ -4,6 +4,7 @@
 
 #include "cuda/event_profiler.h"
 #include "pipelines/action_track.h"
+#include "pipelines/noise_source.h"
 #include "pipelines/session_pool.h"
 #include "pipelines/world_run.h"
 

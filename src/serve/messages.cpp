@@ -18,12 +18,9 @@ constexpr uint64_t kMostStamp = uint64_t{1} << 53;  // beyond it JavaScript's nu
 json parse_object(std::string_view text) {
   std::set<std::string> names;
   bool twice = false;
-  const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::key && depth == 1)
-      twice = !names.insert(value.get<std::string>()).second || twice;
-    return true;
-  };
-  json out = json::parse(text, watch, false);
+  json out = parsed_or_discarded(text, [&](int depth, const std::string& key) {
+    if (depth == 1) twice = !names.insert(key).second || twice;
+  });
   require(!out.is_discarded() && out.is_object(), "a message is not a JSON object");
   require(!twice, "a message has the same member twice");
   return out;

@@ -9,6 +9,7 @@
 #include "models/wav2vec2/wav2vec2_config.h"
 #include "ops/implementations.h"
 #include "pipelines/model_bundle.h"
+#include "pipelines/resolve.h"
 #include "weights/json_file.h"
 
 // The list of all ops would need them all.

@@ -9,6 +9,8 @@
 #include "image_model.h"
 #include "media/clip_picture.h"
 #include "pipelines/convert.h"
+#include "pipelines/fingerprint.h"
+#include "pipelines/resolve.h"
 
 namespace tachy {
 namespace {

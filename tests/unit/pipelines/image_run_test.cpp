@@ -5,6 +5,7 @@
 
 #include "image_model.h"
 #include "pipelines/condition.h"
+#include "pipelines/resolve.h"
 
 namespace tachy {
 namespace {

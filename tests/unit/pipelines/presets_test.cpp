@@ -7,6 +7,8 @@
 
 #include "experts_model.h"
 #include "pipelines/denoise_stage.h"
+#include "pipelines/resolve.h"
+#include "pipelines/sampler_config.h"
 
 namespace tachy {
 namespace {

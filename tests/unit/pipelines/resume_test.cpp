@@ -4,6 +4,7 @@
 
 #include "host_device.h"
 #include "image_model.h"
+#include "pipelines/fingerprint.h"
 
 namespace tachy {
 namespace {

@@ -7,6 +7,7 @@
 #include "../models/wan_causal_case.h"
 #include "cuda/gpu.h"
 #include "ops/elementwise/elementwise.h"
+#include "pipelines/noise_source.h"
 #include "pipelines/rollout.h"
 #include "tensor/transfer.h"
 

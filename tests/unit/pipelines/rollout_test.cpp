@@ -1,6 +1,7 @@
 // A whole rollout (pipelines/rollout.h) of the golden causal models: the original's latents, noise and memory used as planned.
 #include <gmock/gmock.h>
 
+#include "pipelines/noise_source.h"
 #include "recording_device.h"
 #include "rollout_case.h"
 

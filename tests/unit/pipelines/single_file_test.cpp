@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "pipelines/convert.h"
+#include "pipelines/fingerprint.h"
+#include "pipelines/open_tokenizer.h"
 #include "pipelines/text_cache.h"
 #include "text/tokenizer.h"
 #include "tiny_model.h"

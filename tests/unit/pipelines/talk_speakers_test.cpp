@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipelines/resolve.h"
 #include "pipelines/speakers.h"
 #include "talk_model.h"
 

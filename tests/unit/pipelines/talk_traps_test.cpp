@@ -4,6 +4,7 @@
 
 #include "ops/match_colors/match_colors.h"
 #include "pipelines/condition.h"
+#include "pipelines/resolve.h"
 #include "pipelines/vae_run.h"
 #include "talk_model.h"
 

@@ -7,6 +7,7 @@
 
 #include "host_device.h"
 #include "pipelines/memory_plan.h"
+#include "pipelines/stage_plan.h"
 #include "talk_model.h"
 
 namespace tachy {

@@ -10,6 +10,7 @@
 #include "cuda/absent_gpu.h"
 #include "pipelines/memory_plan.h"
 #include "pipelines/part_files.h"
+#include "pipelines/stage_plan.h"
 #include "shape_model.h"
 
 namespace tachy::test {

@@ -1,13 +1,13 @@
-#include "pipelines/request.h"
+#include "pipelines/resolve.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/log.h"
 #include "ops/implementations.h"
+#include "pipelines/apply_preset.h"
 #include "pipelines/guidance.h"
-#include "pipelines/model_bundle.h"
-#include "pipelines/presets.h"
+#include "pipelines/level.h"
 #include "pipelines/request_fields.h"
 #include "pipelines/resolve_blocks.h"
 #include "pipelines/resolve_talk.h"
@@ -182,17 +182,6 @@ WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
           "`window_overlap`: expected fewer than the window's {} frames, got {} ({} and {} latent frames)",
           *r.window_frames, r.window_overlap, out.frames, out.overlap);
   return out;
-}
-
-Compute parse_compute(const std::string& dtype) {
-  require(dtype == "f32" || dtype == "bf16", "`dtype`: expected f32 or bf16, got '{}'", dtype);
-  return dtype == "bf16" ? Compute::bf16 : Compute::f32;
-}
-
-Mode mode_of(const VideoRequest& r) {
-  return {.reference = find_level(r.level).mode.reference,
-          .compute = parse_compute(r.dtype.value_or("f32")),
-          .step_cache = r.step_cache.value_or(0)};
 }
 
 ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {

@@ -1,6 +1,4 @@
-// A request's sampler as the schedules take it. Apart from the denoise stage, for the tables of presets need it
-// without any model.
-#include "pipelines/denoise_stage.h"
+#include "pipelines/sampler_config.h"
 
 namespace tachy {
 
