@@ -1,4 +1,4 @@
-// How the command line spells the fields of a request (pipelines/request_fields.h): the names of their
+// How the command line spells the fields of a request (request/request_fields.h): the names of their
 // options, and the one that its messages put for a field in backticks.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The options of `tachyscope generate` as its command line takes them. Those of a request's fields are made of
-// their table (pipelines/request_fields.h) and of their spellings (field_options.h).
+// their table (request/request_fields.h) and of their spellings (field_options.h).
 #include <algorithm>
 
 #include "api/fields.h"

@@ -22,8 +22,8 @@
 
 #include "base/checksum.h"
 #include "base/stress.h"
-#include "pipelines/stage_clock.h"
-#include "pipelines/text_to_video.h"
+#include "engine/text_to_video.h"
+#include "session/stage_clock.h"
 
 using namespace tachy;
 using nlohmann::json;

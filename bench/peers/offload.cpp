@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "cuda/graph.h"
-#include "pipelines/parts.h"
+#include "session/parts.h"
 #include "tensor/random.h"
 #include "tensor/streaming_memory.h"
 #include "tensor/transfer.h"

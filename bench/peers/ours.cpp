@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"
-#include "pipelines/parts.h"
-#include "pipelines/stage_clock.h"
+#include "session/parts.h"
+#include "session/stage_clock.h"
 #include "tensor/random.h"
 
 namespace {

@@ -25,7 +25,7 @@
 #include "gpu_probe.h"
 #include "nn/adapter_set.h"
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/parts.h"
+#include "session/parts.h"
 #include "tensor/transfer.h"
 
 using namespace tachy;

@@ -1,4 +1,4 @@
 // A model in another form: diffusers' layout, one file, quantised.
 #pragma once
 
-#include "pipelines/convert.h"
+#include "convert/convert.h"

@@ -6,13 +6,13 @@
 #include "base/isa.h"
 #include "cuda/nvtx_profiler.h"
 #include "cuda/open_device.h"
+#include "engine/text_to_video.h"
 #include "inspect/example_request.h"
 #include "inspect/places.h"
 #include "media/clip_picture.h"
 #include "media/loudness.h"
 #include "media/sound_reader.h"
-#include "pipelines/speakers.h"
-#include "pipelines/text_to_video.h"
+#include "request/speakers.h"
 
 namespace tachy {
 namespace {

@@ -1,4 +1,4 @@
-// What front ends are made of: the tables of a request's fields (pipelines/request_fields.h) and of an
+// What front ends are made of: the tables of a request's fields (request/request_fields.h) and of an
 // engine's, here. The command line is one, and shows how.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "api/tachyscope.h"
 #include "base/field.h"
-#include "pipelines/request_fields.h"
+#include "request/request_fields.h"
 
 namespace tachy {
 

@@ -1,4 +1,4 @@
 // What a run would take on a GPU that is not here.
 #pragma once
 
-#include "pipelines/time_plan.h"
+#include "estimate/time_plan.h"

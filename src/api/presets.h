@@ -1,4 +1,4 @@
 // The presets of distilled models, for front ends that list them.
 #pragma once
 
-#include "pipelines/presets.h"
+#include "request/presets.h"

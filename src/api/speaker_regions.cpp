@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "media/image_reader.h"
-#include "pipelines/speakers.h"
+#include "request/speakers.h"
 
 namespace tachy {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pipelines/request.h"
+#include "request/request.h"
 
 namespace tachy {
 

@@ -21,13 +21,13 @@
 
 #include "base/error.h"
 #include "base/run_profiler.h"
+#include "catalog/part_paths.h"
 #include "inspect/info.h"
 #include "inspect/lora_report.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
-#include "pipelines/fingerprint.h"
-#include "pipelines/part_paths.h"
-#include "pipelines/request.h"
+#include "request/request.h"
+#include "session/fingerprint.h"
 
 namespace tachy {
 

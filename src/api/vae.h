@@ -1,4 +1,4 @@
 // A model's VAE alone: frames to latents and back.
 #pragma once
 
-#include "pipelines/vae_run.h"
+#include "stages/vae_run.h"

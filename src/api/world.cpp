@@ -8,8 +8,8 @@
 #include "api/fields.h"
 #include "media/clip_picture.h"
 #include "media/image_reader.h"
-#include "pipelines/condition.h"
-#include "pipelines/world_session.h"
+#include "stages/condition.h"
+#include "worlds/world_session.h"
 
 namespace tachy {
 namespace {

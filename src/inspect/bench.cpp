@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "base/field.h"
+#include "catalog/model_bundle.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/open_device.h"
 #include "inspect/bench_lines.h"
 #include "ops/features.h"
-#include "pipelines/gpu_mode.h"
-#include "pipelines/level.h"
-#include "pipelines/model_bundle.h"
-#include "pipelines/request_fields.h"
+#include "request/gpu_mode.h"
+#include "request/level.h"
+#include "request/request_fields.h"
 
 namespace tachy {
 namespace {

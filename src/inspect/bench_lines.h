@@ -6,7 +6,7 @@
 
 #include "inspect/bench.h"
 #include "inspect/say.h"
-#include "pipelines/world_config.h"
+#include "worlds/world_config.h"
 
 namespace tachy {
 

@@ -2,10 +2,10 @@
 #include <map>
 
 #include "base/run_profiler.h"
+#include "engine/text_to_video.h"
 #include "inspect/bench_lines.h"
 #include "ops/features.h"
-#include "pipelines/stage_clock.h"
-#include "pipelines/text_to_video.h"
+#include "session/stage_clock.h"
 
 namespace tachy {
 namespace {

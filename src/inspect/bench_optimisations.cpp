@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cpu/machine.h"
-#include "pipelines/stage_clock.h"
-#include "pipelines/text_to_video.h"
+#include "engine/text_to_video.h"
+#include "session/stage_clock.h"
 
 namespace tachy {
 namespace {

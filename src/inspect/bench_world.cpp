@@ -10,9 +10,9 @@
 
 #include "base/run_profiler.h"
 #include "inspect/bench_lines.h"
-#include "pipelines/level.h"
-#include "pipelines/stage_clock.h"
-#include "pipelines/world_session.h"
+#include "request/level.h"
+#include "session/stage_clock.h"
+#include "worlds/world_session.h"
 
 namespace tachy {
 namespace {

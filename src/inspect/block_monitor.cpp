@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "pipelines/causal_denoiser.h"
+#include "denoise/causal_denoiser.h"
 
 namespace tachy {
 namespace {

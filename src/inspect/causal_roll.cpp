@@ -2,11 +2,11 @@
 
 #include <memory>
 
+#include "denoise/noise_source.h"
+#include "denoise/rollout.h"
 #include "inspect/stage_result.h"
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/noise_source.h"
-#include "pipelines/parts.h"
-#include "pipelines/rollout.h"
+#include "session/parts.h"
 
 namespace tachy {
 namespace {

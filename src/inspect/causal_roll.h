@@ -3,10 +3,10 @@
 
 #include <vector>
 
+#include "catalog/part_files.h"
 #include "models/wan/causal.h"
-#include "pipelines/part_files.h"
-#include "pipelines/single_run.h"
 #include "samplers/sampler.h"
+#include "session/single_run.h"
 
 namespace tachy {
 

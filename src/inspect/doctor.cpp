@@ -17,16 +17,16 @@ extern "C" {
 #include "cuda/gpu_facts.h"
 #include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
+#include "engine/optimisations.h"
+#include "engine/text_to_video.h"
 #include "inspect/doctor_picks.h"
 #include "inspect/example_request.h"
 #include "inspect/op_runner.h"
 #include "ops/features.h"
-#include "pipelines/gpu_mode.h"
-#include "pipelines/level.h"
-#include "pipelines/optimisations.h"
-#include "pipelines/stage_clock.h"
-#include "pipelines/text_to_video.h"
-#include "pipelines/world_session.h"
+#include "request/gpu_mode.h"
+#include "request/level.h"
+#include "session/stage_clock.h"
+#include "worlds/world_session.h"
 
 namespace tachy {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cpu/machine.h"
-#include "pipelines/request.h"
+#include "request/request.h"
 
 namespace tachy {
 

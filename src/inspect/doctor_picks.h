@@ -7,7 +7,7 @@
 
 #include "inspect/doctor.h"
 #include "inspect/op_runner.h"
-#include "pipelines/level.h"
+#include "request/level.h"
 
 namespace tachy {
 

@@ -1,7 +1,7 @@
 // A request for a model's own video whose values do not matter: what a plan of it is made from.
 #pragma once
 
-#include "pipelines/model_bundle.h"
+#include "catalog/model_bundle.h"
 
 namespace tachy {
 

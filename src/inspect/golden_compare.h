@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/text_to_video.h"
 #include "inspect/validate.h"
-#include "pipelines/text_to_video.h"
 #include "weights/scope.h"
 
 namespace tachy {

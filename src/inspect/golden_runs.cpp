@@ -9,8 +9,8 @@
 #include "media/image_reader.h"
 #include "media/loudness.h"
 #include "media/sound_reader.h"
-#include "pipelines/condition.h"
-#include "pipelines/world_session.h"
+#include "stages/condition.h"
+#include "worlds/world_session.h"
 
 namespace tachy {
 namespace {

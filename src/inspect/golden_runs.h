@@ -1,8 +1,8 @@
 // The run that a golden folder describes, made by the engine: a clip of a prompt, a talking photo, or a world that is walked through.
 #pragma once
 
+#include "catalog/model_bundle.h"
 #include "inspect/golden_compare.h"
-#include "pipelines/model_bundle.h"
 
 namespace tachy {
 

@@ -7,13 +7,13 @@
 #include "base/json_text.h"
 #include "base/sha256.h"
 #include "base/text_file.h"
+#include "engine/text_to_video.h"
 #include "inspect/golden_compare.h"
 #include "inspect/golden_runs.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
 #include "inspect/stage.h"
 #include "inspect/temporary_folder.h"
-#include "pipelines/text_to_video.h"
 
 namespace tachy {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "base/error.h"
+#include "catalog/model_bundle.h"
+#include "catalog/model_defaults.h"
 #include "models/wan/infer_config.h"
-#include "pipelines/model_bundle.h"
-#include "pipelines/model_defaults.h"
 #include "weights/rename.h"
 
 namespace tachy {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "cpu/widen.h"
-#include "pipelines/request_adapters.h"
+#include "session/request_adapters.h"
 
 namespace tachy {
 namespace {

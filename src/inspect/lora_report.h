@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pipelines/part_paths.h"
+#include "catalog/part_paths.h"
 
 namespace tachy {
 

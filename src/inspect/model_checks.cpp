@@ -5,13 +5,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "catalog/model_bundle.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
 #include "inspect/stage.h"
 #include "inspect/temporary_folder.h"
-#include "pipelines/gpu_mode.h"
-#include "pipelines/level.h"
-#include "pipelines/model_bundle.h"
+#include "request/gpu_mode.h"
+#include "request/level.h"
 #include "tensor/random.h"
 #include "weights/safetensors.h"
 

@@ -11,8 +11,8 @@
 #include "inspect/golden_compare.h"
 #include "inspect/model_checks.h"
 #include "inspect/say.h"
-#include "pipelines/world_config.h"
 #include "tensor/random.h"
+#include "worlds/world_config.h"
 
 namespace tachy {
 namespace {

@@ -64,7 +64,7 @@ struct StageRequest {
   std::string dtype;
   std::string device = "cpu";  // "cuda", "cuda:1", "auto": models run there; the other stages know no GPU
   bool pack_weights = true;
-  std::string level = "safe";  // none, safe, aggressive, extreme (pipelines/level.h)
+  std::string level = "safe";  // none, safe, aggressive, extreme (request/level.h)
   int threads = 0;
   const std::atomic<bool>* cancel = nullptr;
 };

@@ -5,7 +5,7 @@
 #include "inspect/stage_result.h"
 #include "inspect/stage_runners.h"
 #include "models/wav2vec2/wav2vec2.h"
-#include "pipelines/parts.h"
+#include "session/parts.h"
 
 namespace tachy {
 namespace {

@@ -5,16 +5,16 @@
 #include <cstring>
 
 #include "base/field.h"
+#include "catalog/open_tokenizer.h"
 #include "inspect/stage_runners.h"
 #include "media/clip_picture.h"
 #include "media/image_reader.h"
-#include "pipelines/denoise_stage.h"
-#include "pipelines/open_tokenizer.h"
-#include "pipelines/parts.h"
-#include "pipelines/prompts.h"
-#include "pipelines/request_fields.h"
-#include "pipelines/sampler_config.h"
+#include "request/request_fields.h"
+#include "request/sampler_config.h"
 #include "samplers/sampler.h"
+#include "session/parts.h"
+#include "session/prompts.h"
+#include "stages/denoise_stage.h"
 #include "tensor/random.h"
 #include "text/tokenizer.h"
 

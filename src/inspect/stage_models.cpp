@@ -7,8 +7,8 @@
 #include "inspect/stage_result.h"
 #include "inspect/stage_runners.h"
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/parts.h"
-#include "pipelines/single_run.h"
+#include "session/parts.h"
+#include "session/single_run.h"
 #include "tensor/transfer.h"
 
 namespace tachy {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/field.h"
+#include "catalog/model_bundle.h"
 #include "inspect/stage_io.h"
 #include "nn/params.h"
-#include "pipelines/model_bundle.h"
-#include "pipelines/single_run.h"
+#include "session/single_run.h"
 #include "tensor/transfer.h"
 
 namespace tachy {

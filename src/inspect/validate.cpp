@@ -6,6 +6,7 @@
 
 #include "base/field.h"
 #include "base/thread_pool.h"
+#include "catalog/model_bundle.h"
 #include "cuda/open_device.h"
 #include "inspect/golden_set.h"
 #include "inspect/model_checks.h"
@@ -14,9 +15,8 @@
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
 #include "ops/features.h"
-#include "pipelines/gpu_mode.h"
-#include "pipelines/level.h"
-#include "pipelines/model_bundle.h"
+#include "request/gpu_mode.h"
+#include "request/level.h"
 
 namespace tachy {
 namespace {

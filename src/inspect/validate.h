@@ -12,7 +12,7 @@
 // not, frames are held to kStepCachePsnr.
 //
 // With device "cuda" all of it runs on the GPU: the ops' cases in each of `dtypes` (op_runner.h; mode capture
-// besides), the models as the level says there (pipelines/gpu_mode.h). bf16 and f16 are measured by the
+// besides), the models as the level says there (request/gpu_mode.h). bf16 and f16 are measured by the
 // reference's bfloat16 errors. Beside each stage's own bound the line says whether it meets kBf16Max and
 // kBf16Mean, the acceptance that asks for the same of every output, whatever the reference itself reaches.
 //

@@ -1,5 +1,5 @@
 // What ops would do, counted while a measure run goes through them: multiply-adds of what kind in which numbers, and the
-// bytes that must pass through memory. A GPU's rates make a time of it (pipelines/time_plan.h).
+// bytes that must pass through memory. A GPU's rates make a time of it (estimate/time_plan.h).
 //
 // Ops count into the tally of their thread (ops/count_work.h), if there is one, as allocations are labelled by their
 // thread's (MemoryLabel): a measure run stays in its thread.

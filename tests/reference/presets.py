@@ -1,6 +1,6 @@
 """Presets of distilled models: whole runs of a random model against their recipes, written down here in float64.
 
-Each recipe is that of the preset's card or reference implementation (src/pipelines/presets.cpp names it). Where diffusers
+Each recipe is that of the preset's card or reference implementation (src/request/presets.cpp names it). Where diffusers
 has the scheduler (LightX2V's lists are FlowMatchEulerDiscreteScheduler with given sigmas) the lists are compared with it."""
 
 import json

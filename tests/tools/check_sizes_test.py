@@ -36,7 +36,7 @@ def main():
     code, said = run(tool, {"src/a.cpp": function("void g()", 61)})
     assert code == 1 and "1 of 1 functions" in said and "src/a.cpp:1: 61 lines: void g()" in said, said
     assert run(tool, {"src/a.cpp": function("void g()", 61), "src/b.cpp": short})[0] == 0, "one of 201"
-    code, said = run(tool, {"src/pipelines/a.cpp": function("int C::g(A a) const", 81), "src/b.cpp": short})
+    code, said = run(tool, {"src/stages/a.cpp": function("int C::g(A a) const", 81), "src/b.cpp": short})
     assert code == 1 and "81 lines, at most 80: int C::g(A a) const" in said, said
 
     # What is no brace of the code, a constructor that initialises with braces, members, and functions within functions.

@@ -1,9 +1,9 @@
 // A transformer's file on its way into each form: it is planned, and written where that is little. Whatever the bytes are,
 // an error leaves nothing behind. The first byte of the input chooses the form.
-#include "pipelines/convert.h"
+#include "convert/convert.h"
 
 #include "../fuzz_input.h"
-#include "pipelines/convert_plan.h"
+#include "convert/convert_plan.h"
 
 using namespace tachy;
 

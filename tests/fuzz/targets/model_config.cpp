@@ -1,6 +1,7 @@
 // The JSON files of a model folder, one at a time, the rest being those of the golden tiny model: the first
 // byte says which. Opens the model and fills in a request as `generate` and `info` do.
 #include "../fuzz_input.h"
+#include "catalog/model_bundle.h"
 #include "models/clip_vision/clip_preparation.h"
 #include "models/clip_vision/clip_vision_config.h"
 #include "models/umt5/umt5_config.h"
@@ -8,8 +9,7 @@
 #include "models/wan_vae/vae_config.h"
 #include "models/wav2vec2/wav2vec2_config.h"
 #include "ops/implementations.h"
-#include "pipelines/model_bundle.h"
-#include "pipelines/resolve.h"
+#include "resolve/resolve.h"
 #include "weights/json_file.h"
 
 // The list of all ops would need them all.

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "denoise/causal_denoiser.h"
 #include "inspect/bench.h"
-#include "pipelines/causal_denoiser.h"
 
 namespace tachy {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "cuda/event_profiler.h"
 #include "cuda/graph.h"
+#include "engine/text_to_video.h"
 #include "inspect/doctor.h"
 #include "inspect/golden_set.h"
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
-#include "pipelines/text_to_video.h"
 #include "tensor/memory.h"
 
 namespace tachy {

@@ -6,7 +6,7 @@
 
 #include "experts_model.h"
 #include "lora_files.h"
-#include "pipelines/request_adapters.h"
+#include "session/request_adapters.h"
 
 namespace tachy {
 namespace {

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "image_model.h"
-#include "pipelines/world_session.h"
 #include "recording_device.h"
 #include "tiny_model.h"
 #include "world_model.h"
+#include "worlds/world_session.h"
 
 namespace tachy {
 namespace {

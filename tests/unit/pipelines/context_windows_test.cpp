@@ -1,5 +1,5 @@
 // Context windows against those of ComfyUI-WanVideoWrapper (tests/golden/windows/make.py), and what holds of all.
-#include "pipelines/context_windows.h"
+#include "request/context_windows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Conversions of the tiny model, read back: the same values, or those within the form's rounding; frames of a
 // converted folder are the source's.
-#include "pipelines/convert.h"
+#include "convert/convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "pipelines/output_folder.h"
+#include "convert/output_folder.h"
 #include "tiny_model.h"
 #include "weights/entry_values.h"
 #include "weights/output_file.h"

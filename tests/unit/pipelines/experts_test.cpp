@@ -6,8 +6,8 @@
 #include "deep_model.h"
 #include "experts_model.h"
 #include "host_device.h"
-#include "pipelines/fingerprint.h"
-#include "pipelines/resolve.h"
+#include "resolve/resolve.h"
+#include "session/fingerprint.h"
 
 namespace tachy {
 namespace {

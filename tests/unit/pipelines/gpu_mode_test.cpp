@@ -1,5 +1,5 @@
 // What levels and dtypes mean on a GPU, also one that has no bf16.
-#include "pipelines/gpu_mode.h"
+#include "request/gpu_mode.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "base/error.h"
-#include "pipelines/level.h"
-#include "pipelines/part_cache.h"
+#include "request/level.h"
 #include "runtime/step_graph.h"
+#include "session/part_cache.h"
 
 namespace tachy {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/env.h"
-#include "pipelines/text_to_video.h"
+#include "engine/text_to_video.h"
 #include "tiny_model.h"
 
 namespace tachy {

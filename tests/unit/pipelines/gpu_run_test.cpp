@@ -10,10 +10,10 @@
 
 #include "base/checksum.h"
 #include "base/env.h"
+#include "engine/text_to_video.h"
 #include "host_device.h"
 #include "ops/attention/attention.h"
-#include "pipelines/stage_clock.h"
-#include "pipelines/text_to_video.h"
+#include "session/stage_clock.h"
 #include "tensor/random.h"
 #include "tiny_model.h"
 

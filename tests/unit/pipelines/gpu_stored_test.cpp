@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/env.h"
-#include "pipelines/convert.h"
-#include "pipelines/text_to_video.h"
+#include "convert/convert.h"
+#include "engine/text_to_video.h"
 #include "tiny_model.h"
 
 namespace tachy {

@@ -6,11 +6,11 @@
 
 #include <set>
 
+#include "convert/convert.h"
 #include "image_model.h"
 #include "media/clip_picture.h"
-#include "pipelines/convert.h"
-#include "pipelines/fingerprint.h"
-#include "pipelines/resolve.h"
+#include "resolve/resolve.h"
+#include "session/fingerprint.h"
 
 namespace tachy {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "image_model.h"
-#include "pipelines/condition.h"
-#include "pipelines/resolve.h"
+#include "resolve/resolve.h"
+#include "stages/condition.h"
 
 namespace tachy {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/profiler.h"
-#include "pipelines/text_to_video.h"
+#include "engine/text_to_video.h"
 #include "tiny_model.h"
 
 namespace tachy {

@@ -1,6 +1,6 @@
-// Noise that is drawn ahead in another thread or made on a GPU (pipelines/noise_source.h): the values and states of drawing it
+// Noise that is drawn ahead in another thread or made on a GPU (denoise/noise_source.h): the values and states of drawing it
 // one by one.
-#include "pipelines/noise_source.h"
+#include "denoise/noise_source.h"
 
 #include <gmock/gmock.h>
 

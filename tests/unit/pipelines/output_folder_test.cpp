@@ -1,5 +1,5 @@
 // A folder of a conversion: on the disk before it has its name, and gone where it could not be made.
-#include "pipelines/output_folder.h"
+#include "convert/output_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

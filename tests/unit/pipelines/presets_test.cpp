@@ -1,14 +1,14 @@
 // Presets of distilled models: their numbers as the cards and reference implementations have them, which
 // models they fit, who wins, and runs with them.
-#include "pipelines/presets.h"
+#include "request/presets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experts_model.h"
-#include "pipelines/denoise_stage.h"
-#include "pipelines/resolve.h"
-#include "pipelines/sampler_config.h"
+#include "request/sampler_config.h"
+#include "resolve/resolve.h"
+#include "stages/denoise_stage.h"
 
 namespace tachy {
 namespace {

@@ -1,5 +1,5 @@
 // Which products are timed for an estimate: those that the layers will run.
-#include "pipelines/product_rate.h"
+#include "session/product_rate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

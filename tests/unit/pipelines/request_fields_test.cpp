@@ -1,5 +1,5 @@
 // The table of a request's fields: it is complete, and every range and choice in it is checked by its name.
-#include "pipelines/request_fields.h"
+#include "request/request_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

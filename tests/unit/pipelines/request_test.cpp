@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipelines/resolve.h"
+#include "resolve/resolve.h"
 #include "tiny_model.h"
 
 namespace tachy {

@@ -4,7 +4,7 @@
 
 #include "host_device.h"
 #include "image_model.h"
-#include "pipelines/fingerprint.h"
+#include "session/fingerprint.h"
 
 namespace tachy {
 namespace {

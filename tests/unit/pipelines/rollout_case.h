@@ -1,4 +1,4 @@
-// A rollout (pipelines/rollout.h) of a golden causal model: over the golden noise, or over as many blocks as wanted of drawn
+// A rollout (denoise/rollout.h) of a golden causal model: over the golden noise, or over as many blocks as wanted of drawn
 // noise; on the CPU, on a device of a test or on a GPU, in any precision.
 #pragma once
 
@@ -6,9 +6,9 @@
 
 #include "../models/wan_causal_case.h"
 #include "cuda/gpu.h"
+#include "denoise/noise_source.h"
+#include "denoise/rollout.h"
 #include "ops/elementwise/elementwise.h"
-#include "pipelines/noise_source.h"
-#include "pipelines/rollout.h"
 #include "tensor/transfer.h"
 
 namespace tachy::test {

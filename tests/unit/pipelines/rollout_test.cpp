@@ -1,7 +1,7 @@
-// A whole rollout (pipelines/rollout.h) of the golden causal models: the original's latents, noise and memory used as planned.
+// A whole rollout (denoise/rollout.h) of the golden causal models: the original's latents, noise and memory used as planned.
 #include <gmock/gmock.h>
 
-#include "pipelines/noise_source.h"
+#include "denoise/noise_source.h"
 #include "recording_device.h"
 #include "rollout_case.h"
 

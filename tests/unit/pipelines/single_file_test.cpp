@@ -6,10 +6,10 @@
 #include <deque>
 #include <functional>
 
-#include "pipelines/convert.h"
-#include "pipelines/fingerprint.h"
-#include "pipelines/open_tokenizer.h"
-#include "pipelines/text_cache.h"
+#include "catalog/open_tokenizer.h"
+#include "convert/convert.h"
+#include "session/fingerprint.h"
+#include "session/text_cache.h"
 #include "text/tokenizer.h"
 #include "tiny_model.h"
 #include "weights/entry_values.h"

@@ -1,6 +1,6 @@
 // The step cache: what it skips and what it never skips; with a model that is a formula, which steps it skips when
 // outputs are exact, and when they are as rough as those of products in 8 bits.
-#include "pipelines/step_cache.h"
+#include "denoise/step_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "pipelines/request.h"
+#include "request/request.h"
 
 namespace tachy {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "image_model.h"
-#include "pipelines/speakers.h"
+#include "request/speakers.h"
 #include "talk_weights.h"
 
 namespace tachy::test {

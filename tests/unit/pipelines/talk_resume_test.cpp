@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipelines/preview.h"
-#include "pipelines/talk_progress.h"
+#include "denoise/preview.h"
+#include "denoise/talk_progress.h"
 #include "talk_model.h"
 
 namespace tachy {

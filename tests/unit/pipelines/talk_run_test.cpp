@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipelines/resolve.h"
+#include "resolve/resolve.h"
 #include "talk_model.h"
 
 namespace tachy {

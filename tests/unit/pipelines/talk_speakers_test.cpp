@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipelines/resolve.h"
-#include "pipelines/speakers.h"
+#include "request/speakers.h"
+#include "resolve/resolve.h"
 #include "talk_model.h"
 
 namespace tachy {

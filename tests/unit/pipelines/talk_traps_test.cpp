@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "ops/match_colors/match_colors.h"
-#include "pipelines/condition.h"
-#include "pipelines/resolve.h"
-#include "pipelines/vae_run.h"
+#include "resolve/resolve.h"
+#include "stages/condition.h"
+#include "stages/vae_run.h"
 #include "talk_model.h"
 
 namespace tachy {

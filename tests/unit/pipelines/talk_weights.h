@@ -5,8 +5,8 @@
 #include <cmath>
 #include <deque>
 
-#include "pipelines/model_bundle.h"
-#include "pipelines/part_files.h"
+#include "catalog/model_bundle.h"
+#include "catalog/part_files.h"
 #include "tensor/random.h"
 #include "weights/safetensors.h"
 

@@ -1,10 +1,10 @@
 // How a talking photo's video is cut into windows, and what guidance by text and speech comes to.
-#include "pipelines/talk_windows.h"
+#include "request/talk_windows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipelines/guidance.h"
+#include "request/guidance.h"
 
 namespace tachy {
 namespace {

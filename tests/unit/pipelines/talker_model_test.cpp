@@ -5,9 +5,9 @@
 
 #include <fstream>
 
+#include "engine/memory_plan.h"
 #include "host_device.h"
-#include "pipelines/memory_plan.h"
-#include "pipelines/stage_plan.h"
+#include "request/stage_plan.h"
 #include "talk_model.h"
 
 namespace tachy {

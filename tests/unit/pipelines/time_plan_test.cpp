@@ -1,16 +1,16 @@
 // Predictions for GPUs that are not here, against what was measured on one: the figures of docs/speed.md and
 // bench/notes, each of one H200.
-#include "pipelines/time_plan.h"
+#include "estimate/time_plan.h"
 
 #include <gmock/gmock.h>
 
 #include <array>
 #include <cstdlib>
 
+#include "catalog/part_files.h"
 #include "cuda/absent_gpu.h"
-#include "pipelines/memory_plan.h"
-#include "pipelines/part_files.h"
-#include "pipelines/stage_plan.h"
+#include "engine/memory_plan.h"
+#include "request/stage_plan.h"
 #include "shape_model.h"
 
 namespace tachy::test {

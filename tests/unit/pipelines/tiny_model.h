@@ -13,7 +13,7 @@
 #include <functional>
 
 #include "../models/golden.h"
-#include "pipelines/text_to_video.h"
+#include "engine/text_to_video.h"
 
 namespace tachy::test {
 

@@ -1,12 +1,12 @@
 // The VAE's convolutions in e4m3 (`vae_math` fp8): asked for by itself, refused where there are none, planned to the byte, and
 // a part of its own beside the VAE of another run.
-#include "pipelines/vae_math.h"
+#include "session/vae_math.h"
 
 #include <gmock/gmock.h>
 
 #include "cuda/absent_gpu.h"
-#include "pipelines/gpu_rates.h"
-#include "pipelines/time_plan.h"
+#include "estimate/gpu_rates.h"
+#include "estimate/time_plan.h"
 #include "tiny_model.h"
 
 namespace tachy::test {

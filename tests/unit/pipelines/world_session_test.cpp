@@ -1,7 +1,7 @@
-// A world on a device (pipelines/world_session.h), which a test's device on the host stands for: the bits of the CPU though a
+// A world on a device (worlds/world_session.h), which a test's device on the host stands for: the bits of the CPU though a
 // block is queued whole and its frames are fetched late, what a steady block does besides its graphs, memory as planned, and
 // how a block ends that is not finite. What a session is on the CPU: tests/unit/api/world_test.cpp.
-#include "pipelines/world_session.h"
+#include "worlds/world_session.h"
 
 #include <gmock/gmock.h>
 

@@ -1,0 +1,21 @@
+// The JSON files of a model folder in diffusers' layout: a part's own where it has one in that dialect, otherwise made of
+// its options.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "catalog/model_bundle.h"
+
+namespace tachy {
+
+nlohmann::json transformer_json(const ComponentFiles& files, const WanConfig& config);
+nlohmann::json text_encoder_json(const ComponentFiles& files, const Umt5Config& config, DType dtype);
+nlohmann::json image_encoder_json(const ComponentFiles& files, const ClipVisionConfig& config);
+nlohmann::json image_processor_json(const ClipPreparation& preparation);
+nlohmann::json vae_json(const ComponentFiles& files, const VaeConfig& config);
+nlohmann::json scheduler_json(const ModelBundle& model);
+
+// Names the parts that are there; [null, null] are those that are not.
+nlohmann::json model_index_json(const ModelBundle& model, bool tokenizer);
+
+}  // namespace tachy

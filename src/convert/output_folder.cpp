@@ -1,0 +1,115 @@
+#include "convert/output_folder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/last_words.h"
+
+namespace tachy {
+namespace fs = std::filesystem;
+
+OutputFolder::OutputFolder(fs::path path, const std::set<fs::path>& subfolders)
+    : path_(std::move(path)),
+      part_(path_.parent_path() / ("." + path_.filename().string() + ".convert.part")) {
+  std::error_code error;
+  fs::create_directory(part_, error);
+  check(!error, ErrorCode::io, "{}: cannot create: {}", part_.string(), error.message());
+  fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  check(fd_ >= 0, ErrorCode::io, "{}: cannot open: {}", part_.string(), std::strerror(errno));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(fd_);
+    fail(ErrorCode::io, "{}: cannot write: another process is writing it", path_.string());
+  }
+  try {
+    make(subfolders);
+  } catch (...) {
+    discard();
+    throw;
+  }
+}
+
+void OutputFolder::make(const std::set<fs::path>& subfolders) {
+  std::error_code error;
+  const std::vector<fs::path> left = list_folder(part_, error);
+  check(!error, ErrorCode::io, "{}: cannot list the folder: {}", part_.string(), error.message());
+  for (const fs::path& item : left) {
+    fs::remove_all(item, error);
+    check(!error, ErrorCode::io, "{}: cannot remove what an earlier run left: {}", item.string(),
+          error.message());
+  }
+  for (const fs::path& folder : subfolders) {
+    fs::create_directories(part_ / folder, error);
+    check(!error, ErrorCode::io, "{}: cannot create: {}", (part_ / folder).string(), error.message());
+    noted_.push_back((part_ / folder).string());
+  }
+  noted_.push_back(part_.string());  // after what it holds, as they are removed in this order
+  for (const std::string& folder : noted_) note_temporary(folder);
+}
+
+OutputFolder::~OutputFolder() { discard(); }
+
+void OutputFolder::discard() {
+  std::error_code ignored;
+  if (!part_.empty()) fs::remove_all(part_, ignored);
+  for (const std::string& path : noted_) forget_temporary(path);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+fs::path OutputFolder::place(const fs::path& file) {
+  const fs::path path = part_ / file;
+  noted_.push_back(path.string());
+  note_temporary(noted_.back());
+  return path;
+}
+
+void OutputFolder::sync() const {
+  for (const std::string& path : noted_) {
+    const std::error_code error = sync_to_disk(path);
+    check(!error, ErrorCode::io, "{}: cannot sync: {}", path, error.message());
+  }
+}
+
+void OutputFolder::commit(bool replace) {
+  sync();
+  const char *from = part_.c_str(), *to = path_.c_str();
+  std::error_code error;
+  const bool taken = fs::exists(fs::symlink_status(path_, error)) &&
+                     !(fs::is_directory(path_, error) && fs::is_empty(path_, error));
+  const auto kept = [&](const std::string& why) {
+    const std::string finished = std::exchange(part_, fs::path()).string();
+    fail(ErrorCode::io, "{}: {}; what was made is {}", path_.string(), why, finished);
+  };
+  const fs::path beside = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+  if (!taken) {
+    if (::rename(from, to) != 0) kept(std::strerror(errno));
+    part_.clear();
+    sync_to_disk(beside);  // of the name alone: what has it is there already
+    return;
+  }
+  if (!replace) kept("it has been created in the meantime");
+  // In one step, so that there is always one of the two; what is removed then is the old one.
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+    sync_to_disk(beside);
+    return;
+  }
+  // Some file systems cannot: the old one steps aside first.
+  const fs::path old = path_.parent_path() / ("." + path_.filename().string() + ".convert.old");
+  if (::rename(to, old.c_str()) != 0) kept(std::strerror(errno));
+  if (::rename(from, to) != 0) {
+    const std::string why = std::strerror(errno);
+    ::rename(old.c_str(), to);
+    kept(why);
+  }
+  sync_to_disk(beside);
+  part_ = old;
+}
+
+}  // namespace tachy

@@ -1,0 +1,103 @@
+// The frames of a video that is made block by block, on their way to the host. A block is queued whole: its steps, the decoding
+// of each of its latent frames and a copy of their pixels to page-locked memory; only then the host waits, asleep, for the
+// first of these copies, and hands out frame after frame while the device goes on. With the pixels come the marks of
+// what was not finite (finite_marks.h): such a block ends in an error before one of its frames is shown.
+//
+// Once the decoder's caches are full, decoding a latent frame is the same work at the same addresses each time: a graph. On
+// the CPU each latent frame is decoded, checked and handed out before the next one.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "denoise/finite_marks.h"
+#include "models/wan_vae/wan_vae.h"
+#include "nn/params.h"
+#include "request/request.h"
+#include "runtime/step_graph.h"
+#include "runtime/usual_wait.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy {
+
+class BlockFrames {
+ public:
+  struct Input {
+    const VaeDecoder* vae = nullptr;
+    int64_t height = 0, width = 0;  // of the latents
+    int64_t frames = 2;             // latent frames of the whole video; 1: a single one
+    int steps = 0;                  // of a block
+    bool graphs = false;            // decoding may be captured
+  };
+  using Frame = std::function<void(const RgbImage& image, int64_t index)>;
+
+  BlockFrames(const Input& in, Stream& stream);
+  ~BlockFrames();
+  BlockFrames(const BlockFrames&) = delete;
+  BlockFrames& operator=(const BlockFrames&) = delete;
+
+  // Where the block's steps note what is not finite; null: they are to look at once. Cleared by begin_block.
+  const FiniteMarks* marks() const { return late_ ? &marks_ : nullptr; }
+  void begin_block() {
+    if (late_) marks_.clear(stream_);
+    since_ = settling_.now();
+  }
+  // The block that follows, latents [z, n, h, w]. `then` queues what comes behind the last frame: before the first frame is
+  // waited for, or where nothing is queued, after the last one has left. Throws numerical, naming step or frame.
+  void decode(const Tensor& latents, const Frame& frame, const std::function<void()>& then = {});
+  // Sleeps until the device is done with the last block and what `then` queued. Returns at once where host memory could not be
+  // page-locked.
+  void settle();
+
+  const VaeState& state() const { return state_; }
+  uint64_t bytes() const { return store_.bytes() + align_up(state_.bytes); }
+  int captures() const { return graph_.captures(); }
+
+ private:
+  // Pixels on their way, in the host memory of that number.
+  struct Fetch {
+    int slot;
+    int64_t first, count;
+  };
+  int take_slot() { return std::exchange(next_slot_, (next_slot_ + 1) % StreamingMemory::kFetches); }
+  uint8_t* host(int slot) const { return host_.get() + static_cast<size_t>(slot) * room_; }
+  void lock_host();
+  void queue(const Tensor& latent);
+  void wait_oldest();
+  void hand_out_oldest(const Frame& frame);
+  void hand_out(const uint8_t* pixels, int64_t first, int64_t count, const Frame& frame) const;
+  void drop_fetches();
+
+  struct Free {
+    void operator()(uint8_t* p) const { std::free(p); }
+  };
+
+  Stream& stream_;
+  const VaeDecoder& vae_;
+  nn::ParamStore store_;
+  StreamingMemory* memory_;  // where frames are fetched later; null on the CPU
+  bool late_, graphs_;
+  int64_t frame_bytes_ = 0;
+  Tensor latent_;  // [z, 1, h, w] f32: the one that is decoded
+  Tensor pixels_;  // u8: of a latent frame, and behind them the marks
+  Tensor rgb_;     // of these, [frames a latent one has, H, W, 3]
+  FiniteMarks marks_;
+  VaeState state_;
+  runtime::StepGraph graph_;
+  size_t room_ = 0;  // of a slot in host_
+  std::unique_ptr<uint8_t[], Free> host_;
+  bool locked_ = false;
+  int next_slot_ = 0;
+  std::deque<Fetch> fetches_;
+  std::optional<int> last_;  // the slot whose copy ends when all of a block is done
+  // For the block's first fetch, its second, and so on; for all that follows the last one.
+  std::vector<runtime::UsualWait> waits_;
+  runtime::UsualWait settling_;
+  size_t waited_ = 0;  // fetches of the block
+  // When the device began what is waited for next: the block, or what follows the fetch that came last.
+  double since_ = 0;
+};
+
+}  // namespace tachy

@@ -1,0 +1,165 @@
+#include "denoise/causal_denoiser.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "ops/elementwise/elementwise.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+
+uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t block) {
+  constexpr uint64_t kNodeBytes = 16 << 10;
+  constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
+  const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
+  // A step, and what remembers; with actions also a block's first step, which keeps the keyboard's keys.
+  const int64_t graphs = c.actions.present() ? 3 : 2;
+  const int64_t kernels =
+      kOfLayer * c.num_layers + kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
+  return static_cast<uint64_t>(graphs * phases * kernels) * kNodeBytes;
+}
+
+CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
+    : stream_(stream),
+      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
+      network_(*in.network),
+      weights_(*in.weights),
+      z_(in.z),
+      channels_(in.channels),
+      // A profiler's ranges end where their work does.
+      graphs_(in.graphs && !forbids_graphs(stream.hooks.profiler)),
+      few_in_eight_bits_(in.few_in_eight_bits) {
+  const WanConfig& c = network_.config();
+  require(!in.block_lengths.empty(), "denoise: expected at least one block of latent frames");
+  const int64_t extra = channels_.defined() ? channels_.dim(0) : 0;
+  require(in.z + extra == c.in_channels && in.z == c.out_channels,
+          "denoise: the transformer takes {} channels and makes {}, expected {} latents' and {} further ones",
+          c.in_channels, c.out_channels, in.z, extra);
+  if (extra > 0) expect_shape("denoise", "channels", channels_, {extra, -1, in.height, in.width});
+  const int64_t most = *std::max_element(in.block_lengths.begin(), in.block_lengths.end());
+  context_ = network_.make_context(in.text, in.text_rows, in.image_embeds, store_);
+  for (const int64_t frames : in.block_lengths)
+    if (!grids_.contains(frames)) grids_[frames] = network_.make_grid(frames, in.height, in.width, store_);
+  const WanGrid& any = grids_.begin()->second;
+  causal_ = network_.allocate_causal(in.window, most, any.rows, any.columns, store_);
+  std::vector<double> timesteps(in.timesteps.begin(), in.timesteps.end());
+  timesteps.push_back(0);
+  times_ = network_.make_times(timesteps, store_, in.sinusoid);
+  input_ = store_.allocate(DType::f32, {in.z + extra, most, in.height, in.width});
+  if (!runtime::StepGraph::possible(stream)) return;
+  const int64_t rows = times_.embedding.dim(0), embedding = times_.embedding.dim(1),
+                both = embedding + times_.projection.dim(1);
+  rows_ = store_.allocate(DType::f32, {rows, both});
+  row_ = store_.allocate(DType::f32, {1, both});
+  ops::copy({.x = times_.embedding, .y = rows_.slice(1, 0, embedding)}, stream);
+  ops::copy({.x = times_.projection, .y = rows_.slice(1, embedding, both)}, stream);
+}
+
+Tensor CausalDenoiser::latents(int64_t frames) const {
+  return {input_.data, DType::f32, {z_, frames, input_.dim(2), input_.dim(3)}, input_.device};
+}
+
+void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
+  const auto grid = grids_.find(frames);
+  check(grid != grids_.end(), ErrorCode::internal, "denoiser: a block of {} frames was not announced",
+        frames);
+  weights_.check_files();  // passes may read weights where they lie in the file
+  grid_ = &grid->second;
+  keyboard_known_ = false;
+  network_.begin_block(causal_, *grid_, script, stream_);
+  put_channels();
+}
+
+// What lies behind the latents of the block. Past the last frame of the channels it stays what it was.
+void CausalDenoiser::put_channels() {
+  const int64_t frames = causal_.frames, all = input_.dim(0);
+  if (all == z_ || frames == settled_) return;
+  const Tensor x(input_.data, DType::f32, {all, frames, input_.dim(2), input_.dim(3)}, input_.device);
+  const int64_t last = channels_.dim(1) - 1;
+  for (int64_t i = 0; i < frames; ++i)
+    ops::copy(
+        {.x = channels_.select(1, std::min(causal_.first + i, last)), .y = x.slice(0, z_, all).select(1, i)},
+        stream_);
+  settled_ = causal_.first >= last ? frames : 0;
+}
+
+// The latents before what begin_block put behind them, at row `time` of the timesteps.
+WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
+  const int64_t frames = causal_.frames, all = input_.dim(0);
+  const Tensor x(input_.data, DType::f32, {1, all, frames, input_.dim(2), input_.dim(3)}, input_.device);
+  expect_shape("denoise", "latents", latents, {z_, frames, input_.dim(2), input_.dim(3)});
+  if (latents.data != input_.data) copy_bytes(latents, this->latents(frames), stream_);
+  WanTimes times{times_.embedding.slice(0, time, time + 1), times_.projection.slice(0, time, time + 1)};
+  if (row_.defined()) {
+    const int64_t embedding = times_.embedding.dim(1);
+    copy_bytes(rows_.slice(0, time, time + 1), row_, stream_);
+    times = {row_.slice(1, 0, embedding), row_.slice(1, embedding, row_.dim(1))};
+  }
+  return {.latents = x,
+          .grid = grid_,
+          .times = times,
+          .contexts = {&context_},
+          .keys = {.few_in_eight_bits = few_in_eight_bits_},
+          .causal = &causal_,
+          .keyboard_known = keyboard_known_};
+}
+
+std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(const WanInput& in) const {
+  const WanWindow& w = causal_.window;
+  if (!graphs_ || causal_.end() < w.frames || causal_.first < w.sinks) return std::nullopt;
+  const bool acts = causal_.actions.keyboard.defined();                 // in rings without sinks
+  if (acts && in.fill_only && !in.keyboard_known) return std::nullopt;  // a given block: too few for a graph
+  return Phase{causal_.frames, causal_.ring.slots.slot(causal_.first), acts ? causal_.first % w.frames : 0,
+               in.fill_only, in.keyboard_known};
+}
+
+void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
+  if (const std::optional<Phase> at = phase(in))
+    graphed(*at, in, velocity);
+  else
+    network_.forward(in, velocity, stream_);
+  keyboard_known_ = causal_.actions.keyboard.defined();
+}
+
+void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& velocity) {
+  // What a recorded pass reads as it was then: a later block has another position, but the same slots.
+  struct Pass {
+    WanCausal causal;
+    WanInput input;
+  };
+  const auto kept = std::make_shared<Pass>(Pass{causal_, in});
+  kept->input.causal = &kept->causal;
+  runtime::StepSignature signature;
+  signature.add(stream_).add(in.latents).add(velocity);
+  phases_[at].run(stream_, signature, [kept, velocity, network = &network_, stream = &stream_] {
+    network->forward(kept->input, velocity, *stream);
+  });
+}
+
+int CausalDenoiser::captures() const {
+  int all = 0;
+  for (const auto& [phase, graph] : phases_) all += graph.captures();
+  return all;
+}
+
+std::vector<std::string> CausalDenoiser::captured() const {
+  std::vector<std::string> all;
+  for (const auto& [phase, graph] : phases_)
+    for (std::string& name : graph.names()) all.push_back(std::move(name));
+  return all;
+}
+
+void CausalDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {
+  const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
+  pass(input(latents, step), velocity);
+}
+
+void CausalDenoiser::remember(const Tensor& latents) {
+  const ProfileRange range(stream_.hooks.profiler, "transformer (to remember)", ProfileKind::group);
+  WanInput in = input(latents, times_.embedding.dim(0) - 1);
+  in.fill_only = true;
+  pass(in, {});
+}
+
+}  // namespace tachy

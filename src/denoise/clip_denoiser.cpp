@@ -1,0 +1,156 @@
+#include "denoise/clip_denoiser.h"
+
+#include "ops/elementwise/elementwise.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+
+ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream)
+    : stream_(stream),
+      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
+      weights_(*in.weights),
+      first_step_(in.first_step),
+      serial_(in.serial),
+      dense_steps_(in.dense_steps),
+      few_in_eight_bits_(in.few_in_eight_bits),
+      distinct_(1 + static_cast<int64_t>(fixed_times.size())),
+      given_(in.given),
+      graph_(forbids_graphs(stream.hooks.profiler)
+                 ? nullptr
+                 : in.graph) {  // a profiler's ranges end where their work does
+  const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
+                w = in.latent_shape.at(3);
+  const auto branches = static_cast<int64_t>(in.texts.size());
+  const WanDit& network = *in.network;
+  pass_->network = &network;
+  make_contexts(in);
+  make_speech(in);
+  const WanConfig& c = network.config();
+  std::vector<int32_t> places;
+  if (in.sparse) places = compact_places(frames / c.patch_t, h / c.patch_h, w / c.patch_w);
+  pass_->grid = network.make_grid(frames, h, w, store_, std::move(places), in.riflex);
+  if (in.sparse) keys_ = make_keys(*in.sparse, pass_->grid, store_);
+  std::vector<double> timesteps;
+  for (const double t : in.timesteps) {
+    timesteps.push_back(t);
+    timesteps.insert(timesteps.end(), fixed_times.begin(), fixed_times.end());
+  }
+  times_ = network.make_times(timesteps, store_, in.sinusoid);
+  const int64_t extra = in.channels.defined() ? in.channels.dim(0) : 0;
+  input_ = store_.allocate(DType::f32, {branches, z + extra, frames, h, w});
+  if (runtime::StepGraph::possible(stream))
+    current_ = {store_.allocate(DType::f32, {distinct_, times_.embedding.dim(1)}),
+                store_.allocate(DType::f32, {distinct_, times_.projection.dim(1)})};
+  if (extra > 0) put_channels(in.channels);
+}
+
+void ClipDenoiser::put_channels(const Tensor& channels) {
+  const int64_t all = input_.dim(1), first = all - channels.dim(0);
+  for (int64_t b = 0; b < input_.dim(0); ++b)
+    copy_bytes(channels, input_.select(0, b).slice(0, first, all), stream_);
+}
+
+void ClipDenoiser::make_contexts(const ClipInput& in) {
+  std::vector<WanContext>& contexts = pass_->contexts;
+  for (size_t i = 0; i < in.texts.size(); ++i) {
+    if (i > 0 && in.texts[i].data == in.texts[i - 1].data) {
+      contexts.push_back(contexts.back());
+      continue;
+    }
+    const Tensor image = contexts.empty() ? in.image_embeds : Tensor();
+    contexts.push_back(in.network->make_context(in.texts[i], in.text_rows, image, store_));
+    // All branches see the same picture.
+    contexts.back().image_k = contexts.front().image_k;
+    contexts.back().image_v = contexts.front().image_v;
+  }
+}
+
+void ClipDenoiser::make_speech(const ClipInput& in) {
+  if (in.speech.empty()) return;
+  const AudioWindow silence{.states = {}, .first_frame = in.speech.front().first_frame};
+  WanRegions regions;  // guidance without speech has one speaker, as in InfiniteTalk
+  if (!in.regions.empty()) regions = in.network->make_regions(in.regions, store_);
+  std::optional<WanAudio> made[2];  // without and with speech
+  for (const bool hears : in.hears) {
+    std::optional<WanAudio>& audio = made[hears ? 1 : 0];
+    if (!audio) {
+      audio = in.network->allocate_audio(in.latent_shape.at(1), store_, hears ? regions : WanRegions());
+      in.network->make_audio(hears ? in.speech : std::span(&silence, 1), *audio, stream_);
+    }
+    pass_->audio.push_back(*audio);
+  }
+}
+
+void ClipDenoiser::put_given(const Tensor& x) const {
+  if (given_.defined()) ops::copy({.x = given_, .y = x.slice(1, 0, given_.dim(1))}, stream_);
+}
+
+// What the pass of a step reads, with its timesteps where a captured pass finds them.
+const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
+  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_, branches = input_.dim(0),
+                together = stream_.without.has(Optimisation::batched_guidance) ? 1 : branches;
+  WanTimes times{times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
+  if (current_.embedding.defined()) {
+    copy_bytes(times.embedding, current_.embedding, stream_);
+    copy_bytes(times.projection, current_.projection, stream_);
+    times = current_;
+  }
+  pass_->inputs.clear();
+  for (int64_t first = 0; first < branches; first += together) {
+    const int64_t last = first + together, tokens = pass_->grid.tokens();
+    WanInput input{.latents = input_.slice(0, first, last), .grid = &pass_->grid, .times = times};
+    if (row_.defined()) input.row = row_.slice(0, first * tokens, last * tokens);
+    if (kind(step) == 1) input.keys = keys_;
+    input.keys.few_in_eight_bits = few_in_eight_bits_;
+    for (int64_t b = first; b < last; ++b) {
+      input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
+      if (!pass_->audio.empty()) input.audio.push_back(&pass_->audio[static_cast<size_t>(b)]);
+    }
+    pass_->inputs.push_back(std::move(input));
+  }
+  return *pass_;
+}
+
+void ClipDenoiser::Pass::forward(const Tensor& velocity, Stream& stream) const {
+  int64_t first = 0;
+  for (const WanInput& input : inputs) {
+    const int64_t last = first + input.latents.dim(0);
+    network->forward(input, velocity.slice(0, first, last), stream);
+    first = last;
+  }
+}
+
+runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
+  runtime::StepSignature out;
+  out.add(serial_).add(stream_);
+  for (const WanInput& i : pass_->inputs) out.add(i.latents).add(i.row);
+  const WanInput& input = pass_->inputs.front();
+  for (const Tensor& t : {input.times.embedding, input.times.projection, pass_->grid.cos, pass_->grid.sin,
+                          pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
+    out.add(t);
+  out.add(static_cast<uint64_t>(input.keys.keep)).add(few_in_eight_bits_);
+  for (const WanContext& c : pass_->contexts)
+    for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
+  for (const WanAudio& audio : pass_->audio)
+    for (const Tensor& t : {audio.kv, audio.regions.values, audio.regions.sizes}) out.add(t);
+  return out;
+}
+
+void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& velocity) {
+  weights_.check_files();  // the pass reads its weights where they lie in the file
+  const int64_t branches = velocity.dim(0), z = latents.dim(0);
+  check(branches == static_cast<int64_t>(pass_->contexts.size()), ErrorCode::internal,
+        "denoiser: {} branches wanted, {} texts given", branches, pass_->contexts.size());
+  for (int64_t b = 0; b < branches; ++b) {
+    const Tensor part = input_.select(0, b).slice(0, 0, z);
+    copy_bytes(latents, part, stream_);
+    put_given(part);
+  }
+  const Pass& pass = prepare(step);
+  const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
+  if (!graph_) return pass.forward(velocity, stream_);
+  graph_->run(stream_, signature(velocity),
+              [pass = pass_, velocity, stream = &stream_] { pass->forward(velocity, *stream); });
+}
+
+}  // namespace tachy

@@ -1,0 +1,53 @@
+#include "denoise/run_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "denoise/step_cache.h"
+#include "request/sampler_config.h"
+
+namespace tachy {
+namespace {
+
+void check_values(const std::vector<float>& values, size_t count, const char* what) {
+  check(values.size() == count && std::ranges::all_of(values, [](float x) { return std::isfinite(x); }),
+        ErrorCode::corrupt, "resume: expected {} finite {}, got {} values", count, what, values.size());
+}
+
+// Of a talking photo's windows: those before it have been handed out whole.
+void check_window(const RunState& s, const TalkWindows& talk, const Tensor& motion) {
+  const int64_t windows = std::max<int64_t>(talk.count(), 1);
+  check(s.windows == windows && s.window >= 0 && s.window < windows, ErrorCode::corrupt,
+        "resume: window {} of {}, here are {}", s.window + 1, s.windows, windows);
+  const int64_t frames = s.window > 0 ? talk.first_new(s.window) : 0;
+  check(s.frames == frames, ErrorCode::corrupt, "resume: expected {} frames before window {}, got {}", frames,
+        s.window + 1, s.frames);
+  check_values(s.motion, s.window > 0 ? static_cast<size_t>(motion.numel()) : 0,
+               "latents that the window takes over");
+}
+
+}  // namespace
+
+void check_state(const RunState& s, const ResolvedRequest& r, const Shared& shared) {
+  const Sampler sampler(sampler_config(r.request));
+  check_window(s, r.talk, shared.motion);
+  const int block =
+      r.request.block;  // whose steps are all finished or none; the last one's frames have left with it
+  const int64_t steps = block > 0 ? shared.latents.dim(1) / block - 1 : sampler.steps();
+  check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= steps, ErrorCode::corrupt, "resume: {} {} of {}",
+        block > 0 ? "block" : "step", s.step, steps);
+  const auto values = static_cast<size_t>(shared.latents.numel());
+  check_values(s.latents, values, "latents");
+  const int of_cache = step_cache_of(r.request).state_tensors();
+  const int tensors = block > 0 ? 0 : sampler.state_tensors() + of_cache;
+  check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
+        "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
+  for (const auto& tensor : s.solver) check_values(tensor, values, "values of the sampler");
+}
+
+bool denoised(const RunState& state, const VideoRequest& request) {
+  return request.block == 0 && state.step == Sampler(sampler_config(request)).steps();
+}
+
+}  // namespace tachy

@@ -1,0 +1,14 @@
+// The state that a run goes on from: whether it is one of this request, and where the run then begins.
+#pragma once
+
+#include "session/stage.h"
+
+namespace tachy {
+
+// A state read from a file may be anything: throws corrupt unless it fits the request.
+void check_state(const RunState& state, const ResolvedRequest& request, const Shared& shared);
+
+// Whether its window, or the clip, has no steps left. One that is made block by block always has a block left.
+bool denoised(const RunState& state, const VideoRequest& request);
+
+}  // namespace tachy

@@ -1,0 +1,165 @@
+// A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n, a little more
+// where a file keeps some blocks in fewer bytes than others. The fewest that fit are streamed; n = N is the least a stage
+// can take.
+#include "engine/memory_plan.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "denoise/causal_denoiser.h"
+#include "ops/implementations.h"
+#include "tensor/work_tally.h"
+
+namespace tachy {
+namespace {
+
+// The fewest streamed blocks that take `excess` off a stage, or all of them.
+int64_t fewest(const StagePlan& stage, uint64_t excess) {
+  if (stage.blocks < runtime::BlockStream::kFewest) return 0;
+  const auto saving = static_cast<int64_t>((excess + stage.block_bytes - 1) / stage.block_bytes);
+  return std::clamp(saving + 2, runtime::BlockStream::kFewest, stage.blocks);
+}
+
+// Where a talking photo has several windows, its transformer stays for the next one while a window is decoded and its end
+// encoded: the stage of this name, or the one after it that takes most beside the same blocks.
+const StagePlan& widest_stage(const VideoPlan& plan, std::string_view name, bool stays) {
+  const StagePlan* widest = &stage_plan(plan, name);
+  for (const StagePlan& s : plan.stages)
+    if (stays && (s.name == "decode" || s.name == "motion") && bytes_of(plan, s) > bytes_of(plan, *widest))
+      widest = &s;
+  return *widest;
+}
+
+bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); }
+
+VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
+  if (WorkTally* tally = WorkTally::current()) *tally = {};  // of the last plan alone
+  Session session(*in.model, in.gpu, Session::Kind::measuring);
+  session.begin({.precision = in.precision,
+                 .without = ops::parse_without(in.request->request.without),
+                 .vae = in.vae,
+                 .placement = placement,
+                 .adapters = in.adapters});
+  VideoPlan plan;
+  nn::ParamStore shared_store({.plan_only = true}, session.stream());
+  const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
+  // Files are read on the host.
+  plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());
+  Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
+  plan.stages = walk(job, session);
+  plan.keeps = placement.keeps;
+  uint64_t kept = 0, arena = 0;
+  for (const StagePlan& s : plan.stages) {
+    plan.peak_bytes = std::max(plan.peak_bytes, bytes_of(plan, s));
+    plan.host_bytes = std::max(plan.host_bytes, s.host_bytes);
+    kept += s.weight_bytes, arena = std::max(arena, s.arena_bytes);
+  }
+  // One arena serves all stages then, and what one of them has made stays: an upper bound.
+  if (placement.keeps) plan.peak_bytes = plan.shared_bytes + kept + arena;
+  return plan;
+}
+
+// A clip's pass is one graph, which the libraries' share has room for; one that is made block by block has several.
+uint64_t graph_bytes(const PlanInput& in) {
+  const VideoRequest& r = in.request->request;
+  if (!in.gpu || r.block == 0 || !in.model->options().graphs) return 0;
+  if (ops::parse_without(r.without).has(Optimisation::graphs)) return 0;
+  const int64_t frames = in.request->latent_frames,
+                window = r.block_window > 0 ? std::min<int64_t>(r.block_window, frames) : frames;
+  return causal_graph_bytes(in.model->bundle().dit, {.frames = window}, r.block);
+}
+
+VideoPlan plan_within(const PlanInput& in) {
+  Placement placement{.keeps = in.model->options().keep_loaded};
+  VideoPlan plan = plan_with(in, placement);
+  if (!on_device(in)) return plan;
+  const uint64_t max_vram = in.model->options().max_vram;
+  const uint64_t graphs = graph_bytes(in), libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs,
+                 free = in.room > 0 ? in.room : in.model->device_room();
+  const bool limited = max_vram > 0 && max_vram < free;
+  const uint64_t may = limited ? max_vram : free;
+  const uint64_t budget = may > libraries ? may - libraries : 0;
+  std::string why =
+      limited ? fmt::format("`max_vram` {}", human_bytes(may))
+              : fmt::format("{} free on {}", human_bytes(free), in.gpu ? in.gpu->info().name : "it");
+  if (plan.peak_bytes > budget && placement.keeps) {
+    placement.keeps = false;
+    plan = plan_with(in, placement);
+  }
+  const auto need = [&](std::string_view name) {
+    return bytes_of(plan, widest_stage(plan, name, name == "denoise" && in.request->talk.count() > 1));
+  };
+  if (plan.peak_bytes > budget) {
+    const auto streamed = [&](const char* name) {
+      const uint64_t bytes = need(name);
+      return bytes > budget ? fewest(stage_plan(plan, name), bytes - budget) : 0;
+    };
+    placement.text = streamed("text"), placement.denoise = streamed("denoise");
+    plan = plan_with(in, placement);
+  }
+  // Blocks that are smaller than the largest saved less than was thought.
+  const auto one_more = [&](const char* name, int64_t& streamed) {
+    if (need(name) <= budget || streamed == 0 || streamed == stage_plan(plan, name).blocks) return false;
+    return ++streamed, true;
+  };
+  while (plan.peak_bytes > budget) {
+    const bool text = one_more("text", placement.text), denoise = one_more("denoise", placement.denoise);
+    if (!text && !denoise) break;
+    plan = plan_with(in, placement);
+  }
+  plan.budget_bytes = budget, plan.budget = std::move(why), plan.graph_bytes = graphs;
+  return plan;
+}
+
+// The most frames of this size that fit; "" when not even the fewest do.
+std::string what_would_fit(const PlanInput& in) {
+  const ResolvedRequest& r = *in.request;
+  if (r.talk.frames > 0) return "a smaller size or shorter windows (`window_frames`)";
+  if (r.request.block > 0) return "a smaller size, fewer `frames`, or a shorter `block_window`";
+  const VaeConfig& vae = in.model->bundle().vae_config;
+  const auto stride = static_cast<int>(vae.temporal_stride());
+  WorkTally aside;
+  const WorkTally::Counting counting(aside);
+  const auto fits = [&](int chunks) {
+    ResolvedRequest smaller = r;
+    smaller.request.frames = chunks * stride + 1;
+    smaller.clip_frames = *smaller.request.frames;
+    smaller.latent_frames = vae.latent_frames(smaller.clip_frames);
+    PlanInput other = in;
+    other.request = &smaller;
+    const VideoPlan plan = plan_within(other);
+    return plan.peak_bytes <= plan.budget_bytes;
+  };
+  int good = r.pictured ? 1 : 0, bad = (*r.request.frames - 1) / stride;
+  if (good >= bad || !fits(good)) return "a smaller size";
+  while (bad - good > 1) {
+    const int middle = (good + bad) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return fmt::format("`frames` {} or a smaller size", good * stride + 1);
+}
+
+}  // namespace
+
+VideoPlan make_plan(const PlanInput& in) {
+  VideoPlan plan = plan_within(in);
+  if (in.prompts) plan.dropped_tokens = in.prompts->dropped;
+  if (on_device(in) && plan.peak_bytes > plan.budget_bytes) plan.would_fit = what_would_fit(in);
+  return plan;
+}
+
+void report_offload(const VideoPlan& plan, bool asked) {
+  for (const StagePlan& s : plan.stages) {
+    if (s.streamed == 0) continue;
+    const std::string text =
+        fmt::format("{}: {} of {} blocks ({}) stay in host memory and pass through the GPU in every pass: {}",
+                    s.name, s.streamed, s.blocks, human_bytes(s.host_bytes), plan.budget);
+    if (asked)
+      log_topic("plan", "{}", text);
+    else
+      warn("{}", text);
+  }
+}
+
+}  // namespace tachy

@@ -1,0 +1,250 @@
+#include "engine/text_to_video.h"
+
+#include <optional>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "cuda/event_profiler.h"
+#include "denoise/noise_source.h"
+#include "denoise/run_state.h"
+#include "denoise/talk_progress.h"
+#include "engine/memory_plan.h"
+#include "engine/optimisations.h"
+#include "ops/features.h"
+#include "ops/implementations.h"
+#include "request/level.h"
+#include "request/sampler_config.h"
+#include "request/stage_plan.h"
+#include "resolve/resolve.h"
+#include "samplers/sampler.h"
+#include "session/stage_clock.h"
+#include "session/vae_math.h"
+#include "stages/denoise_stage.h"
+#include "tensor/streaming_memory.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+
+namespace {
+
+// What `lora_mode` auto comes to here. Merged and added adapters round differently: the settings of a run must
+// say which it was, so that it is repeated and goes on alike where the model stays loaded and where it does not.
+void settle_lora_mode(VideoRequest& r, bool keeps) {
+  if (!r.loras.empty() && r.lora_mode == "auto") r.lora_mode = keeps ? "runtime" : "merge";
+}
+
+}  // namespace
+
+ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
+  ++resolved_;
+  if (!gpu()) {
+    ResolvedRequest r = resolve(model(), request);
+    settle_lora_mode(r.request, model_.options().keep_loaded);
+    if (parse_compute(*r.request.dtype) == Compute::bf16)
+      if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
+    return r;
+  }
+  const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
+                                request.residual.value_or(""), request.attention, request.math);
+  ResolvedRequest r = resolve(model(), request, &mode);
+  // On a GPU adding costs less than a hundredth of a step, and neither time to load nor the few bits of quantised
+  // weights; beside products in 8 bits it costs several hundredths.
+  settle_lora_mode(r.request, model_.options().keep_loaded || !in_eight_bits(mode.products));
+  // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
+  const cuda::GpuInfo& info = gpu()->info();
+  check(*r.request.sparse_attention == 0 || (info.major == 9 && mode.activation != DType::f32),
+        ErrorCode::unsupported,
+        "`sparse_attention`: needs a Hopper GPU (H100, H200) and bf16 or f16; on {} (compute capability "
+        "{}.{}) in {} it would be slower than attention to all keys, so leave it out",
+        info.name, info.major, info.minor, dtype_name(mode.activation));
+  return r;
+}
+
+Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
+  ++tokenised_;
+  const bool own_encoder = !prepared.adapters || prepared.adapters->key(Part::text).empty();
+  return model_.prompts().read(prepared.request, prepared.precision, gpu, own_encoder);
+}
+
+TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
+  Prepared out{.request = std::move(request)};
+  const VideoRequest& r = out.request.request;
+  out.without = ops::parse_without(r.without);
+  const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
+    out.prompts = tokenise(out, gpu.get());
+    ++planned_;
+    out.vae = vae_products(r.vae_math, model().vae_config, out.precision, gpu.get());
+    out.plan = make_plan({.model = &model_,
+                          .gpu = gpu,
+                          .request = &out.request,
+                          .prompts = &out.prompts,
+                          .precision = out.precision,
+                          .vae = out.vae,
+                          .adapters = out.adapters.get()});
+    out.plan.optimisations = states_of(r, out.plan,
+                                       {.gpu = gpu != nullptr,
+                                        .hopper = gpu && gpu->info().major == 9,
+                                        .definitions = out.precision.definitions,
+                                        .precision = out.precision,
+                                        .without = out.without,
+                                        .graphs = out.graphs});
+  };
+  out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
+  if (!gpu()) {
+    const Mode mode = mode_of(r);
+    out.precision = {.compute = mode.compute,
+                     .definitions = mode.reference,
+                     .products = r.math == "int8" ? Products::int8 : Products::as_activations};
+    out.precision.joined = !out.without.has(Optimisation::joined_qkv);
+    out.graphs = model_.options().graphs && !model_.upload_check();
+    plan(nullptr);
+    return out;
+  }
+  const GpuMode mode =
+      gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual, r.attention, r.math);
+  out.precision = {.activation = mode.activation,
+                   .residual = mode.residual,
+                   .attention_int8 = mode.attention_int8,
+                   .products = mode.products};
+  out.precision.joined = !out.without.has(Optimisation::joined_qkv);
+  out.graphs = mode.graphs && !out.without.has(Optimisation::graphs) && model_.options().graphs &&
+               !model_.upload_check();
+  check_arena(model_.options(), out.graphs);
+  const SessionPool::Lease lease = sessions_.to_plan();
+  plan(lease.session().shared_gpu());
+  return out;
+}
+
+void TextToVideo::estimate_seconds(Prepared& prepared) {
+  // Attention and norms run below the GEMM's rate.
+  const double rate = model_.flops_per_second(prepared.precision) * 0.8;
+  VideoPlan& plan = prepared.plan;
+  plan.seconds = 0;
+  for (StagePlan& s : plan.stages) {
+    s.seconds = s.flops / rate;
+    plan.seconds += s.seconds;
+  }
+}
+
+VideoPlan TextToVideo::plan(const VideoRequest& request) {
+  Prepared prepared = prepare(resolved(request));
+  estimate_seconds(prepared);
+  return prepared.plan;
+}
+
+namespace {
+
+// Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one
+// generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw. Given latents
+// stand for the noise, and are scaled as it is where a recipe wants that.
+std::vector<float> first_latents(const VideoRequest& r, const WindowPlan& windows, const RunState* resume,
+                                 const Tensor& latents, NoiseSource& noise) {
+  if (resume) {
+    noise.restore(resume->generator);
+    return resume->latents;
+  }
+  const int64_t z = latents.dim(0), clip = latents.dim(1);
+  const auto count = static_cast<size_t>(latents.numel());
+  std::vector<float> values = r.init_latents;
+  if (values.empty()) {
+    values.resize(count), noise.draw(values);
+    if (r.speech && r.recipe == "wrapper") noise.draw(values);  // its sampler's own draw goes unused
+    if (windows.divides(clip) && r.free_noise == "on")
+      repeat_noise(windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
+  }
+  if (const float scale = Sampler(sampler_config(r)).noise_scale(); scale != 1)
+    for (float& value : values) value *= scale;
+  return values;
+}
+
+// Begins a job in a session, and ends it however that goes.
+class Begun {
+ public:
+  Begun(Session& session, const Session::Setup& setup) : session_(session) {
+    try {
+      session.begin(setup);
+    } catch (...) {
+      session.end(false);
+      throw;
+    }
+  }
+  ~Begun() { session_.end(well); }
+  Begun(const Begun&) = delete;
+  Begun& operator=(const Begun&) = delete;
+  bool well = false;
+
+ private:
+  Session& session_;
+};
+
+// The job itself. Returns how many steps the step cache saved.
+int run(const TextToVideo::Prepared& prepared, Session& session, const RunState* resume,
+        TalkProgress* progress, ProfileRange& part) {
+  const ResolvedRequest& r = prepared.request;
+  Stream& stream = session.stream();
+  nn::ParamStore store({}, stream);
+  const MemoryLabel label("latents, text embeddings");
+  const Shared shared(r, session.model(), prepared.prompts, store);
+  const auto memory = store.keep();
+  if (resume) check_state(*resume, r, shared);
+  part.next("noise", ProfileKind::other);
+  NoiseSource noise(r.request);
+  const WindowPlan windows = window_plan(r.request, session.model());
+  upload(first_latents(r.request, windows, resume, shared.latents, noise).data(), shared.latents, stream);
+  if (resume && resume->window > 0) upload(resume->motion.data(), shared.motion, stream);
+  part.done();
+  Job job{.request = r,
+          .prompts = prepared.prompts,
+          .shared = shared,
+          .resume = resume,
+          .noise = &noise,
+          .progress = progress};
+  walk(job, session);
+  return job.steps_reused;
+}
+
+}  // namespace
+
+ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& given,
+                                      const RunState* resume) {
+  const VideoPlan& plan = prepared.plan;
+  VideoCallbacks callbacks = given;
+  std::optional<TalkProgress> progress;
+  if (callbacks.progress && prepared.request.talk.count() > 1) {
+    progress.emplace(prepared.request, plan, callbacks.progress);
+    callbacks.progress = [&](const Progress& p) { progress->tell(p, monotonic_seconds()); };
+  }
+  if (!model_.options().keep_loaded) model_.prompts().release();
+  log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
+            human_bytes(plan.peak_bytes), resolved_.load(), tokenised_.load(), planned_.load());
+  const SessionPool::Lease lease =
+      sessions_.to_compute(plan, prepared.precision, prepared.vae, callbacks.cancel);
+  report_offload(plan, model_.options().max_vram > 0);
+  Session& session = lease.session();
+  // On a GPU ranges are timed by its clock, too.
+  std::optional<cuda::EventProfiler> device_times;
+  auto* const times = dynamic_cast<DeviceTimes*>(callbacks.profiler);
+  if (session.gpu() && times) device_times.emplace(*session.gpu(), *callbacks.profiler, *times);
+  Profiler* const profiler = device_times ? &*device_times : callbacks.profiler;
+  ProfileRange part(profiler, "prepare", ProfileKind::other);
+  ResolvedRequest r = prepared.request;
+  const int captured = session.captures();
+  {
+    Begun begun(session, {.precision = prepared.precision,
+                          .without = prepared.without,
+                          .vae = prepared.vae,
+                          .placement = placement_of(plan),
+                          .graphs = prepared.graphs,
+                          .callbacks = &callbacks,
+                          .profiler = profiler,
+                          .plan = &plan,
+                          .adapters = prepared.adapters.get()});
+    r.steps_reused = run(prepared, session, resume, progress ? &*progress : nullptr, part);
+    begun.well = true;
+  }
+  captured_ += session.captures() - captured;
+  if (device_times) device_times->resolve();
+  return r;
+}
+
+}  // namespace tachy

@@ -1,0 +1,73 @@
+// Text (and picture) to video: prompt → token ids → umT5; picture → VAE encoder; → denoising with the Wan
+// transformer → VAE → frames, streamed out as they are decoded. Text encoder, transformer and VAE are loaded
+// and released in turn, unless `keep_loaded`.
+//
+// This ties together the Model, which all runs share, and the Sessions, one for each run. Everything here may
+// be called from several threads at once.
+#pragma once
+
+#include "engine/session_pool.h"
+#include "request/gpu_mode.h"
+
+namespace tachy {
+
+class TextToVideo {
+ public:
+  using Options = ModelOptions;
+
+  TextToVideo(ModelBundle model, Options options) : model_(std::move(model), std::move(options)) {}
+
+  const ModelBundle& model() const { return model_.bundle(); }
+  int threads() const { return model_.threads(); }
+  const cuda::Gpu* gpu() const { return model_.gpu(); }  // null: on the CPU
+
+  // A request on its way to a run. Each part of this is made once, here; a plan is then shown, checked and
+  // followed.
+  struct Prepared {
+    ResolvedRequest request;
+    Prompts prompts;
+    VideoPlan plan;
+    Precision precision;
+    Without without;
+    Products vae = Products::as_activations;               // of the VAE's residual blocks
+    bool graphs = false;                                   // on a GPU: steps may be captured
+    std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has none
+  };
+
+  // The request with everything filled in and checked, as this pipeline's device runs it.
+  ResolvedRequest resolved(const VideoRequest& request);
+  // Tokenises and plans it; loads no weights. The plan tells exact memory.
+  Prepared prepare(ResolvedRequest request);
+  void estimate_seconds(Prepared& prepared);
+  // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
+  void check_memory(const VideoPlan& plan) const { sessions_.check_memory(plan); }
+  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set, and out_of_memory
+  // before anything is loaded; waits where it would not fit beside what runs now. Pictures must have the
+  // video's size already (the Engine sees to that). resume: what an earlier run of the same request reported;
+  // the rest then gives the same bits.
+  ResolvedRequest generate(const Prepared& prepared, const VideoCallbacks& callbacks,
+                           const RunState* resume = nullptr);
+
+  // The same from the request itself.
+  VideoPlan plan(const VideoRequest& request);
+  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+                           const RunState* resume = nullptr) {
+    return generate(prepare(resolved(request)), callbacks, resume);
+  }
+
+  // How often this object has done so.
+  struct Counters {
+    int resolved = 0, tokenised = 0, planned = 0;
+    int captured = 0;  // steps, as graphs
+  };
+  Counters counters() const { return {resolved_, tokenised_, planned_, captured_}; }
+
+ private:
+  Prompts tokenise(const Prepared& prepared, cuda::Gpu* gpu);
+
+  Model model_;
+  SessionPool sessions_{model_};
+  std::atomic<int> resolved_{0}, tokenised_{0}, planned_{0}, captured_{0};
+};
+
+}  // namespace tachy

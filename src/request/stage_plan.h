@@ -1,0 +1,20 @@
+// What a plan says of its stages.
+#pragma once
+
+#include <string_view>
+
+#include "request/request.h"
+
+namespace tachy {
+
+// How many blocks of a stage's part pass through slots of the device; whether parts stay loaded.
+struct Placement {
+  int64_t text = 0, denoise = 0;
+  bool keeps = false;
+};
+
+const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name);
+Placement placement_of(const VideoPlan& plan);
+uint64_t bytes_of(const VideoPlan& plan, const StagePlan& stage);  // where parts do not stay
+
+}  // namespace tachy

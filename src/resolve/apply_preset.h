@@ -1,0 +1,19 @@
+// What a request's `preset` comes to for a model: which of its rows fits, and what that row fills in.
+#pragma once
+
+#include "catalog/model_bundle.h"
+#include "request/presets.h"
+
+namespace tachy {
+
+ModelFamily family_of(const ModelBundle& model, bool last_image);
+
+// The row of the request's `preset` that fits the model; null without a preset. Throws invalid_argument where
+// none fits, and says what would.
+const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& request);
+
+// Fills what the request leaves out from the row of its `preset` that fits the model; nothing without one.
+// Throws as preset_row does.
+void apply_preset(const ModelBundle& model, VideoRequest& request);
+
+}  // namespace tachy

@@ -1,0 +1,239 @@
+#include "resolve/resolve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "ops/implementations.h"
+#include "request/guidance.h"
+#include "request/level.h"
+#include "request/request_fields.h"
+#include "resolve/apply_preset.h"
+#include "resolve/resolve_blocks.h"
+#include "resolve/resolve_talk.h"
+#include "samplers/sampler.h"
+
+namespace tachy {
+namespace {
+
+void check_multiple(const char* field, int value, int64_t multiple) {
+  const int64_t below = std::max(value / multiple * multiple, multiple);
+  require(value % multiple == 0, "`{}`: {} is not a multiple of {}; {} or {} would work", field, value,
+          multiple, below, below + multiple);
+}
+
+void check_frames(int value, int64_t stride) {
+  const int64_t below = (value - 1) / stride * stride + 1;
+  require((value - 1) % stride == 0, "`frames`: {} is not {}n + 1; {} or {} would work", value, stride, below,
+          below + stride);
+}
+
+void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
+  const WanConfig& dit = model.dit;
+  const int64_t rows = dit.pos_embed_seq_len;
+  const std::string expected = fmt::format("[{}, {}]", rows > 0 ? rows : 257, dit.image_dim);
+  if (!dit.image_branch())
+    return require(given == nullptr, "`image_embeds`: this model has no image branch; leave them out");
+  if (!given) {
+    require(model.image_encoder != nullptr,
+            "{}; or give `image_embeds`, a .safetensors file with 'image_embeds' {}, saved from diffusers' "
+            "encode_image",
+            model.no_image_encoder, expected);
+    return;
+  }
+  int64_t count = 1;
+  for (const int64_t extent : given->shape) count *= extent;
+  const int64_t width = given->shape.empty() ? 0 : given->shape.back(), found = width > 0 ? count / width : 0;
+  // The two pictures of a first-last-frame model may lie after each other or as a batch.
+  const bool batch = given->shape.size() == 3 && given->shape[0] != 1 && !(rows > 0 && given->shape[0] == 2);
+  require(width == dit.image_dim && found >= 1 && found <= 4096 && !batch && given->shape.size() >= 2 &&
+              given->shape.size() <= 3 && (rows == 0 || found == rows) &&
+              given->values.size() == static_cast<size_t>(count),
+          "`image_embeds`: expected {}, got [{}]", expected, fmt::join(given->shape, ", "));
+  require(std::all_of(given->values.begin(), given->values.end(), [](float v) { return std::isfinite(v); }),
+          "`image_embeds`: the file holds NaN or Inf; save it again");
+}
+
+void check_images(const ModelBundle& model, const VideoRequest& r) {
+  const WanConfig& dit = model.dit;
+  const auto check_picture = [](const char* field, const Picture* p) {
+    require(!p || (p->width > 0 && p->height > 0 &&
+                   p->rgb.size() == static_cast<size_t>(p->width) * static_cast<size_t>(p->height) * 3),
+            "`{}`: expected a picture of 3 bytes a pixel, got {}x{} with {} bytes", field, p ? p->width : 0,
+            p ? p->height : 0, p ? p->rgb.size() : 0);
+  };
+  check_picture("image", r.image.get());
+  check_picture("last_image", r.last_image.get());
+  if (model.image_input == ImageInput::none) {
+    require(!r.image && !r.last_image && !r.image_embeds,
+            "`{}`: this is a text-to-video model, which takes no picture; a text-and-image-to-video model "
+            "(Wan2.2-TI2V-5B) or an image-to-video model would",
+            r.image        ? "image"
+            : r.last_image ? "last_image"
+                           : "image_embeds");
+    return;
+  }
+  require(r.image || !r.last_image, "`last_image`: the first frame is needed too, as `image`");
+  check_embeds(model, r.image_embeds.get());
+  if (model.image_input == ImageInput::first_frame) {
+    require(!r.last_image, "`last_image`: this model takes only the first frame (`image`)");
+    require(!r.image || *r.frames > 1, "`frames`: 1 would give back the picture of `image`; 5 would work");
+    return;
+  }
+  const int64_t channels = 2 * model.vae_config.z_dim + model.vae_config.temporal_stride();
+  check(dit.in_channels == channels, ErrorCode::unsupported,
+        "this transformer takes {} channels; image-to-video models take {} (noise, mask and picture)",
+        dit.in_channels, channels);
+  require(r.image != nullptr, "`image`: this is an {} model, which needs a picture to begin with",
+          model.kind);
+  require(dit.pos_embed_seq_len == 0 || r.last_image,
+          "`last_image`: this model goes from one picture to another and needs both");
+  require(!r.last_image || *r.frames > 1, "`frames`: 1 has no room for `last_image`; 5 would work");
+}
+
+// A list of a distilled model says steps and shift itself. With a preset another value that was given is an
+// error, since it would not count; without one it has always been passed over.
+template <class T>
+void take_from_list(const FewStepList& list, const VideoRequest& given, const char* field,
+                    const std::optional<T>& wanted, std::optional<T>& value, T listed) {
+  value = listed;
+  if (!wanted || *wanted == listed) return;
+  require(!given.preset, "`{}`: the list {} of `preset` {} has {}; leave it out, or give another `sampler`",
+          field, list.name, *given.preset, listed);
+  warn("`{}`: the list {} has {}; {} is not used", field, list.name, listed, *wanted);
+}
+
+void resolve_sampler(const VideoRequest& given, VideoRequest& r) {
+  const FewStepList* list = find_few_step_list(*r.sampler);
+  if (!list) {
+    parse_sampler(*r.sampler);  // throws with the names that would work
+    return;
+  }
+  if (!given.steps || !few_step_takes(*list, *given.steps))
+    take_from_list(*list, given, "steps", given.steps, r.steps, list->config.steps);
+  take_from_list(*list, given, "shift", given.shift, r.shift, list->config.shift);
+}
+
+// r: the request with the model's defaults filled in.
+void resolve_guidance(const ModelBundle& model, const VideoRequest& given, VideoRequest& r) {
+  if (model.experts() == 1) {
+    require(!given.guidance_2,
+            "`guidance_2`: {} is meant for a low-noise expert, but this model has only one transformer; "
+            "leave it out",
+            given.guidance_2.value_or(0));
+    r.guidance_2.reset();
+  } else if (given.guidance && !given.guidance_2) {
+    r.guidance_2 = r.guidance;  // as in diffusers, a scale that is given alone is meant for both
+  }
+}
+
+// What the level turns on where the request does not say. gpu: the GPU's side of it; null on the CPU.
+void resolve_level(VideoRequest& r, const GpuMode* gpu) {
+  require(r.int8_keys == "auto" || r.attention == "int8",
+          "`int8_keys`: {} needs `attention` int8, but that is {}; leave it out, or set that, too",
+          r.int8_keys, r.attention);
+  if (ops::parse_without(r.without).has(Optimisation::step_cache)) r.step_cache = 0;
+  r.without = ops::without_names(r.without);
+  const Mode mode = find_level(r.level).mode;
+  r.step_cache = r.step_cache.value_or(gpu ? gpu->step_cache : mode.step_cache);
+  if (gpu) {
+    r.dtype = dtype_name(gpu->activation), r.residual = dtype_name(gpu->residual);
+    if (gpu->products == Products::e4m3) r.math = "fp8";  // what a level chose is in the settings
+    return;
+  }
+  const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
+  require(!mode.reference || wanted == Compute::f32,
+          "`dtype`: level none runs the definitions, which compute in f32");
+  r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
+  require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
+          r.attention == "int8" ? ", and a Hopper GPU there" : "");
+  require(r.math != "fp8", "`math`: fp8 needs `device` cuda; int8 works here");
+  require(r.math != "tf32", "`math`: tf32 needs `device` cuda, and `dtype` f32 there");
+  require(r.math != "int8" || !mode.reference,
+          "`math`: level none runs the definitions, which compute in f32");
+  require(r.math != "bf16" || wanted == Compute::bf16,
+          "`math`: bf16 needs products in bf16, and `dtype` is f32");
+  const std::string residual = r.residual.value_or("f32");
+  require(residual == "f32",
+          "`residual`: expected f32, got '{}': a 16-bit residual stream needs `device` cuda", residual);
+}
+
+void resolve_sparse(VideoRequest& r) {
+  r.sparse_attention = r.sparse_attention.value_or(0);
+  if (*r.sparse_attention == 0) return;
+  if (!r.sparse_chooser) r.sparse_chooser = "top-k";
+  // The first steps settle where things are: published methods keep some of them dense.
+  if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
+}
+
+}  // namespace
+
+WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
+  WindowPlan out;
+  if (r.speech) return out;  // TalkWindows
+  naming("`windows`", [&] { out.kind = parse_window_kind(r.windows); });
+  if (out.kind == WindowKind::none) return out;
+  naming("`window_mask`", [&] { out.mask = parse_window_mask(r.window_mask); });
+  const int64_t latent = model.vae_config.temporal_stride();
+  out.frames = model.vae_config.latent_frames(*r.window_frames);
+  out.overlap = r.window_overlap / latent;
+  out.strides = std::max<int64_t>(1, r.window_stride / latent);
+  require(out.overlap < out.frames,
+          "`window_overlap`: expected fewer than the window's {} frames, got {} ({} and {} latent frames)",
+          *r.window_frames, r.window_overlap, out.frames, out.overlap);
+  return out;
+}
+
+ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
+  ResolvedRequest out;
+  VideoRequest& r = out.request;
+  check(!model.dit.actions.present(), ErrorCode::unsupported,
+        "{}: this model follows a picture and actions of keyboard and mouse (Matrix-Game 2), not a prompt: "
+        "tachyscope world makes its videos",
+        model.files.root.string());
+  r = given;
+  apply_preset(model, r);
+  if (r.block > 0 && !r.guidance) r.guidance = 1.0;  // such models are trained for it
+  const bool shifted = r.shift.has_value();          // by the caller or the preset
+  fill_fields(r, model.defaults);
+  // The original repository's rule for its 2.1 image-to-video models at their small size.
+  const bool small = (*r.width == 832 && *r.height == 480) || (*r.width == 480 && *r.height == 832);
+  if (!shifted && small && model.original && model.dit.image_branch() && model.dit.pos_embed_seq_len == 0)
+    r.shift = 3.0;
+
+  check_fields(r);
+  check_multiple("width", *r.width, model.size_multiple());
+  check_multiple("height", *r.height, model.size_multiple());
+  if (!r.speech) check_frames(*r.frames, model.vae_config.temporal_stride());
+  resolve_guidance(model, given, r);
+  naming("`sampler`", [&] { resolve_sampler(given, r); });
+  naming("`grid`", [&] { parse_grid(*r.grid); });
+  check_images(model, r);
+  resolve_level(r, gpu);
+  resolve_sparse(r);
+  out.talk = resolve_talk(model, given, r);
+  window_plan(r, model);
+  const int64_t time_pairs = (model.dit.head_dim - 4 * (model.dit.head_dim / 6)) / 2;
+  require(r.riflex <= time_pairs, "`riflex`: the model's time axis has {} frequencies, got {}", time_pairs,
+          r.riflex);
+
+  out.latent_channels = model.vae_config.z_dim;
+  out.clip_frames = out.talk.frames > 0 ? out.talk.window : *r.frames;
+  out.latent_frames = model.vae_config.latent_frames(out.clip_frames);
+  out.latent_height = *r.height / model.vae_config.spatial_stride();
+  out.latent_width = *r.width / model.vae_config.spatial_stride();
+  for (const Branches& branches : guidance_of(r))
+    out.guided = out.guided || std::ranges::any_of(branches, &Branch::negative);
+  out.pictured = r.image != nullptr;
+  if (out.pictured && model.dit.image_branch() && !r.image_embeds)
+    out.clip_pictures = model.dit.pos_embed_seq_len > 0 ? 2 : 1;
+  resolve_blocks(model, given, out);
+  const auto expected =
+      static_cast<size_t>(out.latent_channels * out.latent_frames * out.latent_height * out.latent_width);
+  require(r.init_latents.empty() || r.init_latents.size() == expected,
+          "`init_latents`: expected {} values [{}, {}, {}, {}] for this size, got {}", expected,
+          out.latent_channels, out.latent_frames, out.latent_height, out.latent_width, r.init_latents.size());
+  return out;
+}
+
+}  // namespace tachy

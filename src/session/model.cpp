@@ -1,0 +1,72 @@
+#include "session/model.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/memory_room.h"
+#include "cuda/open_device.h"
+#include "session/product_rate.h"
+#include "session/stage_clock.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy {
+
+void check_arena(const ModelOptions& options, bool graphs) {
+  require(options.arena || !graphs,
+          "`arena`: a CUDA graph needs its memory at fixed addresses, so intermediates can be allocations of "
+          "their own "
+          "on a GPU only without graphs (`graphs`)");
+}
+
+Model::Model(ModelBundle bundle, ModelOptions options)
+    : bundle_(std::move(bundle)),
+      options_(std::move(options)),
+      pool_(options_.threads > 0 ? options_.threads : available_processors()),
+      prompts_(bundle_, options_.text_cache) {
+  const MemoryRoom room = memory_room(pool_.threads());
+  check(room.bytes >= kLibraryBytes, ErrorCode::out_of_memory, "any run needs {} of memory, but {} leaves {}",
+        human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
+  gpu_ = cuda::open_device(options_.device);
+  if (gpu_) gpus_.push_back(gpu_);
+  if (!options_.verify_upload) return;
+  require(memory(),
+          "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; leave "
+          "it out, or choose a GPU with `device` cuda");
+  check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
+}
+
+std::shared_ptr<cuda::Gpu> Model::another_gpu() {
+  if (!gpu_) return nullptr;
+  std::shared_ptr<cuda::Gpu> opened = cuda::open_gpu(gpu_->info().index);
+  const std::lock_guard lock(mutex_);
+  gpus_.push_back(opened);
+  return opened;
+}
+
+uint64_t Model::device_room() const {
+  const auto* device = StreamingMemory::of(memory());
+  if (!gpu_) return device->free_bytes() + memory()->live_bytes();
+  const std::lock_guard lock(mutex_);
+  uint64_t room = device->free_bytes();
+  for (const auto& weak : gpus_)
+    if (const auto gpu = weak.lock()) room += gpu->live_bytes();
+  return room;
+}
+
+double Model::flops_per_second(const Precision& precision) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, rate] : flops_per_second_)
+    if (known == precision) return rate;
+  return flops_per_second_.emplace_back(precision, measure_flops(precision)).second;
+}
+
+double Model::measure_flops(const Precision& precision) {
+  if (gpu_) {  // a rough figure: the multiprocessors at 1.7 GHz and three quarters of the products' rate
+    const double low = gpu_->info().major >= 9 ? (precision.products == Products::e4m3 ? 6144 : 4096) : 2048;
+    const double per_clock = precision.activation == DType::f32 ? 256 : low;
+    return 0.75 * 1.7e9 * per_clock * gpu_->info().multiprocessors;
+  }
+  return cpu_products_per_second(pool_, precision);
+}
+
+}  // namespace tachy

@@ -1,0 +1,64 @@
+#include "session/part_cache.h"
+
+#include <chrono>
+
+#include "base/error.h"
+
+namespace tachy {
+
+PartCache::Handle PartCache::get(const PartKey& key, bool keep, const std::atomic<bool>* cancel,
+                                 const Load& load) {
+  std::unique_lock lock(mutex_);
+  Entry& entry = entries_[key];  // entries are never erased
+  for (;;) {
+    Handle there = entry.last.lock();
+    if (there && keep) entry.kept = there;
+    if (there) return there;
+    if (!entry.loading) break;
+    loaded_.wait_for(lock, std::chrono::milliseconds(20));
+    check(!cancel || !cancel->load(), ErrorCode::cancelled, "cancelled");
+  }
+  entry.loading = true;
+  lock.unlock();
+  Handle made;
+  const auto finish = [&] {
+    lock.lock();
+    entry.loading = false;
+    entry.last = made;
+    if (keep) entry.kept = made;
+    loaded_.notify_all();
+  };
+  try {
+    made = load();
+  } catch (...) {
+    finish();  // whoever waits tries by itself
+    throw;
+  }
+  finish();
+  return made;
+}
+
+uint64_t PartCache::idle_bytes(const std::set<PartKey>& except) const {
+  const std::lock_guard lock(mutex_);
+  uint64_t total = 0;
+  for (const auto& [key, entry] : entries_)
+    if (idle(entry) && !except.contains(key)) total += entry.kept->bytes;
+  return total;
+}
+
+void PartCache::drop_idle(const std::function<bool(const PartKey&)>& which) {
+  std::vector<Handle> dropped;  // released without the lock
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_)
+    if (idle(entry) && which(key)) dropped.push_back(std::move(entry.kept)), entry.kept.reset();
+}
+
+uint64_t PartCache::held_bytes() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t total = 0;
+  for (const auto& [key, entry] : entries_)
+    if (const Handle there = entry.last.lock()) total += there->bytes;
+  return total;
+}
+
+}  // namespace tachy

@@ -1,0 +1,70 @@
+// The parts of a model that are loaded now, for all sessions. Whoever needs a part gets the one that is
+// there; the first one loads it while others wait. A part lives as long as somebody holds it, and longer
+// where it is kept.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "session/parts.h"
+
+namespace tachy {
+
+// Parts of equal keys serve each other: the same weights, made for the same way of computing.
+struct PartKey {
+  Part part = Part::text;
+  DType activation = DType::f32;
+  Compute compute = Compute::f32;
+  Products products = Products::as_activations;
+  bool joined = true;    // of a transformer: Precision::joined
+  std::string adapters;  // merged into it (request_adapters.h)
+  // vae: what the VAE's residual blocks multiply in (session/vae_math.h).
+  PartKey(Part which, const Precision& precision, std::string merged = {},
+          Products vae = Products::as_activations)
+      : part(which),
+        activation(precision.activation),
+        compute(precision.compute),
+        products(which == Part::transformer || which == Part::transformer_2 ? weights_of(precision.products)
+                 : which == Part::vae_encoder || which == Part::vae_decoder ? vae
+                                                                            : Products::as_activations),
+        joined(precision.joined || (which != Part::transformer && which != Part::transformer_2)),
+        adapters(std::move(merged)) {}
+  auto operator<=>(const PartKey&) const = default;
+  bool made_for(const Precision& precision) const {
+    return *this == PartKey(part, precision, adapters, products);
+  }
+};
+
+class PartCache {
+ public:
+  using Handle = std::shared_ptr<const LoadedPart>;
+  using Load = std::function<Handle()>;
+
+  // keep: it stays when nobody holds it any more. Throws what `load` throws, and cancelled where `cancel`
+  // comes true while another thread loads.
+  Handle get(const PartKey& key, bool keep, const std::atomic<bool>* cancel, const Load& load);
+
+  // Those that are kept and held by nobody.
+  uint64_t idle_bytes(const std::set<PartKey>& except) const;
+  void drop_idle(const std::function<bool(const PartKey&)>& which);
+
+  uint64_t held_bytes() const;  // by all that are loaded
+
+ private:
+  struct Entry {
+    Handle kept;
+    std::weak_ptr<const LoadedPart> last;
+    bool loading = false;
+  };
+  static bool idle(const Entry& entry) { return entry.kept && entry.kept.use_count() == 1; }
+
+  mutable std::mutex mutex_;
+  std::condition_variable loaded_;
+  std::map<PartKey, Entry> entries_;
+};
+
+}  // namespace tachy

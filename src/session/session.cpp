@@ -1,0 +1,224 @@
+#include "session/session.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/profile_range.h"
+#include "ops/pick_record.h"
+#include "session/stage_clock.h"
+#include "tensor/streaming_memory.h"
+#include "tensor/work_tally.h"
+
+namespace tachy {
+
+Session::Session(Model& model, std::shared_ptr<cuda::Gpu> gpu, Kind kind)
+    : model_(model),
+      gpu_(std::move(gpu)),
+      kind_(kind),
+      between_(kind == Kind::measuring ? Arena() : Arena(0)) {}
+
+void Session::begin(const Setup& setup) {
+  setup_ = setup;
+  stream_ = {.arena = &between_,
+             .pool = &model_.pool(),
+             .gpu = gpu_.get(),
+             .memory = gpu_ ? gpu_.get() : model_.memory(),
+             .precision = setup.precision,
+             .without = setup.without};
+  if (setup.callbacks) stream_.hooks.cancel = setup.callbacks->cancel;
+  stream_.hooks.profiler = setup.profiler;
+  if (measuring()) return;
+  const Layout wanted = keeps() ? layout_of(*setup.plan) : Layout();
+  if (wanted != layout_) drop();
+  if (!keeps()) return;
+  begin_again();
+  if (arena_) return arena_->rewind(0);
+  const MemoryLabel label("activations");
+  size_t most = 1;
+  for (const StagePlan& s : setup.plan->stages) most = std::max<size_t>(most, s.arena_bytes);
+  arena_.emplace(most, stream_.memory, arena_kind());
+  layout_ = wanted;
+}
+
+void Session::end(bool well) noexcept {
+  if (!well || !keeps()) drop();
+  held_.clear();
+  holds_ = false;
+  stream_.hooks = {}, stream_.arena = &between_;
+  setup_ = {};
+}
+
+void Session::drop() {
+  for (runtime::StepGraph& graph : graphs_) graph.forget();
+  for (BufferShelf& shelf : denoisers_) shelf.clear();
+  for (AdapterShelf& shelf : adapters_) shelf.clear();
+  loop_.clear();
+  arena_.reset();
+  layout_.clear();
+}
+
+Session::Layout Session::layout_of(const VideoPlan& plan) {
+  Layout out{plan.shared_bytes};
+  for (const StagePlan& s : plan.stages) out.insert(out.end(), {s.weight_bytes, s.arena_bytes});
+  return out;
+}
+
+uint64_t Session::kept_bytes() const {
+  return (arena_ ? align_up(arena_->capacity()) : 0) + denoisers_[0].bytes() + denoisers_[1].bytes() +
+         adapters_[0].kept_bytes() + adapters_[1].kept_bytes() + loop_.bytes();
+}
+
+runtime::StepGraph* Session::graph(int expert) {
+  if (!setup_.graphs || measuring()) return nullptr;
+  return &graphs_.at(static_cast<size_t>(expert));
+}
+
+BufferShelf* Session::denoiser_shelf(int expert) {
+  return keeps() ? &denoisers_.at(static_cast<size_t>(expert)) : nullptr;
+}
+
+void Session::add_adapters(int expert) {
+  stream_.adapters = nullptr;
+  const auto i = static_cast<size_t>(expert);
+  if (!setup_.adapters || setup_.adapters->added.at(i).empty()) return;
+  const RequestAdapters& all = *setup_.adapters;
+  for (const auto& file : all.files) file->check_files();
+  stream_.adapters = &adapters_.at(i).put({.adapters = all.added.at(i),
+                                           .key = all.added_keys.at(i),
+                                           .linears = transformer(expert).model->linears(),
+                                           .model = ModelBundle::transformer_name(expert)},
+                                          keeps(), stream_);
+}
+
+void Session::drop_adapters(int expert) {
+  stream_.adapters = nullptr;
+  adapters_.at(static_cast<size_t>(expert)).release();
+}
+
+int64_t Session::streamed(Part part) const {
+  if (part == Part::text) return setup_.placement.text;
+  return part == Part::transformer || part == Part::transformer_2 ? setup_.placement.denoise : 0;
+}
+
+// A part whose blocks are streamed is this session's alone: its slots hold what this session's queue computes
+// with.
+const LoadedPart& Session::use(Part part) {
+  PartCache::Handle& held = held_[part];
+  const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
+  if (!held && (measuring() || streamed(part) > 0)) held = load(part);
+  if (!held)  // of a part that adapters are merged into, the last one is kept alone
+    model_.parts().drop_idle([&](const PartKey& key) {
+      return key.part == part && !key.adapters.empty() && key.adapters != own.adapters;
+    });
+  if (!held)
+    held = model_.parts().get(own, setup_.placement.keeps, stream_.hooks.cancel, [&] { return load(part); });
+  blocks_ = held->blocks;
+  most_part_bytes_ = std::max(most_part_bytes_, part_bytes());
+  return *held;
+}
+
+const std::string& Session::merged_into(Part part) const {
+  static const std::string none;
+  return setup_.adapters ? setup_.adapters->key(part) : none;
+}
+
+PartCache::Handle Session::load(Part part) {
+  const ProfileRange range(stream_.hooks.profiler, load_range(part), ProfileKind::load);
+  nn::UploadCheck* const check = measuring() ? nullptr : model_.upload_check();
+  if (check) check->begin(part_name(part));
+  LoadHow how{
+      .weights = model_.options().weights, .streamed = streamed(part), .progress = {}, .vae = setup_.vae};
+  std::optional<StageClock> clock;
+  if (!measuring() && (part == Part::transformer || part == Part::transformer_2)) {
+    clock.emplace(callbacks(), "load", model().dit.num_layers);
+    how.progress = [&](int64_t done, int64_t) { clock->done(done); };
+  }
+  const bool named = part == Part::text && text_cache() && !measuring();
+  const std::string fingerprint = named ? encoder_fingerprint(model()) : "";
+  const std::shared_ptr<LoadedPart> out = load_part(model(), part, how, stream_);
+  out->fingerprint = fingerprint;
+  if (measuring()) return out;
+  if (gpu_) {
+    out->device = gpu_;
+    gpu_->synchronize();  // from here on any queue may read it
+  }
+  if (check) check->verify(part_name(part), part_file(model(), part), "after loading");
+  return out;
+}
+
+void Session::give_back(Part part, const char* when) {
+  if (nn::UploadCheck* check = model_.upload_check(); check && when && !measuring() && held_.contains(part))
+    check->verify(part_name(part), part_file(model(), part), when);
+  if (!setup_.placement.keeps && !holds_) held_.erase(part);
+}
+
+uint64_t Session::part_bytes() const {
+  uint64_t total = 0;
+  for (const auto& [part, held] : held_)
+    if (held) total += held->bytes;
+  return total;
+}
+
+StagePlan Session::run(const Stage& stage, Job& job) {
+  StagePlan out{.name = stage.name(), .mapped_bytes = stage.mapped_bytes(model(), job)};
+  if (measuring())
+    measure(stage, job, out);
+  else
+    compute(stage, job);
+  stream_.arena = &between_;
+  return out;
+}
+
+void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
+  Arena arena;
+  uint64_t flops = 0;
+  ops::PickRecord picks;
+  stream_.arena = &arena;
+  if (WorkTally* tally = WorkTally::current()) tally->begin_stage(out.name);
+  stream_.hooks.flops = &flops, stream_.hooks.picks = &picks;
+  most_part_bytes_ = 0, blocks_ = {};
+  out.weight_bytes = stage.run(job, *this);
+  out.part_bytes = most_part_bytes_;
+  out.arena_bytes = align_up(std::max<size_t>(arena.peak(), 1));
+  out.flops = static_cast<double>(flops);
+  out.blocks = blocks_.blocks, out.streamed = blocks_.streamed;
+  out.block_bytes = blocks_.block_bytes, out.host_bytes = blocks_.host_bytes;
+  out.picks = picks.picks();
+  if (out.name == "text") out.adapters = merged_into(Part::text);
+  if (out.name == "denoise")
+    out.adapters = merged_into(Part::transformer), out.adapters_2 = merged_into(Part::transformer_2);
+  stream_.hooks.flops = nullptr, stream_.hooks.picks = nullptr;
+  if (!holds_) held_.clear();  // each stage is counted on its own, also where parts stay for another request
+}
+
+// With an arena of the planned size. Errors of a device name the stage.
+void Session::compute(const Stage& stage, Job& job) {
+  const char* const name = stage.name();
+  const VideoPlan& plan = *setup_.plan;
+  const MemoryLabel weights(fmt::format("{}: weights, tables", name));
+  try {
+    std::optional<Arena> own;
+    if (!keeps()) {
+      const MemoryLabel activations(fmt::format("{}: activations", name));
+      own.emplace(stage_plan(plan, name).arena_bytes, stream_.memory, arena_kind());
+    }
+    stream_.arena = own ? &*own : &*arena_;
+    ops::PickCheck picks(stage_plan(plan, name).picks);
+    stream_.hooks.planned = &picks;
+    stage.run(job, *this);
+    stream_.hooks.planned = nullptr;
+    if (callbacks() && callbacks()->picks) callbacks()->picks(name, picks.picks());
+  } catch (const Error& e) {
+    stream_.arena = &between_, stream_.hooks.planned = nullptr;
+    const bool device = e.code() == ErrorCode::device || e.code() == ErrorCode::out_of_memory;
+    if (!stream_.memory || !device) throw;
+    std::string text = fmt::format("{}: {}", name, e.message());
+    if (e.code() == ErrorCode::out_of_memory)
+      text += fmt::format(
+          "\nthe plan needed {} and {} allowed {} when the run began: something else has taken memory since",
+          human_bytes(plan.peak_bytes), plan.budget, human_bytes(plan.budget_bytes));
+    throw Error(e.code(), text, e.where());
+  }
+}
+
+}  // namespace tachy

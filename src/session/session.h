@@ -1,0 +1,134 @@
+// One job's place to work: its arena, its queue on a GPU, the parts it holds, its captured graphs, and who
+// watches it. A session runs one job at a time; several run at once on one Model.
+//
+// A measuring session has arenas without storage: the same walk over the same stages then loads and computes
+// nothing, and tells what a computing session would hold.
+//
+// Where models stay loaded, a session keeps its arena, the denoiser's tensors, adapters and the graphs after its job:
+// the next job of the same layout finds the same addresses and captures nothing. drop() gives them back.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+
+#include "request/stage_plan.h"
+#include "runtime/step_graph.h"
+#include "session/adapter_shelf.h"
+#include "session/model.h"
+#include "session/request_adapters.h"
+#include "session/stage.h"
+
+namespace tachy {
+
+class Session {
+ public:
+  enum class Kind { measuring, computing };
+
+  // gpu: its own, or null.
+  Session(Model& model, std::shared_ptr<cuda::Gpu> gpu, Kind kind);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  struct Setup {
+    Precision precision;
+    Without without;
+    Products vae = Products::as_activations;  // of the VAE's residual blocks
+    Placement placement;
+    bool graphs = false;                        // on a GPU: steps may be captured
+    const VideoCallbacks* callbacks = nullptr;  // from here on of computing sessions only
+    Profiler* profiler = nullptr;
+    const VideoPlan* plan = nullptr;
+    const RequestAdapters* adapters = nullptr;  // null: the job has none
+  };
+  void begin(const Setup& setup);
+  StagePlan run(const Stage& stage, Job& job);  // what it took; of a computing session the name alone
+  void end(bool well) noexcept;                 // of a job; what failed leaves nothing behind
+
+  Stream& stream() { return stream_; }
+  bool measuring() const { return kind_ == Kind::measuring; }
+  // With what the job's adapters merge into it.
+  const ModelBundle& model() const { return setup_.adapters ? setup_.adapters->model : model_.bundle(); }
+  const RequestAdapters* adapters() const { return setup_.adapters; }
+  // Null also where the encoder is not the model's own.
+  const TextCache* text_cache() const {
+    return merged_into(Part::text).empty() ? model_.prompts().cache() : nullptr;
+  }
+  const VideoCallbacks* callbacks() const { return setup_.callbacks; }
+  const Placement& placement() const { return setup_.placement; }
+  cuda::Gpu* gpu() const { return gpu_.get(); }
+  const std::shared_ptr<cuda::Gpu>& shared_gpu() const { return gpu_; }
+
+  // The part, loaded. Held until it is given back.
+  const LoadedText& text() { return static_cast<const LoadedText&>(use(Part::text)); }
+  const LoadedImageEncoder& image_encoder() {
+    return static_cast<const LoadedImageEncoder&>(use(Part::image_encoder));
+  }
+  const LoadedAudioEncoder& audio_encoder() {
+    return static_cast<const LoadedAudioEncoder&>(use(Part::audio_encoder));
+  }
+  const LoadedVaeEncoder& vae_encoder() {
+    return static_cast<const LoadedVaeEncoder&>(use(Part::vae_encoder));
+  }
+  const LoadedDit& transformer(int expert) {
+    return static_cast<const LoadedDit&>(use(transformer_part(expert)));
+  }
+  const LoadedVae& vae_decoder() { return static_cast<const LoadedVae&>(use(Part::vae_decoder)); }
+  // It has done its work: where parts do not stay it is released, unless another session holds it, too. when:
+  // for messages of `verify_upload`, "after the last step".
+  void give_back(Part part, const char* when = nullptr);
+  // While it holds parts, those that are given back stay until the job ends: the same stages come again. Where parts stay for
+  // further jobs anyway this is nothing new.
+  void hold_parts(bool hold) { holds_ = hold && !setup_.placement.keeps; }
+  // The next stages are those before once more, at the same addresses where these stay.
+  void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
+  uint64_t part_bytes() const;  // of those it holds
+
+  // Where a pass of this expert may be captured, and where its denoiser's tensors and the loop's lie; null:
+  // not.
+  runtime::StepGraph* graph(int expert);
+  BufferShelf* denoiser_shelf(int expert);
+  BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
+  // From here on the stream has what the job adds to this expert's products.
+  void add_adapters(int expert);
+  void drop_adapters(int expert);
+  uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
+
+  // What it keeps between jobs.
+  using Layout = std::vector<uint64_t>;
+  static Layout layout_of(const VideoPlan& plan);
+  const Layout& layout() const { return layout_; }
+  uint64_t kept_bytes() const;
+  void drop();
+  int captures() const { return graphs_[0].captures() + graphs_[1].captures(); }
+
+ private:
+  const LoadedPart& use(Part part);
+  PartCache::Handle load(Part part);
+  int64_t streamed(Part part) const;
+  const std::string& merged_into(Part part) const;
+  Arena::Kind arena_kind() const { return model_.options().arena ? Arena::Kind::whole : Arena::Kind::pieces; }
+  bool keeps() const { return kind_ == Kind::computing && setup_.placement.keeps; }
+  void measure(const Stage& stage, Job& job, StagePlan& out);
+  void compute(const Stage& stage, Job& job);
+
+  Model& model_;
+  std::shared_ptr<cuda::Gpu> gpu_;
+  Kind kind_;
+  Setup setup_;
+  Arena between_{0};  // no op runs between the stages
+  Stream stream_;
+  uint64_t most_part_bytes_ = 0;  // of the stage under way
+  bool holds_ = false;
+  BlockPlan blocks_;
+  std::map<Part, PartCache::Handle> held_;
+
+  Layout layout_;
+  std::optional<Arena> arena_;  // of all stages
+  std::array<BufferShelf, 2> denoisers_;
+  std::array<AdapterShelf, 2> adapters_;
+  BufferShelf loop_;
+  std::array<runtime::StepGraph, 2> graphs_;
+};
+
+}  // namespace tachy

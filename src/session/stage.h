@@ -1,0 +1,53 @@
+// A stage of a generation: text, image-embeds, speech, image, denoise, decode or motion. A pipeline is a list of them
+// (walk.h), and each is one piece of code that runs in two kinds of session: in a measuring one it loads and computes nothing
+// and tells what it would hold, in a computing one it does its work.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "session/prompts.h"
+
+namespace tachy {
+
+class NoiseSource;
+class Session;
+class TalkProgress;
+namespace nn {
+class ParamStore;
+}
+
+// What lives across stages: embeddings of the texts and the pictures, the picture's latents, and the latents. Of a talking
+// photo also what the audio encoder says of each frame, on the host, and from window to window the last frames and what
+// the VAE makes of them.
+struct Shared {
+  Tensor text, negative, image_embeds, condition, latents;
+  Tensor speech;        // [speakers, frames + TalkWindows::rows_behind, layers, width] f32
+  Tensor tail, motion;  // [m, H, W, 3] and [z, T, h, w] f32
+  Shared(const ResolvedRequest& request, const ModelBundle& model, const Prompts& prompts,
+         nn::ParamStore& store);
+};
+
+// One request on its way through the stages.
+struct Job {
+  const ResolvedRequest& request;
+  const Prompts& prompts;
+  const Shared& shared;
+  const RunState* resume = nullptr;  // goes on after its steps
+  NoiseSource* noise = nullptr;      // of a computing session
+  TalkProgress* progress = nullptr;  // likewise, of a talking photo of several windows
+  int64_t window = 0;                // of a talking photo: the one under way
+  int steps_reused = 0;
+};
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  virtual const char* name() const = 0;
+  // Weights that it may use where they lie in the file.
+  virtual uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const = 0;
+  // Returns the bytes of the Buffers that it held at its worst moment, parts included.
+  virtual uint64_t run(Job& job, Session& session) const = 0;
+};
+
+}  // namespace tachy

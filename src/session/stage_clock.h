@@ -1,0 +1,22 @@
+// Tells the caller how far a stage is, and when it will be done by the time per step so far.
+#pragma once
+
+#include "base/clock.h"
+#include "request/request.h"
+
+namespace tachy {
+
+class StageClock {
+ public:
+  // callbacks may be null. already: steps that an earlier process did.
+  StageClock(const VideoCallbacks* callbacks, std::string stage, int64_t total, int64_t already = 0);
+  void done(int64_t count);  // steps finished so far
+
+ private:
+  const VideoCallbacks* callbacks_;
+  std::string stage_;
+  int64_t total_, already_;
+  double start_;
+};
+
+}  // namespace tachy

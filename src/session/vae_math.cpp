@@ -1,0 +1,39 @@
+#include "session/vae_math.h"
+
+#include <algorithm>
+
+#include "ops/scaled_conv3d/scaled_conv3d.h"
+#include "request/request_fields.h"
+
+namespace tachy {
+namespace {
+
+// A level's residual blocks have as many channels going in as coming out, but for the first one: some take codes where these are
+// multiples of 32 (wan_vae's Loader::in_codes).
+bool takes_codes(const VaeConfig& config) {
+  return std::ranges::any_of(config.dim_mult, [&](int64_t times) {
+    return config.base_dim * times % 32 == 0 || config.decoder_base_dim * times % 32 == 0;
+  });
+}
+
+}  // namespace
+
+Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
+                      cuda::Gpu* gpu) {
+  check_choice("vae_math", vae_math, vae_math_choices());
+  if (vae_math != "fp8") return Products::as_activations;
+  require(!precision.definitions,
+          "`vae_math`: level none runs the definitions, which compute in f32; leave fp8 out");
+  require(!gpu || precision.activation == DType::bf16,
+          "`vae_math`: fp8 needs activations in bf16 on a GPU, and `dtype` is {}",
+          dtype_name(precision.activation));
+  check(takes_codes(config), ErrorCode::unsupported,
+        "`vae_math`: fp8 needs convolutions of 32 channels or a multiple, and this model's VAE has none");
+  const Stream there{.gpu = gpu, .precision = precision};
+  check(ops::scaled_conv3d_runs(there), ErrorCode::unsupported,
+        "`vae_math`: fp8 needs a Hopper GPU (compute capability 9.0), this one has {}.{}",
+        gpu ? gpu->info().major : 0, gpu ? gpu->info().minor : 0);
+  return Products::e4m3;
+}
+
+}  // namespace tachy

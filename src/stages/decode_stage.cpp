@@ -1,0 +1,168 @@
+// The decode stage: latents to frames, handed out as they are made.
+#include "stages/decode_stage.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/elementwise/elementwise.h"
+#include "session/session.h"
+#include "session/stage_clock.h"
+#include "stages/condition.h"
+#include "stages/stages.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+namespace {
+
+void show_latents(const Tensor& latents, const VideoCallbacks* callbacks, Stream& stream) {
+  if (!callbacks || !callbacks->latents) return;
+  std::vector<float> values(static_cast<size_t>(latents.numel()));
+  download(latents, values.data(), stream);
+  callbacks->latents(values, latents.shape());
+}
+
+ops::LabStatistics colors_of(const Picture& picture, Stream& stream) {
+  std::vector<float> pixels = pixels_of(picture);
+  const Tensor x(pixels.data(), DType::f32, {picture.height, picture.width, 3});
+  ops::LabStatistics out;
+  if (!stream.gpu) return ops::lab_statistics(x, stream);
+  run_on_host(stream, [&](Stream& host) { out = ops::lab_statistics(x, host); });
+  return out;
+}
+
+// Frames with the picture's colours: in place where they are float32, in the arena where a GPU made them in 16 bits, which
+// would round what was corrected. Beside a GPU on the host, at about 20 ns a pixel and core: a window of 81 frames of
+// 1024x1024 takes it 1.7 s of one core, and a GPU's attention half a minute.
+Tensor correct_colors(const Tensor& frames, const FramesOut& out, Stream& stream) {
+  if (out.color_correction == 0) return frames;
+  const ProfileRange range(stream.hooks.profiler, "colours", ProfileKind::elementwise);
+  Tensor own = frames;
+  if (frames.dtype != DType::f32) {
+    own = stream.arena->tensor(DType::f32, frames.shape());
+    ops::copy({.x = frames, .y = own}, stream);
+  }
+  ops::MatchColorsArgs args{.x = own, .picture = out.picture, .strength = out.color_correction, .y = own};
+  if (!stream.gpu) {
+    ops::match_colors(args, stream);
+  } else if (!stream.measuring()) {
+    std::vector<float> values(static_cast<size_t>(own.numel()));
+    download(own, values.data(), stream);
+    args.x = args.y = Tensor(values.data(), DType::f32, own.shape());
+    run_on_host(stream, [&](Stream& host) { ops::match_colors(args, host); });
+    upload(values.data(), own, stream);
+  }
+  return own;
+}
+
+FramesOut frames_out(const Job& job, Stream& stream) {
+  const TalkWindows& talk = job.request.talk;
+  if (talk.frames == 0) return {};
+  const int64_t taken_over = talk.taken_over(job.window);
+  const double correction = job.request.request.color_correction.value_or(0);
+  return {.skip = taken_over,
+          .first = talk.first_new(job.window),
+          .total = talk.frames,
+          .color_correction = correction,
+          .picture = correction > 0 ? colors_of(*job.request.request.image, stream) : ops::LabStatistics(),
+          .tail = job.window + 1 < talk.count() ? job.shared.tail : Tensor()};
+}
+
+// Frames of the clip, from number `first` on, into those of `tail` that they are.
+void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor& tail, Stream& stream) {
+  if (!tail.defined()) return;
+  const int64_t begin = std::max(first, total - tail.dim(0)), end = first + frames.dim(0);
+  if (begin >= end) return;
+  const int64_t to = begin - (total - tail.dim(0));
+  ops::copy({.x = frames.slice(0, begin - first, end - first), .y = tail.slice(0, to, to + end - begin)},
+            stream);
+}
+
+// Frames as bytes, at most as many at a time as a latent one gives. In the arena.
+class Pixels {
+ public:
+  Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, Stream& stream)
+      : height_(latents.dim(2) * c.spatial_stride()),
+        width_(latents.dim(3) * c.spatial_stride()),
+        bytes_(stream.arena->tensor(DType::u8, {std::min(frames, c.temporal_stride()), height_, width_, 3})),
+        host_(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
+
+  // take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
+  template <class Take>
+  void hand_out(const Tensor& frames, Stream& stream, Take&& take) const {
+    const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));
+    ProfileRange part(stream.hooks.profiler, "pixels", ProfileKind::elementwise);
+    ops::to_rgb8(frames, rgb, stream);
+    if (stream.measuring()) return;
+    const uint8_t* pixels = stream.gpu ? host_.data() : rgb.as<uint8_t>();
+    part.next("copy to host", ProfileKind::output);
+    if (stream.gpu) download(rgb, host_.data(), stream);
+    part.next("frames out", ProfileKind::output);
+    const int64_t each = height_ * width_ * 3;
+    for (int64_t i = 0; i < frames.dim(0); ++i)
+      take({{pixels + i * each, static_cast<size_t>(each)},
+            static_cast<int>(width_),
+            static_cast<int>(height_)},
+           i);
+  }
+
+ private:
+  int64_t height_, width_;
+  Tensor bytes_;
+  mutable std::vector<uint8_t> host_;
+};
+
+// Frames of a video that is made block by block leave with their blocks.
+bool left_already(const Job& job) { return job.request.request.block > 0; }
+
+class DecodeStage final : public Stage {
+ public:
+  const char* name() const override { return "decode"; }
+
+  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
+    return left_already(job) ? 0 : model.vae->mapped_bytes();
+  }
+
+  uint64_t run(Job& job, Session& session) const override {
+    Stream& stream = session.stream();
+    show_latents(job.shared.latents, session.callbacks(), stream);
+    if (left_already(job)) return 0;
+    const VaeDecoder& vae = *session.vae_decoder().model;
+    const ProfileRange range(stream.hooks.profiler, "decode", ProfileKind::group);
+    decode_frames(vae, job.shared.latents, session.callbacks(), stream, frames_out(job, stream));
+    const ResolvedRequest& r = job.request;
+    const uint64_t state = align_up(vae.state_bytes(r.latent_height, r.latent_width, r.latent_frames));
+    const uint64_t held = session.part_bytes() + state;
+    session.give_back(Part::vae_decoder);
+    return held;
+  }
+};
+
+}  // namespace
+
+void decode_frames(const VaeDecoder& vae, const Tensor& latents, const VideoCallbacks* callbacks,
+                   Stream& stream, const FramesOut& out) {
+  const int64_t clip = vae.config().pixel_frames(latents.dim(1)), total = out.total > 0 ? out.total : clip;
+  const ArenaScope scope(*stream.arena);
+  const Pixels pixels(vae.config(), latents, clip, stream);
+  std::optional<StageClock> clock;
+  if (!stream.measuring()) clock.emplace(callbacks, "decode", total, out.first);
+  vae.decode(
+      latents,
+      [&](const Tensor& decoded, int64_t first) {
+        const ArenaScope of_frames(*stream.arena);
+        const Tensor frames = correct_colors(decoded, out, stream);
+        keep_tail(frames, first, clip, out.tail, stream);
+        pixels.hand_out(frames, stream, [&](const RgbImage& image, int64_t i) {
+          const int64_t index = first + i - out.skip + out.first;
+          if (first + i < out.skip || index >= total || !callbacks || !callbacks->frame) return;
+          callbacks->frame(image, index);
+        });
+        if (!stream.measuring())
+          clock->done(std::min(total, std::max(first + frames.dim(0) - out.skip, int64_t{0}) + out.first));
+      },
+      stream);
+}
+
+std::unique_ptr<Stage> make_decode_stage() { return std::make_unique<DecodeStage>(); }
+
+}  // namespace tachy

@@ -1,0 +1,211 @@
+#include "stages/denoise_stage.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "cuda/attention_tally.h"
+#include "denoise/denoise_loop.h"
+#include "denoise/experts_denoiser.h"
+#include "denoise/first_frame_denoiser.h"
+#include "denoise/windows_denoiser.h"
+#include "request/sampler_config.h"
+#include "resolve/resolve.h"
+#include "session/session.h"
+#include "stages/condition.h"
+#include "stages/denoise_blocks.h"
+#include "stages/stages.h"
+
+namespace tachy {
+namespace {
+
+// One job's denoising.
+class Denoising {
+ public:
+  Denoising(Job& job, Session& session)
+      : job_(job),
+        session_(session),
+        sampler_(sampler_config(job.request.request)),
+        part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {
+    const TalkWindows& talk = job.request.talk;
+    if (talk.frames == 0) return;
+    // Rows behind the end of speech are the last window's alone.
+    const bool last = job.window + 1 == talk.count();
+    const Tensor& all = job.shared.speech;
+    for (int64_t s = 0; s < all.dim(0); ++s)
+      speech_.push_back({.states = all.select(0, s).slice(0, 0, last ? all.dim(1) : talk.spoken),
+                         .first_frame = talk.first(job.window)});
+  }
+  ~Denoising() { session_.stream().adapters = nullptr; }
+
+  uint64_t run();
+
+ private:
+  std::unique_ptr<Denoiser> make(int expert);
+  std::unique_ptr<Denoiser> make_denoiser(int expert);
+  void add_speech(ClipInput& clip) const;
+  void give_back(int expert) {
+    session_.drop_adapters(expert);
+    session_.give_back(transformer_part(expert), "after the last step");
+  }
+
+  Job& job_;
+  Session& session_;
+  const Sampler sampler_;
+  const std::vector<int> part_of_step_;
+  uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
+  uint64_t adapters_ = 0;  // likewise of what is added to products
+  uint64_t most_ = 0;
+  std::vector<AudioWindow> speech_;  // of each speaker
+};
+
+// What is said in a talking photo's window, and the frames that it takes over: those of the photo in the first one.
+void Denoising::add_speech(ClipInput& clip) const {
+  const TalkWindows& talk = job_.request.talk;
+  if (talk.frames == 0) return;
+  clip.speech = speech_, clip.regions = job_.request.speaker_regions;
+  const Shared& shared = job_.shared;
+  const int64_t mask = shared.condition.dim(0) - shared.latents.dim(0);
+  clip.given = job_.window > 0 ? shared.motion
+                               : shared.condition.slice(0, mask, shared.condition.dim(0)).slice(1, 0, 1);
+}
+
+std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
+  Stream& stream = session_.stream();
+  const ProfileRange hoisted(stream.hooks.profiler, "hoisted", ProfileKind::group);
+  const ModelBundle& model = session_.model();
+  const VideoRequest& r = job_.request.request;
+  if (r.block > 0) return make_causal_denoiser(job_, session_, sampler_);
+  const Shared& shared = job_.shared;
+  const LoadedDit& network = session_.transformer(expert);
+  const auto begin = std::find(part_of_step_.begin(), part_of_step_.end(), expert);
+  const std::span<const double> timesteps = sampler_.schedule().timesteps;
+  ClipInput clip{
+      .network = network.model.get(),
+      .weights = model.transformer_of(expert).get(),
+      .first_step = static_cast<int>(begin - part_of_step_.begin()),
+      .text_rows = r.max_text_tokens,
+      .image_embeds = shared.image_embeds.defined() ? shared.image_embeds : image_embeds(model, job_.request),
+      .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
+      .serial = network.serial,
+      .graph = session_.graph(expert),
+      .shelf = session_.denoiser_shelf(expert)};
+  clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
+                                     static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
+  const Branches branches = guidance_of(r).at(static_cast<size_t>(expert));
+  for (const Branch& branch : branches) {
+    clip.texts.push_back(branch.negative ? shared.negative : shared.text);
+    clip.hears.push_back(!branch.silent);
+  }
+  add_speech(clip);
+  if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
+  clip.riflex = r.riflex;
+  clip.few_in_eight_bits = r.int8_keys == "all";
+  if (r.sparse_attention.value_or(0) > 0) {
+    clip.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
+    clip.dense_steps = *r.sparse_dense_steps;
+  }
+  const bool framed = shared.condition.defined() && model.image_input == ImageInput::first_frame;
+  if (const WindowPlan windows = window_plan(r, model); windows.divides(clip.latent_shape.at(1))) {
+    if (!framed) clip.channels = shared.condition;
+    return std::make_unique<WindowsDenoiser>(
+        WindowsDenoiser::Input{.plan = windows, .clip = clip, .frame = framed ? shared.condition : Tensor()},
+        stream);
+  }
+  if (framed) return std::make_unique<FirstFrameDenoiser>(clip, shared.condition, stream);
+  clip.channels = shared.condition;
+  return std::make_unique<ClipDenoiser>(clip, stream);
+}
+
+std::unique_ptr<Denoiser> Denoising::make(int expert) {
+  session_.transformer(expert);   // loaded before make_denoiser's range begins
+  session_.add_adapters(expert);  // what the denoiser makes once (keys and values of the text) has them, too
+  std::unique_ptr<Denoiser> out = make_denoiser(expert);
+  tables_ = out->bytes() + (session_.placement().keeps ? tables_ : 0);
+  adapters_ = session_.adapter_bytes(expert) + (session_.placement().keeps ? adapters_ : 0);
+  most_ = std::max(most_, session_.part_bytes() + tables_ + adapters_);
+  return out;
+}
+
+// Says so where part of what was to be computed in 8 bits was not.
+void report_attention(const Stream& stream, const cuda::AttentionTally& before) {
+  const cuda::AttentionTally now = cuda::read_attention_tally(*stream.gpu);
+  if (now.wide == before.wide) return;
+  warn(
+      "attention: {:.1f} % of the queries were computed in {} again, since 8 bits cannot hold their scores "
+      "or values",
+      100.0 * static_cast<double>(now.wide - before.wide) / static_cast<double>(now.asked - before.asked),
+      dtype_name(stream.precision.activation));
+}
+
+uint64_t Denoising::run() {
+  const ModelBundle& model = session_.model();
+  const TalkWindows& talk = job_.request.talk;
+  const bool blocks = job_.request.request.block > 0;  // whose state counts blocks
+  const int first = job_.resume && !blocks ? static_cast<int>(job_.resume->step) : 0;
+  session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
+  // Planned is what stays for later requests, whatever this one needs of it.
+  for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i)
+    session_.transformer(i);
+  const ProfileRange range(session_.stream().hooks.profiler, "denoise", ProfileKind::group);
+  std::unique_ptr<Denoiser> denoiser;
+  if (model.experts() == 2)
+    denoiser = std::make_unique<ExpertsDenoiser>(
+        part_of_step_, first, [this](int expert) { return make(expert); },
+        [this](int expert) { give_back(expert); });
+  else
+    denoiser = make(0);
+  if (blocks) {
+    const uint64_t held = tables_ + adapters_ +
+                          denoise_blocks(job_, session_, sampler_, static_cast<CausalDenoiser&>(*denoiser));
+    denoiser.reset();
+    give_back(part_of_step_.back());
+    return std::max(most_, held);
+  }
+  DenoiseLoop loop({.sampler = &sampler_,
+                    .guidance = guidance_of(job_.request.request),
+                    .step_cache = step_cache_of(job_.request.request),
+                    .latents = job_.shared.latents,
+                    .noise = job_.noise,
+                    .callbacks = session_.callbacks(),
+                    .preview_factors = &model.preview_factors,
+                    .window = job_.window,
+                    .windows = std::max<int64_t>(talk.count(), 1),
+                    .draws_go_on = job_.window + 1 < talk.count(),
+                    .frames = talk.first_new(job_.window),
+                    .motion = job_.window > 0 ? job_.shared.motion : Tensor(),
+                    .resume = job_.resume,
+                    .reused = &job_.steps_reused,
+                    .shelf = session_.loop_shelf()},
+                   *denoiser, session_.stream());
+  const bool counts =
+      session_.stream().gpu && session_.stream().precision.attention_int8 && !session_.measuring();
+  const auto before = counts ? cuda::read_attention_tally(*session_.stream().gpu) : cuda::AttentionTally{};
+  loop.run();
+  if (counts) report_attention(session_.stream(), before);
+  denoiser.reset();
+  give_back(part_of_step_.back());
+  return most_ + loop.bytes();
+}
+
+class DenoiseStage final : public Stage {
+ public:
+  const char* name() const override { return "denoise"; }
+  uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const override {
+    const uint64_t decoder = job.request.request.block > 0 ? model.vae->mapped_bytes() : 0;
+    return model.mapped_transformer_bytes() + decoder;
+  }
+  uint64_t run(Job& job, Session& session) const override { return Denoising(job, session).run(); }
+};
+
+}  // namespace
+
+std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule) {
+  std::vector<int> out(schedule.timesteps.size(), 0);
+  for (int i = 0; i < schedule.steps() && model.experts() == 2; ++i)
+    out[static_cast<size_t>(i)] = schedule.high_noise(i, model.boundary) ? 0 : 1;
+  return out;
+}
+
+std::unique_ptr<Stage> make_denoise_stage() { return std::make_unique<DenoiseStage>(); }
+
+}  // namespace tachy

@@ -1,0 +1,14 @@
+// The denoise stage: which Denoisers a model and a request call for, and the loop over them.
+#pragma once
+
+#include <vector>
+
+#include "catalog/model_bundle.h"
+#include "samplers/sampler.h"
+
+namespace tachy {
+
+// Which of the model's transformers predicts at each step: 0; of two experts 0 for high noise, 1 for low.
+std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule);
+
+}  // namespace tachy

@@ -1,0 +1,39 @@
+// The motion stage: the last frames of a talking photo's window to the latent frames that the next one begins with. They are
+// encoded as a clip of their own.
+#include "session/session.h"
+#include "session/stage_clock.h"
+#include "stages/stages.h"
+
+namespace tachy {
+namespace {
+
+class MotionStage final : public Stage {
+ public:
+  const char* name() const override { return "motion"; }
+
+  uint64_t mapped_bytes(const ModelBundle& model, const Job&) const override {
+    return model.vae->mapped_bytes();
+  }
+
+  uint64_t run(Job& job, Session& session) const override {
+    Stream& stream = session.stream();
+    std::optional<StageClock> clock;
+    if (!session.measuring())
+      clock.emplace(session.callbacks(), "motion", job.request.talk.count() - 1, job.window);
+    const VaeEncoder& encoder = *session.vae_encoder().model;
+    const ProfileRange range(stream.hooks.profiler, "encode motion", ProfileKind::group);
+    const Tensor& tail = job.shared.tail;
+    encoder.encode(tail, job.shared.motion, Tensor(), stream);
+    const uint64_t held =
+        session.part_bytes() + align_up(encoder.state_bytes(tail.dim(1), tail.dim(2), tail.dim(0)));
+    session.give_back(Part::vae_encoder);
+    if (clock) clock->done(job.window + 1);
+    return held;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Stage> make_motion_stage() { return std::make_unique<MotionStage>(); }
+
+}  // namespace tachy

@@ -1,0 +1,149 @@
+#include "worlds/world_session.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "catalog/open_tokenizer.h"
+#include "engine/memory_plan.h"
+#include "ops/implementations.h"
+#include "request/gpu_mode.h"
+#include "request/level.h"
+#include "session/vae_math.h"
+#include "tensor/streaming_memory.h"
+#include "text/tokenizer.h"
+
+namespace tachy {
+namespace {
+
+Precision precision_of(const WorldSession::Options& o, const cuda::Gpu* gpu) {
+  const Level& level = find_level(o.level);
+  if (gpu) {
+    const GpuMode mode = gpu_mode(o.level, o.dtype, gpu->info().capability());
+    return {.activation = mode.activation, .residual = mode.residual, .products = mode.products};
+  }
+  const Compute compute = o.dtype.empty() ? level.mode.compute : parse_compute(o.dtype);
+  require(!level.mode.reference || compute == Compute::f32, "`dtype`: level none runs definitions, in f32");
+  return {.compute = compute, .definitions = level.mode.reference};
+}
+
+}  // namespace
+
+WorldSession::WorldSession(ModelBundle bundle, const Options& o)
+    : model_(std::move(bundle), o.model), config_(world_config(model_.bundle(), o.choices)) {
+  const VaeConfig& vae = model().vae_config;
+  require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}",
+          o.longest_frames);
+  setup_ = {.model = &model(),
+            .config = &config_,
+            .sampler = world_sampler(config_, o.choices),
+            .weights = o.model.weights,
+            .graphs = o.model.graphs,
+            .latents = o.latents};
+  if (o.longest_frames > 0)
+    setup_.longest = 1 + (o.longest_frames + vae.temporal_stride() - 2) / vae.temporal_stride();
+  stream_ = {.pool = &model_.pool(),
+             .gpu = model_.gpu(),
+             .memory = model_.memory(),
+             .precision = precision_of(o, model_.gpu()),
+             .without = ops::parse_without(o.without)};
+  stream_.precision.joined = !stream_.without.has(Optimisation::joined_qkv);
+  setup_.vae = vae_products(o.vae_math, vae, stream_.precision, model_.gpu());
+  check_arena(o.model, model_.gpu() && o.model.graphs && !stream_.without.has(Optimisation::graphs));
+  measure(o);
+  if (o.plan_only) return;
+  pool_.check_memory(plan_);
+  stream_.hooks.cancel = o.cancel;
+  arena_.emplace(arena_bytes_, stream_.memory, o.model.arena ? Arena::Kind::whole : Arena::Kind::pieces);
+  stream_.arena = &*arena_;
+  run_.emplace(setup_, stream_);
+}
+
+// The same walk without storage: what begins a session, then blocks until the window is full.
+void WorldSession::measure(const Options& o) {
+  Arena arena;
+  Stream stream = stream_;
+  stream.arena = &arena;
+  uint64_t flops = 0;
+  ops::PickRecord picks;
+  stream.hooks.flops = &flops, stream.hooks.picks = &picks;
+  WorldRun run(setup_, stream);
+  run.begin({});
+  ActionTrack track(model().dit.actions);
+  const std::vector<float> keys(config_.keys.size()), mouse(config_.mouse ? 2 : 0);
+  const int64_t blocks = 2 + (config_.window - config_.first_block + config_.block - 1) / config_.block;
+  for (int64_t i = 0; i < blocks; ++i)
+    run.block(track.add(run.latent_frames(), run.next_block_frames(), keys, mouse), nullptr, {});
+  arena_bytes_ = align_up(std::max<size_t>(arena.peak(), 1));
+  plan_.stages = {{.name = "world",
+                   .weight_bytes = run.bytes(),
+                   .arena_bytes = arena_bytes_,
+                   .flops = static_cast<double>(flops),
+                   .picks = picks.picks()}};
+  plan_.peak_bytes = run.bytes() + arena_bytes_;
+  if (!model_.memory()) {
+    plan_.shared_bytes = model().read_bytes(), plan_.peak_bytes += plan_.shared_bytes;
+    return;
+  }
+  if (model_.gpu() && o.model.graphs)
+    plan_.graph_bytes =
+        causal_graph_bytes(model().dit, {.frames = config_.window, .sinks = config_.sinks}, config_.block);
+  const uint64_t libraries = (model_.gpu() ? kGpuLibraryBytes : 0) + plan_.graph_bytes,
+                 free = model_.device_room();
+  const bool limited = o.model.max_vram > 0 && o.model.max_vram < free;
+  const uint64_t may = limited ? o.model.max_vram : free;
+  plan_.budget_bytes = may > libraries ? may - libraries : 0;
+  plan_.budget = limited ? fmt::format("`max_vram` {}", human_bytes(may))
+                         : fmt::format("{} free on {}", human_bytes(free),
+                                       model_.gpu() ? model_.gpu()->info().name : "it");
+  plan_.would_fit = "a smaller size or a shorter `window`";
+}
+
+std::vector<int64_t> WorldSession::read_prompt(const std::string& prompt) {
+  if (!tokenizer_) tokenizer_ = open_tokenizer(model());
+  return prompt_ids(*tokenizer_, "prompt", prompt, static_cast<int>(WorldRun::kTextRows));
+}
+
+void WorldSession::start(const WorldInput& input, uint64_t seed) {
+  check(run_.has_value(), ErrorCode::internal, "world: a session was planned alone");
+  noise_.reset(), track_.reset();
+  seed_ = seed;
+  run_->begin(input);
+  begin_again();
+}
+
+void WorldSession::reset() {
+  check(run_.has_value(), ErrorCode::internal, "world: a session was planned alone");
+  noise_.reset(), track_.reset();
+  run_->rewind();
+  begin_again();
+}
+
+void WorldSession::watch(Profiler* profiler) {
+  stream_.hooks.profiler = nullptr;
+  if (device_times_) device_times_->resolve();
+  device_times_.reset();
+  auto* const times = dynamic_cast<DeviceTimes*>(profiler);
+  if (stream_.gpu && times) device_times_.emplace(*stream_.gpu, *profiler, *times);
+  stream_.hooks.profiler = device_times_ ? &*device_times_ : profiler;
+}
+
+void WorldSession::begin_again() {
+  VideoRequest request;
+  request.seed = seed_;
+  noise_.emplace(request);
+  track_.emplace(model().dit.actions);
+}
+
+WorldSession::Block WorldSession::next(const std::function<Action()>& action, const WorldRun::Frame& frame) {
+  check(noise_ && track_, ErrorCode::internal, "world: a block before a session began");
+  const int64_t first = run_->latent_frames(), frames = run_->next_block_frames();
+  run_->settle();
+  Action held = action();
+  const bool resting = std::ranges::all_of(held.keyboard, [](float v) { return v == 0; });
+  if (config_.rest_key >= 0 && resting) held.keyboard.at(static_cast<size_t>(config_.rest_key)) = 1;
+  run_->block(track_->add(first, frames, held.keyboard, held.mouse), &*noise_, frame);
+  const int64_t before = pixel_frames(first);
+  return {before, pixel_frames(first + frames) - before};
+}
+
+}  // namespace tachy

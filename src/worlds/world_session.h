@@ -1,0 +1,73 @@
+// A world on a device: planned and refused like any run, then one session after the other, block by block (world_run.h).
+// One thread at a time; `cancel` is watched between steps and frames.
+#pragma once
+
+#include "cuda/event_profiler.h"
+#include "denoise/noise_source.h"
+#include "engine/session_pool.h"
+#include "worlds/action_track.h"
+#include "worlds/world_run.h"
+
+namespace tachy {
+
+class WorldSession {
+ public:
+  struct Options {
+    ModelOptions model;
+    WorldChoices choices;
+    std::string level = "safe", dtype, vae_math = "auto";
+    std::vector<std::string> without;  // as in VideoRequest
+    int64_t longest_frames = 0;        // of the longest session, for the plan; 0: no end
+    bool plan_only = false;            // nothing is loaded, and no session can begin
+    const std::atomic<bool>* cancel = nullptr;
+    std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
+  };
+  // Throws out_of_memory before anything is loaded.
+  WorldSession(ModelBundle bundle, const Options& options);
+
+  const ModelBundle& model() const { return model_.bundle(); }
+  const WorldConfig& config() const { return config_; }
+  const VideoPlan& plan() const { return plan_; }
+  const cuda::Gpu* gpu() const { return model_.gpu(); }
+  const Precision& precision() const { return stream_.precision; }
+  int64_t pixel_frames(int64_t latent_frames) const { return model().vae_config.pixel_frames(latent_frames); }
+
+  std::vector<int64_t> read_prompt(const std::string& prompt);
+  void start(const WorldInput& input, uint64_t seed);
+  void reset();
+  // From the next start or reset on `profiler` is told of each module's time, on a GPU of the device's, too, where it takes
+  // those (base/run_profiler.h); passes run without graphs then. Null: nobody; the one before has been told of all then.
+  void watch(Profiler* profiler);
+
+  struct Action {
+    std::vector<float> keyboard,
+        mouse;  // as many values as the model has; asked for once the device can begin
+  };
+  struct Block {
+    int64_t first_frame = 0, frames = 0;  // of the video
+  };
+  Block next(const std::function<Action()>& action, const WorldRun::Frame& frame);
+
+  // Bytes of all Buffers and of the arena, at the worst moment so far: what the plan's peak says beforehand.
+  uint64_t most_bytes() const { return run_ ? run_->bytes() + arena_bytes_ : 0; }
+
+ private:
+  void measure(const Options& options);
+  void begin_again();
+
+  Model model_;
+  SessionPool pool_{model_};
+  WorldConfig config_;
+  WorldRun::Setup setup_;
+  VideoPlan plan_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  uint64_t arena_bytes_ = 0, seed_ = 0;
+  std::optional<Arena> arena_;
+  std::optional<cuda::EventProfiler> device_times_;
+  Stream stream_;
+  std::optional<WorldRun> run_;
+  std::optional<NoiseSource> noise_;
+  std::optional<ActionTrack> track_;
+};
+
+}  // namespace tachy
