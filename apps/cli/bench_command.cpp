@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "gauge_options.h"
 #include "generate_options.h"
+#include "media/files.h"
 #include "status_line.h"
 
 namespace tachy::cli {
@@ -111,7 +112,7 @@ int BenchCommand::run_optimisations() {
                            .progress = [&](const std::string& text) { status.show(text); },
                            .cancel = &g_cancel});
   status.clear();
-  if (!output.empty()) write_file(output, json_text(to_json(table), 1) + "\n");
+  if (!output.empty()) write_whole(output, json_text(to_json(table), 1) + "\n");
   fmt::print("{}", json ? json_text(to_json(table), 2) + "\n" : spelled(text_of(table)));
   return 0;
 }
@@ -128,9 +129,9 @@ int BenchCommand::run() {
     const bool table = output.ends_with(".txt");
     require(!table || !report.blocks.kind.empty(),
             "--output: a table (.txt) can only hold blocks, and none were timed; name a .json file");
-    write_file(output, table ? bench_table(report) : json_text(to_json(report), 1) + "\n");
+    write_whole(output, table ? bench_table(report) : json_text(to_json(report), 1) + "\n");
   }
-  if (!profile.empty()) write_file(profile, chrome_trace(report.events));
+  if (!profile.empty()) write_whole(profile, chrome_trace(report.events));
   if (json && !before) fmt::print("{}\n", json_text(to_json(report), 2));
   if (!json) print_report(report);
   if (before && relative > 0) return print_relative(*before, report, relative, json) ? kExitMiss : 0;

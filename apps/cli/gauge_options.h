@@ -7,7 +7,7 @@
 #include "api/gauges.h"
 #include "command_line.h"
 #include "field_options.h"
-#include "side_files.h"
+#include "jobs/side_files.h"
 
 namespace tachy::cli {
 
@@ -26,8 +26,8 @@ struct BenchCommand {
   bool json = false, strict = false, ops_only = false, no_graph = false, optimisations = false;
   int rounds = 5;                     // with optimisations
   std::optional<BenchReport> before;  // --compare
-  double relative = 0;  // how many times slower than the rest a component may be; 0: times are compared
-  SideFiles files;      // report and profile, which nobody else writes meanwhile
+  double relative = 0;    // how many times slower than the rest a component may be; 0: times are compared
+  jobs::SideFiles files;  // report and profile, which nobody else writes meanwhile
   void add_options(CommandOptions& app, bool short_list);
   void prepare();
   int run_optimisations();

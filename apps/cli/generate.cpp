@@ -2,116 +2,80 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
+#include <nlohmann/json.hpp>
 
-#include "api/fields.h"
 #include "api/predict.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "commands.h"
 #include "generate_job.h"
+#include "job_report.h"
+#include "jobs/job_runner.h"
+#include "jobs/job_store.h"
+#include "jobs/open_engine.h"
 #include "plan_report.h"
+#include "profile_file.h"
 
 namespace tachy::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The kind of device that a run was on, for it to be repeated or gone on with.
-std::string device_again(const std::string& from, const std::string& kind) {
-  std::string why;
-  check(kind == "cpu" || gpu_there(&why), ErrorCode::unsupported,
-        "--from: {} comes from a run on a GPU, and there is none here ({}); --device cpu repeats it on the "
-        "CPU, but then its frames are not the same to the bit",
-        from, why);
-  return kind;
-}
-
-// The model that ships for a job that names none.
-const char* ships(const Job& job) { return job.settings.request.speech ? "talker" : "sprites"; }
-
-// On the device that was asked for; the settings of --from ask for the kind that they come from, since
-// another one would not give the same frames. A GPU that nobody named and that has no room for the run gives
-// way to the CPU.
-struct Opened {
-  Engine engine;
-  std::optional<PreparedRequest> first;  // the first job's, where the choice of the device took its plan
-};
-Opened open_engine(const GenerateOptions& o, const std::vector<Job>& jobs) {
-  const std::string& model = jobs.front().settings.model;
-  const bool again = o.engine.device.empty() && !jobs.front().settings.device.empty();  // of --from
+// The engine's options as they were given.
+EngineOptions engine_options(const GenerateOptions& o, bool several) {
   EngineOptions options = o.engine;
-  options.keep_loaded = jobs.size() > 1;
-  for (const auto& [part, path] : jobs.front().settings.parts)
-    options.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
-  options.device =
-      again ? device_again(o.from, jobs.front().settings.device) : choose_device(o.engine.device);
+  options.keep_loaded = several;
   options.graphs = !o.no_graph, options.arena = !o.no_arena;
   if (!o.max_vram.empty()) options.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
-  const auto open = [&] {
-    return naming("`model`", [&] {
-      return Engine(model.empty() ? shipped_model(ships(jobs.front())) : fs::path(model), options);
-    });
-  };
-  Engine engine = open();
-  if (!o.max_vram.empty() || options.device == "cpu" || again || !is_automatic(o.engine.device))
-    return {std::move(engine), {}};
-  try {
-    PreparedRequest first = engine.prepare(jobs.front().settings.request);
-    engine.check_memory(first.plan());
-    return {std::move(engine), std::move(first)};
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::out_of_memory) throw;
-    say_line(fmt::format("running on the CPU, since the GPU has too little memory: {}", e.message()));
-    options.device = "cpu";
-    return {open(), {}};
-  }
+  return options;
 }
 
 // A plan for a GPU that need not be here: no engine is opened.
-int predict(const GenerateOptions& o, const std::vector<Job>& jobs) {
+int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
   require(o.plan, "`gpu`: {} can only be planned for, since it need not be in this machine; add --plan",
           o.gpu);
   require(o.engine.device.empty(), "`gpu`: it replaces --device; leave one of them out");
-  for (const Job& job : jobs) {
-    EngineOptions parts = o.engine;
-    for (const auto& [part, path] : job.settings.parts)
-      parts.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
-    TimePlanInput in{
-        .model = job.settings.model.empty() ? shipped_model(ships(job)) : fs::path(job.settings.model),
-        .parts = part_paths(parts),
-        .gpu = o.gpu};
+  for (const jobs::JobSpec& job : all) {
+    TimePlanInput in{.model = job.settings.model.empty() ? shipped_model(jobs::default_model(job.settings))
+                                                         : fs::path(job.settings.model),
+                     .parts = part_paths(jobs::with_parts(o.engine, job.settings)),
+                     .gpu = o.gpu};
     if (!o.max_vram.empty()) in.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
     show_time_plan(plan_time(in, job.settings.request), o.json);
   }
   return 0;
 }
 
-// What streams without saying how is a video of Self-Forcing's kind.
-void settle_stream(GenerateOptions& o) {
-  if (!o.stream || !o.from.empty()) return;
-  const auto given = [&](const char* field) {
-    return std::visit([](const auto& value) { return value.has_value(); }, o.fields.at(field));
-  };
-  if (!given("preset") && !given("block") && !given("sampler") && o.inputs["image"].empty())
-    o.fields.at("preset") = std::optional<std::string>("self-forcing-4");
+// The video of one job, and its profile. With --plan only what it would take is said. known: what open_engine prepared; may be null.
+void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, const PreparedRequest* known,
+         jobs::JobStore& store) {
+  TerminalSink sink(o);
+  jobs::JobRunner runner(engine, store, sink, &g_cancel);
+  const PreparedRequest prepared = known ? *known : runner.prepare(job);
+  if (o.plan) return show_plan(prepared.plan(), prepared.request(), o.json);
+  Watchers watchers(!o.profile.empty(), o.nvtx, engine.device() != "cpu");
+  const bool made = runner.run(job, prepared, watchers.all());
+  if (!made || !watchers.profile()) return;
+  const ProfileWords words = write_profile(o.profile, *watchers.profile());
+  report(o, parse_json_line(words.json), words.text);
 }
 
 int run(GenerateOptions& o) {
   o.settle_pairs();
-  settle_stream(o);
   require(o.state_every >= 0, "--state-every: expected 0 or more seconds, got {}", o.state_every);
   set_quiet(o.quiet);
-  const std::vector<Job> jobs = make_jobs(o);
-  if (!o.gpu.empty()) return predict(o, jobs);
+  const std::vector<jobs::JobSpec> all = make_jobs(o);
+  if (!o.gpu.empty()) return predict(o, all);
   // Of a landscape a video is made as well, and whoever gave one by mistake would wait for it.
-  if (jobs.front().settings.request.speech && !o.plan)
+  if (all.front().settings.request.speech && !o.plan)
     say_line("note: the photo is not checked for a face; any picture is accepted");
-  Opened opened = open_engine(o, jobs);
-  std::set<fs::path> made;
-  for (const Job& job : jobs) {
-    const bool known = &job == &jobs.front() && opened.first;
-    run_job(opened.engine, o, job, known ? *opened.first : opened.engine.prepare(job.settings.request), made);
+  TerminalSink sink(o);
+  jobs::OpenedEngine opened = jobs::open_engine(all.front(), engine_options(o, all.size() > 1), sink);
+  jobs::JobStore store(&g_cancel);
+  for (const jobs::JobSpec& job : all) {
+    const bool known = &job == &all.front() && opened.first;
+    run(o, opened.engine, job, known ? &*opened.first : nullptr, store);
   }
   return 0;
 }

@@ -2,16 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "api/fields.h"
 #include "base/error.h"
+#include "base/notice.h"
 #include "field_options.h"
-#include "job_start.h"
-#include "output_name.h"
+#include "interrupt.h"
+#include "job_report.h"
+#include "jobs/job_store.h"
+#include "jobs/output_name.h"
+#include "jobs/state_file.h"
 #include "prompt_tags.h"
 #include "seed.h"
-#include "state_file.h"
 
 namespace tachy::cli {
 
@@ -29,9 +34,9 @@ fs::path numbered(const fs::path& path, size_t index, size_t count) {
 
 }  // namespace
 
-std::vector<Job> make_jobs(const GenerateOptions& o) {
-  RunSettings base;
-  if (!o.from.empty()) base = read_settings(o.from);
+std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
+  jobs::RunSettings base;
+  if (!o.from.empty()) base = jobs::read_settings(o.from);
   // The parts of an earlier run's model are not those of another one.
   if (!o.model.empty()) base.model = o.model, base.parts.clear();
   for (const FieldOption& part : model_part_options()) {
@@ -42,7 +47,9 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   for (const auto& [name, path] : o.inputs)
     if (!path.empty()) base.inputs[name] = {path, ""};
   o.apply(base.request);
-  load_inputs(base);
+  jobs::load_inputs(base);
+
+  if (o.stream && o.from.empty()) jobs::settle_stream(base.request);
 
   PromptTags tags(o, base);
   std::vector<std::string> prompts = all_prompts(o);
@@ -56,27 +63,45 @@ std::vector<Job> make_jobs(const GenerateOptions& o) {
   require(o.save_latents.empty() || count == 1, "--save-latents takes one prompt and one seed, got {} videos",
           count);
 
-  fs::path output = as_output(o.output);
-  if (output.empty() && fs::path(o.from).extension() == ".resume") output = StateFile::output_of(o.from);
-  std::vector<Job> jobs;
+  fs::path output = jobs::as_output(o.output);
+  if (output.empty() && fs::path(o.from).extension() == ".resume")
+    output = jobs::StateFile::output_of(o.from);
+  jobs::JobSpec base_job{.settings = base,
+                         .from = o.from,
+                         .named = !output.empty(),
+                         .crf = o.crf,
+                         .encode_speed = o.encode_speed,
+                         .streamed = o.stream,
+                         .resume = o.resume,
+                         .state_every = o.state_every,
+                         .preview = o.preview,
+                         .save_latents = o.save_latents,
+                         .profile = o.profile};
+  std::vector<jobs::JobSpec> out;
   std::set<uint64_t> drawn;
   for (const std::string& prompt : prompts)
     for (const std::string& text : seeds) {
-      Job job{base, {}, !output.empty()};
+      jobs::JobSpec job = base_job;
       job.settings.request.prompt = prompt;
       if (typed) tags.take(job.settings.request);
       const std::string& words = job.settings.request.prompt;
-      if (job.named) job.output = numbered(output, jobs.size(), count);
+      if (job.named) job.output = numbered(output, out.size(), count);
       std::optional<uint64_t> seed = seed_in(text);
       job.drawn = !seed;
-      if (!seed && o.resume) seed = seed_drawn_before(job.output, words, drawn);
+      if (!seed && o.resume) seed = jobs::seed_drawn_before(job.output, words, drawn);
       if (!seed) seed = draw_seed();
       if (job.drawn) drawn.insert(*seed);
       job.settings.request.seed = *seed;
-      if (!job.named) job.output = default_name(words, *seed);
-      jobs.push_back(std::move(job));
+      if (!job.named) job.output = jobs::default_name(words, *seed);
+      out.push_back(std::move(job));
     }
-  return jobs;
+  return out;
 }
+
+void TerminalSink::event(const nlohmann::json& event, const std::string& text) {
+  report(options_, event, text);
+}
+void TerminalSink::notice(const std::string& text) { say_line(text); }
+void TerminalSink::can_go_on(const std::string& text) { set_cancel_note(spelled(text)); }
 
 }  // namespace tachy::cli

@@ -1,28 +1,32 @@
-// One video of a `tachyscope generate`: the settings it is made by and where it goes.
+// The jobs of a `tachyscope generate`, and who is told of them.
 #pragma once
 
-#include <filesystem>
-#include <set>
 #include <vector>
 
 #include "generate_options.h"
-#include "settings.h"
+#include "jobs/job_sink.h"
+#include "jobs/job_spec.h"
+#include "progress.h"
 
 namespace tachy::cli {
 
-struct Job {
-  RunSettings settings;
-  std::filesystem::path output;
-  bool named =
-      true;  // false: the output's name is made from the prompt, and the next one is taken where it is there
-  bool drawn = false;  // whether the seed was (--seed -1)
-};
-
 // A job for each prompt and seed.
-std::vector<Job> make_jobs(const GenerateOptions& options);
+std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& options);
 
-// Makes the video, or with --plan says what that takes (generate_run.cpp). made: the outputs of this process so far.
-void run_job(Engine& engine, const GenerateOptions& options, const Job& job, const PreparedRequest& prepared,
-             std::set<std::filesystem::path>& made);
+// Tells of a job on the terminal: lines of text, or of JSON with --json, and progress.
+class TerminalSink : public jobs::JobSink {
+ public:
+  explicit TerminalSink(const GenerateOptions& options)
+      : options_(options), progress_(ProgressLine::choose(options.json, options.quiet)) {}
+  void event(const nlohmann::json& event, const std::string& text) override;
+  void notice(const std::string& text) override;
+  void progress(const Progress& progress) override { progress_.update(progress); }
+  void end_of_progress() override { progress_.clear(); }
+  void can_go_on(const std::string& text) override;
+
+ private:
+  const GenerateOptions& options_;
+  ProgressLine progress_;
+};
 
 }  // namespace tachy::cli

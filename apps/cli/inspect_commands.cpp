@@ -8,11 +8,11 @@
 #include "base/env.h"
 #include "base/field.h"
 #include "base/json_text.h"
-#include "claimed_output.h"
 #include "commands.h"
 #include "field_options.h"
 #include "gauge_options.h"
 #include "generate_options.h"
+#include "jobs/claimed_output.h"
 
 namespace tachy::cli {
 namespace {
@@ -191,7 +191,7 @@ Command add_stage(CommandLine& line) {
     o->shape = parse_shape(*shape);
     o->pack_weights = *weights == "packed";
     o->cancel = &g_cancel;
-    const ClaimedOutput claimed = naming("--out", [&] { return ClaimedOutput(o->output); });
+    const jobs::ClaimedOutput claimed = naming("--out", [&] { return jobs::ClaimedOutput(o->output); });
     run_stage(*o);
     return 0;
   };

@@ -8,12 +8,10 @@
 
 namespace tachy::cli {
 
-std::string line_of(const nlohmann::json& json) { return json_line(json); }
-
 void report(const GenerateOptions& o, const nlohmann::json& event, const std::string& text) {
   std::FILE* const to = o.output == "-" ? stderr : stdout;
   if (o.json)
-    say(to, line_of(event) + "\n");
+    say(to, json_line(event) + "\n");
   else if (!o.quiet)
     say(to, text + "\n");
 }

@@ -16,7 +16,7 @@ bool is_given(const GenerateOptions& o, const char* field) {
 
 }  // namespace
 
-PromptTags::PromptTags(const GenerateOptions& options, const RunSettings& base)
+PromptTags::PromptTags(const GenerateOptions& options, const jobs::RunSettings& base)
     : options_(options), base_(base) {
   if (!options.lora_dir.empty()) folder_.emplace(options.lora_dir);
   if (is_given(options, "negative_prompt") &&

@@ -5,8 +5,6 @@
 
 #include <cstdio>
 
-#include "base/error.h"
-#include "media/files.h"
 #include "say.h"
 
 namespace tachy::cli {
@@ -29,19 +27,6 @@ void StatusLine::clear() {
   heartbeat_.end();
   if (shown_ && terminal_) say(stderr, "\r\033[K");
   shown_ = false;
-}
-
-void check_writable(const char* option, const std::filesystem::path& path) {
-  if (path.empty()) return;
-  std::error_code ec;
-  check(!std::filesystem::is_directory(path, ec), ErrorCode::io, "{}: {} is a folder", option, path.string());
-  naming(option, [&] { const PartFile probe(path); });
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  PartFile file(path);
-  file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  file.publish();
 }
 
 }  // namespace tachy::cli

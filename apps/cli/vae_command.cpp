@@ -11,17 +11,18 @@
 #include "base/env.h"
 #include "base/json_text.h"
 #include "base/log.h"
-#include "claimed_output.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "generate_options.h"
+#include "jobs/claimed_output.h"
+#include "jobs/settings_encoding.h"
+#include "jobs/settings_environment.h"
 #include "media/background_writer.h"
+#include "media/files.h"
 #include "media/image_reader.h"
 #include "media/video_reader.h"
 #include "progress.h"
 #include "say.h"
-#include "settings_encoding.h"
-#include "settings_environment.h"
 #include "status_line.h"
 #include "vae_input.h"
 
@@ -43,8 +44,8 @@ std::string settings_of(const VaeOptions& o, const std::string& device) {
   if (o.what == "encode")
     out["image_fit"] = o.image_fit;
   else
-    add_encoding(out, encoding_of(o.output, o.crf, o.encode_speed, {}));
-  add_environment(out, on_gpu);
+    jobs::add_encoding(out, jobs::encoding_of(o.output, o.crf, o.encode_speed, {}));
+  jobs::add_environment(out, on_gpu);
   return json_line(out);
 }
 
@@ -76,7 +77,7 @@ int encode(const VaeOptions& o) {
   VaeRun::Clip clip;
   choose_size(o, info, static_cast<int>(vae.config().spatial_stride()), clip);
   clip.frames = choose_frames(o, info, vae.config().temporal_stride());
-  const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output); });
+  const jobs::ClaimedOutput claimed = naming("--output", [&] { return jobs::ClaimedOutput(o.output); });
   check_writable("--output", o.output);
   RgbFrame frame;
   int64_t read = 0;
@@ -158,7 +159,7 @@ int decode(const VaeOptions& o) {
                            .speed = o.encode_speed,
                            .expected_frames = frames,
                            .cancel = &g_cancel};
-  const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output); });
+  const jobs::ClaimedOutput claimed = naming("--output", [&] { return jobs::ClaimedOutput(o.output); });
   BackgroundWriter writer(
       naming("--output", [&] { return VideoWriter::open(o.output, width, height, video); }), &g_cancel);
   vae.decode(file.values, file.shape, [&](const RgbImage& image, int64_t) {

@@ -14,15 +14,15 @@
 #include "base/env.h"
 #include "base/json_text.h"
 #include "base/log.h"
-#include "claimed_output.h"
 #include "commands.h"
 #include "gauge_options.h"
 #include "interrupt.h"
+#include "jobs/claimed_output.h"
+#include "jobs/side_files.h"
 #include "lora_tags.h"
 #include "media/background_writer.h"
 #include "profile_file.h"
 #include "seed.h"
-#include "side_files.h"
 #include "status_line.h"
 #include "world_actions.h"
 #include "world_settings.h"
@@ -110,8 +110,9 @@ int run_script(const WorldCommandOptions& o) {
                            .expected_frames = frames,
                            .streamed = o.stream,
                            .cancel = &g_cancel};
-  const ClaimedOutput claimed = naming("--output", [&] { return ClaimedOutput(o.output, o.stream); });
-  SideFiles side(o.output);
+  const jobs::ClaimedOutput claimed =
+      naming("--output", [&] { return jobs::ClaimedOutput(o.output, o.stream); });
+  jobs::SideFiles side(o.output);
   side.profile(o.profile);
   Watchers watchers(!o.profile.empty(), o.nvtx, world.device() != "cpu");
   if (watchers.all()) world.watch(watchers.all());

@@ -4,8 +4,8 @@
 
 #include "api/fields.h"
 #include "field_options.h"
-#include "settings.h"
-#include "settings_environment.h"
+#include "jobs/settings.h"
+#include "jobs/settings_environment.h"
 
 namespace tachy::cli {
 
@@ -30,14 +30,14 @@ json world_settings(const WorldCommandOptions& o, const World& world, const Worl
   if (!o.without.empty()) out["without"] = o.without;
   if (!o.image_embeds.empty()) out["image_embeds"] = o.image_embeds;
   for (const auto& [name, path] : {std::pair("image", o.image), std::pair("image_embeds", o.image_embeds)})
-    if (!path.empty()) out[std::string(name) + "_sha256"] = sha256_of(path, name);
+    if (!path.empty()) out[std::string(name) + "_sha256"] = jobs::sha256_of(path, name);
   for (const FieldOption& part : model_part_options()) {
     const EngineField& field = *find_field(engine_fields(), part.field);
     const std::string& path = o.engine.*std::get<std::string EngineOptions::*>(field.member);
     if (!path.empty()) out[field.name] = path;
   }
-  add_encoding(out, encoding_of(o.output, o.crf, o.encode_speed, {}));
-  add_environment(out, on_gpu);
+  jobs::add_encoding(out, jobs::encoding_of(o.output, o.crf, o.encode_speed, {}));
+  jobs::add_environment(out, on_gpu);
   return out;
 }
 

@@ -24,6 +24,7 @@ spdlog::logger& logger() {
 }
 
 bool g_quiet = false;
+thread_local LineScope* t_scope = nullptr;
 
 }  // namespace
 
@@ -43,11 +44,29 @@ void log_line(std::string_view topic, std::string_view text) {
 void warn_line(std::string_view text) { say_line(fmt::format("warning: {}", text)); }
 
 void say_line(std::string_view text) {
+  if (t_scope) return t_scope->told(text);
   static std::mutex mutex;
   static std::set<std::string, std::less<>> seen;
   if (g_quiet) return;
   std::lock_guard lock(mutex);
   if (seen.emplace(text).second) logger().info("{}", spelled(text));
+}
+
+LineScope::LineScope(std::function<void(std::string_view)> take) : take_(std::move(take)), around_(t_scope) {
+  t_scope = this;
+}
+LineScope::~LineScope() { t_scope = around_; }
+
+void LineScope::told(std::string_view text) {
+  if (!seen_.emplace(text).second) return;
+  t_scope = around_;
+  try {
+    take_(text);
+  } catch (...) {
+    t_scope = this;
+    throw;
+  }
+  t_scope = this;
 }
 
 void set_quiet(bool quiet) { g_quiet = quiet; }

@@ -1,4 +1,4 @@
-// A stage's tensors: inputs by name from the file `input`, outputs for the file `output`.
+// A stage's tensors: inputs by name from the file `input`, outputs for the file `out`.
 #pragma once
 
 #include <initializer_list>

@@ -125,4 +125,17 @@ std::vector<uint8_t> read_file_bytes(const fs::path& path, uint64_t max_bytes) {
   return bytes;
 }
 
+void check_writable(const char* field, const fs::path& path) {
+  if (path.empty()) return;
+  std::error_code ec;
+  check(!fs::is_directory(path, ec), ErrorCode::io, "{}: {} is a folder", field, path.string());
+  naming(field, [&] { const PartFile probe(path); });
+}
+
+void write_whole(const fs::path& path, const std::string& text) {
+  PartFile file(path);
+  file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  file.publish();
+}
+
 }  // namespace tachy

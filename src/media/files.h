@@ -45,4 +45,9 @@ std::vector<uint8_t> read_file_bytes(const std::filesystem::path& path, uint64_t
 // Throws not_found or io unless `path` is a regular file.
 void check_readable_file(const std::filesystem::path& path);
 
+// Throws io where a file could not be written there: hours of work must not end in that. "" is fine. field: for messages, "`preview`".
+void check_writable(const char* field, const std::filesystem::path& path);
+// Writes a finished file or none.
+void write_whole(const std::filesystem::path& path, const std::string& text);
+
 }  // namespace tachy

@@ -12,12 +12,6 @@
 #include "resolve/resolve.h"
 #include "weights/json_file.h"
 
-// The list of all ops would need them all.
-const std::vector<tachy::ops::OpImplementations>& tachy::ops::all_implementations() {
-  static const std::vector<OpImplementations> one = {{.op = "gemm", .names = {"ref"}}};
-  return one;
-}
-
 using namespace tachy;
 namespace fs = std::filesystem;
 

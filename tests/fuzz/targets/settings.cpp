@@ -1,15 +1,12 @@
-// --from: the settings of a run as a .json, inside a video or picture, or in the state that --resume reads;
-// and the tensors that --init-latents and --image-embeds read (the first byte says which).
-#include "../../../apps/cli/settings.h"
+// The settings of an earlier run: a .json, inside a video or picture, or in the state that a run goes on from;
+// and tensors of latents and embeddings (the first byte says which).
+#include "jobs/settings.h"
 
 #include <nlohmann/json.hpp>
 
 #include "../fuzz_input.h"
 
 using namespace tachy;
-
-// settings.cpp writes the version; the engine behind it is not linked here.
-std::string tachy::version() { return "0"; }
 
 namespace {
 
@@ -36,10 +33,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (void)read_image_embeds(file.path());
       return;
     }
-    const cli::RunSettings s = cli::read_settings(which == 0 ? json : which == 1 ? file.path() : state);
+    const jobs::RunSettings s = jobs::read_settings(which == 0 ? json : which == 1 ? file.path() : state);
     // What was read is written into the next run's output. (A text that is not UTF-8 cannot come from JSON.)
-    nlohmann::json next = cli::to_json(s);
-    cli::add_encoding(next, s.encoding);
+    nlohmann::json next = jobs::to_json(s);
+    jobs::add_encoding(next, s.encoding);
     (void)next.dump();
     (void)environment_difference(s.environment, recorded_environment());
     if (which == 2) (void)read_run_state(state);

@@ -14,11 +14,14 @@
 
 #include "api/fields.h"
 #include "cli/generate_options.h"
-#include "cli/settings.h"
+#include "jobs/settings.h"
 
 namespace tachy::cli {
 namespace {
 
+using jobs::read_settings;
+using jobs::RunSettings;
+using jobs::to_json;
 using nlohmann::json;
 
 // A value of the field that is not its default: the last choice, the range's end, or any.

@@ -3,8 +3,8 @@
 
 #include "binary.h"
 #include "cli/generate_options.h"
-#include "cli/settings.h"
 #include "cli/world_actions.h"
+#include "jobs/settings.h"
 
 namespace tachy::test {
 namespace {
@@ -48,7 +48,7 @@ TEST_F(WrittenFiles, SettingsOfEveryEditor) {
   const std::string settings = "{\r\n \"tachyscope\": \"0\",\r\n \"prompt\": \"a cat\", \"seed\": 7\r\n}\r\n";
   for (const std::string& text : {settings, kMark + settings, utf16(settings), utf16(settings, true)}) {
     write("run.json", text);
-    const cli::RunSettings read = cli::read_settings(path("run.json").string());
+    const jobs::RunSettings read = jobs::read_settings(path("run.json").string());
     EXPECT_EQ(read.request.prompt, "a cat");
     EXPECT_EQ(read.request.seed, 7u);
   }

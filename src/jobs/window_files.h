@@ -1,4 +1,4 @@
-// The finished windows of a talking photo, for --resume: their frames as they are, a file each (0001.frames, 0002.frames …) in
+// The finished windows of a talking photo, for a run that goes on: their frames as they are, a file each (0001.frames, 0002.frames …) in
 // OUTPUT.windows. An encoder that was interrupted cannot go on; a run that does encodes these again and then its own, and its
 // file is that of a run that was never interrupted.
 //
@@ -6,17 +6,19 @@
 // last state speaks of is whole. Frames are written as they come, and never held.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
 #include "media/background_writer.h"
 #include "media/frames_file.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 class WindowFiles {
  public:
-  explicit WindowFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  WindowFiles(std::filesystem::path folder, const std::atomic<bool>* cancel)
+      : folder_(std::move(folder)), cancel_(cancel) {}
 
   // What a state says of them, and of whether it is true here; throws with the file and the reason where it is not.
   nlohmann::json list() const;
@@ -36,9 +38,10 @@ class WindowFiles {
   std::filesystem::path file(size_t window) const;
 
   std::filesystem::path folder_;
+  const std::atomic<bool>* cancel_;
   std::vector<FramesFile> finished_;
   std::unique_ptr<BackgroundWriter> writer_;  // of the window under way
   const FramesWriter* made_ = nullptr;        // it owns this
 };
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -6,7 +6,7 @@
 
 #include "base/output_lock.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 class ClaimedOutput {
  public:
@@ -31,4 +31,4 @@ class ClaimedOutput {
   OutputLock lock_;
 };
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

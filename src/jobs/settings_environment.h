@@ -6,7 +6,7 @@
 
 #include "api/run_environment.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 // Adds what is set now, as far as a run of these settings depends on it; nothing where nothing is.
 void add_environment(nlohmann::json& settings, bool on_gpu);
@@ -17,4 +17,4 @@ Environment environment_in(const nlohmann::json& settings);
 // difference once a process. who: "--from: cat.json".
 void warn_of_environment(const std::string& who, const Environment& then, const nlohmann::json& settings);
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

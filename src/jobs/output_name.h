@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 // "a-red-ball-7.mp4"; of a prompt without a letter "video-7.mp4".
 std::filesystem::path default_name(const std::string& prompt, uint64_t seed);
@@ -24,4 +24,4 @@ std::string own_name(const std::filesystem::path& output);
 // clip.mp4 → clip.mp4ENDING, frames/ → framesENDING
 std::filesystem::path beside(const std::filesystem::path& output, const char* ending);
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -1,4 +1,4 @@
-#include "state_file.h"
+#include "jobs/state_file.h"
 
 #include <algorithm>
 
@@ -7,13 +7,12 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/part_name.h"
-#include "job_report.h"
-#include "output_name.h"
-#include "settings.h"
-#include "settings_environment.h"
+#include "jobs/output_name.h"
+#include "jobs/settings.h"
+#include "jobs/settings_environment.h"
 #include "text/utf8.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,7 +31,7 @@ std::string name_in_state(const fs::path& output) {
 }  // namespace
 
 StateFile::StateFile(const fs::path& output, const json& settings, double every_seconds,
-                     std::function<std::string()> model)
+                     std::function<std::string()> model, const std::atomic<bool>* cancel)
     : path_(path_of(output)),
       settings_(settings),
       output_name_(name_in_state(output)),
@@ -40,7 +39,7 @@ StateFile::StateFile(const fs::path& output, const json& settings, double every_
       start_(monotonic_seconds()),
       last_(start_),
       ask_model_(std::move(model)),
-      windows_(beside(output, ".windows")) {}
+      windows_(beside(output, ".windows"), cancel) {}
 
 fs::path StateFile::path_of(const fs::path& output) { return beside(output, ".resume"); }
 
@@ -99,10 +98,10 @@ std::optional<RunState> StateFile::load() {
   if (saved.about["model"] != model())
     differs += std::string(differs.empty() ? "" : ", ") + "the model's files";
   require(differs.empty(),
-          "--resume: {} belongs to a different run: {}; give the same options, or leave out --resume to "
+          "`resume`: {} belongs to a different run: {}; give the same options, or leave out `resume` to "
           "start from the beginning",
           path_.string(), differs);
-  warn_of_environment("--resume: " + path_.string(),
+  warn_of_environment("`resume`: " + path_.string(),
                       naming(path_.string(), [&] { return environment_in(settings); }), settings_);
   const RunState& state = saved.state;
   try {
@@ -129,7 +128,7 @@ bool StateFile::due(const RunStateView& state) const {
 
 void StateFile::save(const RunStateView& state) {
   std::map<std::string, std::string> about{
-      {"settings", line_of(settings_)}, {"model", model()}, {"output", output_name_}};
+      {"settings", json_line(settings_)}, {"model", model()}, {"output", output_name_}};
   if (state.window > 0) about["window_files"] = windows_.list().dump();
   write_run_state(path_, state, about);
   saved_ = {state.step, state.window, state.windows};
@@ -139,7 +138,7 @@ void StateFile::give_up(const Error& e) {
   if (e.code() != ErrorCode::io) throw;
   broken_ = true;
   windows_.give_up();
-  warn("the state for --resume cannot be saved{}; the run goes on without it: {}",
+  warn("the state for `resume` cannot be saved{}; the run goes on without it: {}",
        saved_ ? fmt::format(" ({} stays saved)", saved()) : "", e.message());
 }
 
@@ -178,7 +177,7 @@ void StateFile::remove() {
 }
 
 std::string StateFile::going_on() const {
-  return fmt::format(" ({} is saved: the same command with --resume continues from there)", saved());
+  return fmt::format(" ({} is saved: the same command with `resume` continues from there)", saved());
 }
 
 std::string StateFile::saved() const {
@@ -191,4 +190,4 @@ std::string StateFile::saved() const {
   return fmt::format("step {} of window {} of {}", step, window + 1, windows);
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

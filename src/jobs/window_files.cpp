@@ -1,13 +1,12 @@
-#include "window_files.h"
+#include "jobs/window_files.h"
 
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/disk.h"
 #include "base/error.h"
-#include "commands.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -61,7 +60,7 @@ void WindowFiles::frame(RgbView frame) {
           folder_.string(), ec ? ec.message() : "the name is taken");
     auto made = std::make_unique<FramesWriter>(file(finished_.size()), frame.width, frame.height);
     made_ = made.get();
-    writer_ = std::make_unique<BackgroundWriter>(std::move(made), &g_cancel);
+    writer_ = std::make_unique<BackgroundWriter>(std::move(made), cancel_);
   }
   writer_->write(frame);
 }
@@ -95,4 +94,4 @@ void WindowFiles::remove() {
   if (fs::is_directory(fs::symlink_status(folder_, ec))) fs::remove(folder_, ec);
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

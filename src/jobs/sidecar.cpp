@@ -1,4 +1,4 @@
-#include "sidecar.h"
+#include "jobs/sidecar.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,11 +8,11 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "jobs/output_name.h"
 #include "media/files.h"
 #include "media/metadata.h"
-#include "output_name.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -146,4 +146,4 @@ json finished_settings(const fs::path& output) {
   return nullptr;
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -1,8 +1,9 @@
-// The state of a run in OUTPUT.resume, for --resume: written beside the output after finished steps, at most
+// The state of a run in OUTPUT.resume, for a run that goes on: written beside the output after finished steps, at most
 // every few seconds and never for more than a twentieth of the time, and after each window of a talking photo, whose frames are
 // kept beside it (window_files.h); gone when the output is complete.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -10,15 +11,15 @@
 #include <string>
 
 #include "api/tachyscope.h"
-#include "window_files.h"
+#include "jobs/window_files.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 class StateFile {
  public:
-  // model: the fingerprint, asked for when it is needed.
+  // model: the fingerprint, asked for when it is needed. cancel: stops what waits for the disk; may be null.
   StateFile(const std::filesystem::path& output, const nlohmann::json& settings, double every_seconds,
-            std::function<std::string()> model);
+            std::function<std::string()> model, const std::atomic<bool>* cancel);
 
   static std::filesystem::path path_of(const std::filesystem::path& output);
   // The output that a state file belongs to.
@@ -69,4 +70,4 @@ class StateFile {
   WindowFiles windows_;
 };
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

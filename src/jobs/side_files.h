@@ -1,4 +1,4 @@
-// Files that options name beside a run's output: previews, latents, profiles. Each belongs to one run at a time, and one that is there
+// Files that a run is asked for beside a run's output: previews, latents, profiles. Each belongs to one run at a time, and one that is there
 // and is no such file is somebody else's: it stays, and the run is refused before it begins.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "base/output_lock.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 class SideFiles {
  public:
@@ -20,12 +20,12 @@ class SideFiles {
   void latents(const std::string& path);
   void profile(const std::string& path);
   // Claims the file that a bench's report or a stage's tensors replace, as an output does.
-  void output(const char* option, const std::string& path);
+  void output(const char* field, const std::string& path);
 
   const std::set<std::filesystem::path>& names() const { return names_; }
 
  private:
-  void claim(const char* option, const std::string& path, const char* what,
+  void claim(const char* field, const std::string& path, const char* what,
              bool (*is_ours)(const std::string&));
 
   std::filesystem::path output_;
@@ -36,4 +36,4 @@ class SideFiles {
 // The comment that a preview carries, by which a later run knows it.
 std::string preview_comment();
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 struct Encoding {
   std::string format;  // "mp4" or "webm"; empty: of no format that has a choice, or nothing was said
@@ -22,4 +22,4 @@ void add_encoding(nlohmann::json& settings, const Encoding& encoding);  // nothi
 // Returns what settings say of it. Throws corrupt, naming the key.
 Encoding encoding_in(const nlohmann::json& settings);
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -1,11 +1,11 @@
-#include "settings_encoding.h"
+#include "jobs/settings_encoding.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "media/video_writer.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 using nlohmann::json;
 
@@ -41,4 +41,4 @@ Encoding encoding_in(const json& settings) {
   return {it->value("format", ""), it->value("crf", -1), it->value("speed", "")};
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

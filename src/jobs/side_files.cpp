@@ -1,4 +1,4 @@
-#include "side_files.h"
+#include "jobs/side_files.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 
 #include "api/tachyscope.h"
 #include "base/error.h"
+#include "media/files.h"
 #include "media/metadata.h"
-#include "status_line.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,24 +49,24 @@ bool is_replaceable(const std::string& path, bool (*is_ours)(const std::string&)
 
 std::string preview_comment() { return fmt::format("{}\"{}\"}}", kPreview, version()); }
 
-void SideFiles::preview(const std::string& path) { claim("--preview", path, "preview of a run", is_preview); }
+void SideFiles::preview(const std::string& path) { claim("`preview`", path, "preview of a run", is_preview); }
 void SideFiles::latents(const std::string& path) {
-  claim("--save-latents", path, "file of latents", is_latents);
+  claim("`save_latents`", path, "file of latents", is_latents);
 }
-void SideFiles::profile(const std::string& path) { claim("--profile", path, "profile of a run", is_profile); }
-void SideFiles::output(const char* option, const std::string& path) { claim(option, path, "", is_anything); }
+void SideFiles::profile(const std::string& path) { claim("`profile`", path, "profile of a run", is_profile); }
+void SideFiles::output(const char* field, const std::string& path) { claim(field, path, "", is_anything); }
 
-void SideFiles::claim(const char* option, const std::string& path, const char* what,
+void SideFiles::claim(const char* field, const std::string& path, const char* what,
                       bool (*is_ours)(const std::string&)) {
   if (path.empty()) return;
   require(path != output_ && !names_.contains(path),
-          "{}: this run already writes something else to {}; give another name", option, path);
+          "{}: this run already writes something else to {}; give another name", field, path);
   check(is_replaceable(path, is_ours), ErrorCode::io,
-        "{}: {} exists and is not a {}, so it is not replaced; move it away, or name another file", option,
+        "{}: {} exists and is not a {}, so it is not replaced; move it away, or name another file", field,
         path, what);
-  naming(option, [&] { locks_.emplace_back(path); });
-  check_writable(option, path);
+  naming(field, [&] { locks_.emplace_back(path); });
+  check_writable(field, path);
   names_.insert(path);
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

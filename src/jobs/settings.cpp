@@ -1,4 +1,4 @@
-#include "settings.h"
+#include "jobs/settings.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,10 +11,10 @@
 #include "base/json_text.h"
 #include "base/sha256.h"
 #include "base/text_file.h"
+#include "jobs/settings_environment.h"
 #include "media/metadata.h"
-#include "settings_environment.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 namespace {
 
 using nlohmann::json;
@@ -34,18 +34,18 @@ T value(const json& v, const char* key) {
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     check(v.is_array() && v.size() <= 64 &&
               std::all_of(v.begin(), v.end(), [](auto& x) { return x.is_string(); }),
-          ErrorCode::corrupt, "--from: '{}' should be a list of at most 64 texts, got {}", key, json_line(v));
+          ErrorCode::corrupt, "`from`: '{}' should be a list of at most 64 texts, got {}", key, json_line(v));
   } else if constexpr (std::is_same_v<T, std::string>) {
-    check(v.is_string(), ErrorCode::corrupt, "--from: '{}' should be a text, got {}", key, json_line(v));
+    check(v.is_string(), ErrorCode::corrupt, "`from`: '{}' should be a text, got {}", key, json_line(v));
   } else if constexpr (std::is_same_v<T, bool>) {
-    check(v.is_boolean(), ErrorCode::corrupt, "--from: '{}' should be true or false, got {}", key,
+    check(v.is_boolean(), ErrorCode::corrupt, "`from`: '{}' should be true or false, got {}", key,
           json_line(v));
   } else if constexpr (std::is_integral_v<T>) {
     const bool fits = v.is_number_unsigned() && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
-    check(fits, ErrorCode::corrupt, "--from: '{}' should be a whole number from 0 to {}, got {}", key,
+    check(fits, ErrorCode::corrupt, "`from`: '{}' should be a whole number from 0 to {}, got {}", key,
           std::numeric_limits<T>::max(), json_line(v));
   } else {
-    check(v.is_number(), ErrorCode::corrupt, "--from: '{}' should be a number, got {}", key, json_line(v));
+    check(v.is_number(), ErrorCode::corrupt, "`from`: '{}' should be a number, got {}", key, json_line(v));
   }
   return v.get<T>();
 }
@@ -62,10 +62,11 @@ void take(const json& j, const char* key, T& target) {
 void read_into(std::vector<float>& latents, const std::string& path) {
   LatentFile file = read_latents(path);
   const auto scale = file.about.find("scale");
-  require(scale == file.about.end() || scale->second != "raw",
-          "{}: its latents are on the VAE's own scale (`tachyscope vae encode --raw`), and normalised ones "
-          "are needed; encode them without --raw",
-          path);
+  require(
+      scale == file.about.end() || scale->second != "raw",
+      "{}: its latents are on the VAE's own scale (`raw` of `tachyscope vae encode`), and normalised ones "
+      "are needed; encode them without `raw`",
+      path);
   latents = std::move(file.values);
 }
 void read_into(std::shared_ptr<const Picture>& picture, const std::string& path) {
@@ -160,15 +161,15 @@ RunSettings read_settings(const std::string& path) {
     text = read_run_state(file).about["settings"];
   else
     text = file.extension() == ".json"
-               ? naming("--from", [&] { return read_text_file(file, kMostSettingsBytes); })
+               ? naming("`from`", [&] { return read_text_file(file, kMostSettingsBytes); })
                : read_comment(file);
   // The comment of a video that another program made is its own affair.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
-        "--from: {} has no settings of a run in it", path);
-  const json j = naming("--from", [&] { return parse_json_text(text, path); });
+        "`from`: {} has no settings of a run in it", path);
+  const json j = naming("`from`", [&] { return parse_json_text(text, path); });
   try {
     check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
-          "--from: {} does not hold the settings of a run", path);
+          "`from`: {} does not hold the settings of a run", path);
     RunSettings s;
     for (const RequestField& field : request_fields())
       std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
@@ -180,8 +181,8 @@ RunSettings read_settings(const std::string& path) {
     }
     take(j, "device", s.device);
     check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
-          "--from: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
-    naming("--from", [&] { s.environment = environment_in(j), s.encoding = encoding_in(j); });
+          "`from`: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
+    naming("`from`", [&] { s.environment = environment_in(j), s.encoding = encoding_in(j); });
     for (const RequestInput& input : request_inputs()) {
       InputFile in;
       take(j, input.name, in.path);
@@ -196,8 +197,8 @@ RunSettings read_settings(const std::string& path) {
     }
     return s;
   } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "--from: {}: {}", path, json_words(e.what()));
+    fail(ErrorCode::corrupt, "`from`: {}: {}", path, json_words(e.what()));
   }
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -1,13 +1,13 @@
-#include "claimed_output.h"
+#include "jobs/claimed_output.h"
 
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/last_words.h"
-#include "output_name.h"
+#include "jobs/output_name.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 namespace fs = std::filesystem;
 
@@ -102,4 +102,4 @@ ClaimedOutput& ClaimedOutput::operator=(ClaimedOutput&& other) noexcept {
   return *this;
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -1,4 +1,4 @@
-#include "output_name.h"
+#include "jobs/output_name.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "text/file_name.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 namespace fs = std::filesystem;
 
@@ -47,4 +47,4 @@ fs::path beside(const fs::path& output, const char* ending) {
   return path += ending;
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -1,4 +1,4 @@
-// The settings of a run as JSON: embedded in the output, written beside it, read back by --from.
+// The settings of a run as JSON: embedded in the output, written beside it, read back by the next run (`from`).
 #pragma once
 
 #include <map>
@@ -7,9 +7,9 @@
 
 #include "api/tachyscope.h"
 #include "base/environment.h"
-#include "settings_encoding.h"
+#include "jobs/settings_encoding.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 // A file that a run depends on, and what was in it.
 struct InputFile {
@@ -31,7 +31,7 @@ struct RunSettings {
 std::string sha256_of(const std::string& path, const std::string& input);
 
 // Reads the files into the request. Throws when one is not
-// what it was in the run of --from, naming both hashes.
+// what it was in the run that settings were read `from`, naming both hashes.
 void load_inputs(RunSettings& settings);
 
 // How two settings differ ("seed 7, here 8"), places of files aside; "" when they do not. The device alone is
@@ -44,4 +44,4 @@ nlohmann::json to_json(const RunSettings& settings);
 // invalid_argument naming the key.
 RunSettings read_settings(const std::string& path);
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 // The place of a run's settings, chosen before its work begins: the first name that is free, or has settings of this output.
 class SettingsFile {
@@ -40,4 +40,4 @@ nlohmann::json settings_beside(const std::filesystem::path& output, const nlohma
 // Those of an output that is complete (they are written last), or null.
 nlohmann::json finished_settings(const std::filesystem::path& output);
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

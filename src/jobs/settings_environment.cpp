@@ -1,4 +1,4 @@
-#include "settings_environment.h"
+#include "jobs/settings_environment.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include "base/json_text.h"
 #include "base/log.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 using nlohmann::json;
 
@@ -49,4 +49,4 @@ void warn_of_environment(const std::string& who, const Environment& then, const 
   warn("{}: the environment was different: {}; the frames may differ", who, differs);
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

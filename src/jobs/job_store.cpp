@@ -1,4 +1,4 @@
-#include "job_start.h"
+#include "jobs/job_store.h"
 
 #include <fmt/format.h>
 
@@ -10,12 +10,10 @@
 #include "base/disk.h"
 #include "base/json_text.h"
 #include "base/log.h"
-#include "interrupt.h"
-#include "job_report.h"
-#include "output_name.h"
-#include "sidecar.h"
+#include "jobs/output_name.h"
+#include "jobs/sidecar.h"
 
-namespace tachy::cli {
+namespace tachy::jobs {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -60,13 +58,13 @@ bool is_finished(const fs::path& output, const json& settings) {
 
 class Starting {
  public:
-  Starting(const GenerateOptions& o, const Job& job, const json& settings,
-           const std::function<std::string()>& model, std::set<fs::path>& made)
-      : o_(o), job_(job), settings_(settings), model_(model), made_(made) {}
+  Starting(const JobSpec& job, const json& settings, const std::function<std::string()>& model,
+           const std::set<fs::path>& made, const std::atomic<bool>* cancel)
+      : job_(job), settings_(settings), model_(model), made_(made), cancel_(cancel) {}
 
   JobStart named() {
-    JobStart start = with(naming("--output", [&] { return ClaimedOutput(job_.output, o_.stream); }));
-    if (!o_.resume) return begin_anew(std::move(start));
+    JobStart start = with(naming("`output`", [&] { return ClaimedOutput(job_.output, job_.streamed); }));
+    if (!job_.resume) return begin_anew(std::move(start));
     start.earlier = start.state->load();
     if (!start.earlier && is_finished(start.output.path(), settings_)) start.complete = true;
     if (!start.earlier && !start.complete) start.state->refuse_others();
@@ -74,7 +72,7 @@ class Starting {
   }
 
   JobStart unnamed() {
-    if (o_.resume) {
+    if (job_.resume) {
       if (std::optional<JobStart> start = interrupted()) return std::move(*start);
       for (const int n : numbers_there(job_.output, "")) {
         const fs::path name = nth_name(job_.output, n);
@@ -87,23 +85,24 @@ class Starting {
       }
     }
     JobStart start = with(ClaimedOutput::next_free(job_.output));
-    if (start.output.path() != job_.output && !o_.resume) say_what_is_left();
+    if (start.output.path() != job_.output && !job_.resume) say_what_is_left();
     return begin_anew(std::move(start));
   }
 
  private:
   JobStart with(ClaimedOutput output) const {
     JobStart start{.output = std::move(output), .state = nullptr, .earlier = {}};
-    start.state = std::make_unique<StateFile>(start.output.path(), settings_, o_.state_every, model_);
+    start.state =
+        std::make_unique<StateFile>(start.output.path(), settings_, job_.state_every, model_, cancel_);
     return start;
   }
 
   JobStart begin_anew(JobStart start) const {
     if (job_.output == "-") return start;
     start.state->refuse_others();
-    if (!o_.resume && start.state->exists())
+    if (!job_.resume && start.state->exists())
       warn(
-          "{} belongs to an interrupted run, which --resume would continue; this run starts from the "
+          "{} belongs to an interrupted run, which `resume` would continue; this run starts from the "
           "beginning",
           start.state->path().string());
     return start;
@@ -128,29 +127,28 @@ class Starting {
 
   void say_what_is_left() const {
     for (const int n : numbers_there(job_.output, kState))
-      warn("{} belongs to an interrupted run, which --resume would continue; this run takes another name",
+      warn("{} belongs to an interrupted run, which `resume` would continue; this run takes another name",
            nth_name(job_.output, n).string() + kState);
   }
 
-  const GenerateOptions& o_;
-  const Job& job_;
+  const JobSpec& job_;
   const json& settings_;
   const std::function<std::string()>& model_;
-  std::set<fs::path>& made_;
+  const std::set<fs::path>& made_;
+  const std::atomic<bool>* cancel_;
 };
 
-void say_how_it_begins(const GenerateOptions& o, const JobStart& start) {
+void tell_how_it_begins(const JobSpec& job, const JobStart& start, JobSink& sink) {
   const std::string output = start.output.path().string(), state = start.state->path().string();
   if (start.complete)
-    return report(o, {{"event", "complete"}, {"output", output}}, output + " is complete already");
-  if (!o.resume) return;
+    return sink.event({{"event", "complete"}, {"output", output}}, output + " is complete already");
+  if (!job.resume) return;
   const std::optional<RunState>& earlier = start.earlier;
   json event = {{"event", "resume"}, {"step", earlier ? earlier->step : 0}, {"output", output}};
   if (earlier && earlier->windows > 1)
     event["window"] = earlier->window + 1, event["windows"] = earlier->windows;
-  report(o, event,
-         earlier ? fmt::format("continuing after {} ({})", start.state->saved(), state)
-                 : fmt::format("nothing to resume at {}: starting from the beginning", state));
+  sink.event(event, earlier ? fmt::format("continuing after {} ({})", start.state->saved(), state)
+                            : fmt::format("nothing to resume at {}: starting from the beginning", state));
 }
 
 // The settings in a state, or beside a finished video; null where there are none.
@@ -176,15 +174,15 @@ std::optional<uint64_t> seed_in(const json& settings, const std::string& prompt,
 
 }  // namespace
 
-JobStart start_job(const GenerateOptions& o, const Job& job, const json& settings,
-                   const std::function<std::string()>& model, std::set<fs::path>& made) {
-  set_cancel_note("");
-  Starting starting(o, job, settings, model, made);
+JobStart JobStore::begin(const JobSpec& job, const json& settings, const std::function<std::string()>& model,
+                         JobSink& sink) {
+  sink.can_go_on("");
+  Starting starting(job, settings, model, made_, cancel_);
   JobStart start = job.named ? starting.named() : starting.unnamed();
-  if (start.earlier) set_cancel_note(start.state->going_on());
+  if (start.earlier) sink.can_go_on(start.state->going_on());
   if (start.complete) start.state->remove();  // a process may have died before it did
-  made.insert(start.output.path());
-  say_how_it_begins(o, start);
+  made_.insert(start.output.path());
+  tell_how_it_begins(job, start, sink);
   return start;
 }
 
@@ -208,4 +206,4 @@ std::optional<uint64_t> seed_drawn_before(const fs::path& output, const std::str
   return std::nullopt;
 }
 
-}  // namespace tachy::cli
+}  // namespace tachy::jobs

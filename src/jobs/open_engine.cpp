@@ -1,0 +1,56 @@
+#include "jobs/open_engine.h"
+
+#include <fmt/format.h>
+
+#include "api/fields.h"
+#include "base/error.h"
+
+namespace tachy::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The kind of device that a run was on, for it to be repeated or gone on with.
+std::string device_again(const std::string& from, const std::string& kind) {
+  std::string why;
+  check(kind == "cpu" || gpu_there(&why), ErrorCode::unsupported,
+        "`from`: {} comes from a run on a GPU, and there is none here ({}); `device` cpu repeats it on the "
+        "CPU, but then its frames are not the same to the bit",
+        from, why);
+  return kind;
+}
+
+}  // namespace
+
+EngineOptions with_parts(EngineOptions options, const RunSettings& settings) {
+  for (const auto& [part, path] : settings.parts)
+    options.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
+  return options;
+}
+
+OpenedEngine open_engine(const JobSpec& job, const EngineOptions& wanted, JobSink& sink) {
+  const RunSettings& s = job.settings;
+  const bool again = wanted.device.empty() && !s.device.empty();
+  EngineOptions options = with_parts(wanted, s);
+  options.device = again ? device_again(job.from, s.device) : choose_device(wanted.device);
+  const auto open = [&] {
+    return naming("`model`", [&] {
+      return Engine(s.model.empty() ? shipped_model(default_model(s)) : fs::path(s.model), options);
+    });
+  };
+  Engine engine = open();
+  if (wanted.max_vram > 0 || options.device == "cpu" || again || !is_automatic(wanted.device))
+    return {std::move(engine), {}};
+  try {
+    PreparedRequest first = engine.prepare(s.request);
+    engine.check_memory(first.plan());
+    return {std::move(engine), std::move(first)};
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::out_of_memory) throw;
+    sink.notice(fmt::format("running on the CPU, since the GPU has too little memory: {}", e.message()));
+    options.device = "cpu";
+    return {open(), {}};
+  }
+}
+
+}  // namespace tachy::jobs
