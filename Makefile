@@ -8,6 +8,8 @@
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make test-browser        the page of a world in a headless browser (makes a virtual environment)
 #   make test-python         the Python package against PyTorch, and the other tests written in Python (the same environment)
+#   make test-isa            the tests of ops, models and runs under every lesser instruction set (make test does it, too)
+#   make test-qemu           runs on emulated CPUs with AVX2 and with SSE4.2: no bit depends on threads, weights or resuming
 #   make test-leaks          300 runs of an engine and of a world with the models that ship: whether memory stays
 #   make judge               the shipped model on the held-out captions, judged by a program
 #   make package             a .deb and a relocatable tar in out/, with kernels for all GPU architectures where nvcc is
@@ -23,7 +25,7 @@ TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 8 ? n : 8)))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world build test test-browser test-arm64 test-reference test-python test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world build test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -70,6 +72,15 @@ test-browser: configure
 
 test-python: deps
 	@tests/python/run $(BUILD) $(CMAKE_FLAGS)
+
+test-isa: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -L isa
+
+test-qemu: configure
+	@tools/install_deps qemu-user
+	@cmake --build $(BUILD) -j $(JOBS) --target tachyscope pipelines_test cli_test
+	@tools/test_qemu --all $(BUILD)
 
 test-leaks: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target leaks_test

@@ -4,12 +4,19 @@ Error means max|y - R| / max|R| with R the reference in float64; e is the refere
 must stay within max(3e, 5e-6) (VAE: max(3e, 1e-5)); 20 steps with guidance within 1e-5."""
 
 import argparse
+import contextlib
+import io
+import multiprocessing
+import os
 import pathlib
 import secrets
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
+import zlib
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import diffusers
 import torch
@@ -157,58 +164,77 @@ def compare_noise(ctx):
         ctx.report(f"noise of {n} values, seed {seed}", (load_file(out)["noise"] - want).abs().max().item(), 4e-6)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary")
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--draws", type=int, default=6, help="random models per stage and variant")
-    parser.add_argument("--draw", type=int, default=None, help="of the property test, this draw alone")
-    parser.add_argument("--only", default="", help="run the groups whose name contains this")
-    args = parser.parse_args()
-    seed = args.seed if args.seed is not None else secrets.randbelow(2**31)
-    print(f"seed {seed} (repeat with --seed {seed}), torch {torch.__version__}")
-    torch.manual_seed(seed)
+GROUPS = {  # the longest first, so that workers end together
+    "conversions": lambda ctx, args: conversions.compare(ctx),
+    "presets": lambda ctx, args: presets.compare(ctx),
+    "properties": lambda ctx, args: properties.compare(ctx, args.seed, args.draw),
+    "loras": lambda ctx, args: loras.compare(ctx),
+    "noise": lambda ctx, args: compare_noise(ctx),
+    "ops": lambda ctx, args: ops.compare(ctx, args.draws),
+    "text-encoder": lambda ctx, args: [compare_text_encoder(ctx, i) for i in range(args.draws)],
+    "image-encoder": lambda ctx, args: clip_pictures.compare(ctx, args.draws, STAGE_BOUND),
+    "infinitetalk": lambda ctx, args: infinitetalk.compare(ctx, args.draws, STAGE_BOUND),
+    "causal": lambda ctx, args: causal_compare.compare(ctx, args.draws, STAGE_BOUND),
+    "world": lambda ctx, args: world_compare.compare(ctx, args.draws),
+    "talking-photo": lambda ctx, args: talk.compare(ctx),
+    "audio-encoder": lambda ctx, args: wav2vec2.compare(ctx, args.draws, STAGE_BOUND),
+    "transformer": lambda ctx, args: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
+    "vae": lambda ctx, args: [compare_vae(ctx, i) for i in range(args.draws)],
+    "vae-command": lambda ctx, args: vae_command.compare(ctx),
+    "layouts": lambda ctx, args: layouts.compare(ctx),
+    "samplers": lambda ctx, args: generation.compare_schedules(ctx),
+    "generation": lambda ctx, args: generation.compare_generation(ctx),
+    "images": lambda ctx, args: images.compare(ctx),
+    "experts": lambda ctx, args: experts.compare(ctx),
+    "sparse": lambda ctx, args: sparse.compare(ctx),
+    "tokens": lambda ctx, args: generation.compare_tokens(ctx),
+    "single-files": lambda ctx, args: single_files.compare(ctx),
+    "gguf": lambda ctx, args: gguf_files.compare(ctx),
+    "shipped": lambda ctx, args: generation.compare_shipped(ctx),
+}
+
+
+def run_group(name, args):
+    """What the group printed, how many comparisons it made, which failed, and its seconds. Its random numbers hang on the seed and
+    its name, not on who ran before it."""
     for library in (diffusers, transformers):
         library.utils.logging.set_verbosity_error()
         library.utils.logging.disable_progress_bar()
-    start = time.time()
-    with tempfile.TemporaryDirectory() as folder:
+    torch.set_num_threads(1 if args.workers > 1 else torch.get_num_threads())
+    seed = (args.seed + zlib.crc32(name.encode())) % 2**31
+    torch.manual_seed(seed)
+    start, said, failures, count = time.time(), io.StringIO(), [], 0
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
         ctx = Context(args.binary, folder, seed)
-        groups = {
-            "noise": lambda: compare_noise(ctx),
-            "ops": lambda: ops.compare(ctx, args.draws),
-            "text-encoder": lambda: [compare_text_encoder(ctx, i) for i in range(args.draws)],
-            "image-encoder": lambda: clip_pictures.compare(ctx, args.draws, STAGE_BOUND),
-            "infinitetalk": lambda: infinitetalk.compare(ctx, args.draws, STAGE_BOUND),
-            "causal": lambda: causal_compare.compare(ctx, args.draws, STAGE_BOUND),
-            "world": lambda: world_compare.compare(ctx, args.draws),
-            "talking-photo": lambda: talk.compare(ctx),
-            "audio-encoder": lambda: wav2vec2.compare(ctx, args.draws, STAGE_BOUND),
-            "transformer": lambda: [compare_transformer(ctx, v, i) for v in ("t2v", "i2v", "ti2v") for i in range(args.draws)],
-            "vae": lambda: [compare_vae(ctx, i) for i in range(args.draws)],
-            "vae-command": lambda: vae_command.compare(ctx),
-            "properties": lambda: properties.compare(ctx, seed, args.draw),
-            "layouts": lambda: layouts.compare(ctx),
-            "samplers": lambda: generation.compare_schedules(ctx),
-            "generation": lambda: generation.compare_generation(ctx),
-            "presets": lambda: presets.compare(ctx),
-            "images": lambda: images.compare(ctx),
-            "experts": lambda: experts.compare(ctx),
-            "sparse": lambda: sparse.compare(ctx),
-            "tokens": lambda: generation.compare_tokens(ctx),
-            "loras": lambda: loras.compare(ctx),
-            "single-files": lambda: single_files.compare(ctx),
-            "gguf": lambda: gguf_files.compare(ctx),
-            "conversions": lambda: conversions.compare(ctx),
-            "shipped": lambda: generation.compare_shipped(ctx),
-        }
-        for name, group in groups.items():
-            if args.only in name:
-                group()
-    failed = len(ctx.failures)
+        try:
+            GROUPS[name](ctx, args)
+        except Exception:
+            failures.append(name)
+            print(f"FAIL {name}: {traceback.format_exc()}")
+        failures, count = failures + ctx.failures, ctx.count
+    return name, said.getvalue(), count, failures, time.time() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31))
+    parser.add_argument("--draws", type=int, default=6, help="random models per stage and variant")
+    parser.add_argument("--draw", type=int, default=None, help="of the property test, this draw alone")
+    parser.add_argument("--only", default="", help="run the groups whose name contains this")
+    parser.add_argument("--workers", type=int, default=min(4, os.cpu_count()), help="groups at a time, each with one thread of PyTorch")
+    args = parser.parse_args()
+    print(f"seed {args.seed} (repeat with --seed {args.seed}), torch {torch.__version__}", flush=True)
+    start, count, failures = time.time(), 0, []
+    names = [name for name in GROUPS if args.only in name]
+    with ProcessPoolExecutor(args.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(run_group, name, args) for name in names]):
+            name, said, compared, failed, seconds = done.result()
+            print(f"{said}{name}: {compared} comparisons, {seconds:.0f} s", flush=True)
+            count, failures = count + compared, failures + failed
     print(f"{time.time() - start:.0f} s")
-    print(f"{ctx.count - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    print(f"{count - len(failures)} passed, {len(failures)} failed{': ' if failures else ''}{', '.join(failures)}")
+    return 1 if failures or count == 0 else 0
 
 
 if __name__ == "__main__":
