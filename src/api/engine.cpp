@@ -13,6 +13,7 @@
 #include "media/loudness.h"
 #include "media/sound_reader.h"
 #include "request/speakers.h"
+#include "session/fingerprint.h"
 
 namespace tachy {
 namespace {

@@ -27,7 +27,6 @@
 #include "inspect/profile_report.h"
 #include "inspect/stage.h"
 #include "request/request.h"
-#include "session/fingerprint.h"
 
 namespace tachy {
 
