@@ -11,7 +11,7 @@ import types
 
 import torch
 
-from . import _rules
+from . import _all_rules, _rules
 
 LEVELS = ("none", "safe", "aggressive", "extreme")
 _MARK = _rules.MARK
@@ -60,17 +60,12 @@ def run(thing, level, wanted=lambda op: True, anew=True):
     if anew:
         restore(thing)
     if level != "none":
-        rules, codes = (_asked(known, wanted) for known in _known())
+        rules, codes = (_asked(known, wanted) for known in _all_rules.known())
         inside = set()  # what a replaced module stands for as well
         for name, module in modules:
             if id(module) not in inside:
                 inside |= _consider(name, module, rules, codes, level, report)
     return report
-
-
-def replaced(module):
-    """Whether the module runs a forward of ours."""
-    return _MARK in getattr(module, "__dict__", {})
 
 
 def restore(thing):
@@ -117,18 +112,6 @@ def _modules(thing):
             continue
         for name, module in component.named_modules(memo=seen):
             yield f"{part}.{name}" if name else part, module
-
-
-def _known():
-    """The rules for what is imported; a model of a library that is not cannot be here."""
-    rules, codes = _rules.torch_rules(), {}
-    if "diffusers" in sys.modules:
-        rules |= _rules.diffusers_rules()
-    if "transformers" in sys.modules:
-        from . import _transformers
-        rules |= _transformers.rules()
-        codes = _transformers.codes()
-    return rules, codes
 
 
 def _asked(rules, wanted):

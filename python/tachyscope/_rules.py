@@ -11,7 +11,6 @@ tensors of a call are such that the module itself would convert them (`_plain`).
 """
 
 import importlib
-import sys
 
 import torch
 import torch.nn.functional as F
@@ -176,44 +175,24 @@ def _code(forward):
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
-def torch_rules():
-    """By the class whose forward a module runs."""
-    from . import _norm_act
-
-    return _norm_act.rules() | {
-        nn.RMSNorm: Rule("rms_norm", _torch_rms, _torch_rms_check),
-        nn.LayerNorm: Rule("layer_norm", _layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
-        nn.GroupNorm: Rule("group_norm", _group_norm),
-        nn.GELU: Rule("gelu", _gelu),
-        nn.SiLU: Rule("silu", _activation(ops.silu), _silu_check),
-        nn.Mish: Rule("mish", _activation(ops.mish), _silu_check),
-    }
-
-
-# Modules of diffusers.models, and which file of ours has the rules for their blocks and attention once they are imported.
-_BLOCKS = (("normalization", "_adaptive"), ("attention_processor", "_processors"), ("attention", "_sd3"), ("attention", "_unet"),
-           ("resnet", "_resnet"), ("transformers.transformer_flux", "_flux"), ("transformers.transformer_ltx", "_ltx"),
-           ("transformers.transformer_wan", "_wan"))
-
-
-def diffusers_rules():
-    from diffusers.models import activations, normalization
-
-    blocks = {}
-    for theirs, ours in _BLOCKS:
-        if "diffusers.models." + theirs in sys.modules:
-            blocks |= importlib.import_module("." + ours, __package__).rules()
-    return blocks | {
-        normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
-        normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
-        activations.GELU: Rule("gelu", _projected_gelu),
-        activations.GEGLU: Rule("geglu", _projected_glu(ops.geglu)),
-        activations.SwiGLU: Rule("swiglu", _projected_glu(ops.swiglu)),
-        activations.FP32SiLU: Rule("silu", _activation(ops.silu)),
-    }
-
-
 def code_of(module):
     """As `_code`, of the forward that the module's class has; None where it is not a Python function."""
     forward = type(module).forward
     return _code(forward) if hasattr(getattr(forward, "__wrapped__", forward), "__code__") else None
+
+
+def forwards(entries):
+    """{code of the forward of each class that this transformers has: value}, of (model, class, value)."""
+    found = {}
+    for model, name, value in entries:
+        try:
+            cls = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name)
+        except (ImportError, AttributeError):
+            continue
+        found[_code(cls.forward)] = value
+    return found
+
+
+def replaced(module):
+    """Whether the module runs a forward of ours."""
+    return MARK in getattr(module, "__dict__", {})

@@ -8,14 +8,12 @@ stands before it. The layer's second residual add stays an add of its own, since
 Attention is in `_transformers_attention.py`."""
 
 import functools
-import importlib
 
 import torch
 import torch.nn.functional as F
 
 from . import ops
-from ._optimize import replaced
-from ._rules import Rule, _activation, _code, _plain, _usual, code_of, unhooked
+from ._rules import Rule, _activation, _code, _plain, _usual, code_of, forwards, replaced, unhooked
 
 
 def _llama_rms(module, twice, hidden_states):
@@ -160,18 +158,6 @@ def rules():
         activations.GELUActivation: Rule("gelu", _activation(ops.gelu), _gelu_activation_check),
         activations.GELUTanh: Rule("gelu", _activation(ops.gelu, approximate="tanh"), _gelu_tanh_check),
     }
-
-
-def forwards(entries):
-    """{code of the forward of each class that this transformers has: value}, of (model, class, value)."""
-    found = {}
-    for model, name, value in entries:
-        try:
-            cls = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name)
-        except (ImportError, AttributeError):
-            continue
-        found[_code(cls.forward)] = value
-    return found
 
 
 @functools.cache

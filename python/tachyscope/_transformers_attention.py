@@ -18,8 +18,7 @@ from transformers import masking_utils, modeling_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from . import ops
-from ._rules import Rule, _code, _plain, _usual
-from ._transformers import forwards
+from ._rules import Rule, _code, _plain, _usual, forwards
 
 NAME = "tachyscope"
 _OURS = "_tachyscope_attention"  # on the module whose config had the name written into it

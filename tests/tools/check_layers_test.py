@@ -44,6 +44,13 @@ def main():
                       ('#include "bind/a.h"', "tensor may not include python")):
         code, said = run(tool, module | {"src/tensor/e.cpp": text + "\n"})
         assert code == 1 and why in said, said
+
+    package = "python/tachyscope/"
+    straight = {package + "__init__.py": "from . import _b\n", package + "_a.py": "import os\n", package + "_b.py": "from . import _a as x, os\n"}
+    assert run(tool, straight)[0] == 0, run(tool, straight)
+    for back in ("from . import _b\n", "def f():\n    from ._b import g\n"):
+        code, said = run(tool, straight | {package + "_a.py": back})
+        assert code == 1 and "include cycle: " in said and "_a.py" in said and "_b.py" in said, said
     print("check_layers_test: ok")
 
 

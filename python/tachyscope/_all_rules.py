@@ -1,0 +1,58 @@
+"""All rules there are, for what the process has imported: those of torch and diffusers, and those of the files that know a model's blocks
+or a library. How one module is computed stands in `_rules.py` and in those files."""
+
+import importlib
+import sys
+
+from torch import nn
+
+from . import _norm_act, ops
+from ._rules import (Rule, _activation, _diffusers_rms, _diffusers_rms_check, _float_layer_norm, _gelu, _group_norm, _layer_norm,
+                     _one_dim, _projected_gelu, _projected_glu, _silu_check, _torch_rms, _torch_rms_check)
+
+
+def torch_rules():
+    """By the class whose forward a module runs."""
+    return _norm_act.rules() | {
+        nn.RMSNorm: Rule("rms_norm", _torch_rms, _torch_rms_check),
+        nn.LayerNorm: Rule("layer_norm", _layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
+        nn.GroupNorm: Rule("group_norm", _group_norm),
+        nn.GELU: Rule("gelu", _gelu),
+        nn.SiLU: Rule("silu", _activation(ops.silu), _silu_check),
+        nn.Mish: Rule("mish", _activation(ops.mish), _silu_check),
+    }
+
+
+# Modules of diffusers.models, and which file of ours has the rules for their blocks and attention once they are imported.
+_BLOCKS = (("normalization", "_adaptive"), ("attention_processor", "_processors"), ("attention", "_sd3"), ("attention", "_unet"),
+           ("resnet", "_resnet"), ("transformers.transformer_flux", "_flux"), ("transformers.transformer_ltx", "_ltx"),
+           ("transformers.transformer_wan", "_wan"))
+
+
+def diffusers_rules():
+    from diffusers.models import activations, normalization
+
+    blocks = {}
+    for theirs, ours in _BLOCKS:
+        if "diffusers.models." + theirs in sys.modules:
+            blocks |= importlib.import_module("." + ours, __package__).rules()
+    return blocks | {
+        normalization.RMSNorm: Rule("rms_norm", _diffusers_rms, _diffusers_rms_check),
+        normalization.FP32LayerNorm: Rule("layer_norm", _float_layer_norm, lambda m: _one_dim(m, m.normalized_shape)),
+        activations.GELU: Rule("gelu", _projected_gelu),
+        activations.GEGLU: Rule("geglu", _projected_glu(ops.geglu)),
+        activations.SwiGLU: Rule("swiglu", _projected_glu(ops.swiglu)),
+        activations.FP32SiLU: Rule("silu", _activation(ops.silu)),
+    }
+
+
+def known():
+    """The rules for what is imported; a model of a library that is not cannot be here."""
+    rules, codes = torch_rules(), {}
+    if "diffusers" in sys.modules:
+        rules |= diffusers_rules()
+    if "transformers" in sys.modules:
+        from . import _transformers
+        rules |= _transformers.rules()
+        codes = _transformers.codes()
+    return rules, codes
