@@ -21,6 +21,18 @@
 #include "runtime/pace.h"
 
 namespace tachy {
+namespace {
+
+// Self-attention over a whole clip is all that exchanges tokens.
+void check_ranks(const WanBlockInput& in) {
+  if (!in.comm || in.comm->size() == 1) return;
+  const char* alone = in.causal           ? "a video that is made block by block"
+                      : !in.audio.empty() ? "a talking photo"
+                                          : nullptr;
+  check(!alone, ErrorCode::unsupported, "transformer: {} needs all tokens on one rank", alone ? alone : "");
+}
+
+}  // namespace
 
 float WanBlock::query_scale() const {
   return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)) * 1.44269504088896340736f;
@@ -33,6 +45,7 @@ float WanBlock::score_scale(const Stream& stream) const {
 
 void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
                        Stream& stream) const {
+  check_ranks(in);
   const Tensor modulation = block_modulation(in, index);
   ProfileRange part(stream.hooks.profiler, "self-attention", ProfileKind::group);
   self_attention(in, modulation, index, stream);

@@ -5,6 +5,7 @@
 
 #include "../runtime/thread_comm.h"
 #include "models/wan/block.h"
+#include "models/wan/causal.h"
 #include "wan_dit_case.h"
 
 namespace tachy {
@@ -33,7 +34,8 @@ struct Streams {
   std::vector<float> x, u;  // the residual stream, and normed for the next block
 };
 
-Streams run_block(const test::WanDitCase& c, runtime::Comm* comm) {
+Streams run_block(const test::WanDitCase& c, runtime::Comm* comm,
+                  const std::vector<const WanAudio*>& audio = {}, const WanCausal* causal = nullptr) {
   const int ranks = comm ? comm->size() : 1, rank = comm ? comm->rank() : 0;
   const int64_t tokens = kTokens / ranks, dim = c.config.dim(), half = c.config.head_dim / 2;
   const auto mine = [&](const std::vector<float>& all, int64_t items) {
@@ -65,7 +67,9 @@ Streams run_block(const test::WanDitCase& c, runtime::Comm* comm) {
                  .sin = f32(sin, {tokens, half}),
                  .contexts = {&context, &context},
                  .u = f32(out.u, {kBatch * tokens, dim}),
-                 .comm = comm},
+                 .comm = comm,
+                 .audio = audio,
+                 .causal = causal},
                 {.scale = after.select(0, 0), .shift = after.select(0, 1)}, 0, stream);
   return out;
 }
@@ -86,6 +90,29 @@ TEST(WanBlock, TokensMayBeDividedAmongRanks) {
     const Streams part = run_block(c, &comm);
     expect_near(part.x, some_tokens(whole.x, kBatch, comm.rank() * kTokens / 2, kTokens / 2), "x");
     expect_near(part.u, some_tokens(whole.u, kBatch, comm.rank() * kTokens / 2, kTokens / 2), "u");
+  });
+}
+
+// They attend to more than the clip's tokens: a part of these would give another video.
+TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
+  const test::WanDitCase c("t2v");
+  const WanAudio audio;
+  alignas(WanCausal) const char room[sizeof(WanCausal)] = {};  // nobody looks inside
+  const auto* causal = reinterpret_cast<const WanCausal*>(room);
+  const auto refused = [&](runtime::Comm& comm, const std::vector<const WanAudio*>& a, const WanCausal* b) {
+    try {
+      run_block(c, &comm, a, b);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::unsupported);
+      return e.message();
+    }
+    return std::string("nothing");
+  };
+  test::ThreadRanks(2).run([&](runtime::Comm& comm) {
+    EXPECT_EQ(refused(comm, {&audio, &audio}, nullptr),
+              "transformer: a talking photo needs all tokens on one rank");
+    EXPECT_EQ(refused(comm, {}, causal),
+              "transformer: a video that is made block by block needs all tokens on one rank");
   });
 }
 
