@@ -43,6 +43,11 @@ class Gpu : public DeviceMemory {
   bool captures_ = true;
 };
 
+// 90 for 9.0; nothing without a GPU.
+inline std::optional<int> capability_of(const Gpu* gpu) {
+  return gpu ? std::optional(gpu->info().capability()) : std::nullopt;
+}
+
 // How many GPUs there are; with 0, `why` (if given) says why:
 // no driver, too old a driver, no device, a build without CUDA.
 int gpu_count(std::string* why = nullptr);

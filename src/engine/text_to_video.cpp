@@ -12,7 +12,7 @@
 #include "engine/optimisations.h"
 #include "ops/features.h"
 #include "ops/implementations.h"
-#include "request/level.h"
+#include "request/precision_of.h"
 #include "request/sampler_config.h"
 #include "request/stage_plan.h"
 #include "resolve/resolve.h"
@@ -91,10 +91,8 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   };
   out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
   if (!gpu()) {
-    const Mode mode = mode_of(r);
-    out.precision = {.compute = mode.compute,
-                     .definitions = mode.reference,
-                     .products = r.math == "int8" ? Products::int8 : Products::as_activations};
+    out.precision = precision_of(mode_of(r));
+    if (r.math == "int8") out.precision.products = Products::int8;
     out.precision.joined = !out.without.has(Optimisation::joined_qkv);
     out.graphs = model_.options().graphs && !model_.upload_check();
     plan(nullptr);
@@ -102,10 +100,7 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   }
   const GpuMode mode =
       gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual, r.attention, r.math);
-  out.precision = {.activation = mode.activation,
-                   .residual = mode.residual,
-                   .attention_int8 = mode.attention_int8,
-                   .products = mode.products};
+  out.precision = precision_of(mode);
   out.precision.joined = !out.without.has(Optimisation::joined_qkv);
   out.graphs = mode.graphs && !out.without.has(Optimisation::graphs) && model_.options().graphs &&
                !model_.upload_check();

@@ -4,7 +4,7 @@
 
 #include "cuda/absent_gpu.h"
 #include "engine/memory_plan.h"
-#include "request/gpu_mode.h"
+#include "request/precision_of.h"
 #include "request/stage_plan.h"
 #include "resolve/resolve.h"
 #include "session/vae_math.h"
@@ -28,11 +28,7 @@ struct Settled {
 Settled settle(const ModelBundle& model, const VideoRequest& request, const GpuRates& rates) {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), rates.capability,
                                 request.residual.value_or(""), request.attention, request.math);
-  Settled out{.request = resolve(model, request, &mode),
-              .precision = {.activation = mode.activation,
-                            .residual = mode.residual,
-                            .attention_int8 = mode.attention_int8,
-                            .products = mode.products}};
+  Settled out{.request = resolve(model, request, &mode), .precision = precision_of(mode)};
   VideoRequest& r = out.request.request;
   check(*r.sparse_attention == 0 || rates.capability / 10 == 9, ErrorCode::unsupported,
         "`sparse_attention`: needs a Hopper GPU (H100, H200)");

@@ -23,8 +23,7 @@ extern "C" {
 #include "inspect/example_request.h"
 #include "inspect/op_runner.h"
 #include "ops/features.h"
-#include "request/gpu_mode.h"
-#include "request/level.h"
+#include "request/precision_of.h"
 #include "session/stage_clock.h"
 #include "worlds/world_session.h"
 
@@ -78,19 +77,15 @@ std::vector<LevelState> describe_levels(const std::string& active, const std::st
 std::vector<OptimisationState> optimisations_at(const std::string& level, const std::string& dtype,
                                                 const cuda::Gpu* gpu) {
   if (!gpu) {
-    const Mode mode = find_level(level).mode;
-    const bool bf16 = mode.compute == Compute::bf16 && !ops::why_no_bf16();
-    return optimisation_states({.definitions = mode.reference,
-                                .precision = {.compute = bf16 ? Compute::bf16 : Compute::f32},
-                                .step_cache = mode.step_cache});
+    Mode mode = find_level(level).mode;
+    if (ops::why_no_bf16()) mode.compute = Compute::f32;
+    return optimisation_states(
+        {.definitions = mode.reference, .precision = precision_of(mode), .step_cache = mode.step_cache});
   }
   const GpuMode mode = gpu_mode(level, dtype, gpu->info().capability());
   return optimisation_states({.gpu = true,
                               .hopper = gpu->info().major == 9,
-                              .precision = {.activation = mode.activation,
-                                            .residual = mode.residual,
-                                            .attention_int8 = mode.attention_int8,
-                                            .products = mode.products},
+                              .precision = precision_of(mode),
                               .graphs = mode.graphs,
                               .step_cache = mode.step_cache});
 }

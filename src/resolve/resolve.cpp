@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "ops/implementations.h"
 #include "request/guidance.h"
-#include "request/level.h"
+#include "request/precision_of.h"
 #include "request/request_fields.h"
 #include "resolve/apply_preset.h"
 #include "resolve/resolve_blocks.h"
@@ -142,8 +142,7 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
     return;
   }
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
-  require(!mode.reference || wanted == Compute::f32,
-          "`dtype`: level none runs the definitions, which compute in f32");
+  check_definitions({.compute = wanted, .definitions = mode.reference});
   r.dtype = wanted == Compute::bf16 ? "bf16" : "f32";
   require(r.attention == "auto", "`attention`: {} needs `device` cuda{}", r.attention,
           r.attention == "int8" ? ", and a Hopper GPU there" : "");

@@ -6,28 +6,12 @@
 #include "catalog/open_tokenizer.h"
 #include "engine/memory_plan.h"
 #include "ops/implementations.h"
-#include "request/gpu_mode.h"
-#include "request/level.h"
+#include "request/precision_of.h"
 #include "session/vae_math.h"
 #include "tensor/streaming_memory.h"
 #include "text/tokenizer.h"
 
 namespace tachy {
-namespace {
-
-Precision precision_of(const WorldSession::Options& o, const cuda::Gpu* gpu) {
-  const Level& level = find_level(o.level);
-  if (gpu) {
-    const GpuMode mode = gpu_mode(o.level, o.dtype, gpu->info().capability());
-    return {.activation = mode.activation, .residual = mode.residual, .products = mode.products};
-  }
-  const Compute compute = o.dtype.empty() ? level.mode.compute : parse_compute(o.dtype);
-  require(!level.mode.reference || compute == Compute::f32, "`dtype`: level none runs definitions, in f32");
-  return {.compute = compute, .definitions = level.mode.reference};
-}
-
-}  // namespace
-
 WorldSession::WorldSession(ModelBundle bundle, const Options& o)
     : model_(std::move(bundle), o.model), config_(world_config(model_.bundle(), o.choices)) {
   const VaeConfig& vae = model().vae_config;
@@ -44,8 +28,9 @@ WorldSession::WorldSession(ModelBundle bundle, const Options& o)
   stream_ = {.pool = &model_.pool(),
              .gpu = model_.gpu(),
              .memory = model_.memory(),
-             .precision = precision_of(o, model_.gpu()),
+             .precision = precision_at(o.level, o.dtype, capability_of(model_.gpu())),
              .without = ops::parse_without(o.without)};
+  check_definitions(stream_.precision);
   stream_.precision.joined = !stream_.without.has(Optimisation::joined_qkv);
   setup_.vae = vae_products(o.vae_math, vae, stream_.precision, model_.gpu());
   check_arena(o.model, model_.gpu() && o.model.graphs && !stream_.without.has(Optimisation::graphs));

@@ -6,6 +6,7 @@
 
 #include "base/profiler.h"
 #include "engine/text_to_video.h"
+#include "request/precision_of.h"
 #include "tiny_model.h"
 
 namespace tachy {
@@ -66,6 +67,18 @@ TEST(Levels, ProfilingChangesNothing) {
   }
   EXPECT_EQ(steps, 20);
   EXPECT_EQ(blocks, 40) << "two blocks a step";
+}
+
+TEST(Levels, OneWayFromNamesToPrecision) {
+  EXPECT_EQ(precision_at("safe", "", std::nullopt), Precision{});
+  EXPECT_EQ(precision_at("aggressive", "", std::nullopt), (Precision{.compute = Compute::bf16}));
+  EXPECT_EQ(precision_at("aggressive", "f32", std::nullopt), Precision{});
+  EXPECT_EQ(precision_at("none", "", std::nullopt), (Precision{.definitions = true}));
+  EXPECT_THROW(check_definitions(precision_at("none", "bf16", std::nullopt)), Error);
+  EXPECT_THROW(precision_at("fast", "", std::nullopt), Error);
+  EXPECT_EQ(precision_at("safe", "", 90), (Precision{.activation = DType::bf16}));
+  EXPECT_EQ(precision_at("none", "", 90), Precision{}) << "float32 on a GPU";
+  EXPECT_EQ(precision_at("safe", "", 75), (Precision{.activation = DType::f16})) << "no bf16 there";
 }
 
 TEST(Levels, ReferenceWithBf16IsRefused) {

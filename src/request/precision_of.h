@@ -1,0 +1,23 @@
+// How a level, or what a request says in its place, computes: the one way from names to a Stream's Precision.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "request/gpu_mode.h"
+#include "request/level.h"
+#include "tensor/precision.h"
+
+namespace tachy {
+
+Precision precision_of(const Mode& mode);     // on the CPU
+Precision precision_of(const GpuMode& mode);  // on a GPU
+
+// A level by name, with `dtype` in place of its own unless it is "". capability: the GPU's, 90 for 9.0; nothing on the CPU. Throws
+// invalid_argument or unsupported, naming `level` or `dtype`.
+Precision precision_at(const std::string& level, const std::string& dtype, std::optional<int> capability);
+
+// What users may ask for: throws invalid_argument where definitions would compute in anything but float32, which only checks of ours do.
+void check_definitions(const Precision& precision);
+
+}  // namespace tachy
