@@ -116,10 +116,10 @@ def _in_place():
     transformer = _last[0]() if _last is not None else None
     if transformer is None:
         return []
-    from .. import _optimize
+    from .. import _rules
 
     modules = dict(transformer.named_modules())
-    return [entry for entry in _last[1].replaced if _optimize.replaced(modules.get(entry[0]))]
+    return [entry for entry in _last[1].replaced if _rules.replaced(modules.get(entry[0]))]
 
 
 def get_active_optimizations():
