@@ -22,6 +22,10 @@ PACKAGE_BUILD ?= build-package
 JOBS ?= $(shell nproc)
 # Most tests use a processor and a half; those that keep time run alone.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 8 ? n : 8)))
+# sse4, avx2 or avx512: tests under lesser instruction sets run under this one alone.
+TEST_ISA ?=
+OTHER_ISAS = $(filter-out $(TEST_ISA),sse4 avx2 avx512)
+ONLY_ISA = $(if $(TEST_ISA),-E '_($(shell echo $(OTHER_ISAS) | tr ' ' '|'))$$')
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
@@ -57,7 +61,7 @@ demo-world: build
 
 test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) $(ONLY_ISA)
 
 test-arm64: build
 	@tools/test_arm64 $(BUILD)

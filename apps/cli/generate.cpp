@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/predict.h"
+#include "base/env.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/notice.h"
@@ -20,7 +21,7 @@
 namespace tachy::cli {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr double kLongRunSeconds = 3600;
 
 // The engine's options as they were given.
 EngineOptions engine_options(const GenerateOptions& o, bool several) {
@@ -37,8 +38,7 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
           o.gpu);
   require(o.engine.device.empty(), "`gpu`: it replaces --device; leave one of them out");
   for (const jobs::JobSpec& job : all) {
-    TimePlanInput in{.model = job.settings.model.empty() ? shipped_model(jobs::default_model(job.settings))
-                                                         : fs::path(job.settings.model),
+    TimePlanInput in{.model = jobs::model_path(job.settings),
                      .parts = part_paths(jobs::with_parts(o.engine, job.settings)),
                      .gpu = o.gpu};
     if (!o.max_vram.empty()) in.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
@@ -54,6 +54,9 @@ void run(const GenerateOptions& o, Engine& engine, const jobs::JobSpec& job, con
   jobs::JobRunner runner(engine, store, sink, &g_cancel);
   const PreparedRequest prepared = known ? *known : runner.prepare(job);
   if (o.plan) return show_plan(prepared.plan(), prepared.request(), o.json);
+  if (prepared.plan().seconds > kLongRunSeconds)
+    warn("this run will take about {} on this machine; ctrl-C stops it cleanly",
+         human_seconds(prepared.plan().seconds));
   Watchers watchers(!o.profile.empty(), o.nvtx, engine.device() != "cpu");
   const bool made = runner.run(job, prepared, watchers.all());
   if (!made || !watchers.profile()) return;

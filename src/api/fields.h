@@ -1,4 +1,4 @@
-// What front ends are made of: the tables of a request's fields (request/request_fields.h) and of an
+// Front ends are made of these: the tables of a request's fields (request/request_fields.h) and of an
 // engine's, here. The command line is one, and shows how.
 #pragma once
 

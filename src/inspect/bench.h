@@ -8,7 +8,7 @@
 // run; ops run from graphs that find the cache cold (op_runner.h), a model's steps as in a generation
 // (captured and replayed), its parts by CUDA events.
 //
-// Of a model that makes videos block by block (Self-Forcing, Matrix-Game 2; worlds/world_run.h) the blocks are timed: whole ones
+// A model that makes videos block by block (Self-Forcing, Matrix-Game 2; worlds/world_run.h) has its blocks timed: whole ones
 // as a session runs them, then some more with a profiler for the components (block_monitor.h), on a GPU without graphs, in which
 // nothing can be timed. Times are wanted where they are seen: to the frames on the host.
 #pragma once

@@ -24,8 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kLongRunSeconds = 3600;
-
 // diffusers stretches, and so do we; but nobody should find out from the video.
 void warn_of_stretching(const VideoRequest& given, int width, int height) {
   for (const Picture* p : {given.image.get(), given.last_image.get()}) {
@@ -39,7 +37,7 @@ void warn_of_stretching(const VideoRequest& given, int width, int height) {
   }
 }
 
-// What is said, for the video's sound track: as it is in the file (of two speakers the sum), as long as the video.
+// Returns the video's sound track: what is said, as it is in the file (the sum of two speakers), and as long as the video.
 Sound sound_of(const JobSpec& job, const std::filesystem::path& output, const VideoRequest& filled) {
   if (!filled.speech) return {};
   const VideoFormat format = video_format(output);
@@ -188,18 +186,15 @@ void tell_done(JobSink& sink, const std::string& output, const VideoRequest& fil
 }  // namespace
 
 PreparedRequest JobRunner::prepare(const JobSpec& job) {
-  const LineScope lines([this](std::string_view text) { sink_.notice(std::string(text)); });
+  const LineScope lines(to_sink(sink_));
   return engine_.prepare(job.settings.request);
 }
 
 bool JobRunner::run(const JobSpec& job, const PreparedRequest& prepared, Profiler* profiler) {
-  const LineScope lines([this](std::string_view text) { sink_.notice(std::string(text)); });
+  const LineScope lines(to_sink(sink_));
   const auto begin = std::chrono::steady_clock::now();
-  const VideoPlan& plan = prepared.plan();
   const VideoRequest& filled = prepared.request();
-  engine_.check_memory(plan);
-  if (plan.seconds > kLongRunSeconds)
-    warn("this run will take about {} on this machine; ctrl-C stops it cleanly", human_seconds(plan.seconds));
+  engine_.check_memory(prepared.plan());
   const Encoding encoding = naming(
       "`output`", [&] { return encoding_of(job.output, job.crf, job.encode_speed, job.settings.encoding); });
   const json settings = settings_of(job, filled, encoding, engine_.device() != "cpu");

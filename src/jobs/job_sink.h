@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "api/tachyscope.h"
 
@@ -17,8 +18,13 @@ class JobSink {
   virtual void notice(const std::string& text) = 0;
   virtual void progress(const Progress& progress) = 0;
   virtual void end_of_progress() = 0;  // before other lines
-  // What follows "cancelled" if the process ends now: where the job can go on from; "": nowhere.
+  // Says where the job could go on from if the process ended now, as words to follow "cancelled"; "": nowhere.
   virtual void can_go_on(const std::string& text) = 0;
 };
+
+// For a LineScope (base/notice.h): the sink is told what is warned of.
+inline auto to_sink(JobSink& sink) {
+  return [&sink](std::string_view text) { sink.notice(std::string(text)); };
+}
 
 }  // namespace tachy::jobs

@@ -2,8 +2,9 @@
 
 namespace tachy::jobs {
 
-const char* default_model(const RunSettings& settings) {
-  return settings.request.speech ? "talker" : "sprites";
+std::filesystem::path model_path(const RunSettings& settings) {
+  if (!settings.model.empty()) return settings.model;
+  return shipped_model(settings.request.speech ? "talker" : "sprites");
 }
 
 void settle_stream(VideoRequest& r) {

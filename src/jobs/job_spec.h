@@ -26,8 +26,8 @@ struct JobSpec {
   std::string profile;  // a name that the front end writes a profile to, claimed with the others; "": none
 };
 
-// The model that ships for a job that names none: "talker" or "sprites".
-const char* default_model(const RunSettings& settings);
+// Returns where the job's model lies: a job that names none gets the one that ships. Throws as shipped_model() does.
+std::filesystem::path model_path(const RunSettings& settings);
 
 // A video that streams and does not say how is one of Self-Forcing's kind: fills in its preset.
 void settle_stream(VideoRequest& request);

@@ -4,11 +4,10 @@
 
 #include "api/fields.h"
 #include "base/error.h"
+#include "base/notice.h"
 
 namespace tachy::jobs {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The kind of device that a run was on, for it to be repeated or gone on with.
 std::string device_again(const std::string& from, const std::string& kind) {
@@ -29,15 +28,12 @@ EngineOptions with_parts(EngineOptions options, const RunSettings& settings) {
 }
 
 OpenedEngine open_engine(const JobSpec& job, const EngineOptions& wanted, JobSink& sink) {
+  const LineScope lines(to_sink(sink));
   const RunSettings& s = job.settings;
   const bool again = wanted.device.empty() && !s.device.empty();
   EngineOptions options = with_parts(wanted, s);
   options.device = again ? device_again(job.from, s.device) : choose_device(wanted.device);
-  const auto open = [&] {
-    return naming("`model`", [&] {
-      return Engine(s.model.empty() ? shipped_model(default_model(s)) : fs::path(s.model), options);
-    });
-  };
+  const auto open = [&] { return naming("`model`", [&] { return Engine(model_path(s), options); }); };
   Engine engine = open();
   if (wanted.max_vram > 0 || options.device == "cpu" || again || !is_automatic(wanted.device))
     return {std::move(engine), {}};

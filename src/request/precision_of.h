@@ -17,7 +17,7 @@ Precision precision_of(const GpuMode& mode);  // on a GPU
 // invalid_argument or unsupported, naming `level` or `dtype`.
 Precision precision_at(const std::string& level, const std::string& dtype, std::optional<int> capability);
 
-// What users may ask for: throws invalid_argument where definitions would compute in anything but float32, which only checks of ours do.
+// Throws invalid_argument where definitions would compute in anything but float32: users may not ask for that, only our own checks do.
 void check_definitions(const Precision& precision);
 
 }  // namespace tachy

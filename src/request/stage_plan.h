@@ -1,4 +1,4 @@
-// What a plan says of its stages.
+// Reads a plan: one stage of it, the bytes that this stage holds, where its blocks lie.
 #pragma once
 
 #include <string_view>

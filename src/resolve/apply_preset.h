@@ -1,4 +1,4 @@
-// What a request's `preset` comes to for a model: which of its rows fits, and what that row fills in.
+// Finds the row of a request's `preset` that fits a model, and fills in what the row says.
 #pragma once
 
 #include "catalog/model_bundle.h"

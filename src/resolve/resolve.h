@@ -1,4 +1,4 @@
-// What a request comes to for a model: every value filled in and checked.
+// Fills in and checks every value of a request, for one model.
 #pragma once
 
 #include "catalog/model_bundle.h"

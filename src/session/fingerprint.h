@@ -1,4 +1,4 @@
-// What a model is, in 64 letters: SHA-256 over the parts' options, the tokenizer's files, and the weight
+// Tells models apart by 64 letters: SHA-256 over the parts' options, the tokenizer's files, and the weight
 // files: whole up to 8 MB, beyond that their size, both ends and 64 samples between. A resumed run must not
 // go on with other weights; reading tens of gigabytes to know that would take longer than many runs.
 #pragma once

@@ -1,5 +1,5 @@
-// What fuzz_parts (CMakeLists.txt) calls of libraries that it does not link: the engine's version, and the list of all ops, which would
-// need them all.
+// Stand-ins for what fuzz_parts (CMakeLists.txt) calls in libraries that it does not link: the engine's version, and the list of all ops,
+// which would need every op.
 #include "api/tachyscope.h"
 #include "ops/implementations.h"
 
