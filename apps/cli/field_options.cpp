@@ -93,6 +93,7 @@ constexpr FieldOption kOtherOptions[] = {
     {"model", "--model"},
     {"device", "--device"},
     {"threads", "--threads"},
+    {"ranks", "--ranks"},
     {"weights", "--weights"},
     {"arena", "--no-arena"},
     {"graphs", "--no-graph"},

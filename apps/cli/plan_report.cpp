@@ -24,6 +24,27 @@ uint64_t queue_bytes(const VideoRequest& r) {
   return std::min<uint64_t>(bytes, BackgroundWriter::kQueueBytes);
 }
 
+json ranks_json(const std::vector<RankPlan>& ranks) {
+  json out = json::array();
+  for (const RankPlan& r : ranks)
+    out.push_back({{"threads", r.threads},
+                   {"first_branch", r.first_branch},
+                   {"branches", r.branches},
+                   {"first_token", r.first_token},
+                   {"tokens", r.tokens},
+                   {"first_head", r.first_head},
+                   {"heads", r.heads}});
+  return out;
+}
+
+void print_ranks(const std::vector<RankPlan>& ranks) {
+  if (ranks.empty()) return;
+  fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}\n", "rank", "threads", "branches", "tokens", "heads");
+  for (size_t i = 0; i < ranks.size(); ++i)
+    fmt::print("{:<10}{:>14}{:>14}{:>14}{:>14}\n", i, ranks[i].threads, ranks[i].branches, ranks[i].tokens,
+               ranks[i].heads);
+}
+
 json plan_json(const VideoPlan& plan, uint64_t queue) {
   json stages = json::array();
   for (const StagePlan& s : plan.stages)
@@ -46,6 +67,7 @@ json plan_json(const VideoPlan& plan, uint64_t queue) {
               {"graph_bytes", plan.graph_bytes},
               {"frame_queue_bytes", queue},
               {"optimisations", optimisations_json(plan.optimisations)},
+              {"ranks", ranks_json(plan.ranks)},
               {"seconds", plan.seconds}};
   for (const DroppedTokens& d : plan.dropped_tokens)
     out["dropped_tokens"][d.field] = {{"tokens", d.tokens}, {"dropped", d.dropped}, {"words", d.words}};
@@ -67,6 +89,7 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
                human_bytes(s.weight_bytes), human_bytes(s.arena_bytes), s.flops / 1e12,
                human_seconds(s.seconds));
   print_passing(plan);
+  print_ranks(plan.ranks);
   print_picks(plan.stages);
   print_optimisations(plan.optimisations);
   if (queue >= kQueueWorthALine)

@@ -92,6 +92,7 @@ void register_engine_field(CommandOptions& app, GenerateOptions& o, const char* 
 // Where a run computes, how, and within how much memory.
 void register_machine(CommandOptions& app, GenerateOptions& o) {
   register_engine_field(app, o, "threads", "-t,--threads");
+  register_engine_field(app, o, "ranks", "--ranks");
   app.add_option("--device", o.engine.device,
                  std::string(kDeviceHelp) +
                      "; on a GPU, products and activations are bf16 unless --dtype says f32 or f16")

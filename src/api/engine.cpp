@@ -86,8 +86,9 @@ const VideoPlan& PreparedRequest::plan() const { return state_->prepared.plan; }
 
 Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
   isa_asked();
-  check_fields(options);
+  check_fields(options), check_ranks(options);
   const TextToVideo::Options pipeline{.threads = options.threads,
+                                      .ranks = options.ranks,
                                       .weights = weight_mode(options.weights),
                                       .keep_loaded = options.keep_loaded,
                                       .device = options.device,

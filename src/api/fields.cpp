@@ -8,6 +8,11 @@ const std::vector<EngineField>& engine_fields() {
       {"threads", &E::threads,
        "number of threads (default: all that this process may use); any number gives the same frames",
        kThreadsRange},
+      {"ranks", &E::ranks,
+       "on the CPU: divide each denoising pass among so many ranks, as several devices would (1 to 16); "
+       "`threads` is of "
+       "all of them together; the frames are the same",
+       kRanksRange},
       {"weights", &E::weights,
        "how weights are held in memory: packed (float32 copies: faster), mapped (less memory), read (the "
        "files are read into memory at the start, so they may change during the run) or auto (default)",
@@ -56,6 +61,12 @@ const std::vector<EngineField>& engine_fields() {
 void check_fields(const EngineOptions& options) {
   for (const EngineField& field : engine_fields())
     std::visit([&](auto member) { check_allowed(field.name, options.*member, field.allowed); }, field.member);
+}
+
+void check_ranks(const EngineOptions& options) {
+  check_range("ranks", options.ranks, kRanksRange);
+  require(options.ranks == 1 || !options.device.starts_with("cuda"),
+          "`ranks`: only a run on the CPU has several; leave it out, or choose `device` cpu");
 }
 
 }  // namespace tachy

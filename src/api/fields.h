@@ -26,5 +26,7 @@ const std::vector<EngineField>& engine_fields();
 
 // Throws invalid_argument for the first value that its field may not hold.
 void check_fields(const EngineOptions& options);
+// Throws invalid_argument where a GPU is asked for by name and several ranks, which only the CPU has.
+void check_ranks(const EngineOptions& options);
 
 }  // namespace tachy

@@ -32,6 +32,9 @@ namespace tachy {
 
 struct EngineOptions {
   int threads = 0;  // 0: all processors this process may use
+  // On the CPU: so many ranks, threads of this process, divide each denoising pass, as several devices would: guidance's
+  // branches, then tokens and attention's heads. `threads` is of all of them. The frames are the same.
+  int ranks = 1;
   // "packed" (float32 copies, faster), "mapped" (used in the file), "auto" (packed where small); "read": the
   // files are read into memory at the start, for folders whose files may change or vanish meanwhile.
   std::string weights = "auto";

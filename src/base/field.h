@@ -23,6 +23,7 @@ struct Range {
 };
 
 inline constexpr Range kThreadsRange{.least = 0, .most = 1024, .zero = "all"};  // of every `threads`
+inline constexpr Range kRanksRange{.least = 1, .most = 16};                     // of `ranks`
 
 using Choices = std::vector<std::string_view>;
 

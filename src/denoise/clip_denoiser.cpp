@@ -17,7 +17,8 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       given_(in.given),
       graph_(forbids_graphs(stream.hooks.profiler)
                  ? nullptr
-                 : in.graph) {  // a profiler's ranges end where their work does
+                 : in.graph),  // a profiler's ranges end where their work does
+      ranks_(in.ranks) {
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
   const auto branches = static_cast<int64_t>(in.texts.size());
@@ -35,6 +36,7 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
     timesteps.push_back(t);
     timesteps.insert(timesteps.end(), fixed_times.begin(), fixed_times.end());
   }
+  if (ranks_) layout_ = runtime::RankLayout::of(ranks_->size(), branches, pass_->grid.tokens());
   times_ = network.make_times(timesteps, store_, in.sinusoid);
   const int64_t extra = in.channels.defined() ? in.channels.dim(0) : 0;
   input_ = store_.allocate(DType::f32, {branches, z + extra, frames, h, w});
@@ -87,8 +89,7 @@ void ClipDenoiser::put_given(const Tensor& x) const {
 
 // What the pass of a step reads, with its timesteps where a captured pass finds them.
 const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
-  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_, branches = input_.dim(0),
-                together = stream_.without.has(Optimisation::batched_guidance) ? 1 : branches;
+  const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
   WanTimes times{times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};
   if (current_.embedding.defined()) {
     copy_bytes(times.embedding, current_.embedding, stream_);
@@ -96,35 +97,47 @@ const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
     times = current_;
   }
   pass_->inputs.clear();
-  for (int64_t first = 0; first < branches; first += together) {
-    const int64_t last = first + together, tokens = pass_->grid.tokens();
-    WanInput input{.latents = input_.slice(0, first, last), .grid = &pass_->grid, .times = times};
-    if (row_.defined()) input.row = row_.slice(0, first * tokens, last * tokens);
-    if (kind(step) == 1) input.keys = keys_;
-    input.keys.few_in_eight_bits = few_in_eight_bits_;
-    for (int64_t b = first; b < last; ++b) {
-      input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
-      if (!pass_->audio.empty()) input.audio.push_back(&pass_->audio[static_cast<size_t>(b)]);
-    }
-    pass_->inputs.push_back(std::move(input));
+  const bool alone = stream_.without.has(Optimisation::batched_guidance);
+  for (int group = 0; group < layout_.groups; ++group) {
+    const runtime::Share branches = runtime::share_of(input_.dim(0), group, layout_.groups);
+    const int64_t together = alone ? 1 : branches.count();
+    for (int64_t first = branches.first; first < branches.end; first += together)
+      pass_->inputs.push_back({.group = group,
+                               .first_branch = first,
+                               .wan = input_of(first, first + together, times, kind(step))});
   }
   return *pass_;
 }
 
-void ClipDenoiser::Pass::forward(const Tensor& velocity, Stream& stream) const {
-  int64_t first = 0;
-  for (const WanInput& input : inputs) {
-    const int64_t last = first + input.latents.dim(0);
-    network->forward(input, velocity.slice(0, first, last), stream);
-    first = last;
+WanInput ClipDenoiser::input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const {
+  const int64_t tokens = pass_->grid.tokens();
+  WanInput input{.latents = input_.slice(0, first, last), .grid = &pass_->grid, .times = times};
+  if (row_.defined()) input.row = row_.slice(0, first * tokens, last * tokens);
+  if (kind == 1) input.keys = keys_;
+  input.keys.few_in_eight_bits = few_in_eight_bits_;
+  for (int64_t b = first; b < last; ++b) {
+    input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
+    if (!pass_->audio.empty()) input.audio.push_back(&pass_->audio[static_cast<size_t>(b)]);
+  }
+  return input;
+}
+
+void ClipDenoiser::Pass::forward(int group, runtime::Comm* comm, const Tensor& velocity,
+                                 Stream& stream) const {
+  for (const Input& input : inputs) {
+    if (input.group != group) continue;
+    WanInput mine = input.wan;
+    mine.comm = comm;
+    network->forward(mine, velocity.slice(0, input.first_branch, input.first_branch + mine.latents.dim(0)),
+                     stream);
   }
 }
 
 runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
   runtime::StepSignature out;
   out.add(serial_).add(stream_);
-  for (const WanInput& i : pass_->inputs) out.add(i.latents).add(i.row);
-  const WanInput& input = pass_->inputs.front();
+  for (const Pass::Input& i : pass_->inputs) out.add(i.wan.latents).add(i.wan.row);
+  const WanInput& input = pass_->inputs.front().wan;
   for (const Tensor& t : {input.times.embedding, input.times.projection, pass_->grid.cos, pass_->grid.sin,
                           pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
     out.add(t);
@@ -148,9 +161,10 @@ void ClipDenoiser::predict(const Tensor& latents, int step, const Tensor& veloci
   }
   const Pass& pass = prepare(step);
   const ProfileRange range(stream_.hooks.profiler, "transformer", ProfileKind::group);
-  if (!graph_) return pass.forward(velocity, stream_);
+  if (ranks_) return forward_on_ranks(pass, kind(step), velocity);
+  if (!graph_) return pass.forward(0, nullptr, velocity, stream_);
   graph_->run(stream_, signature(velocity),
-              [pass = pass_, velocity, stream = &stream_] { pass->forward(velocity, *stream); });
+              [pass = pass_, velocity, stream = &stream_] { pass->forward(0, nullptr, velocity, *stream); });
 }
 
 }  // namespace tachy

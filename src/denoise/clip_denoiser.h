@@ -4,11 +4,13 @@
 // the same shape has captured it, from its first (runtime/step_graph.h).
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
 #include "denoise/denoiser.h"
 #include "models/wan/dit.h"
+#include "runtime/rank_team.h"
 #include "runtime/step_graph.h"
 #include "weights/tensor_source.h"
 
@@ -37,6 +39,7 @@ struct ClipInput {
   int dense_steps = 0;                  // of the whole run: the steps before this one are dense nevertheless
   uint64_t serial = 0;                  // of the network (LoadedPart)
   runtime::StepGraph* graph = nullptr;  // where the pass may be captured
+  runtime::RankTeam* ranks = nullptr;   // that divide the pass; null: one has all
   BufferShelf* shelf = nullptr;         // whose Buffers its tensors lie in, if not its own
 };
 
@@ -74,12 +77,25 @@ class ClipDenoiser : public Denoiser {
     const WanDit* network = nullptr;
     WanGrid grid;
     std::vector<WanContext> contexts;
-    std::vector<WanAudio> audio;   // one a branch; those that hear the same are the same
-    std::vector<WanInput> inputs;  // one of all branches, or, without batched guidance, one a branch
+    std::vector<WanAudio> audio;  // one a branch; those that hear the same are the same
+    // One of all branches, or, without batched guidance, one a branch; of ranks those of each group's branches.
+    struct Input {
+      int group = 0;
+      int64_t first_branch = 0;
+      WanInput wan;
+    };
+    std::vector<Input> inputs;
 
-    void forward(const Tensor& velocity, Stream& stream) const;
+    // comm: the ranks of this group; null: there is one.
+    void forward(int group, runtime::Comm* comm, const Tensor& velocity, Stream& stream) const;
   };
   const Pass& prepare(int step);
+  WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const;  // of these branches
+  void forward_on_ranks(const Pass& pass, int kind, const Tensor& velocity);
+  // What a rank computes on; the first one is who is watched.
+  Stream stream_of(int rank, Arena& arena) const;
+  size_t scratch_of(int rank, const Pass& pass,
+                    const Tensor& velocity);  // bytes, by a pass that only measures
   runtime::StepSignature signature(const Tensor& velocity) const;
 
   const TensorSource& weights_;
@@ -95,6 +111,9 @@ class ClipDenoiser : public Denoiser {
   Tensor input_;      // [branches, z + c, T, h, w]
   std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
   runtime::StepGraph* graph_;
+  runtime::RankTeam* ranks_;
+  runtime::RankLayout layout_;
+  std::map<int, std::vector<size_t>> scratch_;  // of the ranks behind the first, of each kind of step
 };
 
 }  // namespace tachy

@@ -71,7 +71,7 @@ uint64_t graph_bytes(const PlanInput& in) {
 }
 
 VideoPlan plan_within(const PlanInput& in) {
-  Placement placement{.keeps = in.model->options().keep_loaded};
+  Placement placement{.keeps = in.model->options().keep_loaded, .ranks = in.model->options().ranks};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
   const uint64_t max_vram = in.model->options().max_vram;

@@ -10,6 +10,7 @@
 #include "denoise/talk_progress.h"
 #include "engine/memory_plan.h"
 #include "engine/optimisations.h"
+#include "engine/rank_plan.h"
 #include "ops/features.h"
 #include "ops/implementations.h"
 #include "request/precision_of.h"
@@ -70,6 +71,7 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
   Prepared out{.request = std::move(request)};
   const VideoRequest& r = out.request.request;
   out.without = ops::parse_without(r.without);
+  std::vector<RankPlan> ranks = plan_ranks(model_, out.request);
   const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
     out.prompts = tokenise(out, gpu.get());
     ++planned_;
@@ -81,6 +83,7 @@ TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
                           .precision = out.precision,
                           .vae = out.vae,
                           .adapters = out.adapters.get()});
+    out.plan.ranks = std::move(ranks);
     out.plan.optimisations = states_of(r, out.plan,
                                        {.gpu = gpu != nullptr,
                                         .hopper = gpu && gpu->info().major == 9,

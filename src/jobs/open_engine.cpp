@@ -32,6 +32,7 @@ OpenedEngine open_engine(const JobSpec& job, const EngineOptions& wanted, JobSin
   const RunSettings& s = job.settings;
   const bool again = wanted.device.empty() && !s.device.empty();
   EngineOptions options = with_parts(wanted, s);
+  check_ranks(options);
   options.device = again ? device_again(job.from, s.device) : choose_device(wanted.device);
   const auto open = [&] { return naming("`model`", [&] { return Engine(model_path(s), options); }); };
   Engine engine = open();

@@ -194,16 +194,24 @@ struct OptimisationState {
   std::string worth;  // a figure with the machine that it was measured on, or that there is none
 };
 
+// What one of several ranks computes of a denoising pass (`ranks`): so many of guidance's branches, of the clip's tokens (or of a
+// window's) and, in self-attention, of the heads.
+struct RankPlan {
+  int threads = 1;
+  int64_t first_branch = 0, branches = 0, first_token = 0, tokens = 0, first_head = 0, heads = 0;
+};
+
 struct VideoPlan {
   std::vector<StagePlan> stages;
-  uint64_t shared_bytes = 0;  // text embeddings and latents, held across stages
-  uint64_t peak_bytes = 0;    // exact: every Buffer and Arena at the worst moment; on a GPU those there
-  uint64_t host_bytes = 0;    // on a GPU: page-locked on the host, at the worst moment
-  uint64_t budget_bytes = 0;  // on a GPU: what peak_bytes may be
-  uint64_t graph_bytes = 0;   // on a GPU: set aside beside peak_bytes for the driver's graphs
-  std::string budget;         // what sets it, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
-  std::string would_fit;      // where it does not: what would
-  bool keeps = false;         // whether models stay loaded for the next request, and what its steps need
+  std::vector<RankPlan> ranks;  // empty: one has all
+  uint64_t shared_bytes = 0;    // text embeddings and latents, held across stages
+  uint64_t peak_bytes = 0;      // exact: every Buffer and Arena at the worst moment; on a GPU those there
+  uint64_t host_bytes = 0;      // on a GPU: page-locked on the host, at the worst moment
+  uint64_t budget_bytes = 0;    // on a GPU: what peak_bytes may be
+  uint64_t graph_bytes = 0;     // on a GPU: set aside beside peak_bytes for the driver's graphs
+  std::string budget;           // what sets it, for messages: "`max_vram` 8.0 GiB", "36.1 GiB free of …"
+  std::string would_fit;        // where it does not: what would
+  bool keeps = false;           // whether models stay loaded for the next request, and what its steps need
   double seconds = 0;
   std::vector<DroppedTokens> dropped_tokens;
   std::vector<OptimisationState> optimisations;  // what of them is on

@@ -20,7 +20,8 @@ const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name) {
 Placement placement_of(const VideoPlan& plan) {
   return {.text = stage_plan(plan, "text").streamed,
           .denoise = stage_plan(plan, "denoise").streamed,
-          .keeps = plan.keeps};
+          .keeps = plan.keeps,
+          .ranks = std::max(1, static_cast<int>(plan.ranks.size()))};
 }
 
 }  // namespace tachy

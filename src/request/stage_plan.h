@@ -7,10 +7,12 @@
 
 namespace tachy {
 
-// How many blocks of a stage's part pass through slots of the device; whether parts stay loaded.
+// How many blocks of a stage's part pass through slots of the device; whether parts stay loaded; among how many ranks a
+// denoising pass is divided.
 struct Placement {
   int64_t text = 0, denoise = 0;
   bool keeps = false;
+  int ranks = 1;
 };
 
 const StagePlan& stage_plan(const VideoPlan& plan, std::string_view name);

@@ -1,42 +1,99 @@
 #include "runtime/attend_by_heads.h"
 
+#include <vector>
+
 #include "ops/elementwise/elementwise.h"
 
 namespace tachy::runtime {
+namespace {
 
-void attend_by_heads(Comm* comm, const HeadTensors& mine, Stream& stream,
+// What this rank and the others have of a sequence.
+class Division {
+ public:
+  Division(Comm& comm, int64_t tokens, int64_t heads) : comm_(comm), tokens_(tokens), heads_(heads) {}
+  int64_t ranks() const { return comm_.size(); }
+  Share tokens(int64_t rank) const { return share_of(tokens_, rank, ranks()); }
+  Share heads(int64_t rank) const { return share_of(heads_, rank, ranks()); }
+  Share my_heads() const { return heads(comm_.rank()); }
+
+ private:
+  Comm& comm_;
+  int64_t tokens_, heads_;
+};
+
+// A tensor for each rank, undefined where dims(rank) is of nothing.
+template <class Dims>
+std::vector<Tensor> room(const Division& all, DType dtype, Arena& arena, Dims&& dims) {
+  std::vector<Tensor> out(static_cast<size_t>(all.ranks()));
+  for (int64_t rank = 0; rank < all.ranks(); ++rank) {
+    const std::vector<int64_t> shape = dims(rank);
+    if (std::ranges::find(shape, 0) == shape.end())
+      out[static_cast<size_t>(rank)] = arena.tensor(dtype, shape);
+  }
+  return out;
+}
+
+}  // namespace
+
+void attend_by_heads(Comm* comm, int64_t tokens, const HeadTensors& mine, Stream& stream,
                      const std::function<void(const HeadTensors&)>& attend) {
-  const int64_t ranks = comm ? comm->size() : 1;
-  if (ranks == 1) return attend(mine);
-  const int64_t b = mine.q.dim(0), tokens = mine.q.dim(1), heads = mine.q.dim(2), d = mine.q.dim(3);
-  check(heads % ranks == 0, ErrorCode::unsupported, "attention: {} heads do not divide among {} ranks", heads,
-        ranks);
-  const int64_t some = heads / ranks;
-  const auto heads_of = [&](const Tensor& t, int64_t rank) {
-    return t.slice(2, rank * some, (rank + 1) * some);
-  };
+  if (!comm || comm->size() == 1) return attend(mine);
+  const int64_t b = mine.q.dim(0), own = mine.q.dim(1), d = mine.q.dim(3);
+  const Division all(*comm, tokens, mine.q.dim(2));
+  check(all.tokens(comm->rank()).count() == own, ErrorCode::internal,
+        "attention: {} tokens on rank {} of {}, which divide {}", own, comm->rank(), comm->size(), tokens);
+  const int64_t some = all.my_heads().count();
+  const DType dtype = mine.q.dtype;
   Arena& arena = *stream.arena;
   const ArenaScope scope(arena);
-  const auto room = [&](std::initializer_list<int64_t> dims) { return arena.tensor(mine.q.dtype, dims); };
+  const auto each = [&](auto&& visit) {
+    for (int64_t rank = 0; rank < all.ranks(); ++rank) visit(rank, static_cast<size_t>(rank));
+  };
+  const auto heads_of = [&](const Tensor& t, int64_t rank) {
+    return t.slice(2, all.heads(rank).first, all.heads(rank).end);
+  };
+  const auto tokens_of = [&](const Tensor& t, int64_t rank) {
+    return t.slice(1, all.tokens(rank).first, all.tokens(rank).end);
+  };
 
-  const Tensor all = room({3, b, ranks, tokens, some, d}), mixed = room({b, ranks, tokens, some, d});
+  Tensor whole[3], mixed;
+  if (some > 0) {
+    for (Tensor& t : whole) t = arena.tensor(dtype, {b, tokens, some, d});
+    mixed = arena.tensor(dtype, {b, tokens, some, d});
+  }
   {
     const ArenaScope inner(arena);
-    const Tensor sent = room({ranks, 3, b, tokens, some, d}), got = room({ranks, 3, b, tokens, some, d});
+    const auto sent = room(all, dtype, arena, [&](int64_t rank) {
+      return std::vector<int64_t>{3, b, own, all.heads(rank).count(), d};
+    });
+    const auto got = room(all, dtype, arena, [&](int64_t rank) {
+      return std::vector<int64_t>{3, b, all.tokens(rank).count(), some, d};
+    });
     const Tensor given[] = {mine.q, mine.k, mine.v};
-    for (int64_t rank = 0; rank < ranks; ++rank)
-      for (int64_t i = 0; i < 3; ++i)
-        ops::copy({.x = heads_of(given[i], rank), .y = sent.select(0, rank).select(0, i)}, stream);
+    each([&](int64_t rank, size_t at) {
+      for (int64_t i = 0; i < 3 && sent[at].defined(); ++i)
+        ops::copy({.x = heads_of(given[i], rank), .y = sent[at].select(0, i)}, stream);
+    });
     comm->all_to_all(sent, got, stream);
-    ops::copy({.x = got.transpose(0, 1).transpose(1, 2), .y = all}, stream);
+    each([&](int64_t rank, size_t at) {
+      for (int64_t i = 0; i < 3 && got[at].defined(); ++i)
+        ops::copy({.x = got[at].select(0, i), .y = tokens_of(whole[i], rank)}, stream);
+    });
   }
-  const auto whole = [&](const Tensor& t) { return t.view({b, ranks * tokens, some, d}); };
-  attend({whole(all.select(0, 0)), whole(all.select(0, 1)), whole(all.select(0, 2)), whole(mixed)});
-  const Tensor sent = room({ranks, b, tokens, some, d}), got = room({ranks, b, tokens, some, d});
-  ops::copy({.x = mixed.transpose(0, 1), .y = sent}, stream);
+  if (some > 0) attend({whole[0], whole[1], whole[2], mixed});
+  const auto sent = room(all, dtype, arena, [&](int64_t rank) {
+    return std::vector<int64_t>{b, all.tokens(rank).count(), some, d};
+  });
+  const auto got = room(all, dtype, arena, [&](int64_t rank) {
+    return std::vector<int64_t>{b, own, all.heads(rank).count(), d};
+  });
+  each([&](int64_t rank, size_t at) {
+    if (sent[at].defined()) ops::copy({.x = tokens_of(mixed, rank), .y = sent[at]}, stream);
+  });
   comm->all_to_all(sent, got, stream);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    ops::copy({.x = got.select(0, rank), .y = heads_of(mine.out, rank)}, stream);
+  each([&](int64_t rank, size_t at) {
+    if (got[at].defined()) ops::copy({.x = got[at], .y = heads_of(mine.out, rank)}, stream);
+  });
 }
 
 }  // namespace tachy::runtime

@@ -4,6 +4,7 @@
 //
 //   q, k, v [B, T/P, H, D]  →  [B, T, H/P, D]  →  attend  →  [B, T, H/P, D]  →  out [B, T/P, H, D]
 //
+// Tokens and heads are divided as share_of says; ranks beyond the heads attend to nothing and only pass their tokens on.
 // With one rank it is attend() of what was given and nothing else.
 #pragma once
 
@@ -17,8 +18,8 @@ struct HeadTensors {
   Tensor q, k, v, out;  // [B, tokens, heads, D], inner dim contiguous
 };
 
-// comm: null for one rank. attend writes all of its `out`.
-void attend_by_heads(Comm* comm, const HeadTensors& mine, Stream& stream,
+// comm: null for one rank. tokens: T, of all ranks. attend writes all of its `out`.
+void attend_by_heads(Comm* comm, int64_t tokens, const HeadTensors& mine, Stream& stream,
                      const std::function<void(const HeadTensors&)>& attend);
 
 }  // namespace tachy::runtime

@@ -1,14 +1,29 @@
 // How the ranks of one run exchange tensors. A rank runs the model's code on a device of its own, on its share of
-// the work; all ranks make the same calls in the same order. Only the local communicator exists: one rank, whose
-// exchanges are a copy, or nothing where source and target are the same.
+// the work; all ranks of a communicator make the same calls in the same order. Tensors only move: no exchange adds up
+// anything, so that a run has the same bits on any number of ranks.
 //
-// Tensors are contiguous and lie where the stream computes; an exchange is queued there like an op, also in a
-// captured graph. In a measure run shapes are checked and nothing moves.
+// Tensors are contiguous and lie where the stream computes; an exchange is queued there like an op. In a measure run
+// shapes are checked and nothing moves. ThreadComm (thread_comm.h) has ranks that are threads of this process, on the CPU.
 #pragma once
+
+#include <algorithm>
+#include <span>
 
 #include "tensor/stream.h"
 
 namespace tachy::runtime {
+
+// One rank's part of things that lie in a row: [first, end).
+struct Share {
+  int64_t first = 0, end = 0;
+  int64_t count() const { return end - first; }
+};
+// Shares follow one another and differ by one at most; where there are fewer things than ranks, the last ranks have none.
+constexpr Share share_of(int64_t count, int64_t rank, int64_t ranks) {
+  const int64_t each = count / ranks, more = count % ranks;
+  const auto begin = [&](int64_t r) { return r * each + std::min(r, more); };
+  return {begin(rank), begin(rank + 1)};
+}
 
 class Comm {
  public:
@@ -16,23 +31,16 @@ class Comm {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // from, to [size, …]: from[p] goes to rank p, to[p] came from rank p.
-  void all_to_all(const Tensor& from, const Tensor& to, Stream& stream);
-  // part […] of each rank → whole [size, …] on all, in the order of ranks.
-  void all_gather(const Tensor& part, const Tensor& whole, Stream& stream);
-  // x = Σ of the ranks' x, f32, added in the order of ranks: all get the same bits, every time.
-  void all_reduce(const Tensor& x, Stream& stream);
-  // x of rank `root` on all.
-  void broadcast(const Tensor& x, int root, Stream& stream);
+  // from[p] goes to rank p, and to[p] comes from there: size() tensors each, of any shapes, as many bytes as the other
+  // side expects. Undefined tensors stand for nothing.
+  void all_to_all(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream);
+  // Each rank's part to rank 0, whose to[p] is what rank p gives; the others give an empty list.
+  void gather(const Tensor& part, std::span<const Tensor> to, Stream& stream);
 
  private:
-  // Of checked arguments; never in a measure run, never with one rank.
-  virtual void exchange(const Tensor& from, const Tensor& to, Stream& stream) = 0;
-  virtual void gather(const Tensor& part, const Tensor& whole, Stream& stream) = 0;
-  virtual void sum(const Tensor& x, Stream& stream) = 0;
-  virtual void send(const Tensor& x, int root, Stream& stream) = 0;
+  // Both are given checked arguments; never in a measure run.
+  virtual void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) = 0;
+  virtual void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) = 0;
 };
-
-Comm& local_comm();
 
 }  // namespace tachy::runtime

@@ -28,6 +28,9 @@ Model::Model(ModelBundle bundle, ModelOptions options)
         human_bytes(kLibraryBytes), room.limit, human_bytes(room.bytes));
   gpu_ = cuda::open_device(options_.device);
   if (gpu_) gpus_.push_back(gpu_);
+  require(options_.ranks == 1 || !memory(),
+          "`ranks`: only a run on the CPU has several, and this one is on a GPU; leave it out, or choose "
+          "`device` cpu");
   if (!options_.verify_upload) return;
   require(memory(),
           "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; leave "

@@ -16,6 +16,7 @@ namespace tachy {
 
 struct ModelOptions {
   int threads = 0;  // 0: all this process may use
+  int ranks = 1;    // on the CPU: how many divide a denoising pass and the threads
   WeightMode weights = WeightMode::automatic;
   bool keep_loaded = false;    // for several requests in a row
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:N", "auto": a GPU where there is one

@@ -27,6 +27,11 @@ void Session::begin(const Setup& setup) {
              .without = setup.without};
   if (setup.callbacks) stream_.hooks.cancel = setup.callbacks->cancel;
   stream_.hooks.profiler = setup.profiler;
+  if (const int ranks = setup.placement.ranks; ranks > 1) {
+    if (!ranks_ || ranks_->size() != ranks) ranks_.emplace(ranks, model_.threads());
+  } else {
+    ranks_.reset();
+  }
   if (measuring()) return;
   const Layout wanted = keeps() ? layout_of(*setup.plan) : Layout();
   if (wanted != layout_) drop();

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "request/stage_plan.h"
+#include "runtime/rank_team.h"
 #include "runtime/step_graph.h"
 #include "session/adapter_shelf.h"
 #include "session/model.h"
@@ -92,6 +93,8 @@ class Session {
   // From here on the stream has what the job adds to this expert's products.
   void add_adapters(int expert);
   void drop_adapters(int expert);
+  // Those that divide a denoising pass; null: one has all.
+  runtime::RankTeam* ranks() { return ranks_ ? &*ranks_ : nullptr; }
   uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
 
   // What it keeps between jobs.
@@ -129,6 +132,7 @@ class Session {
   std::array<AdapterShelf, 2> adapters_;
   BufferShelf loop_;
   std::array<runtime::StepGraph, 2> graphs_;
+  std::optional<runtime::RankTeam> ranks_;
 };
 
 }  // namespace tachy

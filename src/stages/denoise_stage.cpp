@@ -88,6 +88,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
       .latent_shape = {shared.latents.shape().begin(), shared.latents.shape().end()},
       .serial = network.serial,
       .graph = session_.graph(expert),
+      .ranks = session_.ranks(),
       .shelf = session_.denoiser_shelf(expert)};
   clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));

@@ -75,7 +75,8 @@ void* Arena::bytes(size_t count) {
   used_ = offset + size;
   peak_ = used_ > peak_ ? used_ : peak_;
   if (measuring_) return planned_address(offset);
-  return kind_ == Kind::pieces ? piece(offset, count) : static_cast<char*>(buffer_.data()) + offset;
+  return kind_ == Kind::pieces ? piece(offset, count)
+                               : static_cast<char*>(lent_ ? lent_ : buffer_.data()) + offset;
 }
 
 void* Arena::piece(size_t offset, size_t count) {

@@ -73,6 +73,14 @@ class Arena {
         memory_(device),
         device_(device ? device->device() : Device::cpu) {}
 
+  // A part of `outer`, which must not be rewound behind it while this is used; where that one measures, so does this one, and the
+  // capacity is what counts there.
+  Arena(Arena& outer, size_t capacity)
+      : lent_(outer.bytes(capacity)),
+        capacity_(capacity),
+        measuring_(outer.measuring()),
+        device_(outer.device_) {}
+
   bool measuring() const { return measuring_; }
   Kind kind() const { return kind_; }
   size_t peak() const { return peak_; }
@@ -94,6 +102,7 @@ class Arena {
 
  private:
   Buffer buffer_;
+  void* lent_ = nullptr;  // in place of the Buffer
   size_t capacity_ = 0, used_ = 0, peak_ = 0;
   struct Piece {
     size_t offset;

@@ -57,9 +57,10 @@ struct WanBlockInput {
   // In place of u where norms write codes: then u holds what attention leaves, and after the last block x's norm.
   nn::RowCodes codes = {};
   const Tensor& normed() const { return codes.defined() ? codes.values : u; }
-  // The ranks that tokens are divided among: `tokens` and all that is counted by them are this rank's; contexts
-  // are whole on each. Null: one rank has all.
+  // The ranks that tokens are divided among: `tokens` and all that is counted by them are this rank's, all_tokens those of
+  // every rank; contexts are whole on each. Null: one rank has all.
   runtime::Comm* comm = nullptr;
+  int64_t all_tokens = 0;
   WanKeys keys = {};                        // what self-attention attends to
   std::vector<const WanAudio*> audio = {};  // one a batch item, of a model with the audio branch
   // Of batch items with two speakers, one after the other: room for where their tokens look, each block anew.

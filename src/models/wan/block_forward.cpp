@@ -86,7 +86,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
   }
   const bool choosing = in.keys.keep > 0;
   part.next(choosing ? "choose blocks" : "attention", ProfileKind::attention);
-  runtime::attend_by_heads(in.comm,
+  runtime::attend_by_heads(in.comm, in.all_tokens,
                            {.q = self_.by_heads(made.q, in.batch),
                             .k = self_.by_heads(made.k, in.batch),
                             .v = self_.by_heads(made.v, in.batch),

@@ -4,17 +4,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/env.h"
 #include "models/wan/timestep.h"
 #include "nn/adapter_set.h"
 #include "ops/activation/activation.h"
-#include "ops/add_rows/add_rows.h"
-#include "ops/elementwise/elementwise.h"
-#include "ops/layernorm_modulate/layernorm_modulate.h"
-#include "ops/patchify/patchify.h"
-#include "ops/quantize/quantize.h"
 #include "ops/rope/rope.h"
-#include "runtime/pace.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -138,82 +131,6 @@ WanTimes WanDit::make_times(std::span<const double> timesteps, nn::ParamStore& s
                  time_projection_(hidden, to[1], host);
                });
   return times;
-}
-
-// Room for the codes that the blocks' norms write, and in it those of the first norm's u. Where they cannot, each product rounds
-// what a norm left, to the same bits.
-nn::RowCodes WanDit::codes_for_norms(const Tensor& u, Stream& stream) const {
-  if (env_string("TACHY_NORM_CODES", "1") == "0" || stream.without.has(Optimisation::norm_codes) ||
-      stream.without.has(Optimisation::fused_norms))
-    return {};
-  if (!std::ranges::all_of(blocks_, [&](const WanBlock& block) { return block.takes_codes(stream); }))
-    return {};
-  const nn::RowCodes codes{stream.arena->tensor(DType::f8_e4m3, u.shape()), stream.arena->f32({u.dim(0)})};
-  ops::quantize({.x = u, .block = {1, 0}, .scale = codes.scale.view({u.dim(0), 1}), .q = codes.values},
-                stream);
-  return codes;
-}
-
-void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
-  expect_same_weights("transformer", precision_, stream.precision);
-  expect_same_products("transformer", precision_, stream.precision);
-  nn::expect_own_adapters("transformer", stream, *linears_);
-  const WanConfig& c = config_;
-  const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(), rows = batch * tokens, dim = c.dim();
-  expect_shape("transformer", "hidden_states", in.latents,
-               {batch, c.in_channels, in.grid->frames * c.patch_t, in.grid->rows * c.patch_h,
-                in.grid->columns * c.patch_w});
-  expect_audio(in);
-  expect_causal(in);
-  check(static_cast<int64_t>(in.contexts.size()) == batch, ErrorCode::internal,
-        "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
-  Arena& arena = *stream.arena;
-  const ArenaScope scope(arena);
-  WanBlockInput block{.batch = batch,
-                      .tokens = tokens,
-                      .x = arena.tensor(stream.precision.residual, {rows, dim}),
-                      .modulation = arena.f32({c.num_layers, in.times.projection.dim(0), 6 * dim}),
-                      .row = in.row,
-                      .cos = in.grid->cos,
-                      .sin = in.grid->sin,
-                      .contexts = in.contexts,
-                      .keys = in.keys,
-                      .audio = in.audio,
-                      .causal = in.causal,
-                      .fill_only = in.fill_only,
-                      .keyboard_known = in.keyboard_known};
-  if (const auto routed =
-          std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); }))
-    block.routes = arena.f32({routed, 2, tokens, c.head_dim / 2});
-  ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
-  ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
-  {
-    const ArenaScope inner(arena);
-    const Tensor patches = arena.tensor(stream.precision.activation,
-                                        {batch, tokens, c.in_channels * c.patch_t * c.patch_h * c.patch_w});
-    ops::patchify({in.latents, c.patch_t, c.patch_h, c.patch_w, patches, in.grid->place}, stream);
-    patch_embedding_(patches.view({rows, -1}), block.x, stream);
-  }
-  const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
-  ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
-  const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
-  part.next("norm + modulate", ProfileKind::norm);
-  block.u = arena.tensor(stream.precision.activation, {rows, dim});
-  const WanModulation first = WanBlock::first_norm(block, 0);
-  ops::layernorm_modulate(
-      {.x = block.x, .scale = first.scale, .shift = first.shift, .row = in.row, .eps = c.eps, .y = block.u},
-      stream);
-  block.codes = codes_for_norms(block.u, stream);
-  each_block([&](const WanBlock& layer, int64_t i) {
-    runtime::checkpoint(stream);
-    part.next("block", ProfileKind::group, i);
-    layer.forward(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
-  });
-  if (in.fill_only) return;
-  part.next("head", ProfileKind::linear);
-  const Tensor out = arena.f32({batch, tokens, c.out_channels * c.patch_t * c.patch_h * c.patch_w});
-  head_(block.u, out.view({rows, -1}), stream);
-  ops::unpatchify({out, c.patch_t, c.patch_h, c.patch_w, velocity, in.grid->place}, stream);
 }
 
 }  // namespace tachy

@@ -44,6 +44,8 @@ struct WanInput {
   bool fill_only = false;  // only remember this block: velocity may be undefined, and is not written
   // An earlier pass of this block has left what follows from its actions alone: the keyboard's keys and values.
   bool keyboard_known = false;
+  // The ranks that the grid's tokens are divided among (runtime::share_of); each has the whole latents and contexts. Null: one.
+  runtime::Comm* comm = nullptr;
 };
 
 class WanDit {
@@ -84,7 +86,7 @@ class WanDit {
   // for their positions. Frames have no end: a session may be of any length.
   void begin_block(WanCausal& causal, const WanGrid& grid, const WanScript& script, Stream& stream) const;
 
-  // velocity [B, C_out, T, H, W] f32. Scratch comes from the stream's arena.
+  // velocity [B, C_out, T, H, W] f32, of ranks on the first one alone. Scratch comes from the stream's arena.
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
 
  private:
@@ -93,6 +95,11 @@ class WanDit {
   void expect_audio(const WanInput& input) const;
   void place_speakers(const WanAudio& audio, Stream& stream) const;
   void expect_causal(const WanInput& input) const;
+  // x [B·own tokens, dim] of the latents' patches.
+  void embed_patches(const WanInput& input, runtime::Share own, const Tensor& x, Stream& stream) const;
+  // velocity of u [B·own tokens, dim] as the last block leaves it.
+  void predict(const WanInput& input, runtime::Share own, const Tensor& u, const Tensor& velocity,
+               Stream& stream) const;
   void fill_constants(const WanCausal& causal, const WanScript& script, std::span<float> host) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
   nn::RowCodes codes_for_norms(const Tensor& u, Stream& stream) const;

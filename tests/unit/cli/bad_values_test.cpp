@@ -81,6 +81,7 @@ const std::vector<BadValue> kBadValues = {
     {"generate", "--audio-encoder", "gone", 2, {"audio branch"}},
     {"generate", "--state-every", "-1", 2, {"0 or more seconds"}},
     {"generate", "--save-latents", "nowhere/l.safetensors", 6, {"no folder"}},
+    {"generate", "--ranks", "17", 2, {"1 to 16, got 17"}},
     {"generate", "--threads", "5000", 2, {"0 (all) to 1024"}},
     {"generate", "--device", "gpu", 2, {"cpu", "cuda", "auto"}},
     {"generate", "--dtype", "f16", 2, {"f32", "bf16"}},

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "../runtime/thread_comm.h"
 #include "models/wan/block.h"
 #include "models/wan/causal.h"
+#include "runtime/rank_team.h"
 #include "wan_dit_case.h"
 
 namespace tachy {
@@ -37,9 +37,10 @@ struct Streams {
 Streams run_block(const test::WanDitCase& c, runtime::Comm* comm,
                   const std::vector<const WanAudio*>& audio = {}, const WanCausal* causal = nullptr) {
   const int ranks = comm ? comm->size() : 1, rank = comm ? comm->rank() : 0;
-  const int64_t tokens = kTokens / ranks, dim = c.config.dim(), half = c.config.head_dim / 2;
+  const runtime::Share own = runtime::share_of(kTokens, rank, ranks);
+  const int64_t tokens = own.count(), dim = c.config.dim(), half = c.config.head_dim / 2;
   const auto mine = [&](const std::vector<float>& all, int64_t items) {
-    return some_tokens(all, items, rank * tokens, tokens);
+    return some_tokens(all, items, own.first, tokens);
   };
   Streams out{mine(wave(kBatch * kTokens * dim, 0.37f), kBatch),
               mine(wave(kBatch * kTokens * dim, 0.71f), kBatch)};
@@ -68,29 +69,31 @@ Streams run_block(const test::WanDitCase& c, runtime::Comm* comm,
                  .contexts = {&context, &context},
                  .u = f32(out.u, {kBatch * tokens, dim}),
                  .comm = comm,
+                 .all_tokens = kTokens,
                  .audio = audio,
                  .causal = causal},
                 {.scale = after.select(0, 0), .shift = after.select(0, 1)}, 0, stream);
   return out;
 }
 
-void expect_near(const std::vector<float>& got, const std::vector<float>& want, const char* what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i)
-    ASSERT_NEAR(got[i], want[i], 2e-5f * (1 + std::abs(want[i]))) << what << " " << i;
+void on_ranks(int ranks, const std::function<void(runtime::Comm&)>& body) {
+  runtime::RankTeam(ranks, ranks).run({.groups = 1, .per_group = ranks}, [&](int, runtime::Comm& comm) {
+    body(comm);
+  });
 }
 
 TEST(WanBlock, TokensMayBeDividedAmongRanks) {
   const test::WanDitCase c("t2v");
   const Streams whole = run_block(c, nullptr);
-  const Streams alone = run_block(c, &runtime::local_comm());
-  EXPECT_EQ(alone.x, whole.x);
-  EXPECT_EQ(alone.u, whole.u);
-  test::ThreadRanks(2).run([&](runtime::Comm& comm) {
-    const Streams part = run_block(c, &comm);
-    expect_near(part.x, some_tokens(whole.x, kBatch, comm.rank() * kTokens / 2, kTokens / 2), "x");
-    expect_near(part.u, some_tokens(whole.u, kBatch, comm.rank() * kTokens / 2, kTokens / 2), "u");
-  });
+  for (const int ranks : {1, 2, 3, 5})
+    on_ranks(ranks, [&](runtime::Comm& comm) {
+      const Streams part = run_block(c, &comm);
+      const runtime::Share own = runtime::share_of(kTokens, comm.rank(), ranks);
+      EXPECT_EQ(part.x, some_tokens(whole.x, kBatch, own.first, own.count()))
+          << comm.rank() << " of " << ranks;
+      EXPECT_EQ(part.u, some_tokens(whole.u, kBatch, own.first, own.count()))
+          << comm.rank() << " of " << ranks;
+    });
 }
 
 // They attend to more than the clip's tokens: a part of these would give another video.
@@ -108,7 +111,7 @@ TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
     }
     return std::string("nothing");
   };
-  test::ThreadRanks(2).run([&](runtime::Comm& comm) {
+  on_ranks(2, [&](runtime::Comm& comm) {
     EXPECT_EQ(refused(comm, {&audio, &audio}, nullptr),
               "transformer: a talking photo needs all tokens on one rank");
     EXPECT_EQ(refused(comm, {}, causal),

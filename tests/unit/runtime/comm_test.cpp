@@ -1,23 +1,27 @@
-// The communicator: the local one, and its contract with ranks that are threads; attention whose tokens are divided.
+// The communicator's contract with ranks that are threads; a team of ranks and who gives up; attention whose tokens are divided.
 #include "runtime/comm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
-#include <numeric>
+#include <set>
 
+#include "base/log.h"
+#include "base/notice.h"
 #include "ops/attention/attention.h"
 #include "runtime/attend_by_heads.h"
-#include "thread_comm.h"
+#include "runtime/rank_team.h"
 
 namespace tachy {
 namespace {
 
 using runtime::Comm;
-using runtime::local_comm;
+using runtime::RankLayout;
+using runtime::RankTeam;
+using runtime::share_of;
 using testing::ElementsAre;
-using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 struct Alone {
@@ -30,73 +34,177 @@ Tensor tensor_of(std::vector<float>& values, std::initializer_list<int64_t> dims
   return Tensor(values.data(), DType::f32, dims);
 }
 
-TEST(LocalComm, IsOneRankWhoseExchangesAreCopies) {
-  Alone a;
-  Comm& comm = local_comm();
-  EXPECT_EQ(comm.rank(), 0);
-  EXPECT_EQ(comm.size(), 1);
-  std::vector<float> from = {1, 2, 3, 4}, to(4), gathered(4);
-  comm.all_to_all(tensor_of(from, {1, 4}), tensor_of(to, {1, 4}), a.stream);
-  EXPECT_THAT(to, ElementsAreArray(from));
-  comm.all_gather(tensor_of(from, {4}), tensor_of(gathered, {1, 4}), a.stream);
-  EXPECT_THAT(gathered, ElementsAreArray(from));
-  comm.all_gather(tensor_of(from, {4}), tensor_of(from, {1, 4}), a.stream);  // in place
-  comm.all_reduce(tensor_of(from, {4}), a.stream);
-  comm.broadcast(tensor_of(from, {4}), 0, a.stream);
-  EXPECT_THAT(from, ElementsAre(1, 2, 3, 4));
+// body(comm) on ranks of one group.
+void on_ranks(int ranks, const std::function<void(Comm&)>& body) {
+  RankTeam(ranks, ranks).run({.groups = 1, .per_group = ranks}, [&](int, Comm& comm) { body(comm); });
 }
 
-TEST(LocalComm, ChecksShapesAndMovesNothingInAMeasureRun) {
-  Alone a;
-  std::vector<float> from = {1, 2}, to = {3, 4};
-  const Tensor x = tensor_of(from, {1, 2}), y = tensor_of(to, {1, 2});
-  const auto refused = [&](const Tensor& one, const Tensor& other) {
-    try {
-      local_comm().all_to_all(one, other, a.stream);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ErrorCode::internal);
-      return e.message();
+TEST(Shares, FollowOneAnotherAndDifferByOneAtMost) {
+  for (const int64_t count : {0, 1, 5, 16, 17, 31})
+    for (const int64_t ranks : {1, 2, 3, 16}) {
+      int64_t end = 0;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const runtime::Share share = share_of(count, rank, ranks);
+        EXPECT_EQ(share.first, end) << count << " on " << ranks;
+        EXPECT_GE(share.count(), count / ranks);
+        EXPECT_LE(share.count(), (count + ranks - 1) / ranks);
+        end = share.end;
+      }
+      EXPECT_EQ(end, count);
     }
-    return std::string("accepted");
+}
+
+TEST(RankLayout, HasAGroupForBranchesThatDivideTheRanks) {
+  const auto of = [](int ranks, int64_t branches, int64_t tokens = 100) {
+    const RankLayout out = RankLayout::of(ranks, branches, tokens);
+    return std::pair(out.groups, out.per_group);
   };
-  EXPECT_THAT(refused(x, tensor_of(to, {2})), HasSubstr("[1, 2] and [2]"));
-  EXPECT_THAT(refused(tensor_of(from, {2, 1}), tensor_of(to, {2, 1})), HasSubstr("expected two tensors [1,"));
-  EXPECT_THROW(local_comm().broadcast(x, 1, a.stream), Error);
-  Arena measure;
-  a.stream.arena = &measure;
-  local_comm().all_to_all(x, y, a.stream);
-  EXPECT_THAT(to, ElementsAre(3, 4));
+  EXPECT_EQ(of(1, 2), std::pair(1, 1));
+  EXPECT_EQ(of(4, 1), std::pair(1, 4));
+  EXPECT_EQ(of(4, 2), std::pair(2, 2));
+  EXPECT_EQ(of(3, 2), std::pair(1, 3));
+  EXPECT_EQ(of(6, 3), std::pair(3, 2));
+  EXPECT_EQ(of(16, 2, 5), std::pair(2, 5)) << "ranks without a token stay out";
+  EXPECT_EQ(RankLayout::of(6, 2, 100).group_of(4), 1);
+  EXPECT_EQ(RankLayout::of(6, 2, 100).place_of(4), 1);
 }
 
 TEST(Ranks, ExchangeWhatTheContractSays) {
   constexpr int kRanks = 3;
-  test::ThreadRanks(kRanks).run([](Comm& comm) {
+  on_ranks(kRanks, [](Comm& comm) {
     Alone a;
     const auto r = static_cast<float>(comm.rank());
-    std::vector<float> from = {10 * r, 10 * r + 1, 10 * r + 2}, to(3), all(6);
-    comm.all_to_all(tensor_of(from, {kRanks, 1}), tensor_of(to, {kRanks, 1}), a.stream);
-    EXPECT_THAT(to, ElementsAre(r, 10 + r, 20 + r));
-    std::vector<float> part = {r, -r};
-    comm.all_gather(tensor_of(part, {2}), tensor_of(all, {kRanks, 2}), a.stream);
-    EXPECT_THAT(all, ElementsAre(0, 0, 1, -1, 2, -2));
-    std::vector<float> x = {r + 1, 0.5f};
-    comm.all_reduce(tensor_of(x, {2}), a.stream);
-    EXPECT_THAT(x, ElementsAre(6, 1.5f));
-    x = {r, r};
-    comm.broadcast(tensor_of(x, {2}), 2, a.stream);
-    EXPECT_THAT(x, ElementsAre(2, 2));
-    EXPECT_THROW(comm.all_to_all(tensor_of(from, {kRanks, 1}), tensor_of(from, {kRanks, 1}), a.stream), Error)
-        << "in place";
+    // To rank p go p + 1 values, and nothing from rank 2 to rank 0 or back.
+    std::vector<float> values = {10 * r, 10 * r + 1, 10 * r + 2, 10 * r + 3, 10 * r + 4, 10 * r + 5},
+                       got(9, -1);
+    std::vector<Tensor> from, to;
+    for (int p = 0; p < kRanks; ++p) {
+      const bool none = (comm.rank() == 2 && p == 0) || (comm.rank() == 0 && p == 2);
+      from.push_back(none ? Tensor()
+                          : Tensor(&values[static_cast<size_t>(p * (p + 1) / 2)], DType::f32, {p + 1}));
+      to.push_back(none ? Tensor() : Tensor(&got[static_cast<size_t>(3 * p)], DType::f32, {comm.rank() + 1}));
+    }
+    comm.all_to_all(from, to, a.stream);
+    if (comm.rank() == 0) EXPECT_THAT(got, ElementsAre(0, -1, -1, 10, -1, -1, -1, -1, -1));
+    if (comm.rank() == 1) EXPECT_THAT(got, ElementsAre(1, 2, -1, 11, 12, -1, 21, 22, -1));
+    if (comm.rank() == 2) EXPECT_THAT(got, ElementsAre(-1, -1, -1, 13, 14, 15, 23, 24, 25));
+
+    std::vector<float> part(static_cast<size_t>(comm.rank() + 1), r), whole(6, -1);
+    const Tensor places[] = {Tensor(&whole[0], DType::f32, {1}), Tensor(&whole[1], DType::f32, {2}),
+                             Tensor(&whole[3], DType::f32, {3})};
+    const std::span<const Tensor> all(places);
+    comm.gather(Tensor(part.data(), DType::f32, {comm.rank() + 1}), comm.rank() == 0 ? all : all.first(0),
+                a.stream);
+    if (comm.rank() == 0) EXPECT_THAT(whole, ElementsAre(0, 1, 1, 2, 2, 2));
+    if (comm.rank() == 1) EXPECT_THAT(whole, testing::Each(-1));
   });
 }
 
-// Tokens of `rank` out of all: [B, T, …] → [B, T / ranks, …].
-std::vector<float> share(const std::vector<float>& whole, int64_t batch, int rank, int ranks) {
+TEST(Ranks, WhatDoesNotFitTogetherIsTold) {
+  std::string told;
+  try {
+    on_ranks(2, [](Comm& comm) {
+      Alone a;
+      std::vector<float> x(4);
+      const Tensor two[] = {tensor_of(x, {1}), tensor_of(x, {1})},
+                   large[] = {tensor_of(x, {4}), tensor_of(x, {4})};
+      comm.all_to_all(two, comm.rank() == 0 ? two : large, a.stream);
+    });
+  } catch (const Error& e) {
+    told = e.message();
+  }
+  EXPECT_THAT(told, HasSubstr("4 bytes were sent where 16 are expected"));
+  on_ranks(1, [](Comm& comm) {
+    Alone a;
+    EXPECT_THROW(comm.all_to_all({}, {}, a.stream), Error) << "a tensor for each rank";
+    std::vector<float> x(1);
+    EXPECT_THROW(comm.gather(tensor_of(x, {1}), {}, a.stream), Error) << "rank 0 has room for all";
+  });
+}
+
+TEST(Ranks, NothingMovesInAMeasureRun) {
+  runtime::MeetingPlace nobody(2);
+  runtime::ThreadComm comm(nobody, 1);
+  Alone a;
+  Arena measure;
+  a.stream.arena = &measure;
+  std::vector<float> x(1), y = {7};
+  const Tensor from[] = {tensor_of(x, {1}), Tensor()}, to[] = {tensor_of(y, {1}), Tensor()};
+  comm.all_to_all(from, to, a.stream);  // waits for nobody
+  comm.gather(tensor_of(x, {1}), {}, a.stream);
+  EXPECT_THAT(y, ElementsAre(7));
+}
+
+TEST(RankTeam, GroupsExchangeAmongThemselves) {
+  std::mutex mutex;
+  std::set<std::tuple<int, int, int>> seen;  // rank, the comm's rank, whose word the group's first one has
+  RankTeam team(6, 4);
+  EXPECT_EQ(team.pool(0).threads() + team.pool(3).threads(), 2)
+      << "with fewer threads than ranks each has one";
+  team.run({.groups = 2, .per_group = 3}, [&](int rank, Comm& comm) {
+    Alone a;
+    std::vector<float> mine = {static_cast<float>(rank)}, all(3, -1);
+    const Tensor places[] = {Tensor(&all[0], DType::f32, {1}), Tensor(&all[1], DType::f32, {1}),
+                             Tensor(&all[2], DType::f32, {1})};
+    const std::span<const Tensor> to(places);
+    comm.gather(tensor_of(mine, {1}), comm.rank() == 0 ? to : to.first(0), a.stream);
+    const std::lock_guard lock(mutex);
+    seen.emplace(rank, comm.rank(), static_cast<int>(all[2]));
+  });
+  EXPECT_THAT(seen, ElementsAre(std::tuple(0, 0, 2), std::tuple(1, 1, -1), std::tuple(2, 2, -1),
+                                std::tuple(3, 0, 5), std::tuple(4, 1, -1), std::tuple(5, 2, -1)));
+}
+
+// Ranks that wait for one that has ended must end, too, with its error and no other.
+TEST(RankTeam, OneRanksErrorEndsAllOfThem) {
+  std::atomic<int> ended = 0;
+  const auto run = [&](int failing) {
+    RankTeam(4, 4).run({.groups = 2, .per_group = 2}, [&](int rank, Comm& comm) {
+      struct Count {
+        std::atomic<int>& n;
+        ~Count() { ++n; }
+      } const count{ended};
+      Alone a;
+      std::vector<float> x(1);
+      const Tensor one[] = {tensor_of(x, {1}), tensor_of(x, {1})};
+      for (int i = 0; i < 100; ++i) {
+        if (rank == failing && i == 50) fail(ErrorCode::numerical, "rank {} fails", rank);
+        std::vector<float> y(2);
+        const Tensor to[] = {Tensor(&y[0], DType::f32, {1}), Tensor(&y[1], DType::f32, {1})};
+        comm.all_to_all(one, to, a.stream);
+      }
+    });
+  };
+  for (const int failing : {0, 1, 3}) {
+    ended = 0;
+    try {
+      run(failing);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.message(), fmt::format("rank {} fails", failing));
+    }
+    EXPECT_EQ(ended, 4);
+  }
+}
+
+TEST(RankTeam, WarningsAreTheCallers) {
+  std::vector<std::string> lines;
+  const LineScope scope([&](std::string_view line) { lines.emplace_back(line); });
+  on_ranks(3, [](Comm& comm) {
+    if (comm.rank() > 0) warn("the same from two ranks");
+  });
+  EXPECT_THAT(lines, ElementsAre("warning: the same from two ranks"));
+}
+
+// A rank's tokens out of all: [B, T, …] → [B, its share, …].
+std::vector<float> tokens_of(const std::vector<float>& whole, int64_t batch, int64_t tokens,
+                             const runtime::Share& share) {
   std::vector<float> out;
-  const size_t item = whole.size() / static_cast<size_t>(batch), part = item / static_cast<size_t>(ranks);
+  const size_t item = whole.size() / static_cast<size_t>(batch), token = item / static_cast<size_t>(tokens);
   for (size_t b = 0; b < static_cast<size_t>(batch); ++b) {
-    const auto* from = whole.data() + b * item + static_cast<size_t>(rank) * part;
-    out.insert(out.end(), from, from + part);
+    const auto* from = whole.data() + b * item;
+    out.insert(out.end(), from + static_cast<size_t>(share.first) * token,
+               from + static_cast<size_t>(share.end) * token);
   }
   return out;
 }
@@ -107,7 +215,7 @@ runtime::HeadTensors parts_of(const Tensor& qkv, const Tensor& out) {
 }
 
 TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
-  constexpr int64_t kBatch = 2, kTokens = 12, kHeads = 4, kDim = 8;
+  constexpr int64_t kBatch = 2, kTokens = 13, kHeads = 4, kDim = 8;
   std::vector<float> qkv(static_cast<size_t>(kBatch * kTokens * 3 * kHeads * kDim));
   for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = std::sin(static_cast<float>(i) * 0.7f);
   const auto attention = [](const runtime::HeadTensors& t, Stream& stream) {
@@ -115,38 +223,30 @@ TEST(AttendByHeads, GivesEachRankTheAttentionOfItsTokens) {
   };
   std::vector<float> whole(static_cast<size_t>(kBatch * kTokens * kHeads * kDim));
   Alone a;
-  runtime::attend_by_heads(nullptr,
+  runtime::attend_by_heads(nullptr, kTokens,
                            parts_of(tensor_of(qkv, {kBatch, kTokens, 3, kHeads, kDim}),
                                     tensor_of(whole, {kBatch, kTokens, kHeads, kDim})),
                            a.stream, [&](const runtime::HeadTensors& t) { attention(t, a.stream); });
-  for (const int ranks : {1, 2, 4})
-    test::ThreadRanks(ranks).run([&](Comm& comm) {
+  for (const int ranks : {1, 2, 3, 4, 7})  // of seven, three have no heads
+    on_ranks(ranks, [&](Comm& comm) {
       Alone mine;
-      std::vector<float> part = share(qkv, kBatch, comm.rank(), ranks);
-      std::vector<float> out(whole.size() / static_cast<size_t>(ranks), NAN);
-      const int64_t tokens = kTokens / ranks;
+      const runtime::Share own = share_of(kTokens, comm.rank(), ranks),
+                           heads = share_of(kHeads, comm.rank(), ranks);
+      std::vector<float> part = tokens_of(qkv, kBatch, kTokens, own);
+      std::vector<float> out(static_cast<size_t>(kBatch * own.count() * kHeads * kDim), NAN);
       int64_t seen = 0;
       const auto attend = [&](const runtime::HeadTensors& t) {
-        EXPECT_THAT(t.q.shape(), ElementsAre(kBatch, kTokens, kHeads / ranks, kDim));
+        EXPECT_THAT(t.q.shape(), ElementsAre(kBatch, kTokens, heads.count(), kDim));
         seen += t.q.dim(2);
         attention(t, mine.stream);
       };
-      runtime::attend_by_heads(&comm,
-                               parts_of(tensor_of(part, {kBatch, tokens, 3, kHeads, kDim}),
-                                        tensor_of(out, {kBatch, tokens, kHeads, kDim})),
+      runtime::attend_by_heads(&comm, kTokens,
+                               parts_of(tensor_of(part, {kBatch, own.count(), 3, kHeads, kDim}),
+                                        tensor_of(out, {kBatch, own.count(), kHeads, kDim})),
                                mine.stream, attend);
-      EXPECT_EQ(seen, kHeads / ranks);
-      EXPECT_EQ(out, share(whole, kBatch, comm.rank(), ranks)) << comm.rank() << " of " << ranks;
+      EXPECT_EQ(seen, heads.count());
+      EXPECT_EQ(out, tokens_of(whole, kBatch, kTokens, own)) << comm.rank() << " of " << ranks;
     });
-}
-
-TEST(AttendByHeads, HeadsThatDoNotDivideAreRefused) {
-  test::ThreadRanks(2).run([](Comm& comm) {
-    Alone a;
-    std::vector<float> qkv(3 * 3 * 4), out(3 * 4);
-    const auto parts = parts_of(tensor_of(qkv, {1, 1, 3, 3, 4}), tensor_of(out, {1, 1, 3, 4}));
-    EXPECT_THROW(runtime::attend_by_heads(&comm, parts, a.stream, [](auto&) {}), Error);
-  });
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+#include "runtime/thread_comm.h"
+
+#include <cstring>
+
+namespace tachy::runtime {
+namespace {
+
+// `to` from what another rank shows of the same bytes.
+void take(const Tensor& from, const Tensor& to) {
+  const int64_t given = from.defined() ? from.bytes() : 0, wanted = to.defined() ? to.bytes() : 0;
+  check(given == wanted, ErrorCode::internal, "ranks: {} bytes were sent where {} are expected", given,
+        wanted);
+  if (given > 0 && from.data != to.data) std::memcpy(to.data, from.data, static_cast<size_t>(given));
+}
+
+}  // namespace
+
+void MeetingPlace::show(int rank, Shown tensors) { shown_[static_cast<size_t>(rank)] = tensors; }
+
+void MeetingPlace::meet() {
+  std::unique_lock lock(mutex_);
+  if (abandoned_) throw Abandoned{};
+  const uint64_t mine = meeting_;
+  if (++waiting_ == size()) {
+    waiting_ = 0, ++meeting_;
+    changed_.notify_all();
+    return;
+  }
+  changed_.wait(lock, [&] { return meeting_ != mine || abandoned_; });
+  if (meeting_ == mine) throw Abandoned{};
+}
+
+void MeetingPlace::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  changed_.notify_all();
+}
+
+void ThreadComm::exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream&) {
+  place_.show(rank_, from);
+  place_.meet();
+  for (int p = 0; p < size(); ++p)
+    take(place_.shown(p)[static_cast<size_t>(rank_)], to[static_cast<size_t>(p)]);
+  place_.meet();  // what this rank shows may change from here on
+}
+
+void ThreadComm::collect(const Tensor& part, std::span<const Tensor> to, Stream&) {
+  place_.show(rank_, {&part, 1});
+  place_.meet();
+  for (size_t p = 0; p < to.size(); ++p) take(place_.shown(static_cast<int>(p)).front(), to[p]);
+  place_.meet();
+}
+
+}  // namespace tachy::runtime

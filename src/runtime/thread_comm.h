@@ -1,0 +1,52 @@
+// Ranks that are threads of this process, whose tensors lie on the host: what several devices would exchange, by copies.
+// Several groups of ranks may live in one team: each group's ranks exchange with one another alone.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "runtime/comm.h"
+
+namespace tachy::runtime {
+
+// Where the ranks of one group wait for each other. Once a rank gives up (an error, a stop), all others that wait or come
+// later are told by an exception of type Abandoned, so that nobody waits for a rank that will not come.
+class MeetingPlace {
+ public:
+  struct Abandoned {};
+
+  explicit MeetingPlace(int size) : shown_(static_cast<size_t>(size)) {}
+  int size() const { return static_cast<int>(shown_.size()); }
+
+  // What rank `rank` shows to the others, until all have met once more.
+  using Shown = std::span<const Tensor>;
+  void show(int rank, Shown tensors);
+  const Shown& shown(int rank) const { return shown_[static_cast<size_t>(rank)]; }
+  void meet();
+  void abandon();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  uint64_t meeting_ = 0;
+  bool abandoned_ = false;
+  std::vector<Shown> shown_;
+};
+
+class ThreadComm final : public Comm {
+ public:
+  ThreadComm(MeetingPlace& place, int rank) : place_(place), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return place_.size(); }
+
+ private:
+  void exchange(std::span<const Tensor> from, std::span<const Tensor> to, Stream& stream) override;
+  void collect(const Tensor& part, std::span<const Tensor> to, Stream& stream) override;
+
+  MeetingPlace& place_;
+  int rank_;
+};
+
+}  // namespace tachy::runtime
