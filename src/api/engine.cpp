@@ -37,45 +37,52 @@ struct Engine::State {
   State(ModelBundle model, const TextToVideo::Options& options) : pipeline(std::move(model), options) {}
 
   TextToVideo::Prepared prepare(const VideoRequest& request) {
-    ResolvedRequest r = pipeline.resolved(request);
-    VideoRequest& q = r.request;
-    if (q.speech) hear(r);
-    prepare_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
-    q.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
-    q.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
-    return pipeline.prepare(std::move(r));
+    return pipeline.prepare(pipeline.resolved(request, [this](const Resolved& r) { return make_inputs(r); }));
+  }
+
+  MadeInputs make_inputs(const Resolved& r) const {
+    const VideoRequest& q = r.request;
+    MadeInputs out;
+    if (q.speech) hear(r, out);
+    out.clip_pixels =
+        pixels_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
+    out.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
+    out.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
+    return out;
   }
 
   // Each sound as loud as InfiniteTalk makes it, then both laid in time, and as the encoder's own preparation has them; and
   // where the speakers are in the whole picture.
-  void hear(ResolvedRequest& r) const {
+  void hear(const Resolved& r, MadeInputs& out) const {
     const VideoRequest& q = r.request;
     const ModelBundle& model = pipeline.model();
     const auto loud = [](const char* field, const Speech& speech, std::vector<float>& samples) {
       samples = speech.samples;
       naming(field, [&] { normalise_loudness(samples, kSpeechRate); });
     };
-    loud("`speech`", *q.speech, r.speech);
+    loud("`speech`", *q.speech, out.speech);
     if (q.speech_2) {
-      loud("`speech_2`", *q.speech_2, r.speech_2);
-      lay_in_time(*q.speakers, r.speech, r.speech_2);
-      r.speaker_regions =
+      loud("`speech_2`", *q.speech_2, out.speech_2);
+      lay_in_time(*q.speakers, out.speech, out.speech_2);
+      out.speaker_regions =
           speaker_regions(q, r.latent_height / model.dit.patch_h, r.latent_width / model.dit.patch_w);
     }
     if (!model.audio_standardised) return;
-    standardise(r.speech);
-    if (q.speech_2) standardise(r.speech_2);
+    standardise(out.speech);
+    if (q.speech_2) standardise(out.speech_2);
   }
 
-  void prepare_for_clip(ResolvedRequest& r) {
+  std::vector<float> pixels_for_clip(const Resolved& r) const {
     const std::pair<const char*, const Picture*> pictures[] = {{"`image`", r.request.image.get()},
                                                                {"`last_image`", r.request.last_image.get()}};
     ClipPreparation how = pipeline.model().clip_preparation;
     how.original = r.request.clip_preparation == "original";
+    std::vector<float> out;
     for (const auto& [field, picture] : std::span(pictures).first(static_cast<size_t>(r.clip_pictures))) {
       const std::vector<float> pixels = naming(field, [&] { return clip_pixels(view_of(*picture), how); });
-      r.clip_pixels.insert(r.clip_pixels.end(), pixels.begin(), pixels.end());
+      out.insert(out.end(), pixels.begin(), pixels.end());
     }
+    return out;
   }
 
   TextToVideo pipeline;

@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "denoise/step_cache.h"
-#include "request/sampler_config.h"
 
 namespace tachy {
 namespace {
@@ -29,25 +27,23 @@ void check_window(const RunState& s, const TalkWindows& talk, const Tensor& moti
 
 }  // namespace
 
-void check_state(const RunState& s, const ResolvedRequest& r, const Shared& shared) {
-  const Sampler sampler(sampler_config(r.request));
+void check_state(const RunState& s, const Resolved& r, const Shared& shared) {
   check_window(s, r.talk, shared.motion);
   const int block =
       r.request.block;  // whose steps are all finished or none; the last one's frames have left with it
-  const int64_t steps = block > 0 ? shared.latents.dim(1) / block - 1 : sampler.steps();
+  const int64_t steps = block > 0 ? shared.latents.dim(1) / block - 1 : r.sampler.steps();
   check(s.step >= (s.window > 0 ? 0 : 1) && s.step <= steps, ErrorCode::corrupt, "resume: {} {} of {}",
         block > 0 ? "block" : "step", s.step, steps);
   const auto values = static_cast<size_t>(shared.latents.numel());
   check_values(s.latents, values, "latents");
-  const int of_cache = step_cache_of(r.request).state_tensors();
-  const int tensors = block > 0 ? 0 : sampler.state_tensors() + of_cache;
+  const int tensors = block > 0 ? 0 : r.sampler.state_tensors() + r.step_cache.state_tensors();
   check(s.solver.size() == static_cast<size_t>(tensors), ErrorCode::corrupt,
         "resume: the sampler keeps {} tensors, got {}", tensors, s.solver.size());
   for (const auto& tensor : s.solver) check_values(tensor, values, "values of the sampler");
 }
 
-bool denoised(const RunState& state, const VideoRequest& request) {
-  return request.block == 0 && state.step == Sampler(sampler_config(request)).steps();
+bool denoised(const RunState& state, const Resolved& r) {
+  return r.request.block == 0 && state.step == r.sampler.steps();
 }
 
 }  // namespace tachy

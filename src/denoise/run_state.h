@@ -6,9 +6,9 @@
 namespace tachy {
 
 // A state read from a file may be anything: throws corrupt unless it fits the request.
-void check_state(const RunState& state, const ResolvedRequest& request, const Shared& shared);
+void check_state(const RunState& state, const Resolved& request, const Shared& shared);
 
 // Whether its window, or the clip, has no steps left. One that is made block by block always has a block left.
-bool denoised(const RunState& state, const VideoRequest& request);
+bool denoised(const RunState& state, const Resolved& request);
 
 }  // namespace tachy

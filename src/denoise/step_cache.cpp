@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "request/request.h"
 #include "tensor/transfer.h"
 
 namespace tachy {
@@ -23,11 +22,6 @@ double l1_distance(const std::vector<float>& x, const std::vector<float>& y) {
 }
 
 }  // namespace
-
-StepCacheConfig step_cache_of(const VideoRequest& resolved) {
-  return {.threshold = resolved.step_cache.value_or(0),
-          .coarse = resolved.math == "fp8" || resolved.math == "int8" || resolved.attention == "int8"};
-}
 
 StepCache::StepCache(const StepCacheConfig& config, const Tensor& shape, nn::ParamStore& store)
     : config_(config), stream_(store.stream()) {

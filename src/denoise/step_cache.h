@@ -18,21 +18,9 @@
 #pragma once
 
 #include "nn/params.h"
+#include "request/step_cache_config.h"
 
 namespace tachy {
-
-struct VideoRequest;
-
-struct StepCacheConfig {
-  double threshold = 0;  // 0: off, holds nothing
-  bool coarse = false;   // the model multiplies in 8 bits
-
-  // A resumed run needs this many tensors of the latents' shape.
-  int state_tensors() const { return threshold <= 0 ? 0 : coarse ? 5 : 3; }
-};
-
-// Reads the threshold and the products' width from a resolved request.
-StepCacheConfig step_cache_of(const VideoRequest& resolved);
 
 class StepCache {
  public:

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "request/sampler_config.h"
-
 namespace tachy {
 
-TalkProgress::TalkProgress(const ResolvedRequest& request, const VideoPlan& plan,
+TalkProgress::TalkProgress(const Resolved& request, const VideoPlan& plan,
                            std::function<void(const Progress&)> to)
     : talk_(request.talk),
-      steps_(Sampler(sampler_config(request.request)).steps()),
+      steps_(request.sampler.steps()),
       to_(std::move(to)),
       steps_left_(talk_.count() * steps_) {
   const auto flops = [&](const char* stage) {

@@ -10,14 +10,13 @@
 
 #include <functional>
 
-#include "request/request.h"
+#include "resolve/resolved.h"
 
 namespace tachy {
 
 class TalkProgress {
  public:
-  TalkProgress(const ResolvedRequest& request, const VideoPlan& plan,
-               std::function<void(const Progress&)> to);
+  TalkProgress(const Resolved& request, const VideoPlan& plan, std::function<void(const Progress&)> to);
 
   void begin(int64_t window) { window_ = window; }
   void tell(const Progress& progress, double now);  // now: in seconds, of any clock that only goes on

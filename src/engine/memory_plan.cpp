@@ -8,7 +8,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "denoise/causal_denoiser.h"
-#include "ops/implementations.h"
 #include "tensor/work_tally.h"
 
 namespace tachy {
@@ -36,8 +35,8 @@ bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   if (WorkTally* tally = WorkTally::current()) *tally = {};  // of the last plan alone
   Session session(*in.model, in.gpu, Session::Kind::measuring);
-  session.begin({.precision = in.precision,
-                 .without = ops::parse_without(in.request->request.without),
+  session.begin({.precision = in.request->precision,
+                 .without = in.request->without,
                  .vae = in.vae,
                  .placement = placement,
                  .adapters = in.adapters});
@@ -64,7 +63,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
 uint64_t graph_bytes(const PlanInput& in) {
   const VideoRequest& r = in.request->request;
   if (!in.gpu || r.block == 0 || !in.model->options().graphs) return 0;
-  if (ops::parse_without(r.without).has(Optimisation::graphs)) return 0;
+  if (in.request->without.has(Optimisation::graphs)) return 0;
   const int64_t frames = in.request->latent_frames,
                 window = r.block_window > 0 ? std::min<int64_t>(r.block_window, frames) : frames;
   return causal_graph_bytes(in.model->bundle().dit, {.frames = window}, r.block);
@@ -114,7 +113,7 @@ VideoPlan plan_within(const PlanInput& in) {
 
 // The most frames of this size that fit; "" when not even the fewest do.
 std::string what_would_fit(const PlanInput& in) {
-  const ResolvedRequest& r = *in.request;
+  const Resolved& r = *in.request;
   if (r.talk.frames > 0) return "a smaller size or shorter windows (`window_frames`)";
   if (r.request.block > 0) return "a smaller size, fewer `frames`, or a shorter `block_window`";
   const VaeConfig& vae = in.model->bundle().vae_config;
@@ -122,7 +121,7 @@ std::string what_would_fit(const PlanInput& in) {
   WorkTally aside;
   const WorkTally::Counting counting(aside);
   const auto fits = [&](int chunks) {
-    ResolvedRequest smaller = r;
+    Resolved smaller = r;
     smaller.request.frames = chunks * stride + 1;
     smaller.clip_frames = *smaller.request.frames;
     smaller.latent_frames = vae.latent_frames(smaller.clip_frames);

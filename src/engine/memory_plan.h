@@ -12,9 +12,8 @@ inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // of cuBLASL
 struct PlanInput {
   Model* model = nullptr;
   std::shared_ptr<cuda::Gpu> gpu;  // on which nobody computes meanwhile; null: none
-  const ResolvedRequest* request = nullptr;
+  const Resolved* request = nullptr;
   const Prompts* prompts = nullptr;
-  Precision precision;
   Products vae = Products::as_activations;  // of the VAE's residual blocks
   const RequestAdapters* adapters = nullptr;
   uint64_t room = 0;  // of a `gpu` that is not the model's (cuda/absent_gpu.h): what a run may take there

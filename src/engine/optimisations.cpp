@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "request/guidance.h"
 #include "tensor/dtype.h"
 
 namespace tachy {
@@ -171,10 +170,16 @@ std::vector<OptimisationState> optimisation_states(const OptimisationCase& run) 
   return out;
 }
 
-std::vector<OptimisationState> states_of(const VideoRequest& r, const VideoPlan& plan, OptimisationCase run) {
-  size_t branches = 1;
-  for (const Branches& of_part : guidance_of(r)) branches = std::max(branches, of_part.size());
-  run.branches = static_cast<int>(branches), run.step_cache = r.step_cache.value_or(0);
+std::vector<OptimisationState> states_of(const Resolved& r, const VideoPlan& plan, const cuda::GpuInfo* gpu) {
+  OptimisationCase run{.gpu = gpu != nullptr,
+                       .hopper = gpu && gpu->major == 9,
+                       .definitions = r.precision.definitions,
+                       .precision = r.precision,
+                       .without = r.without,
+                       .graphs = r.graphs,
+                       .step_cache = r.step_cache.threshold,
+                       .branches = static_cast<int>(r.most_branches()),
+                       .picks = {}};
   for (const StagePlan& s : plan.stages)
     if (s.name == "denoise") run.picks = s.picks;
   return optimisation_states(run);

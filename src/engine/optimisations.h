@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "request/request.h"
+#include "cuda/gpu.h"
+#include "resolve/resolved.h"
 #include "tensor/precision.h"
 #include "tensor/without.h"
 
@@ -23,8 +24,8 @@ struct OptimisationCase {
 };
 
 std::vector<OptimisationState> optimisation_states(const OptimisationCase& run);
-// A resolved request and its plan say the rest of `run`.
-std::vector<OptimisationState> states_of(const VideoRequest& request, const VideoPlan& plan,
-                                         OptimisationCase run);
+// Those of a request that was resolved for this device, and its plan.
+std::vector<OptimisationState> states_of(const Resolved& request, const VideoPlan& plan,
+                                         const cuda::GpuInfo* gpu);
 
 }  // namespace tachy

@@ -1,9 +1,5 @@
 #include "engine/rank_plan.h"
 
-#include <algorithm>
-
-#include "request/guidance.h"
-#include "resolve/resolve.h"
 #include "runtime/rank_team.h"
 
 namespace tachy {
@@ -11,7 +7,7 @@ namespace tachy {
 namespace {
 
 // These attend to more than the clip's own tokens.
-void check_kind(const ResolvedRequest& r) {
+void check_kind(const Resolved& r) {
   const char* const kind = r.talk.frames > 0     ? "a talking photo"
                            : r.request.block > 0 ? "a video that is made block by block"
                                                  : nullptr;
@@ -19,23 +15,21 @@ void check_kind(const ResolvedRequest& r) {
         "`ranks`: {} cannot be divided among ranks yet; leave `ranks` out, or make it 1", kind ? kind : "");
 }
 
-int64_t tokens_of(const ResolvedRequest& r, const ModelBundle& model) {
-  const WindowPlan windows = window_plan(r.request, model);
-  const int64_t frames = windows.divides(r.latent_frames) ? windows.frames : r.latent_frames;
+int64_t tokens_of(const Resolved& r, const ModelBundle& model) {
+  const int64_t frames = r.windows.divides(r.latent_frames) ? r.windows.frames : r.latent_frames;
   const WanConfig& c = model.dit;
   return frames / c.patch_t * (r.latent_height / c.patch_h) * (r.latent_width / c.patch_w);
 }
 
 }  // namespace
 
-std::vector<RankPlan> plan_ranks(const Model& model, const ResolvedRequest& r) {
+std::vector<RankPlan> plan_ranks(const Model& model, const Resolved& r) {
   const int ranks = model.options().ranks;
   if (ranks == 1) return {};
   check_kind(r);
-  size_t branches = 1;  // of the steps that have most
-  for (const Branches& b : guidance_of(r.request)) branches = std::max(branches, b.size());
-  const int64_t tokens = tokens_of(r, model.bundle()), heads = model.bundle().dit.num_heads;
-  const auto layout = runtime::RankLayout::of(ranks, static_cast<int64_t>(branches), tokens);
+  const int64_t branches = r.most_branches(), tokens = tokens_of(r, model.bundle()),
+                heads = model.bundle().dit.num_heads;
+  const auto layout = runtime::RankLayout::of(ranks, branches, tokens);
   std::vector<RankPlan> out;
   for (int rank = 0; rank < ranks; ++rank) {
     RankPlan& plan = out.emplace_back(RankPlan{.threads = runtime::threads_of(model.threads(), rank, ranks)});
@@ -44,8 +38,7 @@ std::vector<RankPlan> plan_ranks(const Model& model, const ResolvedRequest& r) {
       const runtime::Share share = runtime::share_of(of, at, among);
       first = share.first, count = share.count();
     };
-    part(static_cast<int64_t>(branches), layout.group_of(rank), layout.groups, plan.first_branch,
-         plan.branches);
+    part(branches, layout.group_of(rank), layout.groups, plan.first_branch, plan.branches);
     part(tokens, layout.place_of(rank), layout.per_group, plan.first_token, plan.tokens);
     part(heads, layout.place_of(rank), layout.per_group, plan.first_head, plan.heads);
   }

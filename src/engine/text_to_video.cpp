@@ -12,12 +12,8 @@
 #include "engine/optimisations.h"
 #include "engine/rank_plan.h"
 #include "ops/features.h"
-#include "ops/implementations.h"
-#include "request/precision_of.h"
-#include "request/sampler_config.h"
 #include "request/stage_plan.h"
 #include "resolve/resolve.h"
-#include "samplers/sampler.h"
 #include "session/stage_clock.h"
 #include "session/vae_math.h"
 #include "stages/denoise_stage.h"
@@ -36,25 +32,29 @@ void settle_lora_mode(VideoRequest& r, bool keeps) {
 
 }  // namespace
 
-ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
+Resolved TextToVideo::resolved(const VideoRequest& request, const MakeInputs& make) {
   ++resolved_;
+  Resolved r = gpu() ? resolved_for_gpu(request) : resolve(model(), request);
   if (!gpu()) {
-    ResolvedRequest r = resolve(model(), request);
     settle_lora_mode(r.request, model_.options().keep_loaded);
-    if (parse_compute(*r.request.dtype) == Compute::bf16)
+    if (r.precision.compute == Compute::bf16)
       if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
-    return r;
   }
+  r.graphs = r.graphs && model_.options().graphs && !model_.upload_check();
+  if (make) r.take(make(r));
+  return r;
+}
+
+Resolved TextToVideo::resolved_for_gpu(const VideoRequest& request) const {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
                                 request.residual.value_or(""), request.attention, request.math);
-  ResolvedRequest r = resolve(model(), request, &mode);
+  Resolved r = resolve(model(), request, &mode);
   // On a GPU adding costs less than a hundredth of a step, and neither time to load nor the few bits of quantised
   // weights; beside products in 8 bits it costs several hundredths.
   settle_lora_mode(r.request, model_.options().keep_loaded || !in_eight_bits(mode.products));
   // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
   const cuda::GpuInfo& info = gpu()->info();
-  check(*r.request.sparse_attention == 0 || (info.major == 9 && mode.activation != DType::f32),
-        ErrorCode::unsupported,
+  check(!r.sparse || (info.major == 9 && mode.activation != DType::f32), ErrorCode::unsupported,
         "`sparse_attention`: needs a Hopper GPU (H100, H200) and bf16 or f16; on {} (compute capability "
         "{}.{}) in {} it would be slower than attention to all keys, so leave it out",
         info.name, info.major, info.minor, dtype_name(mode.activation));
@@ -64,58 +64,40 @@ ResolvedRequest TextToVideo::resolved(const VideoRequest& request) {
 Prompts TextToVideo::tokenise(const Prepared& prepared, cuda::Gpu* gpu) {
   ++tokenised_;
   const bool own_encoder = !prepared.adapters || prepared.adapters->key(Part::text).empty();
-  return model_.prompts().read(prepared.request, prepared.precision, gpu, own_encoder);
+  return model_.prompts().read(prepared.request, prepared.request.precision, gpu, own_encoder);
 }
 
-TextToVideo::Prepared TextToVideo::prepare(ResolvedRequest request) {
+TextToVideo::Prepared TextToVideo::prepare(Resolved request) {
   Prepared out{.request = std::move(request)};
-  const VideoRequest& r = out.request.request;
-  out.without = ops::parse_without(r.without);
-  std::vector<RankPlan> ranks = plan_ranks(model_, out.request);
+  const Resolved& r = out.request;
+  std::vector<RankPlan> ranks = plan_ranks(model_, r);
+  out.adapters = open_adapters(model(), r.request, model_.options().keep_loaded);
   const auto plan = [&](const std::shared_ptr<cuda::Gpu>& gpu) {
     out.prompts = tokenise(out, gpu.get());
     ++planned_;
-    out.vae = vae_products(r.vae_math, model().vae_config, out.precision, gpu.get());
+    out.vae = vae_products(r.request.vae_math, model().vae_config, r.precision, gpu.get());
     out.plan = make_plan({.model = &model_,
                           .gpu = gpu,
-                          .request = &out.request,
+                          .request = &r,
                           .prompts = &out.prompts,
-                          .precision = out.precision,
                           .vae = out.vae,
                           .adapters = out.adapters.get()});
     out.plan.ranks = std::move(ranks);
-    out.plan.optimisations = states_of(r, out.plan,
-                                       {.gpu = gpu != nullptr,
-                                        .hopper = gpu && gpu->info().major == 9,
-                                        .definitions = out.precision.definitions,
-                                        .precision = out.precision,
-                                        .without = out.without,
-                                        .graphs = out.graphs});
+    out.plan.optimisations = states_of(r, out.plan, gpu ? &gpu->info() : nullptr);
   };
-  out.adapters = open_adapters(model(), r, model_.options().keep_loaded);
-  if (!gpu()) {
-    out.precision = precision_of(mode_of(r));
-    if (r.math == "int8") out.precision.products = Products::int8;
-    out.precision.joined = !out.without.has(Optimisation::joined_qkv);
-    out.graphs = model_.options().graphs && !model_.upload_check();
+  if (gpu()) {
+    check_arena(model_.options(), r.graphs);
+    const SessionPool::Lease lease = sessions_.to_plan();
+    plan(lease.session().shared_gpu());
+  } else {
     plan(nullptr);
-    return out;
   }
-  const GpuMode mode =
-      gpu_mode(r.level, *r.dtype, gpu()->info().capability(), *r.residual, r.attention, r.math);
-  out.precision = precision_of(mode);
-  out.precision.joined = !out.without.has(Optimisation::joined_qkv);
-  out.graphs = mode.graphs && !out.without.has(Optimisation::graphs) && model_.options().graphs &&
-               !model_.upload_check();
-  check_arena(model_.options(), out.graphs);
-  const SessionPool::Lease lease = sessions_.to_plan();
-  plan(lease.session().shared_gpu());
   return out;
 }
 
 void TextToVideo::estimate_seconds(Prepared& prepared) {
   // Attention and norms run below the GEMM's rate.
-  const double rate = model_.flops_per_second(prepared.precision) * 0.8;
+  const double rate = model_.flops_per_second(prepared.request.precision) * 0.8;
   VideoPlan& plan = prepared.plan;
   plan.seconds = 0;
   for (StagePlan& s : plan.stages) {
@@ -135,8 +117,9 @@ namespace {
 // Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one
 // generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw. Given latents
 // stand for the noise, and are scaled as it is where a recipe wants that.
-std::vector<float> first_latents(const VideoRequest& r, const WindowPlan& windows, const RunState* resume,
-                                 const Tensor& latents, NoiseSource& noise) {
+std::vector<float> first_latents(const Resolved& resolved, const RunState* resume, const Tensor& latents,
+                                 NoiseSource& noise) {
+  const VideoRequest& r = resolved.request;
   if (resume) {
     noise.restore(resume->generator);
     return resume->latents;
@@ -147,10 +130,10 @@ std::vector<float> first_latents(const VideoRequest& r, const WindowPlan& window
   if (values.empty()) {
     values.resize(count), noise.draw(values);
     if (r.speech && r.recipe == "wrapper") noise.draw(values);  // its sampler's own draw goes unused
-    if (windows.divides(clip) && r.free_noise == "on")
-      repeat_noise(windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
+    if (resolved.windows.divides(clip) && r.free_noise == "on")
+      repeat_noise(resolved.windows, clip, z, values, [&](int64_t n) { return noise.permutation(n); });
   }
-  if (const float scale = Sampler(sampler_config(r)).noise_scale(); scale != 1)
+  if (const float scale = resolved.sampler.noise_scale(); scale != 1)
     for (float& value : values) value *= scale;
   return values;
 }
@@ -178,7 +161,7 @@ class Begun {
 // The job itself. Returns how many steps the step cache saved.
 int run(const TextToVideo::Prepared& prepared, Session& session, const RunState* resume,
         TalkProgress* progress, ProfileRange& part) {
-  const ResolvedRequest& r = prepared.request;
+  const Resolved& r = prepared.request;
   Stream& stream = session.stream();
   nn::ParamStore store({}, stream);
   const MemoryLabel label("latents, text embeddings");
@@ -187,8 +170,7 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
   if (resume) check_state(*resume, r, shared);
   part.next("noise", ProfileKind::other);
   NoiseSource noise(r.request);
-  const WindowPlan windows = window_plan(r.request, session.model());
-  upload(first_latents(r.request, windows, resume, shared.latents, noise).data(), shared.latents, stream);
+  upload(first_latents(r, resume, shared.latents, noise).data(), shared.latents, stream);
   if (resume && resume->window > 0) upload(resume->motion.data(), shared.motion, stream);
   part.done();
   Job job{.request = r,
@@ -203,8 +185,8 @@ int run(const TextToVideo::Prepared& prepared, Session& session, const RunState*
 
 }  // namespace
 
-ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& given,
-                                      const RunState* resume) {
+Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& given,
+                               const RunState* resume) {
   const VideoPlan& plan = prepared.plan;
   VideoCallbacks callbacks = given;
   std::optional<TalkProgress> progress;
@@ -216,7 +198,7 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
   log_topic("plan", "peak {} in Buffers and arenas; requests so far: {} resolved, {} tokenised, {} planned",
             human_bytes(plan.peak_bytes), resolved_.load(), tokenised_.load(), planned_.load());
   const SessionPool::Lease lease =
-      sessions_.to_compute(plan, prepared.precision, prepared.vae, callbacks.cancel);
+      sessions_.to_compute(plan, prepared.request.precision, prepared.vae, callbacks.cancel);
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
   // On a GPU ranges are timed by its clock, too.
@@ -225,14 +207,14 @@ ResolvedRequest TextToVideo::generate(const Prepared& prepared, const VideoCallb
   if (session.gpu() && times) device_times.emplace(*session.gpu(), *callbacks.profiler, *times);
   Profiler* const profiler = device_times ? &*device_times : callbacks.profiler;
   ProfileRange part(profiler, "prepare", ProfileKind::other);
-  ResolvedRequest r = prepared.request;
+  Resolved r = prepared.request;
   const int captured = session.captures();
   {
-    Begun begun(session, {.precision = prepared.precision,
-                          .without = prepared.without,
+    Begun begun(session, {.precision = prepared.request.precision,
+                          .without = prepared.request.without,
                           .vae = prepared.vae,
                           .placement = placement_of(plan),
-                          .graphs = prepared.graphs,
+                          .graphs = prepared.request.graphs,
                           .callbacks = &callbacks,
                           .profiler = profiler,
                           .plan = &plan,

@@ -6,6 +6,8 @@
 // be called from several threads at once.
 #pragma once
 
+#include <functional>
+
 #include "engine/session_pool.h"
 #include "request/gpu_mode.h"
 
@@ -24,20 +26,19 @@ class TextToVideo {
   // A request on its way to a run. Each part of this is made once, here; a plan is then shown, checked and
   // followed.
   struct Prepared {
-    ResolvedRequest request;
+    Resolved request;
     Prompts prompts;
     VideoPlan plan;
-    Precision precision;
-    Without without;
     Products vae = Products::as_activations;               // of the VAE's residual blocks
-    bool graphs = false;                                   // on a GPU: steps may be captured
     std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has none
   };
 
-  // The request with everything filled in and checked, as this pipeline's device runs it.
-  ResolvedRequest resolved(const VideoRequest& request);
+  // The request with everything filled in and checked, as this pipeline's device runs it. make: what its pictures and sounds
+  // become; without it the request's pictures are of the video's size already.
+  using MakeInputs = std::function<MadeInputs(const Resolved&)>;
+  Resolved resolved(const VideoRequest& request, const MakeInputs& make = {});
   // Tokenises and plans it; loads no weights. The plan tells exact memory.
-  Prepared prepare(ResolvedRequest request);
+  Prepared prepare(Resolved request);
   void estimate_seconds(Prepared& prepared);
   // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { sessions_.check_memory(plan); }
@@ -45,13 +46,13 @@ class TextToVideo {
   // before anything is loaded; waits where it would not fit beside what runs now. Pictures must have the
   // video's size already (the Engine sees to that). resume: what an earlier run of the same request reported;
   // the rest then gives the same bits.
-  ResolvedRequest generate(const Prepared& prepared, const VideoCallbacks& callbacks,
-                           const RunState* resume = nullptr);
+  Resolved generate(const Prepared& prepared, const VideoCallbacks& callbacks,
+                    const RunState* resume = nullptr);
 
   // The same from the request itself.
   VideoPlan plan(const VideoRequest& request);
-  ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks,
-                           const RunState* resume = nullptr) {
+  Resolved generate(const VideoRequest& request, const VideoCallbacks& callbacks,
+                    const RunState* resume = nullptr) {
     return generate(prepare(resolved(request)), callbacks, resume);
   }
 
@@ -63,6 +64,7 @@ class TextToVideo {
   Counters counters() const { return {resolved_, tokenised_, planned_, captured_}; }
 
  private:
+  Resolved resolved_for_gpu(const VideoRequest& request) const;
   Prompts tokenise(const Prepared& prepared, cuda::Gpu* gpu);
 
   Model model_;

@@ -35,7 +35,7 @@ Shared::Shared(const ResolvedRequest& r, const ModelBundle& model, const Prompts
 Stages video_stages(const Job& job) {
   Stages out;
   const bool last = job.resume && job.resume->window + 1 == job.resume->windows;
-  if (!last || !denoised(*job.resume, job.request.request)) {
+  if (!last || !denoised(*job.resume, job.request)) {
     out.push_back(make_text_stage());
     if (job.request.clip_pictures > 0) out.push_back(make_image_embeds_stage());
     if (job.request.talk.frames > 0) out.push_back(make_speech_stage());
@@ -99,8 +99,7 @@ std::vector<StagePlan> walk_windows(Job& job, Session& session) {
       session.begin_again();
       if (!session.measuring()) draw_noise(job, session);
     }
-    if (!job.resume || !denoised(*job.resume, job.request.request))
-      add(out, session.run(*denoise, job), alike);
+    if (!job.resume || !denoised(*job.resume, job.request)) add(out, session.run(*denoise, job), alike);
     job.resume = nullptr;  // of the first window that is walked
     add(out, session.run(*decode, job), alike);
     if (!last) add(out, session.run(*motion, job), alike);

@@ -4,7 +4,6 @@
 
 #include "cuda/absent_gpu.h"
 #include "engine/memory_plan.h"
-#include "request/precision_of.h"
 #include "request/stage_plan.h"
 #include "resolve/resolve.h"
 #include "session/vae_math.h"
@@ -21,20 +20,16 @@ double seconds_at(const OpWork& w, double products, double memory) {
 }
 
 // How it would compute there: as TextToVideo settles it for a GPU that is here.
-struct Settled {
-  ResolvedRequest request;
-  Precision precision;
-};
-Settled settle(const ModelBundle& model, const VideoRequest& request, const GpuRates& rates) {
+Resolved settle(const ModelBundle& model, const VideoRequest& request, const GpuRates& rates) {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), rates.capability,
                                 request.residual.value_or(""), request.attention, request.math);
-  Settled out{.request = resolve(model, request, &mode), .precision = precision_of(mode)};
-  VideoRequest& r = out.request.request;
+  Resolved out = resolve(model, request, &mode);
+  VideoRequest& r = out.request;
   check(*r.sparse_attention == 0 || rates.capability / 10 == 9, ErrorCode::unsupported,
         "`sparse_attention`: needs a Hopper GPU (H100, H200)");
   if (!r.loras.empty() && r.lora_mode == "auto")
     r.lora_mode = in_eight_bits(mode.products) ? "merge" : "runtime";
-  if (r.speech) out.request.speech = r.speech->samples;
+  if (r.speech) out.speech = r.speech->samples;
   return out;
 }
 
@@ -74,11 +69,11 @@ Seconds seconds_of(std::span<const OpWork> work, const GpuRates& rates) {
 TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
   const GpuRates& rates = find_gpu_rates(in.gpu);
   Model model(ModelBundle::open(in.model, FileAccess::map, in.parts), {.device = "cpu"});
-  const Settled settled = settle(model.bundle(), request, rates);
-  const VideoRequest& r = settled.request.request;
+  const Resolved settled = settle(model.bundle(), request, rates);
+  const VideoRequest& r = settled.request;
   const std::shared_ptr<cuda::Gpu> gpu = cuda::absent_gpu(facts_of(rates));
   const auto adapters = open_adapters(model.bundle(), r, false);
-  const Prompts prompts = model.prompts().read(settled.request, settled.precision, nullptr, true);
+  const Prompts prompts = model.prompts().read(settled, settled.precision, nullptr, true);
   TimePlan out{.gpu = rates.title, .seen = rates.seen, .plan = {}, .request = r};
   WorkTally tally;
   {
@@ -86,9 +81,8 @@ TimePlan plan_time(const TimePlanInput& in, const VideoRequest& request) {
     out.plan = make_plan(
         {.model = &model,
          .gpu = gpu,
-         .request = &settled.request,
+         .request = &settled,
          .prompts = &prompts,
-         .precision = settled.precision,
          .vae = vae_products(r.vae_math, model.bundle().vae_config, settled.precision, gpu.get()),
          .adapters = adapters.get(),
          .room = in.max_vram > 0 ? std::min<uint64_t>(in.max_vram, gpu->free_bytes()) : gpu->free_bytes()});

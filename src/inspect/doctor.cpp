@@ -116,7 +116,7 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;
   TextToVideo pipeline(std::move(bundle), options);
-  ResolvedRequest resolved = pipeline.resolved(request);  // of what follows only the lengths matter
+  Resolved resolved = pipeline.resolved(request);  // of what follows only the lengths matter
   if (request.speech) resolved.speech = request.speech->samples;
   const int64_t side = pipeline.model().clip.image_size;
   resolved.clip_pixels.resize(static_cast<size_t>(resolved.clip_pictures * 3 * side * side));

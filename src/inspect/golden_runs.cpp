@@ -25,7 +25,7 @@ std::vector<float> pixels_for_clip(RgbView picture, const ModelBundle& model, bo
 }
 
 // Prepares a request's photo and speech as api/engine.cpp does, for one speaker and a photo of the video's size.
-void prepare_talk(ResolvedRequest& r, const ModelBundle& model) {
+void prepare_talk(Resolved& r, const ModelBundle& model) {
   const Picture& photo = *r.request.image;
   check(photo.width == *r.request.width && photo.height == *r.request.height, ErrorCode::corrupt,
         "golden run: the photo is {}x{}, expected the video's {}x{}", photo.width, photo.height,
@@ -92,7 +92,7 @@ VideoRequest golden_request(const json& run, const fs::path& folder, const Valid
 }
 
 RunPrecision precision_of(TextToVideo& pipeline, const VideoRequest& request) {
-  const ResolvedRequest r = pipeline.resolved(request);
+  const Resolved r = pipeline.resolved(request);
   const bool low = *r.request.dtype != "f32";
   return {.bf16 = low,
           .step_cache = *r.request.step_cache > 0,
@@ -114,7 +114,7 @@ GoldenRun run_clip(TextToVideo& pipeline, const json& run, const fs::path& folde
   callbacks.progress = [&](const Progress& p) {
     say(options, fmt::format("{} {} {}/{}", name, p.stage, p.done, p.total));
   };
-  ResolvedRequest resolved = pipeline.resolved(request);
+  Resolved resolved = pipeline.resolved(request);
   if (request.speech) prepare_talk(resolved, pipeline.model());
   out.steps_reused = pipeline.generate(pipeline.prepare(std::move(resolved)), callbacks).steps_reused;
   return out;

@@ -5,13 +5,12 @@
 
 #include "base/log.h"
 #include "ops/implementations.h"
-#include "request/guidance.h"
 #include "request/precision_of.h"
 #include "request/request_fields.h"
+#include "request/sampler_config.h"
 #include "resolve/apply_preset.h"
 #include "resolve/resolve_blocks.h"
 #include "resolve/resolve_talk.h"
-#include "samplers/sampler.h"
 
 namespace tachy {
 namespace {
@@ -165,8 +164,7 @@ void resolve_sparse(VideoRequest& r) {
   if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
 }
 
-}  // namespace
-
+// In latent frames. Throws invalid_argument where neighbours would share all of a window.
 WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   WindowPlan out;
   if (r.speech) return out;  // TalkWindows
@@ -183,8 +181,30 @@ WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   return out;
 }
 
-ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
-  ResolvedRequest out;
+// What the values stand for, once all of them are there.
+void read_values(const VideoRequest& r, const GpuMode* gpu, Resolved& out) {
+  out.sampler = Sampler(sampler_config(r));
+  out.step_cache = step_cache_of(r);
+  if (*r.sparse_attention > 0) {
+    out.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
+    out.dense_steps = *r.sparse_dense_steps;
+  }
+  if (r.sinusoid) out.sinusoid = parse_sinusoid(*r.sinusoid);
+  out.without = ops::parse_without(r.without);
+  if (gpu) {
+    out.precision = precision_of(*gpu);
+  } else {
+    out.precision = precision_of(mode_of(r));
+    if (r.math == "int8") out.precision.products = Products::int8;
+  }
+  out.precision.joined = !out.without.has(Optimisation::joined_qkv);
+  out.graphs = (!gpu || gpu->graphs) && !out.without.has(Optimisation::graphs);
+}
+
+}  // namespace
+
+Resolved resolve(const ModelBundle& model, const VideoRequest& given, const GpuMode* gpu) {
+  Resolved out;
   VideoRequest& r = out.request;
   check(!model.dit.actions.present(), ErrorCode::unsupported,
         "{}: this model follows a picture and actions of keyboard and mouse (Matrix-Game 2), not a prompt: "
@@ -211,7 +231,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   resolve_level(r, gpu);
   resolve_sparse(r);
   out.talk = resolve_talk(model, given, r);
-  window_plan(r, model);
+  out.windows = window_plan(r, model);
   const int64_t time_pairs = (model.dit.head_dim - 4 * (model.dit.head_dim / 6)) / 2;
   require(r.riflex <= time_pairs, "`riflex`: the model's time axis has {} frequencies, got {}", time_pairs,
           r.riflex);
@@ -221,7 +241,8 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   out.latent_frames = model.vae_config.latent_frames(out.clip_frames);
   out.latent_height = *r.height / model.vae_config.spatial_stride();
   out.latent_width = *r.width / model.vae_config.spatial_stride();
-  for (const Branches& branches : guidance_of(r))
+  out.guidance = guidance_of(r);
+  for (const Branches& branches : out.guidance)
     out.guided = out.guided || std::ranges::any_of(branches, &Branch::negative);
   out.pictured = r.image != nullptr;
   if (out.pictured && model.dit.image_branch() && !r.image_embeds)
@@ -232,6 +253,7 @@ ResolvedRequest resolve(const ModelBundle& model, const VideoRequest& given, con
   require(r.init_latents.empty() || r.init_latents.size() == expected,
           "`init_latents`: expected {} values [{}, {}, {}, {}] for this size, got {}", expected,
           out.latent_channels, out.latent_frames, out.latent_height, out.latent_width, r.init_latents.size());
+  read_values(r, gpu, out);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "resolve/resolved.h"
 #include "session/prompts.h"
 
 namespace tachy {
@@ -30,7 +31,7 @@ struct Shared {
 
 // One request on its way through the stages.
 struct Job {
-  const ResolvedRequest& request;
+  const Resolved& request;
   const Prompts& prompts;
   const Shared& shared;
   const RunState* resume = nullptr;  // goes on after its steps

@@ -30,7 +30,7 @@ std::unique_ptr<CausalDenoiser> make_causal_denoiser(const Job& job, Session& se
                  .shelf = session.denoiser_shelf(0),
                  .few_in_eight_bits = r.int8_keys == "all",
                  .graphs = session.graph(0) != nullptr};
-  if (r.sinusoid) in.sinusoid = parse_sinusoid(*r.sinusoid);
+  in.sinusoid = job.request.sinusoid;
   return std::make_unique<CausalDenoiser>(in, session.stream());
 }
 

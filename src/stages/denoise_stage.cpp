@@ -8,8 +8,6 @@
 #include "denoise/experts_denoiser.h"
 #include "denoise/first_frame_denoiser.h"
 #include "denoise/windows_denoiser.h"
-#include "request/sampler_config.h"
-#include "resolve/resolve.h"
 #include "session/session.h"
 #include "stages/condition.h"
 #include "stages/denoise_blocks.h"
@@ -24,7 +22,7 @@ class Denoising {
   Denoising(Job& job, Session& session)
       : job_(job),
         session_(session),
-        sampler_(sampler_config(job.request.request)),
+        sampler_(job.request.sampler),
         part_of_step_(part_of_steps(session.model(), sampler_.schedule())) {
     const TalkWindows& talk = job.request.talk;
     if (talk.frames == 0) return;
@@ -50,7 +48,7 @@ class Denoising {
 
   Job& job_;
   Session& session_;
-  const Sampler sampler_;
+  const Sampler& sampler_;
   const std::vector<int> part_of_step_;
   uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
   uint64_t adapters_ = 0;  // likewise of what is added to products
@@ -92,21 +90,17 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
       .shelf = session_.denoiser_shelf(expert)};
   clip.timesteps = timesteps.subspan(static_cast<size_t>(clip.first_step),
                                      static_cast<size_t>(std::count(begin, part_of_step_.end(), expert)));
-  const Branches branches = guidance_of(r).at(static_cast<size_t>(expert));
-  for (const Branch& branch : branches) {
+  for (const Branch& branch : job_.request.guidance.at(static_cast<size_t>(expert))) {
     clip.texts.push_back(branch.negative ? shared.negative : shared.text);
     clip.hears.push_back(!branch.silent);
   }
   add_speech(clip);
-  if (r.sinusoid) clip.sinusoid = parse_sinusoid(*r.sinusoid);
+  clip.sinusoid = job_.request.sinusoid;
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
-  if (r.sparse_attention.value_or(0) > 0) {
-    clip.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
-    clip.dense_steps = *r.sparse_dense_steps;
-  }
+  clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
   const bool framed = shared.condition.defined() && model.image_input == ImageInput::first_frame;
-  if (const WindowPlan windows = window_plan(r, model); windows.divides(clip.latent_shape.at(1))) {
+  if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
     if (!framed) clip.channels = shared.condition;
     return std::make_unique<WindowsDenoiser>(
         WindowsDenoiser::Input{.plan = windows, .clip = clip, .frame = framed ? shared.condition : Tensor()},
@@ -163,8 +157,8 @@ uint64_t Denoising::run() {
     return std::max(most_, held);
   }
   DenoiseLoop loop({.sampler = &sampler_,
-                    .guidance = guidance_of(job_.request.request),
-                    .step_cache = step_cache_of(job_.request.request),
+                    .guidance = job_.request.guidance,
+                    .step_cache = job_.request.step_cache,
                     .latents = job_.shared.latents,
                     .noise = job_.noise,
                     .callbacks = session_.callbacks(),

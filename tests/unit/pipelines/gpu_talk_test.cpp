@@ -100,7 +100,7 @@ TEST_F(TalkOnGpu, PlanIsExact) {
     return std::make_unique<TextToVideo>(model.open(), ModelOptions{.device = "cuda"});
   };
   const auto pipeline = open();
-  ResolvedRequest r = pipeline->resolved(request);
+  Resolved r = pipeline->resolved(request);
   r.speech = request.speech->samples;
   const VideoPlan plan = pipeline->prepare(r).plan;
   EXPECT_EQ(talk(*pipeline, request).frames, 16);

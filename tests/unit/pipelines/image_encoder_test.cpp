@@ -33,7 +33,7 @@ ModelBundle open(const std::string& name, const fs::path& encoder = kEncoder) {
 }
 
 // What the Engine does before it fits the pictures to the video.
-void prepare_pictures(ResolvedRequest& r, const ModelBundle& model) {
+void prepare_pictures(Resolved& r, const ModelBundle& model) {
   ClipPreparation how = model.clip_preparation;
   how.original = r.request.clip_preparation == "original";
   for (const char* name : {"first.png", "last.png"}) {
@@ -45,7 +45,7 @@ void prepare_pictures(ResolvedRequest& r, const ModelBundle& model) {
 
 std::vector<float> latents_of(TextToVideo& pipeline, const VideoRequest& request,
                               VideoCallbacks callbacks = {}) {
-  ResolvedRequest r = pipeline.resolved(request);
+  Resolved r = pipeline.resolved(request);
   prepare_pictures(r, pipeline.model());
   std::vector<float> out;
   callbacks.latents = [&](std::span<const float> values, std::span<const int64_t>) {

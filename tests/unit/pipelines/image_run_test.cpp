@@ -21,7 +21,7 @@ class ImageRuns : public testing::TestWithParam<std::string> {};
 TEST_P(ImageRuns, ConditionIsTheReferences) {
   const ImageRun run = image_run(GetParam());
   const ModelBundle model = ModelBundle::open(run.model);
-  const ResolvedRequest r = resolve(model, run.request);
+  const Resolved r = resolve(model, run.request);
   const GoldenFile golden("image_pipeline/golden.safetensors");
   const Tensor want = golden[GetParam() + ".condition"];
   ThreadPool pool(2);

@@ -57,7 +57,7 @@ TEST(Request, WrongValuesNameWhatWouldWork) {
 TEST(Request, DefaultsComeFromTheModel) {
   VideoRequest request;
   request.prompt = "x";
-  const ResolvedRequest r = resolve(tiny(), request);
+  const Resolved r = resolve(tiny(), request);
   EXPECT_EQ(*r.request.width, 32);
   EXPECT_EQ(*r.request.height, 16);
   EXPECT_EQ(*r.request.frames, 5);
@@ -71,7 +71,7 @@ TEST(Request, DefaultsComeFromTheModel) {
   EXPECT_TRUE(r.guided);
   EXPECT_EQ(r.latent_frames, 2);
   const ModelBundle original = ModelBundle::open(test::model_path(true));
-  const ResolvedRequest o = resolve(original, request);
+  const Resolved o = resolve(original, request);
   EXPECT_EQ(*o.request.grid, "original");
   EXPECT_EQ(*o.request.frames, 81);
   EXPECT_EQ(*o.request.width, 832);

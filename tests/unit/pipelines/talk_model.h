@@ -32,7 +32,7 @@ inline Result talk(TextToVideo& pipeline, const VideoRequest& request, VideoCall
                    const RunState* resume = nullptr) {
   Result out;
   if (resume) out.frames = static_cast<int>(resume->frames);
-  ResolvedRequest r = pipeline.resolved(request);
+  Resolved r = pipeline.resolved(request);
   r.speech = request.speech->samples;  // as the Engine gives it, but for its loudness
   pipeline.generate(pipeline.prepare(std::move(r)), collecting(out, std::move(callbacks)), resume);
   return out;
@@ -49,7 +49,7 @@ inline VideoRequest two_talk(int64_t frames) {
 }
 
 // As the Engine completes it, but for loudness: sounds laid in time, and masks of the left and the right part of the tokens.
-inline ResolvedRequest complete(const TextToVideo& pipeline, ResolvedRequest r, int64_t left = 0) {
+inline Resolved complete(const TextToVideo& pipeline, Resolved r, int64_t left = 0) {
   const WanConfig& c = pipeline.model().dit;
   const int64_t rows = r.latent_height / c.patch_h, columns = r.latent_width / c.patch_w,
                 tokens = rows * columns;

@@ -145,7 +145,7 @@ TEST(TalkResume, MemoryIsThatOfAWindow) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const auto plan_of = [&](int64_t frames) {
     VideoRequest request = talk_request(frames);
-    ResolvedRequest r = pipeline.resolved(request);
+    Resolved r = pipeline.resolved(request);
     r.speech = request.speech->samples;
     return pipeline.prepare(r).plan;
   };
@@ -171,7 +171,7 @@ TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
   const test::Result size = talk(pipeline, talk_request(9));
   VideoRequest request = talk_request(15);
   request.steps = 3;
-  ResolvedRequest r = pipeline.resolved(request);
+  Resolved r = pipeline.resolved(request);
   r.speech = r.request.speech->samples;
   VideoCallbacks callbacks;
   callbacks.preview = [&](const RgbImage& image, int step) {
@@ -203,7 +203,7 @@ TEST(TalkResume, PreviewsShowTheWindowUnderWay) {
 
 // Three windows of two steps. A step takes 10 s, decoding 6, what is between two windows 3.
 TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
-  ResolvedRequest r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
+  Resolved r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
   VideoPlan plan;
   plan.stages = {
       {.name = "denoise", .flops = 600}, {.name = "decode", .flops = 60}, {.name = "motion", .flops = 40}};
@@ -247,7 +247,7 @@ TEST(TalkProgress, KnowsWhatIsLeftOfAllWindows) {
 }
 
 TEST(TalkProgress, OfARunThatWentOnWithDecoding) {
-  ResolvedRequest r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
+  Resolved r = TextToVideo(test::talk_model().open(), {.threads = 2}).resolved(talk_request(15));
   Progress last;
   TalkProgress progress(r, {}, [&](const Progress& p) { last = p; });
   progress.begin(1);

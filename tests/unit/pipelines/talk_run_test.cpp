@@ -21,7 +21,7 @@ TEST(Talk, PlanIsExact) {
         VideoRequest request = talk_request(frames);
         request.guidance = guidance;
         TextToVideo pipeline(test::talk_model().open(), {.threads = 2, .weights = mode});
-        ResolvedRequest r = pipeline.resolved(request);
+        Resolved r = pipeline.resolved(request);
         r.speech = request.speech->samples;
         const VideoPlan plan = pipeline.prepare(r).plan;
         EXPECT_EQ(plan.stages.size(), frames > 9 ? 6u : 5u);
@@ -129,7 +129,7 @@ TEST(Talk, DefaultsAndPresetsAreThoseOfTalkingModels) {
   const ModelBundle talking = test::talk_model().open();
   VideoRequest request = talk_request(13);
   request.steps.reset(), request.guidance.reset(), request.audio_guidance.reset();
-  const ResolvedRequest plain = resolve(talking, request);
+  const Resolved plain = resolve(talking, request);
   EXPECT_EQ(*plain.request.grid, "multitalk");
   EXPECT_EQ(*plain.request.sampler, "euler");
   EXPECT_EQ(*plain.request.steps, 40);
@@ -137,7 +137,7 @@ TEST(Talk, DefaultsAndPresetsAreThoseOfTalkingModels) {
   EXPECT_EQ(*plain.request.audio_guidance, 4);
   EXPECT_EQ(*plain.request.frames, 13);
   request.preset = "talk-4";
-  const ResolvedRequest four = resolve(talking, request);
+  const Resolved four = resolve(talking, request);
   EXPECT_EQ(*four.request.steps, 4);
   EXPECT_EQ(*four.request.guidance, 1);
   EXPECT_EQ(*four.request.audio_guidance, 2);

@@ -35,7 +35,7 @@ struct Windows {
 
 Windows run(const VideoRequest& request) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
-  ResolvedRequest r = pipeline.resolved(request);
+  Resolved r = pipeline.resolved(request);
   r.speech = request.speech->samples;
   Windows out;
   VideoCallbacks callbacks;
@@ -152,7 +152,7 @@ TEST(TalkTraps, SolversOfTheWrapperGetItsGridAndTheirStateIsPlanned) {
   VideoRequest request = talk_request(13);
   request.sampler = "dpm++_sde", request.recipe = "wrapper", request.steps = 3;
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
-  ResolvedRequest r = pipeline.resolved(request);
+  Resolved r = pipeline.resolved(request);
   EXPECT_EQ(*r.request.grid, "wrapper");
   r.speech = request.speech->samples;
   const VideoPlan plan = pipeline.prepare(r).plan;
@@ -184,7 +184,7 @@ TEST(TalkTraps, TheConditionChangesUpToItsLastLatent) {
   const ModelBundle bundle = test::talk_model().open();
   VideoRequest request = talk_request(13);
   request.window_frames = 81;
-  const ResolvedRequest r = resolve(bundle, request);
+  const Resolved r = resolve(bundle, request);
   ASSERT_EQ(r.latent_frames, 21);
   const std::vector<int64_t> dims = condition_dims(bundle, r);
   Buffer buffer(static_cast<size_t>(dims[0] * dims[1] * dims[2] * dims[3]) * sizeof(float));
@@ -232,7 +232,7 @@ TEST(TalkTraps, AnHourIsRefusedAndItsBeginningPlanned) {
   EXPECT_THAT(test::refusal([&] { resolve(bundle, request); }, ErrorCode::invalid_argument),
               AllOf(HasSubstr("90000 frames"), HasSubstr("65536"), HasSubstr("`frames`")));
   request.frames = 25;
-  const ResolvedRequest r = resolve(bundle, request);
+  const Resolved r = resolve(bundle, request);
   EXPECT_EQ(r.talk.count(), 5);
   EXPECT_EQ(r.talk.spoken, 90000);
 }

@@ -68,7 +68,7 @@ TEST(TalkerModel, BlocksMakeRoomForTheDecoderBetweenWindows) {
                           .weights = WeightMode::packed,
                           .max_vram = max_vram,
                           .memory = std::make_shared<test::HostDevice>(size_t{4} << 30)});
-    ResolvedRequest r = pipeline.resolved(request);
+    Resolved r = pipeline.resolved(request);
     r.speech = request.speech->samples;
     return pipeline.prepare(std::move(r)).plan;
   };

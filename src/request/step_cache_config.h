@@ -1,0 +1,22 @@
+// How a run's step cache decides (denoise/step_cache.h).
+#pragma once
+
+#include "request/request.h"
+
+namespace tachy {
+
+struct StepCacheConfig {
+  double threshold = 0;  // 0: off, holds nothing
+  bool coarse = false;   // the model multiplies in 8 bits
+
+  // A resumed run needs this many tensors of the latents' shape.
+  int state_tensors() const { return threshold <= 0 ? 0 : coarse ? 5 : 3; }
+};
+
+// Reads the threshold and the products' width from a resolved request.
+inline StepCacheConfig step_cache_of(const VideoRequest& resolved) {
+  return {.threshold = resolved.step_cache.value_or(0),
+          .coarse = resolved.math == "fp8" || resolved.math == "int8" || resolved.attention == "int8"};
+}
+
+}  // namespace tachy
