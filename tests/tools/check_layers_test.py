@@ -49,7 +49,7 @@ def main():
         for text, why in (("#include <unistd.h>", "a header of one system (unistd.h)"), ("# include <sys/mman.h>", "(sys/mman.h)"),
                           ("#include <signal.h>", "(signal.h)"), ("#include <Windows.h>", "(Windows.h)"), ('f("/proc/self/exe");', '("/proc/self/exe")'),
                           ('f("a", "b /dev/null");', "a path of one system"), ("::mkdtemp(name);", "a function or signal of one system (mkdtemp)"),
-                          ("if (fileno(f))", "(fileno)"), ("std::signal(SIGPIPE, f);", "(SIGPIPE)")):
+                          ("if (fileno(f))", "(fileno)"), ("std::aligned_alloc(64, n);", "(aligned_alloc)"), ("std::signal(SIGPIPE, f);", "(SIGPIPE)")):
             code, said = run(tool, {path: text + "\n"})
             assert code == 1 and f"{path}: " in said and why in said, path + text + said
             assert run(tool, {"src/base/os/posix/e.cpp": text + "\n"})[0] == 0, text
