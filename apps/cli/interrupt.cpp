@@ -1,13 +1,10 @@
 #include "interrupt.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <system_error>
@@ -15,6 +12,8 @@
 
 #include "api/exit_code.h"
 #include "base/last_words.h"
+#include "base/os/signals.h"
+#include "base/os/terminal.h"
 #include "commands.h"
 
 namespace tachy::cli {
@@ -25,14 +24,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{300};
 
-int g_wake[2] = {-1, -1};  // a pipe: the handler writes, the thread that ends the process reads
+os::Wakeup g_wakeup;  // the handler wakes the thread that ends the process
 std::atomic<int> g_exit_code{-1};
 std::mutex g_note_mutex;
 std::string g_note;
 
 extern "C" void on_signal(int) {
   if (!g_cancel.exchange(true)) {
-    [[maybe_unused]] const ssize_t ignored = ::write(g_wake[1], "", 1);
+    g_wakeup.wake();
     return;
   }
   remove_temporaries();
@@ -40,9 +39,7 @@ extern "C" void on_signal(int) {
 }
 
 [[noreturn]] void end_when_asked() {
-  char byte;
-  while (::read(g_wake[0], &byte, 1) != 1) {
-  }
+  g_wakeup.wait();
   std::this_thread::sleep_for(kPatience);
   int code = -1;
   if (!g_exit_code.compare_exchange_strong(code, exit_code(ErrorCode::cancelled))) {
@@ -51,16 +48,15 @@ extern "C" void on_signal(int) {
   }
   remove_temporaries();
   const std::lock_guard lock(g_note_mutex);
-  const std::string text =
-      fmt::format("{}tachyscope: cancelled{}\n", ::isatty(STDERR_FILENO) ? "\r\033[K" : "", g_note);
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
+  os::write_to_standard_error(
+      fmt::format("{}tachyscope: cancelled{}\n", os::is_terminal(stderr) ? "\r\033[K" : "", g_note));
   std::_Exit(exit_code(ErrorCode::cancelled));
 }
 
 }  // namespace
 
 void install_interrupt() {
-  if (::pipe(g_wake) == 0) {
+  if (g_wakeup.open()) {
     try {
       std::thread(end_when_asked).detach();
     } catch (const std::system_error&) {

@@ -1,14 +1,9 @@
 // The `tachyscope` binary: runs one sub-command, turns errors into exit codes.
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -20,6 +15,8 @@
 #include "base/field.h"
 #include "base/isa.h"
 #include "base/last_words.h"
+#include "base/os/signals.h"
+#include "base/os/terminal.h"
 #include "commands.h"
 #include "field_options.h"
 #include "interrupt.h"
@@ -29,19 +26,13 @@ namespace tachy::cli {
 
 namespace {
 
-// Memory that is a file cannot be read: the file shrank, or
-// its disk failed. Nothing but a few system calls is allowed.
-extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
+// Memory that is a file cannot be read. In a signal handler nothing but a few system calls is allowed.
+void end_by_lost_file(const void* address) {
   uint64_t offset = 0;
-  const char* file = file_mapped_at(info->si_addr, &offset);
-  if (!file) {
-    std::signal(signal, SIG_DFL);
-    return;  // the access is repeated and ends the process as usual
-  }
+  const char* file = file_mapped_at(address, &offset);
+  if (!file) return;
   remove_temporaries();
-  const auto say = [](const char* text) {
-    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
-  };
+  const auto say = os::write_to_standard_error;
   char digits[24], *at = digits + sizeof digits;
   *--at = 0;
   do *--at = static_cast<char>('0' + offset % 10);
@@ -52,22 +43,10 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   std::_Exit(exit_code(ErrorCode::io));
 }
 
-// A descriptor that was closed by who started this would be given to the next file that is opened, and a line of text would
-// go into a video. One that cannot be written takes its place: what is printed there fails as before.
-void occupy_standard_descriptors() {
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(descriptor, F_GETFD) == -1)
-      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-}
-
 void install_signal_handlers() {
   install_interrupt();
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), like a full disk
-  struct sigaction action {};
-  action.sa_sigaction = on_bus_error;
-  action.sa_flags = SA_SIGINFO;
-  ::sigaction(SIGBUS, &action, nullptr);
+  os::make_failed_writes_errors();
+  os::on_unreadable_page(end_by_lost_file);
 }
 
 int run(int argc, char** argv) {
@@ -99,7 +78,7 @@ int run(int argc, char** argv) {
 }  // namespace tachy::cli
 
 int main(int argc, char** argv) {
-  tachy::cli::occupy_standard_descriptors();
+  tachy::os::occupy_standard_streams();
   tachy::cli::install_signal_handlers();
   tachy::set_spelling(tachy::cli::option_of);
   const auto failed = [](tachy::ErrorCode code, const char* text) {
@@ -116,8 +95,7 @@ int main(int argc, char** argv) {
     // What stays in the buffer until now fails silently otherwise (`tachyscope info > /full/disk`).
     std::cout.flush();
     const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    const bool to_nobody =
-        tachy::cli::said_to_nobody() || (!written && tachy::cli::reader_gone(STDOUT_FILENO));
+    const bool to_nobody = tachy::cli::said_to_nobody() || (!written && tachy::os::reader_gone(stdout));
     if (to_nobody && code == 0) tachy::cli::end_by_closed_pipe();
     tachy::check(written || to_nobody, tachy::ErrorCode::io,
                  "cannot write to standard output: is the disk full?");
@@ -132,7 +110,7 @@ int main(int argc, char** argv) {
     const std::string text = fmt::format("{}: {}", e.path1().string(), e.code().message());
     return failed(tachy::ErrorCode::io, text.c_str());
   } catch (const std::system_error& e) {  // of fmt::print
-    if (tachy::cli::reader_gone(STDOUT_FILENO)) tachy::cli::end_by_closed_pipe();
+    if (tachy::os::reader_gone(stdout)) tachy::cli::end_by_closed_pipe();
     return failed(tachy::ErrorCode::io, fmt::format("cannot write to standard output: {}", e.what()).c_str());
   } catch (const std::exception& e) {
     return failed(tachy::ErrorCode::internal, e.what());

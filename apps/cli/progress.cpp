@@ -1,7 +1,6 @@
 #include "progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/json_text.h"
+#include "base/os/terminal.h"
 #include "say.h"
 
 namespace tachy::cli {
@@ -24,7 +24,7 @@ bool is_windowed(const Progress& p) {
 ProgressLine::Mode ProgressLine::choose(bool json, bool quiet) {
   if (json) return Mode::json;
   if (quiet) return Mode::quiet;
-  return isatty(STDERR_FILENO) ? Mode::terminal : Mode::plain;
+  return os::is_terminal(stderr) ? Mode::terminal : Mode::plain;
 }
 
 void ProgressLine::update(const Progress& p) {

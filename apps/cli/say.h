@@ -13,8 +13,6 @@ namespace tachy::cli {
 // Prints the text and flushes. Throws std::system_error where it cannot be written, unless the reader has gone away.
 void say(std::FILE* to, std::string_view text);
 
-// Whether what is written there reaches nobody: a pipe without a reader, a terminal that was closed.
-bool reader_gone(int descriptor);
 // Whether say() has found a reader gone.
 bool said_to_nobody();
 

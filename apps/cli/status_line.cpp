@@ -1,15 +1,15 @@
 #include "status_line.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 
+#include "base/os/terminal.h"
 #include "say.h"
 
 namespace tachy::cli {
 
-StatusLine::StatusLine(bool wanted) : wanted_(wanted), terminal_(isatty(STDERR_FILENO)) {}
+StatusLine::StatusLine(bool wanted) : wanted_(wanted), terminal_(os::is_terminal(stderr)) {}
 
 void StatusLine::show(const std::string& text) {
   if (!wanted_) return;

@@ -1,13 +1,12 @@
 #include "bind/context.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <ranges>
 #include <vector>
 
+#include "base/os/process.h"
 #include "cuda/current_device.h"
 #include "cuda/gpu.h"
 
@@ -34,7 +33,7 @@ void forget_threads() {
 }
 
 std::shared_ptr<ThreadPool> the_pool() {
-  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, forget_threads);
+  [[maybe_unused]] static const bool registered = (os::call_in_forked_child(forget_threads), true);
   const std::lock_guard lock(g_threads->mutex);
   if (!g_threads->pool) {
     const int wanted = g_threads->wanted;

@@ -1,31 +1,27 @@
 #include "bind/torch_abi.h"
 
-#include <dlfcn.h>
-
 #include "base/error.h"
+#include "base/os/library.h"
 
 namespace tachy::python::torch_abi {
 namespace {
 
-// Of a library that is loaded already; null if it is not.
-void* loaded(const char* name) { return dlopen(name, RTLD_NOLOAD | RTLD_LAZY); }
-
 template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(library, name));
+void find(const os::Library& library, const char* name, F& function) {
+  function = reinterpret_cast<F>(library.symbol(name));
   check(function != nullptr, ErrorCode::unsupported, "torch: expected 2.10 or newer, got one without {}",
         name);
 }
 
-void find_code(void* library, const char* name, int32_t& code) {
+void find_code(const os::Library& library, const char* name, int32_t& code) {
   int32_t (*function)() = nullptr;
   find(library, name, function);
   code = function();
 }
 
 Functions look_up() {
-  void* const cpu = loaded("libtorch_cpu.so");
-  check(cpu != nullptr, ErrorCode::unsupported,
+  const auto cpu = os::Library::loaded("libtorch_cpu.so");
+  check(static_cast<bool>(cpu), ErrorCode::unsupported,
         "torch: expected it to be imported first, found no libtorch_cpu.so");
   Functions f;
   find(cpu, "aoti_torch_library_init_fragment", f.library_init_fragment);
@@ -50,7 +46,7 @@ Functions look_up() {
   find_code(cpu, "aoti_torch_dtype_bool", f.boolean);
   find_code(cpu, "aoti_torch_device_type_cpu", f.cpu);
   find_code(cpu, "aoti_torch_device_type_cuda", f.cuda);
-  if (void* const cuda = loaded("libtorch_cuda.so")) {
+  if (const auto cuda = os::Library::loaded("libtorch_cuda.so")) {
     find(cuda, "aoti_torch_get_current_cuda_stream", f.current_cuda_stream);
     find(cuda, "aoti_torch_cuda_caching_allocator_raw_alloc", f.cuda_alloc);
     find(cuda, "aoti_torch_cuda_caching_allocator_raw_delete", f.cuda_free);

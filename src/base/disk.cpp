@@ -1,10 +1,8 @@
 #include "base/disk.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+
+#include "base/os/file.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
@@ -19,11 +17,11 @@ std::vector<fs::path> list_folder(const fs::path& folder, std::error_code& error
 }
 
 std::error_code sync_to_disk(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {errno, std::generic_category()};
-  const int reason = ::fsync(fd) != 0 && errno != EINVAL ? errno : 0;
-  ::close(fd);
-  return {reason, std::generic_category()};
+  std::error_code error;
+  os::File file(path, os::OpenAs::input, error);
+  if (error) return error;
+  error = file.sync();
+  return error == std::errc::invalid_argument ? std::error_code() : error;
 }
 
 }  // namespace tachy

@@ -1,9 +1,9 @@
 #include "base/last_words.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstring>
+
+#include "base/os/folder.h"
 
 namespace tachy {
 namespace {
@@ -68,7 +68,7 @@ const char* file_mapped_at(const void* address, uint64_t* offset) noexcept {
 }
 
 void remove_temporaries() noexcept {
-  for (const auto remove : {::unlink, ::rmdir})  // folders when they are empty
+  for (const auto remove : {os::remove_file, os::remove_empty_folder})  // folders when they are empty
     for (const Slot& slot : g_temporaries)
       if (slot.state.load(std::memory_order_acquire) == Slot::kValid) remove(slot.text);
 }

@@ -1,6 +1,6 @@
 // Keeps a second process from writing the same output: a lock on the empty file .NAME.tachyscope.lock in the output's folder.
 //
-// The lock is flock's: the system gives it back when the process ends, however it ends. What a killed process leaves is a file
+// The system gives the lock back when the process ends, however it ends. What a killed process leaves is a file
 // that nobody has locked; the next run of the same output takes it over and removes it. Since it lies in the output's own folder,
 // it does not matter how the folder is spelled, nor whether links lead there. The name itself is taken as it is given: a link in its
 // place is another output than what it leads to, since a finished file replaces the link. A file system without locks (some
@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "base/os/file.h"
+
 namespace tachy {
 
 class OutputLock {
@@ -20,8 +22,8 @@ class OutputLock {
   explicit OutputLock(const std::filesystem::path& output);
   // The same, or nothing while it is locked.
   static std::optional<OutputLock> attempt(const std::filesystem::path& output);
-  ~OutputLock();
-  OutputLock(OutputLock&& other) noexcept;
+  ~OutputLock() { release(); }
+  OutputLock(OutputLock&& other) noexcept = default;
   OutputLock& operator=(OutputLock&& other) noexcept;
 
   static std::filesystem::path file_of(const std::filesystem::path& output);
@@ -32,7 +34,7 @@ class OutputLock {
   void release();
 
   std::string path_;  // of the lock's file
-  int fd_ = -1;
+  os::File file_;
 };
 
 }  // namespace tachy

@@ -1,12 +1,8 @@
 #include "base/part_name.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <map>
 #include <mutex>
@@ -15,6 +11,8 @@
 #include <utility>
 
 #include "base/last_words.h"
+#include "base/os/folder.h"
+#include "base/os/process.h"
 #include "base/whole_characters.h"
 
 namespace tachy {
@@ -30,13 +28,13 @@ namespace {
 constexpr size_t kStemBytes = 100;
 
 // The process of ".STEM.PID-N.part", or 0 for any other name.
-pid_t maker_of(std::string_view name, std::string& stem) {
+os::ProcessId maker_of(std::string_view name, std::string& stem) {
   if (!name.starts_with('.') || !name.ends_with(".part")) return 0;
   name = name.substr(1, name.size() - 6);
   const size_t dot = name.rfind('.'), dash = name.rfind('-');
   if (dot == name.npos || dash == name.npos || dash < dot) return 0;
   stem = name.substr(0, dot);
-  pid_t pid = 0;
+  os::ProcessId pid = 0;
   const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + dash, pid);
   return error == std::errc() && end == name.data() + dash && pid > 0 ? pid : 0;
 }
@@ -45,21 +43,21 @@ pid_t maker_of(std::string_view name, std::string& stem) {
 // processes left: a sequence of pictures makes thousands of names.
 void remove_left(const fs::path& folder, const std::string& stem) {
   static std::mutex mutex;
-  static std::map<std::string, std::multimap<std::string, std::pair<pid_t, fs::path>>> folders;
+  static std::map<std::string, std::multimap<std::string, std::pair<os::ProcessId, fs::path>>> folders;
   std::lock_guard lock(mutex);
   const auto [it, fresh] = folders.try_emplace(folder.string());
   if (fresh) {
     std::error_code ec;
     for (const auto& item : fs::directory_iterator(folder, ec)) {
       std::string of;
-      if (const pid_t pid = maker_of(item.path().filename().string(), of); pid > 0)
+      if (const os::ProcessId pid = maker_of(item.path().filename().string(), of); pid > 0)
         it->second.emplace(of, std::pair(pid, item.path()));
     }
   }
   const auto [first, last] = it->second.equal_range(stem);
   for (auto left = first; left != last; ++left) {
     const auto& [pid, path] = left->second;
-    if (::kill(pid, 0) != 0 && errno == ESRCH) ::unlink(path.c_str());
+    if (!os::process_exists(pid)) os::remove_file(path.c_str());
   }
   it->second.erase(first, last);
 }
@@ -74,17 +72,17 @@ void remove_left_parts(const fs::path& final_path) {
   remove_left(folder_of(final_path), stem_of(final_path));
 }
 
-int create_part(const fs::path& final_path, fs::path& part) {
+os::File create_part(const fs::path& final_path, fs::path& part, std::error_code& error) {
   static std::atomic<int> counter{0};
   const std::string stem = stem_of(final_path);
   remove_left(folder_of(final_path), stem);
   for (int tries = 0; tries <= 100; ++tries) {
-    part = folder_of(final_path) / fmt::format(".{}.{}-{}.part", stem, ::getpid(), counter++);
-    const int fd = ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) note_temporary(part.native());
-    if (fd >= 0 || errno != EEXIST) return fd;
+    part = folder_of(final_path) / fmt::format(".{}.{}-{}.part", stem, os::process_id(), counter++);
+    os::File file(part, os::OpenAs::new_file, error);
+    if (!error) note_temporary(part.native());
+    if (error != std::errc::file_exists) return file;
   }
-  return -1;
+  return {};
 }
 
 }  // namespace tachy

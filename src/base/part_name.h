@@ -5,12 +5,16 @@
 #pragma once
 
 #include <filesystem>
+#include <system_error>
+
+#include "base/os/file.h"
 
 namespace tachy {
 
-// Creates the file, for reading and writing, and returns its descriptor; `part` is its path then. Returns -1 with
-// errno where the system does not let it. The caller calls forget_temporary(part) once it is renamed or removed.
-int create_part(const std::filesystem::path& final_path, std::filesystem::path& part);
+// Creates the file, for reading and writing; `part` is its path then. `error` says why the system does not let it. The caller
+// calls forget_temporary(part) once it is renamed or removed.
+os::File create_part(const std::filesystem::path& final_path, std::filesystem::path& part,
+                     std::error_code& error);
 
 // Removes what killed processes left of this final name.
 void remove_left_parts(const std::filesystem::path& final_path);

@@ -1,13 +1,9 @@
 #include "base/text_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
+#include "base/os/file.h"
 #include "base/utf8.h"
 
 namespace tachy {
@@ -17,25 +13,12 @@ constexpr std::string_view kMark = "\xEF\xBB\xBF";  // the byte order mark in UT
 constexpr std::string_view kUtf16Little("\xFF\xFE", 2), kUtf16Big("\xFE\xFF", 2);
 constexpr std::string_view kUtf32Little("\xFF\xFE\0\0", 4), kUtf32Big("\0\0\xFE\xFF", 4);
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::filesystem::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-[[noreturn]] void fail_reading(const std::filesystem::path& path, int error) {
-  const bool missing = error == ENOENT || error == ENOTDIR;
+[[noreturn]] void fail_reading(const std::filesystem::path& path, std::error_code error) {
+  const bool missing = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   fail(missing ? ErrorCode::not_found : ErrorCode::io, "cannot read {}: {}", path.string(),
-       missing           ? "no such file"
-       : error == EISDIR ? "it is a folder"
-                         : std::strerror(error));
+       missing                              ? "no such file"
+       : error == std::errc::is_a_directory ? "it is a folder"
+                                            : error.message());
 }
 
 // The line of a byte of a file whose lines end in any of the three ways, and where it begins.
@@ -137,16 +120,16 @@ std::string decode_text(std::string_view bytes, std::string_view name) {
 }
 
 std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes) {
-  const Descriptor file(path);
-  if (file.get() < 0) fail_reading(path, errno);
+  std::error_code error;
+  os::File file(path, os::OpenAs::input, error);
+  if (error) fail_reading(path, error);
   std::string bytes;
   char block[1 << 16];
   for (;;) {
-    const ssize_t n = ::read(file.get(), block, sizeof block);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_reading(path, errno);
+    const size_t n = file.read(block, sizeof block, error);
+    if (error) fail_reading(path, error);
     if (n == 0) break;
-    bytes.append(block, static_cast<size_t>(n));
+    bytes.append(block, n);
     check(bytes.size() <= max_bytes, ErrorCode::corrupt, "{}: expected at most {} bytes of text",
           path.string(), max_bytes);
   }

@@ -1,7 +1,5 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -9,14 +7,13 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <mutex>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/os/processors.h"
 
 // Of whatever OpenMP runtime oneDNN uses; omp.h belongs to a compiler, not to the runtime.
 extern "C" void omp_set_num_threads(int);
@@ -197,31 +194,10 @@ void ThreadPool::run(int64_t tiles, const std::function<void(int64_t, int)>& bod
   if (s.error) std::rethrow_exception(s.error);
 }
 
-namespace {
-
-// CPUs granted by a cgroup quota, or 0 where there is none.
-double cgroup_cpus() {
-  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2) {
-    std::string quota;
-    double period = 0;
-    if (v2 >> quota >> period && quota != "max" && period > 0) return std::stod(quota) / period;
-    return 0;
-  }
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double quota = 0, period = 0;
-  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) return quota / period;
-  return 0;
-}
-
-}  // namespace
-
 int available_processors() {
   int count = static_cast<int>(std::thread::hardware_concurrency());
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
-  if (const double quota = cgroup_cpus(); quota > 0)
+  if (const auto allowed = os::allowed_processors()) count = *allowed;
+  if (const double quota = os::processor_quota(); quota > 0)
     count = std::min(count, std::max(1, static_cast<int>(std::floor(quota + 0.5))));
   return std::max(1, count);
 }

@@ -1,7 +1,5 @@
 #include "convert/convert.h"
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -123,9 +121,9 @@ void refuse_own_input(const ConvertPlan& plan, const fs::path& out) {
 }
 
 void check_room(const ConvertPlan& plan, const fs::path& out) {
-  struct statvfs disk {};
-  if (::statvfs(folder_of(out).c_str(), &disk) != 0) return;
-  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize, needed = plan.bytes();
+  std::error_code unknown;
+  const uint64_t free = fs::space(folder_of(out), unknown).available, needed = plan.bytes();
+  if (unknown) return;
   check(needed <= free, ErrorCode::io, "{}: {} are needed on its disk, but only {} are free", out.string(),
         human_bytes(needed), human_bytes(free));
 }

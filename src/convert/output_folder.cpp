@@ -1,17 +1,12 @@
 #include "convert/output_folder.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/last_words.h"
+#include "base/os/folder.h"
+#include "base/os/lock.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
@@ -22,12 +17,10 @@ OutputFolder::OutputFolder(fs::path path, const std::set<fs::path>& subfolders)
   std::error_code error;
   fs::create_directory(part_, error);
   check(!error, ErrorCode::io, "{}: cannot create: {}", part_.string(), error.message());
-  fd_ = ::open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  check(fd_ >= 0, ErrorCode::io, "{}: cannot open: {}", part_.string(), std::strerror(errno));
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(fd_);
-    fail(ErrorCode::io, "{}: cannot write: another process is writing it", path_.string());
-  }
+  lock_ = os::File(part_, os::OpenAs::folder, error);
+  check(!error, ErrorCode::io, "{}: cannot open: {}", part_.string(), error.message());
+  check(os::try_lock(lock_) != os::LockResult::taken, ErrorCode::io,
+        "{}: cannot write: another process is writing it", path_.string());
   try {
     make(subfolders);
   } catch (...) {
@@ -60,7 +53,7 @@ void OutputFolder::discard() {
   std::error_code ignored;
   if (!part_.empty()) fs::remove_all(part_, ignored);
   for (const std::string& path : noted_) forget_temporary(path);
-  if (fd_ >= 0) ::close(fd_);
+  lock_.close();
 }
 
 fs::path OutputFolder::place(const fs::path& file) {
@@ -79,7 +72,6 @@ void OutputFolder::sync() const {
 
 void OutputFolder::commit(bool replace) {
   sync();
-  const char *from = part_.c_str(), *to = path_.c_str();
   std::error_code error;
   const bool taken = fs::exists(fs::symlink_status(path_, error)) &&
                      !(fs::is_directory(path_, error) && fs::is_empty(path_, error));
@@ -89,24 +81,27 @@ void OutputFolder::commit(bool replace) {
   };
   const fs::path beside = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   if (!taken) {
-    if (::rename(from, to) != 0) kept(std::strerror(errno));
+    fs::rename(part_, path_, error);
+    if (error) kept(error.message());
     part_.clear();
     sync_to_disk(beside);  // of the name alone: what has it is there already
     return;
   }
   if (!replace) kept("it has been created in the meantime");
   // In one step, so that there is always one of the two; what is removed then is the old one.
-  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+  if (!os::exchange_names(part_, path_)) {
     sync_to_disk(beside);
     return;
   }
   // Some file systems cannot: the old one steps aside first.
   const fs::path old = path_.parent_path() / ("." + path_.filename().string() + ".convert.old");
-  if (::rename(to, old.c_str()) != 0) kept(std::strerror(errno));
-  if (::rename(from, to) != 0) {
-    const std::string why = std::strerror(errno);
-    ::rename(old.c_str(), to);
-    kept(why);
+  fs::rename(path_, old, error);
+  if (error) kept(error.message());
+  fs::rename(part_, path_, error);
+  if (error) {
+    std::error_code ignored;
+    fs::rename(old, path_, ignored);
+    kept(error.message());
   }
   sync_to_disk(beside);
   part_ = old;

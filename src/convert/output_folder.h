@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/os/file.h"
+
 namespace tachy {
 
 class OutputFolder {
@@ -32,7 +34,7 @@ class OutputFolder {
 
   std::filesystem::path path_, part_;
   std::vector<std::string> noted_;
-  int fd_ = -1;
+  os::File lock_;  // the folder, locked
 };
 
 }  // namespace tachy

@@ -11,11 +11,6 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 namespace tachy::cpu {
 
 bool tiles_emulated();  // TACHY_BF16=amx-emulated: PlainTiles stand in for the CPU's own

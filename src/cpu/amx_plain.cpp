@@ -1,5 +1,6 @@
 // The plain twin of AMX's products (amx.h), vectors of one row's 16 columns at a time.
 #include "base/env.h"
+#include "base/os/processors.h"
 #include "cpu/amx.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -106,12 +107,11 @@ class WithoutSubnormals {
 bool has_tiles(int product_bit) {
   static const auto bits = [] {
     constexpr int kTiles = 24;
-    constexpr long kRequestPermission = 0x1023, kTileData = 18;
     uint32_t a, b, c, d;
     if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c >> 27 & 1)) return uint32_t{0};
     if ((enabled_state() >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> kTiles & 1))
       return uint32_t{0};
-    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 ? d : uint32_t{0};
+    return os::request_tiles() ? d : uint32_t{0};
   }();
   return bits >> product_bit & 1;
 }

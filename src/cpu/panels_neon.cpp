@@ -5,7 +5,8 @@
 
 #ifdef TACHY_NEON_BF16
 #include <arm_neon.h>
-#include <sys/auxv.h>
+
+#include "base/os/processors.h"
 
 namespace tachy::cpu {
 namespace {
@@ -65,7 +66,7 @@ TACHY_TARGET_ARM_BF16 void product_neon_bf16(const PanelProduct& p) {
     for (int64_t row = 0; row < rows; row += 8) neon_tile<8, 1>(p, row, column);
 }
 
-bool has_neon_bf16() { return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0; }
+bool has_neon_bf16() { return os::has_arm_bf16(); }
 
 }  // namespace tachy::cpu
 #endif

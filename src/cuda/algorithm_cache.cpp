@@ -3,13 +3,13 @@
 #include "cuda/algorithm_cache.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 
 #include "base/log.h"
+#include "base/os/process.h"
 #include "cuda/kept_choices.h"
 
 namespace tachy::cuda {
@@ -85,7 +85,7 @@ void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
   all_.insert_or_assign(key, words);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  const std::string temporary = fmt::format("{}.{}", path_, getpid());
+  const std::string temporary = fmt::format("{}.{}", path_, os::process_id());
   {
     std::ofstream out(temporary);
     out << kFirstWords << name_ << '\n';

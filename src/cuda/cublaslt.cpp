@@ -8,10 +8,10 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/os/nvidia.h"
 #include "cuda/algorithm_cache.h"
 #include "cuda/cublaslt_plan.h"
 #include "cuda/current_device.h"
-#include "cuda/gpu_facts.h"
 #include "cuda/graph.h"
 #include "cuda/matmul_trials.h"
 #include "cuda/runtime.h"
@@ -160,7 +160,7 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
     try {
       s.api.open();
       s.api.check(s.api.create(&s.handle), "cublasLtCreate");
-      const std::string driver = driver_version();
+      const std::string driver = os::nvidia_driver_version();
       s.chosen = std::make_unique<AlgorithmCache>(
           fmt::format("gemm-{}-driver{}-cublaslt{}", gpu.info().name,
                       driver.empty() ? std::to_string(gpu.info().driver) : driver, s.api.version()));

@@ -12,8 +12,6 @@ namespace tachy::cuda {
 // "cuBLASLt" → "13.1.0", or why it cannot be used; opens them.
 std::vector<std::pair<std::string, std::string>> vendor_libraries(Gpu& gpu);
 
-// "580.65.06" as the kernel module says, or "" where that cannot be read.
-std::string driver_version();
 // 13000 → "13.0"
 std::string cuda_version(int number);
 

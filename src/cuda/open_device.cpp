@@ -1,10 +1,9 @@
 #include "cuda/open_device.h"
 
-#include <filesystem>
-
 #include "base/env.h"
 #include "base/error.h"
 #include "base/notice.h"
+#include "base/os/nvidia.h"
 
 namespace tachy::cuda {
 namespace {
@@ -27,14 +26,6 @@ int index_of(const std::string& wish) {
           "{}: expected cpu, cuda, cuda:N or auto, got '{}'", wish.empty() ? "TACHY_DEVICE" : "`device`",
           device);
   return std::stoi(number);
-}
-
-// The nodes of NVIDIA's driver (in a container: those let in), or the library that WSL brings.
-bool gpu_seen() {
-  std::error_code ec;
-  for (int i = 0; i < 16; ++i)
-    if (std::filesystem::exists("/dev/nvidia" + std::to_string(i), ec)) return true;
-  return std::filesystem::exists("/usr/lib/wsl/lib/libcuda.so.1", ec);
 }
 
 std::string try_gpu(int index) {
@@ -71,7 +62,7 @@ std::string choose_device(const std::string& wish) {
   const int index = index_of(wish);
   if (index == kCpu) return "cpu";
   if (index != kAuto) return fmt::format("cuda:{}", index);
-  const DeviceChoice choice = search_device({gpu_count, try_gpu, gpu_seen()});
+  const DeviceChoice choice = search_device({gpu_count, try_gpu, os::nvidia_gpu_seen()});
   if (!choice.line.empty()) say_line(choice.line);
   return choice.device;
 }

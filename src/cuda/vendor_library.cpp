@@ -1,11 +1,10 @@
 #include "cuda/vendor_library.h"
 
-#include <dlfcn.h>
-
 #include <filesystem>
 #include <vector>
 
 #include "base/env.h"
+#include "base/os/process.h"
 
 namespace tachy::cuda {
 namespace {
@@ -20,7 +19,7 @@ std::vector<std::string> folders(std::span<const char* const> packages) {
     }
   }
   std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto self = os::executable_path(error);
   if (!error) all.push_back(self.parent_path().string() + "/");
   all.push_back("");  // the system's loader
   return all;
@@ -35,13 +34,13 @@ bool VendorLibrary::open(std::span<const char* const> names, std::span<const cha
     for (const char* name : names) {
       std::error_code error;
       if (!folder.empty() && !std::filesystem::exists(folder + name, error)) continue;
-      // Global: cuDNN's own parts find each other's symbols.
-      handle_ = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
-      if (handle_) {
+      std::string reason;
+      library_ = os::Library::open(folder + name, reason);
+      if (library_) {
         name_ = folder + name;
         return true;
       }
-      if (!folder.empty() && broken.empty()) broken = dlerror();
+      if (!folder.empty() && broken.empty()) broken = reason;
     }
   why = std::string(names[0]) + " was not found (TACHY_CUDA_LIBRARIES can name its folder)";
   if (!broken.empty()) why = "could not open it: " + broken;
@@ -49,7 +48,7 @@ bool VendorLibrary::open(std::span<const char* const> names, std::span<const cha
 }
 
 void* VendorLibrary::symbol(const char* name) const {
-  void* found = dlsym(handle_, name);
+  void* found = library_.symbol(name);
   check(found != nullptr, ErrorCode::unsupported, "{}: it has no {}; a newer version is needed", name_, name);
   return found;
 }

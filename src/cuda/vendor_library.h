@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/os/library.h"
 
 namespace tachy::cuda {
 
@@ -16,7 +17,7 @@ class VendorLibrary {
   // The first of `names` that opens. Where the Python packages keep it is in `packages` ("cudnn/lib").
   // Without success `why` tells what was tried.
   bool open(std::span<const char* const> names, std::span<const char* const> packages, std::string& why);
-  explicit operator bool() const { return handle_ != nullptr; }
+  explicit operator bool() const { return static_cast<bool>(library_); }
   const std::string& name() const { return name_; }
 
   // Throws unsupported when the library has no such function (too old).
@@ -27,7 +28,7 @@ class VendorLibrary {
 
  private:
   void* symbol(const char* name) const;
-  void* handle_ = nullptr;  // never closed: the library's threads and kernels live as long as the process
+  os::Library library_;
   std::string name_;
 };
 

@@ -1,6 +1,5 @@
 #include "denoise/block_frames.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "base/env.h"
@@ -55,7 +54,7 @@ BlockFrames::~BlockFrames() {
 void BlockFrames::lock_host() {
   room_ = (static_cast<size_t>(pixels_.bytes()) + kPage - 1) / kPage * kPage;
   const size_t bytes = room_ * StreamingMemory::kFetches;
-  host_.reset(static_cast<uint8_t*>(std::aligned_alloc(kPage, bytes)));
+  host_.reset(static_cast<uint8_t*>(os::allocate_aligned(bytes, kPage)));
   check(host_ != nullptr, ErrorCode::out_of_memory, "frames: no {} of host memory", human_bytes(bytes));
   try {
     memory_->pin(host_.get(), bytes);

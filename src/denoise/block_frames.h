@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/os/memory.h"
 #include "denoise/finite_marks.h"
 #include "models/wan_vae/wan_vae.h"
 #include "nn/params.h"
@@ -71,7 +72,7 @@ class BlockFrames {
   void drop_fetches();
 
   struct Free {
-    void operator()(uint8_t* p) const { std::free(p); }
+    void operator()(uint8_t* p) const { os::free_aligned(p); }
   };
 
   Stream& stream_;

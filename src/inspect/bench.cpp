@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/field.h"
+#include "base/os/nvidia.h"
 #include "catalog/model_bundle.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/open_device.h"
@@ -120,7 +121,7 @@ BenchReport run_bench(const BenchOptions& options) {
     const GpuCeilings ceilings = measure_ceilings(*gpu, dtype, all);
     report.gpu = {.name = gpu->info().name,
                   .capability = fmt::format("{}.{}", gpu->info().major, gpu->info().minor),
-                  .driver = cuda::driver_version(),
+                  .driver = os::nvidia_driver_version(),
                   .cuda = cuda::cuda_version(gpu->info().runtime),
                   .dtype = std::string(dtype_name(dtype)),
                   .libraries = cuda::vendor_libraries(*gpu),

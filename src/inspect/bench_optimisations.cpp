@@ -1,9 +1,9 @@
 #include "inspect/bench_optimisations.h"
 
 #include <algorithm>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/os/time.h"
 #include "cpu/machine.h"
 #include "engine/text_to_video.h"
 #include "session/stage_clock.h"
@@ -24,9 +24,7 @@ double median(std::vector<double> values) {
 
 // On a CPU the process's own time on all processors, in which those who use the machine, too, show little; on a
 // GPU the clock's.
-double seconds_of(const cuda::Gpu* gpu) {
-  return gpu ? monotonic_seconds() : static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
+double seconds_of(const cuda::Gpu* gpu) { return gpu ? monotonic_seconds() : os::processor_seconds(); }
 
 // A way of running: the names of what is off.
 struct Variant {

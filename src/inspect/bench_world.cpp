@@ -1,13 +1,11 @@
 // The blocks of a model that makes videos block by block, timed: a session as a user has it, of a random picture or a prompt, with
 // keys that change from block to block.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cmath>
-#include <ctime>
 #include <numeric>
 #include <random>
 
+#include "base/os/file.h"
+#include "base/os/time.h"
 #include "base/run_profiler.h"
 #include "inspect/bench_lines.h"
 #include "request/level.h"
@@ -47,9 +45,6 @@ WorldInput random_input(WorldSession& session) {
     in.image_embeds = random_values(rows * static_cast<size_t>(m.dit.image_dim), true, 2);
   return in;
 }
-
-// CPU time of all of this process's threads.
-double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 class Blocks {
  public:
@@ -101,7 +96,7 @@ class Blocks {
     if (c.mouse)
       held.mouse[1] = static_cast<float>(c.mouse_step * std::sin(0.7 * static_cast<double>(done_)));
     double first = 0, taken = 0;
-    const double begin = monotonic_seconds(), cpu = cpu_seconds();
+    const double begin = monotonic_seconds(), cpu = os::processor_seconds();
     session_.next(
         [&] {
           taken = monotonic_seconds();
@@ -112,7 +107,7 @@ class Blocks {
         });
     const double end = monotonic_seconds();
     ++done_;
-    return {{1e6 * (end - begin)}, {1e6 * first}, {1e6 * (cpu_seconds() - cpu)}};
+    return {{1e6 * (end - begin)}, {1e6 * first}, {1e6 * (os::processor_seconds() - cpu)}};
   }
 
   const BenchOptions& options_;
@@ -152,10 +147,9 @@ WorldSession::Options session_options(const BenchOptions& options, int threads) 
 void forget_files(const std::filesystem::path& model) {
   std::error_code ec;
   const auto forget = [](const std::filesystem::path& file) {
-    const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
+    std::error_code error;
+    os::File opened(file, os::OpenAs::input, error);
+    if (!error) opened.forget_cached();
   };
   if (std::filesystem::is_regular_file(model, ec)) forget(model);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(model, ec))

@@ -14,6 +14,7 @@ extern "C" {
 #include <map>
 
 #include "base/field.h"
+#include "base/os/nvidia.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
@@ -97,7 +98,7 @@ void describe_gpu(cuda::Gpu& gpu, GpuState& state) {
   state.family = fmt::format("{} ({})", family.name, family.gpus), state.measured = family.measured;
   state.multiprocessors = i.multiprocessors;
   state.memory_bytes = i.memory_bytes, state.free_bytes = gpu.free_bytes(), state.l2_bytes = i.l2_bytes;
-  state.driver = cuda::driver_version();
+  state.driver = os::nvidia_driver_version();
   state.cuda = fmt::format("{} (the driver takes up to {})", cuda::cuda_version(i.runtime),
                            cuda::cuda_version(i.driver));
 }

@@ -1,6 +1,7 @@
 #include "inspect/places.h"
 
 #include "base/env.h"
+#include "base/os/process.h"
 
 namespace tachy {
 
@@ -8,7 +9,7 @@ std::vector<std::filesystem::path> model_places() {
   std::vector<std::filesystem::path> places;
   if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty()) places.emplace_back(dir);
   std::error_code ec;
-  const auto executable = std::filesystem::read_symlink("/proc/self/exe", ec);
+  const auto executable = os::executable_path(ec);
   if (ec) return places;
   const auto folder = executable.parent_path();
   places.push_back(folder / "../models");                   // a build folder inside the source tree

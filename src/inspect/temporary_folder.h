@@ -1,13 +1,12 @@
 // A folder of its own under the system's temporary one, removed at the end.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstring>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/os/folder.h"
 
 namespace tachy {
 
@@ -15,8 +14,9 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "tachyscope-validate-XXXXXX").string();
-    check(mkdtemp(name.data()) != nullptr, ErrorCode::io, "validate: cannot make a folder in {}: {}",
-          std::filesystem::temp_directory_path().string(), std::strerror(errno));
+    const std::error_code error = os::make_unique_folder(name);
+    check(!error, ErrorCode::io, "validate: cannot make a folder in {}: {}",
+          std::filesystem::temp_directory_path().string(), error.message());
     path_ = name;
   }
   ~TemporaryFolder() {

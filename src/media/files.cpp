@@ -1,24 +1,19 @@
 #include "media/files.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <utility>
 
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/foreign_file.h"
 #include "base/last_words.h"
+#include "base/os/folder.h"
 
 namespace tachy {
 namespace fs = std::filesystem;
 
-void fail_io(const fs::path& path, const char* what, int error_number) {
-  fail(ErrorCode::io, "{}: cannot {}: {}", path.string(), what, std::strerror(error_number));
+void fail_io(const fs::path& path, const char* what, std::error_code reason) {
+  fail(ErrorCode::io, "{}: cannot {}: {}", path.string(), what, reason.message());
 }
 
 PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
@@ -28,63 +23,57 @@ PartFile::PartFile(fs::path final_path) : final_(std::move(final_path)) {
   // A rename would replace a device or a pipe by a plain file.
   check(!fs::exists(status) || fs::is_regular_file(status), ErrorCode::io,
         "{}: cannot write: there is something with this name that is not a plain file", final_.string());
-  fd_ = create_part(final_, part_);
-  if (fd_ >= 0) return;
-  const int reason = errno;
-  check(reason != ENOENT || fs::is_directory(folder_of(final_), ec), ErrorCode::io,
-        "{}: cannot write: there is no folder '{}'; make it first", final_.string(),
+  std::error_code reason;
+  file_ = create_part(final_, part_, reason);
+  if (!reason) return;
+  check(reason != std::errc::no_such_file_or_directory || fs::is_directory(folder_of(final_), ec),
+        ErrorCode::io, "{}: cannot write: there is no folder '{}'; make it first", final_.string(),
         folder_of(final_).string());
   fail_io(final_, "write", reason);
 }
 
 PartFile::PartFile(PartFile&& other) noexcept
-    : final_(std::move(other.final_)), part_(std::move(other.part_)), fd_(std::exchange(other.fd_, -1)) {
+    : final_(std::move(other.final_)), part_(std::move(other.part_)), file_(std::move(other.file_)) {
   other.part_.clear();
 }
 
 PartFile::~PartFile() {
-  if (fd_ >= 0) ::close(fd_);
+  file_.close();
   if (part_.empty()) return;
-  ::unlink(part_.c_str());
+  std::error_code ignored;
+  fs::remove(part_, ignored);
   forget_temporary(part_.native());
 }
 
 void PartFile::write(std::span<const uint8_t> bytes) {
-  while (!bytes.empty()) {
-    ssize_t count = ::write(fd_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_io(final_, "write", errno);
-    bytes = bytes.subspan(size_t(count));
-  }
+  if (const std::error_code reason = file_.write(bytes.data(), bytes.size()))
+    fail_io(final_, "write", reason);
 }
 
 void PartFile::seal() {
-  if (fd_ < 0) return;
-  int fd = std::exchange(fd_, -1);
-  // Some file systems cannot sync and say EINVAL; any other failure means lost data.
-  int reason = ::fsync(fd) != 0 && errno != EINVAL ? errno : 0;
-  if (::close(fd) != 0 && reason == 0 && errno != EINTR) reason = errno;
-  if (reason != 0) fail_io(final_, "write", reason);
+  if (!file_) return;
+  // Some file systems cannot sync and say so; any other failure means lost data.
+  std::error_code reason = file_.sync();
+  if (reason == std::errc::invalid_argument) reason.clear();
+  const std::error_code closed = file_.close();
+  if (!reason && closed != std::errc::interrupted) reason = closed;
+  if (reason) fail_io(final_, "write", reason);
 }
 
 void PartFile::publish() {
   seal();
-  if (::rename(part_.c_str(), final_.c_str()) != 0)
-    fail_io(final_, "rename the finished file to this name", errno);
+  std::error_code reason;
+  fs::rename(part_, final_, reason);
+  if (reason) fail_io(final_, "rename the finished file to this name", reason);
   forget_temporary(part_.native());
   part_.clear();
 }
 
 bool PartFile::publish_new() {
   seal();
-  int rc = ::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE);
-  if (rc != 0 &&
-      errno != EEXIST) {  // some file systems cannot: a second name fails where the first one is taken
-    rc = ::link(part_.c_str(), final_.c_str());
-    if (rc == 0) ::unlink(part_.c_str());
-  }
-  if (rc != 0 && errno == EEXIST) return false;
-  if (rc != 0) {  // nor can some do that
+  const std::error_code reason = os::rename_new(part_, final_);
+  if (reason == std::errc::file_exists) return false;
+  if (reason) {  // some file systems cannot do that
     std::error_code ec;
     if (fs::exists(fs::symlink_status(final_, ec))) return false;
     publish();
@@ -95,12 +84,7 @@ bool PartFile::publish_new() {
   return true;
 }
 
-void sync_folder(const fs::path& folder) {
-  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
+void sync_folder(const fs::path& folder) { sync_to_disk(folder); }
 
 void check_readable_file(const fs::path& path) {
   std::error_code ec;
@@ -112,7 +96,7 @@ void check_readable_file(const fs::path& path) {
 std::vector<uint8_t> read_file_bytes(const fs::path& path, uint64_t max_bytes) {
   check_readable_file(path);
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail_io(path, "read", errno);
+  if (!in) fail_io(path, "read", last_reason());
   in.seekg(0, std::ios::end);
   auto size = int64_t(in.tellg());
   check(size >= 0 && uint64_t(size) <= max_bytes, ErrorCode::corrupt,

@@ -4,12 +4,15 @@
 // Until publish() has run, its destructor removes it.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "base/os/file.h"
 #include "base/part_name.h"
 
 namespace tachy {
@@ -30,14 +33,16 @@ class PartFile {
 
  private:
   std::filesystem::path final_, part_;
-  int fd_ = -1;
+  os::File file_;
 };
 
 // Makes renames in this folder survive a power cut; without complaint where the file system cannot.
 void sync_folder(const std::filesystem::path& folder);
 
 // "path: cannot WHAT: reason", with ErrorCode::io (not_found for a missing file that was to be read).
-[[noreturn]] void fail_io(const std::filesystem::path& path, const char* what, int error_number);
+[[noreturn]] void fail_io(const std::filesystem::path& path, const char* what, std::error_code reason);
+// The reason of the last call of C's library, and of C++'s streams over it, that failed.
+inline std::error_code last_reason() { return {errno, std::generic_category()}; }
 
 // The whole file; at most max_bytes of it exist, or it throws.
 std::vector<uint8_t> read_file_bytes(const std::filesystem::path& path, uint64_t max_bytes);

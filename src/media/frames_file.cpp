@@ -1,7 +1,6 @@
 #include "media/frames_file.h"
 
 #include <array>
-#include <cerrno>
 #include <fstream>
 #include <system_error>
 
@@ -25,7 +24,7 @@ class Reader {
  public:
   Reader(const fs::path& path, const FramesFile& expected)
       : name_(path.string()), in_(path, std::ios::binary), left_(expected.bytes) {
-    if (!in_) fail_io(path, "read", errno);
+    if (!in_) fail_io(path, "read", last_reason());
   }
 
   void read(std::span<uint8_t> to) {

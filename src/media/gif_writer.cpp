@@ -1,7 +1,5 @@
 #include "media/gif_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -50,7 +48,8 @@ void append_comment(const PartFile& part, const std::string& comment) {
   errno = 0;
   file.write(block.data(), std::streamsize(block.size()));
   file.close();
-  if (!file) fail_io(part.final_path(), "write", errno ? errno : EIO);
+  if (!file)
+    fail_io(part.final_path(), "write", errno ? last_reason() : std::make_error_code(std::errc::io_error));
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 #include "serve/access.h"
 
-#include <arpa/inet.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <random>
 
 #include "base/error.h"
+#include "base/os/network.h"
 
 namespace tachy::serve {
 namespace {
@@ -18,10 +16,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool is_address(const std::string& text) {
-  unsigned char bytes[16];
-  return ::inet_pton(AF_INET, text.c_str(), bytes) == 1 || ::inet_pton(AF_INET6, text.c_str(), bytes) == 1;
-}
+bool is_address(const std::string& text) { return os::ipv4_address(text) || os::is_ipv6_address(text); }
 
 // "name", "name:8190", "[::1]", "[::1]:8190" → the name alone; "" where it is none of these.
 std::string name_of(std::string_view host) {
@@ -45,9 +40,8 @@ std::string name_of(std::string_view host) {
 
 bool is_loopback(std::string_view address) {
   const std::string text = lower(address);
-  unsigned char bytes[4];
-  return text == "localhost" || text == "::1" ||
-         (::inet_pton(AF_INET, text.c_str(), bytes) == 1 && bytes[0] == 127);
+  const auto address_of_four = os::ipv4_address(text);
+  return text == "localhost" || text == "::1" || (address_of_four && address_of_four->front() == 127);
 }
 
 bool is_token(std::string_view text) {
@@ -80,9 +74,10 @@ std::string_view query_value(std::string_view target, std::string_view name) {
 }
 
 Access::Access(std::string host, std::string token)
-    : host_(lower(host)), token_(std::move(token)), loopback_(is_loopback(host)) {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) == 0) machine_ = lower(name);
+    : host_(lower(host)),
+      token_(std::move(token)),
+      machine_(lower(os::machine_name())),
+      loopback_(is_loopback(host)) {
   require(token_.empty() || is_token(token_),
           "`token`: expected 8 to 128 letters, digits, '-' and '_', got '{}'", token_);
 }

@@ -1,12 +1,10 @@
 #include "serve/recording.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/last_words.h"
+#include "base/os/folder.h"
 #include "serve/access.h"
 
 namespace tachy::serve {
@@ -17,8 +15,8 @@ namespace fs = std::filesystem;
 fs::path make_folder() {
   std::error_code ec;
   std::string name = (fs::temp_directory_path(ec) / "tachyscope-page-XXXXXX").string();
-  check(!ec && ::mkdtemp(name.data()) != nullptr, ErrorCode::io, "{}: cannot make a folder there: {}", name,
-        ec ? ec.message() : std::string(std::strerror(errno)));
+  if (!ec) ec = os::make_unique_folder(name);
+  check(!ec, ErrorCode::io, "{}: cannot make a folder there: {}", name, ec.message());
   return name;
 }
 

@@ -1,7 +1,6 @@
 #include "session/text_cache.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/os/process.h"
 #include "base/sha256.h"
 #include "weights/safetensors.h"
 
@@ -101,10 +101,10 @@ std::string encoder_fingerprint(const ModelBundle& m) {
 }
 
 std::string program_identity() {
-  struct stat info {};
-  if (::stat("/proc/self/exe", &info) != 0) info = {};
-  return fmt::format("tachyscope {}, {} bytes of {}.{:09}", TACHY_VERSION, info.st_size, info.st_mtim.tv_sec,
-                     info.st_mtim.tv_nsec);
+  constexpr int64_t kSecond = 1'000'000'000;
+  const os::FileFacts program = os::executable_facts();
+  return fmt::format("tachyscope {}, {} bytes of {}.{:09}", TACHY_VERSION, program.bytes,
+                     program.modified_ns / kSecond, program.modified_ns % kSecond);
 }
 
 TextCache::TextCache(fs::path folder) : folder_(std::move(folder)) {

@@ -1,12 +1,10 @@
 #include "tensor/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 
 #include "base/env.h"
+#include "base/os/memory.h"
 
 namespace tachy {
 namespace {
@@ -25,13 +23,10 @@ void count_allocation(size_t bytes) {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 void* allocate_host(size_t bytes) {
-  if (bytes < 2 * kHugePage) return std::aligned_alloc(kAlignment, bytes);
-  void* p = nullptr;
-  if (posix_memalign(&p, kHugePage, bytes) != 0) return nullptr;
-#ifdef MADV_HUGEPAGE
+  if (bytes < 2 * kHugePage) return os::allocate_aligned(bytes, kAlignment);
+  void* p = os::allocate_aligned(bytes, kHugePage);
   static const bool wanted = env_string("TACHY_HUGE_PAGES", "1") != "0";
-  if (wanted) madvise(p, bytes, MADV_HUGEPAGE);  // a hint: where it fails, small pages do
-#endif
+  if (p && wanted) os::prefer_huge_pages(p, bytes);
   return p;
 }
 
@@ -52,7 +47,7 @@ Buffer::Buffer(size_t bytes, DeviceMemory* device) : size_(bytes) {
 
 void BufferFree::operator()(void* p) const {
   if (device) return device->release(p, bytes);
-  std::free(p);
+  os::free_aligned(p);
   g_live.fetch_sub(bytes);
 }
 
@@ -81,13 +76,11 @@ void* Arena::bytes(size_t count) {
 
 void* Arena::piece(size_t offset, size_t count) {
   const size_t bytes = std::max<size_t>(count, 1);
-  void* p = nullptr;
-  if (memory_)
-    p = memory_->allocate(bytes);
-  else if (posix_memalign(&p, kAlignment, bytes) != 0)  // which, unlike aligned_alloc, takes any size
-    fail(ErrorCode::out_of_memory, "out of memory: could not allocate {}", human_bytes(bytes));
-  else
+  void* p = memory_ ? memory_->allocate(bytes) : os::allocate_aligned(bytes, kAlignment);
+  if (!memory_) {
+    check(p != nullptr, ErrorCode::out_of_memory, "out of memory: could not allocate {}", human_bytes(bytes));
     count_allocation(bytes);
+  }
   pieces_.push_back({offset, std::unique_ptr<void, BufferFree>(p, BufferFree{bytes, memory_})});
   return p;
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -20,9 +21,12 @@ namespace tachy {
 
 enum class FileAccess { map, read };
 
+struct
+    OpenMapping;  // a mapping and its file, which stays open for modified_ns(), check_unchanged() and copy_from_file()
+
 class MappedFile {
  public:
-  MappedFile() = default;
+  MappedFile();
   // Throws not_found or io, naming the file. An empty file maps to zero bytes.
   explicit MappedFile(const std::filesystem::path& path, FileAccess access = FileAccess::map);
   MappedFile(MappedFile&& other) noexcept;
@@ -46,7 +50,7 @@ class MappedFile {
   uint64_t size_ = 0;
   int64_t modified_ns_ = 0;  // when it was opened
   std::string path_;
-  int fd_ = -1;  // of a mapped file, for check_unchanged
+  std::unique_ptr<OpenMapping> mapped_;
   Buffer copy_;
 };
 

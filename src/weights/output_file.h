@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/os/file.h"
+
 namespace tachy {
 
 class OutputFile {
@@ -22,7 +24,7 @@ class OutputFile {
 
  private:
   std::filesystem::path path_, part_;
-  int fd_ = -1;
+  os::File file_;
   bool owned_ = true;  // the temporary file is ours to remove
 };
 

@@ -3,7 +3,6 @@
 #include "weights/scope.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/os/map.h"
 #include "tensor/memory.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
@@ -23,24 +23,13 @@ namespace {
 constexpr size_t kMissingShown = 20, kUnusedShown = 8;
 constexpr size_t kMissingLimit = 256;  // beyond it the file is simply not this model: stop building at once
 
-// Read-only zeros that cost address space alone: the kernel backs them with its one zero page.
-class Zeros {
- public:
-  explicit Zeros(uint64_t bytes) : bytes_(std::max<uint64_t>(bytes, 1)) {
-    data_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    check(data_ != MAP_FAILED, ErrorCode::out_of_memory, "weights: cannot map {} bytes", bytes_);
-  }
-  Zeros(Zeros&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  Zeros& operator=(Zeros&&) = delete;
-  ~Zeros() {
-    if (data_) ::munmap(data_, bytes_);
-  }
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-  uint64_t bytes_ = 0;
-};
+os::Mapping zeros_of(uint64_t bytes) {
+  bytes = std::max<uint64_t>(bytes, 1);
+  std::error_code error;
+  os::Mapping zeros = os::Mapping::of_zeros(bytes, error);
+  check(!error, ErrorCode::out_of_memory, "weights: cannot map {} bytes", bytes);
+  return zeros;
+}
 
 bool shape_matches(std::span<const int64_t> expected, std::span<const int64_t> found) {
   return std::equal(expected.begin(), expected.end(), found.begin(), found.end(),
@@ -64,9 +53,9 @@ struct Scope::Tracker {
   std::mutex mutex;
   std::vector<bool> used;
   std::vector<std::string> missing;
-  std::map<size_t, Buffer> copies;  // by entry
-  std::map<size_t, Zeros> planned;  // likewise, where they are only counted
-  std::vector<Zeros> zeros;
+  std::map<size_t, Buffer> copies;        // by entry
+  std::map<size_t, os::Mapping> planned;  // likewise, where they are only counted
+  std::vector<os::Mapping> zeros;
   uint64_t copied = 0;
 
   [[noreturn]] void throw_missing(std::string_view component) const {
@@ -79,7 +68,7 @@ struct Scope::Tracker {
     if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
     const auto bytes = checked_bytes(dims, DType::f32);
     if (mode == Missing::immediate || !bytes || missing.size() >= kMissingLimit) throw_missing("weights");
-    zeros.emplace_back(*bytes);
+    zeros.push_back(zeros_of(*bytes));
     return Tensor(zeros.back().data(), DType::f32, dims);
   }
 
@@ -100,9 +89,9 @@ struct Scope::Tracker {
     const auto copy = copies.find(index_of(entry));
     if (copy != copies.end()) return copy->second.tensor(entry.dtype, entry.dims);
     if (plan_only) {  // counted once, however often it is read
-      const auto [planned_copy, added] = planned.try_emplace(index_of(entry), *bytes);
-      if (added) copied += align_up(*bytes);
-      return Tensor(planned_copy->second.data(), entry.dtype, entry.dims);
+      os::Mapping& values = planned[index_of(entry)];
+      if (!values.data()) values = zeros_of(*bytes), copied += align_up(*bytes);
+      return Tensor(values.data(), entry.dtype, entry.dims);
     }
     copied += align_up(*bytes);
     const Tensor out =

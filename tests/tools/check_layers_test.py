@@ -45,6 +45,25 @@ def main():
         code, said = run(tool, module | {"src/tensor/e.cpp": text + "\n"})
         assert code == 1 and why in said, said
 
+    for path in ("src/base/e.cpp", "src/base/os/e.h", "apps/cli/e.cpp", "python/bind/e.cpp"):
+        for text, why in (("#include <unistd.h>", "a header of one system (unistd.h)"), ("# include <sys/mman.h>", "(sys/mman.h)"),
+                          ("#include <signal.h>", "(signal.h)"), ("#include <Windows.h>", "(Windows.h)"), ('f("/proc/self/exe");', '("/proc/self/exe")'),
+                          ('f("a", "b /dev/null");', "a path of one system"), ("::mkdtemp(name);", "a function or signal of one system (mkdtemp)"),
+                          ("if (fileno(f))", "(fileno)"), ("std::aligned_alloc(64, n);", "(aligned_alloc)"), ("std::signal(SIGPIPE, f);", "(SIGPIPE)")):
+            code, said = run(tool, {path: text + "\n"})
+            assert code == 1 and f"{path}: " in said and why in said, path + text + said
+            assert run(tool, {"src/base/os/posix/e.cpp": text + "\n"})[0] == 0, text
+        for text in ("// /proc/self/exe, unistd.h, fileno(f)", "#include <csignal>\n#include <ctime>\n#include <cstdio>", 'f("usr/sys/a");',
+                     "std::getline(in, line); std::signal(SIGINT, f); a.fileno(); file->realpath(); my_fileno(f);"):
+            assert run(tool, {path: text + "\n"})[0] == 0, text
+    os = {"src/base/os/file.h": "", "src/base/os/posix/calls.h": '#include "base/os/file.h"\n', "src/base/os/posix/file.cpp": '#include "base/os/posix/calls.h"\n'}
+    assert run(tool, below | os)[0] == 0, run(tool, below | os)
+    for path, text, why in (("src/base/os/a.h", '#include "base/a.h"', "base/os includes nothing of ours but itself"),
+                            ("src/base/os/posix/a.cpp", '#include "base/a.h"', "base/os includes nothing of ours but itself"),
+                            ("src/base/a.cpp", '#include "base/os/posix/calls.h"', "by its own files alone")):
+        code, said = run(tool, below | os | {path: text + "\n"})
+        assert code == 1 and why in said, said
+
     package = "python/tachyscope/"
     straight = {package + "__init__.py": "from . import _b\n", package + "_a.py": "import os\n", package + "_b.py": "from . import _a as x, os\n"}
     assert run(tool, straight)[0] == 0, run(tool, straight)

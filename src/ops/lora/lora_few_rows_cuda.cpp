@@ -4,8 +4,8 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/os/nvidia.h"
 #include "cuda/algorithm_cache.h"
-#include "cuda/gpu_facts.h"
 #include "cuda/graph.h"
 #include "cuda/matmul_trials.h"
 #include "ops/lora/lora_few_rows.h"
@@ -25,9 +25,9 @@ std::string key_of(const LoraArgs& a, const LoraShape& s) {
 // The choices of one GPU, in this process.
 struct Kept {
   explicit Kept(const cuda::GpuInfo& gpu)
-      : file(fmt::format(
-            "lora-{}-driver{}-1", gpu.name,
-            cuda::driver_version().empty() ? std::to_string(gpu.driver) : cuda::driver_version())) {}
+      : file(fmt::format("lora-{}-driver{}-1", gpu.name,
+                         os::nvidia_driver_version().empty() ? std::to_string(gpu.driver)
+                                                             : os::nvidia_driver_version())) {}
   cuda::AlgorithmCache file;
   std::unordered_map<std::string, LoraTiles> known;
 };
