@@ -14,7 +14,7 @@ set_target_properties(tachyscope PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tachys
 target_link_options(tachyscope PRIVATE -Wl,--disable-new-dtags)
 install(TARGETS tachyscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
-install(TARGETS tachyscope_interface tachy_api tachy_inspect tachy_op_runner tachy_worlds tachy_estimate tachy_engine tachy_stages tachy_denoise tachy_session tachy_resolve tachy_convert tachy_catalog tachy_request tachy_clip_vision tachy_umt5 tachy_wan tachy_wan_vae tachy_wav2vec2
+install(TARGETS tachyscope_interface tachy_api tachy_inspect tachy_op_runner tachy_report tachy_worlds tachy_estimate tachy_engine tachy_stages tachy_denoise tachy_session tachy_resolve tachy_convert tachy_catalog tachy_request tachy_clip_vision tachy_umt5 tachy_wan tachy_wan_vae tachy_wav2vec2
   tachy_samplers tachy_runtime tachy_nn tachy_adapters tachy_weights tachy_text tachy_media tachy_ops tachy_cuda tachy_cpu tachy_tensor tachy_base
   EXPORT tachyscope ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tachyscope)
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tachyscope)
@@ -25,7 +25,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tachyscope-config-version
 install(FILES ${PROJECT_BINARY_DIR}/tachyscope-config.cmake ${PROJECT_BINARY_DIR}/tachyscope-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/dependencies.cmake DESTINATION ${cmake_folder})
 
-foreach(header base/error.h base/field.h base/profile_range.h base/profiler.h base/run_profiler.h ops/pick_record.h api/fields.h api/tachyscope.h api/tachyscope_c.h api/world.h api/exit_code.h catalog/part_paths.h request/request.h request/request_fields.h request/talk_windows.h inspect/info.h inspect/lora_report.h inspect/profile_report.h inspect/stage.h)
+foreach(header base/error.h base/field.h base/profile_range.h base/profiler.h base/run_profiler.h ops/pick_record.h api/fields.h api/tachyscope.h api/tachyscope_c.h api/world.h api/exit_code.h catalog/part_paths.h request/request.h request/request_fields.h request/talk_windows.h report/info.h report/lora_report.h report/profile_report.h report/stage.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tachyscope/${folder})
 endforeach()

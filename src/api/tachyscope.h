@@ -22,10 +22,10 @@
 #include "base/error.h"
 #include "base/run_profiler.h"
 #include "catalog/part_paths.h"
-#include "inspect/info.h"
-#include "inspect/lora_report.h"
-#include "inspect/profile_report.h"
-#include "inspect/stage.h"
+#include "report/info.h"
+#include "report/lora_report.h"
+#include "report/profile_report.h"
+#include "report/stage.h"
 #include "request/request.h"
 
 namespace tachy {

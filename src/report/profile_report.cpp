@@ -1,4 +1,4 @@
-#include "inspect/profile_report.h"
+#include "report/profile_report.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/json_text.h"
-#include "inspect/block_monitor.h"
+#include "report/block_monitor.h"
 
 namespace tachy {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "inspect/stage.h"
+#include "report/stage.h"
 #include "tensor/memory.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"

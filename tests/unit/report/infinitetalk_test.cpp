@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/tiny_model.h"
-#include "inspect/stage.h"
+#include "report/stage.h"
 #include "tensor/random.h"
 
 namespace tachy {

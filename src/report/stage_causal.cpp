@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "inspect/causal_roll.h"
-#include "inspect/stage_result.h"
-#include "inspect/stage_runners.h"
+#include "report/causal_roll.h"
+#include "report/stage_result.h"
+#include "report/stage_runners.h"
 
 namespace tachy {
 namespace {

@@ -1,4 +1,4 @@
-#include "inspect/example_request.h"
+#include "report/example_request.h"
 
 #include "media/sound_reader.h"
 

@@ -6,9 +6,9 @@
 
 #include "base/field.h"
 #include "catalog/open_tokenizer.h"
-#include "inspect/stage_runners.h"
 #include "media/clip_picture.h"
 #include "media/image_reader.h"
+#include "report/stage_runners.h"
 #include "request/request_fields.h"
 #include "request/sampler_config.h"
 #include "samplers/sampler.h"

@@ -1,4 +1,4 @@
-#include "inspect/lora_report.h"
+#include "report/lora_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "inspect/block_monitor.h"
+#include "report/block_monitor.h"
 
 #include <fmt/format.h>
 

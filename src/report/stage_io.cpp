@@ -1,4 +1,4 @@
-#include "inspect/stage_io.h"
+#include "report/stage_io.h"
 
 #include <algorithm>
 #include <cmath>

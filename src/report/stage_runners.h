@@ -1,7 +1,7 @@
 // What runs each stage of stage.h's list.
 #pragma once
 
-#include "inspect/stage_io.h"
+#include "report/stage_io.h"
 
 namespace tachy {
 

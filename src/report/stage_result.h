@@ -3,8 +3,8 @@
 
 #include "base/field.h"
 #include "catalog/model_bundle.h"
-#include "inspect/stage_io.h"
 #include "nn/params.h"
+#include "report/stage_io.h"
 #include "session/single_run.h"
 #include "tensor/transfer.h"
 

@@ -1,4 +1,4 @@
-#include "inspect/info.h"
+#include "report/info.h"
 
 #include <algorithm>
 #include <map>

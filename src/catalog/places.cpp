@@ -1,4 +1,4 @@
-#include "inspect/places.h"
+#include "catalog/places.h"
 
 #include "base/env.h"
 

@@ -1,11 +1,11 @@
-#include "inspect/stage.h"
+#include "report/stage.h"
 
 #include <functional>
 #include <map>
 #include <set>
 
 #include "cuda/open_device.h"
-#include "inspect/stage_runners.h"
+#include "report/stage_runners.h"
 
 namespace tachy {
 namespace {

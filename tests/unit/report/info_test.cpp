@@ -1,5 +1,5 @@
 // What a model folder is said to hold: the defaults of generate's options.
-#include "inspect/info.h"
+#include "report/info.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

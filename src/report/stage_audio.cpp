@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "inspect/stage_result.h"
-#include "inspect/stage_runners.h"
 #include "models/wav2vec2/wav2vec2.h"
+#include "report/stage_result.h"
+#include "report/stage_runners.h"
 #include "session/parts.h"
 
 namespace tachy {

@@ -4,9 +4,9 @@
 #include <map>
 #include <memory>
 
-#include "inspect/stage_result.h"
-#include "inspect/stage_runners.h"
 #include "ops/elementwise/elementwise.h"
+#include "report/stage_result.h"
+#include "report/stage_runners.h"
 #include "session/parts.h"
 #include "session/single_run.h"
 #include "tensor/transfer.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "inspect/profile_report.h"
+#include "report/profile_report.h"
 
 namespace tachy {
 namespace {

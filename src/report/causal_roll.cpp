@@ -1,11 +1,11 @@
-#include "inspect/causal_roll.h"
+#include "report/causal_roll.h"
 
 #include <memory>
 
 #include "denoise/noise_source.h"
 #include "denoise/rollout.h"
-#include "inspect/stage_result.h"
 #include "ops/elementwise/elementwise.h"
+#include "report/stage_result.h"
 #include "session/parts.h"
 
 namespace tachy {
