@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/field.h"
 #include "base/json_text.h"
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 #include "picks.h"
 
 namespace tachy::cli {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "api/vae.h"
-#include "media/video_reader.h"
+#include "media/video/video_reader.h"
 
 namespace tachy::cli {
 

@@ -14,9 +14,9 @@
 #include "jobs/settings_environment.h"
 #include "jobs/side_files.h"
 #include "jobs/sidecar.h"
-#include "media/background_writer.h"
 #include "media/files.h"
-#include "media/sound_mix.h"
+#include "media/sound/sound_mix.h"
+#include "media/video/background_writer.h"
 
 namespace tachy::jobs {
 namespace {

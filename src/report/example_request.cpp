@@ -1,6 +1,6 @@
 #include "report/example_request.h"
 
-#include "media/sound_reader.h"
+#include "media/sound/sound_reader.h"
 
 namespace tachy {
 

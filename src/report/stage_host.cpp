@@ -6,8 +6,8 @@
 
 #include "base/field.h"
 #include "catalog/open_tokenizer.h"
-#include "media/clip_picture.h"
-#include "media/image_reader.h"
+#include "media/picture/clip_picture.h"
+#include "media/picture/image_reader.h"
 #include "report/stage_runners.h"
 #include "request/request_fields.h"
 #include "request/sampler_config.h"
