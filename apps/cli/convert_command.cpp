@@ -25,12 +25,12 @@ constexpr double kSoon = 2;  // seconds: what is done by then shows no progress
 
 struct CliConvertOptions {
   std::string input, output, max_shard_size = "10GB";
-  ConvertOptions convert;
+  Conversion convert;
   EngineOptions engine;
   bool json = false, quiet = false;
 };
 
-void print(const ConvertReport& r, bool folder) {
+void print(const ConvertedModel& r, bool folder) {
   fmt::print("{} ({}, {} tensors: {})\n", r.output, human_bytes(r.bytes), r.tensors,
              fmt::join(r.dtypes, ", "));
   if (folder)
@@ -40,14 +40,15 @@ void print(const ConvertReport& r, bool folder) {
 
 int run_convert(const CliConvertOptions& o) {
   set_quiet(o.quiet);
-  ConvertOptions options = o.convert;
-  options.cancel = &g_cancel;
-  options.max_shard_bytes = naming("`max_shard_size`", [&] { return parse_bytes(o.max_shard_size); });
+  Conversion what = o.convert;
+  what.model = o.input, what.output = o.output, what.parts = part_paths(o.engine);
+  what.cancel = &g_cancel;
+  what.max_shard_bytes = naming("`max_shard_size`", [&] { return parse_bytes(o.max_shard_size); });
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
-  options.progress = [&](const Progress& p) {
+  what.progress = [&](const Progress& p) {
     if (o.json || p.elapsed_seconds >= kSoon) progress.update(p);
   };
-  const ConvertReport report = convert_model(o.input, o.output, part_paths(o.engine), options);
+  const ConvertedModel report = convert(what);
   progress.clear();
   if (o.json) {
     const json event = {{"event", "done"},           {"output", report.output}, {"bytes", report.bytes},
@@ -55,7 +56,7 @@ int run_convert(const CliConvertOptions& o) {
                         {"notes", report.notes}};
     fmt::print("{}\n", json_line(event));
   } else if (!o.quiet) {
-    print(report, options.to == "diffusers");
+    print(report, what.to == "diffusers");
   }
   return 0;
 }

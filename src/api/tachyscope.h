@@ -22,10 +22,6 @@
 #include "base/error.h"
 #include "base/run_profiler.h"
 #include "catalog/part_paths.h"
-#include "report/info.h"
-#include "report/lora_report.h"
-#include "report/profile_report.h"
-#include "report/stage.h"
 #include "request/request.h"
 
 namespace tachy {

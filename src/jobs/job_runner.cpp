@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/env.h"
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "base/notice.h"
 #include "base/profile_range.h"
+#include "jobs/job_start.h"
 #include "jobs/settings_environment.h"
 #include "jobs/side_files.h"
 #include "jobs/sidecar.h"
