@@ -83,7 +83,7 @@ Command add_convert(CommandLine& line) {
   sub.add_option("--max-shard-size,--max_shard_size", o->max_shard_size,
                  "diffusers: largest size of a file (default 10GB)");
   sub.add_flag("--overwrite", o->convert.overwrite, "replace the output if it exists already");
-  register_model_parts(sub, o->engine, kPartsGroup, false);
+  register_model_parts(sub, o->engine, kPartsGroup, {"infinitetalk", "audio_encoder"});
   sub.add_option("-t,--threads", o->convert.threads,
                  "number of threads (default: all that this process may use)")
       ->check(between(0, 1024));

@@ -153,11 +153,6 @@ uint64_t parse_bytes(const std::string& text) {
   fail(ErrorCode::invalid_argument, "expected a size such as 8GiB, 12G or 7500MiB, got '{}'", text);
 }
 
-PartPaths part_paths(const EngineOptions& options) {
-  return {options.transformer_2, options.text_encoder, options.vae,          options.tokenizer,
-          options.image_encoder, options.infinitetalk, options.audio_encoder};
-}
-
 std::unique_ptr<Profiler> nvtx_ranges(Profiler* also) { return cuda::make_nvtx_profiler(also); }
 
 std::string version() { return TACHY_VERSION; }
