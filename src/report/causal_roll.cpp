@@ -41,8 +41,8 @@ void roll_out(const TransformerFiles& files, const CausalInputs& in, bool pack_w
               const Tensor& latents, float* velocities) {
   const Tensor& x = in.noise;
   const Sampler sampler(in.sampler);
-  run_planned(how, [&](Stream& stream, bool plan_only) {
-    nn::ParamStore store({.plan_only = plan_only, .pack_weights = pack_weights}, stream);
+  run_planned(how, [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = pack_weights}, stream);
     const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
       return std::make_unique<WanDit>(scope, files.config, store);
     });

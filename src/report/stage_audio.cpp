@@ -69,8 +69,8 @@ void run_audio_encoder(const StageRequest& request, StageIo& io) {
           "`shape`: expected a number of frames, got {}", shape_string(request.shape));
   const int64_t frames = told ? request.shape[0] : std::max<int64_t>(frames_there(), 1);
   const Tensor out = io.output("hidden_states", DType::f32, {frames, c.num_layers, c.hidden_size});
-  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
-    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
     const auto model =
         load_component(files.source, "audio encoder", Wav2Vec2::ignorable(),
                        [&](const Scope& scope) { return std::make_unique<Wav2Vec2>(scope, c, store); });

@@ -97,8 +97,8 @@ void run_text_encoder(const StageRequest& request, StageIo& io) {
   }
   const Tensor out =
       io.output("last_hidden_state", DType::f32, {ids.dim(0), ids.dim(1), files.config.d_model});
-  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
-    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
     const auto model = load_component(
         files.source, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
         [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, files.config, store); });
@@ -141,8 +141,8 @@ void run_transformer(const StageRequest& request, StageIo& io) {
   const TimeRows times = time_rows(time, batch, tokens, io);
   const ClipAudio speech = clip_audio(x, c, io);
   const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
-  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
-    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
     const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
       return std::make_unique<WanDit>(scope, c, store);
     });
@@ -178,13 +178,14 @@ void run_vae_encode(const StageRequest& request, StageIo& io) {
   const int64_t h = video.dim(3) / s, w = video.dim(4) / s;
   const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
   const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
-  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream) {
     stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
     const auto model =
         load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
-          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = plan_only}, stream);
+          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = stream.measuring()},
+                                              stream);
         });
-    nn::ParamStore store({.plan_only = plan_only}, stream);
+    nn::ParamStore store({}, stream);
     const Tensor frames_in = where_it_computes(video, store);
     const StageResult means(mean, store), logvars(logvar, store);
     for (int64_t b = 0; b < batch; ++b)
@@ -202,14 +203,14 @@ void run_vae_decode(const StageRequest& request, StageIo& io) {
   const int64_t batch = latents.dim(0), frames = c.pixel_frames(latents.dim(2)), s = c.spatial_stride();
   const Tensor decoded = io.output(
       "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
-  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
+  run_planned(stage_run(request), [&](Stream& stream) {
     stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
     const auto model =
         load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
           return std::make_unique<VaeDecoder>(
-              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = plan_only}, stream);
+              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = stream.measuring()}, stream);
         });
-    nn::ParamStore store({.plan_only = plan_only}, stream);
+    nn::ParamStore store({}, stream);
     const Tensor z = where_it_computes(latents, store);
     const StageResult result(decoded, store);
     for (int64_t b = 0; b < batch; ++b) {
@@ -233,8 +234,8 @@ void run_image_encoder(const StageRequest& request, StageIo& io) {
   const Tensor pixels = io.input("pixel_values", 4, 4);
   expect_shape("stage image-encoder", "pixel_values", pixels, {-1, 3, c.image_size, c.image_size});
   const Tensor out = io.output("image_embeds", DType::f32, {pixels.dim(0), c.tokens(), c.hidden_size});
-  run_planned(stage_run(request), [&](Stream& stream, bool plan_only) {
-    nn::ParamStore store({.plan_only = plan_only, .pack_weights = request.pack_weights}, stream);
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
     const auto model =
         load_component(files.source, "image encoder", ClipVision::ignorable(c),
                        [&](const Scope& scope) { return std::make_unique<ClipVision>(scope, c, store); });
