@@ -15,7 +15,9 @@
 #include "commands.h"
 #include "gauge_options.h"
 #include "generate_options.h"
+#include "inspect/bench_optimisations.h"
 #include "media/files.h"
+#include "report/profile_report.h"
 #include "status_line.h"
 
 namespace tachy::cli {

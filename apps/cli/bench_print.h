@@ -1,7 +1,7 @@
 // Reports of a bench for people, and two of them compared.
 #pragma once
 
-#include "api/gauges.h"
+#include "inspect/bench.h"
 
 namespace tachy::cli {
 

@@ -25,12 +25,12 @@ constexpr double kSoon = 2;  // seconds: what is done by then shows no progress
 
 struct CliConvertOptions {
   std::string input, output, max_shard_size = "10GB";
-  ConvertOptions convert;
+  Conversion convert;
   EngineOptions engine;
   bool json = false, quiet = false;
 };
 
-void print(const ConvertReport& r, bool folder) {
+void print(const ConvertedModel& r, bool folder) {
   fmt::print("{} ({}, {} tensors: {})\n", r.output, human_bytes(r.bytes), r.tensors,
              fmt::join(r.dtypes, ", "));
   if (folder)
@@ -40,14 +40,15 @@ void print(const ConvertReport& r, bool folder) {
 
 int run_convert(const CliConvertOptions& o) {
   set_quiet(o.quiet);
-  ConvertOptions options = o.convert;
-  options.cancel = &g_cancel;
-  options.max_shard_bytes = naming("`max_shard_size`", [&] { return parse_bytes(o.max_shard_size); });
+  Conversion what = o.convert;
+  what.model = o.input, what.output = o.output, what.parts = part_paths(o.engine);
+  what.cancel = &g_cancel;
+  what.max_shard_bytes = naming("`max_shard_size`", [&] { return parse_bytes(o.max_shard_size); });
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
-  options.progress = [&](const Progress& p) {
+  what.progress = [&](const Progress& p) {
     if (o.json || p.elapsed_seconds >= kSoon) progress.update(p);
   };
-  const ConvertReport report = convert_model(o.input, o.output, part_paths(o.engine), options);
+  const ConvertedModel report = convert(what);
   progress.clear();
   if (o.json) {
     const json event = {{"event", "done"},           {"output", report.output}, {"bytes", report.bytes},
@@ -55,7 +56,7 @@ int run_convert(const CliConvertOptions& o) {
                         {"notes", report.notes}};
     fmt::print("{}\n", json_line(event));
   } else if (!o.quiet) {
-    print(report, options.to == "diffusers");
+    print(report, what.to == "diffusers");
   }
   return 0;
 }
@@ -82,7 +83,7 @@ Command add_convert(CommandLine& line) {
   sub.add_option("--max-shard-size,--max_shard_size", o->max_shard_size,
                  "diffusers: largest size of a file (default 10GB)");
   sub.add_flag("--overwrite", o->convert.overwrite, "replace the output if it exists already");
-  register_model_parts(sub, o->engine, kPartsGroup, false);
+  register_model_parts(sub, o->engine, kPartsGroup, {"infinitetalk", "audio_encoder"});
   sub.add_option("-t,--threads", o->convert.threads,
                  "number of threads (default: all that this process may use)")
       ->check(between(0, 1024));

@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "api/exit_code.h"
-#include "api/gauges.h"
 #include "api/tachyscope.h"
 #include "base/env.h"
 #include "base/field.h"
 #include "base/json_text.h"
 #include "commands.h"
 #include "gauge_options.h"
+#include "inspect/doctor.h"
 #include "picks.h"
 
 namespace tachy::cli {

@@ -4,9 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "api/gauges.h"
 #include "command_line.h"
 #include "field_options.h"
+#include "inspect/bench.h"
+#include "inspect/validate.h"
 #include "jobs/side_files.h"
 
 namespace tachy::cli {

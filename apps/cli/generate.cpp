@@ -38,11 +38,10 @@ int predict(const GenerateOptions& o, const std::vector<jobs::JobSpec>& all) {
           o.gpu);
   require(o.engine.device.empty(), "`gpu`: it replaces --device; leave one of them out");
   for (const jobs::JobSpec& job : all) {
-    TimePlanInput in{.model = jobs::model_path(job.settings),
-                     .parts = part_paths(jobs::with_parts(o.engine, job.settings)),
-                     .gpu = o.gpu};
-    if (!o.max_vram.empty()) in.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
-    show_time_plan(plan_time(in, job.settings.request), o.json);
+    AbsentGpu gpu{.name = o.gpu};
+    if (!o.max_vram.empty()) gpu.max_vram = naming("`max_vram`", [&] { return parse_bytes(o.max_vram); });
+    const PartPaths parts = part_paths(jobs::with_parts(o.engine, job.settings));
+    show_predicted(tachy::predict(jobs::model_path(job.settings), parts, gpu, job.settings.request), o.json);
   }
   return 0;
 }

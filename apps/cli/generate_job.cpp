@@ -39,11 +39,8 @@ std::vector<jobs::JobSpec> make_jobs(const GenerateOptions& o) {
   if (!o.from.empty()) base = jobs::read_settings(o.from);
   // The parts of an earlier run's model are not those of another one.
   if (!o.model.empty()) base.model = o.model, base.parts.clear();
-  for (const FieldOption& part : model_part_options()) {
-    const EngineField& field = *find_field(engine_fields(), part.field);
-    const std::string& path = o.engine.*std::get<std::string EngineOptions::*>(field.member);
-    if (!path.empty()) base.parts[field.name] = path;
-  }
+  for (const ModelPart& part : model_parts())
+    if (const std::string& path = o.engine.*part.option; !path.empty()) base.parts[part.name] = path;
   for (const auto& [name, path] : o.inputs)
     if (!path.empty()) base.inputs[name] = {path, ""};
   o.apply(base.request);

@@ -1,9 +1,11 @@
 // The options of `tachyscope generate`.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -43,8 +45,9 @@ struct GenerateOptions {
 bool has_second(const std::string& name);
 
 void register_options(CommandOptions& app, GenerateOptions& options);
-// Those that name parts of a model: of `generate` and `info`, without those of talking photos where `speech` is false.
-void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group, bool speech = true);
+// Those that name parts of a model, but for `left_out`, which the command has no use for.
+void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group,
+                          std::initializer_list<std::string_view> left_out = {});
 
 // `vae_math` of the other commands that run a VAE.
 Option register_vae_math(CommandOptions& app, std::string& vae_math);

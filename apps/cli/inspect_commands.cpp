@@ -13,6 +13,8 @@
 #include "gauge_options.h"
 #include "generate_options.h"
 #include "jobs/claimed_output.h"
+#include "report/info.h"
+#include "report/stage.h"
 
 namespace tachy::cli {
 namespace {

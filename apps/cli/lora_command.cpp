@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "field_options.h"
 #include "generate_options.h"
+#include "report/lora_report.h"
 
 namespace tachy::cli {
 namespace {

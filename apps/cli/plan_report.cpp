@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
 #include "base/field.h"
 #include "base/json_text.h"
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 #include "picks.h"
 
 namespace tachy::cli {
@@ -107,69 +106,59 @@ void print_plan(const VideoPlan& plan, uint64_t queue) {
 }
 
 // What a stage's time is made of, by kind of work and what it multiplies.
-json work_json(const TimePlan::Stage& stage) {
-  struct Sum {
-    double flops = 0, bytes = 0;
-    int64_t calls = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Sum> sums;
-  for (const OpWork& w : stage.work) {
-    Sum& sum = sums[{std::string(work_kind_name(w.kind)), std::string(dtype_name(w.numbers))}];
-    const auto calls = static_cast<double>(w.calls);
-    sum.flops += calls * w.flops, sum.bytes += calls * w.bytes, sum.calls += w.calls;
-  }
+json work_json(const PredictedRun::Stage& stage) {
   json out = json::array();
-  for (const auto& [what, sum] : sums)
-    out.push_back({{"kind", what.first},
-                   {"numbers", what.second},
-                   {"flops", sum.flops},
-                   {"bytes", sum.bytes},
-                   {"calls", sum.calls}});
+  for (const PredictedRun::Work& w : stage.work)
+    out.push_back({{"kind", w.kind},
+                   {"numbers", w.numbers},
+                   {"flops", w.flops},
+                   {"bytes", w.bytes},
+                   {"calls", w.calls}});
   return out;
 }
 
 // "3.1 s to 3.6 s"
-std::string range_of(const Seconds& s) {
+std::string range_of(const PredictedTime& s) {
   const std::string least = human_seconds(s.least), most = human_seconds(s.most);
   return least == most ? least : fmt::format("{} to {}", least, most);
 }
 
-json time_plan_json(const TimePlan& plan) {
-  json out = plan_json(plan.plan, queue_bytes(plan.request));
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
+json predicted_json(const PredictedRun& run) {
+  json out = plan_json(run.plan, queue_bytes(run.request));
+  for (size_t i = 0; i < run.stages.size(); ++i) {
     json& stage = out["stages"][i];
-    stage["seconds"] = plan.stages[i].seconds.least, stage["seconds_most"] = plan.stages[i].seconds.most;
-    stage["work"] = work_json(plan.stages[i]);
+    stage["seconds"] = run.stages[i].seconds.least, stage["seconds_most"] = run.stages[i].seconds.most;
+    stage["work"] = work_json(run.stages[i]);
     stage.erase("ops"), out.erase("optimisations");  // which kernels it would get is for a build there to say
   }
-  out["gpu"] = plan.gpu, out["ran_there"] = plan.seen;
-  out["seconds"] = plan.seconds.least, out["seconds_most"] = plan.seconds.most;
+  out["gpu"] = run.gpu, out["ran_there"] = run.ran_there;
+  out["seconds"] = run.seconds.least, out["seconds_most"] = run.seconds.most;
   return out;
 }
 
-void print_time_plan(const TimePlan& plan) {
+void print_predicted(const PredictedRun& run) {
   fmt::print("{:<14}{:>14}{:>14}{:>14}  {}\n", "stage", "in memory", "activations", "TFLOP", "predicted");
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const StagePlan& s = plan.plan.stages[i];
+  for (size_t i = 0; i < run.stages.size(); ++i) {
+    const StagePlan& s = run.plan.stages[i];
     fmt::print("{:<14}{:>14}{:>14}{:>14.3f}  {}\n", s.name, human_bytes(s.weight_bytes),
-               human_bytes(s.arena_bytes), s.flops / 1e12, range_of(plan.stages[i].seconds));
+               human_bytes(s.arena_bytes), s.flops / 1e12, range_of(run.stages[i].seconds));
   }
-  print_passing(plan.plan);
+  print_passing(run.plan);
   fmt::print("peak {} on an {}, beside what libraries and kernels take for themselves, of {}\n",
-             human_bytes(plan.plan.peak_bytes), plan.gpu, human_bytes(plan.plan.budget_bytes));
-  if (!plan.plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(plan.plan.would_fit));
-  fmt::print("{}: predicted, never run{}; loading and encoding the file are not included\n",
-             range_of(plan.seconds),
-             plan.seen ? " here (its rates were measured on one)" : " (no such GPU has run this program)");
+             human_bytes(run.plan.peak_bytes), run.gpu, human_bytes(run.plan.budget_bytes));
+  if (!run.plan.would_fit.empty()) fmt::print("this does not fit; {} would\n", spelled(run.plan.would_fit));
+  fmt::print(
+      "{}: predicted, never run{}; loading and encoding the file are not included\n", range_of(run.seconds),
+      run.ran_there ? " here (its rates were measured on one)" : " (no such GPU has run this program)");
 }
 
 }  // namespace
 
-void show_time_plan(const TimePlan& plan, bool as_json) {
+void show_predicted(const PredictedRun& run, bool as_json) {
   if (as_json)
-    fmt::print("{}\n", json_line(time_plan_json(plan)));
+    fmt::print("{}\n", json_line(predicted_json(run)));
   else
-    print_time_plan(plan);
+    print_predicted(run);
 }
 
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json) {

@@ -8,6 +8,6 @@ namespace tachy::cli {
 
 // A table, or as one line of JSON. request: with its defaults filled in.
 void show_plan(const VideoPlan& plan, const VideoRequest& request, bool as_json);
-void show_time_plan(const TimePlan& plan, bool as_json);
+void show_predicted(const PredictedRun& run, bool as_json);
 
 }  // namespace tachy::cli

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "api/presets.h"
-#include "api/tachyscope.h"
 #include "base/json_text.h"
 #include "commands.h"
 
@@ -16,35 +15,26 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<std::string_view> families(const PresetRow& row) {
-  std::vector<std::string_view> out;
-  for (const ModelFamily family : row.fits) out.push_back(family_text(family));
-  return out;
-}
-
-bool is_list(const PresetRow& row) { return find_few_step_list(row.sampler) != nullptr; }
-
-json row_json(const PresetRow& row) {
-  const Schedule schedule = make_schedule(sampler_config(row));
-  json out = {{"models", families(row)},
+json values_json(const PresetInfo::Values& row) {
+  json out = {{"models", row.models},
               {"sampler", row.sampler},
               {"num_inference_steps", row.steps},
               {"guidance_scale", row.guidance},
               {"lora_strength", row.lora_strength},
-              {"timesteps", schedule.timesteps},
-              {"sigmas", schedule.sigmas}};
-  if (!is_list(row)) out["grid"] = row.grid, out["flow_shift"] = row.shift;
+              {"timesteps", row.timesteps},
+              {"sigmas", row.sigmas}};
+  if (!row.list) out["grid"] = row.grid, out["flow_shift"] = row.shift;
   if (row.audio_guidance) out["audio_guidance_scale"] = *row.audio_guidance;
   if (row.guidance_2) out["guidance_scale_2"] = *row.guidance_2;
   if (row.lora_strength_2) out["lora_strength_2"] = *row.lora_strength_2;
   if (row.block > 0) out["block"] = row.block, out["block_window"] = row.block_window;
-  if (schedule.high_noise_steps >= 0) out["high_noise_steps"] = schedule.high_noise_steps;
+  if (row.high_noise_steps >= 0) out["high_noise_steps"] = row.high_noise_steps;
   return out;
 }
 
-json to_json(const Preset& preset) {
+json to_json(const PresetInfo& preset) {
   json rows = json::array();
-  for (const PresetRow& row : preset.rows) rows.push_back(row_json(row));
+  for (const PresetInfo::Values& row : preset.sets) rows.push_back(values_json(row));
   return {{"name", preset.name}, {"about", preset.about}, {"source", preset.source}, {"sets", rows}};
 }
 
@@ -60,26 +50,22 @@ std::string pair(double first, const std::optional<double>& second) {
   return second ? fmt::format("{:g} and {:g}", first, *second) : fmt::format("{:g}", first);
 }
 
-void print(const Preset& preset) {
+void print(const PresetInfo& preset) {
   fmt::print("{:<12}{}\n", preset.name, preset.about);
-  for (const PresetRow& row : preset.rows) {
-    const SamplerConfig config = sampler_config(row);
-    const Schedule schedule = make_schedule(config);
-    const std::string_view kind = to_string(config.kind);
-    fmt::print("  for       {}\n", fmt::join(families(row), ",\n            "));
+  for (const PresetInfo::Values& row : preset.sets) {
+    fmt::print("  for       {}\n", fmt::join(row.models, ",\n            "));
     fmt::print("  sets      {}, guidance {}{}{}\n",
-               is_list(row) ? fmt::format("the list {} ({}), {} steps", row.sampler, kind, row.steps)
-                            : fmt::format("{}, {} steps, shift {:g}", row.sampler, row.steps, row.shift),
+               row.list ? fmt::format("the list {} ({}), {} steps", row.sampler, row.solver, row.steps)
+                        : fmt::format("{}, {} steps, shift {:g}", row.sampler, row.steps, row.shift),
                pair(row.guidance, row.guidance_2),
                row.audio_guidance ? fmt::format(" and of speech {:g}", *row.audio_guidance) : "",
-               schedule.high_noise_steps >= 0
-                   ? fmt::format(", {} steps of the high-noise expert", schedule.high_noise_steps)
+               row.high_noise_steps >= 0
+                   ? fmt::format(", {} steps of the high-noise expert", row.high_noise_steps)
                    : "");
     if (row.block > 0)
       fmt::print("  blocks    of {} latent frames, which see {}\n", row.block, row.block_window);
     fmt::print("  LoRA      strength {}\n", pair(row.lora_strength, row.lora_strength_2));
-    fmt::print("  timesteps {}\n  sigmas    {}\n", short_numbers(schedule.timesteps),
-               short_numbers(schedule.sigmas));
+    fmt::print("  timesteps {}\n  sigmas    {}\n", short_numbers(row.timesteps), short_numbers(row.sigmas));
   }
   fmt::print("  from      {}\n\n", preset.source);
 }
@@ -96,7 +82,7 @@ Command add_presets(CommandLine& line) {
       "model card recommends; a preset does not load one.");
   return [as_json] {
     json all = json::array();
-    for (const Preset& preset : presets()) {
+    for (const PresetInfo& preset : list_presets()) {
       if (*as_json)
         all.push_back(to_json(preset));
       else

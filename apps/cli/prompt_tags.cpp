@@ -4,6 +4,7 @@
 
 #include "api/fields.h"
 #include "base/log.h"
+#include "report/info.h"
 
 namespace tachy::cli {
 namespace {

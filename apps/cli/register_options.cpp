@@ -155,9 +155,10 @@ void register_reports(CommandOptions& app, GenerateOptions& o) {
 
 }  // namespace
 
-void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group, bool speech) {
+void register_model_parts(CommandOptions& app, EngineOptions& engine, const char* group,
+                          std::initializer_list<std::string_view> left_out) {
   for (const FieldOption& option : model_part_options()) {
-    if (!speech && (option.field == "infinitetalk" || option.field == "audio_encoder")) continue;
+    if (std::ranges::find(left_out, option.field) != left_out.end()) continue;
     const EngineField& field = *find_field(engine_fields(), option.field);
     app.add_option(option.names, engine.*std::get<std::string EngineOptions::*>(field.member),
                    spelled(field.help))

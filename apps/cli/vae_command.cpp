@@ -17,10 +17,10 @@
 #include "jobs/claimed_output.h"
 #include "jobs/settings_encoding.h"
 #include "jobs/settings_environment.h"
-#include "media/background_writer.h"
 #include "media/files.h"
-#include "media/image_reader.h"
-#include "media/video_reader.h"
+#include "media/picture/image_reader.h"
+#include "media/video/background_writer.h"
+#include "media/video/video_reader.h"
 #include "progress.h"
 #include "say.h"
 #include "status_line.h"
@@ -35,7 +35,7 @@ using nlohmann::json;
 constexpr double kFps = 16;  // of pictures, and of files that say nothing
 
 // All that the numbers depend on, for the file that is written.
-std::string settings_of(const VaeOptions& o, const std::string& device) {
+std::string settings_of(const VaeCommand& o, const std::string& device) {
   const bool on_gpu = device != "cpu";
   json out = {{"vae", o.what}, {"version", version()}, {"model", o.model}, {"input", o.input}};
   out["device"] = on_gpu ? "cuda" : "cpu";
@@ -49,39 +49,41 @@ std::string settings_of(const VaeOptions& o, const std::string& device) {
   return json_line(out);
 }
 
-VaeRun open_vae_run(const VaeOptions& o, const std::string& device, bool raw, ProgressLine& progress) {
-  VaeRunOptions options{
-      .run = {.threads = o.threads, .device = device, .dtype = o.dtype, .cancel = &g_cancel},
-      .vae_math = o.vae_math,
-      .raw = raw,
-      .progress = [&progress](const Progress& p) { progress.update(p); }};
+Vae open_vae(const VaeCommand& o, const std::string& device, bool raw, ProgressLine& progress) {
+  VaeOptions options{.threads = o.threads,
+                     .device = device,
+                     .dtype = o.dtype,
+                     .vae_math = o.vae_math,
+                     .raw = raw,
+                     .cancel = &g_cancel,
+                     .progress = [&progress](const Progress& p) { progress.update(p); }};
   const fs::path model = o.model.empty() ? shipped_model() : fs::path(o.model);
-  return naming("`model`", [&] { return VaeRun(model, std::move(options)); });
+  return naming("`model`", [&] { return Vae(model, std::move(options)); });
 }
 
-void report(const VaeOptions& o, const json& event, const std::string& text) {
+void report(const VaeCommand& o, const json& event, const std::string& text) {
   if (o.json)
     say(stdout, json_line(event) + "\n");
   else if (!o.quiet)
     say(stdout, text + "\n");
 }
 
-int encode(const VaeOptions& o) {
+int encode(const VaeCommand& o) {
   check(fs::path(o.output).extension() == ".safetensors", ErrorCode::unsupported,
         "--output: latents are written as .safetensors, got {}", o.output);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
   const std::string device = choose_device(o.device);
-  const VaeRun vae = open_vae_run(o, device, o.raw, progress);
+  const Vae vae = open_vae(o, device, o.raw, progress);
   const auto reader = VideoReader::open(o.input);
   const VideoInfo info = reader->info();
-  VaeRun::Clip clip;
-  choose_size(o, info, static_cast<int>(vae.config().spatial_stride()), clip);
-  clip.frames = choose_frames(o, info, vae.config().temporal_stride());
+  Vae::Clip clip;
+  choose_size(o, info, static_cast<int>(vae.spatial_stride()), clip);
+  clip.frames = choose_frames(o, info, vae.temporal_stride());
   const jobs::ClaimedOutput claimed = naming("--output", [&] { return jobs::ClaimedOutput(o.output); });
   check_writable("--output", o.output);
   RgbFrame frame;
   int64_t read = 0;
-  const VaeRun::Latents latents = vae.encode(clip, [&](std::span<uint8_t> rgb) {
+  const Vae::Latents latents = vae.encode(clip, [&](std::span<uint8_t> rgb) {
     check(reader->read(frame), ErrorCode::corrupt,
           "{}: it ends after {} frames, but {} were asked for; --frames {} uses those", o.input, read,
           clip.frames, std::max<int64_t>(read, 1));
@@ -114,7 +116,7 @@ std::string about(const LatentFile& file, const char* key) {
   return it == file.about.end() ? "" : it->second;
 }
 
-double fps_of(const VaeOptions& o, const LatentFile& file) {
+double fps_of(const VaeCommand& o, const LatentFile& file) {
   if (o.fps) return *o.fps;
   const std::string text = about(file, "fps");
   double fps = kFps;
@@ -127,7 +129,7 @@ double fps_of(const VaeOptions& o, const LatentFile& file) {
 }
 
 // Whether the file's latents are on the VAE's own scale: as it says, or as --raw does.
-bool is_raw(const VaeOptions& o, const LatentFile& file) {
+bool is_raw(const VaeCommand& o, const LatentFile& file) {
   const std::string scale = about(file, "scale");
   if (scale.empty()) return o.raw;
   check(scale == "raw" || scale == "normalised", ErrorCode::corrupt,
@@ -137,21 +139,21 @@ bool is_raw(const VaeOptions& o, const LatentFile& file) {
   return scale == "raw";
 }
 
-int decode(const VaeOptions& o) {
+int decode(const VaeCommand& o) {
   require(o.size.empty() && !o.frames, "{}: the latents say that themselves; leave it out for decode",
           o.size.empty() ? "--frames" : "--size");
   video_format(o.output);
   const LatentFile file = read_latents(o.input);
   ProgressLine progress(ProgressLine::choose(o.json, o.quiet));
   const std::string device = choose_device(o.device);
-  const VaeRun vae = open_vae_run(o, device, is_raw(o, file), progress);
+  const Vae vae = open_vae(o, device, is_raw(o, file), progress);
   naming(o.input, [&] {
     const std::string kind = about(file, "kind");
     require(kind.empty() || kind == vae.kind(), "its latents are for a VAE of {}, but `model` has one of {}",
             kind, vae.kind());
     vae.check_latents(file.values, file.shape);
   });
-  const int64_t s = vae.config().spatial_stride(), frames = vae.config().pixel_frames(file.shape[1]);
+  const int64_t s = vae.spatial_stride(), frames = vae.frames_of(file.shape[1]);
   const auto height = static_cast<int>(file.shape[2] * s), width = static_cast<int>(file.shape[3] * s);
   const VideoOptions video{.fps = fps_of(o, file),
                            .crf = o.crf,
@@ -173,7 +175,7 @@ int decode(const VaeOptions& o) {
   return 0;
 }
 
-int run_vae(const VaeOptions& o) {
+int run_vae(const VaeCommand& o) {
   set_quiet(o.quiet);
   check_choice("image_fit", o.image_fit, {"stretch", "crop"});
   check_allowed("vae_math", o.vae_math, find_field(request_fields(), "vae_math")->allowed);
@@ -186,7 +188,7 @@ int run_vae(const VaeOptions& o) {
 Command add_vae(CommandLine& line) {
   CommandOptions sub =
       line.add_command("vae", "turn a picture or a video into a file of latents, or latents into a video");
-  auto o = std::make_shared<VaeOptions>();
+  auto o = std::make_shared<VaeCommand>();
   sub.add_option("what", o->what, "encode or decode")->required()->check(one_of({"encode", "decode"}));
   sub.add_option("input", o->input,
                  "encode: a picture, a video, a folder of pictures or a pattern such as in_%04d.png; decode: "

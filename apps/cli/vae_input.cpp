@@ -24,7 +24,7 @@ int64_t count_frames(const std::string& input) {
 
 }  // namespace
 
-void choose_size(const VaeOptions& o, const VideoInfo& in, int stride, VaeRun::Clip& clip) {
+void choose_size(const VaeCommand& o, const VideoInfo& in, int stride, Vae::Clip& clip) {
   int width = in.width / stride * stride, height = in.height / stride * stride;
   if (!o.size.empty()) {
     parse_size(o.size, width, height);
@@ -45,7 +45,7 @@ void choose_size(const VaeOptions& o, const VideoInfo& in, int stride, VaeRun::C
   clip.width = width, clip.height = height;
 }
 
-int64_t choose_frames(const VaeOptions& o, const VideoInfo& in, int64_t stride) {
+int64_t choose_frames(const VaeCommand& o, const VideoInfo& in, int64_t stride) {
   if (o.frames) check_range("frames", *o.frames, Range{1, 65536});
   const int64_t there = o.frames ? *o.frames : in.frames > 0 ? in.frames : count_frames(o.input);
   require(there > 0, "{}: it has no frames", o.input);

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "api/vae.h"
-#include "media/video_reader.h"
+#include "media/video/video_reader.h"
 
 namespace tachy::cli {
 
-struct VaeOptions {
+struct VaeCommand {
   std::string what, input, model, output, size, image_fit = "stretch", device, dtype, encode_speed,
                                                 vae_math = "auto";
   std::optional<int> frames;
@@ -19,9 +19,9 @@ struct VaeOptions {
 };
 
 // The size that frames are made: as asked for, otherwise the input's own, cut down to what the VAE can hold.
-void choose_size(const VaeOptions& options, const VideoInfo& in, int stride, VaeRun::Clip& clip);
+void choose_size(const VaeCommand& options, const VideoInfo& in, int stride, Vae::Clip& clip);
 
 // 4n + 1 of those that there are, or that were asked for.
-int64_t choose_frames(const VaeOptions& options, const VideoInfo& in, int64_t stride);
+int64_t choose_frames(const VaeCommand& options, const VideoInfo& in, int64_t stride);
 
 }  // namespace tachy::cli

@@ -11,6 +11,7 @@
 #include "base/json_text.h"
 #include "commands.h"
 #include "gauge_options.h"
+#include "inspect/rollout_checks.h"
 #include "status_line.h"
 
 namespace tachy::cli {

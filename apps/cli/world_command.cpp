@@ -20,7 +20,7 @@
 #include "jobs/claimed_output.h"
 #include "jobs/side_files.h"
 #include "lora_tags.h"
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 #include "profile_file.h"
 #include "seed.h"
 #include "status_line.h"

@@ -64,14 +64,7 @@ void register_world_options(CommandOptions& app, WorldCommandOptions& o, std::st
   app.add_option("--dtype", o.dtype, "precision: f32 or bf16; on a GPU f32, f16 or bf16")
       ->group(kRunningGroup);
   register_vae_math(app, o.vae_math)->group(kRunningGroup);
-  for (const FieldOption& part : model_part_options()) {
-    if (part.field == "transformer_2" || part.field == "infinitetalk" || part.field == "audio_encoder")
-      continue;
-    const EngineField& field = *find_field(engine_fields(), part.field);
-    app.add_option(part.names, o.engine.*std::get<std::string EngineOptions::*>(field.member),
-                   spelled(field.help))
-        ->group(kPartsGroup);
-  }
+  register_model_parts(app, o.engine, kPartsGroup, {"transformer_2", "infinitetalk", "audio_encoder"});
   app.add_option("--device", o.engine.device, kDeviceHelp)->group(kRunningGroup);
   app.add_option("--max-vram", o.max_vram,
                  "most GPU memory that may be taken, such as 8GiB; a world that needs more is refused")

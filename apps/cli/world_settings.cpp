@@ -31,11 +31,8 @@ json world_settings(const WorldCommandOptions& o, const World& world, const Worl
   if (!o.image_embeds.empty()) out["image_embeds"] = o.image_embeds;
   for (const auto& [name, path] : {std::pair("image", o.image), std::pair("image_embeds", o.image_embeds)})
     if (!path.empty()) out[std::string(name) + "_sha256"] = jobs::sha256_of(path, name);
-  for (const FieldOption& part : model_part_options()) {
-    const EngineField& field = *find_field(engine_fields(), part.field);
-    const std::string& path = o.engine.*std::get<std::string EngineOptions::*>(field.member);
-    if (!path.empty()) out[field.name] = path;
-  }
+  for (const ModelPart& part : model_parts())
+    if (const std::string& path = o.engine.*part.option; !path.empty()) out[part.name] = path;
   jobs::add_encoding(out, jobs::encoding_of(o.output, o.crf, o.encode_speed, {}));
   jobs::add_environment(out, on_gpu);
   return out;

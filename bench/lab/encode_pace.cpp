@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 #include "test_frames.h"
 
 namespace tachy::lab {

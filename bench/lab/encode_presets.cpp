@@ -11,7 +11,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "media/libav.h"
+#include "media/video/libav.h"
 #include "test_frames.h"
 
 namespace tachy::lab {

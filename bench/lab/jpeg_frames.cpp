@@ -1,4 +1,4 @@
-// What a frame costs as a JPEG: libjpeg (media/jpeg.h) beside FFmpeg's encoder with the conversion it needs.
+// What a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) beside FFmpeg's encoder with the conversion it needs.
 //
 //   lab_jpeg_frames CLIP [WIDTHxHEIGHT …]      default: 160x96 640x352
 //
@@ -10,8 +10,8 @@
 #include <ctime>
 
 #include "base/error.h"
-#include "media/jpeg.h"
-#include "media/libav.h"
+#include "media/picture/jpeg.h"
+#include "media/video/libav.h"
 #include "test_frames.h"
 
 namespace tachy::lab {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "media/image_reader.h"
-#include "media/video_reader.h"
+#include "media/picture/image_reader.h"
+#include "media/video/video_reader.h"
 
 namespace tachy::lab {
 

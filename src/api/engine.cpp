@@ -4,14 +4,14 @@
 #include "api/fields.h"
 #include "api/speaker_regions.h"
 #include "base/isa.h"
+#include "catalog/places.h"
 #include "cuda/nvtx_profiler.h"
 #include "cuda/open_device.h"
 #include "engine/text_to_video.h"
-#include "inspect/example_request.h"
-#include "inspect/places.h"
-#include "media/clip_picture.h"
-#include "media/loudness.h"
-#include "media/sound_reader.h"
+#include "media/picture/clip_picture.h"
+#include "media/sound/loudness.h"
+#include "media/sound/sound_reader.h"
+#include "report/example_request.h"
 #include "request/speakers.h"
 #include "session/fingerprint.h"
 
@@ -159,11 +159,6 @@ uint64_t parse_bytes(const std::string& text) {
     if (error == std::errc() && unit == name && value > 0 && value * factor >= 1 && value * factor < 0x1p60)
       return static_cast<uint64_t>(value * factor);
   fail(ErrorCode::invalid_argument, "expected a size such as 8GiB, 12G or 7500MiB, got '{}'", text);
-}
-
-PartPaths part_paths(const EngineOptions& options) {
-  return {options.transformer_2, options.text_encoder, options.vae,          options.tokenizer,
-          options.image_encoder, options.infinitetalk, options.audio_encoder};
 }
 
 std::unique_ptr<Profiler> nvtx_ranges(Profiler* also) { return cuda::make_nvtx_profiler(also); }

@@ -58,10 +58,26 @@ const std::vector<EngineField>& engine_fields() {
   return all;
 }
 
-void check_fields(const EngineOptions& options) {
-  for (const EngineField& field : engine_fields())
-    std::visit([&](auto member) { check_allowed(field.name, options.*member, field.allowed); }, field.member);
+std::span<const ModelPart> model_parts() {
+  using E = EngineOptions;
+  using P = PartPaths;
+  static constexpr ModelPart all[] = {{"text_encoder", &E::text_encoder, &P::text_encoder},
+                                      {"vae", &E::vae, &P::vae},
+                                      {"image_encoder", &E::image_encoder, &P::image_encoder},
+                                      {"tokenizer", &E::tokenizer, &P::tokenizer},
+                                      {"transformer_2", &E::transformer_2, &P::transformer_2},
+                                      {"infinitetalk", &E::infinitetalk, &P::infinitetalk},
+                                      {"audio_encoder", &E::audio_encoder, &P::audio_encoder}};
+  return all;
 }
+
+PartPaths part_paths(const EngineOptions& options) {
+  PartPaths paths;
+  for (const ModelPart& part : model_parts()) paths.*part.path = options.*part.option;
+  return paths;
+}
+
+void check_fields(const EngineOptions& options) { check_members(engine_fields(), options); }
 
 void check_ranks(const EngineOptions& options) {
   check_range("ranks", options.ranks, kRanksRange);

@@ -2,6 +2,8 @@
 // engine's, here. The command line is one, and shows how.
 #pragma once
 
+#include <filesystem>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,6 +25,14 @@ struct EngineField {
 };
 
 const std::vector<EngineField>& engine_fields();
+
+// The fields among them that say where a part of the model lies.
+struct ModelPart {
+  const char* name;  // of all three: the member, the path, and the key in a run's settings
+  std::string EngineOptions::*option;
+  std::filesystem::path PartPaths::*path;
+};
+std::span<const ModelPart> model_parts();
 
 // Throws invalid_argument for the first value that its field may not hold.
 void check_fields(const EngineOptions& options);

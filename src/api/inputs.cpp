@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/tachyscope.h"
-#include "media/image_reader.h"
-#include "media/sound_reader.h"
+#include "media/picture/image_reader.h"
+#include "media/sound/sound_reader.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "request/speakers.h"
 
 namespace tachy {

@@ -22,10 +22,6 @@
 #include "base/error.h"
 #include "base/run_profiler.h"
 #include "catalog/part_paths.h"
-#include "inspect/info.h"
-#include "inspect/lora_report.h"
-#include "inspect/profile_report.h"
-#include "inspect/stage.h"
 #include "request/request.h"
 
 namespace tachy {

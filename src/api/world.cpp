@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "api/fields.h"
-#include "media/clip_picture.h"
-#include "media/image_reader.h"
+#include "media/picture/clip_picture.h"
+#include "media/picture/image_reader.h"
 #include "stages/condition.h"
 #include "worlds/world_session.h"
 

@@ -1,5 +1,5 @@
 // How a picture becomes what CLIP's vision model is given. A model's folder says some of it (its reader is in
-// models/clip_vision), media/clip_picture.h does it; neither knows the other.
+// models/clip_vision), media/picture/clip_picture.h does it; neither knows the other.
 #pragma once
 
 #include <array>

@@ -3,8 +3,10 @@
 // server and of the command line alike; a front end puts its own spelling there (set_spelling: --steps).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -55,6 +57,29 @@ const Entry* find_field(const std::vector<Entry>& table, std::string_view name) 
   for (const Entry& entry : table)
     if (entry.name == name) return &entry;
   return nullptr;
+}
+
+// The value that a member holds, or null where it is an optional without one.
+template <class T>
+const T* value_in(const T& member) {
+  return &member;
+}
+template <class T>
+const T* value_in(const std::optional<T>& member) {
+  return member ? &*member : nullptr;
+}
+
+// Throws invalid_argument for the first member of the struct that holds what its entry in the table does not allow.
+template <class Entry, class Struct>
+void check_members(const std::vector<Entry>& table, const Struct& values) {
+  for (const Entry& entry : table)
+    std::visit(
+        [&](auto member) {
+          const auto* value = value_in(values.*member);
+          if constexpr (!std::is_same_v<decltype(value), const std::vector<std::string>*>)
+            if (value) check_allowed(entry.name, *value, entry.allowed);
+        },
+        entry.member);
 }
 
 // A front end's word for a field, or "" for what it does not know. It is set once, before anything else runs;

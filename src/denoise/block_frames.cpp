@@ -17,7 +17,7 @@ constexpr size_t kPage = 4096;
 BlockFrames::BlockFrames(const Input& in, Stream& stream)
     : stream_(stream),
       vae_(*in.vae),
-      store_({.plan_only = stream.measuring()}, stream),
+      store_({}, stream),
       memory_(StreamingMemory::of(stream.memory)),
       late_(memory_ != nullptr),
       // A profiler's ranges end where their work does.

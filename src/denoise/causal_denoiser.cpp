@@ -22,7 +22,7 @@ uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t
 
 CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
     : stream_(stream),
-      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
+      store_({.shelf = in.shelf}, stream),
       network_(*in.network),
       weights_(*in.weights),
       z_(in.z),

@@ -7,7 +7,7 @@ namespace tachy {
 
 ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream)
     : stream_(stream),
-      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
+      store_({.shelf = in.shelf}, stream),
       weights_(*in.weights),
       first_step_(in.first_step),
       serial_(in.serial),

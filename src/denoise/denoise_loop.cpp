@@ -16,7 +16,7 @@ DenoiseLoop::DenoiseLoop(const LoopInput& in, Denoiser& denoiser, Stream& stream
       sampler_(*in.sampler),
       denoiser_(denoiser),
       stream_(stream),
-      store_({.plan_only = stream.measuring(), .shelf = in.shelf}, stream),
+      store_({.shelf = in.shelf}, stream),
       cache_(in.step_cache, in.latents, store_) {
   const Tensor& x = in.latents;
   size_t branches = 1;

@@ -24,7 +24,7 @@ struct Watched : Denoiser {
 class Rollout {
  public:
   Rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream)
-      : in_(in), denoiser_(denoiser), stream_(stream), store_({.plan_only = stream.measuring()}, stream) {
+      : in_(in), denoiser_(denoiser), stream_(stream), store_({}, stream) {
     if (in.marks) marks_ = *in.marks;
     // On the CPU a look costs no wait: each step is looked at.
     late_ = in.marks || stream.memory;

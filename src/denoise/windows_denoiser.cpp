@@ -26,7 +26,7 @@ WindowsDenoiser::WindowsDenoiser(const Input& in, Stream& stream)
     : plan_(in.plan),
       frames_(in.clip.latent_shape.at(1)),
       stream_(stream),
-      store_({.plan_only = stream.measuring(), .shelf = in.clip.shelf}, stream),
+      store_({.shelf = in.clip.shelf}, stream),
       frame_(in.frame),
       channels_(in.clip.channels) {
   const int64_t z = in.clip.latent_shape.at(0), h = in.clip.latent_shape.at(2),

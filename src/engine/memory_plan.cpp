@@ -41,7 +41,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
                  .placement = placement,
                  .adapters = in.adapters});
   VideoPlan plan;
-  nn::ParamStore shared_store({.plan_only = true}, session.stream());
+  nn::ParamStore shared_store({}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
   // Files are read on the host.
   plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());

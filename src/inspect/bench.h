@@ -22,8 +22,8 @@
 
 #include "cpu/machine.h"
 #include "cpu/roofline.h"
-#include "inspect/block_monitor.h"
 #include "inspect/op_runner.h"
+#include "report/block_monitor.h"
 
 namespace tachy {
 

@@ -6,7 +6,7 @@
 #include "inspect/golden_compare.h"
 #include "inspect/golden_runs.h"
 #include "inspect/golden_set.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 
 namespace tachy {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/json_text.h"
 #include "inspect/say.h"
-#include "media/clip_picture.h"
-#include "media/image_reader.h"
-#include "media/loudness.h"
-#include "media/sound_reader.h"
+#include "media/picture/clip_picture.h"
+#include "media/picture/image_reader.h"
+#include "media/sound/loudness.h"
+#include "media/sound/sound_reader.h"
 #include "stages/condition.h"
 #include "worlds/world_session.h"
 

@@ -12,8 +12,8 @@
 #include "inspect/golden_runs.h"
 #include "inspect/rollout_checks.h"
 #include "inspect/say.h"
-#include "inspect/stage.h"
 #include "inspect/temporary_folder.h"
+#include "report/stage.h"
 
 namespace tachy {
 namespace {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "inspect/causal_roll.h"
 #include "inspect/golden_compare.h"
 #include "inspect/model_checks.h"
 #include "inspect/say.h"
+#include "report/causal_roll.h"
 #include "tensor/random.h"
 #include "worlds/world_config.h"
 

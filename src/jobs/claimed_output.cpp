@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostOfAName = 1000000;
 
-// "folder/" and "folder/frame_%04d.png" are the same pictures (media/video_writer.h).
+// "folder/" and "folder/frame_%04d.png" are the same pictures (media/video/video_writer.h).
 fs::path locked_name(const fs::path& output, bool streamed) {
   if (is_folder(output)) return output / "frame_%04d.png";
   std::error_code ec;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/env.h"
@@ -11,12 +12,13 @@
 #include "base/log.h"
 #include "base/notice.h"
 #include "base/profile_range.h"
+#include "jobs/job_start.h"
 #include "jobs/settings_environment.h"
 #include "jobs/side_files.h"
 #include "jobs/sidecar.h"
-#include "media/background_writer.h"
 #include "media/files.h"
-#include "media/sound_mix.h"
+#include "media/sound/sound_mix.h"
+#include "media/video/background_writer.h"
 
 namespace tachy::jobs {
 namespace {

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "jobs/job_sink.h"
 #include "jobs/job_spec.h"

@@ -10,6 +10,7 @@
 #include "base/disk.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "jobs/job_start.h"
 #include "jobs/output_name.h"
 #include "jobs/sidecar.h"
 

@@ -5,25 +5,17 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 
-#include "jobs/claimed_output.h"
 #include "jobs/job_sink.h"
 #include "jobs/job_spec.h"
-#include "jobs/state_file.h"
 
 namespace tachy::jobs {
 
-struct JobStart {
-  ClaimedOutput output;              // nobody else writes it while this lives
-  std::unique_ptr<StateFile> state;  // of that output
-  std::optional<RunState> earlier;   // to go on from
-  bool complete = false;             // nothing is left to do
-};
+struct JobStart;  // job_start.h
 
 class JobStore {
  public:

@@ -22,8 +22,9 @@ std::string device_again(const std::string& from, const std::string& kind) {
 }  // namespace
 
 EngineOptions with_parts(EngineOptions options, const RunSettings& settings) {
-  for (const auto& [part, path] : settings.parts)
-    options.*std::get<std::string EngineOptions::*>(find_field(engine_fields(), part)->member) = path;
+  for (const ModelPart& part : model_parts())
+    if (const auto path = settings.parts.find(part.name); path != settings.parts.end())
+      options.*part.option = path->second;
   return options;
 }
 

@@ -21,11 +21,8 @@ using nlohmann::json;
 
 constexpr uint64_t kMostSettingsBytes = 8 << 20;  // of a settings file
 
-// The engine's fields that say where parts of the model lie.
-constexpr const char* kModelParts[] = {"text_encoder",  "vae",          "image_encoder", "tokenizer",
-                                       "transformer_2", "infinitetalk", "audio_encoder"};
 bool is_model_part(std::string_view key) {
-  return std::find(std::begin(kModelParts), std::end(kModelParts), key) != std::end(kModelParts);
+  return std::ranges::any_of(model_parts(), [&](const ModelPart& part) { return part.name == key; });
 }
 
 // The value of a key as T; the file may hold anything.
@@ -174,10 +171,10 @@ RunSettings read_settings(const std::string& path) {
     for (const RequestField& field : request_fields())
       std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
     take(j, "model", s.model);
-    for (const char* part : kModelParts) {
+    for (const ModelPart& part : model_parts()) {
       std::string path;
-      take(j, part, path);
-      if (!path.empty()) s.parts[part] = path;
+      take(j, part.name, path);
+      if (!path.empty()) s.parts[part.name] = path;
     }
     take(j, "device", s.device);
     check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "media/video_writer.h"
+#include "media/video/video_writer.h"
 
 namespace tachy::jobs {
 

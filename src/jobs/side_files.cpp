@@ -24,7 +24,7 @@ bool is_latents(const std::string& path) {
   return true;
 }
 
-// As chrome_trace (inspect/profile_report.h) begins it.
+// As chrome_trace (report/profile_report.h) begins it.
 bool is_profile(const std::string& path) {
   std::string begin(256, '\0');
   std::ifstream in(path, std::ios::binary);

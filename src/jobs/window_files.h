@@ -10,8 +10,8 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
-#include "media/background_writer.h"
-#include "media/frames_file.h"
+#include "media/video/background_writer.h"
+#include "media/video/frames_file.h"
 
 namespace tachy::jobs {
 

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "media/files.h"
-#include "media/gif_writer.h"
 #include "media/name_pattern.h"
-#include "media/png.h"
-#include "media/video_input.h"
+#include "media/picture/png.h"
+#include "media/video/gif_writer.h"
+#include "media/video/video_input.h"
 
 namespace tachy {
 namespace fs = std::filesystem;

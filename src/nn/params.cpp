@@ -18,7 +18,10 @@ constexpr int64_t kSmallBytes = int64_t{64} << 10;
 }  // namespace
 
 ParamStore::ParamStore(Options options, Stream& stream)
-    : options_(std::move(options)), stream_(stream), linears_(std::make_shared<LinearRegistry>()) {}
+    : options_(std::move(options)),
+      plan_only_(options_.plan_only.value_or(stream.measuring())),
+      stream_(stream),
+      linears_(std::make_shared<LinearRegistry>()) {}
 
 Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
   const Tensor planned(planned_address(bytes_), dtype, dims, Device::null);
@@ -32,7 +35,7 @@ Tensor ParamStore::allocate(DType dtype, std::span<const int64_t> dims) {
     return at ? Tensor(at, dtype, dims, stream_.memory->device()) : planned;
   }
   bytes_ += taken;
-  if (options_.plan_only) return planned;
+  if (plan_only_) return planned;
   if (options_.shelf) return options_.shelf->take(size, stream_.memory).tensor(dtype, dims);
   return buffers_.emplace_back(size, stream_.memory).tensor(dtype, dims);
 }
@@ -46,7 +49,7 @@ void* ParamStore::host_of(const Tensor& t) const {
 void ParamStore::fill(const Tensor& to, const WeightPart& source) {
   check(to.numel() == source.tensor.numel() && to.contiguous() && source.tensor.contiguous(),
         ErrorCode::internal, "params: {} into {}", shape_string(source.tensor), shape_string(to));
-  if (options_.plan_only) return;
+  if (plan_only_) return;
   stream_.throw_if_cancelled();
   ThreadPool& pool = *stream_.pool;
   StreamingMemory* memory = StreamingMemory::of(stream_.memory);
@@ -124,7 +127,7 @@ Tensor ParamStore::packed(std::span<const WeightPart> parts) {
   for (const WeightPart& part : parts) {
     tensors.push_back(part.tensor);
     rows += part.tensor.dim(0);
-    if (!part.derived || options_.plan_only) continue;
+    if (!part.derived || plan_only_) continue;
     decoded.push_back(std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(part.tensor.bytes())));
     tensors.back() = Tensor(decoded.back().get(), part.tensor.dtype, part.tensor.shape());
     decode_weight(part, 0, tensors.back(), *stream_.pool);
@@ -144,7 +147,7 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
   Stream dry = stream_;
   dry.arena = &measure;
   for (int64_t i = 0; i < blocks; ++i) {
-    ParamStore one({.plan_only = true, .pack_weights = options_.pack_weights}, dry);
+    ParamStore one({.pack_weights = options_.pack_weights}, dry);
     one.eight_bits_ = eight_bits_, one.visiting_ = visiting_;
     probe(one, i);
     block_bytes_ = std::max(block_bytes_, one.bytes());
@@ -152,7 +155,7 @@ std::shared_ptr<runtime::BlockStream> ParamStore::stream_blocks(
   const auto bytes = static_cast<int64_t>(block_bytes_);
   host_bytes_ = static_cast<size_t>(options_.streamed) * block_bytes_;
   const Tensor slots = allocate(DType::u8, {2, bytes});
-  if (options_.plan_only) return nullptr;
+  if (plan_only_) return nullptr;
   check(StreamingMemory::of(stream_.memory) != nullptr, ErrorCode::internal,
         "params: blocks are streamed to a device only");
   block_stream_ = std::make_shared<runtime::BlockStream>(*stream_.memory, blocks, options_.streamed, slots);
@@ -192,7 +195,7 @@ struct ParamStore::Beside {
 
 ParamStore& ParamStore::beside() {
   if (!on_gpu()) return *this;
-  if (!beside_) beside_ = std::make_shared<Beside>(options_.plan_only, stream_.pool, linears_);
+  if (!beside_) beside_ = std::make_shared<Beside>(plan_only_, stream_.pool, linears_);
   return beside_->store;
 }
 

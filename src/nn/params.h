@@ -1,5 +1,5 @@
 // ParamStore: the memory that a loaded component owns besides its mapped file (packed weights, vectors
-// widened to float32, tables, caches), on the host or on the stream's GPU. With `plan_only` nothing is
+// widened to float32, tables, caches), on the host or on the stream's GPU. On a measuring stream nothing is
 // allocated or computed, only counted: the same constructors then tell the exact number of bytes before
 // anything is loaded.
 //
@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -37,7 +38,8 @@ class LinearRegistry;  // nn/linear_registry.h
 class ParamStore {
  public:
   struct Options {
-    bool plan_only = false;
+    std::optional<bool> plan_only =
+        {};  // nothing is allocated, only counted; left out: where the stream measures
     bool pack_weights =
         true;              // pack GEMM weights once at load; otherwise use them where they lie in the file
     int64_t streamed = 0;  // blocks that do not stay on the device; 0: all stay
@@ -47,7 +49,7 @@ class ParamStore {
 
   ParamStore(Options options, Stream& stream);
 
-  bool plan_only() const { return options_.plan_only; }
+  bool plan_only() const { return plan_only_; }
   bool pack_weights() const { return options_.pack_weights; }
   bool on_gpu() const { return stream_.gpu != nullptr; }
   Stream& stream() const { return stream_; }
@@ -136,6 +138,7 @@ class ParamStore {
   void* host_of(const Tensor& t) const;  // where a tensor of the open block is written on the host, or null
 
   Options options_;
+  bool plan_only_;
   Stream& stream_;
   size_t bytes_ = 0, host_bytes_ = 0, block_bytes_ = 0;
   std::vector<Buffer> buffers_;

@@ -30,7 +30,7 @@ struct ImageEmbeds {
   std::vector<float> values;
   std::vector<int64_t> shape;  // [n, d] or [1, n, d]; both pictures of a first-last-frame model: [2, n, d]
 };
-// What a talking photo says: one channel at 16 kHz (media/sound_reader.h), as it is in the file; the Engine makes it as loud
+// What a talking photo says: one channel at 16 kHz (media/sound/sound_reader.h), as it is in the file; the Engine makes it as loud
 // as models of speech expect.
 struct Speech {
   std::vector<float> samples;

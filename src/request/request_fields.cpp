@@ -220,16 +220,7 @@ const Choices& vae_math_choices() {
   return all;
 }
 
-void check_fields(const VideoRequest& request) {
-  for (const RequestField& field : request_fields())
-    std::visit(
-        [&](auto member) {
-          const auto* value = value_in(request.*member);
-          if constexpr (!std::is_same_v<decltype(value), const std::vector<std::string>*>)
-            if (value) check_allowed(field.name, *value, field.allowed);
-        },
-        field.member);
-}
+void check_fields(const VideoRequest& request) { check_members(request_fields(), request); }
 
 void fill_fields(VideoRequest& request, const VideoRequest& defaults) {
   for (const RequestField& field : request_fields())

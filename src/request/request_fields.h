@@ -50,16 +50,6 @@ std::vector<RequestField> talk_fields();     // those of them that are of talkin
 const std::vector<RequestInput>& request_inputs();
 const Choices& vae_math_choices();
 
-// The value that a member holds, or null where it is an optional without one.
-template <class T>
-const T* value_in(const T& member) {
-  return &member;
-}
-template <class T>
-const T* value_in(const std::optional<T>& member) {
-  return member ? &*member : nullptr;
-}
-
 // Throws invalid_argument for the first value that its field's range or choices do not hold. What depends on
 // several fields, on the model or on the machine is resolve()'s to check.
 void check_fields(const VideoRequest& request);

@@ -1,7 +1,7 @@
 // What the world's thread alone knows of a visit. Private to src/serve.
 #pragma once
 
-#include "media/jpeg.h"
+#include "media/picture/jpeg.h"
 #include "serve/world_player.h"
 
 namespace tachy::serve {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 
 namespace tachy::serve {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "serve/messages.h"
 #include "serve/player_state.h"
 

@@ -14,7 +14,7 @@ const nn::AdapterSet& AdapterShelf::put(const Wanted& wanted, bool keeps, Stream
   buffers_.rewind();
   if (!keeps) buffers_.clear();
   const MemoryLabel label("adapters");
-  nn::ParamStore store({.plan_only = stream.measuring(), .shelf = keeps ? &buffers_ : nullptr}, stream);
+  nn::ParamStore store({.shelf = keeps ? &buffers_ : nullptr}, stream);
   auto made = std::make_unique<nn::AdapterSet>(wanted.adapters, wanted.linears, wanted.model, store);
   memory_ = store.keep(), bytes_ = store.bytes();
   set_ = std::move(made), key_ = wanted.key, kept_ = keeps;

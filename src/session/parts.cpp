@@ -110,8 +110,7 @@ const TensorSource& part_file(const ModelBundle& model, Part part) {
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed) {
   part_file(model, Part::text).check_files();
   // A prompt is encoded once: packing its weights first would only add a copy.
-  nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false, .streamed = streamed},
-                       stream);
+  nn::ParamStore store({.pack_weights = false, .streamed = streamed}, stream);
   LoadedText out;
   const uint64_t copied = load_network(
       out, model.text_encoder, "text encoder", {"encoder.embed_tokens.", "spiece_model"}, stream,
@@ -124,7 +123,7 @@ LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed)
 LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream) {
   part_file(model, Part::image_encoder).check_files();
   // One or two pictures are encoded once: as for a prompt, packing would only add a copy.
-  nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false}, stream);
+  nn::ParamStore store({.pack_weights = false}, stream);
   LoadedImageEncoder out;
   const uint64_t copied = load_network(
       out, model.image_encoder, "image encoder", ClipVision::ignorable(model.clip), stream,
@@ -138,7 +137,7 @@ LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& given) {
   Stream stream = given;
   stream.precision = audio_encoder_precision(given.precision);
   model.audio_encoder->check_files();
-  nn::ParamStore store({.plan_only = stream.measuring(), .pack_weights = false}, stream);
+  nn::ParamStore store({.pack_weights = false}, stream);
   LoadedAudioEncoder out;
   const uint64_t copied =
       load_network(out, model.audio_encoder, "audio encoder", Wav2Vec2::ignorable(), stream,
@@ -169,9 +168,7 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
   weights->check_files();
   const bool pack = mode == WeightMode::packed ||
                     (mode == WeightMode::automatic && packs_by_default(float32_bytes(*weights)));
-  nn::ParamStore store(
-      {.plan_only = stream.measuring(), .pack_weights = pack, .streamed = streamed, .progress = progress},
-      stream);
+  nn::ParamStore store({.pack_weights = pack, .streamed = streamed, .progress = progress}, stream);
   LoadedDit out;
   const uint64_t copied =
       load_network(out, weights, ModelBundle::transformer_name(expert), {}, stream,

@@ -17,7 +17,7 @@ struct SingleRun {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-// body(stream, plan_only) runs twice: with a measuring stream, then for real.
-void run_planned(const SingleRun& how, const std::function<void(Stream&, bool)>& body);
+// body(stream) runs twice: with a measuring stream, then for real.
+void run_planned(const SingleRun& how, const std::function<void(Stream&)>& body);
 
 }  // namespace tachy

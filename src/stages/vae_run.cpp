@@ -49,25 +49,25 @@ VaeRun::Latents VaeRun::encode(const Clip& clip, const NextFrame& next) const {
   Latents out{.values = {},
               .shape = {c.z_dim, c.latent_frames(clip.frames), clip.height / s, clip.width / s}};
   const VideoCallbacks callbacks{.progress = state_->options.progress};
-  run_planned(state_->options.run, [&](Stream& stream, bool plan_only) {
+  run_planned(state_->options.run, [&](Stream& stream) {
     choose_products(stream, state_->options.vae_math, config());
     const auto vae = load_component(
         state_->files.source, "vae", {"decoder.", "post_quant_conv."},
         [&](const Scope& scope) {
           const VaeEncoderOptions how{
-              .normalised = !state_->options.raw, .logvar = false, .plan_only = plan_only};
+              .normalised = !state_->options.raw, .logvar = false, .plan_only = stream.measuring()};
           return std::make_unique<VaeEncoder>(scope, c, how, stream);
         },
-        plan_only);
-    nn::ParamStore store({.plan_only = plan_only}, stream);
+        stream.measuring());
+    nn::ParamStore store({}, stream);
     const Tensor mean = store.allocate(DType::f32, std::span<const int64_t>(out.shape));
     const ArenaScope scope(*stream.arena);
     const Tensor chunk =
         stream.arena->f32({std::min(clip.frames, VaeEncoder::kChunkFrames), clip.height, clip.width, 3});
-    std::vector<uint8_t> rgb(plan_only ? 0 : static_cast<size_t>(clip.height * clip.width * 3));
+    std::vector<uint8_t> rgb(stream.measuring() ? 0 : static_cast<size_t>(clip.height * clip.width * 3));
     std::vector<float> pixels(rgb.size());
     std::optional<StageClock> clock;
-    if (!plan_only) clock.emplace(&callbacks, "encode", clip.frames);
+    if (!stream.measuring()) clock.emplace(&callbacks, "encode", clip.frames);
     const auto source = [&](int64_t first, int64_t count) {
       const Tensor part = chunk.slice(0, 0, count);
       if (stream.measuring()) return part;
@@ -81,7 +81,7 @@ VaeRun::Latents VaeRun::encode(const Clip& clip, const NextFrame& next) const {
       return part;
     };
     vae->encode({clip.frames, clip.height, clip.width}, source, mean, Tensor(), stream);
-    if (plan_only) return;
+    if (stream.measuring()) return;
     out.values.resize(static_cast<size_t>(mean.numel()));
     download(mean, out.values.data(), stream);
     clock->done(clip.frames);
@@ -111,18 +111,18 @@ void VaeRun::decode(std::span<const float> values, std::span<const int64_t> shap
   check_latents(values, shape);
   const VideoCallbacks callbacks{.progress = state_->options.progress, .frame = frame};
   const Tensor host(const_cast<float*>(values.data()), DType::f32, shape);
-  run_planned(state_->options.run, [&](Stream& stream, bool plan_only) {
+  run_planned(state_->options.run, [&](Stream& stream) {
     choose_products(stream, state_->options.vae_math, config());
     const auto vae = load_component(
         state_->files.source, "vae", {"encoder.", "quant_conv."},
         [&](const Scope& scope) {
-          const VaeDecoderOptions how{.normalised = !state_->options.raw, .plan_only = plan_only};
+          const VaeDecoderOptions how{.normalised = !state_->options.raw, .plan_only = stream.measuring()};
           return std::make_unique<VaeDecoder>(scope, config(), how, stream);
         },
-        plan_only);
-    nn::ParamStore store({.plan_only = plan_only}, stream);
+        stream.measuring());
+    nn::ParamStore store({}, stream);
     const Tensor latents = store.on_gpu() ? store.allocate(DType::f32, host.shape()) : host;
-    if (store.on_gpu() && !plan_only) upload(values.data(), latents, stream);
+    if (store.on_gpu() && !stream.measuring()) upload(values.data(), latents, stream);
     decode_frames(*vae, latents, &callbacks, stream);
   });
 }

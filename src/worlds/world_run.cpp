@@ -28,7 +28,7 @@ WorldRun::WorldRun(const Setup& setup, Stream& stream)
       sampler_(setup.sampler),
       transformer_(loaded<LoadedDit>(setup, Part::transformer, stream)),
       decoder_(loaded<LoadedVae>(setup, Part::vae_decoder, stream)),
-      store_({.plan_only = stream.measuring()}, stream) {
+      store_({}, stream) {
   const ModelBundle& m = *setup.model;
   const int64_t stride = m.vae_config.spatial_stride(), z = m.vae_config.z_dim, h = config_.height / stride,
                 w = config_.width / stride;

@@ -1,6 +1,4 @@
 // The sum is written and measured in one walk; a row stays in the first-level cache for the walks behind it.
-#include <cmath>
-
 #include "ops/add_norm/add_norm_impl.h"
 #include "ops/op_helpers.h"
 #undef HWY_TARGET_INCLUDE
@@ -8,6 +6,7 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu/simd_rows.h"
+#include "ops/norm_rows_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tachy::ops::HWY_NAMESPACE {
@@ -41,12 +40,9 @@ void add_norm_rows(const AddNormArgs& a, int64_t begin, int64_t end) {
     float mean = 0, squares = first;
     if (layer) {
       mean = first / static_cast<float>(c);
-      squares = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
-        const auto v = hn::Sub(hn::LoadU(d, h + j), hn::Set(d, mean));
-        return hn::Mul(v, v);
-      });
+      squares = sum_squares_about(h, mean, c);
     }
-    const float r = 1.0f / std::sqrt(squares / static_cast<float>(c) + a.eps);
+    const float r = inverse_root(squares, c, a.eps);
     simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
       auto n = hn::LoadU(d, h + j);
       if (layer) n = hn::Sub(n, hn::Set(d, mean));

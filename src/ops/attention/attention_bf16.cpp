@@ -108,63 +108,47 @@ void attention_tile_bf16(const AttentionArgs& a, const Bf16Layout& l, int64_t b,
     if (i < count) cpu::narrow_bf16(at(a.q, b, first + i, h), l.depth, q + i * l.q_stride);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  const bool lists = a.blocks.defined();
-  const auto listed =
-      lists ? listed_blocks(a.blocks, b, h, first / BlockLists::kTokens) : std::span<const int32_t>();
-  for (size_t step = 0; step < (lists ? listed.size() : blocks.size()); ++step) {
-    const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
-    const auto& [range, present, key, whole] = blocks[block];
-    // The most that any row of the tile sees of it.
-    const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
-    if (keys <= 0 || first_key(*range, first) >= key + keys) continue;
-    const int64_t filled = round_up(keys, kWidth);
-    const char *k = packed + static_cast<int64_t>(block) * l.block_bytes, *v = k + l.key_block * l.padded * 2;
-    const void* from = q;
-    cpu::panel_product({.x = &from,
-                        .depth = l.padded,
-                        .x_stride = l.q_stride,
-                        .panel = k,
-                        .width = kWidth,
-                        .panels = filled / kWidth,
-                        .panel_step = l.padded * kWidth * 2,
-                        .rows = rows,
-                        .c = s,
-                        .c_stride = l.s_stride},
-                       Compute::bf16);
-    const float* key_bias = range->key_bias.defined() ? row_ptr(range->key_bias, b) + key : nullptr;
-    for (int64_t i = 0; i < rows; ++i) {
-      const float* bias = a.bias.defined() && i < count
-                              ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
-                              : nullptr;
-      uint16_t* weights = p + i * l.p_stride;
-      const int64_t query = first + std::min(i, count - 1);  // rows behind the last do as it does
-      const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
-      const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
-      std::memset(weights, 0, static_cast<size_t>(from) * 2);
-      std::memset(weights + end, 0, static_cast<size_t>(filled - end) * 2);
-      if (from == end) continue;
-      float rescale;
-      const float sum =
-          soften_row(s + i * l.s_stride + from, end - from, a.scale, key_bias ? key_bias + from : nullptr,
-                     bias ? bias + from : nullptr, weights + from, &highest[i], &rescale);
-      total[i] = total[i] * rescale + sum;
-      if (rescale == 1.0f || step == 0) continue;
-      scale_row(o + i * l.o_stride, l.padded, rescale);
-    }
-    from = p;
-    cpu::panel_product({.x = &from,
-                        .depth = filled,
-                        .x_stride = l.p_stride,
-                        .panel = v,
-                        .width = kWidth,
-                        .panels = l.padded / kWidth,
-                        .panel_step = l.key_block * kWidth * 2,
-                        .rows = rows,
-                        .c = o,
-                        .c_stride = l.o_stride,
-                        .add = true},
-                       Compute::bf16);
-  }
+  const TileWalk walk{a, b, h, first, count, rows, blocks, o, l.o_stride, l.padded, highest, total};
+  walk_keys(
+      walk,
+      [&](size_t block, int64_t keys) HWY_ATTR {
+        const void* from = q;
+        cpu::panel_product({.x = &from,
+                            .depth = l.padded,
+                            .x_stride = l.q_stride,
+                            .panel = packed + static_cast<int64_t>(block) * l.block_bytes,
+                            .width = kWidth,
+                            .panels = round_up(keys, kWidth) / kWidth,
+                            .panel_step = l.padded * kWidth * 2,
+                            .rows = rows,
+                            .c = s,
+                            .c_stride = l.s_stride},
+                           Compute::bf16);
+      },
+      [&](const RowOfScores& row, float* rescale) HWY_ATTR {
+        uint16_t* weights = p + row.index * l.p_stride;
+        std::memset(weights, 0, static_cast<size_t>(row.from) * 2);
+        std::memset(weights + row.end, 0, static_cast<size_t>(round_up(row.keys, kWidth) - row.end) * 2);
+        if (row.from == row.end) return 0.0f;
+        return soften_row(s + row.index * l.s_stride + row.from, row.end - row.from, a.scale, row.key_bias,
+                          row.bias, weights + row.from, &highest[row.index], rescale);
+      },
+      [&](size_t block, int64_t keys) HWY_ATTR {
+        const void* from = p;
+        cpu::panel_product(
+            {.x = &from,
+             .depth = round_up(keys, kWidth),
+             .x_stride = l.p_stride,
+             .panel = packed + static_cast<int64_t>(block) * l.block_bytes + l.key_block * l.padded * 2,
+             .width = kWidth,
+             .panels = l.padded / kWidth,
+             .panel_step = l.key_block * kWidth * 2,
+             .rows = rows,
+             .c = o,
+             .c_stride = l.o_stride,
+             .add = true},
+            Compute::bf16);
+      });
   for (int64_t i = 0; i < count; ++i)
     write_query(a, b, h, first + i, o + i * l.o_stride, highest[i], total[i]);
 }

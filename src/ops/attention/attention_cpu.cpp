@@ -150,40 +150,27 @@ void attention_tile(const AttentionArgs& a, const Layout& l, int64_t b, int64_t 
     std::memset(o + i * l.depth_stride, 0, static_cast<size_t>(l.padded_depth) * 4);
     highest[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
   }
-  const bool lists = a.blocks.defined();
-  const auto listed =
-      lists ? listed_blocks(a.blocks, b, h, first / BlockLists::kTokens) : std::span<const int32_t>();
-  for (size_t step = 0; step < (lists ? listed.size() : blocks.size()); ++step) {
-    const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
-    const auto& [range, present, key, whole] = blocks[block];
-    // The most that any row of the tile sees of it.
-    const int64_t keys = std::min(whole, visible_keys(*range, first + count - 1, present) - key);
-    if (keys <= 0 || first_key(*range, first) >= key + keys) continue;
-    const float* k = packed + static_cast<int64_t>(block) * (l.block_k + l.block_v);
-    simd::multiply_panels<false>(q, l.depth_stride, rows, k, l.depth, (keys + l.width - 1) / l.width,
-                                 l.width * l.depth, s, l.score_stride);
-    const float* key_bias = range->key_bias.defined() ? row_ptr(range->key_bias, b) + key : nullptr;
-    for (int64_t i = 0; i < rows; ++i) {
-      const float* bias = a.bias.defined() && i < count
-                              ? row_ptr(a.bias, h) + (first + i) * a.bias.strides[1] + key
-                              : nullptr;
-      float* score = s + i * l.score_stride;
-      const int64_t query = first + std::min(i, count - 1);  // rows behind the last do as it does
-      const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
-      const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
-      if (end < keys) std::memset(score + end, 0, static_cast<size_t>(keys - end) * 4);
-      if (from > 0) std::memset(score, 0, static_cast<size_t>(from) * 4);
-      if (from == end) continue;
-      float rescale;
-      const float sum = soften_row(score + from, end - from, a.scale, key_bias ? key_bias + from : nullptr,
-                                   bias ? bias + from : nullptr, &highest[i], &rescale);
-      total[i] = total[i] * rescale + sum;
-      if (rescale == 1.0f || step == 0) continue;
-      scale_row(o + i * l.depth_stride, l.padded_depth, rescale);
-    }
-    simd::multiply_panels<true>(s, l.score_stride, rows, k + l.block_k, keys, l.padded_depth / l.width,
-                                l.width * l.key_block, o, l.depth_stride);
-  }
+  const TileWalk walk{a, b, h, first, count, rows, blocks, o, l.depth_stride, l.padded_depth, highest, total};
+  walk_keys(
+      walk,
+      [&](size_t block, int64_t keys) HWY_ATTR {
+        const float* k = packed + static_cast<int64_t>(block) * (l.block_k + l.block_v);
+        simd::multiply_panels<false>(q, l.depth_stride, rows, k, l.depth, (keys + l.width - 1) / l.width,
+                                     l.width * l.depth, s, l.score_stride);
+      },
+      [&](const RowOfScores& row, float* rescale) HWY_ATTR {
+        float* score = s + row.index * l.score_stride;
+        if (row.end < row.keys) std::memset(score + row.end, 0, static_cast<size_t>(row.keys - row.end) * 4);
+        if (row.from > 0) std::memset(score, 0, static_cast<size_t>(row.from) * 4);
+        if (row.from == row.end) return 0.0f;
+        return soften_row(score + row.from, row.end - row.from, a.scale, row.key_bias, row.bias,
+                          &highest[row.index], rescale);
+      },
+      [&](size_t block, int64_t keys) HWY_ATTR {
+        const float* v = packed + static_cast<int64_t>(block) * (l.block_k + l.block_v) + l.block_k;
+        simd::multiply_panels<true>(s, l.score_stride, rows, v, keys, l.padded_depth / l.width,
+                                    l.width * l.key_block, o, l.depth_stride);
+      });
   for (int64_t i = 0; i < count; ++i)
     write_query(a, b, h, first + i, o + i * l.depth_stride, highest[i], total[i]);
 }

@@ -1,5 +1,5 @@
 // What the float32 and the bf16 flash attention share, for Highway code: the largest score of a row, the
-// running sums' rescaling, and the way out. Include it inside the foreach_target part, after cpu/simd_rows.h.
+// running sums' rescaling, a tile's walk over its keys, and the way out. Include it inside the foreach_target part, after cpu/simd_rows.h.
 
 #if defined(TACHY_OPS_ATTENTION_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TACHY_OPS_ATTENTION_SIMD_H_
@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "ops/attention/attention_impl.h"
 #include "ops/op_helpers.h"
@@ -56,6 +57,58 @@ HWY_INLINE void scale_row(float* row, int64_t count, float factor) {
   cpu::HWY_NAMESPACE::for_lanes(count, [&](auto d, int64_t c) HWY_ATTR {
     hn::StoreU(hn::Mul(hn::LoadU(d, row + c), hn::Set(d, factor)), d, row + c);
   });
+}
+
+// A tile of queries, from `first`, that meets the keys of its head block by block. rows: of the tile, with those behind its last
+// query; o: what it has summed up, a row of `width` floats each.
+struct TileWalk {
+  const AttentionArgs& a;
+  int64_t b, h, first, count, rows;
+  std::span<const KeyBlock> blocks;
+  float* o;
+  int64_t stride, width;
+  float *highest, *total;
+};
+
+// What a row of a tile sees of a block of `keys`: those in [from, end), with the biases of these or null.
+struct RowOfScores {
+  int64_t index, from, end, keys;
+  const float *key_bias, *bias;
+};
+
+// Of each block, or of those in the queries' list, that any of the rows sees: multiply(block, keys) makes the scores, soften(row,
+// &rescale) makes weights of a row's, zeros where it sees nothing, and returns their sum, and add(block, keys) adds the weighted values.
+template <class Multiply, class Soften, class Add>
+HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& soften, Add&& add) {
+  const AttentionArgs& a = w.a;
+  const bool lists = a.blocks.defined();
+  const auto listed =
+      lists ? listed_blocks(a.blocks, w.b, w.h, w.first / BlockLists::kTokens) : std::span<const int32_t>();
+  for (size_t step = 0; step < (lists ? listed.size() : w.blocks.size()); ++step) {
+    const size_t block = lists ? static_cast<size_t>(listed[step]) : step;
+    const auto& [range, present, key, whole] = w.blocks[block];
+    // The most that any row of the tile sees of it.
+    const int64_t keys = std::min(whole, visible_keys(*range, w.first + w.count - 1, present) - key);
+    if (keys <= 0 || first_key(*range, w.first) >= key + keys) continue;
+    multiply(block, keys);
+    const float* key_bias = range->key_bias.defined() ? row_ptr(range->key_bias, w.b) + key : nullptr;
+    for (int64_t i = 0; i < w.rows; ++i) {
+      const float* bias = a.bias.defined() && i < w.count
+                              ? row_ptr(a.bias, w.h) + (w.first + i) * a.bias.strides[1] + key
+                              : nullptr;
+      const int64_t query = w.first + std::min(i, w.count - 1);  // rows behind the last do as it does
+      const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
+      const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
+      float rescale = 1;
+      const float sum = soften(
+          {i, from, end, keys, key_bias ? key_bias + from : nullptr, bias ? bias + from : nullptr}, &rescale);
+      if (from == end) continue;
+      w.total[i] = w.total[i] * rescale + sum;
+      if (rescale == 1.0f || step == 0) continue;
+      scale_row(w.o + i * w.stride, w.width, rescale);
+    }
+    add(block, keys);
+  }
 }
 
 // A query's end: `row` (Σ weights · V) over the weights' sum

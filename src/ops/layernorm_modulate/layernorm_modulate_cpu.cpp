@@ -1,6 +1,3 @@
-// Mean first, then the centred squares (no cancellation), then one pass that writes.
-#include <cmath>
-
 #include "ops/layernorm_modulate/layernorm_modulate_impl.h"
 #include "ops/op_helpers.h"
 #undef HWY_TARGET_INCLUDE
@@ -8,42 +5,13 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu/simd_rows.h"
+#include "ops/norm_rows_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tachy::ops::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-namespace simd = cpu::HWY_NAMESPACE;
 
 void layernorm_modulate_rows(const LayerNormModulateArgs& a, int64_t begin, int64_t end) {
-  const int64_t c = a.x.dims[1];
-  const float *w = row_ptr(a.weight, 0), *b = row_ptr(a.bias, 0);
-  const auto* row = a.row.defined() && a.scale.defined() ? static_cast<const int32_t*>(a.row.data) : nullptr;
-  const bool past = past_caches(a.x, a.y, c);
-  simd::RowWriter writer(past, c);
-  for (int64_t i = begin; i < end; ++i) {
-    const float* x = row_ptr(a.x, i);
-    const float *scale = row_ptr(a.scale, row ? row[i] : 0), *shift = row_ptr(a.shift, row ? row[i] : 0);
-    float* const out = static_cast<float*>(a.y.data) + i * a.y.strides[0];
-    float* const y = writer.begin(out);
-    const float mean = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR { return hn::LoadU(d, x + j); }) /
-                       static_cast<float>(c);
-    const float squares = simd::sum_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
-      const auto v = hn::Sub(hn::LoadU(d, x + j), hn::Set(d, mean));
-      return hn::Mul(v, v);
-    });
-    const float r = 1.0f / std::sqrt(squares / static_cast<float>(c) + a.eps);
-    const float* next = row_ptr(a.x, std::min(i + 1, end - 1));  // comes while this row is walked from cache
-    simd::for_lanes(c, [&](auto d, int64_t j) HWY_ATTR {
-      if (past) __builtin_prefetch(next + j, 0, 2);
-      auto n = hn::Mul(hn::Sub(hn::LoadU(d, x + j), hn::Set(d, mean)), hn::Set(d, r));
-      if (w) n = hn::Mul(n, hn::LoadU(d, w + j));
-      if (b) n = hn::Add(n, hn::LoadU(d, b + j));
-      if (scale)
-        n = hn::MulAdd(n, hn::Add(hn::Set(d, 1.0f), hn::LoadU(d, scale + j)), hn::LoadU(d, shift + j));
-      hn::StoreU(n, d, y + j);
-    });
-    writer.end(out);
-  }
+  norm_rows<true>({a.x, a.weight, a.bias, a.scale, a.shift, a.row, a.eps, a.y}, begin, end);
 }
 
 }  // namespace tachy::ops::HWY_NAMESPACE

@@ -1,7 +1,7 @@
 // A picture: header, decoder, turning, resizing, and the comment that settings are read from.
 #include "../fuzz_input.h"
-#include "media/image_reader.h"
 #include "media/metadata.h"
+#include "media/picture/image_reader.h"
 
 using namespace tachy;
 

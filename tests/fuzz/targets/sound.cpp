@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "../fuzz_input.h"
-#include "media/loudness.h"
-#include "media/resampler.h"
-#include "media/sound_reader.h"
+#include "media/sound/loudness.h"
+#include "media/sound/resampler.h"
+#include "media/sound/sound_reader.h"
 
 using namespace tachy;
 

@@ -2,7 +2,7 @@
 // looked for: few frames, and small ones.
 #include "../fuzz_input.h"
 #include "media/metadata.h"
-#include "media/video_reader.h"
+#include "media/video/video_reader.h"
 
 using namespace tachy;
 

@@ -9,7 +9,7 @@
 
 #include "../pipelines/tiny_model.h"
 #include "../pipelines/world_model.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 
 namespace tachy {
 namespace {

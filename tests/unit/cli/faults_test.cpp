@@ -7,7 +7,7 @@
 #include <random>
 
 #include "binary.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "weights/safetensors.h"
 
 namespace tachy::test {

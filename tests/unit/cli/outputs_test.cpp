@@ -5,7 +5,7 @@
 #include "base/output_lock.h"
 #include "binary.h"
 #include "media/metadata.h"
-#include "media/video_writer.h"
+#include "media/video/video_writer.h"
 
 namespace tachy::test {
 namespace {

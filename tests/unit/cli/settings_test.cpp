@@ -7,8 +7,8 @@
 #include "api/tachyscope.h"
 #include "base/environment.h"
 #include "binary.h"
-#include "media/image_reader.h"
 #include "media/metadata.h"
+#include "media/picture/image_reader.h"
 
 namespace tachy::test {
 namespace {

@@ -1,7 +1,7 @@
 // Videos that are streamed: the frames of a run that is not, a file that plays while it grows, mp4 to standard output.
 #include "base/error.h"
 #include "binary.h"
-#include "media/video_reader.h"
+#include "media/video/video_reader.h"
 
 namespace tachy::test {
 namespace {

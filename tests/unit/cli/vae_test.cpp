@@ -5,9 +5,9 @@
 
 #include "api/tachyscope.h"
 #include "binary.h"
-#include "media/image_reader.h"
-#include "media/video_reader.h"
-#include "media/video_writer.h"
+#include "media/picture/image_reader.h"
+#include "media/video/video_reader.h"
+#include "media/video/video_writer.h"
 #include "weights/safetensors.h"
 
 namespace tachy::test {

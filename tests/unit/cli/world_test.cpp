@@ -5,7 +5,7 @@
 #include "../pipelines/world_model.h"
 #include "binary.h"
 #include "cli/world_actions.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 
 namespace tachy::test {
 namespace {

@@ -1,5 +1,5 @@
 // What a profile tells of blocks: which component a range's own time belongs to, statistics, and reports as tables and back.
-#include "inspect/block_monitor.h"
+#include "report/block_monitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

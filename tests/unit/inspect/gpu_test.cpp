@@ -11,8 +11,8 @@
 #include "engine/text_to_video.h"
 #include "inspect/doctor.h"
 #include "inspect/golden_set.h"
-#include "inspect/profile_report.h"
-#include "inspect/stage.h"
+#include "report/profile_report.h"
+#include "report/stage.h"
 #include "tensor/memory.h"
 
 namespace tachy {

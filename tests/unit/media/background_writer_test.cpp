@@ -1,4 +1,4 @@
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // Pictures for CLIP, bit by bit what transformers' processor and the original repository make of them
 // (tests/golden/clip_vision/make.py).
-#include "media/clip_picture.h"
+#include "media/picture/clip_picture.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "base/error.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "media/video_reader.h"
-#include "media/video_writer.h"
+#include "media/video/video_reader.h"
+#include "media/video/video_writer.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -1,9 +1,9 @@
 // Files under a wrong name, or of a kind that is not read: their kind is named, and a way out.
 #include <gmock/gmock.h>
 
-#include "media/image_reader.h"
-#include "media/sound_reader.h"
-#include "media/video_reader.h"
+#include "media/picture/image_reader.h"
+#include "media/sound/sound_reader.h"
+#include "media/video/video_reader.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -1,10 +1,10 @@
 // Frames that a run keeps of its finished windows: the same pixels come back, and nothing else does.
-#include "media/frames_file.h"
+#include "media/video/frames_file.h"
 
 #include <gmock/gmock.h>
 
 #include "base/error.h"
-#include "media/background_writer.h"
+#include "media/video/background_writer.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "media/image_reader.h"
 #include "media/metadata.h"
+#include "media/picture/image_reader.h"
 #include "media_testing.h"
 
 namespace tachy {

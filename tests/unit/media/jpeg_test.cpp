@@ -1,13 +1,13 @@
 // Pictures as JPEG in memory: another decoder reads what was encoded, any size, one after another; pictures from memory have
 // the limits that they are given.
-#include "media/jpeg.h"
+#include "media/picture/jpeg.h"
 
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 
 #include "base/error.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 
 namespace tachy {
 namespace {

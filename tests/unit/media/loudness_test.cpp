@@ -1,5 +1,5 @@
 // Against pyloudnorm and transformers' feature extractor (tests/golden/media/make_loudness.py).
-#include "media/loudness.h"
+#include "media/sound/loudness.h"
 
 #include <fstream>
 #include <limits>

@@ -1,5 +1,5 @@
 // The GIF palette: exact for few colours, close for many, dithering keeps the mean.
-#include "media/palette.h"
+#include "media/picture/palette.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "media/metadata.h"
-#include "media/video_reader.h"
-#include "media/video_writer.h"
+#include "media/video/video_reader.h"
+#include "media/video/video_writer.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -1,5 +1,5 @@
 // Against librosa's and soxr's own output (tests/golden/media/make_sound.py), bit by bit.
-#include "media/resampler.h"
+#include "media/sound/resampler.h"
 
 #include <cstring>
 #include <random>

@@ -1,11 +1,11 @@
 // The sound of two speakers: sums, delays and rates.
-#include "media/sound_mix.h"
+#include "media/sound/sound_mix.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "media/resampler.h"
+#include "media/sound/resampler.h"
 
 namespace tachy {
 namespace {

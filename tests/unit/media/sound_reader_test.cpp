@@ -1,5 +1,5 @@
 // Reading sound: against librosa (tests/golden/media/make_sound_files.py), limits, damaged and hostile files.
-#include "media/sound_reader.h"
+#include "media/sound/sound_reader.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 
 #include "hex_lines.h"
-#include "media/video_writer.h"
+#include "media/video/video_writer.h"
 
 namespace tachy {
 namespace {

@@ -2,9 +2,9 @@
 #include <limits>
 #include <random>
 
-#include "media/sound_reader.h"
-#include "media/video_reader.h"
-#include "media/video_writer.h"
+#include "media/sound/sound_reader.h"
+#include "media/video/video_reader.h"
+#include "media/video/video_writer.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -8,10 +8,10 @@
 #include <random>
 
 #include "hex_lines.h"
-#include "media/exif.h"
-#include "media/image_reader.h"
-#include "media/turn.h"
-#include "media/video_reader.h"
+#include "media/picture/exif.h"
+#include "media/picture/image_reader.h"
+#include "media/picture/turn.h"
+#include "media/video/video_reader.h"
 
 namespace tachy {
 namespace {

@@ -9,12 +9,12 @@
 #include <set>
 #include <thread>
 
-#include "media/image_reader.h"
-#include "media/libav.h"
 #include "media/metadata.h"
-#include "media/video_input.h"
-#include "media/video_reader.h"
-#include "media/video_writer.h"
+#include "media/picture/image_reader.h"
+#include "media/video/libav.h"
+#include "media/video/video_input.h"
+#include "media/video/video_reader.h"
+#include "media/video/video_writer.h"
 #include "media_testing.h"
 
 namespace tachy {

@@ -8,7 +8,7 @@
 
 #include "convert/convert.h"
 #include "image_model.h"
-#include "media/clip_picture.h"
+#include "media/picture/clip_picture.h"
 #include "resolve/resolve.h"
 #include "session/fingerprint.h"
 

@@ -1,7 +1,7 @@
 // The tiny image-to-video models of tests/golden/image_pipeline, their pictures and requests.
 #pragma once
 
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "tiny_model.h"
 
 namespace tachy::test {

@@ -1,5 +1,5 @@
 // Two people who talk in one picture: the plan is exact, what each says and where each is matters, and what is wrong is said. The
-// values are compared with InfiniteTalk's own code in inspect/infinitetalk_test.cpp, whole runs in tests/reference/talk.py.
+// values are compared with InfiniteTalk's own code in report/infinitetalk_test.cpp, whole runs in tests/reference/talk.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -189,15 +189,16 @@ TEST(TalkTraps, TheConditionChangesUpToItsLastLatent) {
   const std::vector<int64_t> dims = condition_dims(bundle, r);
   Buffer buffer(static_cast<size_t>(dims[0] * dims[1] * dims[2] * dims[3]) * sizeof(float));
   const Tensor condition = buffer.tensor(DType::f32, std::span<const int64_t>(dims));
-  run_planned({.threads = 2}, [&](Stream& stream, bool plan_only) {
+  run_planned({.threads = 2}, [&](Stream& stream) {
     const auto vae = load_component(
         bundle.vae, "vae", {"decoder.", "post_quant_conv."},
         [&](const Scope& scope) {
           return std::make_unique<VaeEncoder>(
               scope, bundle.vae_config,
-              VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = plan_only}, stream);
+              VaeEncoderOptions{.normalised = true, .logvar = false, .plan_only = stream.measuring()},
+              stream);
         },
-        plan_only);
+        stream.measuring());
     encode_condition(bundle, *vae, r, condition, stream);
   });
   const int64_t mask = bundle.vae_config.temporal_stride(), plane = dims[2] * dims[3];

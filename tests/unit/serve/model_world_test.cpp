@@ -1,7 +1,7 @@
 // A model's world through the page: pictures come, keys count, a block that is not finite is said and the next start goes on.
 #include "../pipelines/world_model.h"
 #include "client.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "serve/messages.h"
 
 namespace tachy::test {

@@ -1,7 +1,7 @@
 // Orders that meet: before the one before them has begun, in the middle of a block, between two blocks.
 #include <cstdlib>
 
-#include "media/jpeg.h"
+#include "media/picture/jpeg.h"
 #include "player_case.h"
 
 namespace tachy::serve {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "drawn_world.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "serve/messages.h"
 #include "serve/world_player.h"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "media/jpeg.h"
+#include "media/picture/jpeg.h"
 #include "player_case.h"
 
 namespace tachy::serve {

@@ -1,6 +1,6 @@
 // Visits: one at a time, keys to pictures, what ends one and what does not, and that the next one finds a free world.
 #include "client.h"
-#include "media/image_reader.h"
+#include "media/picture/image_reader.h"
 #include "serve/messages.h"
 
 namespace tachy::test {

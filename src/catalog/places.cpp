@@ -1,0 +1,21 @@
+#include "catalog/places.h"
+
+#include "base/env.h"
+#include "base/os/process.h"
+
+namespace tachy {
+
+std::vector<std::filesystem::path> model_places() {
+  std::vector<std::filesystem::path> places;
+  if (const std::string dir = env_string("TACHY_MODEL_DIR", ""); !dir.empty()) places.emplace_back(dir);
+  std::error_code ec;
+  const auto executable = os::executable_path(ec);
+  if (ec) return places;
+  const auto folder = executable.parent_path();
+  places.push_back(folder / "../models");                   // a build folder inside the source tree
+  places.push_back(folder / "../share/tachyscope/models");  // installed
+  places.push_back(folder / "models");                      // a relocatable package
+  return places;
+}
+
+}  // namespace tachy

@@ -1,0 +1,149 @@
+#include "media/video/background_writer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace tachy {
+namespace {
+
+constexpr size_t kSpareFrames = 4;
+constexpr auto kCancelPoll = std::chrono::milliseconds(20);
+
+// What is prepared does not depend on who does it, so this may follow the machine.
+int preparing_threads() { return std::clamp(available_processors() / 2, 1, 6); }
+
+}  // namespace
+
+BackgroundWriter::BackgroundWriter(std::unique_ptr<VideoWriter> writer, const std::atomic<bool>* cancel,
+                                   Profiler* profiler)
+    : writer_(std::move(writer)), cancel_(cancel), profiler_(profiler) {
+  try {
+    start();
+  } catch (const std::system_error& e) {
+    stop();
+    fail(ErrorCode::out_of_memory,
+         "cannot start a thread for the encoder: {} (ulimit -u and -v limit threads)", e.what());
+  }
+}
+
+BackgroundWriter::~BackgroundWriter() { stop(); }
+
+void BackgroundWriter::start() {
+  threads_.emplace_back([this] { write_frames(); });
+  for (int i = 0; i < preparing_threads(); ++i) threads_.emplace_back([this] { prepare_frames(); });
+}
+
+// A signal handler cannot notify: who waits looks at the flag from time to time.
+template <class Condition>
+void BackgroundWriter::wait(std::unique_lock<std::mutex>& lock, Condition condition) {
+  while (!error_ && !condition()) {
+    check(cancel_ == nullptr || !*cancel_, ErrorCode::cancelled, "cancelled");
+    changed_.wait_for(lock, kCancelPoll);
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+void BackgroundWriter::write(RgbView frame) {
+  RgbFrame copy;
+  {
+    std::unique_lock lock(mutex_);
+    wait(lock, [&] { return !full(); });
+    if (!spare_.empty()) copy = std::move(spare_.back()), spare_.pop_back();
+  }
+  const auto row_bytes = static_cast<size_t>(frame.width) * 3;
+  copy.width = frame.width, copy.height = frame.height;
+  copy.rgb.resize(row_bytes * static_cast<size_t>(frame.height));
+  for (int y = 0; y < frame.height; ++y) std::memcpy(copy.row(y), frame.row(y), row_bytes);
+  std::lock_guard lock(mutex_);
+  const size_t bytes = copy.rgb.size();
+  queue_.push_back({std::move(copy), nullptr, bytes});
+  bytes_ += bytes;
+  changed_.notify_all();
+}
+
+void BackgroundWriter::finish() {
+  {
+    std::unique_lock lock(mutex_);
+    wait(lock, [&] { return queue_.empty() && !busy_; });
+  }
+  stop();
+  writer_->finish();
+}
+
+void BackgroundWriter::prepare_frames() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || claimed_ < queue_.size(); });
+    if (stop_) return;
+    Item& item = queue_[claimed_++];  // stays where it is: only ends of the queue change, and it is not ready
+    lock.unlock();
+    std::unique_ptr<VideoWriter::Ready> ready;
+    std::exception_ptr error;
+    try {
+      const ProfileRange range(profiler_, "encode video", ProfileKind::output);
+      ready = writer_->prepare(item.frame.view());
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error) return fail_with(error);
+    bytes_ += ready->bytes() - item.bytes;
+    item.bytes = ready->bytes();
+    if (spare_.size() < kSpareFrames)
+      spare_.push_back(std::move(item.frame));
+    else
+      item.frame = {};
+    item.ready = std::move(ready);
+    changed_.notify_all();
+  }
+}
+
+void BackgroundWriter::write_frames() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || (!queue_.empty() && queue_.front().ready); });
+    if (stop_) return;
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    --claimed_;
+    bytes_ -= item.bytes;
+    busy_ = true;
+    changed_.notify_all();
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      const ProfileRange range(profiler_, "encode video", ProfileKind::output);
+      writer_->write(std::move(item.ready));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    busy_ = false;
+    if (error) return fail_with(error);
+    changed_.notify_all();
+  }
+}
+
+// Under the lock. The others end, too: nothing that they do could be used.
+void BackgroundWriter::fail_with(std::exception_ptr error) {
+  if (!error_) error_ = error;
+  stop_ = true;
+  changed_.notify_all();
+}
+
+void BackgroundWriter::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_)
+    if (thread.joinable()) thread.join();
+}
+
+}  // namespace tachy

@@ -1,0 +1,62 @@
+// One encoder and one muxer writing one PartFile, or while it grows the file itself or standard output: what mp4, webm and gif share. Private to src/media.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "media/files.h"
+#include "media/sound/sound_track.h"
+#include "media/video/libav.h"
+
+namespace tachy::av {
+
+struct OutputSetup {
+  std::filesystem::path path;
+  std::string muxer, encoder, encoder_hint;  // the hint completes "this FFmpeg has no encoder X; …"
+  AVPixelFormat format = AV_PIX_FMT_NONE;
+  int width = 0, height = 0, threads = 1;
+  AVRational rate{16, 1};
+  bool video_color = false;  // tag as BT.709 of limited range, or as RGB
+  Options encoder_options, muxer_options;
+  std::string comment;
+  std::string sound_encoder;  // of the sound track, where there is one
+  std::span<const float> sound;
+  int sound_rate = 0;
+  bool streamed = false;                      // straight to `path`; "-": standard output
+  const std::atomic<bool>* cancel = nullptr;  // see VideoOptions
+};
+
+class Output {
+ public:
+  explicit Output(const OutputSetup& setup);
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  AVFrame& picture();  // one to fill for send(); writable
+  void send(AVFrame& picture, int64_t index);
+  void close();    // drains, writes the index, closes; the file still has its temporary name
+  void publish();  // gives it its name, where it has not got it
+  PartFile& part() { return *part_; }  // of what is not streamed
+
+ private:
+  void drain();
+  [[noreturn]] void fail_write(const char* what, int code);
+
+  std::string name_;              // for messages
+  std::optional<PartFile> part_;  // unless it is streamed
+  const std::atomic<bool>* cancel_ = nullptr;
+  AVFormatContext* format_ = nullptr;
+  bool begun_ = false;  // the header is written, the trailer is not
+  AVStream* stream_ = nullptr;
+  CodecPtr codec_;
+  std::unique_ptr<SoundTrack> sound_;
+  FramePtr picture_;
+  PacketPtr packet_;
+};
+
+}  // namespace tachy::av

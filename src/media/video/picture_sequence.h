@@ -1,0 +1,15 @@
+// Pictures in place of a video: a folder of them, a pattern such as out_%04d.png, or one. Private to src/media.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "media/video/video_reader.h"
+
+namespace tachy {
+
+// Null where the path is of another kind. Throws not_found where it names no picture.
+std::unique_ptr<VideoReader> open_pictures(const std::filesystem::path& path,
+                                           const ReadVideoOptions& options);
+
+}  // namespace tachy

@@ -1,0 +1,249 @@
+// The stages that run a model, on the device that was asked for.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+
+#include "ops/elementwise/elementwise.h"
+#include "report/stage_result.h"
+#include "report/stage_runners.h"
+#include "session/parts.h"
+#include "session/single_run.h"
+#include "tensor/transfer.h"
+
+namespace tachy {
+namespace {
+
+// A host tensor where the stream computes.
+Tensor where_it_computes(const Tensor& host, nn::ParamStore& store) {
+  if (!store.on_gpu() || !host.defined()) return host;
+  const Tensor t = store.allocate(host.dtype, host.shape());
+  upload(host.data, t, store.stream());
+  return t;
+}
+
+// Rows at the end that are all zero: what diffusers pads the text with. They collapse to one key.
+int64_t real_rows(const Tensor& text) {
+  const int64_t width = text.dim(1);
+  int64_t rows = text.dim(0);
+  const float* data = text.as<float>();
+  while (rows > 0 &&
+         std::all_of(data + (rows - 1) * width, data + rows * width, [](float v) { return v == 0; }))
+    --rows;
+  // A single padding row has nothing to collapse with; the context needs a row even for an all-zero text.
+  return std::max<int64_t>(text.dim(0) - rows > 1 ? rows : text.dim(0), 1);
+}
+
+// Distinct timesteps become rows, tokens point at theirs.
+struct TimeRows {
+  std::vector<double> timesteps;
+  Tensor row;  // [batch · tokens] i32
+};
+TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& io) {
+  TimeRows out{.row = io.allocate(DType::i32, std::array{batch * tokens})};
+  std::map<double, int32_t> index;
+  for (int64_t i = 0; i < batch * tokens; ++i) {
+    const int64_t at = time.rank == 2 ? i : i / tokens;
+    const double t =
+        time.dtype == DType::i64 ? static_cast<double>(time.as<int64_t>()[at]) : time.as<float>()[at];
+    const auto [it, added] = index.try_emplace(t, static_cast<int32_t>(out.timesteps.size()));
+    if (added) out.timesteps.push_back(t);
+    out.row.as<int32_t>()[i] = it->second;
+  }
+  return out;
+}
+
+// Of each batch item; of a model without the audio branch of none.
+std::vector<WanAudio> make_audio(const WanDit& model, const ClipAudio& speech, int64_t latent_frames,
+                                 nn::ParamStore& store) {
+  std::vector<WanAudio> out;
+  if (!speech.states.defined()) return out;
+  WanRegions regions;
+  if (!speech.regions.empty()) regions = model.make_regions(speech.regions, store);
+  for (int64_t b = 0; b < speech.states.dim(0); ++b) {
+    out.push_back(model.allocate_audio(latent_frames, store, regions));
+    std::vector<AudioWindow> speakers;
+    for (int64_t s = 0; s < speech.states.dim(1); ++s)
+      speakers.push_back({speech.states.select(0, b).select(0, s), speech.start});
+    model.make_audio(speakers, out.back(), store.stream());
+  }
+  return out;
+}
+
+VaeFiles vae_of(const StageRequest& request) {
+  return part_of<VaeFiles>(request, open_vae, [](const ModelBundle& m) {
+    return VaeFiles{m.vae, m.vae_config};
+  });
+}
+
+void expect_whole_clips(const TransformerFiles& files) {
+  check(files.config.text_dim > 0 && !files.config.actions.present(), ErrorCode::unsupported,
+        "stage transformer: {} makes a video block by block, which the stage rollout does",
+        files.source->files_text());
+}
+
+}  // namespace
+
+void run_text_encoder(const StageRequest& request, StageIo& io) {
+  const auto files = part_of<TextEncoderFiles>(request, open_text_encoder, [](const ModelBundle& m) {
+    return TextEncoderFiles{m.text_encoder, m.text};
+  });
+  const Tensor ids = io.input("input_ids", 2, 2);
+  expect_dtype("stage text-encoder", "input_ids", ids, DType::i64);
+  const Tensor mask = io.has("attention_mask") ? io.input("attention_mask", 2, 2) : Tensor();
+  if (mask.defined()) {
+    expect_shape("stage text-encoder", "attention_mask", mask, {ids.dim(0), ids.dim(1)});
+    expect_dtype("stage text-encoder", "attention_mask", mask, DType::i64);
+  }
+  const Tensor out =
+      io.output("last_hidden_state", DType::f32, {ids.dim(0), ids.dim(1), files.config.d_model});
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
+    const auto model = load_component(
+        files.source, "text encoder", {"encoder.embed_tokens.", "spiece_model"},
+        [&](const Scope& scope) { return std::make_unique<Umt5Encoder>(scope, files.config, store); });
+    const StageResult result(out, store);
+    model->forward(ids, mask, result.tensor(), stream);
+    result.fetch(stream);
+  });
+}
+
+void run_transformer(const StageRequest& request, StageIo& io) {
+  auto files = part_of<TransformerFiles>(request, open_transformer, [&](const ModelBundle& m) {
+    return TransformerFiles{m.transformer_of(request.expert), m.dit, m.original};
+  });
+  if (!request.infinitetalk.empty()) add_infinitetalk(files, request.infinitetalk);
+  if (request.sinusoid) files.config.sinusoid = parse_sinusoid(*request.sinusoid);
+  const WanConfig& c = files.config;
+  expect_whole_clips(files);
+  const Tensor x = io.input("hidden_states", 5, 5);
+  const int64_t batch = x.dim(0);
+  const Tensor time = io.input("timestep", 1, 2);
+  const Tensor text = io.input("encoder_hidden_states", 3, 3);
+  expect_shape("stage transformer", "encoder_hidden_states", text, {batch, -1, c.text_dim});
+  Tensor image;
+  if (io.has("encoder_hidden_states_image")) {
+    require(c.image_branch(),
+            "stage transformer: encoder_hidden_states_image given, but the model has no image branch");
+    image = io.input("encoder_hidden_states_image", 3, 3);
+    expect_shape("stage transformer", "encoder_hidden_states_image", image, {-1, -1, c.image_dim});
+    require(image.dim(0) % batch == 0, "stage transformer: {} encoder_hidden_states_image for a batch of {}",
+            image.dim(0), batch);
+    image = image.view({batch, -1, c.image_dim});  // first-last-frame models give both images as batch items
+  }
+  expect_shape("stage transformer", "hidden_states", x, {batch, c.in_channels, -1, -1, -1});
+  const int64_t tokens = x.dim(2) / c.patch_t * (x.dim(3) / c.patch_h) * (x.dim(4) / c.patch_w);
+  if (time.rank == 2)
+    expect_shape("stage transformer", "timestep", time, {batch, tokens});
+  else
+    expect_shape("stage transformer", "timestep", time, {batch});
+
+  const TimeRows times = time_rows(time, batch, tokens, io);
+  const ClipAudio speech = clip_audio(x, c, io);
+  const Tensor out = io.output("sample", DType::f32, {batch, c.out_channels, x.dim(2), x.dim(3), x.dim(4)});
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
+    const auto model = load_component(files.source, "transformer", {}, [&](const Scope& scope) {
+      return std::make_unique<WanDit>(scope, c, store);
+    });
+    const WanGrid grid = model->make_grid(x.dim(2), x.dim(3), x.dim(4), store);
+    std::vector<WanContext> contexts;
+    for (int64_t b = 0; b < batch; ++b) {
+      const Tensor rows = text.select(0, b);
+      const Tensor given = where_it_computes(rows.slice(0, 0, real_rows(rows)), store);
+      contexts.push_back(
+          model->make_context(given, rows.dim(0), image.defined() ? image.select(0, b) : Tensor(), store));
+    }
+    WanInput in{.latents = where_it_computes(x, store),
+                .grid = &grid,
+                .times = model->make_times(times.timesteps, store),
+                .row = where_it_computes(times.row, store)};
+    for (const WanContext& context : contexts) in.contexts.push_back(&context);
+    const std::vector<WanAudio> audio = make_audio(*model, speech, x.dim(2), store);
+    for (const WanAudio& one : audio) in.audio.push_back(&one);
+    const StageResult result(out, store);
+    model->forward(in, result.tensor(), stream);
+    result.fetch(stream);
+  });
+}
+
+void run_vae_encode(const StageRequest& request, StageIo& io) {
+  const VaeFiles files = vae_of(request);
+  const VaeConfig& c = files.config;
+  const Tensor video = io.input("video", 5, 5);
+  expect_shape("stage vae-encode", "video", video, {-1, c.image_channels(), -1, -1, -1});
+  const int64_t batch = video.dim(0), frames = c.latent_frames(video.dim(2)), s = c.spatial_stride();
+  require(video.dim(3) % s == 0 && video.dim(4) % s == 0,
+          "stage vae-encode: {}x{} pixels are not a multiple of {}", video.dim(4), video.dim(3), s);
+  const int64_t h = video.dim(3) / s, w = video.dim(4) / s;
+  const Tensor mean = io.output("mean", DType::f32, {batch, c.z_dim, frames, h, w});
+  const Tensor logvar = io.output("logvar", DType::f32, {batch, c.z_dim, frames, h, w});
+  run_planned(stage_run(request), [&](Stream& stream) {
+    stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
+    const auto model =
+        load_component(files.source, "vae", {"decoder.", "post_quant_conv."}, [&](const Scope& scope) {
+          return std::make_unique<VaeEncoder>(scope, c, VaeEncoderOptions{.plan_only = stream.measuring()},
+                                              stream);
+        });
+    nn::ParamStore store({}, stream);
+    const Tensor frames_in = where_it_computes(video, store);
+    const StageResult means(mean, store), logvars(logvar, store);
+    for (int64_t b = 0; b < batch; ++b)
+      model->encode(channels_last_view(frames_in.select(0, b)), means.tensor().select(0, b),
+                    logvars.tensor().select(0, b), stream);
+    means.fetch(stream), logvars.fetch(stream);
+  });
+}
+
+void run_vae_decode(const StageRequest& request, StageIo& io) {
+  const VaeFiles files = vae_of(request);
+  const VaeConfig& c = files.config;
+  const Tensor latents = io.input("latents", 5, 5);
+  expect_shape("stage vae-decode", "latents", latents, {-1, c.z_dim, -1, -1, -1});
+  const int64_t batch = latents.dim(0), frames = c.pixel_frames(latents.dim(2)), s = c.spatial_stride();
+  const Tensor decoded = io.output(
+      "decoded", DType::f32, {batch, c.image_channels(), frames, latents.dim(3) * s, latents.dim(4) * s});
+  run_planned(stage_run(request), [&](Stream& stream) {
+    stream.precision.products = Products::as_activations;  // a level's 8 bits are a transformer's
+    const auto model =
+        load_component(files.source, "vae", {"encoder.", "quant_conv."}, [&](const Scope& scope) {
+          return std::make_unique<VaeDecoder>(
+              scope, c, VaeDecoderOptions{.normalised = false, .plan_only = stream.measuring()}, stream);
+        });
+    nn::ParamStore store({}, stream);
+    const Tensor z = where_it_computes(latents, store);
+    const StageResult result(decoded, store);
+    for (int64_t b = 0; b < batch; ++b) {
+      const Tensor target = channels_last_view(result.tensor().select(0, b));
+      model->decode(
+          z.select(0, b),
+          [&](const Tensor& part, int64_t first) {
+            ops::copy({.x = part, .y = target.slice(0, first, first + part.dim(0))}, stream);
+          },
+          stream);
+    }
+    result.fetch(stream);
+  });
+}
+
+void run_image_encoder(const StageRequest& request, StageIo& io) {
+  const auto files = part_of<ImageEncoderFiles>(request, open_image_encoder, [](const ModelBundle& m) {
+    return ImageEncoderFiles{m.image_encoder, m.clip, m.clip_preparation};
+  });
+  const ClipVisionConfig& c = files.config;
+  const Tensor pixels = io.input("pixel_values", 4, 4);
+  expect_shape("stage image-encoder", "pixel_values", pixels, {-1, 3, c.image_size, c.image_size});
+  const Tensor out = io.output("image_embeds", DType::f32, {pixels.dim(0), c.tokens(), c.hidden_size});
+  run_planned(stage_run(request), [&](Stream& stream) {
+    nn::ParamStore store({.pack_weights = request.pack_weights}, stream);
+    const auto model =
+        load_component(files.source, "image encoder", ClipVision::ignorable(c),
+                       [&](const Scope& scope) { return std::make_unique<ClipVision>(scope, c, store); });
+    const Tensor given = where_it_computes(pixels, store);
+    const StageResult result(out, store);
+    model->forward(given, result.tensor(), stream);
+    result.fetch(stream);
+  });
+}
+
+}  // namespace tachy

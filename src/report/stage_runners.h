@@ -1,0 +1,37 @@
+// What runs each stage of stage.h's list.
+#pragma once
+
+#include "report/stage_io.h"
+
+namespace tachy {
+
+struct WanConfig;
+
+// stage_models.cpp
+void run_text_encoder(const StageRequest& request, StageIo& io);
+void run_transformer(const StageRequest& request, StageIo& io);
+void run_vae_encode(const StageRequest& request, StageIo& io);
+void run_vae_decode(const StageRequest& request, StageIo& io);
+void run_image_encoder(const StageRequest& request, StageIo& io);
+
+// stage_causal.cpp
+void run_rollout(const StageRequest& request, StageIo& io);
+
+// stage_audio.cpp
+// What a model with an audio branch is told of the speech.
+struct ClipAudio {
+  Tensor states;                 // [B, speakers, frames, layers, width]
+  std::vector<uint8_t> regions;  // of two speakers, as WanDit::make_regions takes them
+  int64_t start = 0;
+};
+ClipAudio clip_audio(const Tensor& hidden_states, const WanConfig& config, StageIo& io);
+void run_audio_encoder(const StageRequest& request, StageIo& io);
+
+// stage_host.cpp
+void run_tokenize(const StageRequest& request, StageIo& io);
+void run_sampler(const StageRequest& request, StageIo& io);
+void run_noise(const StageRequest& request, StageIo& io);
+void run_fit_image(const StageRequest& request, StageIo& io);
+void run_image_processor(const StageRequest& request, StageIo& io);
+
+}  // namespace tachy

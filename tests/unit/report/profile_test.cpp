@@ -1,0 +1,141 @@
+// Profiles: nesting, percentiles, shares, threads, the Chrome trace, and that no profiler means no effect.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "report/profile_report.h"
+
+namespace tachy {
+namespace {
+
+using enum ProfileKind;
+
+// start and end in microseconds
+ProfileEvent event(const char* name, double start, double end, ProfileKind kind = other, int lane = 0) {
+  return {name, kind, -1, lane, start, end};
+}
+
+const ProfileRow& row(const ProfileReport& report, const std::string& path) {
+  for (const ProfileRow& r : report.rows)
+    if (r.path == path) return r;
+  throw std::runtime_error("no row " + path);
+}
+
+TEST(Profile, TreeSelfTimesAndShares) {
+  const ProfileReport report =
+      summarise({event("run", 0, 100, group), event("norm", 10, 20, norm), event("product", 20, 60, linear),
+                 event("norm", 60, 90, norm), event("write", 100, 200, output)});
+  EXPECT_DOUBLE_EQ(report.wall_us, 200);
+  ASSERT_EQ(report.rows.size(), 4u);
+  EXPECT_EQ(report.rows[0].path, "run");
+  EXPECT_EQ(report.rows[1].path, "run/norm");
+  EXPECT_EQ(report.rows[1].depth(), 1);
+  EXPECT_EQ(report.rows[3].name(), "write");
+  EXPECT_DOUBLE_EQ(row(report, "run").self_us, 20);
+  EXPECT_DOUBLE_EQ(row(report, "run/norm").total_us, 40);
+  EXPECT_EQ(row(report, "run/norm").count, 2);
+  EXPECT_DOUBLE_EQ(row(report, "run/product").share, 0.2);
+  EXPECT_DOUBLE_EQ(row(report, "write").share, 0.5);
+  double kinds = 0;
+  for (const auto& [kind, us] : report.by_kind) kinds += us;
+  EXPECT_DOUBLE_EQ(kinds, 200) << "self times cover the whole";
+  EXPECT_EQ(report.by_kind.front().first, output);
+}
+
+TEST(Profile, MeanMedianAndP95) {
+  std::vector<ProfileEvent> events;
+  for (int i = 0; i < 100; ++i) events.push_back(event("step", 1000 * i, 1000 * i + i + 1));
+  const ProfileReport report = summarise(events);
+  const ProfileRow& r = report.rows.at(0);
+  EXPECT_EQ(r.count, 100);
+  EXPECT_DOUBLE_EQ(r.mean_us, 50.5);
+  EXPECT_DOUBLE_EQ(r.median_us, 50);
+  EXPECT_DOUBLE_EQ(r.p95_us, 95);
+}
+
+TEST(Profile, LanesDoNotNestIntoEachOther) {
+  const ProfileReport report = summarise(
+      {event("decode", 0, 100), event("encode", 10, 20, output, 1), event("encode", 30, 50, output, 1)});
+  EXPECT_EQ(row(report, "encode").count, 2);
+  EXPECT_DOUBLE_EQ(row(report, "decode").self_us, 100);
+}
+
+TEST(Profile, HostProfilerRecordsNestedRangesOfEachThread) {
+  HostProfiler profiler;
+  {
+    ProfileRange outer(&profiler, "outer", group);
+    ProfileRange inner(&profiler, "first", norm, 3);
+    inner.next("second", linear);
+    inner.done();
+    std::thread([&] { const ProfileRange other_thread(&profiler, "elsewhere", output); }).join();
+    EXPECT_EQ(profiler.events().size(), 3u) << "open ranges are left out";
+  }
+  const auto events = profiler.events();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_STREQ(events[0].name, "outer");
+  EXPECT_STREQ(events[1].name, "first");
+  EXPECT_EQ(events[1].index, 3);
+  EXPECT_LE(events[1].end_us, events[2].start_us);
+  EXPECT_GE(events[0].end_us, events[2].end_us);
+  EXPECT_EQ(events[3].lane, 1);
+  const ProfileReport report = summarise(events);
+  EXPECT_EQ(row(report, "outer/first").count, 1);
+  EXPECT_EQ(row(report, "elsewhere").count, 1);
+}
+
+TEST(Profile, WithoutProfilerNothingHappens) {
+  ProfileRange range(nullptr, "x", other);
+  range.next("y", other);
+  range.done();
+  EXPECT_TRUE(summarise({}).rows.empty());
+}
+
+TEST(Profile, ChromeTrace) {
+  HostProfiler profiler;
+  { const ProfileRange range(&profiler, "block", group, 7); }
+  const auto trace = nlohmann::json::parse(chrome_trace(profiler.events()));
+  int complete = 0;
+  for (const auto& e : trace.at("traceEvents")) {
+    EXPECT_TRUE(e.contains("ph") && e.contains("pid") && e.contains("name"));
+    if (e["ph"] != "X") continue;
+    ++complete;
+    EXPECT_EQ(e["name"], "block 7");
+    EXPECT_EQ(e["cat"], "group");
+    EXPECT_GE(e["dur"].get<double>(), 0);
+    EXPECT_TRUE(e.contains("ts") && e.contains("tid"));
+  }
+  EXPECT_EQ(complete, 1);
+}
+
+// What a GPU's profiler tells: ranges of another clock, a parent after its children, on a track of its own.
+TEST(Profile, DeviceEventsAreATreeAndATrackOfTheirOwn) {
+  RunProfiler profiler;
+  { const ProfileRange range(&profiler, "step", group); }
+  profiler.add_device_event({"norm", norm, -1, kDeviceLane, 100, 130});
+  profiler.add_device_event({"product", linear, 2, kDeviceLane, 130, 190});
+  profiler.add_device_event({"step", group, -1, kDeviceLane, 100, 200});
+  const auto events = profiler.all_events();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_FALSE(on_device(events[0]));
+  EXPECT_STREQ(events[1].name, "step") << "the parent first, though told last and begun in the same instant";
+  const ProfileReport device = summarise(events, true);
+  EXPECT_DOUBLE_EQ(device.wall_us, 100);
+  EXPECT_DOUBLE_EQ(row(device, "step").self_us, 10);
+  EXPECT_DOUBLE_EQ(row(device, "step/product").share, 0.6);
+  EXPECT_EQ(summarise(events).rows.size(), 1u) << "the host's tree does not hold them";
+  const auto tables = profile_tables(events);
+  EXPECT_NE(tables.find("on the GPU"), std::string::npos);
+  EXPECT_NE(tables.find("without CUDA graphs"), std::string::npos);
+  EXPECT_EQ(profile_tables({event("a", 0, 1)}).find("GPU"), std::string::npos);
+  const auto j = nlohmann::json::parse(profile_json(summarise(events), device));
+  EXPECT_EQ(j["modules"].size(), 1u);
+  EXPECT_EQ(j["device"]["modules"].size(), 3u);
+  int on_gpu = 0;
+  const auto trace = nlohmann::json::parse(chrome_trace(events));
+  for (const auto& e : trace.at("traceEvents")) on_gpu += e["ph"] == "X" && e["pid"] == 2;
+  EXPECT_EQ(on_gpu, 3);
+}
+
+}  // namespace
+}  // namespace tachy
