@@ -1,21 +1,5 @@
-#include <atomic>
-#include <mutex>
-#include <set>
-
+#include "api/c_engine.h"
 #include "api/c_guard.h"
-#include "api/tachyscope.h"
-#include "api/tachyscope_c.h"
-
-struct tachyscope_engine {
-  tachy::Engine engine;
-  std::mutex mutex{};
-  std::set<std::atomic<bool>*> runs{};  // of each run in progress, what cancels it
-
-  void cancel_all() {
-    const std::lock_guard lock(mutex);
-    for (std::atomic<bool>* cancel : runs) *cancel = true;
-  }
-};
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <memory>
 #include <vector>
 
+#include "api/c_engine.h"
 #include "api/c_guard.h"
-#include "api/tachyscope_c.h"
 #include "api/world.h"
 
 struct tachyscope_world {
@@ -38,6 +38,12 @@ tachy::WorldOptions convert(const tachyscope_world_options& in) {
   return out;
 }
 
+tachyscope_world* opened(tachy::World world) {
+  auto made = std::make_unique<tachyscope_world>(tachyscope_world{.world = std::move(world)});
+  for (const std::string& key : made->world.info().keys) made->keys.push_back(key.c_str());
+  return made.release();
+}
+
 }  // namespace
 
 extern "C" {
@@ -48,12 +54,20 @@ int tachyscope_world_open(const char* model, const char* device, const tachyscop
     tachy::require(model && device && out,
                    "world: the model, the device and the pointer for the world must not be null");
     const tachyscope_world_options given = options ? *options : tachyscope_world_options{};
-    auto made = std::make_unique<tachyscope_world>(tachyscope_world{
-        .world = tachy::World(model,
-                              {.threads = given.threads, .device = device, .max_vram = given.max_vram_bytes},
-                              convert(given))});
-    for (const std::string& key : made->world.info().keys) made->keys.push_back(key.c_str());
-    *out = made.release();
+    const tachy::EngineOptions engine{
+        .threads = given.threads, .device = device, .max_vram = given.max_vram_bytes};
+    *out = opened(tachy::World(model, engine, convert(given)));
+  });
+}
+
+int tachyscope_world_open_on(tachyscope_engine* engine, const tachyscope_world_options* options,
+                             tachyscope_world** out) {
+  return guarded([&] {
+    tachy::require(engine && out, "world: the engine and the pointer for the world must not be null");
+    const tachyscope_world_options given = options ? *options : tachyscope_world_options{};
+    tachy::require(given.threads == 0 && given.max_vram_bytes == 0,
+                   "world: threads and max_vram_bytes are those of its engine; leave them 0");
+    *out = opened(tachy::World(engine->engine, convert(given)));
   });
 }
 

@@ -1,9 +1,8 @@
 #include <cctype>
 #include <charconv>
 
-#include "api/fields.h"
+#include "api/engine_options.h"
 #include "api/speaker_regions.h"
-#include "base/isa.h"
 #include "catalog/places.h"
 #include "cuda/nvtx_profiler.h"
 #include "cuda/open_device.h"
@@ -18,13 +17,6 @@
 namespace tachy {
 namespace {
 
-// "read" is "auto" over files that were read at the start.
-WeightMode weight_mode(const std::string& name) {
-  return name == "packed"   ? WeightMode::packed
-         : name == "mapped" ? WeightMode::mapped
-                            : WeightMode::automatic;
-}
-
 RgbView view_of(const Picture& p) { return {p.rgb.data(), p.width, p.height, int64_t{p.width} * 3}; }
 
 }  // namespace
@@ -34,7 +26,7 @@ struct PreparedRequest::State {
 };
 
 struct Engine::State {
-  State(ModelBundle model, const TextToVideo::Options& options) : pipeline(std::move(model), options) {}
+  explicit State(std::shared_ptr<Model> model) : pipeline(std::move(model)) {}
 
   TextToVideo::Prepared prepare(const VideoRequest& request) {
     return pipeline.prepare(pipeline.resolved(request, [this](const Resolved& r) { return make_inputs(r); }));
@@ -91,25 +83,8 @@ struct Engine::State {
 const VideoRequest& PreparedRequest::request() const { return state_->prepared.request.request; }
 const VideoPlan& PreparedRequest::plan() const { return state_->prepared.plan; }
 
-Engine::Engine(const std::filesystem::path& model, const EngineOptions& options) {
-  isa_asked();
-  check_fields(options), check_ranks(options);
-  const TextToVideo::Options pipeline{.threads = options.threads,
-                                      .ranks = options.ranks,
-                                      .weights = weight_mode(options.weights),
-                                      .keep_loaded = options.keep_loaded,
-                                      .device = options.device,
-                                      .graphs = options.graphs,
-                                      .arena = options.arena,
-                                      .max_vram = options.max_vram,
-                                      .text_cache = options.text_cache,
-                                      .verify_upload = options.verify_upload};
-  require(options.max_vram == 0 || options.device != "cpu",
-          "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "
-          "`device` cuda");
-  const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
-  state_ = std::make_unique<State>(ModelBundle::open(model, access, part_paths(options)), pipeline);
-}
+Engine::Engine(const std::filesystem::path& model, const EngineOptions& options)
+    : state_(std::make_unique<State>(open_model(model, options))) {}
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
@@ -119,6 +94,7 @@ bool gpu_there(std::string* why) { return cuda::gpu_count(why) > 0; }
 bool is_automatic(const std::string& wish) { return cuda::is_automatic(wish); }
 
 int Engine::threads() const { return state_->pipeline.threads(); }
+const std::shared_ptr<Model>& Engine::model() const { return state_->pipeline.shared_model(); }
 std::string Engine::device() const {
   const cuda::Gpu* gpu = state_->pipeline.gpu();
   return gpu ? gpu->info().name : "cpu";

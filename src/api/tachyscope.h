@@ -9,7 +9,9 @@
 // An Engine is a model: its parts are loaded once and shared by all runs. All of its functions may be called
 // by several threads at once; each generate() is a session of its own, with its own memory, queue and
 // callbacks, which come in the calling thread. A run whose memory does not fit beside that of the others
-// waits for them. `cancel` may be set from any thread or a signal handler.
+// waits for them, also for those of other Engines on the same device: who came first is let in first, and a
+// small run does not pass a large one that waits. Worlds (api/world.h) may be opened on an Engine's model; what they
+// hold is not waited for. `cancel` may be set from any thread or a signal handler.
 #pragma once
 
 #include <filesystem>
@@ -25,6 +27,9 @@
 #include "request/request.h"
 
 namespace tachy {
+
+class Model;
+class World;
 
 struct EngineOptions {
   int threads = 0;  // 0: all processors this process may use
@@ -52,6 +57,11 @@ struct EngineOptions {
   std::string transformer_2, text_encoder, vae, tokenizer, image_encoder;
   // Of talking photos: InfiniteTalk's file, laid over the transformer, and the wav2vec2 that hears what is said.
   std::string infinitetalk, audio_encoder;
+  // With `keep_loaded`: for how many seconds what a run of the same shape needs (memory, graphs, a GPU's further queues) is kept
+  // for the next one, which makes it again when it is gone; 0: it is given back at once; kAlwaysKept: it stays. The
+  // model's loaded parts stay in any case.
+  static constexpr int kAlwaysKept = -1;
+  int idle_seconds = 600;
 };
 
 // What a wish for a device comes to on this machine: "cpu" or "cuda:N". "auto" is the first GPU that this
@@ -112,6 +122,8 @@ class Engine {
   std::string fingerprint(std::span<const std::string> loras = {}) const;
 
  private:
+  friend class World;
+  const std::shared_ptr<Model>& model() const;
   struct State;
   std::unique_ptr<State> state_;
 };

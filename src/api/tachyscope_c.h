@@ -2,7 +2,8 @@
  * `tachyscope`'s exit codes); tachyscope_last_error() has the text of the calling thread's last failure.
  *
  * An engine is a model, and any number of threads may use it at once, each for a run of its own; a run whose
- * memory does not fit beside the others' waits for them. Only tachyscope_free must be the last call. */
+ * memory does not fit beside the others' on the device, whichever engine's they are, waits for them, first come,
+ * first served. Only tachyscope_free must be the last call. */
 #ifndef TACHYSCOPE_C_H
 #define TACHYSCOPE_C_H
 
@@ -104,6 +105,11 @@ typedef struct {
 /* device: as in tachyscope_load_on; options may be null. */
 int tachyscope_world_open(const char* model, const char* device, const tachyscope_world_options* options,
                           tachyscope_world** out);
+/* On the model, the device and the threads of an engine, which it shares with the engine's runs and other worlds: the weights
+ * are in memory once, and worlds may be played at the same time, each in a thread of its own. options: null, or with zero
+ * threads and max_vram_bytes. The world may outlive the engine. */
+int tachyscope_world_open_on(tachyscope_engine* engine, const tachyscope_world_options* options,
+                             tachyscope_world** out);
 int tachyscope_world_about(const tachyscope_world* world, tachyscope_world_info* out);
 int tachyscope_world_start(tachyscope_world* world, const tachyscope_world_start_with* with);
 /* keyboard: a value for each key, from -1 to 1; mouse: [pitch, yaw]; null: nothing is held. It counts from the next block on. */

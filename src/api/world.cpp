@@ -5,7 +5,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "api/fields.h"
+#include "api/engine_options.h"
 #include "media/picture/clip_picture.h"
 #include "media/picture/image_reader.h"
 #include "stages/condition.h"
@@ -20,20 +20,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-ModelOptions model_options(const EngineOptions& o) {
-  check_fields(o);
-  require(o.max_vram == 0 || o.device != "cpu",
-          "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "
-          "`device` cuda");
-  require(!o.verify_upload, "`verify_upload`: it is not for worlds; leave it out");
-  return {.threads = o.threads,
-          .weights = o.weights == "packed"   ? WeightMode::packed
-                     : o.weights == "mapped" ? WeightMode::mapped
-                                             : WeightMode::automatic,
-          .device = o.device,
-          .graphs = o.graphs,
-          .arena = o.arena,
-          .max_vram = o.max_vram};
+std::shared_ptr<Model> open_world_model(const std::filesystem::path& model, const EngineOptions& options) {
+  require(!options.verify_upload, "`verify_upload`: it is not for worlds; leave it out");
+  return open_model(model, options);
 }
 
 void check_values(const char* what, const std::vector<float>& values, size_t expected) {
@@ -47,21 +36,18 @@ void check_values(const char* what, const std::vector<float>& values, size_t exp
 }  // namespace
 
 struct World::State {
-  State(const std::filesystem::path& model, const EngineOptions& engine, const WorldOptions& o)
-      : session(ModelBundle::open(model, engine.weights == "read" ? FileAccess::read : FileAccess::map,
-                                  part_paths(engine)),
-                {.model = model_options(engine),
-                 .choices = {.width = o.width,
-                             .height = o.height,
-                             .steps = o.steps,
-                             .window = o.window,
-                             .shift = o.shift},
-                 .level = o.level,
-                 .dtype = o.dtype.value_or(""),
-                 .vae_math = o.vae_math,
-                 .without = o.without,
-                 .longest_frames = o.longest,
-                 .cancel = &stopped}) {
+  State(std::shared_ptr<Model> model, const WorldOptions& o)
+      : session(std::move(model), {.choices = {.width = o.width,
+                                               .height = o.height,
+                                               .steps = o.steps,
+                                               .window = o.window,
+                                               .shift = o.shift},
+                                   .level = o.level,
+                                   .dtype = o.dtype.value_or(""),
+                                   .vae_math = o.vae_math,
+                                   .without = o.without,
+                                   .longest_frames = o.longest,
+                                   .cancel = &stopped}) {
     const WorldConfig& c = session.config();
     info = {.kind = c.kind, .width = c.width, .height = c.height, .fps = c.fps, .keys = c.keys};
     info.mouse = c.mouse, info.mouse_step = c.mouse_step;
@@ -158,7 +144,9 @@ struct World::State {
 };
 
 World::World(const std::filesystem::path& model, const EngineOptions& engine, const WorldOptions& options)
-    : state_(std::make_unique<State>(model, engine, options)) {}
+    : state_(std::make_unique<State>(open_world_model(model, engine), options)) {}
+World::World(const Engine& engine, const WorldOptions& options)
+    : state_(std::make_unique<State>(engine.model(), options)) {}
 World::~World() = default;
 World::World(World&&) noexcept = default;
 World& World::operator=(World&&) noexcept = default;

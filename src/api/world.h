@@ -7,6 +7,12 @@
 //     world.next_block([](const tachy::RgbImage& image, int64_t index) { … });
 //   }
 //
+// Worlds of one model share it, with one another and with the clips of its Engine: tachy::World world(engine). Its weights are
+// then in memory once, and several worlds may be played at the same time, each in a thread of its own.
+//
+// What a World may take at most is set aside when it is opened, and until it goes away. It is refused where that would not fit
+// beside the worlds that are open on the device; for runs that are under way it waits.
+//
 // Matrix-Game 2.0 and models of its kind are steered; Self-Forcing and CausVid make what the prompt says, without keys.
 // One World is one session on one device: next_block, start and reset belong to one thread; act and stop to any.
 #pragma once
@@ -76,7 +82,10 @@ struct WorldBlock {
 
 class World {
  public:
+  // With a model of its own.
   World(const std::filesystem::path& model, const EngineOptions& engine, const WorldOptions& options = {});
+  // On the engine's model, device and threads. It may outlive the engine.
+  explicit World(const Engine& engine, const WorldOptions& options = {});
   ~World();
   World(World&&) noexcept;
   World& operator=(World&&) noexcept;

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "denoise/causal_denoiser.h"
+#include "session/admission.h"
 #include "tensor/work_tally.h"
 
 namespace tachy {
@@ -73,15 +74,11 @@ VideoPlan plan_within(const PlanInput& in) {
   Placement placement{.keeps = in.model->options().keep_loaded, .ranks = in.model->options().ranks};
   VideoPlan plan = plan_with(in, placement);
   if (!on_device(in)) return plan;
+  const uint64_t graphs = graph_bytes(in), libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs;
   const uint64_t max_vram = in.model->options().max_vram;
-  const uint64_t graphs = graph_bytes(in), libraries = (in.gpu ? kGpuLibraryBytes : 0) + graphs,
-                 free = in.room > 0 ? in.room : in.model->device_room();
-  const bool limited = max_vram > 0 && max_vram < free;
-  const uint64_t may = limited ? max_vram : free;
-  const uint64_t budget = may > libraries ? may - libraries : 0;
-  std::string why =
-      limited ? fmt::format("`max_vram` {}", human_bytes(may))
-              : fmt::format("{} free on {}", human_bytes(free), in.gpu ? in.gpu->info().name : "it");
+  const Budget may = in.room > 0 ? budget_within(in.room, max_vram, 0, libraries, in.gpu->info().name)
+                                 : in.model->tenancy().budget(libraries);
+  const uint64_t budget = may.bytes;
   if (plan.peak_bytes > budget && placement.keeps) {
     placement.keeps = false;
     plan = plan_with(in, placement);
@@ -107,7 +104,7 @@ VideoPlan plan_within(const PlanInput& in) {
     if (!text && !denoise) break;
     plan = plan_with(in, placement);
   }
-  plan.budget_bytes = budget, plan.budget = std::move(why), plan.graph_bytes = graphs;
+  plan.budget_bytes = budget, plan.budget = may.why, plan.graph_bytes = graphs;
   return plan;
 }
 

@@ -7,8 +7,6 @@
 
 namespace tachy {
 
-inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // of cuBLASLt, cuDNN and kernels
-
 struct PlanInput {
   Model* model = nullptr;
   std::shared_ptr<cuda::Gpu> gpu;  // on which nobody computes meanwhile; null: none

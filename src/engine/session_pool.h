@@ -1,26 +1,31 @@
-// The sessions of a model: who may compute now, and where. A job is let in when what it may take fits beside
-// what the others that run may take; until then it waits. When a job begins, kept parts that it does not count
-// on are released, so that its plan is true; where memory is short, so are those of other ways of computing and
-// what idle sessions keep.
+// The sessions of a model: where its jobs compute. When they may is the business of the device's Admission (session/admission.h),
+// on which all models there draw. When a job begins, kept parts that it does not count on are released, so that its plan is
+// true; where memory is short, so are those of other ways of computing and what idle sessions keep, in the end those of other
+// models.
+//
+// A session that was nobody's for the model's `idle_seconds` is given back with all that it keeps; the next job opens one again.
+// The thread that notices is there only while some session is idle.
 #pragma once
 
 #include <condition_variable>
 #include <list>
+#include <thread>
 
-#include "base/memory_room.h"
-#include "session/claim.h"
-#include "session/session.h"
+#include "session/admission.h"
 
 namespace tachy {
 
 class SessionPool {
  public:
-  explicit SessionPool(Model& model) : model_(model) {}
+  explicit SessionPool(Model& model) : model_(model), tenancy_(model.tenancy()) {}
+  ~SessionPool();
+  SessionPool(const SessionPool&) = delete;
+  SessionPool& operator=(const SessionPool&) = delete;
 
   // A session that is nobody else's until this goes away.
   class Lease {
    public:
-    Lease(SessionPool& pool, Session& session, std::list<Claim>::iterator claim)
+    Lease(SessionPool& pool, Session& session, Admission::Place claim)
         : pool_(pool), session_(session), claim_(claim) {}
     ~Lease() { pool_.give_back(session_, claim_); }
     Lease(const Lease&) = delete;
@@ -30,7 +35,7 @@ class SessionPool {
    private:
     SessionPool& pool_;
     Session& session_;
-    std::list<Claim>::iterator claim_;
+    Admission::Place claim_;
   };
 
   // To plan on a GPU, whose libraries' states one thread may use at a time.
@@ -40,33 +45,27 @@ class SessionPool {
                    const std::atomic<bool>* cancel);
 
   // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
-  void check_memory(const VideoPlan& plan) const;
+  void check_memory(const VideoPlan& plan) const { tenancy_.check_memory(plan); }
+
+  size_t sessions();  // that are open
 
  private:
-  // What was there when no job ran: while some do, what they hold is not free.
-  struct Room {
-    MemoryRoom host;
-    uint64_t held = 0;
-  };
-  // Whoever would wait for a job of its own thread is told instead.
-  void wait(std::unique_lock<std::mutex>& lock);
-  Session& take(const Session::Layout& wanted);
-  void give_back(Session& session, std::list<Claim>::iterator claim);
-  Room room() const;
-  void check_alone(const VideoPlan& plan, const Room& room) const;
-  void check_host_alone(const VideoPlan& plan, const Room& room) const;
-  bool fits(const VideoPlan& plan, const Claim& claim, const Session* mine) const;
-  bool make_room(const VideoPlan& plan, const Precision& precision, const Claim& claim, const Session* mine);
-  uint64_t idle_bytes(const Session* except) const;
-  Session* best_idle(const Session::Layout& wanted) const;
+  using Clock = Tenant::Clock;
+  // All of these with the lock of the admission.
+  Session& take(const Wish& wish);
+  std::list<Session> idle_since(Clock::time_point latest);
+  void watch_idle();
+
+  void give_back(Session& session, Admission::Place claim);
+  void end_idle();  // what the thread does
+  Clock::duration idle_time() const;
 
   Model& model_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  Tenancy& tenancy_;
   std::list<Session> all_;
-  std::vector<Session*> idle_;
-  std::list<Claim> running_;
-  mutable Room room_;
+  std::thread watcher_;
+  std::condition_variable woken_;
+  bool watching_ = false, ending_ = false;
 };
 
 }  // namespace tachy

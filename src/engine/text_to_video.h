@@ -17,8 +17,11 @@ class TextToVideo {
  public:
   using Options = ModelOptions;
 
-  TextToVideo(ModelBundle model, Options options) : model_(std::move(model), std::move(options)) {}
+  explicit TextToVideo(std::shared_ptr<Model> model) : shared_model_(std::move(model)) {}
+  TextToVideo(ModelBundle model, Options options)
+      : TextToVideo(std::make_shared<Model>(std::move(model), std::move(options))) {}
 
+  const std::shared_ptr<Model>& shared_model() const { return shared_model_; }  // for worlds on it
   const ModelBundle& model() const { return model_.bundle(); }
   int threads() const { return model_.threads(); }
   const cuda::Gpu* gpu() const { return model_.gpu(); }  // null: on the CPU
@@ -62,12 +65,14 @@ class TextToVideo {
     int captured = 0;  // steps, as graphs
   };
   Counters counters() const { return {resolved_, tokenised_, planned_, captured_}; }
+  size_t open_sessions() { return sessions_.sessions(); }
 
  private:
   Resolved resolved_for_gpu(const VideoRequest& request) const;
   Prompts tokenise(const Prepared& prepared, cuda::Gpu* gpu);
 
-  Model model_;
+  std::shared_ptr<Model> shared_model_;
+  Model& model_ = *shared_model_;
   SessionPool sessions_{model_};
   std::atomic<int> resolved_{0}, tokenised_{0}, planned_{0}, captured_{0};
 };

@@ -134,9 +134,13 @@ BenchBlocks describe(const BenchOptions& o, const WorldSession& session, const s
           .held_bytes = session.most_bytes()};
 }
 
-WorldSession::Options session_options(const BenchOptions& options, int threads) {
-  return {.model = {.threads = threads, .device = options.device, .graphs = options.graphs},
-          .choices = block_choices(options),
+std::shared_ptr<Model> open_model(ModelBundle bundle, const BenchOptions& options, int threads) {
+  const ModelOptions how{.threads = threads, .device = options.device, .graphs = options.graphs};
+  return std::make_shared<Model>(std::move(bundle), how);
+}
+
+WorldSession::Options session_options(const BenchOptions& options) {
+  return {.choices = block_choices(options),
           .level = options.level,
           .dtype = options.dtype,
           .vae_math = options.vae_math,
@@ -160,7 +164,8 @@ void forget_files(const std::filesystem::path& model) {
 // the disk, weights are packed, libraries make their kernels and plans, a GPU gets its code.
 double opened_to_first_frame(const BenchOptions& options, int threads) {
   const double begin = monotonic_seconds();
-  WorldSession session(ModelBundle::open(options.model), session_options(options, threads));
+  WorldSession session(open_model(ModelBundle::open(options.model), options, threads),
+                       session_options(options));
   Blocks(options, session).start(random_input(session));
   return 1e6 * (monotonic_seconds() - begin);
 }
@@ -173,7 +178,7 @@ void bench_world(const BenchOptions& options, ModelBundle bundle, uint64_t free_
   forget_files(options.model);
   const double cold_us = opened_to_first_frame(options, report.threads),
                warm_us = opened_to_first_frame(options, report.threads);
-  WorldSession session(std::move(bundle), session_options(options, report.threads));
+  WorldSession session(open_model(std::move(bundle), options, report.threads), session_options(options));
   Blocks blocks(options, session);
   const WorldInput input = random_input(session);
   const double first_us = blocks.start(input);

@@ -110,8 +110,8 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
   ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
   const ModelOptions options{.threads = threads, .device = device};
   if (bundle.dit.actions.present())
-    return WorldSession(std::move(bundle),
-                        {.model = options, .level = level, .dtype = dtype, .plan_only = true})
+    return WorldSession(std::make_shared<Model>(std::move(bundle), options),
+                        {.level = level, .dtype = dtype, .plan_only = true})
         .plan();
   VideoRequest request = example_request(bundle);
   request.level = level;

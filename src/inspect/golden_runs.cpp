@@ -123,13 +123,13 @@ GoldenRun run_clip(TextToVideo& pipeline, const json& run, const fs::path& folde
 GoldenRun run_world(ModelBundle model, const json& run, const fs::path& folder, const std::string& name,
                     const ValidateOptions& options) {
   std::vector<std::vector<float>> blocks;
-  WorldSession session(std::move(model), {.model = {.threads = options.threads, .device = options.device},
-                                          .level = options.level,
-                                          .dtype = options.dtypes.empty() ? "" : options.dtypes.front(),
-                                          .cancel = options.cancel,
-                                          .latents = [&](std::span<const float> v) {
-                                            blocks.emplace_back(v.begin(), v.end());
-                                          }});
+  const ModelOptions on{.threads = options.threads, .device = options.device};
+  WorldSession session(
+      std::make_shared<Model>(std::move(model), on),
+      {.level = options.level,
+       .dtype = options.dtypes.empty() ? "" : options.dtypes.front(),
+       .cancel = options.cancel,
+       .latents = [&](std::span<const float> v) { blocks.emplace_back(v.begin(), v.end()); }});
   const WorldConfig& world = session.config();
   const ModelBundle& m = session.model();
   const RgbFrame picture = read_image(folder / run.at("image").get<std::string>());

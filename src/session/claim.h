@@ -10,12 +10,18 @@
 
 namespace tachy {
 
+inline constexpr uint64_t kGpuLibraryBytes = uint64_t{400} << 20;  // of cuBLASLt, cuDNN and kernels
+
 struct Claim {
+  // A job ends by itself, so others may wait for it. A world stays until somebody closes it: nobody waits for that.
+  enum class Of { plan, job, world };
+
   uint64_t peak = 0;                  // alone
   uint64_t own = 0;                   // of it, what no other job shares
   std::map<PartKey, uint64_t> parts;  // which it may hold, with their bytes
   uint64_t host = 0;                  // page-locked on the host
-  std::thread::id thread{};           // whose job it is
+  Of of = Of::job;
+  std::thread::id thread{};  // in which a job runs, and its callbacks come
 };
 
 // base: what is planned in shared_bytes but held by the model, once for all jobs (files that were read).

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/memory_room.h"
 #include "cuda/open_device.h"
+#include "session/admission.h"
 #include "session/product_rate.h"
 #include "session/stage_clock.h"
 #include "tensor/streaming_memory.h"
@@ -31,29 +32,38 @@ Model::Model(ModelBundle bundle, ModelOptions options)
   require(options_.ranks == 1 || !memory(),
           "`ranks`: only a run on the CPU has several, and this one is on a GPU; leave it out, or choose "
           "`device` cpu");
-  if (!options_.verify_upload) return;
-  require(memory(),
-          "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; leave "
-          "it out, or choose a GPU with `device` cuda");
-  check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
+  if (options_.verify_upload) {
+    require(memory(),
+            "`verify_upload`: it compares weights on a GPU with their files, and this run is on the CPU; "
+            "leave it out, or choose a GPU with `device` cuda");
+    check_ = std::make_unique<nn::UploadCheck>(*StreamingMemory::of(memory()), pool_);
+  }
+  tenancy_ = std::make_unique<Tenancy>(*this);
 }
 
-std::shared_ptr<cuda::Gpu> Model::another_gpu() {
+Model::~Model() = default;
+
+std::shared_ptr<cuda::Gpu> Model::take_gpu() {
   if (!gpu_) return nullptr;
-  std::shared_ptr<cuda::Gpu> opened = cuda::open_gpu(gpu_->info().index);
   const std::lock_guard lock(mutex_);
+  if (first_taken_.expired()) {
+    // It goes on living in gpu_; what ends with its last user is that it is taken.
+    const auto taken = std::make_shared<const std::shared_ptr<cuda::Gpu>>(gpu_);
+    first_taken_ = taken;
+    return {taken, gpu_.get()};
+  }
+  std::shared_ptr<cuda::Gpu> opened = cuda::open_gpu(gpu_->info().index);
+  std::erase_if(gpus_, [](const auto& weak) { return weak.expired(); });
   gpus_.push_back(opened);
   return opened;
 }
 
-uint64_t Model::device_room() const {
-  const auto* device = StreamingMemory::of(memory());
-  if (!gpu_) return device->free_bytes() + memory()->live_bytes();
+uint64_t Model::live_bytes() const {
   const std::lock_guard lock(mutex_);
-  uint64_t room = device->free_bytes();
+  uint64_t total = 0;
   for (const auto& weak : gpus_)
-    if (const auto gpu = weak.lock()) room += gpu->live_bytes();
-  return room;
+    if (const auto gpu = weak.lock()) total += gpu->live_bytes();
+  return total;
 }
 
 double Model::flops_per_second(const Precision& precision) {

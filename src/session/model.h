@@ -14,6 +14,8 @@
 
 namespace tachy {
 
+class Tenancy;
+
 struct ModelOptions {
   int threads = 0;  // 0: all this process may use
   int ranks = 1;    // on the CPU: how many divide a denoising pass and the threads
@@ -25,6 +27,7 @@ struct ModelOptions {
   uint64_t max_vram = 0;   // on a GPU: bytes that all runs together may take there; 0: what is free
   std::string text_cache;  // a folder that keeps prompts' embeddings; empty: none
   bool verify_upload = false;  // on a GPU: weights there are compared with the files, at the price of seconds
+  double idle_seconds = 600;   // after which an idle session is given back; 0: at once; below 0: never
   // For tests: a device's memory on the host. The CPU computes as if its tensors lay on a device.
   std::shared_ptr<DeviceMemory> memory = nullptr;
 };
@@ -36,6 +39,9 @@ void check_arena(const ModelOptions& options, bool graphs);
 class Model {
  public:
   Model(ModelBundle bundle, ModelOptions options);
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
 
   const ModelBundle& bundle() const { return bundle_; }
   const ModelOptions& options() const { return options_; }
@@ -45,16 +51,18 @@ class Model {
   PartCache& parts() { return parts_; }
   nn::UploadCheck* upload_check() { return check_.get(); }  // null unless asked for
 
-  // A GPU is opened once for each session that computes on it: an opened one is a queue with its own staging
-  // memory and libraries' states. This is the first; all null on the CPU.
+  // Its place among the models of its device (admission.h).
+  Tenancy& tenancy() { return *tenancy_; }
+
+  // A GPU is opened once for each session or world that computes on it: an opened one is a queue with its own staging
+  // memory and libraries' states. This is the first, for its facts; null on the CPU.
   cuda::Gpu* gpu() const { return gpu_.get(); }
-  std::shared_ptr<cuda::Gpu> first_gpu() const { return gpu_; }
-  std::shared_ptr<cuda::Gpu> another_gpu();
+  // One that nobody else computes on: the first, while it is nobody's, or one that is opened now. Null on the CPU.
+  std::shared_ptr<cuda::Gpu> take_gpu();
   // Where sessions without a GPU of their own keep their tensors; null: on the host.
   DeviceMemory* memory() const { return gpu_ ? gpu_.get() : options_.memory.get(); }
 
-  // What may be taken on the device: what is free and what this model's sessions hold of it.
-  uint64_t device_room() const;
+  uint64_t live_bytes() const;  // on a GPU: held there by what this model has opened
   // Whether only one session may compute at a time.
   bool one_at_a_time() const { return check_ != nullptr; }
 
@@ -70,9 +78,11 @@ class Model {
   std::shared_ptr<cuda::Gpu> gpu_;  // outlives what was loaded
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<cuda::Gpu>> gpus_;
+  std::weak_ptr<const void> first_taken_;  // by whoever computes on the first of them
   std::vector<std::pair<Precision, double>> flops_per_second_;
   std::unique_ptr<nn::UploadCheck> check_;
   PartCache parts_;
+  std::unique_ptr<Tenancy> tenancy_;
 };
 
 }  // namespace tachy

@@ -9,27 +9,37 @@
 #include "worlds/world_condition.h"
 
 namespace tachy {
-namespace {
 
-// Loaded weights on a GPU are read by this queue alone, so that nothing need be waited for.
+// The part, from whoever has it or loaded. stays: where parts stay for further runs it is one of them. What an encoder takes is
+// part of the plan for a start alone, so that it goes with its start.
 template <class Network>
-std::shared_ptr<Network> loaded(const WorldRun::Setup& setup, Part part, Stream& stream) {
-  const ProfileRange range(stream.hooks.profiler, load_range(part), ProfileKind::load);
-  return std::static_pointer_cast<Network>(
-      load_part(*setup.model, part, {.weights = setup.weights, .progress = {}, .vae = setup.vae}, stream));
+std::shared_ptr<const Network> WorldRun::loaded(Part part, bool stays) {
+  const auto load = [&]() -> PartCache::Handle {
+    const ProfileRange range(stream_.hooks.profiler, load_range(part), ProfileKind::load);
+    const auto made =
+        load_part(model(), part,
+                  {.weights = setup_.model->options().weights, .progress = {}, .vae = setup_.vae}, stream_);
+    if (gpu_ && !stream_.measuring()) {
+      made->device = gpu_;
+      gpu_->synchronize();  // from here on any queue may read it
+    }
+    return made;
+  };
+  const bool keep = stays && setup_.model->options().keep_loaded;
+  return std::static_pointer_cast<const Network>(
+      stream_.measuring() ? load() : setup_.model->parts().get(key(part), keep, stream_.hooks.cancel, load));
 }
 
-}  // namespace
-
-WorldRun::WorldRun(const Setup& setup, Stream& stream)
+WorldRun::WorldRun(const Setup& setup, std::shared_ptr<cuda::Gpu> gpu, Stream& stream)
     : setup_(setup),
       config_(*setup.config),
+      gpu_(std::move(gpu)),
       stream_(stream),
       sampler_(setup.sampler),
-      transformer_(loaded<LoadedDit>(setup, Part::transformer, stream)),
-      decoder_(loaded<LoadedVae>(setup, Part::vae_decoder, stream)),
+      transformer_(loaded<LoadedDit>(Part::transformer, true)),
+      decoder_(loaded<LoadedVae>(Part::vae_decoder, true)),
       store_({}, stream) {
-  const ModelBundle& m = *setup.model;
+  const ModelBundle& m = model();
   const int64_t stride = m.vae_config.spatial_stride(), z = m.vae_config.z_dim, h = config_.height / stride,
                 w = config_.width / stride;
   if (m.dit.text_dim > 0) text_ = store_.allocate(DType::f32, {kTextRows, m.dit.text_dim});
@@ -44,10 +54,14 @@ WorldRun::WorldRun(const Setup& setup, Stream& stream)
   held(0);
 }
 
+std::map<PartKey, uint64_t> WorldRun::parts() const {
+  return {{key(Part::transformer), transformer_->bytes}, {key(Part::vae_decoder), decoder_->bytes}};
+}
+
 void WorldRun::encode_text(const std::vector<int64_t>& ids) {
   const std::vector<int64_t> longest(static_cast<size_t>(kTextRows), 0);
   const std::vector<int64_t>& given = stream_.measuring() ? longest : ids;
-  const auto encoder = loaded<LoadedText>(setup_, Part::text, stream_);
+  const auto encoder = loaded<LoadedText>(Part::text);
   held(encoder->bytes);
   const ProfileRange range(stream_.hooks.profiler, "text encoder", ProfileKind::group);
   text_rows_ = static_cast<int64_t>(given.size());
@@ -55,7 +69,7 @@ void WorldRun::encode_text(const std::vector<int64_t>& ids) {
 }
 
 void WorldRun::encode_picture(const WorldInput& input) {
-  const ModelBundle& m = *setup_.model;
+  const ModelBundle& m = model();
   image_rows_ = most_image_rows(m);
   if (!input.image_embeds.empty())
     image_rows_ = static_cast<int64_t>(input.image_embeds.size()) / m.dit.image_dim;
@@ -63,7 +77,7 @@ void WorldRun::encode_picture(const WorldInput& input) {
   if (!input.image_embeds.empty()) {
     upload(input.image_embeds.data(), embeds, stream_);
   } else if (m.image_encoder) {
-    const auto encoder = loaded<LoadedImageEncoder>(setup_, Part::image_encoder, stream_);
+    const auto encoder = loaded<LoadedImageEncoder>(Part::image_encoder);
     held(encoder->bytes);
     const ProfileRange range(stream_.hooks.profiler, "image encoder", ProfileKind::group);
     const ArenaScope scope(*stream_.arena);
@@ -74,7 +88,7 @@ void WorldRun::encode_picture(const WorldInput& input) {
   check(ops::all_finite(embeds, stream_), ErrorCode::numerical,
         "image encoder: the result holds NaN or Inf: its weights are damaged");
   stream_.throw_if_cancelled();
-  const auto encoder = loaded<LoadedVaeEncoder>(setup_, Part::vae_encoder, stream_);
+  const auto encoder = loaded<LoadedVaeEncoder>(Part::vae_encoder);
   const ProfileRange range(stream_.hooks.profiler, "encode image", ProfileKind::group);
   held(encoder->bytes + encode_world_condition(*encoder->model, input.picture, channels_, stream_));
 }
@@ -90,12 +104,12 @@ void WorldRun::rewind() {
   denoiser_.reset(), frames_.reset();
   CausalInput in{
       .network = transformer_->model.get(),
-      .weights = setup_.model->transformer.get(),
+      .weights = model().transformer.get(),
       .timesteps = sampler_.schedule().timesteps,
       .image_embeds = image_embeds_.defined() ? image_embeds_.slice(0, 0, image_rows_) : Tensor(),
       .channels = channels_,
       .window = {.frames = config_.window, .sinks = config_.sinks, .sinks_follow = config_.sinks > 0},
-      .z = setup_.model->vae_config.z_dim,
+      .z = model().vae_config.z_dim,
       .height = rows_,
       .width = columns_,
       .block_lengths = {config_.first_block, config_.block},

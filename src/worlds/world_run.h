@@ -1,4 +1,5 @@
-// A world in memory: transformer and VAE decoder, which stay, what a session is conditioned on, what its blocks remember.
+// A world in memory: transformer and VAE decoder, which stay and which it shares with all who compute on the same Model, what a
+// session is conditioned on, what its blocks remember.
 // Made with a measuring stream it loads and computes nothing, and tells by bytes() what it would hold.
 #pragma once
 
@@ -10,7 +11,7 @@
 #include "denoise/causal_denoiser.h"
 #include "denoise/denoise_loop.h"
 #include "denoise/noise_source.h"
-#include "session/parts.h"
+#include "session/model.h"
 #include "tensor/buffer_shelf.h"
 #include "worlds/world_config.h"
 
@@ -27,10 +28,9 @@ struct WorldInput {
 class WorldRun {
  public:
   struct Setup {
-    const ModelBundle* model = nullptr;
+    Model* model = nullptr;  // whose loaded parts it shares with all who compute on it
     const WorldConfig* config = nullptr;
     SamplerConfig sampler;
-    WeightMode weights = WeightMode::automatic;
     int64_t longest = 0;                      // latent frames of a session; 0: no end
     bool graphs = true;                       // on a GPU: passes may be captured
     Products vae = Products::as_activations;  // of the VAE's residual blocks
@@ -43,7 +43,8 @@ class WorldRun {
     return model.image_encoder ? model.clip.tokens() : 257;
   }
 
-  WorldRun(const Setup& setup, Stream& stream);
+  // gpu: the stream's, which nobody else computes on; null: on the CPU.
+  WorldRun(const Setup& setup, std::shared_ptr<cuda::Gpu> gpu, Stream& stream);
 
   void begin(const WorldInput& input);  // from a picture or a prompt to the session's first block
   void rewind();                        // to the first block of what began last
@@ -57,9 +58,14 @@ class WorldRun {
   int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far
   int64_t next_block_frames() const;                                          // latent frames of the next one
 
-  uint64_t bytes() const { return most_; }  // of its Buffers, at the worst moment so far
+  uint64_t bytes() const { return most_; }    // of its Buffers, at the worst moment so far
+  std::map<PartKey, uint64_t> parts() const;  // that it holds from start to end, with their bytes
 
  private:
+  template <class Network>
+  std::shared_ptr<const Network> loaded(Part part, bool stays = false);
+  const ModelBundle& model() const { return setup_.model->bundle(); }
+  PartKey key(Part part) const { return {part, stream_.precision, {}, setup_.vae}; }
   void draw_ahead(NoiseSource& noise) const;
   void encode_text(const std::vector<int64_t>& ids);
   void encode_picture(const WorldInput& input);
@@ -67,10 +73,11 @@ class WorldRun {
 
   Setup setup_;
   const WorldConfig& config_;
+  std::shared_ptr<cuda::Gpu> gpu_;
   Stream& stream_;
   Sampler sampler_;
-  std::shared_ptr<LoadedDit> transformer_;
-  std::shared_ptr<LoadedVae> decoder_;
+  std::shared_ptr<const LoadedDit> transformer_;
+  std::shared_ptr<const LoadedVae> decoder_;
   nn::ParamStore store_;
   Tensor text_, image_embeds_, channels_;
   Tensor noise_state_;  // of a generator on the GPU

@@ -4,7 +4,6 @@
 
 #include "base/env.h"
 #include "catalog/open_tokenizer.h"
-#include "engine/memory_plan.h"
 #include "ops/implementations.h"
 #include "request/precision_of.h"
 #include "session/vae_math.h"
@@ -12,52 +11,87 @@
 #include "text/tokenizer.h"
 
 namespace tachy {
-WorldSession::WorldSession(ModelBundle bundle, const Options& o)
-    : model_(std::move(bundle), o.model), config_(world_config(model_.bundle(), o.choices)) {
+WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o)
+    : model_(std::move(shared)),
+      gpu_(model_->take_gpu()),
+      config_(world_config(model_->bundle(), o.choices)) {
   const VaeConfig& vae = model().vae_config;
+  require(!model_->one_at_a_time(), "`verify_upload`: it is not for worlds; leave it out");
   require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}",
           o.longest_frames);
-  setup_ = {.model = &model(),
+  const ModelOptions& options = model_->options();
+  setup_ = {.model = model_.get(),
             .config = &config_,
             .sampler = world_sampler(config_, o.choices),
-            .weights = o.model.weights,
-            .graphs = o.model.graphs,
+            .graphs = options.graphs,
             .latents = o.latents};
   if (o.longest_frames > 0)
     setup_.longest = 1 + (o.longest_frames + vae.temporal_stride() - 2) / vae.temporal_stride();
-  stream_ = {.pool = &model_.pool(),
-             .gpu = model_.gpu(),
-             .memory = model_.memory(),
-             .precision = precision_at(o.level, o.dtype, capability_of(model_.gpu())),
+  stream_ = {.pool = &model_->pool(),
+             .gpu = gpu_.get(),
+             .memory = gpu_ ? gpu_.get() : model_->memory(),
+             .precision = precision_at(o.level, o.dtype, capability_of(gpu_.get())),
              .without = ops::parse_without(o.without)};
   check_definitions(stream_.precision);
   stream_.precision.joined = !stream_.without.has(Optimisation::joined_qkv);
-  setup_.vae = vae_products(o.vae_math, vae, stream_.precision, model_.gpu());
-  check_arena(o.model, model_.gpu() && o.model.graphs && !stream_.without.has(Optimisation::graphs));
-  measure(o);
-  if (o.plan_only) return;
-  pool_.check_memory(plan_);
-  stream_.hooks.cancel = o.cancel;
-  arena_.emplace(arena_bytes_, stream_.memory, o.model.arena ? Arena::Kind::whole : Arena::Kind::pieces);
-  stream_.arena = &*arena_;
-  run_.emplace(setup_, stream_);
+  setup_.vae = vae_products(o.vae_math, vae, stream_.precision, gpu_.get());
+  check_arena(options, gpu_ && options.graphs && !stream_.without.has(Optimisation::graphs));
+  measure();
+  if (!o.plan_only) open(o);
+}
+
+// Memory and parts go before the claim does.
+WorldSession::~WorldSession() {
+  run_.reset(), arena_.reset();
+  if (!claim_) return;
+  Admission::Lock lock = model_->tenancy().lock();
+  model_->tenancy().admission().leave(lock, model_->tenancy().tenant(), *claim_);
+}
+
+void WorldSession::open(const Options& o) {
+  Tenancy& tenancy = model_->tenancy();
+  Wish wish{.tenant = &tenancy.tenant(),
+            .plan = &plan_,
+            .precision = stream_.precision,
+            .claim = {.peak = plan_.peak_bytes - plan_.shared_bytes, .parts = parts_}};
+  wish.claim.own = wish.claim.peak;
+  for (const auto& [key, bytes] : parts_) wish.claim.own -= bytes;
+  wish.claim.thread = std::this_thread::get_id();
+  Admission::Lock lock = tenancy.lock();
+  claim_ = tenancy.admission().enter(lock, wish, o.cancel);
+  lock.unlock();
+  try {
+    stream_.hooks.cancel = o.cancel;
+    arena_.emplace(arena_bytes_, stream_.memory,
+                   model_->options().arena ? Arena::Kind::whole : Arena::Kind::pieces);
+    stream_.arena = &*arena_;
+    run_.emplace(setup_, gpu_, stream_);
+  } catch (...) {
+    arena_.reset();
+    lock.lock();
+    tenancy.admission().leave(lock, tenancy.tenant(), *claim_);
+    throw;
+  }
+  lock.lock();
+  tenancy.admission().settle(lock, *claim_);
 }
 
 // The same walk without storage: what begins a session, then blocks until the window is full.
-void WorldSession::measure(const Options& o) {
+void WorldSession::measure() {
   Arena arena;
   Stream stream = stream_;
   stream.arena = &arena;
   uint64_t flops = 0;
   ops::PickRecord picks;
   stream.hooks.flops = &flops, stream.hooks.picks = &picks;
-  WorldRun run(setup_, stream);
+  WorldRun run(setup_, gpu_, stream);
   run.begin({});
   ActionTrack track(model().dit.actions);
   const std::vector<float> keys(config_.keys.size()), mouse(config_.mouse ? 2 : 0);
   const int64_t blocks = 2 + (config_.window - config_.first_block + config_.block - 1) / config_.block;
   for (int64_t i = 0; i < blocks; ++i)
     run.block(track.add(run.latent_frames(), run.next_block_frames(), keys, mouse), nullptr, {});
+  parts_ = run.parts();
   arena_bytes_ = align_up(std::max<size_t>(arena.peak(), 1));
   plan_.stages = {{.name = "world",
                    .weight_bytes = run.bytes(),
@@ -65,21 +99,15 @@ void WorldSession::measure(const Options& o) {
                    .flops = static_cast<double>(flops),
                    .picks = picks.picks()}};
   plan_.peak_bytes = run.bytes() + arena_bytes_;
-  if (!model_.memory()) {
+  if (!model_->memory()) {
     plan_.shared_bytes = model().read_bytes(), plan_.peak_bytes += plan_.shared_bytes;
     return;
   }
-  if (model_.gpu() && o.model.graphs)
+  if (gpu_ && setup_.graphs)
     plan_.graph_bytes =
         causal_graph_bytes(model().dit, {.frames = config_.window, .sinks = config_.sinks}, config_.block);
-  const uint64_t libraries = (model_.gpu() ? kGpuLibraryBytes : 0) + plan_.graph_bytes,
-                 free = model_.device_room();
-  const bool limited = o.model.max_vram > 0 && o.model.max_vram < free;
-  const uint64_t may = limited ? o.model.max_vram : free;
-  plan_.budget_bytes = may > libraries ? may - libraries : 0;
-  plan_.budget = limited ? fmt::format("`max_vram` {}", human_bytes(may))
-                         : fmt::format("{} free on {}", human_bytes(free),
-                                       model_.gpu() ? model_.gpu()->info().name : "it");
+  const Budget may = model_->tenancy().budget((gpu_ ? kGpuLibraryBytes : 0) + plan_.graph_bytes);
+  plan_.budget_bytes = may.bytes, plan_.budget = may.why;
   plan_.would_fit = "a smaller size or a shorter `window`";
 }
 

@@ -1,10 +1,12 @@
-// A world on a device: planned and refused like any run, then one session after the other, block by block (world_run.h).
-// One thread at a time; `cancel` is watched between steps and frames.
+// A world on a device: planned and refused like any run, then one session after the other, block by block (world_run.h). It is
+// opened on a Model, whose loaded parts it shares with the Model's other worlds and its clips. What it may take stays claimed on
+// the device until it goes away (session/admission.h).
+// One thread at a time; `cancel` is watched between steps and frames. Several worlds of one Model may compute at once.
 #pragma once
 
 #include "cuda/event_profiler.h"
 #include "denoise/noise_source.h"
-#include "engine/session_pool.h"
+#include "session/admission.h"
 #include "worlds/action_track.h"
 #include "worlds/world_run.h"
 
@@ -13,7 +15,6 @@ namespace tachy {
 class WorldSession {
  public:
   struct Options {
-    ModelOptions model;
     WorldChoices choices;
     std::string level = "safe", dtype, vae_math = "auto";
     std::vector<std::string> without;  // as in VideoRequest
@@ -22,13 +23,16 @@ class WorldSession {
     const std::atomic<bool>* cancel = nullptr;
     std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
   };
-  // Throws out_of_memory before anything is loaded.
-  WorldSession(ModelBundle bundle, const Options& options);
+  // Waits where it would not fit beside what computes on the device now. Throws out_of_memory before anything is loaded.
+  WorldSession(std::shared_ptr<Model> model, const Options& options);
+  ~WorldSession();
+  WorldSession(const WorldSession&) = delete;
+  WorldSession& operator=(const WorldSession&) = delete;
 
-  const ModelBundle& model() const { return model_.bundle(); }
+  const ModelBundle& model() const { return model_->bundle(); }
   const WorldConfig& config() const { return config_; }
   const VideoPlan& plan() const { return plan_; }
-  const cuda::Gpu* gpu() const { return model_.gpu(); }
+  const cuda::Gpu* gpu() const { return gpu_.get(); }
   const Precision& precision() const { return stream_.precision; }
   int64_t pixel_frames(int64_t latent_frames) const { return model().vae_config.pixel_frames(latent_frames); }
 
@@ -52,14 +56,17 @@ class WorldSession {
   uint64_t most_bytes() const { return run_ ? run_->bytes() + arena_bytes_ : 0; }
 
  private:
-  void measure(const Options& options);
+  void measure();
+  void open(const Options& options);
   void begin_again();
 
-  Model model_;
-  SessionPool pool_{model_};
+  std::shared_ptr<Model> model_;
+  std::shared_ptr<cuda::Gpu> gpu_;  // its own queue; null: on the CPU
   WorldConfig config_;
   WorldRun::Setup setup_;
   VideoPlan plan_;
+  std::map<PartKey, uint64_t> parts_;  // that it holds, by the plan
+  std::optional<Admission::Place> claim_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   uint64_t arena_bytes_ = 0, seed_ = 0;
   std::optional<Arena> arena_;

@@ -83,8 +83,33 @@ TEST(CWorlds, OpenStartActStopResetClose) {
   EXPECT_EQ(all.rgb, want);
 }
 
+TEST(CWorlds, AreOpenedOnAnEngine) {
+  const tachy::test::WorldModel model({.world = tachy::test::WorldModel::world()});
+  tachyscope_engine* engine = nullptr;
+  ASSERT_EQ(tachyscope_load(model.path().string().c_str(), 2, &engine), 0) << tachyscope_last_error();
+  const std::vector<uint8_t> picture(60 * 40 * 3, 99);
+  const tachyscope_world_start_with with = {.rgb = picture.data(), .width = 60, .height = 40, .seed = 5};
+  tachyscope_world* worlds[2] = {};
+  const tachyscope_world_options of_engine = {.threads = 2};
+  EXPECT_EQ(tachyscope_world_open_on(engine, &of_engine, &worlds[0]), 2);
+  EXPECT_THAT(tachyscope_last_error(), HasSubstr("threads"));
+  const tachyscope_world_options options = {.steps = 1};
+  for (tachyscope_world*& world : worlds)
+    ASSERT_EQ(tachyscope_world_open_on(engine, &options, &world), 0) << tachyscope_last_error();
+  tachyscope_free(engine);
+  Seen seen[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(tachyscope_world_start(worlds[i], &with), 0) << tachyscope_last_error();
+    ASSERT_EQ(tachyscope_world_next_block(worlds[i], on_world_frame, &seen[i], nullptr), 0);
+  }
+  EXPECT_EQ(seen[0].rgb.size(), 9u * 48 * 32 * 3);
+  EXPECT_EQ(seen[0].rgb, seen[1].rgb);
+  for (tachyscope_world* world : worlds) tachyscope_world_close(world);
+}
+
 TEST(CWorlds, NullsAreErrorsNotCrashes) {
   tachyscope_world* world = nullptr;
+  EXPECT_EQ(tachyscope_world_open_on(nullptr, nullptr, &world), 2);
   EXPECT_EQ(tachyscope_world_open(nullptr, "cpu", nullptr, &world), 2);
   EXPECT_EQ(tachyscope_world_about(nullptr, nullptr), 2);
   EXPECT_EQ(tachyscope_world_start(nullptr, nullptr), 2);

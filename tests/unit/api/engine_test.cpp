@@ -68,6 +68,7 @@ TEST(Engine, WrongOptionsAreNamed) {
     return std::string("accepted");
   };
   EXPECT_THAT(message({.threads = -1}), HasSubstr("`threads`"));
+  EXPECT_THAT(message({.idle_seconds = -2}), HasSubstr("`idle_seconds`"));
   EXPECT_THAT(message({.threads = 5000}), HasSubstr("5000"));
   EXPECT_THAT(message({.weights = "folded"}), HasSubstr("folded"));
   EXPECT_THROW(Engine("no/such/folder"), Error);

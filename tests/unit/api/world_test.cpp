@@ -366,6 +366,49 @@ TEST(Worlds, OfAPromptHaveNoKeys) {
               HasSubstr("0 values"));
 }
 
+// Worlds of one engine, and a clip of its model between their blocks.
+TEST(WorldsOfAnEngine, ShareItsModel) {
+  const WorldOptions small{.width = 32, .height = 16, .steps = 2, .window = 6};
+  const auto begin = [](World& world) { world.start({.prompt = "a red cat", .seed = 3}); };
+  const auto clip = [](Engine& engine) {
+    std::vector<uint8_t> rgb;
+    const VideoCallbacks collect{.frame = [&](const RgbImage& image, int64_t) {
+      rgb.insert(rgb.end(), image.rgb.begin(), image.rgb.end());
+    }};
+    engine.generate({.prompt = "a cat"}, collect);
+    return rgb;
+  };
+  World lone(test::model_path(), {.threads = 2}, small);
+  begin(lone);
+  const std::vector<uint8_t> want = walk(lone, {{}, {}, {}, {}});
+  Engine own(test::model_path(), {.threads = 2});
+  const std::vector<uint8_t> want_clip = clip(own);
+
+  auto engine =
+      std::make_unique<Engine>(test::model_path(), EngineOptions{.threads = 2, .weights = "packed"});
+  const uint64_t before = Buffer::live_bytes();
+  World one(*engine, small);
+  const uint64_t first = Buffer::live_bytes() - before;
+  World other(*engine, small);
+  EXPECT_LT(Buffer::live_bytes() - before, 2 * first) << "the weights are there once";
+  EXPECT_EQ(one.info().peak_bytes, other.info().peak_bytes);
+  begin(one), begin(other);
+  std::vector<uint8_t> a = walk(one, {{}}), b;
+  EXPECT_EQ(clip(*engine), want_clip);
+  engine.reset();  // its worlds go on
+  std::thread thread([&] {
+    for (int i = 0; i < 4; ++i)
+      other.next_block(
+          [&](const RgbImage& image, int64_t) { b.insert(b.end(), image.rgb.begin(), image.rgb.end()); });
+  });
+  for (int i = 0; i < 3; ++i)
+    one.next_block(
+        [&](const RgbImage& image, int64_t) { a.insert(a.end(), image.rgb.begin(), image.rgb.end()); });
+  thread.join();
+  EXPECT_EQ(a, want);
+  EXPECT_EQ(b, want);
+}
+
 // In float32 bytes differ by what rounding comes to; at level safe they repeat themselves.
 TEST(WorldsOnGpu, AreAsOnTheCpu) {
   std::string why;

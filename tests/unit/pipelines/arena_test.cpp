@@ -65,7 +65,8 @@ TEST(WithoutTheArena, OnADevice) {
 TEST(WithoutTheArena, AWorldHasTheSameBits) {
   const test::WorldModel model({.world = test::WorldModel::world()});
   const auto walk = [&](bool arena) {
-    WorldSession session(ModelBundle::open(model.path()), {.model = {.threads = 2, .arena = arena}});
+    const ModelOptions options{.threads = 2, .arena = arena};
+    WorldSession session(std::make_shared<Model>(ModelBundle::open(model.path()), options), {});
     const WorldConfig& c = session.config();
     WorldInput in;
     for (int i = 0; i < c.width * c.height * 3; ++i) in.picture.push_back(0.7f * std::sin(0.013f * i));

@@ -31,8 +31,8 @@ WorldInput input_of(const WorldSession& session) {
 }
 
 WorldSession open(const test::WorldModel& model, std::shared_ptr<DeviceMemory> device, bool graphs = true) {
-  return WorldSession(ModelBundle::open(model.path()),
-                      {.model = {.threads = 2, .graphs = graphs, .memory = std::move(device)}});
+  const ModelOptions options{.threads = 2, .graphs = graphs, .memory = std::move(device)};
+  return WorldSession(std::make_shared<Model>(ModelBundle::open(model.path()), options), {});
 }
 
 WorldRun::Frame into(Walk& walk) {

@@ -1,0 +1,43 @@
+#include "api/engine_options.h"
+
+#include "api/fields.h"
+#include "base/isa.h"
+
+namespace tachy {
+namespace {
+
+// "read" is "auto" over files that were read at the start.
+WeightMode weight_mode(const std::string& name) {
+  return name == "packed"   ? WeightMode::packed
+         : name == "mapped" ? WeightMode::mapped
+                            : WeightMode::automatic;
+}
+
+ModelOptions model_options(const EngineOptions& o) {
+  return {.threads = o.threads,
+          .ranks = o.ranks,
+          .weights = weight_mode(o.weights),
+          .keep_loaded = o.keep_loaded,
+          .device = o.device,
+          .graphs = o.graphs,
+          .arena = o.arena,
+          .max_vram = o.max_vram,
+          .text_cache = o.text_cache,
+          .verify_upload = o.verify_upload,
+          .idle_seconds = static_cast<double>(o.idle_seconds)};
+}
+
+}  // namespace
+
+std::shared_ptr<Model> open_model(const std::filesystem::path& model, const EngineOptions& options) {
+  isa_asked();
+  check_fields(options), check_ranks(options);
+  require(options.max_vram == 0 || options.device != "cpu",
+          "`max_vram`: it limits a GPU's memory, and this run is on the CPU; leave it out, or choose "
+          "`device` cuda");
+  const FileAccess access = options.weights == "read" ? FileAccess::read : FileAccess::map;
+  return std::make_shared<Model>(ModelBundle::open(model, access, part_paths(options)),
+                                 model_options(options));
+}
+
+}  // namespace tachy

@@ -1,0 +1,121 @@
+#include "session/admission.h"
+
+#include <chrono>
+#include <map>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "cuda/gpu.h"
+
+namespace tachy {
+
+std::shared_ptr<Admission> Admission::of(const cuda::Gpu* gpu, const DeviceMemory* memory) {
+  using Key = std::pair<int, const DeviceMemory*>;  // a GPU's index, or -1 and whose memory it is
+  static std::mutex mutex;
+  static std::map<Key, std::weak_ptr<Admission>> all;
+  const Key key = gpu ? Key{gpu->info().index, nullptr} : Key{-1, memory};
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<Admission> there = all[key].lock();
+  if (!there) all[key] = there = std::make_shared<Admission>();
+  return there;
+}
+
+// Somebody's place in the line, which is given up however the waiting ends.
+class Admission::InLine {
+ public:
+  explicit InLine(Admission& admission)
+      : admission_(admission), place_(admission.line_.emplace(admission.line_.end())) {}
+  ~InLine() {
+    admission_.line_.erase(place_);
+    admission_.changed_.notify_all();  // it is the next one's turn
+  }
+  InLine(const InLine&) = delete;
+  InLine& operator=(const InLine&) = delete;
+  bool first() const { return place_ == admission_.line_.begin(); }
+
+ private:
+  Admission& admission_;
+  std::list<std::monostate>::iterator place_;
+};
+
+void Admission::wait_turn(Lock& lock, const Tenant& tenant, const std::atomic<bool>* cancel,
+                          const std::function<bool()>& may, uint64_t bytes) {
+  if (const Tenant* const here = tenants_.computing_here()) {
+    check(may(), ErrorCode::unsupported,
+          "this was called in a callback of a run {}, and would have to wait for that run",
+          here == &tenant ? "of the same model" : "on the same device");
+    return;
+  }
+  const InLine me(*this);
+  for (bool waited = false; !me.first() || !may(); waited = true) {
+    if (!waited)
+      log_topic("plan", "waiting with {} beside {} jobs, {} in line before", human_bytes(bytes),
+                tenants_.runs(), line_.size() - 1);
+    if (cancel)  // nobody tells when it comes true
+      changed_.wait_for(lock, std::chrono::milliseconds(50));
+    else
+      changed_.wait(lock);
+    check(!cancel || !cancel->load(), ErrorCode::cancelled, "cancelled");
+  }
+}
+
+Admission::Place Admission::enter(Lock& lock, const Wish& wish, const std::atomic<bool>* cancel) {
+  Tenant& tenant = *wish.tenant;
+  tenants_.check_alone(tenant, *wish.plan, &wish.claim);
+  const auto may = [&] {
+    const bool one = tenant.model->one_at_a_time();
+    if ((!one || tenant.claims.empty()) && tenants_.make_room(wish)) return true;
+    if (tenants_.runs() > 0) return false;
+    // Nothing is left that ends or can be dropped. It fits alone, unless a world was opened while it waited.
+    tenants_.check_alone(tenant, *wish.plan, &wish.claim);
+    return true;
+  };
+  wait_turn(lock, tenant, cancel, may, wish.claim.peak);
+  return tenant.claims.insert(tenant.claims.end(), wish.claim);
+}
+
+Admission::Place Admission::enter_to_plan(Lock& lock, Tenant& tenant) {
+  if (tenant.model->one_at_a_time())
+    wait_turn(
+        lock, tenant, nullptr, [&] { return tenant.claims.empty(); }, 0);
+  return tenant.claims.insert(tenant.claims.end(), {.of = Claim::Of::plan});
+}
+
+void Admission::leave(Lock&, Tenant& tenant, Place place) {
+  tenant.claims.erase(place);
+  changed_.notify_all();
+}
+
+void Admission::settle(Lock&, Place place) {
+  place->of = Claim::Of::world, place->thread = {};
+  changed_.notify_all();
+}
+
+size_t Admission::waiting() {
+  const Lock held = lock();
+  return line_.size();
+}
+
+Tenancy::Tenancy(Model& model)
+    : admission_(Admission::of(model.gpu(), model.memory())), tenant_{.model = &model} {
+  const Admission::Lock lock = admission_->lock();
+  admission_->tenants().add(tenant_);
+}
+
+Tenancy::~Tenancy() {
+  const Admission::Lock lock = admission_->lock();
+  admission_->tenants().remove(tenant_);
+}
+
+Budget Tenancy::budget(uint64_t libraries) const {
+  const Admission::Lock lock = admission_->lock();
+  return admission_->tenants().budget(tenant_, libraries);
+}
+
+void Tenancy::check_memory(const VideoPlan& plan) const {
+  const Admission::Lock lock = admission_->lock();
+  admission_->tenants().check_alone(tenant_, plan, nullptr);
+}
+
+}  // namespace tachy

@@ -1,0 +1,233 @@
+#include "session/tenants.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "request/stage_plan.h"
+#include "tensor/streaming_memory.h"
+
+namespace tachy {
+namespace {
+
+uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+uint64_t libraries_of(const Tenant& t, const VideoPlan& plan) {
+  return t.model->gpu() ? kGpuLibraryBytes + plan.graph_bytes : 0;
+}
+
+std::vector<Claim> worlds_of(const Tenant& t, const Claim* more = nullptr) {
+  std::vector<Claim> out;
+  for (const Claim& c : t.claims)
+    if (c.of == Claim::Of::world) out.push_back(c);
+  if (more) out.push_back(*more);
+  return out;
+}
+
+uint64_t nothing_kept(const std::set<PartKey>&) { return 0; }
+uint64_t bytes_of_worlds(const Tenant& t) { return bytes_together(worlds_of(t), nothing_kept); }
+
+uint64_t idle_bytes(const Tenant& t, const Session* except) {
+  uint64_t total = 0;
+  for (const Tenant::Idle& i : t.idle)
+    if (i.session != except) total += i.session->kept_bytes();
+  return total;
+}
+
+// What a tenant may hold at once, with one claim more, but for its worlds.
+uint64_t bytes_of_runs(const Tenant& t, const Claim* more, const Session* mine) {
+  std::vector<Claim> claims(t.claims.begin(), t.claims.end());
+  if (more) claims.push_back(*more);
+  const auto kept = [&](const std::set<PartKey>& except) { return t.model->parts().idle_bytes(except); };
+  return idle_bytes(t, mine) + less(bytes_together(claims, kept), bytes_of_worlds(t));
+}
+
+void drop_parts(const Tenant& t, const Claim* more) {
+  std::vector<Claim> claims(t.claims.begin(), t.claims.end());
+  if (more) claims.push_back(*more);
+  const std::set<PartKey> wanted = parts_of(claims);
+  t.model->parts().drop_idle([&](const PartKey& key) { return !wanted.contains(key); });
+}
+
+void drop_sessions(const Tenant& t, const Session* mine) {
+  for (const Tenant::Idle& i : t.idle)
+    if (i.session != mine) i.session->drop();
+}
+
+}  // namespace
+
+Budget budget_within(uint64_t free, uint64_t max_vram, uint64_t stays, uint64_t libraries,
+                     const std::string& device) {
+  const bool limited = max_vram > 0 && less(max_vram, stays) < free;
+  const uint64_t may = limited ? less(max_vram, stays) : free;
+  return {less(may, libraries), limited ? fmt::format("`max_vram` {}", human_bytes(max_vram))
+                                        : fmt::format("{} free on {}", human_bytes(free), device)};
+}
+
+uint64_t Tenants::kept_by_worlds() const {
+  uint64_t total = 0;
+  for (const Tenant* t : all_) total += bytes_of_worlds(*t);
+  return total;
+}
+
+uint64_t Tenants::device_room() const {
+  const Model& first = *all_.front()->model;
+  uint64_t room = StreamingMemory::of(first.memory())->free_bytes();
+  // Each queue of a GPU counts what was allocated by it; a device of tests counts for all.
+  if (!first.gpu()) room += first.memory()->live_bytes();
+  for (const Tenant* t : all_) room += t->model->live_bytes();
+  return less(room, kept_by_worlds());
+}
+
+Budget Tenants::budget(const Tenant& t, uint64_t libraries) const {
+  return budget_within(device_room(), t.model->options().max_vram, bytes_of_worlds(t), libraries,
+                       t.model->gpu() ? t.model->gpu()->info().name : "it");
+}
+
+// As planned, unless a world was opened since.
+Budget Tenants::budget_now(const Tenant& t, const VideoPlan& plan) const {
+  if (any(Claim::Of::world))
+    if (Budget now = budget(t, libraries_of(t, plan)); now.bytes < plan.budget_bytes) return now;
+  return {plan.budget_bytes, plan.budget};
+}
+
+bool Tenants::any(Claim::Of of) const {
+  return std::ranges::any_of(all_, [&](const Tenant* t) {
+    return std::ranges::any_of(t->claims, [&](const Claim& c) { return c.of == of; });
+  });
+}
+
+size_t Tenants::runs() const {
+  size_t count = 0;
+  for (const Tenant* t : all_)
+    count += static_cast<size_t>(
+        std::ranges::count_if(t->claims, [](const Claim& c) { return c.of != Claim::Of::world; }));
+  return count;
+}
+
+const Tenant* Tenants::computing_here() const {
+  const auto me = std::this_thread::get_id();
+  for (const Tenant* t : all_)
+    for (const Claim& c : t->claims)
+      if (c.of == Claim::Of::job && c.thread == me) return t;
+  return nullptr;
+}
+
+Session* Tenants::best_idle(const Wish& wish) const {
+  const auto& idle = wish.tenant->idle;
+  if (!wish.session || idle.empty()) return nullptr;
+  for (const Tenant::Idle& i : idle)
+    if (i.session->layout() == wish.layout) return i.session;
+  return idle.back().session;
+}
+
+const Tenants::Room& Tenants::room() {
+  if (any(Claim::Of::job)) return room_;
+  int threads = 0;
+  room_.held = 0;
+  for (const Tenant* t : all_) {
+    threads += t->model->threads();
+    room_.held += t->model->bundle().read_bytes() + t->model->parts().held_bytes() + idle_bytes(*t, nullptr);
+    for (const Claim& c : t->claims) room_.held += c.own;
+  }
+  room_.host = memory_room(std::max(threads, 1));
+  return room_;
+}
+
+bool Tenants::fits(const Wish& wish) {
+  const Session* const mine = best_idle(wish);
+  uint64_t own = 0, all = 0, read = 0, pinned = wish.claim.host;
+  for (const Tenant* t : all_) {
+    const bool its = t == wish.tenant;
+    const uint64_t bytes = bytes_of_runs(*t, its ? &wish.claim : nullptr, its ? mine : nullptr);
+    if (its) own = bytes;
+    all += bytes, read += t->model->bundle().read_bytes();
+    for (const Claim& c : t->claims) pinned += c.host;
+  }
+  if (wish.tenant->model->memory()) return fits_device(wish, own, all, pinned);
+  const Room& there = room();
+  const uint64_t host = less(there.host.bytes, kLibraryBytes);
+  return host > UINT64_MAX - there.held || read + kept_by_worlds() + all <= host + there.held;
+}
+
+// own: of its model, whose limit `max_vram` may be; all: of all models on the device.
+bool Tenants::fits_device(const Wish& wish, uint64_t own, uint64_t all, uint64_t pinned) {
+  const uint64_t budget = budget_now(*wish.tenant, *wish.plan).bytes;
+  if (own > budget) return false;
+  if (runs() > 0 && pinned > less(room().host.bytes, kLibraryBytes)) return false;
+  const bool worlds = any(Claim::Of::world);
+  if (all_.size() == 1 && !worlds) return true;
+  // Libraries that are loaded by now may be in what was free when the run was planned: that figure holds, too.
+  const uint64_t there = device_room(), libraries = libraries_of(*wish.tenant, *wish.plan);
+  return all <= std::max(budget, less(there, libraries)) && (!worlds || all <= there);
+}
+
+// First what is of no use to this model's runs, then what its idle sessions keep, then the same of other models.
+bool Tenants::make_room(const Wish& wish) {
+  const Tenant& own = *wish.tenant;
+  // A world holds its parts, as a job does whose parts stay; another one loads and releases each in turn.
+  const Claim* const holds = wish.plan->keeps || !wish.session ? &wish.claim : nullptr;
+  std::vector<Claim> claims(own.claims.begin(), own.claims.end());
+  if (holds) claims.push_back(*holds);
+  const std::set<PartKey> wanted = parts_of(claims);
+  own.model->parts().drop_idle(
+      [&](const PartKey& key) { return key.made_for(wish.precision) && !wanted.contains(key); });
+  if (fits(wish)) return true;
+  drop_parts(own, holds);
+  if (fits(wish)) return true;
+  drop_sessions(own, best_idle(wish));
+  if (fits(wish)) return true;
+  for (const auto& drop : {drop_sessions, +[](const Tenant&t, const Session*) { drop_parts(t, nullptr); }})
+    for (const Tenant* t : all_) {
+      if (t == &own) continue;
+      drop(*t, nullptr);
+      if (fits(wish)) return true;
+    }
+  return false;
+}
+
+// What the run adds to what its model's worlds hold.
+uint64_t Tenants::alone(const Tenant& t, const Claim& claim) const {
+  return less(bytes_together(worlds_of(t, &claim), nothing_kept), bytes_of_worlds(t));
+}
+
+void Tenants::check_alone(const Tenant& t, const VideoPlan& plan, const Claim* claim) {
+  if (!t.model->memory()) return check_host_alone(t, plan, claim);
+  const auto& most = *std::max_element(plan.stages.begin(), plan.stages.end(), [&](auto& a, auto& b) {
+    return bytes_of(plan, a) < bytes_of(plan, b);
+  });
+  const uint64_t libraries = libraries_of(t, plan), need = plan.peak_bytes + libraries;
+  const Budget budget = budget_now(t, plan);
+  // A larger `max_vram` helps only where it is the limit.
+  const std::string larger = budget.why.starts_with("`max_vram`")
+                                 ? fmt::format("`max_vram` {}MiB or ", (need >> 20) + 1)
+                                 : std::string();
+  const std::string smaller = plan.would_fit.empty() ? "a smaller size" : plan.would_fit;
+  check((claim ? alone(t, *claim) : plan.peak_bytes) <= budget.bytes, ErrorCode::out_of_memory,
+        "this run needs {} of GPU memory ({} bytes{}; the most in the stage '{}'{}), but {} leaves {}; "
+        "{}{} would fit",
+        human_bytes(need), need,
+        libraries ? fmt::format(", about {} of them for libraries", human_bytes(libraries)) : "", most.name,
+        most.streamed ? fmt::format(", with all its {} blocks in host memory", most.blocks) : "", budget.why,
+        human_bytes(budget.bytes), larger, smaller);
+  const uint64_t pinned = plan.host_bytes;
+  const MemoryRoom& host = room().host;
+  check(pinned + kLibraryBytes <= host.bytes, ErrorCode::out_of_memory,
+        "blocks that do not fit the GPU need {} of host memory ({} bytes), but {} leaves {}; a larger "
+        "`max_vram`, a smaller size or fewer `frames` need less (see `plan`)",
+        human_bytes(pinned), pinned, host.limit, human_bytes(host.bytes));
+}
+
+// What the models already hold, worlds among it, is already taken.
+void Tenants::check_host_alone(const Tenant& t, const VideoPlan& plan, const Claim* claim) {
+  const Room& there = room();
+  uint64_t total = kept_by_worlds() + (claim ? alone(t, *claim) : plan.peak_bytes);
+  for (const Tenant* other : all_)
+    if (claim || other != &t) total += other->model->bundle().read_bytes();
+  const uint64_t need = less(total, there.held);
+  check(need + kLibraryBytes <= there.host.bytes, ErrorCode::out_of_memory,
+        "this run needs {} of memory ({} bytes) and about {} for libraries, but {} leaves {}; a smaller "
+        "size, fewer `frames` or `weights` mapped need less (see `plan`)",
+        human_bytes(need), need, human_bytes(kLibraryBytes), there.host.limit, human_bytes(there.host.bytes));
+}
+
+}  // namespace tachy

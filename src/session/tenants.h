@@ -1,0 +1,92 @@
+// The models that are open on one device, and what they hold of its memory: what a run may take beside the others, whether it
+// fits, and what is given up for it where it does not.
+//
+// What may be taken is what is free and what these models hold already. Worlds stay, so what they hold is taken off; what runs
+// is waited for; what idle sessions keep, and loaded parts that nobody holds, is given up where somebody needs the room.
+//
+// Nothing here has a lock: whoever calls holds that of the device's Admission (admission.h).
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <vector>
+
+#include "base/memory_room.h"
+#include "session/claim.h"
+#include "session/session.h"
+
+namespace tachy {
+
+// A model's share of a device.
+struct Tenant {
+  using Clock = std::chrono::steady_clock;
+  struct Idle {
+    Session* session = nullptr;
+    Clock::time_point since;
+  };
+
+  Model* model = nullptr;
+  std::list<Claim> claims;  // of whoever plans, computes, or has a world open
+  std::vector<Idle> idle;   // sessions that nobody has, the one that was given back last at the end
+};
+
+// What a run would like to begin with.
+struct Wish {
+  Tenant* tenant = nullptr;
+  const VideoPlan* plan = nullptr;
+  Precision precision;
+  Claim claim;
+  bool session = false;    // whether it takes an idle session, one of this layout if there is one
+  Session::Layout layout;  // empty: any
+};
+
+// What a run may take on a device if no other job runs, and what sets that, for messages.
+struct Budget {
+  uint64_t bytes = 0;
+  std::string why;
+};
+// free: for all of a model's runs; max_vram: its limit for them, or 0; stays: what its open worlds hold of that limit;
+// libraries: what a run takes beside its plan.
+Budget budget_within(uint64_t free, uint64_t max_vram, uint64_t stays, uint64_t libraries,
+                     const std::string& device);
+
+class Tenants {
+ public:
+  void add(Tenant& tenant) { all_.push_back(&tenant); }
+  void remove(Tenant& tenant) { std::erase(all_, &tenant); }
+
+  // On a device other than the host: what all runs together may take there.
+  uint64_t device_room() const;
+  Budget budget(const Tenant& tenant, uint64_t libraries) const;
+
+  // Throws out_of_memory, with both numbers, where the run would not fit if no other job ran. Without a claim nothing is known
+  // of what it shares with worlds.
+  void check_alone(const Tenant& tenant, const VideoPlan& plan, const Claim* claim);
+  // Whether it may begin beside what runs. Where it may not, all has been given up for it that can be.
+  bool make_room(const Wish& wish);
+  Session* best_idle(const Wish& wish) const;
+
+  bool any(Claim::Of of) const;
+  size_t runs() const;  // claims of jobs and plans
+  // The tenant whose job runs in this thread; null: none.
+  const Tenant* computing_here() const;
+
+ private:
+  // The host's memory. While jobs run it is what it was before: what they hold is not free.
+  struct Room {
+    MemoryRoom host;
+    uint64_t held = 0;  // by these models
+  };
+  const Room& room();
+  Budget budget_now(const Tenant& tenant, const VideoPlan& plan) const;
+  uint64_t alone(const Tenant& tenant, const Claim& claim) const;
+  void check_host_alone(const Tenant& tenant, const VideoPlan& plan, const Claim* claim);
+  uint64_t kept_by_worlds() const;
+  bool fits(const Wish& wish);
+  bool fits_device(const Wish& wish, uint64_t own, uint64_t all, uint64_t pinned);
+
+  std::vector<Tenant*> all_;
+  Room room_;
+};
+
+}  // namespace tachy
