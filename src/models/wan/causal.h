@@ -7,7 +7,7 @@
 //                    forward with WanInput::fill_only at timestep 0            of the finished latents: what later blocks see
 #pragma once
 
-#include "models/wan/action.h"
+#include "models/wan/branches/actions/action.h"
 #include "runtime/kv_ring.h"
 
 namespace tachy {

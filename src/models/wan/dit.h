@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/wan/audio_projection.h"
+#include "models/wan/branches/audio/audio_projection.h"
 #include "models/wan/block.h"
 #include "nn/linear_registry.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
-#include "models/wan/action_config.h"
+#include "models/wan/branches/actions/action_config.h"
 
 namespace tachy {
 

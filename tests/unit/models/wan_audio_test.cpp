@@ -1,4 +1,4 @@
-// The audio branch of InfiniteTalk (models/wan/audio_branch.h): its sizes are read off its tensors, what a latent frame
+// The audio branch of InfiniteTalk (models/wan/branches/audio/audio_config.h): its sizes are read off its tensors, what a latent frame
 // looks at, what is refused. Its values: the golden case "talk" of wan_dit_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

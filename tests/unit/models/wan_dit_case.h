@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "golden.h"
-#include "models/wan/audio_branch.h"
+#include "models/wan/branches/audio/audio_config.h"
 #include "models/wan/dit.h"
 #include "nn/adapter_set.h"
 #include "tensor/transfer.h"
