@@ -20,24 +20,20 @@
 namespace tachy {
 namespace {
 
-constexpr float kImageNormEps = 1e-5f;
-
-// The layers that take nearly all of a step: the blocks', but for keys and values of the text and the image,
-// which are made once a run. Embedders and the head keep the activations' dtype: what they round, every block
-// inherits.
-bool multiplies_in_eight_bits(std::string_view layer) {
+// The layers that take nearly all of a step: the blocks', but for keys and values of the text, which are made once
+// a run. Embedders and the head keep the activations' dtype: what they round, every block inherits.
+bool multiplies_in_eight_bits(std::string_view layer, const WanBranches& branches) {
   const auto is = [&](std::string_view end) { return layer.ends_with(end); };
-  return layer.find("blocks.") != layer.npos &&
-         (layer.find(".attn1.") != layer.npos || is(".attn2.to_q") || is(".attn2.to_out.0") ||
-          layer.find(".ffn.") != layer.npos || is(".audio_cross_attn.q_linear") ||
-          is(".audio_cross_attn.proj"));
+  if (layer.find("blocks.") == layer.npos) return false;
+  return layer.find(".attn1.") != layer.npos || is(".attn2.to_q") || is(".attn2.to_out.0") ||
+         layer.find(".ffn.") != layer.npos ||
+         std::ranges::any_of(branches, [&](const auto& b) { return b->multiplies_in_eight_bits(layer); });
 }
 
-// Keys and values of the text, the picture and the speech: made once a run, or once a window.
-bool makes_keys_of_context(std::string_view layer) {
-  const auto is = [&](std::string_view end) { return layer.ends_with(end); };
-  return is(".attn2.to_k") || is(".attn2.to_v") || is(".attn2.add_k_proj") || is(".attn2.add_v_proj") ||
-         is(".audio_cross_attn.kv_linear");
+// Keys and values of the text, and of what branches look at: made once a run, or once a window.
+bool makes_keys_of_context(std::string_view layer, const WanBranches& branches) {
+  return layer.ends_with(".attn2.to_k") || layer.ends_with(".attn2.to_v") ||
+         std::ranges::any_of(branches, [&](const auto& b) { return b->makes_keys(layer); });
 }
 
 }  // namespace
@@ -53,27 +49,18 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
   }
   load_times(condition, store.beside());
-  if (c.image_dim > 0) {
-    const Scope image = condition.sub("image_embedder");
-    if (c.pos_embed_seq_len > 0)
-      image_.pos_embed = store.widened(image.tensor("pos_embed", {1, c.pos_embed_seq_len, c.image_dim}));
-    image_.norm1 = nn::Norm::layer(image.sub("norm1"), store, c.image_dim, kImageNormEps);
-    image_.mlp.up = nn::Linear(image.sub("ff.net.0.proj"), store, c.image_dim, c.image_dim);
-    image_.mlp.down = nn::Linear(image.sub("ff.net.2"), store, c.image_dim, dim);
-    image_.mlp.act = ops::Activation::gelu_erf;
-    image_.norm2 = nn::Norm::layer(image.sub("norm2"), store, dim, kImageNormEps);
-  }
-  if (c.audio_branch()) audio_ = AudioProjection(scope.sub("audio_proj"), c, store.beside());
-  store.set_eight_bits(multiplies_in_eight_bits);
-  store.set_visiting(makes_keys_of_context);
+  if (c.image_dim > 0) image_ = WanImageEmbedding(condition.sub("image_embedder"), c, store);
+  store.set_eight_bits([&](std::string_view layer) { return multiplies_in_eight_bits(layer, branches_); });
+  store.set_visiting([&](std::string_view layer) { return makes_keys_of_context(layer, branches_); });
+  branches_ = make_branches(scope, c, store);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
   streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe, int64_t i) {
-    const WanBlock one(blocks.sub(i), c, i, block_tables_.select(0, i), probe);
+    const WanBlock one(blocks.sub(i), c, i, block_tables_.select(0, i), probe, branches_);
   });
   for (int64_t i = 0; i < c.num_layers; ++i) {
     nn::ParamStore::BlockScope block(store, i);
-    blocks_.emplace_back(blocks.sub(i), c, i, block_tables_.select(0, i), store);
+    blocks_.emplace_back(blocks.sub(i), c, i, block_tables_.select(0, i), store, branches_);
     block.done();
   }
   store.set_eight_bits({});
@@ -81,6 +68,21 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
   head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
   linears_ = store.take_linears();
+}
+
+void WanDit::each_block(const std::function<void(int64_t index)>& visit) const {
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    if (streamed_) streamed_->enter(i);
+    visit(i);
+    if (streamed_) streamed_->leave(i);
+  }
+  if (streamed_) streamed_->finish();
+}
+
+void WanDit::expect_own(const Stream& stream) const {
+  expect_same_weights("transformer", precision_, stream.precision);
+  expect_same_products("transformer", precision_, stream.precision);
+  nn::expect_own_adapters("transformer", stream, *linears_);
 }
 
 // The time path runs once for all steps, in float32: beside a GPU it stays on the host, where its weights lie
@@ -154,16 +156,22 @@ nn::RowCodes WanDit::codes_for_norms(const Tensor& u, Stream& stream) const {
   return codes;
 }
 
+void WanDit::expect_taken(const WanExtras& given) const {
+  for (const WanExtras::Entry& entry : given.entries())
+    require(!entry.defined() ||
+                std::ranges::any_of(branches_, [&](const auto& branch) { return branch->takes(entry.type); }),
+            "transformer: {} given, but the model has no branch for it", entry.name);
+}
+
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
-  expect_same_weights("transformer", precision_, stream.precision);
-  expect_same_products("transformer", precision_, stream.precision);
-  nn::expect_own_adapters("transformer", stream, *linears_);
+  expect_own(stream);
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens(), rows = batch * tokens, dim = c.dim();
   expect_shape("transformer", "hidden_states", in.latents,
                {batch, c.in_channels, in.grid->frames * c.patch_t, in.grid->rows * c.patch_h,
                 in.grid->columns * c.patch_w});
-  expect_audio(in);
+  expect_taken(in.given);
+  for (const auto& branch : branches_) branch->expect(in);
   expect_causal(in);
   check(static_cast<int64_t>(in.contexts.size()) == batch, ErrorCode::internal,
         "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
@@ -178,13 +186,9 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .sin = in.grid->sin,
                       .contexts = in.contexts,
                       .keys = in.keys,
-                      .audio = in.audio,
                       .causal = in.causal,
                       .fill_only = in.fill_only,
-                      .keyboard_known = in.keyboard_known};
-  if (const auto routed =
-          std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); }))
-    block.routes = arena.f32({routed, 2, tokens, c.head_dim / 2});
+                      .more = in.given};
   ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   {
@@ -194,6 +198,7 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
     ops::patchify({in.latents, c.patch_t, c.patch_h, c.patch_w, patches, in.grid->place}, stream);
     patch_embedding_(patches.view({rows, -1}), block.x, stream);
   }
+  for (const auto& branch : branches_) branch->begin(in, block, stream);
   const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
   ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
   const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
@@ -204,10 +209,11 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
       {.x = block.x, .scale = first.scale, .shift = first.shift, .row = in.row, .eps = c.eps, .y = block.u},
       stream);
   block.codes = codes_for_norms(block.u, stream);
-  each_block([&](const WanBlock& layer, int64_t i) {
+  each_block([&](int64_t i) {
     runtime::checkpoint(stream);
     part.next("block", ProfileKind::group, i);
-    layer.forward(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
+    const WanModulation next = i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head;
+    blocks_[static_cast<size_t>(i)].forward(block, next, i, stream);
   });
   if (in.fill_only) return;
   part.next("head", ProfileKind::linear);

@@ -166,7 +166,7 @@ TEST(WanAudioBranch, SpeechAndModelMustGoTogether) {
   test::WanDitCase talk("talk"), without("i2v");
   run([&](Stream&, nn::ParamStore& store) {
     const auto model = without.load(store);
-    EXPECT_THAT(error_of_call([&] { model->allocate_audio(3, store); }), HasSubstr("no audio branch"));
+    EXPECT_THAT(error_of_call([&] { allocate_audio(*model, 3, store); }), HasSubstr("no audio branch"));
   });
   run([&](Stream& stream, nn::ParamStore& store) {
     const auto model = talk.load(store);
