@@ -4,6 +4,7 @@
 #include "models/wan/branches/audio/audio_branch.h"
 #include "models/wan/branches/image/image_branch.h"
 #include "models/wan/branches/speakers/speakers_branch.h"
+#include "models/wan/branches/vace/vace_branch.h"
 
 namespace tachy {
 namespace {
@@ -17,6 +18,7 @@ constexpr MakeBranch kBranches[] = {
     make_speakers_branch,  // InfiniteTalk with two voices
     make_audio_branch,     // InfiniteTalk
     make_action_branch,    // Matrix-Game 2
+    make_vace_branch,      // VACE
 };
 
 }  // namespace
