@@ -6,7 +6,7 @@
 #include "base/foreign_file.h"
 #include "base/log.h"
 #include "models/clip_vision/clip_preparation.h"
-#include "models/wan/audio_branch.h"
+#include "models/wan/branches/audio/audio_config.h"
 #include "models/wan/infer_config.h"
 #include "models/wan/relatives.h"
 #include "weights/hub_cache.h"

@@ -66,8 +66,7 @@ void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
         frames);
   weights_.check_files();  // passes may read weights where they lie in the file
   grid_ = &grid->second;
-  keyboard_known_ = false;
-  network_.begin_block(causal_, *grid_, script, stream_);
+  network_.begin_block(causal_, *grid_, WanExtras::of(script), stream_);
   put_channels();
 }
 
@@ -101,17 +100,16 @@ WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
           .times = times,
           .contexts = {&context_},
           .keys = {.few_in_eight_bits = few_in_eight_bits_},
-          .causal = &causal_,
-          .keyboard_known = keyboard_known_};
+          .causal = &causal_};
 }
 
 std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(const WanInput& in) const {
   const WanWindow& w = causal_.window;
   if (!graphs_ || causal_.end() < w.frames || causal_.first < w.sinks) return std::nullopt;
-  const bool acts = causal_.actions.keyboard.defined();                 // in rings without sinks
-  if (acts && in.fill_only && !in.keyboard_known) return std::nullopt;  // a given block: too few for a graph
-  return Phase{causal_.frames, causal_.ring.slots.slot(causal_.first), acts ? causal_.first % w.frames : 0,
-               in.fill_only, in.keyboard_known};
+  const bool more = !causal_.memory.empty();  // branches remember, in rings without sinks
+  if (more && in.fill_only && !causal_.known) return std::nullopt;  // a given block: too few for a graph
+  return Phase{causal_.frames, causal_.ring.slots.slot(causal_.first), more ? causal_.first % w.frames : 0,
+               in.fill_only, causal_.known};
 }
 
 void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
@@ -119,7 +117,7 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
     graphed(*at, in, velocity);
   else
     network_.forward(in, velocity, stream_);
-  keyboard_known_ = causal_.actions.keyboard.defined();
+  causal_.known = !causal_.memory.empty();
 }
 
 void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& velocity) {

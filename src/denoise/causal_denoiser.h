@@ -14,6 +14,7 @@
 #include <span>
 
 #include "denoise/denoiser.h"
+#include "models/wan/branches/actions/script.h"
 #include "models/wan/dit.h"
 #include "runtime/step_graph.h"
 #include "weights/tensor_source.h"
@@ -66,8 +67,8 @@ class CausalDenoiser : public Denoiser {
  private:
   // Where a block lies in the rings: blocks of one phase are the same work at the same addresses.
   struct Phase {
-    int64_t frames, slot, action_slot;
-    bool fill_only, keyboard_known;
+    int64_t frames, slot, more_slot;  // more: of what branches remember
+    bool fill_only, known;            // WanCausal's
     auto operator<=>(const Phase&) const = default;
   };
   void put_channels();
@@ -88,7 +89,6 @@ class CausalDenoiser : public Denoiser {
   std::map<int64_t, WanGrid> grids_;  // by the length of a block
   const WanGrid* grid_ = nullptr;     // of the block at hand
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
-  bool keyboard_known_ = false;       // WanInput's, of the block at hand
   int64_t settled_ = 0;               // length of the blocks whose channels are in it and stay; 0: none yet
   bool graphs_, few_in_eight_bits_;
   // Where passes may be captured: the rows of times_, embedding and projection beside each other; the one of this pass.

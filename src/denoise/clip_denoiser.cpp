@@ -61,9 +61,7 @@ void ClipDenoiser::make_contexts(const ClipInput& in) {
     }
     const Tensor image = contexts.empty() ? in.image_embeds : Tensor();
     contexts.push_back(in.network->make_context(in.texts[i], in.text_rows, image, store_));
-    // All branches see the same picture.
-    contexts.back().image_k = contexts.front().image_k;
-    contexts.back().image_v = contexts.front().image_v;
+    contexts.back().more.add_missing(contexts.front().more);  // all branches see the same picture
   }
 }
 
@@ -71,13 +69,13 @@ void ClipDenoiser::make_speech(const ClipInput& in) {
   if (in.speech.empty()) return;
   const AudioWindow silence{.states = {}, .first_frame = in.speech.front().first_frame};
   WanRegions regions;  // guidance without speech has one speaker, as in InfiniteTalk
-  if (!in.regions.empty()) regions = in.network->make_regions(in.regions, store_);
+  if (!in.regions.empty()) regions = make_regions(*in.network, in.regions, store_);
   std::optional<WanAudio> made[2];  // without and with speech
   for (const bool hears : in.hears) {
     std::optional<WanAudio>& audio = made[hears ? 1 : 0];
     if (!audio) {
-      audio = in.network->allocate_audio(in.latent_shape.at(1), store_, hears ? regions : WanRegions());
-      in.network->make_audio(hears ? in.speech : std::span(&silence, 1), *audio, stream_);
+      audio = allocate_audio(*in.network, in.latent_shape.at(1), store_, hears ? regions : WanRegions());
+      make_audio(*in.network, hears ? in.speech : std::span(&silence, 1), *audio, stream_);
     }
     pass_->audio.push_back(*audio);
   }
@@ -115,10 +113,9 @@ WanInput ClipDenoiser::input_of(int64_t first, int64_t last, const WanTimes& tim
   if (row_.defined()) input.row = row_.slice(0, first * tokens, last * tokens);
   if (kind == 1) input.keys = keys_;
   input.keys.few_in_eight_bits = few_in_eight_bits_;
-  for (int64_t b = first; b < last; ++b) {
-    input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
-    if (!pass_->audio.empty()) input.audio.push_back(&pass_->audio[static_cast<size_t>(b)]);
-  }
+  for (int64_t b = first; b < last; ++b) input.contexts.push_back(&pass_->contexts[static_cast<size_t>(b)]);
+  if (!pass_->audio.empty())
+    input.given.put(WanSpeech{{pass_->audio.begin() + first, pass_->audio.begin() + last}});
   return input;
 }
 
@@ -142,10 +139,12 @@ runtime::StepSignature ClipDenoiser::signature(const Tensor& velocity) const {
                           pass_->grid.place, input.keys.lists.indices, input.keys.lists.counts, velocity})
     out.add(t);
   out.add(static_cast<uint64_t>(input.keys.keep)).add(few_in_eight_bits_);
-  for (const WanContext& c : pass_->contexts)
-    for (const Tensor& t : {c.k, c.v, c.key_bias, c.image_k, c.image_v}) out.add(t);
-  for (const WanAudio& audio : pass_->audio)
-    for (const Tensor& t : {audio.kv, audio.regions.values, audio.regions.sizes}) out.add(t);
+  for (const WanContext& c : pass_->contexts) {
+    for (const Tensor& t : {c.k, c.v, c.key_bias}) out.add(t);
+    for (const Tensor& t : c.more.tensors()) out.add(t);
+  }
+  for (const Pass::Input& i : pass_->inputs)
+    for (const Tensor& t : i.wan.given.tensors()) out.add(t);
   return out;
 }
 

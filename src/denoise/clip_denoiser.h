@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "denoise/denoiser.h"
+#include "models/wan/branches/audio/audio.h"
 #include "models/wan/dit.h"
 #include "runtime/rank_team.h"
 #include "runtime/step_graph.h"
@@ -27,7 +28,7 @@ struct ClipInput {
   Tensor channels;      // [c, T, h, w] behind the latents' z; undefined without
   Tensor given;  // [z, n, h, w] f32: the first latent frames, where they are not denoised; undefined without
   // Of models with the audio branch: what each speaker says, and whether each guidance branch hears it. Of two speakers also
-  // where they are (WanDit::make_regions).
+  // where they are (make_regions).
   std::span<const AudioWindow> speech = {};
   std::span<const uint8_t> regions = {};
   std::vector<bool> hears;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "catalog/part_files.h"
+#include "models/wan/branches/actions/script.h"
 #include "models/wan/causal.h"
 #include "samplers/sampler.h"
 #include "session/single_run.h"

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "models/wan/branches/audio/audio.h"
 #include "ops/elementwise/elementwise.h"
 #include "report/stage_result.h"
 #include "report/stage_runners.h"
@@ -54,18 +55,18 @@ TimeRows time_rows(const Tensor& time, int64_t batch, int64_t tokens, StageIo& i
 }
 
 // Of each batch item; of a model without the audio branch of none.
-std::vector<WanAudio> make_audio(const WanDit& model, const ClipAudio& speech, int64_t latent_frames,
-                                 nn::ParamStore& store) {
+std::vector<WanAudio> hear(const WanDit& model, const ClipAudio& speech, int64_t latent_frames,
+                           nn::ParamStore& store) {
   std::vector<WanAudio> out;
   if (!speech.states.defined()) return out;
   WanRegions regions;
-  if (!speech.regions.empty()) regions = model.make_regions(speech.regions, store);
+  if (!speech.regions.empty()) regions = make_regions(model, speech.regions, store);
   for (int64_t b = 0; b < speech.states.dim(0); ++b) {
-    out.push_back(model.allocate_audio(latent_frames, store, regions));
+    out.push_back(allocate_audio(model, latent_frames, store, regions));
     std::vector<AudioWindow> speakers;
     for (int64_t s = 0; s < speech.states.dim(1); ++s)
       speakers.push_back({speech.states.select(0, b).select(0, s), speech.start});
-    model.make_audio(speakers, out.back(), store.stream());
+    make_audio(model, speakers, out.back(), store.stream());
   }
   return out;
 }
@@ -159,8 +160,8 @@ void run_transformer(const StageRequest& request, StageIo& io) {
                 .times = model->make_times(times.timesteps, store),
                 .row = where_it_computes(times.row, store)};
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
-    const std::vector<WanAudio> audio = make_audio(*model, speech, x.dim(2), store);
-    for (const WanAudio& one : audio) in.audio.push_back(&one);
+    if (std::vector<WanAudio> audio = hear(*model, speech, x.dim(2), store); !audio.empty())
+      in.given.put(WanSpeech{std::move(audio)});
     const StageResult result(out, store);
     model->forward(in, result.tensor(), stream);
     result.fetch(stream);

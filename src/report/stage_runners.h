@@ -21,7 +21,7 @@ void run_rollout(const StageRequest& request, StageIo& io);
 // What a model with an audio branch is told of the speech.
 struct ClipAudio {
   Tensor states;                 // [B, speakers, frames, layers, width]
-  std::vector<uint8_t> regions;  // of two speakers, as WanDit::make_regions takes them
+  std::vector<uint8_t> regions;  // of two speakers, as make_regions takes them
   int64_t start = 0;
 };
 ClipAudio clip_audio(const Tensor& hidden_states, const WanConfig& config, StageIo& io);

@@ -1,6 +1,6 @@
 // Two people in one picture, as InfiniteTalk has them: what each says, how the two sounds lie in time, and where they are. Where
 // they are ends as a mask of tokens each (ResolvedRequest::speaker_regions), by which the transformer's blocks find whom a
-// token follows (models/wan/block_routes.cpp); what is neither is the background.
+// token follows (models/wan/branches/speakers); what is neither is the background.
 #pragma once
 
 #include "request/request.h"

@@ -88,7 +88,10 @@ constexpr Rule kDitBlock[] = {
     {"norm3", "norm2"},  // the cross-attention norm, third originally, second in diffusers
     {"ffn.0", "ffn.net.0.proj"},
     {"ffn.2", "ffn.net.2"},
+    {"before_proj", "proj_in"},  // of VACE's control blocks
+    {"after_proj", "proj_out"},
 };
+constexpr std::string_view kDitBlocks[] = {"blocks", "vace_blocks"};
 
 constexpr Rule kUmt5Top[] = {{"token_embedding", "shared"}, {"norm", "encoder.final_layer_norm"}};
 constexpr Rule kUmt5Block[] = {
@@ -197,20 +200,26 @@ std::string umt5_map(std::string_view name, const Rule (&top_rules)[Top], std::s
 
 std::string dit_from_original(std::string_view name) {
   if (const auto top = apply(kDitTop, name)) return *top;
-  std::string_view rest = name;
-  if (!take_piece(rest, "blocks")) return std::string(name);
-  const auto index = take_index(rest);
-  const auto mapped = index ? apply(kDitBlock, rest) : std::nullopt;
-  return mapped ? fmt::format("blocks.{}.{}", *index, *mapped) : std::string(name);
+  for (const std::string_view blocks : kDitBlocks) {
+    std::string_view rest = name;
+    if (!take_piece(rest, blocks)) continue;
+    const auto index = take_index(rest);
+    const auto mapped = index ? apply(kDitBlock, rest) : std::nullopt;
+    if (mapped) return fmt::format("{}.{}.{}", blocks, *index, *mapped);
+  }
+  return std::string(name);
 }
 
 std::string dit_to_original(std::string_view name) {
   if (const auto top = apply_back(kDitTop, name)) return *top;
-  std::string_view rest = name;
-  if (!take_piece(rest, "blocks")) return std::string(name);
-  const auto index = take_index(rest);
-  const auto mapped = index ? apply_back(kDitBlock, rest) : std::nullopt;
-  return mapped ? fmt::format("blocks.{}.{}", *index, *mapped) : std::string(name);
+  for (const std::string_view blocks : kDitBlocks) {
+    std::string_view rest = name;
+    if (!take_piece(rest, blocks)) continue;
+    const auto index = take_index(rest);
+    const auto mapped = index ? apply_back(kDitBlock, rest) : std::nullopt;
+    if (mapped) return fmt::format("{}.{}.{}", blocks, *index, *mapped);
+  }
+  return std::string(name);
 }
 
 std::string umt5_to_original(std::string_view name) {

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "models/wan/causal.h"
+#include "models/wan/branches/actions/action_config.h"
+#include "models/wan/branches/actions/script.h"
 
 namespace tachy {
 

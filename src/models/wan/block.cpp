@@ -23,31 +23,15 @@ nn::Attention load_attention(const Scope& scope, const WanConfig& c, bool joined
 }  // namespace
 
 WanBlock::WanBlock(const Scope& scope, const WanConfig& c, int64_t index, const Tensor& table,
-                   nn::ParamStore& store)
+                   nn::ParamStore& store, std::span<const std::unique_ptr<WanBranch>> branches)
     : config_(c) {
   const int64_t dim = c.dim();
   store.fill(table, scope.tensor("scale_shift_table", {1, 6, dim}));
-  const Scope cross = scope.sub("attn2");
   self_ = load_attention(scope.sub("attn1"), c, store.stream().precision.joined, store);
-  cross_ = load_attention(cross, c, false, store);
-  if (c.image_branch()) {
-    image_.k = nn::Linear(cross.sub("add_k_proj"), store, dim, dim);
-    image_.v = nn::Linear(cross.sub("add_v_proj"), store, dim, dim);
-    image_.norm_k = nn::Norm::rms(cross.sub("norm_added_k"), store, dim, c.eps);
-  }
+  cross_ = load_attention(scope.sub("attn2"), c, false, store);
   if (c.cross_attn_norm) cross_norm_ = nn::Norm::layer(scope.sub("norm2"), store, dim, c.eps);
-  if (c.audio_branch()) {
-    const Scope audio = scope.sub("audio_cross_attn");
-    audio_norm_ = nn::Norm::layer(scope.sub("norm_x"), store, dim, c.eps);
-    audio_q_ = nn::Linear(audio.sub("q_linear"), store, dim, dim);
-    audio_kv_ = nn::Linear(audio.sub("kv_linear"), store, c.audio_dim, 2 * dim);
-    audio_out_ = nn::Linear(audio.sub("proj"), store, dim, dim);
-  }
-  if (c.actions.in_block(index)) {
-    const auto& blocks = c.actions.blocks;
-    action_module_ = std::find(blocks.begin(), blocks.end(), index) - blocks.begin();
-    action_ = WanAction(scope.sub("action_model"), c.actions, dim, store);
-  }
+  for (const auto& branch : branches)
+    if (branch->load(scope, index, store)) branches_.push_back(branch.get());
   mlp_.up = nn::Linear(scope.sub("ffn.net.0.proj"), store, dim, c.ffn_dim);
   mlp_.down = nn::Linear(scope.sub("ffn.net.2"), store, c.ffn_dim, dim);
 }
@@ -55,19 +39,13 @@ WanBlock::WanBlock(const Scope& scope, const WanConfig& c, int64_t index, const 
 void WanBlock::text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const {
   cross_.keys(text, k, v, stream);
 }
-void WanBlock::image_keys(const Tensor& image, const Tensor& k, const Tensor& v, Stream& stream) const {
-  image_.keys(image, k, v, stream);
-}
 
-void WanBlock::audio_keys(const Tensor& tokens, const Tensor& kv, Stream& stream) const {
-  audio_kv_(tokens, kv, stream);
-}
-
-// Speech and actions read the norms' results otherwise, and where the cross-attention has no norm there is none to write codes.
-// A GPU's norm writes whole packs of them.
+// Where the cross-attention has no norm there is none to write codes, and some branches read the norms' results otherwise. A
+// GPU's norm writes whole packs of them.
 bool WanBlock::takes_codes(const Stream& stream) const {
   const auto takes = [&](const nn::Linear& linear) { return linear.takes_codes(DType::f8_e4m3, stream); };
-  return config_.dim() % 8 == 0 && config_.cross_attn_norm && !config_.audio_branch() && !action_.defined() &&
+  return config_.dim() % 8 == 0 && config_.cross_attn_norm &&
+         std::ranges::all_of(branches_, [](const WanBranch* branch) { return branch->takes_codes(); }) &&
          takes(self_.qkv.defined() ? self_.qkv : self_.q) && takes(cross_.q) && takes(mlp_.up);
 }
 

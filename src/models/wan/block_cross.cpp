@@ -1,10 +1,7 @@
-// The block's attention with what is not of its own tokens: text, picture, speech; and what actions add behind it.
-#include <cmath>
-
+// The block's attention with what is not of its own tokens: the text, and what branches have beside it and behind it.
 #include "models/wan/block.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/gated_residual/gated_residual.h"
 #include "ops/layernorm_modulate/layernorm_modulate.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 #include "ops/rmsnorm/rmsnorm.h"
@@ -40,72 +37,34 @@ void WanBlock::cross_attention(const WanBlockInput& in, const Tensor& modulation
   for (int64_t b = 0; b < in.batch; ++b) context_attention(in, index, b, q, u, stream);
   part.next("out", ProfileKind::linear);
   cross_.out(u, q, stream);
-  if (config_.audio_branch()) {
-    part.next("residual + norm", ProfileKind::norm);
-    nn::add_norm({.x = in.x,
-                  .u = q,
-                  .kind = ops::NormKind::layer,
-                  .weight = audio_norm_.weight,
-                  .bias = audio_norm_.bias,
-                  .eps = audio_norm_.eps,
-                  .sum = in.x,
-                  .y = u},
-                 stream);
-    part.next("audio q", ProfileKind::linear);
-    audio_q_(u, q, stream);
-    turn_by_routes(in, q, stream);
-    part.next("audio attention", ProfileKind::attention);
-    for (int64_t b = 0; b < in.batch; ++b) audio_attention(in, index, b, q, u, stream);
-    part.next("audio out", ProfileKind::linear);
-    audio_out_(u, q, stream);
-  }
-  if (action_.defined()) return add_actions(in, q, modulation, stream);
-  part.next("residual + norm + modulate", ProfileKind::norm);
-  nn::add_norm({.x = in.x,
-                .u = q,
-                .row = in.row,
-                .kind = ops::NormKind::layer,
-                .scale = modulation.select(1, 4),
-                .shift = modulation.select(1, 3),
-                .eps = config_.eps,
-                .sum = in.x,
-                .y = in.normed(),
-                .y_scale = in.codes.scale},
-               stream);
+  part.done();
+  WanPending sum{.y = q};
+  for (const WanBranch* branch : branches_) branch->after_cross_attention(in, index, sum, stream);
+  add_and_norm(in, sum, {.scale = modulation.select(1, 4), .shift = modulation.select(1, 3)}, false, stream);
 }
 
-void WanBlock::add_actions(const WanBlockInput& in, const Tensor& y, const Tensor& modulation,
-                           Stream& stream) const {
-  const WanCausal& causal = *in.causal;
-  ProfileRange part(stream.hooks.profiler, "residual", ProfileKind::norm);
-  ops::gated_residual({.x = in.x, .u = y, .y = in.x}, stream);
-  part.done();
-  const WanActionConfig& c = config_.actions;
-  const auto of_block = [&](const Tensor& t) { return t.defined() ? t.slice(0, 0, causal.frames) : t; };
-  const auto seen = [&](const Tensor& t) { return t.defined() ? t.slice(0, 0, c.needed(causal.frames)) : t; };
-  const WanActionInput& given = causal.actions;
-  action_({.x = in.x,
-           .frames = causal.frames,
-           .first = causal.first,
-           .mouse = seen(given.mouse),
-           .keyboard = seen(given.keyboard),
-           .mouse_cos = of_block(given.mouse_cos),
-           .mouse_sin = of_block(given.mouse_sin),
-           .keyboard_cos = of_block(given.keyboard_cos),
-           .keyboard_sin = of_block(given.keyboard_sin),
-           .mouse_ring = &causal.mouse,
-           .keyboard_ring = &causal.keyboard,
-           .parts = causal.parts,
-           .keyboard_known = in.keyboard_known},
-          action_module_, stream);
-  part.next("norm + modulate", ProfileKind::norm);
-  ops::layernorm_modulate({.x = in.x,
-                           .scale = modulation.select(1, 4),
-                           .shift = modulation.select(1, 3),
-                           .row = in.row,
-                           .eps = config_.eps,
-                           .y = in.u},
-                          stream);
+void WanBlock::add_and_norm(const WanBlockInput& in, const WanPending& sum, const WanModulation& to,
+                            bool head, Stream& stream) const {
+  const char* name = !sum.y.defined()     ? "norm + modulate"
+                     : sum.gate.defined() ? "gated residual + next norm"
+                                          : "residual + norm + modulate";
+  const ProfileRange part(stream.hooks.profiler, name, ProfileKind::norm);
+  if (!sum.y.defined())  // a branch has added it
+    return ops::layernorm_modulate(
+        {.x = in.x, .scale = to.scale, .shift = to.shift, .row = in.row, .eps = config_.eps, .y = in.u},
+        stream);
+  nn::add_norm({.x = in.x,
+                .u = sum.y,
+                .gate = sum.gate,
+                .row = in.row,
+                .kind = ops::NormKind::layer,
+                .scale = to.scale,
+                .shift = to.shift,
+                .eps = config_.eps,
+                .sum = head && !stream.without.has(Optimisation::fused_norms) ? Tensor() : in.x,
+                .y = head ? in.u : in.normed(),
+                .y_scale = head ? Tensor() : in.codes.scale},
+               stream);
 }
 
 void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
@@ -119,35 +78,10 @@ void WanBlock::context_attention(const WanBlockInput& in, int64_t index, int64_t
                   .v = split(context.v.select(0, index)),
                   .key_bias = context.key_bias,
                   .finite_bias = true,  // the logarithm of how many equal rows a key stands for
-                  .scale = score_scale(stream),
+                  .scale = score_scale(config_, stream),
                   .out = out},
                  stream);
-  if (context.image_k.defined())  // its own softmax over the image's keys, added
-    ops::attention({.q = query,
-                    .k = split(context.image_k.select(0, index)),
-                    .v = split(context.image_v.select(0, index)),
-                    .scale = score_scale(stream),
-                    .accumulate = true,
-                    .out = out},
-                   stream);
-}
-
-void WanBlock::audio_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q,
-                               const Tensor& u, Stream& stream) const {
-  const WanAudio& audio = *in.audio[static_cast<size_t>(b)];
-  const int64_t dim = config_.dim();
-  // A latent frame's tokens lie together, so frames are the batch of one attention.
-  const auto by_frames = [&](const Tensor& t) { return cross_.by_heads(t, audio.frames); };
-  const auto of_item = [&](const Tensor& t) {
-    return by_frames(t.slice(0, b * in.tokens, (b + 1) * in.tokens));
-  };
-  const Tensor kv = audio.kv.select(0, index);
-  ops::attention({.q = of_item(q),
-                  .k = by_frames(kv.slice(1, 0, dim)),
-                  .v = by_frames(kv.slice(1, dim, 2 * dim)),
-                  .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
-                  .out = of_item(u)},
-                 stream);
+  for (const WanBranch* branch : branches_) branch->beside_text(in, index, b, query, out, stream);
 }
 
 }  // namespace tachy

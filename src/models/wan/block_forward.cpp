@@ -2,13 +2,12 @@
 // and the rope, and every residual add in one pass with the norm that follows it:
 //   q‖k‖v = u·W;  q, k = rope(norm(q, k));  a = attention          u = LN(x)(1 + M1) + M0: see below
 //   x += M2·(a·Wo), u = LN_affine(x);  q = norm(u·Wq);  a = attention with the text's keys
-//   [x += a·Wo,     u = LN_affine(x);  a = attention of each latent frame with its audio tokens: InfiniteTalk's; of two speakers
-//                   q = rope(u·Wq) by what self-attention's q looks at in the first latent frame: block_routes.cpp]
-//   [x += a·Wo,     x += Actions(x), u as below: Matrix-Game 2's]
 //   x += a·Wo,      u = LN(x)(1 + M4) + M3;  f = FFN(u), in pieces of rows where its width asks for it
 //   x += M5·f,      u = LN(x)(1 + M1') + M0', the next block's (or the head's)
 // x is the residual stream (float32, or the activations' dtype), everything else the activations' dtype. Each of these fusions
-// can be switched off (Stream::without); then it is the passes that it stands for.
+// can be switched off (Stream::without); then it is the passes that it stands for. Branches act on both sides of a residual add
+// (branch.h): one that must have x itself adds in a pass of its own, and the norm is one, too.
+#include <algorithm>
 #include <cmath>
 
 #include "models/wan/block.h"
@@ -21,26 +20,28 @@
 #include "runtime/pace.h"
 
 namespace tachy {
-namespace {
 
 // Self-attention over a whole clip is all that exchanges tokens.
-void check_ranks(const WanBlockInput& in) {
+void WanBlock::check_ranks(const WanBlockInput& in) const {
   if (!in.comm || in.comm->size() == 1) return;
-  const char* alone = in.causal           ? "a video that is made block by block"
-                      : !in.audio.empty() ? "a talking photo"
-                                          : nullptr;
+  const char* alone = in.causal ? "a video that is made block by block" : nullptr;
+  for (const WanBranch* branch : branches_)
+    if (!alone) alone = branch->needs_all_tokens();
   check(!alone, ErrorCode::unsupported, "transformer: {} needs all tokens on one rank", alone ? alone : "");
 }
 
-}  // namespace
+bool WanBlock::filled_by(const WanBlockInput& in, int64_t index) const {
+  return in.fill_only && index + 1 == config_.num_layers &&
+         std::ranges::none_of(branches_, [](const WanBranch* branch) { return branch->remembers(); });
+}
 
 float WanBlock::query_scale() const {
   return 1.0f / std::sqrt(static_cast<float>(config_.head_dim)) * 1.44269504088896340736f;
 }
 
-float WanBlock::score_scale(const Stream& stream) const {
+float WanBlock::score_scale(const WanConfig& config, const Stream& stream) {
   if (!stream.without.has(Optimisation::fused_rope)) return ops::kPowersOfTwo;
-  return 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  return 1.0f / std::sqrt(static_cast<float>(config.head_dim));
 }
 
 void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64_t index,
@@ -53,7 +54,7 @@ void WanBlock::forward(const WanBlockInput& in, const WanModulation& next, int64
   part.next("cross-attention", ProfileKind::group);
   cross_attention(in, modulation, index, stream);
   part.next("feed-forward", ProfileKind::group);
-  feed_forward(in, modulation, next, index + 1 == config_.num_layers, stream);
+  feed_forward(in, modulation, next, index, stream);
 }
 
 void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& made, const Tensor& out,
@@ -74,7 +75,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
       ops::AttentionArgs args{.q = part_of(made.q),
                               .k = from(k),
                               .v = from(v),
-                              .scale = score_scale(stream),
+                              .scale = score_scale(config_, stream),
                               .eight_bits = stream.precision.attention_int8,
                               .eight_bits_of_few = in.keys.few_in_eight_bits,
                               .out = part_of(out)};
@@ -98,7 +99,7 @@ void WanBlock::attend(const WanBlockInput& in, const nn::Attention::Projected& m
                              nn::attention_in_pieces({.q = t.q,
                                                       .k = t.k,
                                                       .v = t.v,
-                                                      .scale = score_scale(stream),
+                                                      .scale = score_scale(config_, stream),
                                                       .blocks = blocks,
                                                       .eight_bits = stream.precision.attention_int8,
                                                       .eight_bits_of_few = in.keys.few_in_eight_bits,
@@ -148,7 +149,7 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
   attend(in, made, in.u, index, stream);
   if (filled_by(in, index)) return;
   runtime::checkpoint(stream);
-  make_routes(in, made, stream);
+  for (const WanBranch* branch : branches_) branch->after_self_attention(in, made, stream);
   part.next("out", ProfileKind::linear);
   const Tensor y(made.q.data, in.u.dtype, in.u.shape(), in.u.device);  // q, k and v are done with
   self_.out(in.u, y, stream);
@@ -172,26 +173,17 @@ void WanBlock::self_attention(const WanBlockInput& in, const Tensor& modulation,
 }
 
 void WanBlock::feed_forward(const WanBlockInput& in, const Tensor& modulation, const WanModulation& next,
-                            bool last, Stream& stream) const {
+                            int64_t index, Stream& stream) const {
   const int64_t rows = in.batch * in.tokens;
   // The hidden activations may take what q, k and v did, and their codes what those of u did.
   const int64_t value = dtype_size(stream.precision.activation),
                 code = in_eight_bits(stream.precision.products) ? 1 : 0;
   const int64_t free_rows = rows * (3 * value + code) * config_.dim() / ((value + code) * config_.ffn_dim);
   mlp_(in.u, in.u, stream, {.codes = in.codes, .free_rows = free_rows});
-  ProfileRange part(stream.hooks.profiler, "gated residual + next norm", ProfileKind::norm);
-  nn::add_norm({.x = in.x,
-                .u = in.u,
-                .gate = modulation.select(1, 5),
-                .row = in.row,
-                .kind = ops::NormKind::layer,
-                .scale = next.scale,
-                .shift = next.shift,
-                .eps = config_.eps,
-                .sum = last && !stream.without.has(Optimisation::fused_norms) ? Tensor() : in.x,
-                .y = last ? in.u : in.normed(),
-                .y_scale = last ? Tensor() : in.codes.scale},
-               stream);
+  WanPending sum{.y = in.u, .gate = modulation.select(1, 5)};
+  for (const WanBranch* branch : branches_) branch->after_feed_forward(in, index, sum, stream);
+  if (!next.scale.defined()) return sum.settle(in, stream);
+  add_and_norm(in, sum, next, index + 1 == config_.num_layers, stream);
 }
 
 }  // namespace tachy

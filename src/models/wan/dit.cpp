@@ -13,24 +13,20 @@
 namespace tachy {
 namespace {
 
-constexpr float kImageNormEps = 1e-5f;
-
-// The layers that take nearly all of a step: the blocks', but for keys and values of the text and the image,
-// which are made once a run. Embedders and the head keep the activations' dtype: what they round, every block
-// inherits.
-bool multiplies_in_eight_bits(std::string_view layer) {
+// The layers that take nearly all of a step: the blocks', but for keys and values of the text, which are made once
+// a run. Embedders and the head keep the activations' dtype: what they round, every block inherits.
+bool multiplies_in_eight_bits(std::string_view layer, const WanBranches& branches) {
   const auto is = [&](std::string_view end) { return layer.ends_with(end); };
-  return layer.find("blocks.") != layer.npos &&
-         (layer.find(".attn1.") != layer.npos || is(".attn2.to_q") || is(".attn2.to_out.0") ||
-          layer.find(".ffn.") != layer.npos || is(".audio_cross_attn.q_linear") ||
-          is(".audio_cross_attn.proj"));
+  if (layer.find("blocks.") == layer.npos) return false;
+  return layer.find(".attn1.") != layer.npos || is(".attn2.to_q") || is(".attn2.to_out.0") ||
+         layer.find(".ffn.") != layer.npos ||
+         std::ranges::any_of(branches, [&](const auto& b) { return b->multiplies_in_eight_bits(layer); });
 }
 
-// Keys and values of the text, the picture and the speech: made once a run, or once a window.
-bool makes_keys_of_context(std::string_view layer) {
-  const auto is = [&](std::string_view end) { return layer.ends_with(end); };
-  return is(".attn2.to_k") || is(".attn2.to_v") || is(".attn2.add_k_proj") || is(".attn2.add_v_proj") ||
-         is(".audio_cross_attn.kv_linear");
+// Keys and values of the text, and of what branches look at: made once a run, or once a window.
+bool makes_keys_of_context(std::string_view layer, const WanBranches& branches) {
+  return layer.ends_with(".attn2.to_k") || layer.ends_with(".attn2.to_v") ||
+         std::ranges::any_of(branches, [&](const auto& b) { return b->makes_keys(layer); });
 }
 
 }  // namespace
@@ -46,27 +42,18 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
     text2_ = nn::Linear(condition.sub("text_embedder.linear_2"), store, dim, dim);
   }
   load_times(condition, store.beside());
-  if (c.image_dim > 0) {
-    const Scope image = condition.sub("image_embedder");
-    if (c.pos_embed_seq_len > 0)
-      image_.pos_embed = store.widened(image.tensor("pos_embed", {1, c.pos_embed_seq_len, c.image_dim}));
-    image_.norm1 = nn::Norm::layer(image.sub("norm1"), store, c.image_dim, kImageNormEps);
-    image_.mlp.up = nn::Linear(image.sub("ff.net.0.proj"), store, c.image_dim, c.image_dim);
-    image_.mlp.down = nn::Linear(image.sub("ff.net.2"), store, c.image_dim, dim);
-    image_.mlp.act = ops::Activation::gelu_erf;
-    image_.norm2 = nn::Norm::layer(image.sub("norm2"), store, dim, kImageNormEps);
-  }
-  if (c.audio_branch()) audio_ = AudioProjection(scope.sub("audio_proj"), c, store.beside());
-  store.set_eight_bits(multiplies_in_eight_bits);
-  store.set_visiting(makes_keys_of_context);
+  if (c.image_dim > 0) image_ = WanImageEmbedding(condition.sub("image_embedder"), c, store);
+  store.set_eight_bits([&](std::string_view layer) { return multiplies_in_eight_bits(layer, branches_); });
+  store.set_visiting([&](std::string_view layer) { return makes_keys_of_context(layer, branches_); });
+  branches_ = make_branches(scope, c, store);
   block_tables_ = store.allocate(DType::f32, {c.num_layers, 6 * dim});
   const Scope blocks = scope.sub("blocks");
   streamed_ = store.stream_blocks(c.num_layers, [&](nn::ParamStore& probe, int64_t i) {
-    const WanBlock one(blocks.sub(i), c, i, block_tables_.select(0, i), probe);
+    const WanBlock one(blocks.sub(i), c, i, block_tables_.select(0, i), probe, branches_);
   });
   for (int64_t i = 0; i < c.num_layers; ++i) {
     nn::ParamStore::BlockScope block(store, i);
-    blocks_.emplace_back(blocks.sub(i), c, i, block_tables_.select(0, i), store);
+    blocks_.emplace_back(blocks.sub(i), c, i, block_tables_.select(0, i), store, branches_);
     block.done();
   }
   store.set_eight_bits({});
@@ -74,6 +61,21 @@ WanDit::WanDit(const Scope& scope, const WanConfig& c, nn::ParamStore& store)
   head_ = nn::Linear(scope.sub("proj_out"), store, dim, c.out_channels * c.patch_t * c.patch_h * c.patch_w);
   head_table_ = store.widened(scope.tensor("scale_shift_table", {1, 2, dim})).view({2, dim});
   linears_ = store.take_linears();
+}
+
+void WanDit::each_block(const std::function<void(int64_t index)>& visit) const {
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    if (streamed_) streamed_->enter(i);
+    visit(i);
+    if (streamed_) streamed_->leave(i);
+  }
+  if (streamed_) streamed_->finish();
+}
+
+void WanDit::expect_own(const Stream& stream) const {
+  expect_same_weights("transformer", precision_, stream.precision);
+  expect_same_products("transformer", precision_, stream.precision);
+  nn::expect_own_adapters("transformer", stream, *linears_);
 }
 
 // The time path runs once for all steps, in float32: beside a GPU it stays on the host, where its weights lie

@@ -1,14 +1,14 @@
-// The Wan video transformer: latents, timestep and text in, flow velocity out. Covers 2.1 text-to-video,
-// the 2.1 image branch (CLIP tokens with keys and values of their own) and 2.2's per-token timesteps
-// (TI2V-5B), at any dims.
+// The Wan video transformer: latents, timestep and text in, flow velocity out. Covers 2.1 text-to-video and 2.2's
+// per-token timesteps (TI2V-5B), at any dims; what variants have beside is their branches' (branch.h).
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "models/wan/audio_projection.h"
 #include "models/wan/block.h"
+#include "models/wan/branches/branches.h"
+#include "models/wan/branches/image/image_embedding.h"
 #include "nn/linear_registry.h"
 
 namespace tachy {
@@ -38,12 +38,10 @@ struct WanInput {
   WanTimes times;  // rows used by this call
   Tensor row;      // [B·tokens] i32: row of `times` of each token, as they lie; undefined: row 0
   std::vector<const WanContext*> contexts;  // B of them
-  WanKeys keys = {};  // what self-attention attends to: all, or blocks of the grid's order
-  std::vector<const WanAudio*> audio = {};  // B of them where the model has the audio branch
-  const WanCausal* causal = nullptr;        // a block of a video after those that it remembers; B is 1 then
+  WanKeys keys = {};                  // what self-attention attends to: all, or blocks of the grid's order
+  const WanCausal* causal = nullptr;  // a block of a video after those that it remembers; B is 1 then
   bool fill_only = false;  // only remember this block: velocity may be undefined, and is not written
-  // An earlier pass of this block has left what follows from its actions alone: the keyboard's keys and values.
-  bool keyboard_known = false;
+  WanExtras given = {};    // what the model's branches are given: speech
   // The ranks that the grid's tokens are divided among (runtime::share_of); each has the whole latents and contexts. Null: one.
   runtime::Comm* comm = nullptr;
 };
@@ -54,6 +52,17 @@ class WanDit {
   WanDit(const Scope& scope, const WanConfig& config, nn::ParamStore& store);
 
   const WanConfig& config() const { return config_; }
+  // The model's branch of that class; null where it has none.
+  template <class Branch>
+  const Branch* branch() const {
+    for (const auto& one : branches_)
+      if (const auto* found = dynamic_cast<const Branch*>(one.get())) return found;
+    return nullptr;
+  }
+  // visit(index) for each block in order, streamed ones while they are on the device: what branches make of their parameters.
+  void each_block(const std::function<void(int64_t index)>& visit) const;
+  // Throws where a stream asks for other weights, products or adapters than the model has.
+  void expect_own(const Stream& stream) const;
   const nn::LinearRegistry& linears() const { return *linears_; }  // by their names in diffusers' layout
 
   // The following put what they make into `store`; the caller keeps store.keep() as long as it is used.
@@ -69,64 +78,37 @@ class WanDit {
   WanContext make_context(const Tensor& text, int64_t total_rows, const Tensor& image,
                           nn::ParamStore& store) const;
 
-  // Room for the audio of a window of `latent_frames`, and its making, as often as windows come: the addresses stay. With the
-  // states undefined it is what the branch of guidance without speech is given. Two speakers have a window each, and regions.
-  WanAudio allocate_audio(int64_t latent_frames, nn::ParamStore& store, const WanRegions& regions = {}) const;
-  void make_audio(std::span<const AudioWindow> speakers, const WanAudio& audio, Stream& stream) const;
-  void make_audio(const AudioWindow& window, const WanAudio& audio, Stream& stream) const {
-    make_audio(std::span(&window, 1), audio, stream);
-  }
-  // masks: of the first speaker, the second and the background, for each token of a latent frame in the grid's order 0 or 1.
-  WanRegions make_regions(std::span<const uint8_t> masks, nn::ParamStore& store) const;
-
   // What a video made block by block remembers, for blocks of at most so many latent frames of a grid.
   WanCausal allocate_causal(const WanWindow& window, int64_t most, int64_t rows, int64_t columns,
                             nn::ParamStore& store) const;
   // The block that follows the one before it, as many frames as `grid` has (make_grid, without places): its tables are made
-  // for their positions. Frames have no end: a session may be of any length.
-  void begin_block(WanCausal& causal, const WanGrid& grid, const WanScript& script, Stream& stream) const;
+  // for their positions. Frames have no end: a session may be of any length. given: to branches, of this block.
+  void begin_block(WanCausal& causal, const WanGrid& grid, const WanExtras& given, Stream& stream) const;
 
   // velocity [B, C_out, T, H, W] f32, of ranks on the first one alone. Scratch comes from the stream's arena.
   void forward(const WanInput& input, const Tensor& velocity, Stream& stream) const;
 
  private:
-  // Keys and values of an image's rows for every block.
-  void add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const;
-  void expect_audio(const WanInput& input) const;
-  void place_speakers(const WanAudio& audio, Stream& stream) const;
+  // Keys and values of the context's tokens for every block.
+  void add_keys(const Tensor& tokens, WanContext& context, nn::ParamStore& store) const;
+  // Throws for what is given to branches that the model has not got.
+  void expect_taken(const WanExtras& given) const;
   void expect_causal(const WanInput& input) const;
   // x [B·own tokens, dim] of the latents' patches.
   void embed_patches(const WanInput& input, runtime::Share own, const Tensor& x, Stream& stream) const;
   // velocity of u [B·own tokens, dim] as the last block leaves it.
   void predict(const WanInput& input, runtime::Share own, const Tensor& u, const Tensor& velocity,
                Stream& stream) const;
-  void fill_constants(const WanCausal& causal, const WanScript& script, std::span<float> host) const;
+  void fill_constants(const WanCausal& causal, const WanExtras& given, std::span<float> host) const;
   void load_times(const Scope& condition, nn::ParamStore& store);
   nn::RowCodes codes_for_norms(const Tensor& u, Stream& stream) const;
-  // visit(block, index) for each in order, streamed ones while they are on the device.
-  template <class Visit>
-  void each_block(Visit&& visit) const {
-    for (int64_t i = 0; i < config_.num_layers; ++i) {
-      if (streamed_) streamed_->enter(i);
-      visit(blocks_[static_cast<size_t>(i)], i);
-      if (streamed_) streamed_->leave(i);
-    }
-    if (streamed_) streamed_->finish();
-  }
-
-  struct ImageEmbedding {
-    Tensor pos_embed;
-    nn::Norm norm1, norm2;
-    nn::Mlp mlp;
-  };
-
   WanConfig config_;
   Precision precision_;  // what the weights were made for
   nn::Linear patch_embedding_, text1_, text2_, time1_, time2_, time_projection_, head_;
-  ImageEmbedding image_;
-  AudioProjection audio_;
+  WanImageEmbedding image_;
   Tensor block_tables_;  // [layers, 6·dim] f32
   Tensor head_table_;    // [2, dim] f32
+  WanBranches branches_;
   std::vector<WanBlock> blocks_;
   std::shared_ptr<runtime::BlockStream> streamed_;  // null: all blocks stay where they are
   std::shared_ptr<const nn::LinearRegistry> linears_;

@@ -1,4 +1,4 @@
-// What a video made block by block remembers, and what of a block is made before its first step: positions, actions, sinks.
+// What a video made block by block remembers, and what of a block is made before its first step: positions, sinks, what branches are given.
 #include <algorithm>
 
 #include "models/wan/dit.h"
@@ -10,35 +10,6 @@ namespace tachy {
 namespace {
 
 constexpr double kTheta = 10000.0;
-
-// Pixel frames [first, end) of which a block of latent frames must know what was pressed.
-struct PixelFrames {
-  int64_t first, end;
-};
-
-// `rows` [n, width] of a script, from pixel frame `begin` on; `to`: where a block's actions lie, undefined where the model
-// has none of these.
-void expect_actions(const char* name, const Tensor& rows, int64_t begin, int64_t width,
-                    const PixelFrames& needed, const Tensor& to) {
-  if (!to.defined())
-    return require(!rows.defined(), "transformer: actions of a {} given, but the model has none", name);
-  require(rows.defined(), "transformer: expected the actions of a {}, got none", name);
-  expect_shape("transformer", name, rows, {-1, width});
-  require(begin >= 0 && begin <= needed.first && rows.dim(0) >= needed.end - begin,
-          "transformer: {}: expected the actions of pixel frames {} to {}, got {} from {} on", name,
-          needed.first, needed.end - 1, rows.dim(0), begin);
-}
-
-// Those that a block sees, on the host.
-void put_actions(const WanActionConfig& c, const Tensor& rows, int64_t begin, const WanCausal& block,
-                 const Tensor& to) {
-  if (!to.defined()) return;
-  const int64_t count = c.needed(block.frames), width = to.dim(1);
-  for (int64_t i = 0; i < count; ++i) {
-    const float* from = rows.as<float>() + (c.frame_of(block.first, i) - begin) * width;
-    std::copy(from, from + width, to.as<float>() + i * width);
-  }
-}
 
 // What the frames of the block at hand look at. A mask's parts are all of a clip that begins here.
 std::vector<WanPart> parts_of(const WanCausal& causal) {
@@ -73,33 +44,6 @@ void spread(const Tensor& rows, const Tensor& table, int64_t frames, Stream& str
   ops::copy({.x = from, .y = to}, stream);
 }
 
-// Places for tensors in one allocation, each where packs of any width may be read.
-class Parts {
- public:
-  void add(Tensor& t, std::initializer_list<int64_t> dims) {
-    constexpr int64_t kStep = 64;
-    parts_.push_back({&t, dims, values_});
-    int64_t count = 1;
-    for (const int64_t dim : dims) count *= dim;
-    values_ += (count + kStep - 1) / kStep * kStep;
-  }
-  Tensor allocate(nn::ParamStore& store) const {
-    const Tensor all = store.allocate(DType::f32, {values_});
-    for (const Part& p : parts_)
-      *p.tensor = Tensor(all.as<float>() + p.first, DType::f32, std::span<const int64_t>(p.dims), all.device);
-    return all;
-  }
-
- private:
-  struct Part {
-    Tensor* tensor;
-    std::vector<int64_t> dims;
-    int64_t first;
-  };
-  std::vector<Part> parts_;
-  int64_t values_ = 0;
-};
-
 }  // namespace
 
 WanCausal WanDit::allocate_causal(const WanWindow& window, int64_t most, int64_t rows, int64_t columns,
@@ -115,44 +59,25 @@ WanCausal WanDit::allocate_causal(const WanWindow& window, int64_t most, int64_t
     return store.allocate(store.stream().precision.activation, dims);
   };
   WanCausal out{.window = window, .most = most};
-  Parts parts;
+  WanConstants constants;
   const int64_t time_pairs = time_channels(c.head_dim) / 2;
-  parts.add(out.time_cos, {most, time_pairs});
-  parts.add(out.time_sin, {most, time_pairs});
+  constants.add(out.time_cos, {most, time_pairs});
+  constants.add(out.time_sin, {most, time_pairs});
   out.ring = runtime::KvRing::make(slots, c.num_layers, places, c.dim(), moving, values);
   if (moving) {
     out.sink_cos = store.allocate(DType::f32, {window.sinks * places, half});
     out.sink_sin = store.allocate(DType::f32, {window.sinks * places, half});
-    parts.add(out.sink_row_cos, {1, half});
-    parts.add(out.sink_row_sin, {1, half});
+    constants.add(out.sink_row_cos, {1, half});
+    constants.add(out.sink_row_sin, {1, half});
   }
-  if (c.actions.present()) {
-    const WanActionConfig& a = c.actions;
-    const runtime::RingSlots without_sinks{window.frames, 0};
-    const auto modules = static_cast<int64_t>(a.blocks.size());
-    const int64_t key_pairs = a.keyboard_hidden / a.heads / 2, mouse_pairs = a.mouse_hidden / a.heads / 2;
-    out.keyboard = runtime::KvRing::make(without_sinks, modules, 1, a.keyboard_hidden, false, values);
-    parts.add(out.actions.keyboard, {a.needed(most), a.keyboard_dim});
-    parts.add(out.actions.keyboard_cos, {most, a.heads, key_pairs});
-    parts.add(out.actions.keyboard_sin, {most, a.heads, key_pairs});
-    if (a.mouse_dim > 0) {
-      out.mouse = runtime::KvRing::make(without_sinks, modules, places, a.mouse_hidden, false, values);
-      parts.add(out.actions.mouse, {a.needed(most), a.mouse_dim});
-      parts.add(out.actions.mouse_cos, {most, a.heads, mouse_pairs});
-      parts.add(out.actions.mouse_sin, {most, a.heads, mouse_pairs});
-    }
-  }
-  out.constants = parts.allocate(store);
+  for (const auto& branch : branches_) branch->allocate(out, places, constants, store);
+  out.constants = constants.allocate(store);
   return out;
 }
 
-void WanDit::fill_constants(const WanCausal& causal, const WanScript& script, std::span<float> host) const {
+void WanDit::fill_constants(const WanCausal& causal, const WanExtras& given, std::span<float> host) const {
   const WanConfig& c = config_;
-  const WanActionInput& given = causal.actions;
-  const auto on_host = [&](const Tensor& t) {
-    if (!t.defined()) return t;
-    return Tensor(host.data() + (t.as<float>() - causal.constants.as<float>()), DType::f32, t.shape());
-  };
+  const auto on_host = [&](const Tensor& t) { return WanConstants::on_host(t, causal.constants, host); };
   const int64_t turning = time_channels(c.head_dim);
   ops::rope_table_1d(causal.frames, turning, kTheta, on_host(causal.time_cos).slice(0, 0, causal.frames),
                      on_host(causal.time_sin).slice(0, 0, causal.frames), {.first = causal.first});
@@ -160,15 +85,10 @@ void WanDit::fill_constants(const WanCausal& causal, const WanScript& script, st
     ops::rope_table_3d(1, 1, 1, c.head_dim, kTheta, on_host(causal.sink_row_cos),
                        on_host(causal.sink_row_sin),
                        {.first = std::max<int64_t>(causal.end() - causal.window.frames, 0)});
-  put_actions(c.actions, script.keyboard, script.first_frame, causal, on_host(given.keyboard));
-  put_actions(c.actions, script.mouse, script.first_frame, causal, on_host(given.mouse));
-  if (given.keyboard_cos.defined())
-    fill_action_rope(c.actions, causal.first, on_host(given.keyboard_cos), on_host(given.keyboard_sin));
-  if (given.mouse_cos.defined())
-    fill_action_rope(c.actions, causal.first, on_host(given.mouse_cos), on_host(given.mouse_sin));
+  for (const auto& branch : branches_) branch->fill(causal, given, on_host);
 }
 
-void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript& script,
+void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanExtras& given,
                          Stream& stream) const {
   const WanConfig& c = config_;
   require(grid.frames >= 1 && grid.frames <= causal.most,
@@ -177,16 +97,13 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript
         "transformer: a block of {}x{} tokens a frame, but {} are remembered", grid.rows, grid.columns,
         causal.ring.k.dim(2));
   const int64_t first = causal.end(), end = first + grid.frames;
-  const WanActionConfig& a = c.actions;
-  const WanActionInput& given = causal.actions;
-  const PixelFrames needed{a.frame_of(first, 0), 1 + a.frames_each * (end - 1)};
-  expect_actions("keyboard", script.keyboard, script.first_frame, a.keyboard_dim, needed, given.keyboard);
-  expect_actions("mouse", script.mouse, script.first_frame, a.mouse_dim, needed, given.mouse);
-  causal.first = first, causal.frames = grid.frames;
+  expect_taken(given);
+  for (const auto& branch : branches_) branch->expect_block(causal, {first, end}, given);
+  causal.first = first, causal.frames = grid.frames, causal.known = false;
   causal.parts = parts_of(causal);
   if (!stream.measuring()) {
     std::vector<float> host(static_cast<size_t>(causal.constants.numel()));
-    fill_constants(causal, script, host);
+    fill_constants(causal, given, host);
     upload(host.data(), causal.constants, stream);
   }
   // Rows and columns of a frame have their angles since the grid was made.
@@ -199,15 +116,12 @@ void WanDit::begin_block(WanCausal& causal, const WanGrid& grid, const WanScript
 }
 
 void WanDit::expect_causal(const WanInput& in) const {
-  require(in.causal || !config_.actions.present(),
-          "transformer: the model follows actions: it can only make a video block by block");
   require(in.causal || !in.fill_only, "transformer: nothing to fill without a causal pass");
   if (!in.causal) return;
   const WanCausal& causal = *in.causal;
   require(in.latents.dim(0) == 1, "transformer: expected one video made block by block, got {}",
           in.latents.dim(0));
-  require(in.keys.all() && !config_.audio_branch(),
-          "transformer: neither block-sparse attention nor speech goes with a video made block by block");
+  require(in.keys.all(), "transformer: block-sparse attention does not go with a video made block by block");
   check(causal.frames == in.grid->frames && !in.row.defined(), ErrorCode::internal,
         "transformer: a pass of {} frames at {}, but the block that began has {}", in.grid->frames,
         in.row.defined() ? "several timesteps" : "one timestep", causal.frames);

@@ -1,8 +1,7 @@
-// What the transformer makes of a prompt and a picture before the first step: keys and values for every block. (Of speech: dit_audio.cpp.)
+// What the transformer makes of a prompt and a picture before the first step: keys and values for every block.
 #include <cmath>
 
 #include "models/wan/dit.h"
-#include "nn/adapter_set.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/transfer.h"
 
@@ -13,17 +12,16 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const WanConfig& c = config_;
   Stream& stream = store.stream();
   const ArenaScope scope(*stream.arena);
-  expect_same_weights("transformer", precision_, stream.precision);
-  expect_same_products("transformer", precision_, stream.precision);
-  nn::expect_own_adapters("transformer", stream, *linears_);
+  expect_own(stream);
   if (c.text_dim == 0) {
     require(!text.defined() && image.defined(),
             "transformer: the model has no text: expected an image's embeddings alone");
-    WanContext context;
-    add_image(image, context, store);
+    WanContext context;  // the image's tokens in the text's place
+    const ArenaScope made(*stream.arena);
+    add_keys(image_(image, stream), context, store);
     return context;
   }
-  const int64_t dim = c.dim(), given = text.dim(0), layers = c.num_layers;
+  const int64_t dim = c.dim(), given = text.dim(0);
   expect_shape("transformer", "encoder_hidden_states", text, {given, c.text_dim});
   require(total_rows >= given, "transformer: {} text rows exceed the context's {}", given, total_rows);
   const bool padded = total_rows > given, collapsed = padded && !stream.without.has(Optimisation::few_keys);
@@ -36,8 +34,6 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   const Tensor hidden = stream.arena->tensor(type, {keys, dim}),
                embedded = stream.arena->tensor(type, {keys, dim});
   WanContext context;
-  context.k = store.allocate(type, {layers, keys, dim});
-  context.v = store.allocate(type, {layers, keys, dim});
   if (collapsed) context.key_bias = store.allocate(DType::f32, {1, keys});
   ops::copy({.x = text, .y = rows.slice(0, 0, given)}, stream);
   if (padded) zero(rows.slice(0, given, keys), stream);
@@ -48,49 +44,21 @@ WanContext WanDit::make_context(const Tensor& text, int64_t total_rows, const Te
   }
   text1_(rows, hidden, stream, {.act = ops::Activation::gelu_tanh});
   text2_(hidden, embedded, stream);
-  each_block([&](const WanBlock& block, int64_t i) {
-    block.text_keys(embedded, context.k.select(0, i), context.v.select(0, i), stream);
-  });
-  if (!c.image_branch()) {
-    require(!image.defined(), "transformer: image embeddings given, but the model has no image branch");
-    return context;
-  }
-  if (image.defined()) add_image(image, context, store);
+  add_keys(embedded, context, store);
+  require(!image.defined() || c.image_branch(),
+          "transformer: image embeddings given, but the model has no image branch");
+  const ArenaScope pictured(*stream.arena);
+  const WanTokens tokens{.text = embedded, .image = image.defined() ? image_(image, stream) : Tensor()};
+  for (const auto& branch : branches_) branch->add_context(*this, tokens, context, store);
   return context;
 }
 
-void WanDit::add_image(const Tensor& image, WanContext& context, nn::ParamStore& store) const {
-  const WanConfig& c = config_;
+void WanDit::add_keys(const Tensor& tokens, WanContext& context, nn::ParamStore& store) const {
   Stream& stream = store.stream();
-  const ArenaScope scope(*stream.arena);
-  const DType type = stream.precision.activation;
-  const int64_t tokens = image.dim(0), dim = c.dim(), layers = c.num_layers;
-  expect_shape("transformer", "encoder_hidden_states_image", image, {tokens, c.image_dim});
-  const Tensor given_image = stream.arena->f32({tokens, c.image_dim});
-  const Tensor a = stream.arena->tensor(type, {tokens, c.image_dim});
-  const Tensor wide = stream.arena->tensor(type, {tokens, dim});
-  bring(image, given_image, stream);
-  if (image_.pos_embed.defined()) {
-    expect_shape("transformer", "encoder_hidden_states_image", image, {c.pos_embed_seq_len, c.image_dim});
-    ops::LincombArgs sum{.count = 2, .out = given_image};
-    sum.terms[0].x = given_image;
-    sum.terms[1].x = image_.pos_embed.view({tokens, c.image_dim});
-    ops::lincomb(sum, stream);
-  }
-  image_.norm1(given_image, a, stream);
-  image_.mlp(a, wide, stream);
-  image_.norm2(wide, wide, stream);
-  if (c.text_dim == 0) {  // in the text's place
-    context.k = store.allocate(type, {layers, tokens, dim});
-    context.v = store.allocate(type, {layers, tokens, dim});
-    return each_block([&](const WanBlock& block, int64_t i) {
-      block.text_keys(wide, context.k.select(0, i), context.v.select(0, i), stream);
-    });
-  }
-  context.image_k = store.allocate(type, {layers, tokens, dim});
-  context.image_v = store.allocate(type, {layers, tokens, dim});
-  each_block([&](const WanBlock& block, int64_t i) {
-    block.image_keys(wide, context.image_k.select(0, i), context.image_v.select(0, i), stream);
+  for (Tensor* t : {&context.k, &context.v})
+    *t = store.allocate(stream.precision.activation, {config_.num_layers, tokens.dim(0), config_.dim()});
+  each_block([&](int64_t i) {
+    blocks_[static_cast<size_t>(i)].text_keys(tokens, context.k.select(0, i), context.v.select(0, i), stream);
   });
 }
 

@@ -26,6 +26,13 @@ nn::RowCodes WanDit::codes_for_norms(const Tensor& u, Stream& stream) const {
   return codes;
 }
 
+void WanDit::expect_taken(const WanExtras& given) const {
+  for (const WanExtras::Entry& entry : given.entries())
+    require(!entry.defined() ||
+                std::ranges::any_of(branches_, [&](const auto& branch) { return branch->takes(entry.type); }),
+            "transformer: {} given, but the model has no branch for it", entry.name);
+}
+
 void WanDit::embed_patches(const WanInput& in, runtime::Share own, const Tensor& x, Stream& stream) const {
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), tokens = in.grid->tokens();
@@ -78,9 +85,7 @@ Tensor rows_of(const Tensor& row, int64_t batch, int64_t tokens, runtime::Share 
 }  // namespace
 
 void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream) const {
-  expect_same_weights("transformer", precision_, stream.precision);
-  expect_same_products("transformer", precision_, stream.precision);
-  nn::expect_own_adapters("transformer", stream, *linears_);
+  expect_own(stream);
   const WanConfig& c = config_;
   const int64_t batch = in.latents.dim(0), all = in.grid->tokens(), dim = c.dim();
   const runtime::Share own =
@@ -91,7 +96,8 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   expect_shape("transformer", "hidden_states", in.latents,
                {batch, c.in_channels, in.grid->frames * c.patch_t, in.grid->rows * c.patch_h,
                 in.grid->columns * c.patch_w});
-  expect_audio(in);
+  expect_taken(in.given);
+  for (const auto& branch : branches_) branch->expect(in);
   expect_causal(in);
   check(static_cast<int64_t>(in.contexts.size()) == batch, ErrorCode::internal,
         "transformer: {} contexts for a batch of {}", in.contexts.size(), batch);
@@ -108,34 +114,28 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
                       .comm = in.comm,
                       .all_tokens = all,
                       .keys = in.keys,
-                      .audio = in.audio,
                       .causal = in.causal,
                       .fill_only = in.fill_only,
-                      .keyboard_known = in.keyboard_known};
-  if (const auto routed =
-          std::ranges::count_if(in.audio, [](const WanAudio* a) { return a->regions.defined(); }))
-    block.routes = arena.f32({routed, 2, tokens, c.head_dim / 2});
+                      .more = in.given};
   ProfileRange part(stream.hooks.profiler, "patch embedding", ProfileKind::linear);
   ops::add_rows({.table = block_tables_, .rows = in.times.projection, .y = block.modulation}, stream);
   embed_patches(in, own, block.x, stream);
+  for (const auto& branch : branches_) branch->begin(in, block, stream);
   const Tensor modulation = arena.f32({2, in.times.embedding.dim(0), dim});
   ops::add_rows({.table = head_table_, .rows = in.times.embedding, .y = modulation}, stream);
   const WanModulation head{.scale = modulation.select(0, 1), .shift = modulation.select(0, 0)};
   part.next("norm + modulate", ProfileKind::norm);
   block.u = arena.tensor(stream.precision.activation, {rows, dim});
   const WanModulation first = WanBlock::first_norm(block, 0);
-  ops::layernorm_modulate({.x = block.x,
-                           .scale = first.scale,
-                           .shift = first.shift,
-                           .row = block.row,
-                           .eps = c.eps,
-                           .y = block.u},
-                          stream);
+  ops::layernorm_modulate(
+      {.x = block.x, .scale = first.scale, .shift = first.shift, .row = block.row, .eps = c.eps, .y = block.u},
+      stream);
   block.codes = codes_for_norms(block.u, stream);
-  each_block([&](const WanBlock& layer, int64_t i) {
+  each_block([&](int64_t i) {
     runtime::checkpoint(stream);
     part.next("block", ProfileKind::group, i);
-    layer.forward(block, i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head, i, stream);
+    const WanModulation next = i + 1 < c.num_layers ? WanBlock::first_norm(block, i + 1) : head;
+    blocks_[static_cast<size_t>(i)].forward(block, next, i, stream);
   });
   if (in.fill_only) return;
   part.next("head", ProfileKind::linear);

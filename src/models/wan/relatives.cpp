@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "models/wan/audio_branch.h"
+#include "models/wan/branches/audio/audio_config.h"
 #include "weights/json_file.h"
 #include "weights/quote.h"
 

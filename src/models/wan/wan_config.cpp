@@ -82,7 +82,8 @@ Sinusoid parse_sinusoid(std::string_view name) {
 }
 
 WanConfig WanConfig::from_json(const nlohmann::json& j) {
-  const WanConfig c = j.contains("dim") ? from_original(j) : from_diffusers(j);
+  WanConfig c = j.contains("dim") ? from_original(j) : from_diffusers(j);
+  c.vace = WanVaceConfig::from_json(j, c.num_layers);
   check(c.freq_dim % 2 == 0 && c.head_dim % 2 == 0, ErrorCode::unsupported,
         "wan: freq_dim {} and attention_head_dim {} must be even", c.freq_dim, c.head_dim);
   return c;

@@ -6,7 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
-#include "models/wan/action_config.h"
+#include "models/wan/branches/actions/action_config.h"
+#include "models/wan/branches/vace/vace_config.h"
 
 namespace tachy {
 
@@ -34,6 +35,7 @@ struct WanConfig {
   // frames among those; -1: all frames of a clip.
   int64_t window = -1, sinks = 0;
   WanActionConfig actions;
+  WanVaceConfig vace;
   Sinusoid sinusoid = Sinusoid::diffusers;
 
   int64_t dim() const { return num_heads * head_dim; }

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "models/wan/action_config.h"
+#include "models/wan/branches/actions/action_config.h"
 #include "models/wan/infer_config.h"
 #include "shapes.h"
 

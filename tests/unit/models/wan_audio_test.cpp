@@ -1,4 +1,4 @@
-// The audio branch of InfiniteTalk (models/wan/audio_branch.h): its sizes are read off its tensors, what a latent frame
+// The audio branch of InfiniteTalk (models/wan/branches/audio/audio_config.h): its sizes are read off its tensors, what a latent frame
 // looks at, what is refused. Its values: the golden case "talk" of wan_dit_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -166,7 +166,7 @@ TEST(WanAudioBranch, SpeechAndModelMustGoTogether) {
   test::WanDitCase talk("talk"), without("i2v");
   run([&](Stream&, nn::ParamStore& store) {
     const auto model = without.load(store);
-    EXPECT_THAT(error_of_call([&] { model->allocate_audio(3, store); }), HasSubstr("no audio branch"));
+    EXPECT_THAT(error_of_call([&] { allocate_audio(*model, 3, store); }), HasSubstr("no audio branch"));
   });
   run([&](Stream& stream, nn::ParamStore& store) {
     const auto model = talk.load(store);

@@ -34,8 +34,7 @@ struct Streams {
   std::vector<float> x, u;  // the residual stream, and normed for the next block
 };
 
-Streams run_block(const test::WanDitCase& c, runtime::Comm* comm,
-                  const std::vector<const WanAudio*>& audio = {}, const WanCausal* causal = nullptr) {
+Streams run_block(const test::WanDitCase& c, runtime::Comm* comm, const WanCausal* causal = nullptr) {
   const int ranks = comm ? comm->size() : 1, rank = comm ? comm->rank() : 0;
   const runtime::Share own = runtime::share_of(kTokens, rank, ranks);
   const int64_t tokens = own.count(), dim = c.config.dim(), half = c.config.head_dim / 2;
@@ -58,7 +57,9 @@ Streams run_block(const test::WanDitCase& c, runtime::Comm* comm,
   Arena arena(size_t{16} << 20);
   Stream stream{.arena = &arena, .pool = &pool};
   nn::ParamStore store({}, stream);
-  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, 0, f32(table, {6 * dim}), store);
+  const WanBranches branches = make_branches(Scope(c.weights), c.config, store);
+  const WanBlock block(Scope(c.weights).sub("blocks").sub(0), c.config, 0, f32(table, {6 * dim}), store,
+                       branches);
   const Tensor after = f32(next, {2, 1, dim});
   block.forward({.batch = kBatch,
                  .tokens = tokens,
@@ -70,7 +71,6 @@ Streams run_block(const test::WanDitCase& c, runtime::Comm* comm,
                  .u = f32(out.u, {kBatch * tokens, dim}),
                  .comm = comm,
                  .all_tokens = kTokens,
-                 .audio = audio,
                  .causal = causal},
                 {.scale = after.select(0, 0), .shift = after.select(0, 1)}, 0, stream);
   return out;
@@ -98,13 +98,12 @@ TEST(WanBlock, TokensMayBeDividedAmongRanks) {
 
 // They attend to more than the clip's tokens: a part of these would give another video.
 TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
-  const test::WanDitCase c("t2v");
-  const WanAudio audio;
+  const test::WanDitCase plain("t2v"), talk("talk");
   alignas(WanCausal) const char room[sizeof(WanCausal)] = {};  // nobody looks inside
   const auto* causal = reinterpret_cast<const WanCausal*>(room);
-  const auto refused = [&](runtime::Comm& comm, const std::vector<const WanAudio*>& a, const WanCausal* b) {
+  const auto refused = [&](runtime::Comm& comm, const test::WanDitCase& c, const WanCausal* of) {
     try {
-      run_block(c, &comm, a, b);
+      run_block(c, &comm, of);
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::unsupported);
       return e.message();
@@ -112,9 +111,8 @@ TEST(WanBlock, WhatOneRankMustHaveIsRefused) {
     return std::string("nothing");
   };
   on_ranks(2, [&](runtime::Comm& comm) {
-    EXPECT_EQ(refused(comm, {&audio, &audio}, nullptr),
-              "transformer: a talking photo needs all tokens on one rank");
-    EXPECT_EQ(refused(comm, {}, causal),
+    EXPECT_EQ(refused(comm, talk, nullptr), "transformer: a talking photo needs all tokens on one rank");
+    EXPECT_EQ(refused(comm, plain, causal),
               "transformer: a video that is made block by block needs all tokens on one rank");
   });
 }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "golden.h"
+#include "models/wan/branches/actions/action_branch.h"
+#include "models/wan/branches/actions/script.h"
 #include "models/wan/dit.h"
 #include "models/wan/infer_config.h"
 #include "weights/rename.h"
@@ -56,11 +58,11 @@ struct WanCausalCase {
 
     void begin(int64_t frames) {
       grid = model.make_grid(frames, 2 * rows, 2 * columns, store);
-      model.begin_block(causal, grid, c.script(), store.stream());
+      model.begin_block(causal, grid, WanExtras::of(c.script()), store.stream());
     }
     // At one of the timesteps; past the last one, 0. x: the values of the block's latents.
     std::vector<float> predict(const std::vector<float>& x, size_t step, bool fill_only = false,
-                               bool keyboard_known = false) {
+                               bool known = false) {
       const Tensor noise = c.golden["noise"];
       const int64_t frames = causal.frames, z = noise.dim(0), plane = noise.dim(2) * noise.dim(3);
       const int64_t channels = c.config.in_channels;
@@ -81,8 +83,8 @@ struct WanCausalCase {
                   .times = {times.embedding.slice(0, at, at + 1), times.projection.slice(0, at, at + 1)},
                   .contexts = {&context},
                   .causal = &causal,
-                  .fill_only = fill_only,
-                  .keyboard_known = keyboard_known};
+                  .fill_only = fill_only};
+      causal.known = known;
       model.forward(in, fill_only ? Tensor() : shaped(velocity, z), store.stream());
       return velocity;
     }

@@ -60,9 +60,18 @@ INSTANTIATE_TEST_SUITE_P(Cases, WanCausalGolden,
                                   (std::get<1>(info.param) ? "_fill" : "_whole");
                          });
 
+// Keys and values of all that a video remembers.
+std::vector<Tensor> rings_of(const WanCausal& c) {
+  std::vector<Tensor> all{c.ring.k, c.ring.v};
+  if (const auto* more = c.memory.find<WanActionMemory>())
+    for (const runtime::KvRing& ring : {more->mouse_ring, more->keyboard_ring})
+      all.insert(all.end(), {ring.k, ring.v});
+  return all;
+}
+
 std::vector<float> ring_of(const WanCausal& c) {
   std::vector<float> all;
-  for (const Tensor& t : {c.ring.k, c.ring.v, c.mouse.k, c.mouse.v, c.keyboard.k, c.keyboard.v})
+  for (const Tensor& t : rings_of(c))
     if (t.defined()) {
       const auto values = test::values_of(t);
       all.insert(all.end(), values.begin(), values.end());
@@ -79,8 +88,7 @@ TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
       with_session(c, [&](WanCausalCase::Session& session, bool real) {
         session.begin(c.blocks[0]);
         const auto x = WanCausalCase::frames_of(c.golden["noise"], 0, c.blocks[0]);
-        for (const Tensor& t : {session.causal.ring.k, session.causal.ring.v, session.causal.mouse.k,
-                                session.causal.mouse.v, session.causal.keyboard.k, session.causal.keyboard.v})
+        for (const Tensor& t : rings_of(session.causal))
           if (t.defined()) zero(t, session.store.stream());
         session.predict(x, c.timesteps.size(), fill_only);
         if (real) left[fill_only ? 1 : 0] = ring_of(session.causal);
@@ -100,8 +108,9 @@ TEST(WanCausal, TheKeyboardIsKnownAfterABlocksFirstPass) {
       session.begin(c.blocks[0]);
       const auto x = WanCausalCase::frames_of(c.golden["noise"], 0, c.blocks[0]);
       session.predict(x, 0);
+      const auto& memory = *session.causal.memory.find<WanActionMemory>();
       const auto keep = [&](std::vector<float>& to) {
-        for (const Tensor& t : {session.causal.keyboard.k, session.causal.keyboard.v})
+        for (const Tensor& t : {memory.keyboard_ring.k, memory.keyboard_ring.v})
           for (int64_t module = 0; real && module < t.dim(0); ++module) {
             const auto rows = test::values_of(t.select(0, module).slice(0, 0, c.blocks[0]));
             to.insert(to.end(), rows.begin(), rows.end());
@@ -111,7 +120,7 @@ TEST(WanCausal, TheKeyboardIsKnownAfterABlocksFirstPass) {
       anew = session.predict(x, 1);
       known = session.predict(x, 1, false, true);
       if (real) {
-        const Tensor& keys = session.causal.actions.keyboard;
+        const Tensor& keys = memory.keyboard;
         for (int64_t i = 0; i < keys.numel(); ++i) keys.as<float>()[i] = 1 - keys.as<float>()[i];
       }
       otherwise = session.predict(x, 1, false, true);
@@ -159,10 +168,12 @@ TEST(WanCausal, ActionsBeforeThoseThatAreSeenMayBeForgotten) {
       s.causal.first = 6;
       s.grid = s.model.make_grid(3, 2 * s.rows, 2 * s.columns, s.store);
       const auto rest = [&](const Tensor& t) { return t.slice(0, from, t.dim(0)); };
-      s.model.begin_block(s.causal, s.grid, {rest(whole.keyboard), rest(whole.mouse), from},
+      s.model.begin_block(s.causal, s.grid,
+                          WanExtras::of(WanScript{rest(whole.keyboard), rest(whole.mouse), from}),
                           s.store.stream());
       if (!real) return;
-      for (const Tensor& t : {s.causal.actions.keyboard, s.causal.actions.mouse}) {
+      const auto& memory = *s.causal.memory.find<WanActionMemory>();
+      for (const Tensor& t : {memory.keyboard, memory.mouse}) {
         const auto values = test::values_of(t);
         seen[forgetful ? 1 : 0].insert(seen[forgetful ? 1 : 0].end(), values.begin(), values.end());
       }
@@ -252,7 +263,7 @@ TEST(WanCausal, WhatCannotBe) {
     WanCausal causal = model->allocate_causal(c.window, 3, 2, 3, store);
     const WanGrid grid = model->make_grid(3, 4, 6, store), long_grid = model->make_grid(4, 4, 6, store);
     const auto begin = [&](const WanGrid& g, const WanScript& s) {
-      return error_of_call([&] { model->begin_block(causal, g, s, stream); });
+      return error_of_call([&] { model->begin_block(causal, g, WanExtras::of(s), stream); });
     };
     const WanScript whole = c.script();
     EXPECT_THAT(begin(long_grid, whole), HasSubstr("a block of 1 to 3 frames"));
@@ -265,7 +276,7 @@ TEST(WanCausal, WhatCannotBe) {
     const auto masked = [&](const WanMask& mask) {
       WanCausal other = model->allocate_causal({.frames = 3}, 3, 2, 3, store);
       other.mask = mask;
-      return error_of_call([&] { model->begin_block(other, grid, whole, stream); });
+      return error_of_call([&] { model->begin_block(other, grid, WanExtras::of(whole), stream); });
     };
     EXPECT_EQ(masked({.parts = {1, 2}}), "");
     EXPECT_THAT(masked({.parts = {1, 1}}),

@@ -6,7 +6,8 @@
 
 #include "base/env.h"
 #include "golden.h"
-#include "models/wan/audio_branch.h"
+#include "models/wan/branches/audio/audio.h"
+#include "models/wan/branches/audio/audio_config.h"
 #include "models/wan/dit.h"
 #include "nn/adapter_set.h"
 #include "tensor/transfer.h"
@@ -95,12 +96,13 @@ struct WanDitCase {
     for (const WanContext& context : contexts) in.contexts.push_back(&context);
     std::vector<WanAudio> audio;
     for (int64_t b = 0; b < (config.audio_branch() ? batch : 0); ++b) {
-      audio.push_back(model.allocate_audio(x.dim(2), store));
+      audio.push_back(allocate_audio(model, x.dim(2), store));
       // Of the second clip the speech is said to be missing, where the golden case gives zeros.
       const Tensor states = b == 0 ? golden["audio_embeds"].select(0, 0) : Tensor();
-      model.make_audio({states, *golden["audio_start"].as<int64_t>()}, audio.back(), stream);
+      make_audio(model, {states, *golden["audio_start"].as<int64_t>()}, audio.back(), stream);
     }
-    for (const WanAudio& one : audio) in.audio.push_back(&one);
+    if (!audio.empty()) in.given.put(WanSpeech{audio});
+    if (give) give(model, in, store);
     model.forward(in, made, stream);
     if (stream.gpu && !stream.measuring()) download(made, y.data(), stream);
     return y;
@@ -118,6 +120,8 @@ struct WanDitCase {
   WanConfig config;
   std::vector<int64_t> text_rows;
   std::vector<nn::LowRank> adapters;  // of the transformer in run()
+  // Adds to WanInput::given what a branch's own test has for it.
+  std::function<void(const WanDit& model, WanInput& in, nn::ParamStore& store)> give = {};
 };
 
 }  // namespace tachy::test

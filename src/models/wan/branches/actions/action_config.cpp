@@ -1,4 +1,4 @@
-#include "models/wan/action_config.h"
+#include "models/wan/branches/actions/action_config.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

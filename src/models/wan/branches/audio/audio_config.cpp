@@ -1,7 +1,7 @@
-#include "models/wan/audio_branch.h"
+#include "models/wan/branches/audio/audio_config.h"
 
 #include "base/error.h"
-#include "models/wan/audio_projection.h"
+#include "models/wan/branches/audio/audio_projection.h"
 
 namespace tachy {
 namespace {

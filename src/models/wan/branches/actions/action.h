@@ -6,7 +6,7 @@
 // head's first channels by the latent frame.
 #pragma once
 
-#include "models/wan/action_config.h"
+#include "models/wan/branches/actions/action_config.h"
 #include "models/wan/clip_mask.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

@@ -1,4 +1,4 @@
-#include "models/wan/action.h"
+#include "models/wan/branches/actions/action.h"
 
 #include <cmath>
 

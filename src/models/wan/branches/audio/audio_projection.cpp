@@ -1,4 +1,4 @@
-#include "models/wan/audio_projection.h"
+#include "models/wan/branches/audio/audio_projection.h"
 
 #include <algorithm>
 #include <cstring>

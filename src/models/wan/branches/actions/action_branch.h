@@ -1,0 +1,25 @@
+// Matrix-Game 2's actions as a branch: in some blocks keyboard and mouse move a latent frame's tokens (action.h) between
+// cross-attention and feed-forward. What earlier frames were told is kept in rings of their own, without sinks.
+#pragma once
+
+#include <memory>
+
+#include "models/wan/branch.h"
+#include "models/wan/branches/actions/action.h"
+#include "models/wan/wan_config.h"
+
+namespace tachy {
+
+// Of a causal video (WanCausal::memory): what all of its modules are given.
+struct WanActionMemory {
+  static constexpr const char* kName = "actions' memory";
+  Tensor mouse, keyboard;  // of the block at hand: [needed, mouse_dim], [needed, keyboard_dim] f32
+  Tensor mouse_cos, mouse_sin, keyboard_cos, keyboard_sin;  // [frames, heads, pairs] f32
+  runtime::KvRing mouse_ring, keyboard_ring;
+  std::vector<Tensor> tensors() const { return {mouse, keyboard}; }
+};
+
+std::unique_ptr<WanBranch> make_action_branch(const Scope& scope, const WanConfig& config,
+                                              nn::ParamStore& store);
+
+}  // namespace tachy

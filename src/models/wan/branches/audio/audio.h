@@ -1,0 +1,36 @@
+// What the transformer makes of speech once a window: keys and values for every block.
+#pragma once
+
+#include <vector>
+
+#include "models/wan/branches/audio/audio_projection.h"
+#include "models/wan/branches/speakers/regions.h"
+
+namespace tachy {
+
+// Keys and values of the audio tokens of a window's latent frames, for every block.
+struct WanAudio {
+  Tensor
+      kv;  // [layers, frames·tokens a frame, 2·dim] of the activations' dtype: a token's key, then its value
+  int64_t frames = 0;       // latent ones
+  WanRegions regions = {};  // of two speakers, whose tokens lie one after the other in each frame
+};
+
+// What the batch items of a pass hear (WanInput::given).
+struct WanSpeech {
+  static constexpr const char* kName = "speech";
+  std::vector<WanAudio> items;
+  std::vector<Tensor> tensors() const;
+};
+
+// Room for the audio of a window of `latent_frames`, and its making, as often as windows come: the addresses stay. With the
+// states undefined it is what the branch of guidance without speech is given. Two speakers have a window each, and regions.
+WanAudio allocate_audio(const WanDit& dit, int64_t latent_frames, nn::ParamStore& store,
+                        const WanRegions& regions = {});
+void make_audio(const WanDit& dit, std::span<const AudioWindow> speakers, const WanAudio& audio,
+                Stream& stream);
+inline void make_audio(const WanDit& dit, const AudioWindow& window, const WanAudio& audio, Stream& stream) {
+  make_audio(dit, std::span(&window, 1), audio, stream);
+}
+
+}  // namespace tachy

@@ -1,0 +1,63 @@
+// Values that belong to branches of a transformer (branch.h), at most one of a type. Those who carry them, a forward pass, a
+// prompt's context or the memory of a video made block by block, know nothing of what they are: a branch finds its own by
+// their type. A type T has
+//   static constexpr const char* kName                 what messages call it
+//   std::vector<Tensor> tensors() const                what lies in it, whose addresses a captured step depends on
+#pragma once
+
+#include <memory>
+#include <typeindex>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace tachy {
+
+class WanExtras {
+ public:
+  struct Entry {
+    std::type_index type;
+    const char* name;
+    std::shared_ptr<const void> value;
+    std::vector<Tensor> (*tensors)(const void* value);
+    bool defined() const;  // any of its tensors
+  };
+
+  template <class T>
+  static WanExtras of(T value) {
+    WanExtras out;
+    out.put(std::move(value));
+    return out;
+  }
+
+  // In place of one of that type, if there is one.
+  template <class T>
+  void put(T value) {
+    put(std::make_shared<const T>(std::move(value)));
+  }
+  template <class T>
+  void put(std::shared_ptr<const T> value) {
+    put_entry({typeid(T), T::kName, std::move(value),
+               [](const void* of) { return static_cast<const T*>(of)->tensors(); }});
+  }
+
+  // Null where there is none. It stays where it is as long as any copy of this has it.
+  template <class T>
+  const T* find() const {
+    for (const Entry& entry : entries_)
+      if (entry.type == typeid(T)) return static_cast<const T*>(entry.value.get());
+    return nullptr;
+  }
+
+  void add_missing(const WanExtras& others);  // those of types that are not there
+  std::vector<Tensor> tensors() const;        // of all
+  const std::vector<Entry>& entries() const { return entries_; }
+  bool empty() const { return entries_.empty(); }
+
+ private:
+  void put_entry(Entry entry);
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace tachy
