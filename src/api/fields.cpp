@@ -55,9 +55,8 @@ const std::vector<EngineField>& engine_fields() {
        "wav2vec2 model through which InfiniteTalk hears speech (chinese-wav2vec2-base): its folder or file "
        "(default: audio_encoder in the model's folder)"},
       {"idle_seconds", &E::idle_seconds,
-       "with `keep_loaded`: seconds after which what is kept for a run of the same shape is given back, 0: "
-       "at "
-       "once, -1: never",
+       "where the model stays loaded: seconds after which what is kept for a run of the same shape is given "
+       "back, 0: at once, -1: never",
        Range{.least = EngineOptions::kAlwaysKept, .most = 1e9}},
   };
   return all;

@@ -83,10 +83,10 @@ Budget Tenants::budget(const Tenant& t, uint64_t libraries) const {
                        t.model->gpu() ? t.model->gpu()->info().name : "it");
 }
 
-// As planned, unless a world was opened since.
+// As planned, unless a world was opened since. What libraries take may be there by now, and is not taken off twice.
 Budget Tenants::budget_now(const Tenant& t, const VideoPlan& plan) const {
   if (any(Claim::Of::world))
-    if (Budget now = budget(t, libraries_of(t, plan)); now.bytes < plan.budget_bytes) return now;
+    if (Budget now = budget(t, 0); now.bytes < plan.budget_bytes) return now;
   return {plan.budget_bytes, plan.budget};
 }
 
