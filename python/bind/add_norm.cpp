@@ -54,9 +54,7 @@ Results results(Inputs in) {
   expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
   expect_vector(op, "bias", a.bias, a.x.dim(-1), a.x);
   expect_modulation(op, "gate", a.gate, a.x);
-  expect_modulation(op, "scale", a.scale, a.x);
-  expect_modulation(op, "shift", a.shift, a.x);
-  expect_pair(op, "scale", a.scale, "shift", a.shift);
+  expect_scale_and_shift(op, a.scale, a.shift, a.x);
   if (a.gate.defined() && a.scale.defined()) expect_pair(op, "gate", a.gate, "scale", a.scale);
   require(!a.round_twice || (a.kind == 0 && a.weight.defined() && !a.bias.defined() && !a.scale.defined()),
           "{}: expected round_twice with norm \"rms\" and a weight alone", op);

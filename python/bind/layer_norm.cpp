@@ -28,10 +28,13 @@ Results results(Inputs in) {
   expect_value(op, "x", a.x);
   expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
   expect_vector(op, "bias", a.bias, a.x.dim(-1), a.x);
-  expect_modulation(op, "scale", a.scale, a.x);
-  expect_modulation(op, "shift", a.shift, a.x);
-  expect_pair(op, "scale", a.scale, "shift", a.shift);
+  expect_scale_and_shift(op, a.scale, a.shift, a.x);
   return {Result::contiguous(a.x.dtype, a.x.shape())};
+}
+
+void norm(const ops::LayerNormModulateArgs& args, Stream& stream) {
+  args.x.dtype == DType::f64 ? ops::layernorm_modulate_ref(args, stream)
+                             : ops::layernorm_modulate(args, stream);
 }
 
 void run(Inputs in, std::span<const Tensor> out, Context& context) {
@@ -42,17 +45,7 @@ void run(Inputs in, std::span<const Tensor> out, Context& context) {
                                   .scale = modulation_table(a.scale, a.x, context),
                                   .shift = modulation_table(a.shift, a.x, context),
                                   .eps = a.eps};
-  const Tensor rows = modulation_rows(a.scale, a.x, context);
-  RowPass pass(context, a.x.dtype);
-  pass.read(a.x);
-  pass.write(out[0]);
-  pass.run([&](std::span<const Tensor> t, int64_t first) {
-    args.x = t[0], args.y = t[1], args.row = part_of(rows, first, t[0].dim(0));
-    if (a.x.dtype == DType::f64)
-      ops::layernorm_modulate_ref(args, context.stream());
-    else
-      ops::layernorm_modulate(args, context.stream());
-  });
+  run_modulated_rows(args, a.x, a.scale, out[0], context, norm);
 }
 
 struct Backward {
@@ -83,10 +76,6 @@ Results backward_results(Inputs in) {
 void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   const Backward a(in);
   GradientPass pass(context, a.x.dtype);
-  const auto table_result = [&](const Tensor& to) {
-    const Tensor made = pass.parameter_result(a.scale, to);
-    return made.defined() ? made.view({-1, a.x.dim(-1)}) : made;
-  };
   const ops::LayerNormModulateBackwardArgs args{.x = pass.rows(a.x),
                                                 .weight = parameter(a.weight, a.x.dtype, context),
                                                 .bias = parameter(a.bias, a.x.dtype, context),
@@ -97,8 +86,8 @@ void run_backward(Inputs in, std::span<const Tensor> out, Context& context) {
                                                 .dx = pass.result_rows(out[0]),
                                                 .dweight = pass.parameter_result(a.weight, out[1]),
                                                 .dbias = pass.parameter_result(a.bias, out[2]),
-                                                .dscale = table_result(out[3]),
-                                                .dshift = table_result(out[4])};
+                                                .dscale = modulation_result(pass, a.scale, a.x, out[3]),
+                                                .dshift = modulation_result(pass, a.scale, a.x, out[4])};
   context.compute([&](Stream& stream) { ops::layernorm_modulate_backward(args, stream); });
   pass.finish();
 }

@@ -1,7 +1,6 @@
 #include "bind/modulation.h"
 
 #include "bind/convert.h"
-#include "bind/rows.h"
 
 namespace tachy::python {
 
@@ -20,6 +19,17 @@ void expect_pair(const char* op, const char* first, const Tensor& a, const char*
   if (a.defined() && b.defined() && same_shape(a, b)) return;
   fail(ErrorCode::invalid_argument, "{}: expected {} and {} of one shape, got {} and {}", op, first, second,
        a.defined() ? shape_string(a) : "none", b.defined() ? shape_string(b) : "none");
+}
+
+void expect_scale_and_shift(const char* op, const Tensor& scale, const Tensor& shift, const Tensor& x) {
+  expect_modulation(op, "scale", scale, x);
+  expect_modulation(op, "shift", shift, x);
+  expect_pair(op, "scale", scale, "shift", shift);
+}
+
+Tensor modulation_result(GradientPass& pass, const Tensor& t, const Tensor& x, const Tensor& to) {
+  const Tensor made = pass.parameter_result(t, to);
+  return made.defined() ? made.view({-1, x.dim(-1)}) : made;
 }
 
 Tensor modulation_table(const Tensor& t, const Tensor& x, Context& context) {

@@ -97,9 +97,7 @@ Results modulated_results(Inputs in) {
   const char* op = "rms_modulate";
   const Modulated a(in);
   expect_value(op, "x", a.x);
-  expect_modulation(op, "scale", a.scale, a.x);
-  expect_modulation(op, "shift", a.shift, a.x);
-  expect_pair(op, "scale", a.scale, "shift", a.shift);
+  expect_scale_and_shift(op, a.scale, a.shift, a.x);
   expect_vector(op, "weight", a.weight, a.x.dim(-1), a.x);
   return {Result::contiguous(a.x.dtype, a.x.shape())};
 }
@@ -110,14 +108,7 @@ void run_modulated(Inputs in, std::span<const Tensor> out, Context& context) {
                         .scale = modulation_table(a.scale, a.x, context),
                         .shift = modulation_table(a.shift, a.x, context),
                         .eps = a.eps};
-  const Tensor rows = modulation_rows(a.scale, a.x, context);
-  RowPass pass(context, a.x.dtype);
-  pass.read(a.x);
-  pass.write(out[0]);
-  pass.run([&](std::span<const Tensor> t, int64_t first) {
-    args.x = t[0], args.y = t[1], args.row = part_of(rows, first, t[0].dim(0));
-    norm(args, context.stream());
-  });
+  run_modulated_rows(args, a.x, a.scale, out[0], context, norm);
 }
 
 struct ModulatedBackward {
@@ -146,9 +137,6 @@ Results modulated_backward_results(Inputs in) {
 void run_modulated_backward(Inputs in, std::span<const Tensor> out, Context& context) {
   const ModulatedBackward a(in);
   GradientPass pass(context, a.x.dtype);
-  const auto table_result = [&](const Tensor& to) {
-    return pass.parameter_result(a.scale, to).view({-1, a.x.dim(-1)});
-  };
   const ops::RmsNormBackwardArgs args{.x = pass.rows(a.x),
                                       .weight = parameter(a.weight, a.x.dtype, context),
                                       .scale = modulation_table(a.scale, a.x, context),
@@ -157,8 +145,8 @@ void run_modulated_backward(Inputs in, std::span<const Tensor> out, Context& con
                                       .eps = a.eps,
                                       .dx = pass.result_rows(out[0]),
                                       .dweight = pass.parameter_result(a.weight, out[3]),
-                                      .dscale = table_result(out[1]),
-                                      .dshift = table_result(out[2])};
+                                      .dscale = modulation_result(pass, a.scale, a.x, out[1]),
+                                      .dshift = modulation_result(pass, a.scale, a.x, out[2])};
   context.compute([&](Stream& stream) { ops::rmsnorm_backward(args, stream); });
   pass.finish();
 }
