@@ -38,7 +38,8 @@ T value(const json& v, const char* key) {
     check(v.is_boolean(), ErrorCode::corrupt, "`from`: '{}' should be true or false, got {}", key,
           json_line(v));
   } else if constexpr (std::is_integral_v<T>) {
-    const bool fits = v.is_number_unsigned() && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
+    const bool whole = v.is_number_unsigned() || (v.is_number_integer() && v.get<int64_t>() >= 0);
+    const bool fits = whole && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
     check(fits, ErrorCode::corrupt, "`from`: '{}' should be a whole number from 0 to {}, got {}", key,
           std::numeric_limits<T>::max(), json_line(v));
   } else {
@@ -163,39 +164,42 @@ RunSettings read_settings(const std::string& path) {
   // The comment of a video that another program made is its own affair.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
         "`from`: {} has no settings of a run in it", path);
-  const json j = naming("`from`", [&] { return parse_json_text(text, path); });
-  try {
-    check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
-          "`from`: {} does not hold the settings of a run", path);
-    RunSettings s;
-    for (const RequestField& field : request_fields())
-      std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
-    take(j, "model", s.model);
-    for (const ModelPart& part : model_parts()) {
-      std::string path;
-      take(j, part.name, path);
-      if (!path.empty()) s.parts[part.name] = path;
-    }
-    take(j, "device", s.device);
-    check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
-          "`from`: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
-    naming("`from`", [&] { s.environment = environment_in(j), s.encoding = encoding_in(j); });
-    for (const RequestInput& input : request_inputs()) {
-      InputFile in;
-      take(j, input.name, in.path);
-      take(j, (std::string(input.name) + "_sha256").c_str(), in.sha256);
-      if (in.path.empty()) continue;
-      // A path is meant from where the run was made; the settings may have moved along with the picture.
-      const auto beside = file.parent_path() / in.path;
-      std::error_code ec;
-      if (!std::filesystem::exists(in.path, ec) && std::filesystem::exists(beside, ec))
-        in.path = beside.string();
-      s.inputs[input.name] = in;
-    }
-    return s;
-  } catch (const json::exception& e) {
-    fail(ErrorCode::corrupt, "`from`: {}: {}", path, json_words(e.what()));
+  RunSettings s = settings_of_json(naming("`from`", [&] { return parse_json_text(text, path); }), path);
+  // A path is meant from where the run was made; the settings may have moved along with the picture.
+  for (auto& [name, in] : s.inputs) {
+    const auto beside = file.parent_path() / in.path;
+    std::error_code ec;
+    if (!std::filesystem::exists(in.path, ec) && std::filesystem::exists(beside, ec))
+      in.path = beside.string();
   }
+  return s;
+}
+
+RunSettings settings_of_json(const json& j, const std::string& from) try {
+  check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
+        "`from`: {} does not hold the settings of a run", from);
+  RunSettings s;
+  for (const RequestField& field : request_fields())
+    std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
+  take(j, "model", s.model);
+  for (const ModelPart& part : model_parts()) {
+    std::string path;
+    take(j, part.name, path);
+    if (!path.empty()) s.parts[part.name] = path;
+  }
+  take(j, "device", s.device);
+  check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
+        "`from`: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
+  naming("`from`", [&] { s.environment = environment_in(j), s.encoding = encoding_in(j); });
+  for (const RequestInput& input : request_inputs()) {
+    InputFile in;
+    take(j, input.name, in.path);
+    take(j, (std::string(input.name) + "_sha256").c_str(), in.sha256);
+    if (!in.path.empty()) s.inputs[input.name] = in;
+  }
+  return s;
+} catch (const json::exception& e) {
+  fail(ErrorCode::corrupt, "`from`: {}: {}", from, json_words(e.what()));
 }
 
 }  // namespace tachy::jobs

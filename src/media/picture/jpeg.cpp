@@ -12,13 +12,13 @@
 
 namespace tachy {
 
-namespace {
-
 // libjpeg reports errors by a call that must not return; what it leaves behind by longjmp needs no destructor.
 struct JpegFailure {
   std::jmp_buf back;
   char text[JMSG_LENGTH_MAX] = "";
 };
+
+namespace {
 
 void on_error(j_common_ptr jpeg) {
   auto* failure = static_cast<JpegFailure*>(jpeg->client_data);

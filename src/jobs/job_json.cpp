@@ -1,0 +1,119 @@
+#include "jobs/job_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_mistake.h"
+#include "base/json_text.h"
+
+namespace tachy::jobs {
+namespace {
+
+using nlohmann::json;
+
+std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+// A model may be named by its folder, with or without a slash at the end.
+std::string name_of_folder(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return name_of(path);
+}
+
+// "FILE[:strength][@high|@low|@both]" in its file and the rest.
+std::pair<std::string, std::string> split_lora(const std::string& text) {
+  size_t end = text.size();
+  for (const char* expert : {"@high", "@low", "@both"})
+    if (text.ends_with(expert)) end = text.size() - std::string_view(expert).size();
+  const size_t colon = text.substr(0, end).find_last_of(':');
+  const bool strength =
+      colon != text.npos && colon + 1 < end &&
+      text.substr(colon + 1, end - colon - 1).find_first_not_of("+-.0123456789eE") == text.npos;
+  if (strength) end = colon;
+  return {text.substr(0, end), text.substr(end)};
+}
+
+// A name and nothing else: no folder, no way out of one.
+void expect_name(const std::string& field, const std::string& name) {
+  const bool plain = !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == name.npos &&
+                     name.find('\0') == name.npos;
+  check(plain, ErrorCode::corrupt, "job: '{}' should be the name of a file without a folder, got {}", field,
+        json_line(json(name)));
+}
+
+// The members of a JobSpec that are no settings and no names of files.
+template <class Job, class Visit>
+void each_member(Job& job, Visit&& visit) {
+  visit("named", job.named), visit("drawn", job.drawn), visit("crf", job.crf);
+  visit("encode_speed", job.encode_speed), visit("streamed", job.streamed), visit("resume", job.resume);
+  visit("state_every", job.state_every);
+}
+
+template <class T>
+void read(const json& j, const char* key, T& to) {
+  if (!j.contains(key)) return;
+  try {
+    const json& value = j.at(key);
+    const bool fits = std::is_same_v<T, bool>          ? value.is_boolean()
+                      : std::is_same_v<T, std::string> ? value.is_string()
+                      : std::is_same_v<T, int>         ? value.is_number_integer()
+                                                       : value.is_number();
+    check(fits, ErrorCode::corrupt, "job: '{}' is not of its kind: {}", key, json_line(value));
+    to = value.get<T>();
+  } catch (const json::exception& e) {
+    fail(ErrorCode::corrupt, "job: '{}': {}", key, json_words(e.what()));
+  }
+}
+
+// The path of a name in the JSON, which is put in the name's place.
+void find_in(std::string& name, const std::string& field, const std::string& sha256, const FindFile& find) {
+  expect_name(field, name);
+  name = find(field, name, sha256);
+}
+
+}  // namespace
+
+json to_json(const JobSpec& job) {
+  RunSettings settings = job.settings;
+  settings.model = name_of_folder(settings.model);
+  for (auto& [part, path] : settings.parts) path = name_of_folder(path);
+  for (auto& [name, file] : settings.inputs) file.path = name_of(file.path);
+  for (std::string& lora : settings.request.loras) {
+    const auto [file, rest] = split_lora(lora);
+    lora = name_of_folder(file) + rest;
+  }
+  json out = to_json(settings);
+  json& j = out["job"] = json::object();
+  each_member(job, [&](const char* key, const auto& value) { j[key] = value; });
+  j["output"] = name_of(job.output.string());
+  if (!job.preview.empty()) j["preview"] = name_of(job.preview);
+  if (!job.save_latents.empty()) j["save_latents"] = name_of(job.save_latents);
+  return out;
+}
+
+JobSpec job_of_json(const json& j, const FindFile& find) {
+  JobSpec out{
+      .settings = naming("job", [&] { return settings_of_json(j, "the job"); }), .from = {}, .output = {}};
+  RunSettings& s = out.settings;
+  if (!s.model.empty()) find_in(s.model, "model", "", find);
+  for (auto& [part, name] : s.parts) find_in(name, part, "", find);
+  for (auto& [field, file] : s.inputs) find_in(file.path, field, file.sha256, find);
+  for (std::string& lora : s.request.loras) {
+    auto [name, rest] = split_lora(lora);
+    find_in(name, "loras", "", find);
+    lora = name + rest;
+  }
+  check(j.contains("job") && j.at("job").is_object(), ErrorCode::corrupt, "job: it has no object 'job'");
+  const json& own = j.at("job");
+  each_member(out, [&](const char* key, auto& value) { read(own, key, value); });
+  std::string output;
+  const std::pair<const char*, std::string*> names[] = {
+      {"output", &output}, {"preview", &out.preview}, {"save_latents", &out.save_latents}};
+  for (const auto& [key, name] : names) {
+    read(own, key, *name);
+    if (!name->empty()) expect_name(key, *name);
+  }
+  out.output = output;
+  return out;
+}
+
+}  // namespace tachy::jobs
