@@ -7,8 +7,8 @@
 #include "ops/implementations.h"
 #include "request/precision_of.h"
 #include "request/request_fields.h"
-#include "request/sampler_config.h"
 #include "resolve/apply_preset.h"
+#include "resolve/read_values.h"
 #include "resolve/resolve_blocks.h"
 #include "resolve/resolve_talk.h"
 
@@ -179,26 +179,6 @@ WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
           "`window_overlap`: expected fewer than the window's {} frames, got {} ({} and {} latent frames)",
           *r.window_frames, r.window_overlap, out.frames, out.overlap);
   return out;
-}
-
-// What the values stand for, once all of them are there.
-void read_values(const VideoRequest& r, const GpuMode* gpu, Resolved& out) {
-  out.sampler = Sampler(sampler_config(r));
-  out.step_cache = step_cache_of(r);
-  if (*r.sparse_attention > 0) {
-    out.sparse = WanSparse{.share = *r.sparse_attention, .chooser = parse_key_chooser(*r.sparse_chooser)};
-    out.dense_steps = *r.sparse_dense_steps;
-  }
-  if (r.sinusoid) out.sinusoid = parse_sinusoid(*r.sinusoid);
-  out.without = ops::parse_without(r.without);
-  if (gpu) {
-    out.precision = precision_of(*gpu);
-  } else {
-    out.precision = precision_of(mode_of(r));
-    if (r.math == "int8") out.precision.products = Products::int8;
-  }
-  out.precision.joined = !out.without.has(Optimisation::joined_qkv);
-  out.graphs = (!gpu || gpu->graphs) && !out.without.has(Optimisation::graphs);
 }
 
 }  // namespace

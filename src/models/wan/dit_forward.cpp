@@ -127,9 +127,13 @@ void WanDit::forward(const WanInput& in, const Tensor& velocity, Stream& stream)
   part.next("norm + modulate", ProfileKind::norm);
   block.u = arena.tensor(stream.precision.activation, {rows, dim});
   const WanModulation first = WanBlock::first_norm(block, 0);
-  ops::layernorm_modulate(
-      {.x = block.x, .scale = first.scale, .shift = first.shift, .row = block.row, .eps = c.eps, .y = block.u},
-      stream);
+  ops::layernorm_modulate({.x = block.x,
+                           .scale = first.scale,
+                           .shift = first.shift,
+                           .row = block.row,
+                           .eps = c.eps,
+                           .y = block.u},
+                          stream);
   block.codes = codes_for_norms(block.u, stream);
   each_block([&](int64_t i) {
     runtime::checkpoint(stream);

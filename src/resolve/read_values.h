@@ -1,0 +1,13 @@
+// What the values of a request stand for: the typed side of a Resolved.
+#pragma once
+
+#include "request/gpu_mode.h"
+#include "resolve/resolved.h"
+
+namespace tachy {
+
+// Fills in sampler, step cache, sparse attention, sinusoid and precision, once all values are there. gpu: how a GPU is to compute; null on
+// the CPU.
+void read_values(const VideoRequest& values, const GpuMode* gpu, Resolved& out);
+
+}  // namespace tachy
