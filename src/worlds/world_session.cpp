@@ -11,12 +11,15 @@
 #include "text/tokenizer.h"
 
 namespace tachy {
+
 WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o)
     : model_(std::move(shared)),
       gpu_(model_->take_gpu()),
       config_(world_config(model_->bundle(), o.choices)) {
   const VaeConfig& vae = model().vae_config;
   require(!model_->one_at_a_time(), "`verify_upload`: it is not for worlds; leave it out");
+  check(model_->options().ranks == 1, ErrorCode::unsupported,
+        "`ranks`: a world cannot be divided among ranks yet; leave `ranks` out, or make it 1");
   require(o.longest_frames >= 0, "world: expected a longest session of 0 or more frames, got {}",
           o.longest_frames);
   const ModelOptions& options = model_->options();

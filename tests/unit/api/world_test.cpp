@@ -367,6 +367,17 @@ TEST(Worlds, OfAPromptHaveNoKeys) {
 }
 
 // Worlds of one engine, and a clip of its model between their blocks.
+TEST(WorldsOfAnEngine, HaveOneRank) {
+  Engine engine(test::model_path(), {.threads = 2, .ranks = 2});
+  try {
+    const World world(engine, {.width = 32, .height = 16, .steps = 2, .window = 6});
+    ADD_FAILURE() << "opened";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::unsupported);
+    EXPECT_THAT(e.message(), HasSubstr("a world cannot be divided among ranks"));
+  }
+}
+
 TEST(WorldsOfAnEngine, ShareItsModel) {
   const WorldOptions small{.width = 32, .height = 16, .steps = 2, .window = 6};
   const auto begin = [](World& world) { world.start({.prompt = "a red cat", .seed = 3}); };
