@@ -1,4 +1,4 @@
-// What a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) beside FFmpeg's encoder with the conversion it needs.
+// This measures what a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) beside FFmpeg's encoder with the conversion it needs.
 //
 //   lab_jpeg_frames CLIP [WIDTHxHEIGHT …]      default: 160x96 640x352
 //

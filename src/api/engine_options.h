@@ -1,4 +1,4 @@
-// What EngineOptions come to: a Model, open on its device, for an Engine or a World alone or for several of them.
+// This makes what EngineOptions come to: a Model, open on its device, for an Engine or a World alone or for several of them.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What a run would take on a GPU that is not here: the plan of its memory, and a time for each stage, from the least to the
+// This predicts what a run would take on a GPU that is not here: the plan of its memory, and a time for each stage, from the least to the
 // most, by rates that are kept for that kind of GPU. Nothing is loaded and no GPU is needed. Loading the model and encoding
 // the file are not included; memory is that of weights and activations.
 #pragma once
@@ -29,7 +29,7 @@ struct PredictedRun {
   VideoPlan plan;          // its seconds are the least
   VideoRequest request;    // with every default filled in
 
-  // What a stage does of one kind ("products", "attention", "convolutions", "passes", "transfers") in one dtype ("bf16").
+  // The work that a stage does of one kind ("products", "attention", "convolutions", "passes", "transfers") in one dtype ("bf16").
   struct Work {
     std::string kind, numbers;
     double flops = 0, bytes = 0;  // of all calls

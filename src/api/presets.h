@@ -14,7 +14,7 @@ struct PresetInfo {
   std::string about;   // in one line
   std::string source;  // where its numbers are from
 
-  // What it sets for some kinds of models. Of two experts the first one is that of high noise.
+  // This is what it sets for some kinds of models. The first one of two experts is that of high noise.
   struct Values {
     std::vector<std::string> models;  // "text-to-video models (Wan2.1-T2V)"
     std::string sampler;              // as VideoRequest::sampler takes it: a sampler, or a few-step list
@@ -28,7 +28,7 @@ struct PresetInfo {
     double lora_strength = 1;  // of the request's first adapter, unless that one has its own
     std::optional<double> lora_strength_2;
     int block = 0, block_window = 0;  // latent frames, of models that make a video block by block; 0: none
-    // What its steps come to: a timestep each (0 to 1000), and the sigmas with the final 0.
+    // Its steps come to this: a timestep each (0 to 1000), and the sigmas with the final 0.
     std::vector<double> timesteps;
     std::vector<float> sigmas;
     int high_noise_steps =

@@ -1,4 +1,4 @@
-// What a profile says. A run is profiled by a RunProfiler (base/run_profiler.h) in VideoCallbacks::profiler or World::watch; when
+// This says what a profile has found. A run is profiled by a RunProfiler (base/run_profiler.h) in VideoCallbacks::profiler or World::watch; when
 // the run has ended, these make texts of it.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace tachy {
 
 // For people: each module's time as a tree and the sum by kind of work, in milliseconds; on a GPU by its own clock as well.
-// Of a video that is made block by block also the time of each component of a block.
+// A video that is made block by block also has the time of each component of a block.
 std::string profile_tables(const RunProfiler& profiler);
 // The same numbers as one JSON object, in microseconds: "modules", "kinds_us", "wall_us", on a GPU "device", "blocks".
 std::string profile_json(const RunProfiler& profiler);

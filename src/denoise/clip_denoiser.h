@@ -93,7 +93,7 @@ class ClipDenoiser : public Denoiser {
   const Pass& prepare(int step);
   WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const;  // of these branches
   void forward_on_ranks(const Pass& pass, int kind, const Tensor& velocity);
-  // What a rank computes on; the first one is who is watched.
+  // Returns the stream that a rank computes on; only the first rank's is watched.
   Stream stream_of(int rank, Arena& arena) const;
   size_t scratch_of(int rank, const Pass& pass,
                     const Tensor& velocity);  // bytes, by a pass that only measures

@@ -1,4 +1,4 @@
-// What each of several ranks computes of a request's denoising passes.
+// This plans what each of several ranks computes of a request's denoising passes.
 #pragma once
 
 #include "resolve/resolved.h"

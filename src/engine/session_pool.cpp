@@ -99,7 +99,7 @@ void SessionPool::watch_idle() {
   }
 }
 
-// Of a session that was taken meanwhile it hears when it wakes up: a thread for each job would be dearer.
+// It hears of a session that was taken meanwhile when it wakes up: a thread for each job would be dearer.
 void SessionPool::end_idle() {
   Admission::Lock lock = tenancy_.lock();
   const auto& idle = tenancy_.tenant().idle;

@@ -1,4 +1,4 @@
-// What a JobStore hands out: a job's output, and what an earlier run has left of it. Private to src/jobs.
+// A JobStore hands this out: a job's output, and what an earlier run has left of it. Private to src/jobs.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What norms over rows share, for Highway code: statistics of a row, and all of RMSNorm and LayerNorm. Include it inside the foreach_target part of a _cpu.cpp file, after
+// Norms over rows share this Highway code: statistics of a row, and all of RMSNorm and LayerNorm. Include it inside the foreach_target part of a _cpu.cpp file, after
 // cpu/simd_rows.h. The walks of a row find it in the first-level cache after the first of them: with a mean one walk for that and one for
 // the squares about it (no cancellation), otherwise one for the squares; then one that writes.
 
@@ -34,7 +34,7 @@ HWY_INLINE float sum_squares_about(const float* x, float mean, int64_t n) {
   });
 }
 
-// What a norm multiplies a row of n by.
+// A norm multiplies a row of n by these.
 HWY_INLINE float inverse_root(float squares, int64_t n, float eps) {
   return 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
 }

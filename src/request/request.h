@@ -194,7 +194,7 @@ struct OptimisationState {
   std::string worth;  // a figure with the machine that it was measured on, or that there is none
 };
 
-// What one of several ranks computes of a denoising pass (`ranks`): so many of guidance's branches, of the clip's tokens (or of a
+// The part that one of several ranks computes of a denoising pass (`ranks`): so many of guidance's branches, of the clip's tokens (or of a
 // window's) and, in self-attention, of the heads.
 struct RankPlan {
   int threads = 1;

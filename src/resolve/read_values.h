@@ -1,4 +1,4 @@
-// What the values of a request stand for: the typed side of a Resolved.
+// This reads what the values of a request stand for: the typed side of a Resolved.
 #pragma once
 
 #include "request/gpu_mode.h"

@@ -19,7 +19,7 @@
 
 namespace tachy {
 
-// What is made of a request's pictures and sounds once the video's size is known. Reading them is a front's matter (api/engine.cpp).
+// This is made of a request's pictures and sounds once the video's size is known. Reading them is a front's matter (api/engine.cpp).
 struct MadeInputs {
   std::shared_ptr<const Picture> image, last_image;  // of the video's size
   std::vector<float> clip_pixels, speech, speech_2;  // as ResolvedRequest's, and this:

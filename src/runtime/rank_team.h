@@ -17,7 +17,7 @@ struct RankLayout {
   int group_of(int rank) const { return rank / per_group; }
   int place_of(int rank) const { return rank % per_group; }  // within its group
 
-  // Of so many ranks, branches and tokens: ranks that no token is left for stay out.
+  // The layout of so many ranks, branches and tokens; ranks that no token is left for stay out.
   static RankLayout of(int ranks, int64_t branches, int64_t tokens);
 };
 

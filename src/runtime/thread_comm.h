@@ -19,7 +19,7 @@ class MeetingPlace {
   explicit MeetingPlace(int size) : shown_(static_cast<size_t>(size)) {}
   int size() const { return static_cast<int>(shown_.size()); }
 
-  // What rank `rank` shows to the others, until all have met once more.
+  // Rank `rank` shows these to the others, until all have met once more.
   using Shown = std::span<const Tensor>;
   void show(int rank, Shown tensors);
   const Shown& shown(int rank) const { return shown_[static_cast<size_t>(rank)]; }

@@ -33,7 +33,7 @@ uint64_t idle_bytes(const Tenant& t, const Session* except) {
   return total;
 }
 
-// What a tenant may hold at once, with one claim more, but for its worlds.
+// Returns what a tenant may hold at once, with one claim more, but for its worlds.
 uint64_t bytes_of_runs(const Tenant& t, const Claim* more, const Session* mine) {
   std::vector<Claim> claims(t.claims.begin(), t.claims.end());
   if (more) claims.push_back(*more);
@@ -185,7 +185,7 @@ bool Tenants::make_room(const Wish& wish) {
   return false;
 }
 
-// What the run adds to what its model's worlds hold.
+// Returns what the run adds to what its model's worlds hold.
 uint64_t Tenants::alone(const Tenant& t, const Claim& claim) const {
   return less(bytes_together(worlds_of(t, &claim), nothing_kept), bytes_of_worlds(t));
 }

@@ -30,7 +30,7 @@ struct Tenant {
   std::vector<Idle> idle;   // sessions that nobody has, the one that was given back last at the end
 };
 
-// What a run would like to begin with.
+// A run would like to begin with this.
 struct Wish {
   Tenant* tenant = nullptr;
   const VideoPlan* plan = nullptr;
@@ -40,7 +40,7 @@ struct Wish {
   Session::Layout layout;  // empty: any
 };
 
-// What a run may take on a device if no other job runs, and what sets that, for messages.
+// This is what a run may take on a device if no other job runs, and what sets that, for messages.
 struct Budget {
   uint64_t bytes = 0;
   std::string why;

@@ -74,7 +74,7 @@ class WanBlock {
   // text [n, dim] after the text MLP → k, v [n, dim].
   void text_keys(const Tensor& text, const Tensor& k, const Tensor& v, Stream& stream) const;
 
-  // Of the scores of an attention whose queries a block's fused norms made; of others 1 / sqrt(head_dim).
+  // The scale of scores whose queries a block's fused norms made; that of others is 1 / sqrt(head_dim).
   static float score_scale(const WanConfig& config, const Stream& stream);
 
  private:

@@ -1,4 +1,4 @@
-// What a branch does where it does not say otherwise: nothing.
+// A branch that does not say otherwise does nothing.
 #include "models/wan/branch.h"
 
 #include "models/wan/block.h"

@@ -1,4 +1,4 @@
-// What a variant of Wan's transformer has beside text-to-video: a branch. It has parameters of its own, in blocks or beside
+// A branch is what a variant of Wan's transformer has beside text-to-video. It has parameters of its own, in blocks or beside
 // them; a context, which is made once a prompt, a run, or a block of a causal video; and it acts at named points of a pass:
 //   begin                     once, before the first block: x is what the patch embedding gave
 //   after_self_attention      q, k and v have been used: it may read them, and have the place of v
@@ -24,7 +24,7 @@ struct WanContext;
 struct WanInput;
 class WanDit;
 
-// What is still to be added to the residual stream: x += gate[row]·y.
+// This is still to be added to the residual stream: x += gate[row]·y.
 struct WanPending {
   Tensor y;     // [batch·tokens, dim], memory that is free once it is added; undefined: nothing
   Tensor gate;  // [R, dim] f32, rows may be strided; undefined: 1
@@ -32,7 +32,7 @@ struct WanPending {
   void settle(const WanBlockInput& in, Stream& stream);  // adds it in a pass of its own
 };
 
-// What a prompt's context is made of: rows of the text and of the picture, as wide as the model.
+// A prompt's context is made of this: rows of the text and of the picture, as wide as the model.
 struct WanTokens {
   Tensor text, image;  // the image undefined without
 };

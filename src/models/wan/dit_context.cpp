@@ -1,4 +1,4 @@
-// What the transformer makes of a prompt and a picture before the first step: keys and values for every block.
+// The transformer makes this of a prompt and a picture before the first step: keys and values for every block.
 #include <cmath>
 
 #include "models/wan/dit.h"

@@ -1,4 +1,4 @@
-// What base/os tells of the machine: memory, processors, time, addresses.
+// These test what base/os tells of the machine: memory, processors, time, addresses.
 #include <gtest/gtest.h>
 
 #include <chrono>

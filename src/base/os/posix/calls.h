@@ -1,4 +1,4 @@
-// What the files of this folder share.
+// The files of this folder share this.
 #pragma once
 
 #include <sys/stat.h>

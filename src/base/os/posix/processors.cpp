@@ -22,7 +22,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// Of the first processor: lines "key : value"; "" when the key is missing.
+// Reads the first processor's lines "key : value"; returns "" when the key is missing.
 std::string processor_field(std::string_view key) {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {

@@ -1,4 +1,4 @@
-// What was pressed in each pixel frame, as those who make a video block by block give it to Matrix-Game 2's action modules.
+// This tells what was pressed in each pixel frame, as those who make a video block by block give it to Matrix-Game 2's action modules.
 #pragma once
 
 #include <vector>

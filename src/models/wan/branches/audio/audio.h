@@ -1,4 +1,4 @@
-// What the transformer makes of speech once a window: keys and values for every block.
+// The transformer makes this of speech once a window: keys and values for every block.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ struct WanAudio {
   WanRegions regions = {};  // of two speakers, whose tokens lie one after the other in each frame
 };
 
-// What the batch items of a pass hear (WanInput::given).
+// The batch items of a pass hear this (WanInput::given).
 struct WanSpeech {
   static constexpr const char* kName = "speech";
   std::vector<WanAudio> items;

@@ -13,7 +13,7 @@
 
 namespace tachy {
 
-// What a pass follows (WanInput::given).
+// A pass follows this (WanInput::given).
 struct WanControl {
   static constexpr const char* kName = "a control video";
   Tensor latents;  // [B, in_channels, T, H, W] f32, where the model computes
