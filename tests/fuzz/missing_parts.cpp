@@ -1,9 +1,12 @@
-// Stand-ins for what fuzz_parts (CMakeLists.txt) calls in libraries that it does not link: the engine's version, and the list of all ops,
-// which would need every op.
+// Stand-ins for what fuzz_parts (CMakeLists.txt) calls in libraries that it does not link: the engine's version, the list of all ops,
+// which would need every op, and the name of a way to choose keys, which lies beside the op that it is for.
 #include "api/tachyscope.h"
+#include "models/wan/sparse.h"
 #include "ops/implementations.h"
 
 std::string tachy::version() { return "0"; }
+
+tachy::KeyChooser tachy::parse_key_chooser(std::string_view) { return {}; }
 
 const std::vector<tachy::ops::OpImplementations>& tachy::ops::all_implementations() {
   static const std::vector<OpImplementations> one = {{.op = "gemm", .names = {"ref"}}};
