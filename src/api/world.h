@@ -10,7 +10,7 @@
 // Worlds of one model share it, with one another and with the clips of its Engine: tachy::World world(engine). Its weights are
 // then in memory once, and several worlds may be played at the same time, each in a thread of its own.
 //
-// What a World may take at most is set aside when it is opened, and until it goes away. It is refused where that would not fit
+// The most that a World may take is set aside from its opening until it goes away. It is refused where that would not fit
 // beside the worlds that are open on the device; for runs that are under way it waits.
 //
 // Matrix-Game 2.0 and models of its kind are steered; Self-Forcing and CausVid make what the prompt says, without keys.

@@ -31,19 +31,18 @@ T value(const json& v, const char* key) {
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     check(v.is_array() && v.size() <= 64 &&
               std::all_of(v.begin(), v.end(), [](auto& x) { return x.is_string(); }),
-          ErrorCode::corrupt, "`from`: '{}' should be a list of at most 64 texts, got {}", key, json_line(v));
+          ErrorCode::corrupt, "'{}' should be a list of at most 64 texts, got {}", key, json_line(v));
   } else if constexpr (std::is_same_v<T, std::string>) {
-    check(v.is_string(), ErrorCode::corrupt, "`from`: '{}' should be a text, got {}", key, json_line(v));
+    check(v.is_string(), ErrorCode::corrupt, "'{}' should be a text, got {}", key, json_line(v));
   } else if constexpr (std::is_same_v<T, bool>) {
-    check(v.is_boolean(), ErrorCode::corrupt, "`from`: '{}' should be true or false, got {}", key,
-          json_line(v));
+    check(v.is_boolean(), ErrorCode::corrupt, "'{}' should be true or false, got {}", key, json_line(v));
   } else if constexpr (std::is_integral_v<T>) {
     const bool whole = v.is_number_unsigned() || (v.is_number_integer() && v.get<int64_t>() >= 0);
     const bool fits = whole && v.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()};
-    check(fits, ErrorCode::corrupt, "`from`: '{}' should be a whole number from 0 to {}, got {}", key,
+    check(fits, ErrorCode::corrupt, "'{}' should be a whole number from 0 to {}, got {}", key,
           std::numeric_limits<T>::max(), json_line(v));
   } else {
-    check(v.is_number(), ErrorCode::corrupt, "`from`: '{}' should be a number, got {}", key, json_line(v));
+    check(v.is_number(), ErrorCode::corrupt, "'{}' should be a number, got {}", key, json_line(v));
   }
   return v.get<T>();
 }
@@ -164,7 +163,7 @@ RunSettings read_settings(const std::string& path) {
   // The comment of a video that another program made is its own affair.
   check(!text.empty() && (file.extension() == ".json" || text[0] == '{'), ErrorCode::invalid_argument,
         "`from`: {} has no settings of a run in it", path);
-  RunSettings s = settings_of_json(naming("`from`", [&] { return parse_json_text(text, path); }), path);
+  RunSettings s = naming("`from`", [&] { return settings_of_json(parse_json_text(text, path), path); });
   // A path is meant from where the run was made; the settings may have moved along with the picture.
   for (auto& [name, in] : s.inputs) {
     const auto beside = file.parent_path() / in.path;
@@ -177,7 +176,7 @@ RunSettings read_settings(const std::string& path) {
 
 RunSettings settings_of_json(const json& j, const std::string& from) try {
   check(j.is_object() && j.contains("prompt") && j.contains("tachyscope"), ErrorCode::invalid_argument,
-        "`from`: {} does not hold the settings of a run", from);
+        "{} does not hold the settings of a run", from);
   RunSettings s;
   for (const RequestField& field : request_fields())
     std::visit([&](auto member) { take(j, field.key, s.request.*member); }, field.member);
@@ -189,8 +188,8 @@ RunSettings settings_of_json(const json& j, const std::string& from) try {
   }
   take(j, "device", s.device);
   check(s.device.empty() || s.device == "cpu" || s.device == "cuda", ErrorCode::corrupt,
-        "`from`: 'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
-  naming("`from`", [&] { s.environment = environment_in(j), s.encoding = encoding_in(j); });
+        "'device' should be \"cpu\" or \"cuda\", got \"{}\"", s.device);
+  s.environment = environment_in(j), s.encoding = encoding_in(j);
   for (const RequestInput& input : request_inputs()) {
     InputFile in;
     take(j, input.name, in.path);
@@ -199,7 +198,7 @@ RunSettings settings_of_json(const json& j, const std::string& from) try {
   }
   return s;
 } catch (const json::exception& e) {
-  fail(ErrorCode::corrupt, "`from`: {}: {}", from, json_words(e.what()));
+  fail(ErrorCode::corrupt, "{}: {}", from, json_words(e.what()));
 }
 
 }  // namespace tachy::jobs

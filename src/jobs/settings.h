@@ -41,7 +41,7 @@ std::string difference(const nlohmann::json& earlier, const nlohmann::json& now)
 nlohmann::json to_json(const RunSettings& settings);
 
 // From what to_json made, which may hold anything by now; files keep the paths that it has. `from`: where it lay, for messages. Throws
-// corrupt or invalid_argument naming the key.
+// corrupt or invalid_argument naming the key; the caller says whose settings they are.
 RunSettings settings_of_json(const nlohmann::json& settings, const std::string& from);
 
 // From a .json beside an output, from the video itself or from a saved state. Throws corrupt or

@@ -52,9 +52,9 @@ class WanBranch {
   virtual bool multiplies_in_eight_bits(std::string_view layer) const;
   virtual bool makes_keys(std::string_view layer) const;
 
-  // Of a block where it acts: whether norms may write codes there, as they may if it reads none of their results and leaves
-  // every add to them; whether it keeps something of a pass that only fills (WanInput::fill_only); and what a model is that
-  // needs all tokens on one rank for it, or null.
+  // These tell, of a block where it acts, whether norms may write codes there, as they may if it reads none of their results and
+  // leaves every add to them; whether it keeps something of a pass that only fills (WanInput::fill_only); and what a model is
+  // that needs all tokens on one rank for it, or null.
   virtual bool takes_codes() const { return false; }
   virtual bool remembers() const { return false; }
   virtual const char* needs_all_tokens() const = 0;
@@ -66,8 +66,9 @@ class WanBranch {
   // Which type of WanInput::given, or of what begins a block of a causal video, is its own.
   virtual bool takes(std::type_index type) const;
 
-  // Of a causal video: its memory, whose constants are uploaded for each block together with all others; whether what a block is
-  // given will do; and the constants of the block that has begun. on_host: where a constant's values are put.
+  // These serve causal videos. The first makes the branch's memory, whose constants are uploaded for each block together with all
+  // others; the second throws where what a block is given will not do; the third fills in the constants of the block that has
+  // begun. on_host: where a constant's values are put.
   virtual void allocate(WanCausal& causal, int64_t places, WanConstants& constants,
                         nn::ParamStore& store) const;
   virtual void expect_block(const WanCausal& causal, const WanFrames& frames, const WanExtras& given) const;

@@ -33,8 +33,8 @@ struct WanCausal {
   // An earlier pass of the block at hand has left in `memory` what follows from what the block was given alone. Whoever runs
   // the passes says so.
   bool known = false;
-  // What the host makes of a block's position and of what branches are given of it, in one piece that is uploaded at once:
-  // angles of which tables are made where the model computes, and tensors of `memory`.
+  // The host makes these of a block's position and of what branches are given of it, in one piece that is uploaded at once:
+  // angles, of which tables are made where the model computes, and tensors of `memory`.
   Tensor constants;
   Tensor time_cos, time_sin;          // [most, pairs of the time axis]: the same for all tokens of a frame
   Tensor sink_row_cos, sink_row_sin;  // [1, head_dim/2]: the same for all tokens of the sinks

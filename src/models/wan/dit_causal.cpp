@@ -1,4 +1,4 @@
-// What a video made block by block remembers, and what of a block is made before its first step: positions, sinks, what branches are given.
+// This allocates what a video made block by block remembers, and makes what a block needs before its first step: positions, sinks, what branches are given.
 #include <algorithm>
 
 #include "models/wan/dit.h"

@@ -70,13 +70,13 @@ struct TileWalk {
   float *highest, *total;
 };
 
-// What a row of a tile sees of a block of `keys`: those in [from, end), with the biases of these or null.
+// The part of a block of `keys` that a row of a tile sees: those in [from, end), with the biases of these or null.
 struct RowOfScores {
   int64_t index, from, end, keys;
   const float *key_bias, *bias;
 };
 
-// Of each block, or of those in the queries' list, that any of the rows sees: multiply(block, keys) makes the scores, soften(row,
+// Visits each block, or each of those in the queries' list, that any of the rows sees: multiply(block, keys) makes the scores, soften(row,
 // &rescale) makes weights of a row's, zeros where it sees nothing, and returns their sum, and add(block, keys) adds the weighted values.
 template <class Multiply, class Soften, class Add>
 HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& soften, Add&& add) {

@@ -10,7 +10,7 @@
 
 namespace tachy {
 
-// Of a causal video (WanCausal::memory): what all of its modules are given.
+// A causal video remembers this for all of its modules (WanCausal::memory).
 struct WanActionMemory {
   static constexpr const char* kName = "actions' memory";
   Tensor mouse, keyboard;  // of the block at hand: [needed, mouse_dim], [needed, keyboard_dim] f32

@@ -9,8 +9,8 @@ namespace tachy {
 
 class WanDit;
 
-// Of each token of a latent frame whether it is the first speaker's, the second one's or of the background. `values` are what an
-// attention gives the sum of whose weights on each region is wanted.
+// This tells of each token of a latent frame whether it belongs to the first speaker, the second one or the background. An attention
+// takes `values` as its values, and gives the sum of its weights on each region.
 struct WanRegions {
   // [tokens of a frame, dim] of the activations' dtype: a head's channels 0 to 2 are the masks, the others 0
   Tensor values;
