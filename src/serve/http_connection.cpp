@@ -10,7 +10,6 @@ namespace tachy::serve {
 namespace {
 
 namespace beast = boost::beast;
-using boost::asio::ip::tcp;
 using nlohmann::json;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
@@ -23,7 +22,7 @@ constexpr const char* kBusy =
 
 }  // namespace
 
-HttpConnection::HttpConnection(Hub& hub, tcp::socket socket)
+HttpConnection::HttpConnection(Hub& hub, Socket socket)
     : hub_(hub), stream_(std::move(socket)), buffer_(hub.limits().header_bytes * 2), timer_(hub.io) {
   ++hub_.connections;
 }
@@ -178,7 +177,7 @@ void HttpConnection::write(std::shared_ptr<http::response<Body>> reply) {
 // A connection closed with bytes unread is reset, and the reply may be lost on its way.
 void HttpConnection::linger() {
   error_code ignored;
-  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  stream_.socket().shutdown(Socket::shutdown_send, ignored);
   stream_.expires_after(std::chrono::seconds(2));
   drain();
 }

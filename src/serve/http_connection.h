@@ -1,7 +1,6 @@
 // One connection: reads a request, answers it and closes, or becomes the socket of a visit. Private to src/serve.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <memory>
@@ -12,12 +11,13 @@
 
 #include "serve/http_reply.h"
 #include "serve/hub.h"
+#include "serve/net_types.h"
 
 namespace tachy::serve {
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(Hub& hub, boost::asio::ip::tcp::socket socket);
+  HttpConnection(Hub& hub, Socket socket);
   ~HttpConnection();
   void run();
 
@@ -43,10 +43,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::string_view token() const;
 
   Hub& hub_;
-  boost::beast::tcp_stream stream_;
+  TcpStream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::vector_body<uint8_t>>> parser_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   char rest_[512];
 };
 

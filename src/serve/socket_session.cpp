@@ -19,7 +19,7 @@ constexpr int kSendBuffer = 256 << 10;  // of the system's: what lies there cann
 
 }  // namespace
 
-SocketSession::SocketSession(Hub& hub, tcp::socket socket)
+SocketSession::SocketSession(Hub& hub, Socket socket)
     : hub_(hub),
       id_(random_token()),
       socket_(std::move(socket)),
@@ -33,7 +33,7 @@ SocketSession::SocketSession(Hub& hub, tcp::socket socket)
 void SocketSession::run(Request request) {
   request_ = std::move(request);
   error_code ignored;
-  tcp::socket& socket = beast::get_lowest_layer(socket_).socket();
+  Socket& socket = beast::get_lowest_layer(socket_).socket();
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(boost::asio::socket_base::send_buffer_size(kSendBuffer), ignored);
   websocket::stream_base::timeout timeout{};

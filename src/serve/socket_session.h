@@ -2,7 +2,6 @@
 // while the page takes them, and ends when nothing is pressed for long, or nothing taken. Private to src/serve.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
@@ -16,6 +15,7 @@
 
 #include "serve/hub.h"
 #include "serve/messages.h"
+#include "serve/net_types.h"
 #include "serve/outbox.h"
 #include "serve/rate_limit.h"
 
@@ -24,7 +24,7 @@ namespace tachy::serve {
 class SocketSession : public std::enable_shared_from_this<SocketSession> {
  public:
   using Request = boost::beast::http::request<boost::beast::http::vector_body<uint8_t>>;
-  SocketSession(Hub& hub, boost::asio::ip::tcp::socket socket);
+  SocketSession(Hub& hub, Socket socket);
   void run(Request request);
   bool is(std::string_view session) const { return !session.empty() && session == id_; }
   void picture(std::vector<uint8_t> file);  // the next run begins with it
@@ -50,9 +50,8 @@ class SocketSession : public std::enable_shared_from_this<SocketSession> {
 
   Hub& hub_;
   const std::string id_;
-  boost::beast::websocket::stream<boost::beast::tcp_stream, false>
-      socket_;  // no deflate: frames are compressed
-  boost::asio::steady_timer ticks_, pause_;
+  boost::beast::websocket::stream<TcpStream, false> socket_;  // no deflate: frames are compressed
+  Timer ticks_, pause_;
   boost::beast::flat_buffer in_;
   Request request_;
   std::shared_ptr<Outbox> outbox_;

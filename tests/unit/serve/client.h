@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "drawn_world.h"
+#include "serve/net_types.h"
 #include "serve/page_server.h"
 
 namespace tachy::test {
@@ -42,7 +43,7 @@ inline tcp::endpoint here(int port) {
 // What is sent as it is, and all that comes back.
 inline std::string send_raw(int port, const std::string& bytes) {
   asio::io_context io;
-  beast::tcp_stream stream(io);
+  serve::TcpStream stream(io);
   std::string out;
   char piece[4096];
   stream.expires_after(std::chrono::seconds(20));
@@ -167,7 +168,7 @@ class Visitor {
   }
 
   asio::io_context io_;
-  std::optional<beast::websocket::stream<beast::tcp_stream>> socket_;
+  std::optional<beast::websocket::stream<serve::TcpStream, false>> socket_;
 };
 
 // A server of the drawn world in a thread of its own.
