@@ -19,6 +19,7 @@
 #include "base/os/terminal.h"
 #include "commands.h"
 #include "field_options.h"
+#include "inspect/doctor.h"
 #include "interrupt.h"
 #include "say.h"
 
@@ -49,10 +50,15 @@ void install_signal_handlers() {
   os::on_unreadable_page(end_by_lost_file);
 }
 
+std::string version_line() {
+  const std::string only = compiled_for();
+  return "tachyscope " + version() + (only.empty() ? "" : " (built for CPUs with " + only + " alone)");
+}
+
 int run(int argc, char** argv) {
   CommandLine line(
       "Tachyscope: videos from text with the Wan family of diffusion models, on any CPU and on NVIDIA GPUs.",
-      "tachyscope " + version(),
+      version_line(),
       "`tachyscope COMMAND --help` prints the options of a command.\n"
       "Exit codes: 0 done, 1 internal error, 2 wrong option or value, 3 not found, 4 corrupt file,\n"
       "5 not supported, 6 cannot read or write, 7 out of memory, 8 NaN or Inf in a stage,\n"

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "adapters/low_rank.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cpu/isa.h"
 #include "cpu/simd_rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -79,6 +80,7 @@ HWY_EXPORT(add_low_rank_all);
 
 void add_low_rank(const float* b, const float* a, int64_t rows, int64_t rank, int64_t columns, float scale,
                   float* out) {
+  cpu::isa();  // no op asks before this runs
   HWY_DYNAMIC_DISPATCH(add_low_rank_all)(b, a, rows, rank, columns, scale, out);
 }
 

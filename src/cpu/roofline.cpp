@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/thread_pool.h"
+#include "cpu/isa.h"
 #include "tensor/memory.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/roofline.cpp"
@@ -84,6 +85,7 @@ double Roofline::seconds(double bytes, double flops, bool bf16) const {
 
 Roofline measure_roofline(ThreadPool& pool) {
   Roofline out{.threads = pool.threads(), .bf16_how = bf16_products(), .int8_how = int8_products()};
+  isa();  // no op asks before this runs
   constexpr int kRounds = 100000, kRepeats = 15;
   std::vector<float> sinks(8 * static_cast<size_t>(pool.threads()));
   const double tiles = 8.0 * pool.threads();

@@ -15,6 +15,7 @@ extern "C" {
 
 #include "base/field.h"
 #include "base/os/nvidia.h"
+#include "cpu/isa.h"
 #include "cuda/gpu_facts.h"
 #include "cuda/gpu_family.h"
 #include "cuda/open_device.h"
@@ -127,6 +128,8 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
 bool DoctorReport::ok() const {
   return std::all_of(ops.begin(), ops.end(), [](const OpHealth& h) { return h.ok; });
 }
+
+std::string compiled_for() { return cpu::compiled_for(); }
 
 DoctorReport run_doctor(const std::string& level, int threads, const std::string& device,
                         const std::string& dtype_name_or_empty, const std::filesystem::path& model) {

@@ -50,6 +50,9 @@ struct GpuState {
   std::vector<std::pair<std::string, std::string>> libraries;  // of a chosen device
 };
 
+// The one instruction set that this program's CPU kernels are compiled for, "" where they are for all (cpu/isa.h).
+std::string compiled_for();
+
 struct DoctorReport {
   cpu::Machine machine;
   std::vector<std::pair<std::string, std::string>> libraries;

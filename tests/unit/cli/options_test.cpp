@@ -15,7 +15,9 @@ class Options : public CliTest {};
 TEST_F(Options, HelpAndVersion) {
   const Done version = run({"--version"});
   EXPECT_EQ(version.code, 0);
-  EXPECT_THAT(version.out, testing::MatchesRegex("tachyscope [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(version.out,
+              testing::MatchesRegex(
+                  "tachyscope [0-9]+\\.[0-9]+\\.[0-9]+( \\(built for CPUs with [A-Z0-9-]+ alone\\))?\n"));
   for (const auto& args : std::vector<std::vector<std::string>>{
            {"--help"}, {"generate", "--help"}, {"info", "--help"}, {"stage", "--help"}}) {
     const Done done = run(args);
