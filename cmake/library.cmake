@@ -127,10 +127,11 @@ function(tachy_glue)
   endforeach()
 endfunction()
 
-# tachy_test(name SOURCES … LINKS …): one GoogleTest binary, one ctest entry. Half of a build is compiling tests, which spend their
+# tachy_test(name [COST seconds] SOURCES … LINKS …): one GoogleTest binary, one ctest entry; the dearest begin first, so that no
+# processor waits for one of them in the end. Half of a build is compiling tests, which spend their
 # time in the libraries: level 1, and GoogleTest's headers parsed once.
 function(tachy_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "COST" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} ${test_libraries})
   target_compile_options(${name} PRIVATE ${test_options})
@@ -143,4 +144,7 @@ function(tachy_test name)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
   add_test(NAME ${name} COMMAND ${name})
+  if(ARG_COST)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+  endif()
 endfunction()

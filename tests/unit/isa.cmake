@@ -16,6 +16,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT tachy_one_target)
       list(APPEND names ${folder}_${isa})
     endforeach()
     set_tests_properties(${names} PROPERTIES LABELS isa SKIP_RETURN_CODE 77)
+    set_tests_properties(op_runner_${isa} PROPERTIES COST 70)
+    set_tests_properties(pipelines_${isa} ops_${isa} cli_${isa} PROPERTIES COST 25)
   endforeach()
   # As on a CPU with AMX, whose tiles are emulated: products of every kind on them, and the scenes whose bits hung on how a clip is cut.
   set(ops_amx "ProductCuts.*:Tiles.*:*Gemm.AgreesWithTorch*:Conv*:ScaledGemm.Sums*")

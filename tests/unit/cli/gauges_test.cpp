@@ -12,7 +12,15 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class Gauges : public CliTest {};
+class Gauges : public CliTest {
+ protected:
+  // What `doctor --json` says at level none. Its self-test takes seconds, so it runs once.
+  const json& doctor() {
+    static const json said =
+        json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
+    return said;
+  }
+};
 
 TEST_F(Gauges, HelpTeaches) {
   for (const char* command : {"validate", "correctness", "bench", "benchmark", "compare", "all", "doctor"}) {
@@ -230,7 +238,7 @@ TEST_F(Gauges, Doctor) {
   EXPECT_EQ(text.code, 0) << text.out;
   EXPECT_THAT(text.out, AllOf(HasSubstr("CPU"), HasSubstr("oneDNN"), HasSubstr("extreme"), HasSubstr("gemm"),
                               HasSubstr("all work")));
-  const json j = json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
+  const json& j = doctor();
   EXPECT_TRUE(j["ok"].get<bool>());
   EXPECT_EQ(j["model"].size(), 3u);
   for (const auto& stage : j["model"]) {
@@ -243,7 +251,7 @@ TEST_F(Gauges, Doctor) {
 
 // Without a GPU each command that is asked for one says why there is none, before it does anything.
 TEST_F(Gauges, WithoutAGpu) {
-  const json j = json::parse(run({"doctor", "--json"}).out);
+  const json& j = doctor();
   EXPECT_EQ(j["device"], "cpu");
   if (j["gpu"]["found"].get<bool>()) GTEST_SKIP() << "this machine has " << j["gpu"]["name"];
   EXPECT_FALSE(j["gpu"]["why_not"].get<std::string>().empty());
