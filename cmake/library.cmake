@@ -23,6 +23,9 @@ if(TACHY_FUZZ)  # what a fuzzer steers by; the first report ends the run
   endif()
   target_compile_options(tachy_flags INTERFACE -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS)
 endif()
+# GCC looks for garbage whenever 128 MiB more are in use, which is as much as the precompiled header alone: 7 % of a unit's time. A unit takes
+# 700 MiB at most without it, 530 with it.
+target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
 # Contraction to FMA is left to the code that asks for it, so that results do not depend on the compiler.
 target_compile_options(tachy_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
