@@ -3,7 +3,7 @@
 #   make demo-talk          the talking photo that ships says what its example says, into out/
 #   make demo-world         the world that ships as a page on this machine: http://127.0.0.1:8190/, arrows, keys and mouse steer it
 #   make build               the binary at build/tachyscope
-#   make test                all tests
+#   make test                all tests (make build-tests: only builds them)
 #   make test-arm64          cross-compiles for 64-bit Arm and runs the tests under qemu
 #   make test-reference      fresh random inputs against PyTorch, diffusers and transformers (makes a virtual environment)
 #   make test-browser        the page of a world in a headless browser (makes a virtual environment)
@@ -33,7 +33,7 @@ CPU_OPTION = $(addprefix -DTACHY_CPU_TARGETS=,$(CPU_TARGETS))
 CLANG_FORMAT ?= clang-format
 SOURCES = $(shell git ls-files '*.h' '*.cpp' '*.c' '*.cu' '*.cuh')
 
-.PHONY: package wheel demo demo-talk demo-world build test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
+.PHONY: package wheel demo demo-talk demo-world build build-tests test test-browser test-arm64 test-reference test-python test-isa test-qemu test-leaks judge deps configure check-layers format check-format install clean
 
 deps:
 	@tools/install_deps
@@ -63,8 +63,10 @@ WORLD = models/world
 demo-world: build
 	$(BUILD)/tachyscope world --model $(WORLD) --image $(WORLD)/example/start.png
 
-test: configure
+build-tests: configure
 	@cmake --build $(BUILD) -j $(JOBS)
+
+test: build-tests
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) $(ONLY_ISA)
 
 test-arm64: build
@@ -81,8 +83,7 @@ test-browser: configure
 test-python: deps
 	@tests/python/run $(BUILD) $(CPU_OPTION) $(CMAKE_FLAGS)
 
-test-isa: configure
-	@cmake --build $(BUILD) -j $(JOBS)
+test-isa: build-tests
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -L isa
 
 test-qemu: configure
