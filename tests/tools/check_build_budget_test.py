@@ -48,6 +48,11 @@ class Budget(unittest.TestCase):
         self.assertIn("estimated 218 s", self.run_with(109, 200))
         self.assertIn("more than a tenth above", self.run_with(111, 200))
 
+    def test_kernels_are_measured_by_the_units_beside_them(self):
+        for speed in (1, 3):  # of the machine, which does not count
+            took = {"a.cpp.o": 10 * speed, "b.cpp.o": 30 * speed, "c.cu.o": 60 * speed}
+            self.assertEqual(TOOL.kernel_seconds(took, {"a.cpp.o": 5, "b.cpp.o": 15}, 1.5), 45)
+
     def test_a_build_that_is_not_made_is_no_proof(self):
         self.assertIn("build it first", self.run_with(3, 200))
 
