@@ -17,11 +17,13 @@ VERB = r"""(?:is|are|was|were|be|has|have|had|do|does|did|can|cannot|could|may|m
     get|leave|look|use|work|show|mean|name|ask|add|reach|refuse|belong|depend|differ|cost|pass|serve|share|apply|happen|matter|wait|load|call|
     compute|hear|let|move|copy|store|pick|choose|start|stop|open|close|print|expect|accept|send|receive|draw|carry|lack|contain|return|report|
     measure|allow|produce|require|publish|rely|wish|press|decide|care|learn|play|train|multiply|divide)s?|goes|passes|reaches|
-    made|took|gave|went|came|kept|held|lay|wrote|said|told|knew|saw|found|began|ran|became|got|left|meant|
+    made|took|gave|went|came|kept|held|lay|wrote|said|told|knew|saw|found|began|ran|became|got|left|meant|chose|drew|sent|led|lost|won|built|
+    brought|thought|felt|heard|stood|spent|broke|spoke|drove|rose|fell|grew|threw|\w+ed|
     (?!(?:""" + "|".join(PLURALS) + r""")\b)(?<!\ba\ )(?<!\ban\ )(?<!\bthe\ )(?<!\bof\ )(?<!\bits\ )(?<!\ball\ )(?<!\bno\ )\w*[a-rt-z]s)\b(?!['’])"""
 VERB = re.sub(r"\n\s*", "", VERB)
 OTHER = rf"(?!{VERB})[^\s.:;?!]+(?:[.:][^\s.:;?!]+)*"  # another word; the dots inside file names and numbers belong to it
-CHAIN = (r"(?:(?:can|cannot|could|may|might|must|will|would|shall|should|do|does|did|is|are|was|were|has|have|had)(?: not| also| only| never| all| been)?"
+CHAIN = (r"(?:(?:can|cannot|could|may|might|must|will|would|shall|should|do|does|did|is|are|was|were|has|have|had)"
+         r"(?: not| also| only| then| now| never| all| been)?"
          rf"(?: (?!is\b|are\b|was\b|were\b|has\b|must\b|may\b|can\b){VERB})?|{VERB})")  # a verb with its auxiliaries
 JOINS = r"(?:that|which|who|where|when|if|unless|while|whose|because|what|how|whether)"
 PLAIN = rf"(?:(?:of|on|by|to|in|for|with|from|than|but|like|at) (?:that|which|what|whom)|(?!{JOINS}\b){OTHER})"
@@ -48,8 +50,8 @@ PATTERNS = [
      "a sentence: 'It does the same as …', 'Like memcpy, but …'"),
     ("whose-fragment", rf"{START}Whose [^.?]*:", "a sentence that names whose it is"),
     ("who-for-whoever", rf"{START}Who (?![^.]*\?)\w+", "'Whoever …' or 'The caller that …'; a question ends with '?'"),
-    ("prep-who", r"\b(?:to|by|for|from|with) who (?:is|has|makes|are|was|needs|comes|came|asks|holds|says|opens|reads|calls|started|takes|wants|"
-     r"gives|keeps|knows|does|did|waits|computes|uses)\b", "'by the one that …', 'by whoever …'"),
+    ("prep-who", r"\b(?:to|by|for|from|with) who (?!knows\b|\w*'s\b)(?:[a-z]+s|has|are|can|may|came|did|made|took|wrote|[a-z]+ed)\b",
+     "'by the one that …', 'by whoever …'"),
     ("one-a-row", rf"\b(?:(?<!the )(?<!this )(?<!that )(?<!any )(?<!which )(?<!no )one|(?<!gives )(?<!give )(?<!makes )(?<!calls )a [a-z]+) an? "
      rf"{UNIT}{CLAUSE_END}", "'one for each row', 'a scale per row'"),
     ("bare-nouns", rf"(?:\b(?:names?|naming|with|of|says?|has|have|holds?|from|gives?|takes?|makes?|needs?|tells?|reads?|writes?|keeps?)"
@@ -81,10 +83,6 @@ PATTERNS = [
      "an everyday word: 'three times', 'until now', 'of it'"),
     ("to-be-had", r"\bto be had\b", "'there is', 'is available'"),
     ("has-it-so", r"\b(?:has|have) (?:it|them) so\b", "'does the same', 'keeps them like this'"),
-    ("how-like", r"\b[Hh]ow (?:\w+ ){1,4}looks? like\b", "'what … looks like', or 'how … looks'"),
-    ("to-infinitive", r"\b(?:allows?|permits?|enables?) to [a-z]+\b", "'lets a caller …', 'makes it possible to …'"),
-    ("borrowed", r"\b(?:same like|a such|an other|in difference to|in dependence (?:of|on)|(?:by|with) help of|depend(?:s|ed|ing)? of|all what|every of)\b",
-     "the English idiom: 'the same as', 'such a', 'unlike', 'with the help of', 'depends on', 'all that'"),
     ("bare-not", r"(?<![\w)] )(?:: not|, not|\(not)[.;)]", "a verb: 'switches it off', 'does not'"),
 ]
 PATTERNS = [(name, re.compile(pattern), advice) for name, pattern, advice in PATTERNS]

@@ -18,7 +18,7 @@ REFUSED = [
     ("what-fragment", "What a request that is made block by block may ask for."),
     ("what-fragment", "What a page says of itself, which is then ended."),
     ("what-fragment", "What torch._scaled_mm computes by rows, but for the order of its sums."),
-    ("what-fragment", "What a session begins with, prepared."),
+    ("what-fragment", "What every tokenizer asks of a text."),
     ("what-fragment", "What the level turns on where the request does not say."),
     ("of-fragment", "Of a thread's two rows."),
     ("of-fragment", "Of each query of the tile: lse for the first warp, delta for the second."),
@@ -33,6 +33,7 @@ REFUSED = [
     ("who-for-whoever", "Who computes which unit of flash_sm90.cuh where keys are listed."),
     ("who-for-whoever", "The file appears whole or not at all. Who keeps what made() says of it beside it finds out when it is another one's."),
     ("prep-who", "Shapes and dtypes were checked by who makes one (quantized_source.cpp)."),
+    ("prep-who", "Weights of convolutions, packed for who multiplies them on this CPU."),
     ("prep-who", "idle sessions then wait for who needs their memory"),
     ("one-a-row", "A weight in 8 bits with a scale a row; each product rounds its x in the same way."),
     ("one-a-row", "Scores are finite, one a piece; an empty piece is never found."),
@@ -81,6 +82,7 @@ PASSED = [
     "What a processor gets beyond what the rules know goes to the module itself, which warns of it or uses it.",
     "What stays in the buffer until now fails silently otherwise.",
     "What a library clears while a graph is recorded becomes a kernel that writes the same bytes and no others.",
+    "What the plan chose is what runs.",
     "What planning counts must be what loading takes: all memory from the store.",
     "What the step cache learned of one expert says nothing about the other: each computes its first two steps.",
     "What is not kernels, models or runtime comes from well-kept libraries.",
@@ -88,6 +90,7 @@ PASSED = [
     "What the other 15 % wait for is not known.",
     "Of two experts only one is in memory at a time, unless several videos are made and both fit.",
     "Of an animation the first picture is read, and a warning says so.",
+    "Of 67 checks 0 failed.",
     "Of smaller values f16 cannot hold 127 / largest; what they add to a score is next to nothing.",
     "As predicted. 14B was not measured: the run's time was up.",
     "As with any function of torch; the gradients are those of the ops.",
@@ -129,7 +132,7 @@ PASSED = [
 
 
 def run(tool, files, *arguments, then=None):
-    """What the tool says of a tree of these files; `then`: of the lines that they add to the commit of the first ones."""
+    """Runs the tool on a tree of these files, or, with `then`, on a tree whose first files are committed and to which those of `then` are added."""
     with tempfile.TemporaryDirectory() as name:
         def write(files):
             for path, text in files.items():
@@ -165,7 +168,10 @@ def main():
     tool = pathlib.Path(sys.argv[1]).resolve()
     for name in [n for n in os.environ if n.startswith("GIT_")]:  # a test in a hook of git has its tree in them
         del os.environ[name]
-    assert len(REFUSED) >= 40 and len(PASSED) >= 40
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(tool.parent))
+    from prose_patterns import PATTERNS
+    assert {name for name, _ in REFUSED} == {name for name, _, _ in PATTERNS}, "each pattern has a sentence that it refuses"
 
     files, at = sources(PASSED)
     files["docs/a.md"] = re.sub(r"(?m)^(.{110,118})(?=.)", r"\1\n", files["docs/a.md"])  # no wide lines
@@ -180,7 +186,8 @@ def main():
             assert code == 1 and f"{file}:{line}: {name}: " in said, f"{file}:{line}: {name}: {at[line]}\n{said}"
 
     # Trailing comments and docstrings are looked at; code, texts, code blocks, tables, headings and bold labels are not.
-    assert run(tool, {"src/a.h": "int a;  // Of a thread's two rows.\n", "b.py": 'def f():\n    """What it holds."""\n'}, "--all")[1].count("fragment") == 2
+    both = {"src/a.h": "int a;  // Of a thread's two rows.\n", "b.py": 'def f():\n    """What it holds."""\n'}
+    assert run(tool, both, "--all")[1].count("fragment") == 2
     aside = {"src/a.h": 'f("// What it holds.");\nint thrice;\n', "b.py": 'a = "# thrice"\nb = """\nthrice"""\n',
              "a.md": "# What it holds.\n```\nthrice\n```\n| What it holds. |\n- **What is left.** The rows stay.\n"}
     assert run(tool, aside, "--all")[0] == 0, run(tool, aside, "--all")
