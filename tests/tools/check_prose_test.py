@@ -200,6 +200,7 @@ def main():
     assert code == 1 and "src/a.cpp:3: old-word" in said and "src/a.cpp:1" not in said, said
     code, said = run(tool, {"src/a.cpp": old}, "--base", "HEAD", then={"src/b.cpp": old})
     assert code == 1 and "src/b.cpp:1: old-word: \"thrice\": write an everyday word" in said, said
+    assert run(tool, {"src/a.cpp": old}, "--base", "nowhere", then={})[0] == 1
     assert run(tool, {"src/a.cpp": old}, then={})[0] == 0, "one commit, and nothing to compare it with"
 
     # Sizes of pages, and how many comments begin with "Of".
