@@ -66,7 +66,7 @@ class ParamStore {
   }
   Tensor widened(const Tensor& source);              // float32 copy of a small tensor of the file, same shape
   Tensor packed(std::span<const WeightPart> parts);  // GEMM weights [N_i, K], stacked and packed as one
-  // a table made on the host.
+  // A table made on the host.
   Tensor uploaded(const void* host, DType dtype, std::initializer_list<int64_t> dims);
 
   // Converts a tensor of the file (any float dtype) into `to`, which lies where the stream computes.
