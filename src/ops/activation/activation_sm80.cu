@@ -1,5 +1,5 @@
-// Flat, a pack a thread: many short blocks keep most loads in flight (two or four packs a thread were 1 to 5
-// % slower on an H200).
+// A flat loop with one pack per thread: many short blocks keep most loads in flight (two or four packs per
+// thread were 1 to 5 % slower on an H200).
 #include "cuda/dispatch.h"
 #include "device/vec.cuh"
 #include "ops/activation/activation.h"

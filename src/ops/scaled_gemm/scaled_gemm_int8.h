@@ -18,7 +18,7 @@
 namespace tachy::ops::int8 {
 
 inline constexpr int64_t kColumns = 16;  // columns of a block
-// Number of blocks must be a multiple: VNNI takes three at once, AMX two.
+// Tiles have a multiple of this many blocks: VNNI takes three at once, AMX two.
 inline constexpr int64_t kBlockStep = 6;
 inline constexpr int64_t kDepthStep = 64;
 inline constexpr int64_t kRowStep = 16;  // rows of x that may be read, and of c written, beyond the last one
