@@ -105,7 +105,8 @@ struct Choice {
   size_t candidates = 0;           // number of implementations for the stream's device
 };
 
-// An op with its arguments: run(name, stream) runs one implementation; "working" is the float32 yardstick.
+// An op with its arguments: run(name, stream) runs one implementation. "working" is the float32 version by
+// whose error the others are judged.
 struct BoundOp {
   std::vector<std::string> impls;
   // Returns nothing if that implementation can run.

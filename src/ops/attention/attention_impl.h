@@ -67,7 +67,7 @@ void check_attention(const char* op, const AttentionArgs& args, DType dtype, DTy
 
 // The definition: plain loops, float64 inside; q, k and v are rounded if the stream asks for bf16.
 void attention_ref(const AttentionArgs& args, Stream& stream);
-// The same in float32, sums in order, with weights rounded too for bf16: the tolerance's yardstick.
+// The same in float32, sums in order, with weights rounded too for bf16; its error sets the tolerance.
 void attention_working(const AttentionArgs& args, Stream& stream);
 std::optional<Refusal> attention_why_not_cpu(const AttentionArgs& args, const Stream& stream);
 void attention_cpu(const AttentionArgs& args, Stream& stream);  // Highway, in float32

@@ -14,7 +14,7 @@ void conv2d_f32(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_onednn(const Conv2dArgs& args, const Stream& stream);
 void conv2d_onednn(const Conv2dArgs& args, Stream& stream);
 void conv2d_ref(const Conv2dArgs& args, Stream& stream);  // the definition: plain loops, sums in double
-// The same with sums in float, and x rounded if the stream asks for bf16: the tolerance's yardstick.
+// The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void conv2d_working(const Conv2dArgs& args, Stream& stream);
 // The GPU's implementations (cuda/conv.h).
 std::optional<Refusal> conv2d_why_not_sm90(const Conv2dArgs& args, const Stream& stream);

@@ -13,8 +13,8 @@ struct CausalConv3dArgs {
   Tensor x;             // [T, H, W, Ci] f32 (on a GPU f16 or bf16, too), contiguous
   Tensor cache;         // optional [n, H, W, Ci] as x: the frames just before x, oldest first
   int64_t history = 0;  // how many of the cache's LAST frames are valid; the others count as zeros
-  int64_t front =
-      2;  // frames before x that the kernel reaches: kernel_t − 1 (1 for the time-strided downsampler)
+  // Frames before x that the kernel reaches: kernel_t − 1 (1 for the time-strided downsampler).
+  int64_t front = 2;
   int64_t time_stride = 1;
   Tensor packed;                                     // result of pack_conv3d_weight, u8
   int64_t kernel_t = 3, kernel_h = 3, kernel_w = 3;  // spatial padding (kernel − 1)/2 on each side

@@ -28,9 +28,9 @@ std::optional<Refusal> causal_conv3d_why_not_f32(const CausalConv3dArgs& args, c
 void causal_conv3d_f32(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_onednn(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
-void causal_conv3d_ref(const CausalConv3dArgs& args,
-                       Stream& stream);  // the definition: plain loops, sums in double
-// The same with sums in float, and x rounded if the stream asks for bf16: the tolerance's yardstick.
+// The definition: plain loops, sums in double.
+void causal_conv3d_ref(const CausalConv3dArgs& args, Stream& stream);
+// The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
 // The GPU's implementations (cuda/conv.h).
 std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);

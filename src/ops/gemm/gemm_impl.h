@@ -39,8 +39,8 @@ std::optional<Refusal> gemm_why_not_split(const GemmArgs& args, const Stream& st
 void gemm_split(const GemmArgs& args, Stream& stream);  // float32's error from bf16's tiles
 void gemm_bf16(const GemmArgs& args, Stream& stream);   // x and weights rounded to bf16, sums in float
 void gemm_ref(const GemmArgs& args, Stream& stream);    // the definition: plain loops, sums in double
-// The same with sums in float, and operands rounded as for bf16 if the stream asks for it:
-// the tolerance's yardstick.
+// The same with sums in float, and operands rounded as for bf16 if the stream asks for it; its
+// error sets the tolerance.
 void gemm_working(const GemmArgs& args, Stream& stream);
 std::span<const Impl<GemmArgs>> gemm_table();
 

@@ -17,10 +17,10 @@ inline QkNormRopeArgs second_of(QkNormRopeArgs a) {
 // How many norms a token has, each over channels that lie together.
 inline int64_t norms_of(const QkNormRopeArgs& a) { return a.norm_heads ? a.heads : 1; }
 
-void qk_norm_rope_ref(const QkNormRopeArgs& args,
-                      Stream& stream);  // the definition: plain loops, float64 inside
-void qk_norm_rope_working(const QkNormRopeArgs& args,
-                          Stream& stream);  // the same in float32, sums in order: the tolerance's yardstick
+// The definition: plain loops, float64 inside.
+void qk_norm_rope_ref(const QkNormRopeArgs& args, Stream& stream);
+// The same in float32, sums in order; its error sets the tolerance.
+void qk_norm_rope_working(const QkNormRopeArgs& args, Stream& stream);
 void qk_norm_rope_cpu(const QkNormRopeArgs& args, Stream& stream);  // Highway
 void qk_norm_rope_cuda(const QkNormRopeArgs& args, Stream& stream);
 std::span<const Impl<QkNormRopeArgs>> qk_norm_rope_table();

@@ -24,8 +24,8 @@ void scaled_conv3d_f32(const ScaledConv3dArgs& args, Stream& stream);
 std::optional<Refusal> scaled_conv3d_why_not_onednn(const ScaledConv3dArgs& args, const Stream& stream);
 void scaled_conv3d_onednn(const ScaledConv3dArgs& args, Stream& stream);
 void scaled_conv3d_ref(const ScaledConv3dArgs& args, Stream& stream);  // the definition: sums in double
-void scaled_conv3d_working(const ScaledConv3dArgs& args,
-                           Stream& stream);  // in float: the tolerance's yardstick
+// In float; its error sets the tolerance.
+void scaled_conv3d_working(const ScaledConv3dArgs& args, Stream& stream);
 std::span<const Impl<ScaledConv3dArgs>> scaled_conv3d_table();
 
 // Has the shape of the result, which y, normed or both have.
