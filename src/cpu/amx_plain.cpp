@@ -17,7 +17,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr int kRowsAtOnce = 4;
 
 // One vector of columns of four rows. `right` is float32: its even places [16][16], and
-// behind them its odd ones.
+// after them its odd ones.
 template <class D>
 HWY_INLINE void multiply_columns(D d, float* HWY_RESTRICT sums, const float* HWY_RESTRICT even_left,
                                  const float* HWY_RESTRICT odd_left, const float* HWY_RESTRICT right) {

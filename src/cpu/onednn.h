@@ -1,5 +1,5 @@
-// The only file that uses oneDNN (2.6 in Debian 12, 3.x elsewhere): single-threaded kernels for one tile,
-// made once per shape and kept, and the blocked weight formats that they read.
+// Our interface to oneDNN (2.6 in Debian 12, 3.x elsewhere): single-threaded kernels for one tile, made once
+// per shape and kept, and the blocked weight formats that they read.
 //
 // A kernel runs on the calling thread, reads dense channels-last tiles and takes its scratch from the
 // caller, so that many workers may run the same kernel at once. The weight format depends only on (Co,

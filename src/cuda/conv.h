@@ -2,7 +2,7 @@
 // upsample_conv2d.
 //
 // The weight is packed as [phases, Co, K] in the activations' dtype. If Ci is a multiple of 8,
-// K = taps x padded Ci (a multiple of 32, with zeros behind Ci), otherwise taps x Ci, padded as a whole.
+// K = taps x padded Ci (a multiple of 32, with zeros after Ci), otherwise taps x Ci, padded as a whole.
 //   sm90    bf16, f16, Ci a multiple of 8: wgmma and bulk copies (device/conv_sm90.cuh)
 //   cudnn   bf16, f16, whole multiples of 32 channels: cuDNN's graphs, if the GPU is not Hopper
 //   sm80    bf16, f16: mma.sync and cp.async (device/conv_sm80.cuh)

@@ -46,8 +46,8 @@ void dispatch_pair(const char* op, DType x, DType y, Body&& body) {
   });
 }
 
-// True if rows of packs of `pack` values can be read whole: pointers and outer strides must be aligned, and
-// the last dim must be contiguous. Absent tensors count as aligned.
+// True if rows of packs of `pack` values can be read whole: pointers must be aligned, and outer strides and
+// the last dim must be multiples of `pack`. Absent tensors do not matter.
 inline bool fits_packs(int pack, std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* t : tensors) {
     if (!t->defined()) continue;

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) uniform_kernel(uint32_t* state, floa
       const uint32_t second = twisted(old[t + kNear], old[t + kNear + 1], first);
       put(t, first), put(t + kNear, second);
       const int word = t + 2 * kNear;
-      if (word < kWords) {  // behind the last word comes the first one, which is new by then
+      if (word < kWords) {  // after the last word comes the first one, which is new by then
         const uint32_t next = word + 1 < kWords ? old[word + 1] : twisted(old[0], old[1], old[kFar]);
         put(word, twisted(old[word], next, second));
       }

@@ -13,7 +13,7 @@ struct Conv8Params {
 };
 
 // Boxes of the frames, of the weights and of the residual. A chunk of channels is a wide box, with a narrow
-// one behind it if needed.
+// one after it if needed.
 struct Conv8Maps {
   CUtensorMap chunk[2], cache[2], weights[2], residual;
 };

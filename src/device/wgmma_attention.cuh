@@ -28,7 +28,7 @@ TACHY_WGMMA_WEIGHTS(128, 64, "%64", "%65", "%66", "%67", "%68", __half, "f16")
 #undef TACHY_WGMMA_WEIGHTS
 
 // Descriptors of operands that lie as boxes of 64 columns (128 bytes per row, swizzled) with `rows` rows
-// each, one behind the other. A descriptor's upper half is constant; its lower half names the address and
+// each, one after the other. A descriptor's upper half is constant; its lower half names the address and
 // moves with it, in units of 16 bytes.
 //   k_major          K runs along the row: 8 rows are 1024 bytes
 //   transposed<rows> N runs along the row, K down: 8 rows are 1024 bytes, the next 64 columns one box on

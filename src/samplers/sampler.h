@@ -18,7 +18,7 @@
 //   Grid::wrapper is ComfyUI-WanVideoWrapper's: for unipc, dpmpp and dpmpp_sde it begins at the shifted 0.999 and is shifted
 //   again, with truncated timesteps; for euler and lcm it is diffusers'.
 //   Grid::multitalk is that of MultiTalk and InfiniteTalk, for euler and lcm: timesteps from 1000 to 1 at equal
-//   distances, shifted once, and 0 behind them, all in float32. Its last step moves almost nothing.
+//   distances, shifted once, and 0 after them, all in float32. Its last step moves almost nothing.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@
 
 namespace tachy::box_muller_steps {
 
-// Each of these rounds once: a compiler for GPUs would otherwise fuse a product with the sum behind it.
+// Each of these rounds once: a compiler for GPUs would otherwise fuse a product with the sum after it.
 #ifdef __CUDA_ARCH__
 TACHY_INLINED float product(float a, float b) { return __fmul_rn(a, b); }
 TACHY_INLINED float sum(float a, float b) { return __fadd_rn(a, b); }

@@ -73,7 +73,7 @@ class Arena {
         memory_(device),
         device_(device ? device->device() : Device::cpu) {}
 
-  // Takes a part of `outer`, which must not be rewound behind it while this arena is used. If `outer`
+  // Takes a part of `outer`, which must not be rewound past it while this arena is used. If `outer`
   // measures, so does this arena, and `outer` counts the capacity.
   Arena(Arena& outer, size_t capacity)
       : lent_(outer.bytes(capacity)),
@@ -110,7 +110,7 @@ class Arena {
     std::unique_ptr<void, BufferFree> data;
   };
   void* piece(size_t offset, size_t bytes);
-  void free_pieces();  // frees those behind what is used
+  void free_pieces();  // frees those past the used part
 
   bool measuring_ = true;
   Kind kind_ = Kind::whole;

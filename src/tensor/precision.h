@@ -11,7 +11,7 @@ namespace tachy {
 enum class Compute { f32, bf16 };
 
 // The precision in which linear layers multiply: that of the activations; on a GPU with float32 activations,
-// operands rounded to TF32 (10 binary digits behind the point, as f16 has, and float32's range; sums stay
+// operands rounded to TF32 (10 binary digits after the point, as f16 has, and float32's range; sums stay
 // float32); or, for the large layers of a transformer's blocks, 8 bits, with a scale per row of the weight
 // and per row of the activations.
 enum class Products { as_activations, e4m3, int8, tf32 };

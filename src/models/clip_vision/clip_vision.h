@@ -2,7 +2,7 @@
 // at (transformers' CLIPVisionModel: hidden_states[-2]; the original: the first 31 of 32 blocks):
 //   h = [class; patches·W] + positions;  h = LN(h)
 //   each layer but the last:  h += Attn(LN(h));  h += W₂·gelu(W₁·LN(h))
-// The last layer, the norm behind it and the projection are never read.
+// The last layer, the norm after it and the projection are never read.
 #pragma once
 
 #include <memory>

@@ -69,7 +69,7 @@ class WanBlock {
   // `next`, x is the only result.
   void forward(const WanBlockInput& in, const WanModulation& next, int64_t index, Stream& stream) const;
 
-  // Whether norms may write codes for the products behind them (WanBlockInput::codes).
+  // Whether norms may write codes for the products after them (WanBlockInput::codes).
   bool takes_codes(const Stream& stream) const;
 
   static WanModulation first_norm(const WanBlockInput& in, int64_t index);  // the one in block `index`

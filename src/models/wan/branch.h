@@ -6,7 +6,7 @@
 //   beside_text               the queries' result with the text's keys is there: it may add their result with other keys
 //   after_cross_attention     what is about to be added to x is there
 //   after_feed_forward        the same: hints between two blocks, or before the head
-// The last two are handed the add itself (WanPending), since it is done in one pass with the norm behind it.
+// The last two are handed the add itself (WanPending), since it is done in one pass with the norm after it.
 // A block knows its branches only as this class. They are built by branches/branches.cpp, and each has a
 // folder there (CONTRIBUTING.md).
 #pragma once

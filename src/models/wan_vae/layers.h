@@ -34,7 +34,7 @@ struct Loader {
 
   Loader sub(std::string_view name) const { return {scope.sub(name), store, slots, level}; }
   int add_slot(int64_t channels, int64_t frames, bool codes = false) const;
-  // Whether a convolution behind a norm computes in e4m3 here. If so, its x has the scale norm_scale(gamma).
+  // Whether a convolution after a norm computes in e4m3 here. If so, its x has the scale norm_scale(gamma).
   bool in_codes(int64_t ci, int64_t co) const;
   float norm_scale(std::string_view gamma, std::initializer_list<int64_t> dims) const;
   Tensor vector(std::string_view name, std::initializer_list<int64_t> dims) const;  // f32 [dims[0]]
@@ -95,7 +95,7 @@ struct CausalConv {
   ops::CausalConv3dArgs args_of(const Tensor& x, const Tensor& y, const Pass& pass) const;
 };
 
-// The same in e4m3 (ops/scaled_conv3d), behind a norm: its x, and so its cache, holds codes of that norm.
+// The same in e4m3 (ops/scaled_conv3d), after a norm: its x, and so its cache, holds codes of that norm.
 struct CodesConv {
   float scale = 0;  // scale of x
 

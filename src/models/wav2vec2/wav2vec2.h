@@ -5,7 +5,7 @@
 //   norm last  (base):   h = LN(h);  each layer:  h = LN(h + Attn(h));  h = LN(h + W₂·gelu(W₁·h))
 //   norm first (large):  each layer: h += Attn(LN(h));  h += W₂·gelu(W₁·LN(h));  the last state is LN(h)
 // A layer attends to the whole clip, so its states depend on all of it. Files of whole models also have
-// something behind the layers (quantizer, projections, a head), which is never read.
+// something after the layers (quantizer, projections, a head), which is never read.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,7 @@ class Wav2Vec2 {
   nn::Norm feature_norm_, norm_;
   nn::Linear projection_;
   Wav2Vec2Position position_;
-  // norm1 and norm2 are behind attention and feed-forward, or before them.
+  // norm1 and norm2 are after attention and feed-forward, or before them.
   std::vector<nn::EncoderLayer> layers_;
   std::shared_ptr<const nn::LinearRegistry> linears_;
   std::shared_ptr<const void> mapping_;

@@ -51,7 +51,7 @@ class Wav2Vec2Features {
 
   Wav2Vec2Config config_;
   std::vector<float> weight_, bias_;  // the first convolution's, on the host
-  std::vector<float> gain_, shift_;   // parameters of the group norm behind it
+  std::vector<float> gain_, shift_;   // parameters of the group norm after it
   std::vector<Convolution> convolutions_;
 };
 

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(256) activation_kernel(const T* x, T* y, int64
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] = activate<sizeof(T) == 2>(in[k].get(i), kAct);
       store(y + at * N, v, streaming);
-    } else if (at == packs) {  // the values behind the last whole pack
+    } else if (at == packs) {  // the values after the last whole pack
       for (int64_t i = packs * N; i < count; ++i)
         y[i] = from_float<T>(activate<sizeof(T) == 2>(as_float(x[i]), kAct));
     }

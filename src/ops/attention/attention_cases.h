@@ -9,7 +9,7 @@
 namespace tachy::ops {
 
 // Several ranges of keys, lengths that only the device knows, causal blocks: like a cache of keys with a
-// chunk behind it.
+// chunk after it.
 template <class Add>
 void add_attention_range_cases(Add&& add) {
   add(CaseKind::tiny, {.b = 2, .lq = 5, .lk = 9, .h = 2, .d = 8, .lse = true, .length = 4, .more = {{3}}});
@@ -158,7 +158,7 @@ inline void add_attention_video_cases(std::vector<OpCase>& cases) {
   add_gpu({.lq = 32760, .lk = 32760, .h = 40, .fused = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 75600, .lk = 75600, .h = 12, .fused = true});
-  // A chunk of three frames behind a cache that is nearly full (Self-Forcing), and the same as one range.
+  // A chunk of three frames after a cache that is nearly full (Self-Forcing), and the same as one range.
   add_gpu({.lq = 4680, .lk = 28080, .h = 12, .powers = true, .length = 26520, .more = {{4680}}});
   add_gpu({.lq = 4680, .lk = 32760, .h = 12, .powers = true});
   add_gpu({.lq = 32760, .lk = 32760, .h = 12, .causal = true});

@@ -34,7 +34,7 @@ void add_attention_mask_cases(Add&& add) {
                        .offset = 500});
   add(CaseKind::tiny,
       {.b = 1, .lq = 260, .lk = 1500, .h = 2, .d = 128, .masked_every = 4, .lse = true, .sharp = 30});
-  // Windows: of one key, within a tile, across several tiles; rows behind the last
+  // Windows: of one key, within a tile, across several tiles; rows after the last
   // key; biases; a second range.
   add(CaseKind::tiny,
       {.b = 2, .lq = 300, .lk = 300, .h = 2, .d = 64, .fused = true, .causal = true, .window = 1});
@@ -97,7 +97,7 @@ void add_attention_mask_cases(Add&& add) {
                        .lse = true,
                        .offset = -200,
                        .more = {{140, 100, false, false}}});
-  // Blocks of 150 tokens behind a cache whose length only the device knows; biases in both ranges.
+  // Blocks of 150 tokens after a cache whose length only the device knows; biases in both ranges.
   add(CaseKind::tiny, {.b = 2,
                        .lq = 450,
                        .lk = 600,

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(256) plain_kernel(const Plain p) {
     };
     const auto seen_from = [&](int i) { return flash::window_start(i, r.offset, r.window); };
     const int end = seen_by(min(first + kTile, p.lq) - 1);
-    // A block of a list is kTilesEach tiles of keys; the last one may lie behind the end.
+    // A block of a list is kTilesEach tiles of keys; the last one may lie past the end.
     constexpr int kListed = BlockLists::kTokens, kTilesEach = kListed / kTile;
     const int32_t* list = p.lists.indices ? p.lists.list(b, head, first / kListed) : nullptr;
     const int tiles = list ? p.lists.count(b, head, first / kListed) * kTilesEach : (end + kTile - 1) / kTile;

@@ -61,7 +61,7 @@ HWY_INLINE void scale_row(float* row, int64_t count, float factor) {
 }
 
 // A tile of queries, from `first` on, that goes through its head's keys block by block. `rows`
-// are the rows of the tile, including those behind its last query; `o` holds the sums so far, a
+// are the rows of the tile, including those past its last query; `o` holds the sums so far, a
 // row of `width` floats for each.
 struct TileWalk {
   const AttentionArgs& a;
@@ -99,7 +99,7 @@ HWY_INLINE void walk_keys(const TileWalk& w, Multiply&& multiply, Soften&& softe
       const float* bias = a.bias.defined() && i < w.count
                               ? row_ptr(a.bias, w.h) + (w.first + i) * a.bias.strides[1] + key
                               : nullptr;
-      const int64_t query = w.first + std::min(i, w.count - 1);  // rows behind the last query repeat it
+      const int64_t query = w.first + std::min(i, w.count - 1);  // rows past the last query repeat it
       const int64_t end = std::clamp<int64_t>(visible_keys(*range, query, present) - key, 0, keys);
       const int64_t from = std::clamp<int64_t>(first_key(*range, query) - key, 0, end);
       float rescale = 1;

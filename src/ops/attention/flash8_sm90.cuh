@@ -51,7 +51,7 @@ struct Tile8 {
   static constexpr int kKeys = 128, kStages = 3, kCluster = 2, kRows = 128, kUnitRows = kRows * kCluster;
   static constexpr int kNotes = kUnitRows / 8;
   static constexpr int kQBytes = kRows * 128, kKBytes = kKeys * 128;
-  static constexpr int kVLoaded = 128 * kKeys, kVBytes = (128 + 8) * kKeys;  // rows of ones lie behind it
+  static constexpr int kVLoaded = 128 * kKeys, kVBytes = (128 + 8) * kKeys;  // rows of ones lie after it
   static constexpr int kSharedBytes = 1024 + 2 * kQBytes + kStages * (kKBytes + kVBytes);
   static constexpr int kLoaderRegisters = 24, kRegisters = 240;
 };

@@ -36,7 +36,7 @@ struct Params90 {
   int ranges;
   int units_per_head;  // units of one head of one sample
   int whole_units;     // units that are not cut
-  int cut_units;       // units behind them that are
+  int cut_units;       // units after them that are
   float scale, scale_log2;
   Lists lists;       // lists of key blocks; only with them:
   int pieces;        // number of pieces of each cut unit

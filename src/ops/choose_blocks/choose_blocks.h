@@ -26,7 +26,7 @@ inline int64_t chosen_blocks(int64_t tokens) { return (tokens + kChosenTokens - 
 struct ChooseBlocksArgs {
   Tensor q, k;       // [B, L, H, D] f32, inner dim contiguous, other strides free
   int64_t keep = 1;  // blocks per list, in [1, blocks], blocks = chosen_blocks(L)
-  Tensor indices;    // [B, H, blocks, capacity >= keep] i32, contiguous; 0 behind the first `keep`
+  Tensor indices;    // [B, H, blocks, capacity >= keep] i32, contiguous; 0 after the first `keep`
   Tensor counts;     // [B, H, blocks] i32, contiguous: keep
 };
 

@@ -1,4 +1,4 @@
-// GroupNorm with the activation behind it, for channels-last or channels-first activations:
+// GroupNorm with the activation after it, for channels-last or channels-first activations:
 //   n = (x − mean) / sqrt(var + eps) · weight + bias,  y = act(n)
 // Mean and variance (biased) are over the P positions and the C/G neighbouring channels of a
 // group, for each sample alone. A sample is whatever shares statistics: an image, or a clip whose

@@ -1,6 +1,6 @@
 // The adapters on panels (cpu/panels.h), in float32: A and B are widened and packed into scratch once per
 // call, by all workers. Then a tile of rows computes its u = x · Aᵀ in scratch, scales it, and goes through
-// B's panels some columns at a time. All adapters' panels of B lie one behind another in depth, so their sum
+// B's panels some columns at a time. All adapters' panels of B lie one after another in depth, so their sum
 // is one product.
 //
 // With an index the rows are dealt to their adapters first: a tile holds rows of one adapter, gathered if

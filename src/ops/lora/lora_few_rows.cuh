@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(256) lora_few_down_sm80(const Params p) {
   }
 }
 
-// Loads columns [chunk, chunk + 64) of low of the listed rows as two 16-bit planes, with zeros behind the
+// Loads columns [chunk, chunk + 64) of low of the listed rows as two 16-bit planes, with zeros after the
 // end; rows up to a whole tile.
 template <class T>
 __device__ __forceinline__ void split_few(const Params& p, const FewRows& rows, int chunk, T* high, T* rest) {

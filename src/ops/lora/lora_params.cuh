@@ -67,7 +67,7 @@ __device__ inline Role role_of(const Params& p, int64_t m, int adapter, bool cle
   return clears && adapter == 0 && (named < 0 || named >= p.adapters) ? Role::clear : Role::none;
 }
 
-// Loads values [column, column + 4) of a row of low, with the shares added in order; zeros behind its end.
+// Loads values [column, column + 4) of a row of low, with the shares added in order; zeros past its end.
 __device__ inline void load_low(const Params& p, int64_t m, int column, bool present, float (&v)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) v[i] = 0;

@@ -47,7 +47,7 @@ __device__ __forceinline__ void load_columns(uint32_t (&r)[4], uint32_t base, in
   load_tiles(r, base + place(column + lane % 8 + lane / 16 * 8, piece + lane / 8 % 2));
 }
 
-// The same for turned tiles of 64 columns each, one behind another.
+// The same for turned tiles of 64 columns each, one after another.
 __device__ __forceinline__ void load_turned_columns(uint32_t (&r)[4], uint32_t base, int column, int piece) {
   const int lane = threadIdx.x % 32;
   load_tiles_transposed(
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(256) lora_down_sm80(const Params p) {
   const int piece = threadIdx.x % 8, line = threadIdx.x / 8;
   const int k0 = static_cast<int>(blockIdx.y) * p.depth, k1 = min(k0 + p.depth, p.in);
   const T *x = static_cast<const T*>(p.x), *a = static_cast<const T*>(p.a);
-  const T* from[6];  // sources of this thread's copies: rows of x, then of A; null behind the end
+  const T* from[6];  // sources of this thread's copies: rows of x, then of A; null past the end
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int64_t m = m0 + line + i * 32;

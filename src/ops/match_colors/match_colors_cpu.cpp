@@ -107,7 +107,7 @@ HWY_INLINE void to_rgb(D d, const V* c, V* out) {
   for (int i = 0; i < 3; ++i) out[i] = curve_of(d, row_of_product(d, lab::kRgbOfXyz[i], 1, t));
 }
 
-// A tile's colours in planes, scaled to [0, 1], continued behind its end with `fill`.
+// A tile's colours in planes, scaled to [0, 1], continued past its end with `fill`.
 struct Planes {
   alignas(64) double v[3][lab::kTilePixels];
 };

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   seen[blockIdx.x] = mine;
 }
 
-// One warp writes the extremes of all blocks to the place behind theirs.
+// One warp writes the extremes of all blocks to the place after theirs.
 __global__ void __launch_bounds__(32) region_rope_extremes_kernel(Extremes* seen, int count) {
   Extremes mine = nothing();
   for (int i = threadIdx.x; i < count; i += 32) add(mine, seen[i]);

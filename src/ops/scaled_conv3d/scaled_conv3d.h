@@ -36,7 +36,7 @@ void scaled_conv3d(const ScaledConv3dArgs& args, Stream& stream);
 
 int64_t packed_scaled_conv3d_bytes(int64_t co, int64_t ci, const Stream& stream);
 // Packs a weight on the host, [Co, Ci, 3, 3, 3] (any float dtype, contiguous), as u8 where the stream's ops
-// run: codes of each output channel, whose largest value is 448, and behind them the scales s.
+// run: codes of each output channel, whose largest value is 448, and after them the scales s.
 void pack_scaled_conv3d_weight(const Tensor& weight, float x_scale, const Tensor& packed, Stream& stream);
 
 }  // namespace tachy::ops

@@ -30,7 +30,7 @@ struct Plan {
   int64_t m, n, k, depth_given;  // k: padded
   int64_t rows, depth, step;     // of a tile: rows, values of K at once, blocks of columns
   int64_t blocks;
-  // In values: of a tile's rows of x over one part of K; these lie one behind the other.
+  // In values: of a tile's rows of x over one part of K; these lie one after the other.
   int64_t x_stride, x_block;
   int64_t x_bytes, packed_bytes, tile_bytes;
 

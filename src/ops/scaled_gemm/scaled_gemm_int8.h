@@ -38,14 +38,14 @@ void unpack_row(const Tensor& packed, int64_t k, int64_t row, int8_t* to);
 struct Product {
   const void* x;     // made by Kernel::take_row
   int64_t x_stride;  // in values
-  int64_t x_rows;    // the next product's part of x begins this many rows behind x
+  int64_t x_rows;    // the next product's part of x begins this many rows after x
   int64_t depth;     // a multiple of kDepthStep
   const int8_t* weight;
   int64_t block_step;  // in bytes, between blocks
   int64_t blocks, rows;
   int32_t* c;
   int64_t c_stride;
-  bool more;             // the next product goes on with the weight behind it in each block
+  bool more;             // the next product goes on with the weight after it in each block
   bool add;              // add to what C holds; otherwise sums start from `begin`
   const int32_t* begin;  // [16·blocks]: where sums start, for kernels that read x + 128
 };

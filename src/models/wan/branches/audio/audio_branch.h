@@ -1,4 +1,4 @@
-// InfiniteTalk's audio branch: behind the cross-attention each latent frame's tokens look at the
+// InfiniteTalk's audio branch: after the cross-attention each latent frame's tokens look at the
 // frame's own audio tokens,
 //   x += W_o·Attn(W_q·LN_affine(x), W_kv·tokens)
 // With two speakers, q and k are turned by which of them x looks at (branches/speakers).

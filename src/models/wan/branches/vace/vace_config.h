@@ -8,12 +8,12 @@
 namespace tachy {
 
 struct WanVaceConfig {
-  // The transformer blocks behind which a hint is added; empty: a model without control.
+  // The transformer blocks after which a hint is added; empty: a model without control.
   std::vector<int64_t> layers;
   int64_t in_channels = 96;  // channels of the control's latents
 
   bool present() const { return !layers.empty(); }
-  int64_t hint_of(int64_t layer) const;  // index of the hint that is added behind that block; -1 if none is
+  int64_t hint_of(int64_t layer) const;  // index of the hint that is added after that block; -1 if none is
 
   bool operator==(const WanVaceConfig&) const = default;
 
