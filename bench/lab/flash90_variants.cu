@@ -1,4 +1,4 @@
-// Times tiles of the Hopper flash attention beside cuDNN's, on data like a model's (rows with a norm of 1 per
+// Times tiles of the Hopper flash attention, and cuDNN's, on data like a model's (rows with a norm of 1 per
 // value, a mean and outlier channels in k), and compares each result with cuDNN's.
 //   flash90_variants [NAME …]     of the variants below; built on demand (target lab_flash90); medians
 // "listed 30" is block-sparse attention in which every block of queries lists 30 of 100 blocks of keys

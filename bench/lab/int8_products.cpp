@@ -1,5 +1,5 @@
-// Measures what a linear layer costs in int8 (ops/scaled_gemm) beside float32 and bf16 (ops/gemm), with
-// weights packed, with and without rounding x to codes. It takes the processor time of one thread,
+// Measures what a linear layer costs in int8 (ops/scaled_gemm) compared with float32 and bf16 (ops/gemm),
+// with weights packed, with and without rounding x to codes. It takes the processor time of one thread,
 // since others use this machine, too. Each round runs all ways once; the results are medians of the
 // times, and of the ratios within a round. The first way is the upper limit of int8: products in
 // registers alone (cpu/roofline.h). Its rate is measured in each round, because the speed of a shared

@@ -1,5 +1,5 @@
-// Measures what a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) beside FFmpeg's encoder with the
-// conversion that it needs.
+// Measures what a frame costs as a JPEG: libjpeg (media/picture/jpeg.h) compared with FFmpeg's encoder with
+// the conversion that it needs.
 //
 //   lab_jpeg_frames CLIP [WIDTHxHEIGHT …]      default: 160x96 640x352
 //

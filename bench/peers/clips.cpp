@@ -3,8 +3,8 @@
 // The file has one prompt per line, and clip i has seed i. Its frames, uint8 [frames, height, width, 3], are
 // appended to OUT.rgb. Prints frames, height and width, then each clip's seconds from the request to the last
 // frame. With REPEATS the whole list runs that many times, and only the last round's frames stay. WIDTH 0
-// means the model's size. SHARE, CHOOSER and DENSE_STEPS are generate's --sparse-attention and the options
-// beside it (bench/peers/sparse_quality.py).
+// means the model's size. SHARE, CHOOSER and DENSE_STEPS are generate's --sparse-attention and the related
+// options (bench/peers/sparse_quality.py).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -6,7 +6,7 @@
 //
 // FOLDER holds a transformer (its weights may be random); latents and text are seeded noise. For each
 // placement it prints the load rate, the time of a forward pass, eager and as a graph, and that of the copies
-// alone, the sum and the longer of both, and the peak in bytes beside the plan.
+// alone, the sum and the longer of both, and the peak in bytes, measured and planned.
 #include <fmt/format.h>
 
 #include <algorithm>

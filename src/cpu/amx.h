@@ -18,8 +18,8 @@ bool tiles_emulated();  // TACHY_BF16=amx-emulated: PlainTiles replace the CPU's
 
 inline constexpr int kAmxRows = 16, kAmxRowBytes = 64;
 
-// What TDPBF16PS and TDPBUSD do, for PlainTiles: sums [16][16] += left [16][64 bytes] · right, whose rows
-// hold the pairs of bf16, or the groups of four bytes, of 16 columns.
+// The effect of TDPBF16PS and TDPBUSD, for PlainTiles: sums [16][16] += left [16][64 bytes] · right, whose
+// rows hold the pairs of bf16, or the groups of four bytes, of 16 columns.
 //
 // TDPBF16PS adds up the products at even places in one float32 chain of fused multiply-adds, starting from
 // zero, and those at odd places in another. Then it adds both together, and their sum to the result.

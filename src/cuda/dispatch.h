@@ -31,7 +31,7 @@ void dispatch_float(const char* op, DType dtype, Body&& body) {
 }
 
 // Calls body.operator()<X, Y>() for two dtypes, which are equal unless one is f32: no
-// kernel has f16 beside bf16.
+// kernel mixes f16 and bf16.
 template <class Body>
 void dispatch_pair(const char* op, DType x, DType y, Body&& body) {
   require(x == y || x == DType::f32 || y == DType::f32, "{}: expected one 16-bit dtype, got f16 and bf16",

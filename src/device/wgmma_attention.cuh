@@ -1,4 +1,4 @@
-// Attention's second product on Hopper's tensor cores, beside the product of wgmma.cuh:
+// Attention's second product on Hopper's tensor cores (wgmma.cuh has the first):
 //   wgmma_weights  o [64, N]  += p [64, 16] · v [16, N]       p in registers, v with N contiguous
 // p's four registers hold pairs of neighbouring columns: columns 2·quad of row r, the same columns of row
 // r + 8, columns 2·quad + 8 of row r, and those of row r + 8, where r = 16·warp + lane/4. wgmma leaves its

@@ -50,7 +50,7 @@ void ParamStore::send_rounded() {
   std::vector<ops::QuantizeArgs> roundings;
   size_t used = 0;
   Stream plain = stream_;
-  plain.hooks = {};  // what loading computes is not counted in a run's plan
+  plain.hooks = {};  // the work of loading is not counted in a run's plan
   // Copies wait for what was queued before them, so the Buffer is free when the next rows come.
   const auto send = [&] {
     stream_.throw_if_cancelled();

@@ -55,8 +55,8 @@ bool quantize_reads(DType dtype) {
 
 }  // namespace
 
-// What one of the loading pool's threads needs: a single-threaded place to run an op, memory for rows as they
-// were read, and memory for them as float32.
+// Everything that one of the loading pool's threads needs: a single-threaded place to run an op, memory for
+// rows as they were read, and memory for them as float32.
 struct RoundedWeight::Scratch {
   ThreadPool pool{1};
   Arena none{0};

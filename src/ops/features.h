@@ -12,8 +12,8 @@ namespace tachy::ops {
 // effect), or the reason why not.
 std::optional<Refusal> why_no_bf16();
 
-// Describes everything here, beside a Stream's settings, that the bits of a result may depend on: the CPU and
-// its instruction sets, the libraries, and the environment options that choose between implementations.
+// Describes everything here, besides a Stream's settings, that the bits of a result may depend on: the CPU
+// and its instruction sets, the libraries, and the environment options that choose between implementations.
 std::string describe_arithmetic();
 
 }  // namespace tachy::ops

@@ -47,7 +47,7 @@ class CaseMemory {
   Tensor normal_as(DType dtype, Dims dims);                     // narrowed to dtype
   Tensor rows(int64_t count, int64_t limit);                    // i32 in [0, limit)
   Tensor ids(int64_t count, int64_t limit);                     // i64 in [0, limit)
-  Tensor output(DType dtype, Dims dims);                        // of that dtype everywhere
+  Tensor output(DType dtype, Dims dims);                        // has that dtype everywhere
   Tensor output(Dims dims);                                     // an activation
   Tensor host_output(DType dtype, Dims dims);                   // on the host everywhere
   // On the host everywhere, f32 with values that `dtype` can hold: a convolution's weight before packing.

@@ -20,8 +20,8 @@ void checkpoint(const Stream& stream);
 int64_t heads_at_a_time(const Stream& stream, int64_t heads, double flops);
 
 // How many of a feed-forward's rows are computed at a time: in about equal pieces of at most the size that
-// keeps its wide activations small beside the rest (32768 rows on a GPU, 8192 elsewhere), or of `free_rows`,
-// whose memory costs nothing.
+// keeps its wide activations small compared with the rest (32768 rows on a GPU, 8192 elsewhere), or of
+// `free_rows`, whose memory costs nothing.
 int64_t rows_at_a_time(const Stream& stream, int64_t rows, int64_t free_rows);
 
 }  // namespace tachy::runtime

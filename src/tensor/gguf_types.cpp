@@ -5,7 +5,7 @@
 //   iq4_nl, mxfp4      d, indices        value = d * table[q]
 //
 // With four bits per value, byte i holds value i in its low half and value i + 16 in its high half. The fifth
-// bit of value i is bit i of a word beside them.
+// bit of value i is bit i of a separate word.
 #include "tensor/gguf_types.h"
 
 #include <bit>

@@ -1,5 +1,5 @@
-// What a device's memory holds: bytes and their highest value for the plan's tests, and bytes by
-// label ("denoise: weights") for the message that tells that memory is short. Several threads
+// The contents of a device's memory: bytes and their highest value for the plan's tests, and bytes
+// by label ("denoise: weights") for the message that tells that memory is short. Several threads
 // may allocate and release.
 #pragma once
 

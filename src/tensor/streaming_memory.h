@@ -60,7 +60,7 @@ class StreamingMemory {
   // checksum_of (base/checksum.h) of bytes on the device, computed there; waits for the work queued before.
   virtual uint64_t checksum(const void* device, size_t bytes) = 0;
 
-  MemoryLedger ledger;  // of its allocations
+  MemoryLedger ledger;  // what this memory has allocated
 
   // For `verify_upload` (nn/upload_check.h): called when a tensor of a file has been written to `to` or, in a
   // block that passes through slots, to `image` on the host. If it is set, blocks are also compared with

@@ -18,8 +18,8 @@ void bring(const Tensor& from, const Tensor& to, const Stream& stream);
 void zero(const Tensor& to, const Stream& stream);
 
 // Runs body(host stream) on the CPU with an arena of its own, whose size is found by a measure run of the
-// same body. It is for what is computed once beside a GPU (the time path, tables). Tensors that body keeps
-// must lie elsewhere.
+// same body. It is for values that are computed once on the host although a GPU does the rest (the time path,
+// tables). Tensors that body keeps must lie elsewhere.
 template <class Body>
 void run_on_host(const Stream& stream, Body&& body) {
   Arena measure;
@@ -36,7 +36,7 @@ void run_on_host(const Stream& stream, Body&& body) {
 }
 
 // Calls body(stream, tensors), which writes the contents of `to` on the host. If the stream computes there,
-// it writes straight into `to`, with the stream's own scratch. Beside a GPU it writes into copies, as
+// it writes straight into `to`, with the stream's own scratch. With a GPU it writes into copies, as
 // run_on_host does, which are then uploaded.
 template <class Body>
 void make_on_host(Stream& stream, std::initializer_list<Tensor> to, Body&& body) {

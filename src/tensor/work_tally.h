@@ -35,7 +35,7 @@ class WorkTally {
   // A stage of a run and its work, in the order of the first calls.
   using Stage = std::pair<std::string, std::vector<OpWork>>;
 
-  // What is noted from here on belongs to that stage, even if it had a part before.
+  // Later notes belong to that stage, even if it had a part before.
   void begin_stage(std::string_view name);
   void note(const OpWork& work);
   // Counts what was noted since `before`, a copy of this object, as `times` times as many calls.

@@ -92,8 +92,8 @@ class WanBlock {
   // 1 / sqrt(head_dim) times log2(e): the scale of queries whose scores are powers of two
   // (ops::kPowersOfTwo).
   float query_scale() const;
-  // Lets batch item b's q rows attend to the text's keys, and to those that branches have beside them. The
-  // result goes into u's rows.
+  // Lets batch item b's q rows attend to the text's keys, and to those that branches add. The result goes
+  // into u's rows.
   void context_attention(const WanBlockInput& in, int64_t index, int64_t b, const Tensor& q, const Tensor& u,
                          Stream& stream) const;
   // Whether a pass that is `fill_only` ends in this block, once its keys and values are made.

@@ -1,5 +1,5 @@
-// The block's attention to tokens that are not its own: the text's, and those that branches have beside it
-// and after it.
+// The block's attention to tokens that are not its own: the text's, and those that branches add at the same
+// point or after it.
 #include "models/wan/block.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"

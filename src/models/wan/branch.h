@@ -1,5 +1,5 @@
-// A branch is what a variant of Wan's transformer has beside text-to-video. It has parameters of its own, in
-// blocks or beside them. It has a context, which is made once per prompt, per run, or per block of a causal
+// A branch is what a variant of Wan's transformer adds to text-to-video. It has parameters of its own, in
+// blocks or outside them. It has a context, which is made once per prompt, per run, or per block of a causal
 // video. And it acts at named points of a pass:
 //   begin                     once, before the first block: x is what the patch embedding gave
 //   after_self_attention      q, k and v have been used: it may read them, and use the place of v

@@ -80,7 +80,7 @@ void WanDit::expect_own(const Stream& stream) const {
   nn::expect_own_adapters("transformer", stream, *linears_);
 }
 
-// The time path runs once for all steps, in float32. Beside a GPU it stays on the host, where its weights lie
+// The time path runs once for all steps, in float32. With a GPU it stays on the host, where its weights lie
 // in the file (at 14B's size it would waste 1.3 GB of the GPU's memory on float32).
 void WanDit::load_times(const Scope& condition, nn::ParamStore& store) {
   const int64_t dim = config_.dim();

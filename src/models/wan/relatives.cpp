@@ -112,7 +112,7 @@ std::string_view prefix_of(const TensorSource& source) {
   return name.ends_with(kPatch) ? name.substr(0, name.size() - kPatch.size()) : "";
 }
 
-// Whether a tensor belongs to the transformer, in a file that may hold other parts beside it.
+// Whether a tensor belongs to the transformer, in a file that may hold other parts besides it.
 bool is_own(const Entry& entry, std::string_view prefix) {
   static constexpr std::array<std::string_view, 8> kOthers = {
       "vae.",         "first_stage_model.", "text_encoder",   "cond_stage_model.",

@@ -13,7 +13,7 @@
 namespace tachy {
 
 // Throws `unsupported`. `source` has diffusers' names, and may hold other parts of a
-// model beside the transformer.
+// model besides the transformer.
 void refuse_relatives(const TensorSource& source);
 
 // Throws `unsupported` for a config.json of another model's class or type.

@@ -6,8 +6,8 @@
 //
 // The order: frames and rows are cut into nearly equal parts of about five. The tokens of one part of frames
 // and one part of rows, over all columns, form a rod, column after column. Any 128 neighbours in a rod are
-// about 5 x 5 x 5 tokens. Rods run to and fro, each beginning beside the end of the last one, so that a block
-// that spans two rods is compact, too, and the grid need not be divisible by anything
+// about 5 x 5 x 5 tokens. Rods run to and fro, each beginning next to the end of the last one, so that a
+// block that spans two rods is compact, too, and the grid need not be divisible by anything
 // (bench/notes/sparse_attention.md compares it with other orders).
 #pragma once
 

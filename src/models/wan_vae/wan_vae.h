@@ -25,7 +25,7 @@ namespace wan_vae {
 class Network;
 }
 
-// What a network remembers between chunks: for each causal convolution the last frames of its input.
+// A network's memory between chunks: for each causal convolution the last frames of its input.
 struct VaeState {
   struct Cache {
     Tensor frames;        // [1 or 2, H, W, C] f32, newest last; undefined when the clip is a single chunk

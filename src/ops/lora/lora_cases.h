@@ -109,7 +109,7 @@ inline std::vector<LoraCase> lora_case_list() {
       {tiny, 1030, 136, 264, 24, 1, false, true},
       {tiny, 150, 64, 130, 96, 4, true, true, 8},
       // Few rows of each adapter and many, none of some, a K that cannot be divided into equal shares, ranks
-      // beside the tiles of 16 and 64.
+      // other than the tile sizes 16 and 64.
       {tiny, 64, 264, 72, 16, 5, true},
       {tiny, 17, 1032, 40, 36, 3, true, true},
       {tiny, 33, 520, 130, 4, 40, true},

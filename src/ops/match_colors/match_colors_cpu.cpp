@@ -121,8 +121,8 @@ HWY_INLINE void read_tile(D d, const float* x, int64_t pixels, const float* fill
     for (int64_t i = 0; i < end; i += lanes) hn::Store(unit(d, hn::Load(d, out.v[k] + i)), d, out.v[k] + i);
 }
 
-// sums: of Lab's distances from the first pixel's values, then of their squares, three each. A tile is filled
-// up with that pixel, which adds nothing; a frame of one colour has sums of exactly 0.
+// `sums` has three sums of Lab's distances from the first pixel's values, then three of their squares. A tile
+// is filled up with that pixel, which adds nothing; a frame of one colour has sums of exactly 0.
 void sum_tile(const float* x, int64_t pixels, const float* first, double* sums) {
   const D d;
   Planes planes;

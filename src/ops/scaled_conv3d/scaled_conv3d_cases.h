@@ -6,7 +6,7 @@
 
 namespace tachy::ops {
 
-// What the op writes: the sums as y; their norm as codes, beside the sums or in place of them; the norm as
+// The op's results: the sums as y; their norm as codes, beside the sums or in place of them; the norm as
 // numbers in place of the sums.
 enum class ScaledConv3dResult { sums, codes, sums_and_codes, normed };
 

@@ -28,9 +28,9 @@ int64_t part(int64_t total, int64_t limit, int64_t step) {
 
 struct Plan {
   int64_t m, n, k, depth_given;  // k: padded
-  int64_t rows, depth, step;     // of a tile: rows, values of K at once, blocks of columns
+  int64_t rows, depth, step;     // rows of a tile, values of K at once, blocks of columns of a tile
   int64_t blocks;
-  // In values: of a tile's rows of x over one part of K; these lie one after the other.
+  // In values, for a tile's rows of x over one part of K; these lie one after the other.
   int64_t x_stride, x_block;
   int64_t x_bytes, packed_bytes, tile_bytes;
 

@@ -1,4 +1,4 @@
-// What the transformer makes of speech once per window: keys and values for every block.
+// Keys and values for every block that the transformer makes of speech, once per window.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ struct WanAudio {
   // [layers, frames·tokens per frame, 2·dim] of the activations' dtype: a token's key, then its value.
   Tensor kv;
   int64_t frames = 0;       // number of latent frames
-  WanRegions regions = {};  // of two speakers, whose tokens lie one after the other in each frame
+  WanRegions regions = {};  // regions of two speakers, whose tokens lie one after the other in each frame
 };
 
 // The speech that the batch items of a pass hear (WanInput::given).

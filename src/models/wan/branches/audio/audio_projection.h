@@ -8,7 +8,7 @@
 // of the clip, not of the window, so that a window looks back at what was said before it.
 //
 // It runs once per window and takes 1.6 GFLOP at published sizes. So it runs in float32 on the host, straight
-// from the weights in their file, even beside a GPU, whose memory they would fill for nothing.
+// from the weights in their file, even if there is a GPU, whose memory they would fill for nothing.
 #pragma once
 
 #include "models/wan/wan_config.h"
