@@ -1,5 +1,5 @@
-// Times tile variants of the sm_80 flash attention and
-// checks sampled rows against a float64 softmax on the host.
+// Times tile variants of the sm_80 flash attention and checks sampled rows against a float64 softmax on the
+// host.
 //   nvcc -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -Isrc \
 //        bench/lab/flash_variants.cu -o flash_variants
 // Inputs are hashed normal numbers in [B, L, 3, H, D] (self) or in separate buffers (cross); the output

@@ -1,7 +1,7 @@
-// Convolutions of channels-last frames on panels (cpu/panels.h), in float32 or bf16: an
-// implicit matrix product whose
-// rows are output pixels and whose segments are (time tap, kernel row) pairs. The kernel's columns and the
-// channels of one kernel row are contiguous memory in channels-last pixels, so a segment needs no gathering.
+// Convolutions of channels-last frames on panels (cpu/panels.h), in float32 or bf16: an implicit matrix
+// product whose rows are output pixels and whose segments are (time tap, kernel row) pairs. The kernel's
+// columns and the channels of one kernel row are contiguous memory in channels-last pixels, so a segment
+// needs no gathering.
 //
 // Work goes stripe by stripe of output rows: all workers copy the stripe's input with its zero padding,
 // rounded to bf16 if the weights are bf16 (at most about 8 M values), and then share its tiles. The division

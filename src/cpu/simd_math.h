@@ -1,5 +1,5 @@
-// Vector exp and the activations for Highway code; include
-// it inside the foreach_target part of a _cpu.cpp file:
+// Vector exp and the activations for Highway code; include it inside the foreach_target part of a _cpu.cpp
+// file:
 //   namespace hn = hwy::HWY_NAMESPACE;  v = tachy::cpu::HWY_NAMESPACE::gelu_tanh(d, v);   (d any float32 tag)
 //
 // exp: x = k·ln 2 + r, with a degree-6 polynomial in r and the power of two inserted by integer arithmetic;

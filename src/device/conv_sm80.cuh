@@ -1,5 +1,5 @@
-// Implicit GEMM of a convolution with mma.sync (bf16, f16)
-// and, for float32, with FMA: any sizes and channels.
+// Implicit GEMM of a convolution with mma.sync (bf16, f16) and, for float32, with FMA: any sizes and
+// channels.
 //
 //   tile       128 positions (of all output frames in a row) x 64 output channels, 8 warps of 32 x 32
 //   K          steps of 32: (tap, channel chunk), each 16-byte piece read in place, by cp.async, which

@@ -2,10 +2,9 @@
 // share of the work; all ranks of a communicator make the same calls in the same order. Exchanges only move
 // tensors and add nothing up, so that a run has the same bits on any number of ranks.
 //
-// Tensors are contiguous and lie where the stream computes; an exchange is queued there
-// like an op. In a measure run
-// shapes are checked and nothing moves. ThreadComm (thread_comm.h) has ranks that are threads of this
-// process, on the CPU.
+// Tensors are contiguous and lie where the stream computes; an exchange is queued there like an op. In a
+// measure run shapes are checked and nothing moves. ThreadComm (thread_comm.h) has ranks that are threads of
+// this process, on the CPU.
 #pragma once
 
 #include <algorithm>

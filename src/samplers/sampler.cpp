@@ -1,8 +1,8 @@
 // The coefficients of each solver's steps.
 //
 // With s, s' the sigmas of this step and the next, a = 1 - s', lambda(s) = ln(1 - s) - ln s,
-// h = lambda' - lambda, B = expm1(-h), m = x - s v the predicted
-// clean latent, m1 and m2 those of the two steps before:
+// h = lambda' - lambda, B = expm1(-h), m = x - s v the predicted clean latent, m1 and m2 those of the two
+// steps before:
 //   euler  x' = x + (s' - s) v
 //   lcm    x' = (1 - s') m + s' noise
 //   dpmpp  x' = (s'/s) x - a B m - a B (m - m1) / (2 r),  r = (lambda - lambda1) / h; the last term
