@@ -3,9 +3,9 @@
 //   tile        M = 2·kMi·64 positions (a rectangle of one output frame) x kN output channels, float32 sums
 //   K           for each frame tap r that has a frame, chunk of kChunk channels, column tap q, group of kTaps
 //               row taps: one A step, within it for each row tap p: one B step
-//   A step      box of the input frame, read in place (chunk or cache): (rows + kTaps − 1) x columns x kChunk.
-//               A row tap is the same box read from p rows further on, so a 3x3 kernel loads 3 boxes, not 9.
-//               What lies outside the frame arrives as zeros: that is the padding.
+//   A step      box of the input frame, read in place (chunk or cache): (rows + kTaps − 1) x columns x
+//               kChunk. A row tap is the same box read from p rows further on, so a 3x3 kernel loads 3 boxes,
+//               not 9. What lies outside the frame arrives as zeros: that is the padding.
 //   B step      kN x kChunk weights of one tap
 //   residual    comes through A steps, too: kChunk channels of the whole rectangle each
 //

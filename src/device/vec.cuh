@@ -1,6 +1,6 @@
 // 16-byte loads and stores. A Pack is N neighbouring values in the format of memory, so that a row takes no
 // more space in registers than in memory; `get` widens one value when it is needed.
-//   kPack<T, U>   values that a thread handles at once if a kernel reads T and writes U: 16 bytes of the wider
+//   kPack<T, U>   values handled by a thread at once when it reads T and writes U: 16 bytes of the wider type
 // Activations are read once, so they bypass the first-level cache, which is left to data that rows share
 // (modulation, norm weights). Loads are plain (not .nc), because an op may run in place.
 #pragma once

@@ -7,13 +7,14 @@
 // There are three ways to compute this, which cost differently. Let x be [M, in], y [M, out],
 // and R the sum of the ranks:
 //
-//   matrix   W + B·(sA) in scratch, then one product with the whole epilogue: 2·out·in values moved, whatever M is.
-//            The sum is rounded, as if the adapters were merged. Used when the form has its matrix on a device
-//            and there are many rows.
-//   codes    x·Aᵀ from the codes of 8 bits that the product makes of x anyway, with A in 8 bits, too; B·low goes
-//            into y, which the product adds before its activation. Used when the form reads codes.
-//   after    x·Aᵀ, the product, then B·low added to y: M·(in + 2·out) values moved. The linear part of the epilogue
-//            takes the sum in two products; an activation is a separate pass after them. Used everywhere else.
+//   matrix   W + B·(sA) in scratch, then one product with the whole epilogue: 2·out·in values moved, whatever
+//            M is. The sum is rounded, as if the adapters were merged. Used when the form has its matrix on a
+//            device and there are many rows.
+//   codes    x·Aᵀ from the codes of 8 bits that the product makes of x anyway, with A in 8 bits, too; B·low
+//            goes into y, which the product adds before its activation. Used when the form reads codes.
+//   after    x·Aᵀ, the product, then B·low added to y: M·(in + 2·out) values moved. The linear part of the
+//            epilogue takes the sum in two products; an activation is a separate pass after them. Used
+//            everywhere else.
 //
 // Products read and write the activations' dtype, so in the last two ways the activation's input is rounded,
 // as in PyTorch.

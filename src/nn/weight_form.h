@@ -5,10 +5,10 @@
 //   mapped   stays in the file, in the file's dtype: no memory of its own
 //   packed   a copy in the order in which the CPU's products read it
 //   dense    a copy in the activations' dtype, where the stream computes: what a GPU's products read
-//   derived  kept as the source of its values (blocks of GGUF, 8-bit values with scales, an adapter merged into
-//            it): a product makes slabs of it as it needs them
-//   stored   on a GPU, as a file has it: blocks of GGUF, 8-bit values with or without scales. Each product makes the
-//            whole matrix in scratch first
+//   derived  kept as the source of its values (blocks of GGUF, 8-bit values with scales, an adapter merged
+//            into it): a product makes slabs of it as it needs them
+//   stored   on a GPU, as a file has it: blocks of GGUF, 8-bit values with or without scales. Each product
+//            makes the whole matrix in scratch first
 //   visiting stays in the file; on a GPU each product brings it there, into scratch
 //   scaled   codes of 8 bits with a scale per row: products round x in the same way
 //   stacked  any of the others, one product per part

@@ -1,5 +1,5 @@
 // The optimisations and implementations that are switched off in a run, by their names. A stream
-// carries this (stream.h), and it is asked before a faster way is taken. If nothing is switched
+// carries this (stream.h), and it is checked before a faster way is taken. If nothing is switched
 // off, that costs one branch.
 #pragma once
 

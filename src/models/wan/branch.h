@@ -3,7 +3,8 @@
 // video. And it acts at named points of a pass:
 //   begin                     once, before the first block: x is what the patch embedding gave
 //   after_self_attention      q, k and v have been used: it may read them, and use the place of v
-//   beside_text               the queries' result with the text's keys is there: it may add their result with other keys
+//   beside_text               the queries' result with the text's keys is there: it may add their result with
+//                             other keys
 //   after_cross_attention     what is about to be added to x is there
 //   after_feed_forward        the same: hints between two blocks, or before the head
 // The last two are handed the add itself (WanPending), since it is done in one pass with the norm after it.

@@ -3,9 +3,9 @@
 // forward pass is as usual.
 //
 //   WanCausal causal = dit.allocate_causal({.frames = 6}, 3, rows, columns, store);
-//   for each block:  dit.begin_block(causal, grid, given, stream);             positions, sinks, what branches are given
-//                    forward with WanInput::causal at each step's timestep     each writes the block's keys anew
-//                    forward with WanInput::fill_only at timestep 0            keys of the finished latents, for later blocks
+//   for each block:  dit.begin_block(causal, grid, given, stream);          positions, sinks, branches' inputs
+//                    forward with WanInput::causal at each step's timestep  each writes the block's keys anew
+//                    forward with WanInput::fill_only at timestep 0         keys of the finished latents
 #pragma once
 
 #include "models/wan/clip_mask.h"

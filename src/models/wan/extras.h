@@ -2,7 +2,7 @@
 // forward pass, a prompt's context, or the memory of a video that is made block by block. The carriers do not
 // know what the values are: a branch finds its own by their type. A type T has
 //   static constexpr const char* kName                 the name that messages use
-//   std::vector<Tensor> tensors() const                its tensors, whose addresses a captured step depends on
+//   std::vector<Tensor> tensors() const              its tensors, whose addresses a captured step depends on
 #pragma once
 
 #include <memory>

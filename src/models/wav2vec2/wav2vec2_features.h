@@ -1,7 +1,7 @@
 // The front of wav2vec2: seven convolutions that turn samples [n] into one vector of
 // 512 for each 320 samples,
-//   f = act(norm(conv(f)))       norm: only the first, each channel over all time ("group"), or each convolution, over the
-//                                channels ("layer")
+//   f = act(norm(conv(f)))       norm: only the first, each channel over all time ("group"),
+//                                or each convolution, over the channels ("layer")
 // Since the transformer runs at a video's rate, the vectors are then interpolated linearly to the number of
 // frames, first on first and last on last (align_corners).
 //

@@ -1,9 +1,10 @@
 // Prepares the input of flash8_sm90.cuh from q, k and v in bf16, by three kernels, each of
 // which reads its tensor once.
-//   sample8     for each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over all. A softmax
-//               does not change if all keys move by one vector, so the mean of some is as good as that of all.
-//   turn8       q and k: (k − mean), signs and a Hadamard transform of the 128 channels, which spreads a channel that
-//               stands out over all, then int8 with a scale per token (q) or per 128 tokens (k)
+//   sample8     for each head's channels: the mean of k and the largest |v| of about 1,024 tokens spread over
+//               all. A softmax does not change if all keys move by one vector, so the mean of some is as good
+//               as that of all.
+//   turn8       q and k: (k − mean), signs and a Hadamard transform of the 128 channels, which spreads a
+//               channel that stands out over all, then int8 with a scale per token (q) or per 128 tokens (k)
 //   transpose8  v: e4m3 with a scale per channel, transposed, its keys at key_place
 // Channels beyond the head dim are zeros.
 #pragma once

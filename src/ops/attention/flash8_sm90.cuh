@@ -1,8 +1,8 @@
 // Flash attention on Hopper with both products in 8 bits: out = softmax(q·kᵀ)·v. It is organised like
 // flash_sm90.cuh (128 queries per block, clusters of two, a loading warp, two warpgroups), except that its
 // warpgroups do not alternate. flash8_quantize_sm90.cuh prepares its input:
-//   q, k   int8, after a Hadamard transform; k without its mean. q has a scale per token, k one per 128 tokens; their
-//          product turns the integer q·k into the exponent of two
+//   q, k   int8, after a Hadamard transform; k without its mean. q has a scale per token, k one per 128
+//          tokens; their product turns the integer q·k into the exponent of two
 //   v      e4m3 and transposed, with a scale per channel
 //
 // A step is 128 keys. Its weights are rounded to e4m3, scaled so that the largest of the first step is 2^5.

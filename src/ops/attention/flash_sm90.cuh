@@ -2,7 +2,8 @@
 //
 //   block      128 queries of one head: two warpgroups of 64, and a third whose first thread loads
 //   cluster    kCluster blocks with neighbouring queries share k and v: each loads its part of a tile for all
-//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there too
+//   step       kKeys keys: s [64, kKeys] = q·kᵀ in registers, softmax there, o [64, D] += p·v with p there
+//              too
 //
 //   loader     K0 Q  K1 V0  K2 V1 … Vn       rings of kStages tiles of k and of v, full/empty barriers
 //   warpgroup  s0; then for each step: issue s of this step, issue o += p·v of the step before, let the other
@@ -11,8 +12,8 @@
 //
 // The softmax is in powers of two, with scale·log2(e) folded into one multiply-add. The value
 // subtracted from a row is:
-//   powers     nothing, if q already contains scale·log2(e) (attention.h's kPowersOfTwo): bf16 and float32 hold
-//              2^±100, and a multiply-add per score is saved
+//   powers     nothing, if q already contains scale·log2(e) (attention.h's kPowersOfTwo): bf16 and float32
+//              hold 2^±100, and a multiply-add per score is saved
 //   bf16       the largest score of the first step, for good: weights in bf16 and sums in float32 have room
 //              for rows that outgrow it by 2^60. So no step needs to find its largest score, which would be a
 //              fifth of the softmax's instructions.

@@ -3,11 +3,12 @@
 // and passes the unit to the two warpgroups beside the queries (a place for each in Handed90, guarded
 // by the queries' barriers).
 //
-//   order      heads one after another, so that those at work share k and v in the second-level cache; within a head
-//              the longest lists first. Blocks of threads that begin together then have lists of about the same
-//              length, whose blocks are in the order of the keys: they read the same keys at about the same time.
-//   last round units that do not fill a round of all blocks of threads are cut into pieces of equal shares of their lists,
-//              handed out last, which flash90_merge combines.
+//   order      heads one after another, so that those at work share k and v in the second-level cache; within
+//              a head the longest lists first. Blocks of threads that begin together then have lists of about
+//              the same length, whose blocks are in the order of the keys: they read the same keys at about
+//              the same time.
+//   last round units that do not fill a round of all blocks of threads are cut into pieces of equal shares of
+//              their lists, handed out last, which flash90_merge combines.
 //
 // flash90_order makes the order from the lists, which may have been written on the device, and resets the
 // tickets, so that a captured launch can be replayed. Which units are cut follows from the number of units

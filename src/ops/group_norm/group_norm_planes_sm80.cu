@@ -1,9 +1,10 @@
 // GroupNorm of channels-first activations [N, C, P], whose groups are runs of C/G · P
 // neighbouring values. Two kernels:
-//   partial   each piece of a run gives the sums of x − s and (x − s)², where s is about the mean of its first values, so
-//             that a large mean costs no digits
-//   apply     a block merges the pieces of its run, in float64 and in order (Chan, Golub and LeVeque's rule), and writes
-//             its own, from its end to its beginning: what was read last is still in the second-level cache
+//   partial   each piece of a run gives the sums of x − s and (x − s)², where s is about the mean of its
+//             first values, so that a large mean costs no digits
+//   apply     a block merges the pieces of its run, in float64 and in order (Chan, Golub and LeVeque's rule),
+//             and writes its own, from its end to its beginning: what was read last is still in the
+//             second-level cache
 // x is read twice and y written once, which is the minimum if x does not fit into the cache.
 #include "cuda/row_norm.h"
 #include "device/reduce.cuh"

@@ -1,7 +1,7 @@
 // Statistics need all of x before the first result, so x is read twice. Three kernels:
-//   partial   a thread keeps one pack of channels and goes down a slab of positions; the slab's sums of
-//             x − s and (x − s)² go to scratch [N, slabs, C], where s is the channel's value at position 0, so
-//             that a large mean costs no digits
+//   partial   a thread keeps one pack of channels and goes down a slab of positions; the slab's sums of x − s
+//             and (x − s)² go to scratch [N, slabs, C], where s is the channel's value at position 0, so that
+//             a large mean costs no digits
 //   finish    one block per group: channels and slabs become mean and 1/sqrt(var + eps), in float64
 //   apply     the same from the slabs' ends to their beginnings: what was read last is still in
 //             the second-level cache

@@ -1,11 +1,13 @@
 // The adapters for few rows (up to 64) in f16 and bf16, where the time is spent on launches and memory
 // latency, not on bytes.
 //
-//   down   A block takes 32 columns of low of one adapter and a share of K, and all of that adapter's rows, wherever
-//          they lie. Its warps take turns at pieces of 32 values of K and multiply straight from global memory. Their
-//          sums meet in shared memory and are added in the warps' order; `up` adds the shares in their order.
-//   up     A block takes 32 columns of y per warp, over all of the adapter's rows. B is loaded into registers before
-//          it waits for low. low is split into two 16-bit values, high + rest, so that nothing is rounded before y is.
+//   down   A block takes 32 columns of low of one adapter and a share of K, and all of that adapter's rows,
+//          wherever they lie. Its warps take turns at pieces of 32 values of K and multiply straight from
+//          global memory. Their sums meet in shared memory and are added in the warps' order; `up` adds the
+//          shares in their order.
+//   up     A block takes 32 columns of y per warp, over all of the adapter's rows. B is loaded into registers
+//          before it waits for low. low is split into two 16-bit values, high + rest, so that nothing is
+//          rounded before y is.
 //
 // A lane of an mma.sync's operand holds 4 values of the inner dimension: any 4, as long as both
 // operands agree. So a lane takes neighbouring ones, and reads 16 bytes for two products in

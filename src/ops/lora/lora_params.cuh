@@ -3,9 +3,9 @@
 // computes y (+)= low · Bᵀ.
 //
 //   no index   low is [M, n·r], its columns are all adapters' one after another
-//   index      low is [M, r], for each row's own adapter. A block computes for one adapter and exits at once if
-//              no row of the block uses it; it stores only the rows that do. So a value of one adapter never
-//              meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
+//   index      low is [M, r], for each row's own adapter. A block computes for one adapter and exits at once
+//              if no row of the block uses it; it stores only the rows that do. So a value of one adapter
+//              never meets another's rows, and an index outside [0, n) names no adapter and reads nothing.
 //
 // `down`'s columns are divided into chunks of 64, which never hold columns of two
 // adapters if there is an index.

@@ -1,10 +1,10 @@
 // The adapters' kernels with mma.sync, f16 and bf16.
 //
-//   down   128 rows x 64 columns of low per block, 8 warps of 32 x 32; x and A pass through three stages of 64
-//          values of K, filled by cp.async
-//   up     64 rows x 128 columns of y at a time, 8 warps of 32 x 32. low is float32: it is split into two 16-bit
-//          values, high + rest, and multiplied twice, so that nothing is rounded before y is. If low has
-//          at most 64 columns, a block makes its pieces once for all columns of y that it computes.
+//   down   128 rows x 64 columns of low per block, 8 warps of 32 x 32; x and A pass through three stages of
+//          64 values of K, filled by cp.async
+//   up     64 rows x 128 columns of y at a time, 8 warps of 32 x 32. low is float32: it is split into two
+//          16-bit values, high + rest, and multiplied twice, so that nothing is rounded before y is. If low
+//          has at most 64 columns, a block makes its pieces once for all columns of y that it computes.
 //
 // Rows of 64 values are 128 bytes of shared memory, whose 16-byte pieces lie at piece ^ row % 8, so ldmatrix
 // has no bank conflicts. Four lanes that share a row of y exchange their words before they store, so that

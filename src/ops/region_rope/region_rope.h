@@ -3,8 +3,8 @@
 // one channel per region: the part of a token's weights that falls on the region's keys. With the regions'
 // sizes, the mean over heads, and m the first of the regions at which a token looks most,
 //   A[m, t] = Σ_h shares[t, h, m] / (H·sizes[m])
-//   p[t]    = low_m + 4·(A[m, t] − min A[m]) / (max A[m] − min A[m] + 1e-8)     low 0 of the first speaker, 20 of the second
-//   p[t]    = 12                                                               if m is the last region, the background
+//   p[t]    = low_m + 4·(A[m, t] − min A[m]) / (max A[m] − min A[m] + 1e-8)     low_m: 0, 20 for the second
+//   p[t]    = 12 if m is the last region, the background
 //   cos[t, i], sin[t, i] of p[t]·10000^(−i / n),   n pairs of a head
 // No token looks at a region without keys. There is no matrix of tokens, heads and keys, because the
 // attention is flash attention.

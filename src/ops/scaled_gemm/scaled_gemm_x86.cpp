@@ -3,7 +3,8 @@
 //
 //   vnni   AVX-512 VNNI (Cascade Lake, Ice Lake, Zen 4 and later): 8 rows by 3 vectors of 16 columns
 //   amx    AMX-INT8 (Sapphire Rapids and later): 32 x 32 in four tiles of 16 rows by 64 bytes, the last 16
-//          columns of a panel two tiles at a time; on plain code in place of tiles (cpu/amx.h) if that is requested
+//          columns of a panel two tiles at a time; on plain code in place of tiles (cpu/amx.h) if that is
+//          requested
 #include <cstring>
 
 #include "cpu/amx.h"

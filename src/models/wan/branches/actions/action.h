@@ -1,8 +1,8 @@
 // Matrix-Game 2's action module: it adds the effect of keyboard and mouse to a latent frame's tokens, between
 // cross-attention and feed-forward, without norm, modulation or gate. Frame τ follows w(τ), the 12 actions of
 // pixel frames 4τ - 12 to 4τ - 1.
-//   m = LN(MLP([x_τ ‖ mouse w(τ)]));  q‖k‖v = T·m;  x += P·attention       over the frames in the window, each place by itself
-//   k‖v = KV·(E(keys) over w(τ));     q = Q·x;      x += P'·attention      every place with the same keys, one per frame
+//   m = LN(MLP([x_τ ‖ mouse w(τ)]));  q‖k‖v = T·m;  x += P·attention   the window's frames, each place by itself
+//   k‖v = KV·(E(keys) over w(τ));     q = Q·x;      x += P'·attention  all places, with one key per frame
 // q and k have an RMS norm of each head without a weight (the checkpoint's is not used), and a rope that
 // turns a head's first channels by the latent frame.
 #pragma once

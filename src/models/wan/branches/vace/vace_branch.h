@@ -1,7 +1,7 @@
 // VACE: a video that follows another one, its control. It does so by blocks of its own, of the same kind as
 // the transformer's. With x the tokens before the first block, c the control's, and layers l_0 = 0 < l_1 < …:
 //   c = W_in·patches(control) + x
-//   after block l_i:  c = ControlBlock_i(c);   x += s_i·W_i·c                 s_i: how strongly the hint is followed
+//   after block l_i:  c = ControlBlock_i(c);   x += s_i·W_i·c          s_i: how strongly the hint is followed
 // A hint depends on no other block, so it is made where it is added, and nothing but c itself is kept.
 #pragma once
 
