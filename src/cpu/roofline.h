@@ -33,8 +33,8 @@ struct Roofline {
 
 Roofline measure_roofline(ThreadPool& pool);
 
-// Parts of the above (roofline_x86.cpp): the first two run `rounds` rounds of the widest product of bf16, or
-// of bytes, and return the number of operations, or 0 if there is none; the others name it.
+// Parts of the above (roofline_x86.cpp): the run_… functions run `rounds` rounds of the widest product of
+// bf16, or of bytes, and return the number of operations, or 0 if there is none; the others name it.
 double run_bf16_products(int rounds);
 const char* bf16_products();
 double run_int8_products(int rounds);

@@ -6,8 +6,8 @@
 //         A measuring arena hands out tensors without storage: the same model code then yields the
 //         exact peak. Their addresses are those of nobody's memory (planned_address).
 //         An arena of pieces takes the same room, but each piece is a separate allocation of exactly the
-//         bytes that were asked for, and is freed when it is given back, so that a sanitizer notices who leaves
-//         it. This is slow, and meant for finding errors.
+//         bytes that were asked for, and is freed when it is given back, so that a sanitizer notices who
+//         leaves it. This is slow, and meant for finding errors.
 #pragma once
 
 #include <cstddef>
