@@ -1,5 +1,5 @@
 // Opens the library, keeps a plan for each shape and picks its algorithm: the one kept on disk, the library's
-// first suggestion, or the fastest of its first ones by measuring.
+// first suggestion, or the fastest of its first ones in a measurement.
 #include "cuda/cublaslt.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace tachy::cuda {
 namespace {
 
 constexpr int kRounds = 7;
-constexpr double kGain = 0.97;  // times vary by as much from run to run
+constexpr double kGain = 0.97;  // times vary by this much from run to run
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(AlgorithmWords));
 
@@ -58,8 +58,8 @@ struct CublasLt::State {
     api.check(try_run(p, t, alpha, beta), "matmul");
   }
 
-  // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run: those
-  // are tried first. Such products are small.
+  // For tensors that are not 16-byte aligned the library suggests products that it then refuses to run, so
+  // these are tried first. Such products are small.
   void leave_what_runs(CublasLtPlan& p, const MatmulShape& s,
                        std::vector<cublasLtMatmulHeuristicResult_t>& all) {
     try {
@@ -80,7 +80,7 @@ struct CublasLt::State {
     const Trials trials(*gpu, s);
     std::vector<std::vector<double>> times(all.size());
     for (int round = 0; round <= kRounds; ++round)
-      for (size_t i = 0; i < all.size(); ++i) {  // in turn: the clock drifts under load
+      for (size_t i = 0; i < all.size(); ++i) {  // candidates alternate, because the clock drifts under load
         p.algo = all[i].algo, p.workspace_bytes = all[i].workspaceSize;
         const double us = device_us(*gpu, [&] { run(p, trials.tensors, 1, s.c ? 1 : 0); });
         if (round > 0) times[i].push_back(us);
@@ -150,7 +150,7 @@ CublasLt* CublasLt::of(Gpu& gpu, std::string& why) {
     why = made->state_->why;
     return made->state_->handle ? made : nullptr;
   }
-  const CurrentDevice here(&gpu);  // a handle belongs to it
+  const CurrentDevice here(&gpu);  // a handle belongs to the current GPU
   std::unique_ptr<CublasLt> made(new CublasLt);
   State& s = *made->state_;
   s.gpu = &gpu;

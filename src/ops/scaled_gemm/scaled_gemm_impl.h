@@ -17,8 +17,9 @@ std::optional<Refusal> scaled_gemm_why_not_simd(const ScaledGemmArgs& args, cons
 void scaled_gemm_amx(const ScaledGemmArgs& args, Stream& stream);
 void scaled_gemm_vnni(const ScaledGemmArgs& args, Stream& stream);
 void scaled_gemm_simd(const ScaledGemmArgs& args, Stream& stream);
-void scaled_gemm_ref(const ScaledGemmArgs& args, Stream& stream);      // the definition: sums in double
-void scaled_gemm_working(const ScaledGemmArgs& args, Stream& stream);  // in float: the tolerance's yardstick
+void scaled_gemm_ref(const ScaledGemmArgs& args, Stream& stream);  // the definition: sums in double
+// In float; its error sets the tolerance.
+void scaled_gemm_working(const ScaledGemmArgs& args, Stream& stream);
 std::span<const Impl<ScaledGemmArgs>> scaled_gemm_table();
 
 }  // namespace tachy::ops

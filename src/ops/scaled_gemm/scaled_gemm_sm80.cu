@@ -1,8 +1,9 @@
-// The linear layer in 8 bits on every GPU since sm_80, for what cuBLASLt has no scales a row for: int8, other
-// GPUs than Hopper, rows that do not begin at 16 bytes, other activations. One tile of 64 x 64 a block of four
-// warps, 64 codes of K at a time through shared memory. int8 multiplies by mma.sync in int8 with exact sums.
-// Codes of e4m3 are widened to f16, exactly, on their way to mma.sync with float32 sums, so that sm_80, which
-// has no products of e4m3, takes them too. It is made to be right, not to be the fastest.
+// The linear layer in 8 bits on every GPU since sm_80, for the cases in which cuBLASLt has no scales per row:
+// int8, other GPUs than Hopper, rows that do not begin at multiples of 16 bytes, other activations. A block
+// of four warps computes one tile of 64 x 64, with 64 codes of K at a time through shared memory. int8 is
+// multiplied by mma.sync in int8 with exact sums. Codes of e4m3 are widened to f16, exactly, before mma.sync
+// with float32 sums, so that sm_80, which has no products of e4m3, can use them too. It is made to be
+// correct, not to be the fastest.
 #include <cuda_fp8.h>
 
 #include "cuda/dispatch.h"
@@ -26,7 +27,8 @@ struct Params {
   device::Act act;
 };
 
-// Rows [first, first + kTile) and codes [from, from + kDepth) of a matrix; what lies beyond it is zero.
+// Loads rows [first, first + kTile) and codes [from, from + kDepth) of a matrix;
+// whatever lies beyond it is zero.
 template <bool kPacks>
 __device__ __forceinline__ void fetch(const uint8_t* matrix, int64_t stride, int64_t rows, int64_t first,
                                       int k, int from, uint8_t (&to)[kTile * kPitch]) {
@@ -65,8 +67,9 @@ __device__ __forceinline__ uint32_t widened(uint32_t word, int half) {
   return wide.x | static_cast<uint32_t>(wide.y) << 16;
 }
 
-// A word holds four neighbouring codes of K; the first two go to one half of a product over 16 of K and the
-// last two to its other half. A sum does not mind the order, as long as both operands have the same.
+// A word holds four neighbouring codes of K; the first two go to one half of a product over 16
+// values of K and the last two to its other half. The order does not matter to a sum, as long as
+// both operands have the same.
 __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 #pragma unroll
   for (int part = 0; part < 2; ++part) {
