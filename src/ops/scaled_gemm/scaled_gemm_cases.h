@@ -70,7 +70,6 @@ inline std::vector<OpCase> scaled_gemm_cases() {
   std::vector<OpCase> cases;
   const auto add = [&](const ScaledGemmCase& c) {
     for (const DType dtype : {DType::f8_e4m3, DType::i8}) {
-      if (dtype == DType::i8 && c.kind == video) continue;  // a GPU has no fast kernel of these
       if (c.packed && dtype != DType::i8) continue;
       const auto flag = [](bool on, const char* name) { return on ? name : ""; };
       const auto name =
