@@ -22,7 +22,7 @@ namespace tachy {
 
 class Wav2Vec2 {
  public:
-  // Names are those of weights/rename.h's wav2vec2_source.
+  // Names are those of weights/names/rename.h's wav2vec2_source.
   Wav2Vec2(const Scope& scope, const Wav2Vec2Config& config, nn::ParamStore& store);
 
   // What a file may hold besides, for load_component.

@@ -41,7 +41,7 @@ struct Wav2Vec2Config {
 
   // What a key that is missing means is what transformers' Wav2Vec2Config says, whose files leave it out then.
   static Wav2Vec2Config from_json(const nlohmann::json& config);
-  // Read off the shapes (wav2vec2_source in weights/rename.h). Throws not_found for what is no wav2vec2.
+  // Read off the shapes (wav2vec2_source in weights/names/rename.h). Throws not_found for what is no wav2vec2.
   static Wav2Vec2Config from_tensors(const TensorSource& source);
   bool operator==(const Wav2Vec2Config&) const = default;
 };

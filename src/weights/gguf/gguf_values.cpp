@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "weights/gguf_header.h"
+#include "weights/gguf/gguf_header.h"
 #include "weights/quote.h"
 
 namespace tachy {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tensor/tensor.h"
-#include "weights/pickle_globals.h"
-#include "weights/pickle_stack.h"
 #include "weights/quote.h"
+#include "weights/torch/pickle_globals.h"
+#include "weights/torch/pickle_stack.h"
 
 namespace tachy {
 

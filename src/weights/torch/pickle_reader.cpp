@@ -1,9 +1,9 @@
 // One loop over opcodes. What torch.save uses (protocols 2 to 5) is here and nothing else: an import is a text, a
 // constructor and __setstate__ are skipped, and there is no way to reach one, whatever the bytes say.
-#include "weights/pickle_reader.h"
+#include "weights/torch/pickle_reader.h"
 
 #include "base/error.h"
-#include "weights/pickle_objects.h"
+#include "weights/torch/pickle_objects.h"
 
 namespace tachy {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "weights/pickle_reader.h"
+#include "weights/torch/pickle_reader.h"
 
 namespace tachy {
 

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/vocabulary.h"
-#include "weights/gguf_header.h"
+#include "weights/gguf/gguf_header.h"
 #include "weights/tensor_source.h"
 
 namespace tachy {

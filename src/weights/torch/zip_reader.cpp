@@ -1,7 +1,7 @@
 // End record → (zip64 end record) → central directory → local headers, each read through one bounds-checked
 // little-endian accessor. Sizes come from the central directory (local headers may leave them to a data
 // descriptor), the data's place from the local header's own name and extra lengths.
-#include "weights/zip_reader.h"
+#include "weights/torch/zip_reader.h"
 
 #include <cstring>
 

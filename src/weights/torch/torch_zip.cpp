@@ -1,6 +1,6 @@
 // Zip directory → data.pkl → the dict that holds the tensors
 // → one entry per tensor, checked against its storage.
-#include "weights/torch_zip.h"
+#include "weights/torch/torch_zip.h"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "tensor/tensor.h"
-#include "weights/pickle_reader.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
-#include "weights/torch_dict.h"
-#include "weights/zip_reader.h"
+#include "weights/torch/pickle_reader.h"
+#include "weights/torch/torch_dict.h"
+#include "weights/torch/zip_reader.h"
 
 namespace tachy {
 namespace {

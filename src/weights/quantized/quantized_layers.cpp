@@ -1,4 +1,4 @@
-#include "weights/quantized_layers.h"
+#include "weights/quantized/quantized_layers.h"
 
 #include <fmt/format.h>
 

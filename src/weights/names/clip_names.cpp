@@ -3,7 +3,7 @@
 //   embeddings.class_embedding                CLIPVisionModel of transformers 5
 //   visual.cls_embedding                      the original's checkpoint of image and text tower, or of the first alone
 // The original keeps q, k and v of a layer as one matrix [3·C, C], one below another: they become three entries.
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

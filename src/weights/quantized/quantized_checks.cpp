@@ -1,4 +1,4 @@
-#include "weights/quantized_checks.h"
+#include "weights/quantized/quantized_checks.h"
 
 #include <algorithm>
 #include <array>

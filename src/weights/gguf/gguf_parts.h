@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/gguf_header.h"
+#include "weights/gguf/gguf_header.h"
 #include "weights/mapped_file.h"
 
 namespace tachy {

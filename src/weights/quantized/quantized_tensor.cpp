@@ -1,4 +1,4 @@
-#include "weights/quantized_tensor.h"
+#include "weights/quantized/quantized_tensor.h"
 
 #include <array>
 #include <bit>

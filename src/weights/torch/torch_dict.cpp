@@ -1,4 +1,4 @@
-#include "weights/torch_dict.h"
+#include "weights/torch/torch_dict.h"
 
 #include <fmt/format.h>
 

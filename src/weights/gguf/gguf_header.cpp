@@ -1,5 +1,5 @@
 // The header's reader: a cursor that never passes the end, and the places of the tensors.
-#include "weights/gguf_header.h"
+#include "weights/gguf/gguf_header.h"
 
 #include <fmt/format.h>
 

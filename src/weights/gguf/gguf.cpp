@@ -1,4 +1,4 @@
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "tensor/tensor.h"
-#include "weights/gguf_parts.h"
+#include "weights/gguf/gguf_parts.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
 

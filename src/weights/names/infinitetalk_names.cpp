@@ -1,5 +1,5 @@
 // InfiniteTalk's own file: the tensors of its audio branch, as the original and repackaged files name them (rename.h).
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

@@ -1,4 +1,4 @@
-#include "weights/pickle_globals.h"
+#include "weights/torch/pickle_globals.h"
 
 #include <cstddef>
 #include <string>

@@ -1,4 +1,4 @@
-#include "weights/scaled_encode.h"
+#include "weights/quantized/scaled_encode.h"
 
 #include <algorithm>
 #include <bit>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "weights/pickle_reader.h"
+#include "weights/torch/pickle_reader.h"
 
 namespace tachy {
 

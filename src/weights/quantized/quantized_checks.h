@@ -2,8 +2,8 @@
 // weights, and scales that are no numbers or zero.
 #pragma once
 
-#include "weights/quantized_layers.h"
-#include "weights/quantized_tensor.h"
+#include "weights/quantized/quantized_layers.h"
+#include "weights/quantized/quantized_tensor.h"
 
 namespace tachy {
 

@@ -1,4 +1,4 @@
-#include "weights/gguf_parts.h"
+#include "weights/gguf/gguf_parts.h"
 
 #include <fmt/format.h>
 

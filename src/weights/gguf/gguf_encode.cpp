@@ -1,4 +1,4 @@
-#include "weights/gguf_encode.h"
+#include "weights/gguf/gguf_encode.h"
 
 #include <algorithm>
 #include <cmath>

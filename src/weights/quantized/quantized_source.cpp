@@ -1,6 +1,6 @@
 // First the tensors that describe a weight are put beside it (layers_of), by their names alone; then each such
 // layer becomes an entry (make_entry), after dtypes, shapes and formats were checked.
-#include "weights/quantized_source.h"
+#include "weights/quantized/quantized_source.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "weights/quantized_checks.h"
-#include "weights/quantized_layers.h"
-#include "weights/quantized_tensor.h"
+#include "weights/quantized/quantized_checks.h"
+#include "weights/quantized/quantized_layers.h"
+#include "weights/quantized/quantized_tensor.h"
 #include "weights/quote.h"
 #include "weights/tensor_range.h"
 

@@ -1,7 +1,7 @@
 // wav2vec2 under the names that transformers' Wav2Vec2Model has had since weights have been normed by a parametrization:
 // "wav2vec2." of the files of whole models (pre-training, CTC) is taken off, and what older files call weight_g and
 // weight_v is called as newer ones do.
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

@@ -4,12 +4,12 @@
 #include <map>
 
 #include "base/error.h"
+#include "weights/names/rename.h"
+#include "weights/names/wrapper_names.h"
 #include "weights/plain_values.h"
-#include "weights/quantized_source.h"
+#include "weights/quantized/quantized_source.h"
 #include "weights/quote.h"
-#include "weights/rename.h"
 #include "weights/tensor_range.h"
-#include "weights/wrapper_names.h"
 
 namespace tachy {
 namespace {

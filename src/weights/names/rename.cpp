@@ -2,7 +2,7 @@
 // at a dot or at the end of the name; what follows (.weight, .bias) is kept. Indices
 // of blocks are carried over, or re-counted for the VAE 2.1 decoder, whose flat list
 // is b·4+r originally: r = 0, 1, 2 residual blocks, r = 3 the upsampler of stage b.
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 #include <fmt/format.h>
 
