@@ -16,7 +16,7 @@ void conv2d_onednn(const Conv2dArgs& args, Stream& stream);
 void conv2d_ref(const Conv2dArgs& args, Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void conv2d_working(const Conv2dArgs& args, Stream& stream);
-// On the GPU (cuda/conv.h).
+// On the GPU (cuda/conv/conv.h).
 std::optional<Refusal> conv2d_why_not_sm90(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm90(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_cudnn(const Conv2dArgs& args, const Stream& stream);

@@ -31,7 +31,7 @@ void causal_conv3d_ref(const CausalConv3dArgs& args,
                        Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
-// On the GPU (cuda/conv.h).
+// On the GPU (cuda/conv/conv.h).
 std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_head(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, const Stream& stream);

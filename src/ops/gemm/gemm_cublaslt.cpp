@@ -4,8 +4,8 @@
 // Products::tf32 lets the library round float32 operands to TF32; otherwise float32 products are IEEE's.
 #include <algorithm>
 
-#include "cuda/cublaslt.h"
 #include "cuda/gpu_family.h"
+#include "cuda/vendor/cublaslt.h"
 #include "ops/gemm/gemm_cuda.h"
 #include "ops/gemm/gemm_impl.h"
 

@@ -3,7 +3,7 @@
 // is doubled so that only y is rounded; memory hides it, for it reads and writes y.
 #include <algorithm>
 
-#include "cuda/cublaslt.h"
+#include "cuda/vendor/cublaslt.h"
 #include "ops/lora/lora_impl.h"
 #include "ops/lora/lora_split.h"
 

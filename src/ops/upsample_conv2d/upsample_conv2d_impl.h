@@ -17,7 +17,7 @@ void upsample_conv2d_ref(const UpsampleConv2dArgs& args,
                          Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, x rounded where the stream asks for bf16: the tolerance's yardstick.
 void upsample_conv2d_working(const UpsampleConv2dArgs& args, Stream& stream);
-// On the GPU (cuda/conv.h).
+// On the GPU (cuda/conv/conv.h).
 std::optional<Refusal> upsample_conv2d_why_not_sm90(const UpsampleConv2dArgs& args, const Stream& stream);
 void upsample_conv2d_sm90(const UpsampleConv2dArgs& args, Stream& stream);
 std::optional<Refusal> upsample_conv2d_why_not_sm80(const UpsampleConv2dArgs& args, const Stream& stream);

@@ -1,4 +1,4 @@
-#include "cuda/vendor_library.h"
+#include "cuda/vendor/vendor_library.h"
 
 #include <filesystem>
 #include <vector>

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/cudnn.h"
+#include "cuda/vendor/cudnn.h"
 
 namespace tachy::cuda {
 

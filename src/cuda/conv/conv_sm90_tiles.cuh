@@ -1,7 +1,7 @@
 // Which tiles of the Hopper convolution are compiled, for one dtype.
 #pragma once
 
-#include "cuda/conv_sm90.h"
+#include "cuda/conv/conv_sm90.h"
 #include "device/conv_sm90.cuh"
 
 namespace tachy::cuda {

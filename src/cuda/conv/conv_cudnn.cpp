@@ -4,9 +4,9 @@
 // The frames before x must lie before it in memory: where there is history, cache and x are copied into
 // scratch (a pass that our own kernels do without); missing frames are padding at the front. Plans are made
 // once per shape, at the latest by the measure run, and kept by key.
-#include "cuda/conv.h"
-#include "cuda/cudnn_graph.h"
+#include "cuda/conv/conv.h"
 #include "cuda/gpu.h"
+#include "cuda/vendor/cudnn_graph.h"
 
 namespace tachy::cuda {
 namespace {

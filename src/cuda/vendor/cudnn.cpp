@@ -1,10 +1,10 @@
-#include "cuda/cudnn.h"
+#include "cuda/vendor/cudnn.h"
 
 #include <cudnn_backend.h>
 
 #include "base/log.h"
 #include "cuda/current_device.h"
-#include "cuda/vendor_library.h"
+#include "cuda/vendor/vendor_library.h"
 
 namespace tachy::cuda {
 

@@ -1,4 +1,4 @@
-// The folder in which measured choices of algorithms are kept (cuda/algorithm_cache.h), and what it holds. Later runs take these
+// The folder in which measured choices of algorithms are kept (cuda/vendor/algorithm_cache.h), and what it holds. Later runs take these
 // choices whether or not they measure, and another algorithm adds up in another order: the settings of a run on a GPU
 // say which choices there were.
 #pragma once

@@ -1,5 +1,5 @@
 // Packing and shapes of the GPU's convolutions.
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 
 #include <cstring>
 #include <vector>

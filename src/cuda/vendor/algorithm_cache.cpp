@@ -1,6 +1,6 @@
 // File: a first line "tachyscope algorithms 2 NAME", then one line a key: eight 16-digit hexadecimal words,
 // their sum as a ninth (so that a torn line is told from a whole one), the key.
-#include "cuda/algorithm_cache.h"
+#include "cuda/vendor/algorithm_cache.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/os/process.h"
-#include "cuda/kept_choices.h"
+#include "cuda/vendor/kept_choices.h"
 
 namespace tachy::cuda {
 namespace {

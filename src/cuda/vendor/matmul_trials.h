@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/cublaslt.h"
 #include "cuda/gpu.h"
+#include "cuda/vendor/cublaslt.h"
 
 namespace tachy::cuda {
 

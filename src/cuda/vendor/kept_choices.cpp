@@ -1,4 +1,4 @@
-#include "cuda/kept_choices.h"
+#include "cuda/vendor/kept_choices.h"
 
 #include <filesystem>
 #include <fstream>

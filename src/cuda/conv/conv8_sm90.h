@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 #include "device/conv8_params.h"
 
 namespace tachy::cuda {

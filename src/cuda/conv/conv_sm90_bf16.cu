@@ -1,4 +1,4 @@
-#include "cuda/conv_sm90_tiles.cuh"
+#include "cuda/conv/conv_sm90_tiles.cuh"
 
 namespace tachy::cuda {
 

@@ -4,7 +4,7 @@
 #include <cublasLt.h>
 
 #include "base/error.h"
-#include "cuda/vendor_library.h"
+#include "cuda/vendor/vendor_library.h"
 
 namespace tachy::cuda {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/cublaslt.h"
-#include "cuda/cublaslt_api.h"
+#include "cuda/vendor/cublaslt.h"
+#include "cuda/vendor/cublaslt_api.h"
 
 namespace tachy::cuda {
 

@@ -1,6 +1,6 @@
 // Opens the library, keeps a plan for each shape and picks its algorithm: the one kept on disk, the library's
 // first suggestion, or the fastest of its first ones by measuring.
-#include "cuda/cublaslt.h"
+#include "cuda/vendor/cublaslt.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -9,12 +9,12 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/os/nvidia.h"
-#include "cuda/algorithm_cache.h"
-#include "cuda/cublaslt_plan.h"
 #include "cuda/current_device.h"
 #include "cuda/graph.h"
-#include "cuda/matmul_trials.h"
 #include "cuda/runtime.h"
+#include "cuda/vendor/algorithm_cache.h"
+#include "cuda/vendor/cublaslt_plan.h"
+#include "cuda/vendor/matmul_trials.h"
 
 namespace tachy::cuda {
 

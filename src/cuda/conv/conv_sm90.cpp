@@ -1,10 +1,10 @@
 // Host side of the Hopper convolution: which tile, the tensor maps, the launch.
-#include "cuda/conv_sm90.h"
+#include "cuda/conv/conv_sm90.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 #include "cuda/tensor_map.h"
 
 namespace tachy::cuda {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "cuda/cublaslt.h"
-#include "cuda/cudnn.h"
 #include "cuda/gpu_facts.h"
+#include "cuda/vendor/cublaslt.h"
+#include "cuda/vendor/cudnn.h"
 
 namespace tachy::cuda {
 namespace {

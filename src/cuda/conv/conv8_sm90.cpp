@@ -1,5 +1,5 @@
 // Host side of the Hopper convolution in 8 bits: which tile, the tensor maps, the launch.
-#include "cuda/conv8_sm90.h"
+#include "cuda/conv/conv8_sm90.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Launches of the generic convolution kernels.
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 #include "cuda/dispatch.h"
 #include "cuda/runtime.h"
 #include "device/conv_head.cuh"

@@ -1,5 +1,5 @@
 // Which tiles of the Hopper convolution in 8 bits are compiled.
-#include "cuda/conv8_sm90.h"
+#include "cuda/conv/conv8_sm90.h"
 #include "cuda/runtime.h"
 #include "device/conv8_sm90.cuh"
 

@@ -1,7 +1,7 @@
 // Row-major y = x·wᵀ is, to a library that counts columns first, yᵀ = w·xᵀ: its A is w, its B is x, and the
 // bias of y's columns is its bias of rows. Reductions of split products are restricted to float32 ones in
 // order, so that a result repeats itself to the bit.
-#include "cuda/cublaslt_plan.h"
+#include "cuda/vendor/cublaslt_plan.h"
 
 #include <algorithm>
 
