@@ -18,8 +18,8 @@
 #include <random>
 #include <set>
 
-#include "cuda/cudnn.h"
 #include "cuda/graph.h"
+#include "cuda/vendor/cudnn.h"
 #include "tensor/memory.h"
 
 using namespace tachy;

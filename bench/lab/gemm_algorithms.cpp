@@ -14,8 +14,8 @@
 #include <random>
 #include <vector>
 
-#include "cuda/cublaslt.h"
 #include "cuda/graph.h"
+#include "cuda/vendor/cublaslt.h"
 #include "tensor/memory.h"
 
 using namespace tachy;

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "weights/entry_values.h"
-#include "weights/quantized_source.h"
+#include "weights/names/wrapper_names.h"
+#include "weights/quantized/quantized_source.h"
 #include "weights/quote.h"
-#include "weights/wrapper_names.h"
 
 namespace tachy {
 namespace fs = std::filesystem;

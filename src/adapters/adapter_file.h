@@ -16,7 +16,7 @@
 namespace tachy {
 
 struct AdapterLayer {
-  std::string stem;  // as the file spells it, without wrappers (weights/wrapper_names.h)
+  std::string stem;  // as the file spells it, without wrappers (weights/names/wrapper_names.h)
   std::map<AdapterRole, const TensorSource::Entry*> tensors;
   std::string suffix;  // of one of them, for reports: ".lora_down.weight"
   std::optional<PeftScale> peft;

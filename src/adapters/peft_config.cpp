@@ -14,8 +14,8 @@
 #include "text/regex.h"
 #include "text/utf8.h"
 #include "weights/json_file.h"
+#include "weights/names/wrapper_names.h"
 #include "weights/quote.h"
-#include "weights/wrapper_names.h"
 
 namespace tachy {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "weights/wrapper_names.h"
+#include "weights/names/wrapper_names.h"
 
 namespace tachy {
 namespace {

@@ -26,7 +26,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"TACHY_CONV_NORM", kRecorded},  // a norm reads sums of float32, or what was rounded of them
     {"TACHY_CONV8_TILE", kRecorded},  // a tile's channels decide in which order a sum is added up
     {"TACHY_RESIDUAL", kRecorded, "residual"},
-    // Where the algorithms lie that TACHY_TUNE measured; later runs take them (cuda/kept_choices.h).
+    // Where the algorithms lie that TACHY_TUNE measured; later runs take them (cuda/vendor/kept_choices.h).
     {"XDG_CACHE_HOME", kRecorded, "kept_choices"},
     {"HOME", kRecorded, "kept_choices"},
 

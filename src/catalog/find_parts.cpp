@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "models/wan/infer_config.h"
 #include "models/wan/relatives.h"
-#include "weights/gguf_parts.h"
-#include "weights/rename.h"
+#include "weights/gguf/gguf_parts.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

@@ -11,8 +11,8 @@
 #include "models/wan/relatives.h"
 #include "weights/hub_cache.h"
 #include "weights/json_file.h"
+#include "weights/names/rename.h"
 #include "weights/open_file.h"
-#include "weights/rename.h"
 
 namespace tachy {
 namespace {

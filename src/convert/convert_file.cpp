@@ -14,9 +14,9 @@
 #include "convert/convert_plan.h"
 #include "models/wan/infer_config.h"
 #include "weights/entry_values.h"
-#include "weights/gguf_encode.h"
+#include "weights/gguf/gguf_encode.h"
+#include "weights/names/rename.h"
 #include "weights/quote.h"
-#include "weights/rename.h"
 
 namespace tachy {
 namespace {

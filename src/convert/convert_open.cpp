@@ -5,7 +5,7 @@
 #include "catalog/model_defaults.h"
 #include "convert/convert_plan.h"
 #include "models/wan/infer_config.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

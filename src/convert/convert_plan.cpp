@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "weights/gguf_encode.h"
+#include "weights/gguf/gguf_encode.h"
 #include "weights/plain_values.h"
 #include "weights/quote.h"
 

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "weights/entry_values.h"
-#include "weights/gguf_encode.h"
+#include "weights/gguf/gguf_encode.h"
+#include "weights/quantized/scaled_encode.h"
 #include "weights/quote.h"
-#include "weights/scaled_encode.h"
 
 namespace tachy {
 namespace {

@@ -7,7 +7,7 @@
 #include "catalog/model_bundle.h"
 #include "catalog/model_defaults.h"
 #include "models/wan/infer_config.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

@@ -13,13 +13,13 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/foreign_file.h"
-#include "weights/gguf.h"
-#include "weights/gguf_parts.h"
+#include "weights/gguf/gguf.h"
+#include "weights/gguf/gguf_parts.h"
 #include "weights/hub_cache.h"
 #include "weights/open_file.h"
 #include "weights/quote.h"
 #include "weights/safetensors.h"
-#include "weights/torch_zip.h"
+#include "weights/torch/torch_zip.h"
 
 namespace tachy {
 namespace fs = std::filesystem;

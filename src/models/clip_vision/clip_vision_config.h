@@ -35,7 +35,7 @@ struct ClipVisionConfig {
   bool operator==(const ClipVisionConfig&) const = default;
 };
 
-// Looks for Hugging Face's names (clip_vision_source in weights/rename.h).
+// Looks for Hugging Face's names (clip_vision_source in weights/names/rename.h).
 bool is_clip_vision(const TensorSource& source);
 
 }  // namespace tachy

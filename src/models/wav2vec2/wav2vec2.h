@@ -22,7 +22,7 @@ namespace tachy {
 
 class Wav2Vec2 {
  public:
-  // The tensors' names are those of weights/rename.h's wav2vec2_source.
+  // The tensors' names are those of weights/names/rename.h's wav2vec2_source.
   Wav2Vec2(const Scope& scope, const Wav2Vec2Config& config, nn::ParamStore& store);
 
   // Tensors that a file may hold besides; load_component passes them over.

@@ -42,7 +42,7 @@ struct Wav2Vec2Config {
   // A missing key has the default of transformers' Wav2Vec2Config, because files leave
   // out values that equal it.
   static Wav2Vec2Config from_json(const nlohmann::json& config);
-  // Reads the options off the tensors' shapes (wav2vec2_source in weights/rename.h). Throws `not_found` if
+  // Reads the options off the tensors' shapes (wav2vec2_source in weights/names/rename.h). Throws `not_found` if
   // the file holds no wav2vec2.
   static Wav2Vec2Config from_tensors(const TensorSource& source);
   bool operator==(const Wav2Vec2Config&) const = default;

@@ -7,8 +7,8 @@
 #include <array>
 
 #include "base/log.h"
-#include "cuda/cudnn_graph.h"
 #include "cuda/gpu_family.h"
+#include "cuda/vendor/cudnn_graph.h"
 #include "ops/attention/attention_impl.h"
 
 namespace tachy::ops {

@@ -5,8 +5,8 @@
 // traffic (bench/notes/attention_and_gemm.md).
 #include <algorithm>
 
-#include "cuda/cublaslt.h"
 #include "cuda/gpu_family.h"
+#include "cuda/vendor/cublaslt.h"
 #include "ops/attention/attention_impl.h"
 
 namespace tachy::ops {

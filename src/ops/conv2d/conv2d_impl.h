@@ -16,7 +16,7 @@ void conv2d_onednn(const Conv2dArgs& args, Stream& stream);
 void conv2d_ref(const Conv2dArgs& args, Stream& stream);  // the definition: plain loops, sums in double
 // The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void conv2d_working(const Conv2dArgs& args, Stream& stream);
-// The GPU's implementations (cuda/conv.h).
+// The GPU's implementations (cuda/conv/conv.h).
 std::optional<Refusal> conv2d_why_not_sm90(const Conv2dArgs& args, const Stream& stream);
 void conv2d_sm90(const Conv2dArgs& args, Stream& stream);
 std::optional<Refusal> conv2d_why_not_cudnn(const Conv2dArgs& args, const Stream& stream);

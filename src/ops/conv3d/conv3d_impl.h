@@ -32,7 +32,7 @@ void causal_conv3d_onednn(const CausalConv3dArgs& args, Stream& stream);
 void causal_conv3d_ref(const CausalConv3dArgs& args, Stream& stream);
 // The same with sums in float, and x rounded if the stream asks for bf16; its error sets the tolerance.
 void causal_conv3d_working(const CausalConv3dArgs& args, Stream& stream);
-// The GPU's implementations (cuda/conv.h).
+// The GPU's implementations (cuda/conv/conv.h).
 std::optional<Refusal> causal_conv3d_why_not_head(const CausalConv3dArgs& args, const Stream& stream);
 void causal_conv3d_head(const CausalConv3dArgs& args, Stream& stream);
 std::optional<Refusal> causal_conv3d_why_not_stem(const CausalConv3dArgs& args, const Stream& stream);

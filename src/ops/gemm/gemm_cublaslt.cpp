@@ -5,8 +5,8 @@
 // float32 products are IEEE's.
 #include <algorithm>
 
-#include "cuda/cublaslt.h"
 #include "cuda/gpu_family.h"
+#include "cuda/vendor/cublaslt.h"
 #include "ops/gemm/gemm_cuda.h"
 #include "ops/gemm/gemm_impl.h"
 

@@ -3,7 +3,7 @@
 // doubled so that only y is rounded; the cost is hidden by the memory traffic of reading and writing y.
 #include <algorithm>
 
-#include "cuda/cublaslt.h"
+#include "cuda/vendor/cublaslt.h"
 #include "ops/lora/lora_impl.h"
 #include "ops/lora/lora_split.h"
 

@@ -6,9 +6,9 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/os/nvidia.h"
-#include "cuda/algorithm_cache.h"
 #include "cuda/graph.h"
-#include "cuda/matmul_trials.h"
+#include "cuda/vendor/algorithm_cache.h"
+#include "cuda/vendor/matmul_trials.h"
 #include "ops/lora/lora_few_rows.h"
 
 namespace tachy::ops {

@@ -8,7 +8,7 @@
 #include "cpu/conv_weights.h"
 #include "cpu/widen.h"
 #include "cuda/absent_gpu.h"
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/scaled_conv3d/scaled_conv3d_impl.h"

@@ -4,7 +4,7 @@
 // to e4m3 (bench/notes/eight_bit_products.md); full sums would take 10 to 13 % longer.
 #include <algorithm>
 
-#include "cuda/cublaslt.h"
+#include "cuda/vendor/cublaslt.h"
 #include "ops/scaled_gemm/scaled_gemm_impl.h"
 
 namespace tachy::ops {

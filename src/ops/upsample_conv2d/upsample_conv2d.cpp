@@ -9,7 +9,7 @@
 
 #include "cpu/conv_weights.h"
 #include "cpu/widen.h"
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"
 #include "ops/upsample_conv2d/upsample_conv2d_impl.h"

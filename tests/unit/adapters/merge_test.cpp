@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "support.h"
-#include "weights/quantized_source.h"
+#include "weights/quantized/quantized_source.h"
 #include "weights/safetensors.h"
 
 namespace tachy::test {

@@ -12,7 +12,7 @@
 #include "adapters/match.h"
 #include "adapters/merged.h"
 #include "base/error.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy::test {
 

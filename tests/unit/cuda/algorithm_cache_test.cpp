@@ -1,5 +1,5 @@
 // Kept choices come back in another process; a damaged or missing file costs a choice, never an error.
-#include "cuda/algorithm_cache.h"
+#include "cuda/vendor/algorithm_cache.h"
 
 #include <gtest/gtest.h>
 

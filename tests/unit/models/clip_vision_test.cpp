@@ -7,7 +7,7 @@
 
 #include "golden.h"
 #include "models/clip_vision/clip_preparation.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

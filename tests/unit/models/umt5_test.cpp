@@ -4,7 +4,7 @@
 
 #include "golden.h"
 #include "models/umt5/umt5_encoder.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

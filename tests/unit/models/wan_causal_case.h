@@ -8,7 +8,7 @@
 #include "models/wan/branches/actions/script.h"
 #include "models/wan/dit.h"
 #include "models/wan/infer_config.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy::test {
 

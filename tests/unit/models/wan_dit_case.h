@@ -11,7 +11,7 @@
 #include "models/wan/dit.h"
 #include "nn/adapter_set.h"
 #include "tensor/transfer.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy::test {
 

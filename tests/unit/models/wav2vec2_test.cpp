@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "golden.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy {
 namespace {

@@ -13,7 +13,7 @@
 #include "../pipelines/host_device.h"
 #include "nn/weight_form.h"
 #include "nn_case.h"
-#include "weights/quantized_tensor.h"
+#include "weights/quantized/quantized_tensor.h"
 
 namespace tachy::nn {
 namespace {

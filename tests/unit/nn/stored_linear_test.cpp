@@ -6,7 +6,7 @@
 
 #include "nn/weight_form.h"
 #include "nn_case.h"
-#include "weights/quantized_tensor.h"
+#include "weights/quantized/quantized_tensor.h"
 
 namespace tachy::nn {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tiny_model.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 namespace tachy::test {
 

@@ -1,10 +1,10 @@
 // Checkpoints of training (tests/golden/weights/make_checkpoints.py): the model among an optimizer, averaged weights, a
 // critic, configs and states of random generators. Nothing of them is executed, and none of them is taken for weights.
 #include "support.h"
-#include "weights/pickle_globals.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 #include "weights/scope.h"
-#include "weights/torch_zip.h"
+#include "weights/torch/pickle_globals.h"
+#include "weights/torch/torch_zip.h"
 
 namespace tachy::test {
 namespace {

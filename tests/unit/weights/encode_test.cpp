@@ -5,11 +5,11 @@
 #include "support.h"
 #include "weights/entry_values.h"
 #include "weights/file_layout.h"
-#include "weights/gguf.h"
-#include "weights/gguf_encode.h"
+#include "weights/gguf/gguf.h"
+#include "weights/gguf/gguf_encode.h"
 #include "weights/output_file.h"
+#include "weights/quantized/scaled_encode.h"
 #include "weights/safetensors.h"
-#include "weights/scaled_encode.h"
 
 namespace tachy::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "support.h"
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 namespace tachy::test {
 namespace {

@@ -1,11 +1,11 @@
 // What the gguf package reads from its own files, bit by bit: values of every type, shapes, keys, names.
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 #include <fmt/format.h>
 
 #include "support.h"
-#include "weights/gguf_parts.h"
-#include "weights/rename.h"
+#include "weights/gguf/gguf_parts.h"
+#include "weights/names/rename.h"
 #include "weights/scope.h"
 
 namespace tachy::test {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "support.h"
-#include "weights/quantized_source.h"
+#include "weights/quantized/quantized_source.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 

@@ -3,7 +3,7 @@
 #include "weights/plain_values.h"
 
 #include "support.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 #include "weights/scope.h"
 
 namespace tachy::test {

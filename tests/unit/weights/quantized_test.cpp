@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "support.h"
-#include "weights/quantized_source.h"
-#include "weights/quantized_tensor.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
+#include "weights/quantized/quantized_source.h"
+#include "weights/quantized/quantized_tensor.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 

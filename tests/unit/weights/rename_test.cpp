@@ -1,6 +1,6 @@
 // Every name of the published models, mapped from the original names. The pair lists come from diffusers'
 // converters and models and from transformers (tests/golden/weights/make.py).
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 
 #include <set>
 

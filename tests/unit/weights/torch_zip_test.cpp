@@ -1,10 +1,10 @@
 // torch checkpoints: files of torch.save, and archives and pickles that lie or want code executed.
-#include "weights/torch_zip.h"
+#include "weights/torch/torch_zip.h"
 
 #include "support.h"
-#include "weights/pickle_reader.h"
 #include "weights/scope.h"
-#include "weights/zip_reader.h"
+#include "weights/torch/pickle_reader.h"
+#include "weights/torch/zip_reader.h"
 
 namespace tachy::test {
 namespace {
