@@ -40,7 +40,7 @@ std::string names_of(const std::vector<fs::path>& folders) {
                                          : out;
 }
 
-// Returns what refs/main says; empty where it says no plain name.
+// Returns the content of refs/main; empty if that is no plain name.
 std::string main_of(const fs::path& root) {
   char text[128] = {};
   std::ifstream in(root / "refs" / "main", std::ios::binary);

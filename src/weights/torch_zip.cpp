@@ -1,5 +1,5 @@
-// Zip directory → data.pkl → the dict that holds the tensors
-// → one entry per tensor, checked against its storage.
+// Zip directory → data.pkl → the dict that holds the tensors → one entry per tensor, checked against its
+// storage.
 #include "weights/torch_zip.h"
 
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ Archive open_archive(const std::filesystem::path& path_, FileAccess access) {
   return archive;
 }
 
-// A tensor of a kind that nobody here reads: an error for whoever asks for it.
+// A tensor of a kind that nothing here reads: reading it is an error.
 TensorSource::Entry unread_entry(const std::string& name, const PickleValue& value) {
   const std::string& what = value.kind == Kind::opaque ? value.text : value.unread;
   return {.name = name,
