@@ -43,8 +43,8 @@ struct Engine::State {
     return out;
   }
 
-  // Each sound as loud as InfiniteTalk makes it, then both laid in time, and as the encoder's own preparation has them; and
-  // where the speakers are in the whole picture.
+  // Makes each sound as loud as InfiniteTalk does, places both in time, and prepares them as the encoder
+  // does. Also finds the speakers in the whole picture.
   void hear(const Resolved& r, MadeInputs& out) const {
     const VideoRequest& q = r.request;
     const ModelBundle& model = pipeline.model();
