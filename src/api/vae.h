@@ -42,9 +42,8 @@ class Vae {
   int64_t frames_of(int64_t latent_frames) const;
 
   struct Clip {
-    int64_t frames = 0, height = 0,
-            // frames: 1 plus a multiple of the stride; sides: multiples of the stride.
-        width = 0;
+    // frames: 1 plus a multiple of the stride; sides: multiples of the stride.
+    int64_t frames = 0, height = 0, width = 0;
   };
   struct Latents {
     std::vector<float> values;
