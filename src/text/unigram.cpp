@@ -1,4 +1,4 @@
-// Viterbi over the bytes of the text; only positions that begin a character are visited.
+// Viterbi over the bytes of the text; only positions where a character begins are visited.
 #include "text/unigram.h"
 
 #include <algorithm>
