@@ -6,7 +6,7 @@
 namespace tachy::serve {
 namespace {
 
-// The page runs its own scripts, talks to its own server, and is in nobody's frame.
+// The page runs only its own scripts, talks only to its own server, and cannot be framed by another page.
 void add_headers(http::fields& head, std::string_view type) {
   const auto sv = [](std::string_view text) { return boost::beast::string_view(text.data(), text.size()); };
   head.set(http::field::content_type, sv(type));
