@@ -17,7 +17,8 @@ void run_image_encoder(const StageRequest& request, StageIo& io);
 // stage_causal.cpp
 void run_rollout(const StageRequest& request, StageIo& io);
 
-// stage_audio.cpp The speech input of a model with an audio branch.
+// stage_audio.cpp
+// The speech input of a model with an audio branch.
 struct ClipAudio {
   Tensor states;                 // [B, speakers, frames, layers, width]
   std::vector<uint8_t> regions;  // for two speakers, in the form that make_regions takes
