@@ -59,8 +59,7 @@ void print_optimisations(const std::vector<OptimisationState>& states) {
     fmt::print("{:<25}{:<5}{:<52}{}\n", spelled(s.name), s.on ? "on" : "off", spelled(s.why), s.worth);
   fmt::print(
       "each is switched off alone by --without NAME, or by the option that it is named by; what each gives "
-      "on this "
-      "machine, tachyscope bench --optimisations measures\n");
+      "on this machine, tachyscope bench --optimisations measures\n");
 }
 
 }  // namespace tachy::cli

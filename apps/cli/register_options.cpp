@@ -110,8 +110,7 @@ void register_machine(CommandOptions& app, GenerateOptions& o) {
       ->group(kRunningGroup);
   app.add_flag("--no-arena", o.no_arena,
                "allocate every intermediate by itself instead of in the planned arena: for hunting memory "
-               "errors with a "
-               "sanitizer; slow, the same frames; on a GPU with --no-graph only")
+               "errors with a sanitizer; slow, the same frames; on a GPU with --no-graph only")
       ->group(kRunningGroup);
   register_engine_field(app, o, "verify_upload", "--verify-upload");
   register_engine_field(app, o, "weights", "--weights");

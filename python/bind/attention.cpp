@@ -243,8 +243,7 @@ const Op kAttentionLse{"attention_lse",
                        lse_results, run_lse};
 const Op kAttentionBackward{"attention_backward",
                             "(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool causal, int "
-                            "causal_offset, Tensor dout, Tensor "
-                            "out, Tensor lse) -> (Tensor, Tensor, Tensor)",
+                            "causal_offset, Tensor dout, Tensor out, Tensor lse) -> (Tensor, Tensor, Tensor)",
                             backward_results, run_backward};
 
 }  // namespace tachy::python

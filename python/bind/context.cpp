@@ -47,10 +47,8 @@ std::shared_ptr<ThreadPool> the_pool() {
 constexpr size_t kKeptBytes = size_t{16} << 20;
 thread_local std::deque<Buffer> t_blocks;
 
-constexpr size_t kTableBytes =
-    size_t{64}  // For a thread on the CPU; beyond it the least recently used tables are
-    // dropped.
-    << 20;
+// For a thread on the CPU; beyond it the least recently used tables are dropped.
+constexpr size_t kTableBytes = size_t{64} << 20;
 
 }  // namespace
 

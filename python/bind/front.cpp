@@ -187,11 +187,9 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 nb::object torch_front(const std::string& name, const nb::object& slow, const nb::object& recorded) {
   for (const Op& op : op_table()) {
     if (name != op.name) continue;
-    auto* const front = new Front{&op,
-                                  parse_signature(op),
-                                  kept(slow),
-                                  recorded.is_none() ? nullptr : kept(recorded),
-                                  {}};  // lives as long as the module
+    // It lives as long as the module.
+    auto* const front =
+        new Front{&op, parse_signature(op), kept(slow), recorded.is_none() ? nullptr : kept(recorded), {}};
     check(front->signature.arguments.size() <= kMostArguments, ErrorCode::internal, "{}: too many arguments",
           name);
     front->definition = {op.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),

@@ -162,8 +162,8 @@ constexpr const char* kByKeys = "its keys";
 FoundExpert expert_of_file(const AdapterFile& file) {
   for (const AdapterLayer& layer : file.layers) {
     const std::string_view begin = std::string_view(layer.stem).substr(0, 40);
-    if (is_low_prefix(begin) || is_high_prefix(begin))
-      return {AdapterExpert::high, kByKeys};  // "transformer." beside "transformer_2."
+    // A file with "transformer_2." names the high-noise expert "transformer.".
+    if (is_low_prefix(begin) || is_high_prefix(begin)) return {AdapterExpert::high, kByKeys};
   }
   const auto by_word = [](const NamedExpert& named, std::string_view place) {
     return FoundExpert{named.expert, fmt::format("the word {} in {}", in_quotes(named.word), place)};

@@ -88,8 +88,8 @@ class Patterns {
   std::optional<double> value(const std::string& name) {
     for (Pattern& p : patterns_)
       if (matches(p, name)) return p.value;
-    const auto same =
-        std::ranges::find(patterns_, name, &Pattern::key);  // PEFT then looks up the name itself
+    // PEFT then looks up the name itself.
+    const auto same = std::ranges::find(patterns_, name, &Pattern::key);
     return same == patterns_.end() ? std::nullopt : std::optional(same->value);
   }
 

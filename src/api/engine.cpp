@@ -36,8 +36,8 @@ struct Engine::State {
     const VideoRequest& q = r.request;
     MadeInputs out;
     if (q.speech) hear(r, out);
-    out.clip_pixels =
-        pixels_for_clip(r);  // CLIP looks at whole pictures, before they are fitted to the video
+    // CLIP looks at whole pictures, before they are fitted to the video.
+    out.clip_pixels = pixels_for_clip(r);
     out.image = fit_picture(q.image, q.image_fit, *q.width, *q.height);
     out.last_image = fit_picture(q.last_image, q.image_fit, *q.width, *q.height);
     return out;

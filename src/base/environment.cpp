@@ -55,10 +55,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"CUBLASLT_WORKSPACE_SIZE", kRecorded, {}, "cuBLASLt"},
     {"CUBLAS_EMULATE_SINGLE_PRECISION", kRecorded, {}, "cuBLASLt"},
     {"CUBLAS_EMULATION_STRATEGY", kRecorded, {}, "cuBLASLt"},
-    {"GLIBC_TUNABLES",
-     kRecorded,
-     {},
-     "the C library"},  // its functions round differently with and without FMA
+    // Its functions round differently with and without FMA.
+    {"GLIBC_TUNABLES", kRecorded, {}, "the C library"},
 };
 
 std::string told(const Environment& all, const std::string& name) {

@@ -141,8 +141,8 @@ GoldenRun run_world(ModelBundle model, const json& run, const fs::path& folder, 
   GoldenRun out{.precision = {.bf16 = low, .low_residual = low && session.gpu() && p.residual != DType::f32}};
   WorldInput input;
   input.picture = pixels_of(Picture{picture.width, picture.height, picture.rgb});
-  input.clip_pixels =
-      pixels_for_clip(picture.view(), m, true);  // of the fitted picture, as the original program does it
+  // From the fitted picture, as the original program does it.
+  input.clip_pixels = pixels_for_clip(picture.view(), m, true);
   session.start(input, run.at("seed").get<uint64_t>());
   const json& actions = run.at("actions");
   for (const json& entry : actions) {

@@ -13,8 +13,7 @@ void add_headers(http::fields& head, std::string_view type) {
   head.set(http::field::cache_control, "no-store");
   head.set("Content-Security-Policy",
            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src "
-           "'self'; "
-           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+           "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
   head.set("X-Content-Type-Options", "nosniff");
   head.set("X-Frame-Options", "DENY");
   head.set("Referrer-Policy", "no-referrer");

@@ -43,8 +43,7 @@ void Unigram::encode(std::string_view text, std::vector<int32_t>& ids, std::vect
     if (!single) {
       check(unk_id_ >= 0, ErrorCode::unsupported,
             "tokenizer: the text has a character at byte {} that the vocabulary lacks, and the model has no "
-            "unknown "
-            "token (model.unk_id)",
+            "unknown token (model.unk_id)",
             at);
       offer(character, kept(unk_score_ + here), unk_id_);
     }

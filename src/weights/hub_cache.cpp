@@ -77,8 +77,7 @@ fs::path snapshot_of(const fs::path& path) {
   if (!main.empty() && is_folder(root / "snapshots" / main)) found = root / "snapshots" / main;
   check(!found.empty(), ErrorCode::invalid_argument,
         "{}: it is a Hugging Face cache with several snapshots, {}, none of which is refs/main: name the one "
-        "you mean, "
-        "{}/HASH",
+        "you mean, {}/HASH",
         path.string(), names_of(all), (root / "snapshots").string());
   warn("{}: it is a Hugging Face cache; its snapshot snapshots/{} is used", path.string(),
        found.filename().string());

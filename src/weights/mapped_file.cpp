@@ -117,8 +117,8 @@ void MappedFile::check_unchanged() const {
   const os::FileFacts facts = mapped_->file.facts(error);
   check(!error, ErrorCode::io, "{}: cannot stat: {}", path_, error.message());
   check(facts.bytes == size_, ErrorCode::io,
-        "{}: the file had {} bytes when it was opened and has {} now; with `weights` read it is read "
-        "into memory at the start and may change later",
+        "{}: the file had {} bytes when it was opened and has {} now; with `weights` read it is read into "
+        "memory at the start and may change later",
         path_, size_, facts.bytes);
 }
 

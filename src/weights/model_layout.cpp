@@ -204,8 +204,7 @@ ComponentFiles open_component(const fs::path& named) {
   ComponentFiles out{find_weights(folder), json_of(folder / "config.json")};
   check(out.present(), ErrorCode::not_found,
         "{}: expected weights: diffusion_pytorch_model.safetensors, model.safetensors, or an .index.json "
-        "with its "
-        "shards",
+        "with its shards",
         folder.string());
   return out;
 }
@@ -225,8 +224,7 @@ ModelFiles open_model(const fs::path& named) {
   refuse_dangling_link(root);
   fail(ErrorCode::not_found,
        "{}: expected a model: model_index.json (diffusers layout), or config.json with model_type, dim and "
-       "num_layers "
-       "or high_noise_model/ (original Wan layout){}",
+       "num_layers or high_noise_model/ (original Wan layout){}",
        root.string(), is_file(root / "config.json") ? "; this looks like a single component" : "");
 }
 

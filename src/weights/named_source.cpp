@@ -28,8 +28,7 @@ std::shared_ptr<TensorSource> without_wrapper_names(const std::shared_ptr<Tensor
     const auto [other, added] = names.emplace(entry.name, &entry);
     check(added, ErrorCode::corrupt,
           "{}: tensors {} and {} are both {} without the names that PyTorch's wrappers put in: which is "
-          "meant cannot be "
-          "told",
+          "meant cannot be told",
           source->file_of(entry), in_quotes(other->second->name_in_file), in_quotes(entry.name_in_file),
           in_quotes(entry.name));
   }

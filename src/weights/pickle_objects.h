@@ -20,9 +20,8 @@ class PickleObjects : protected PickleStack {
     std::string full = std::string(module) + '.' + std::string(name);
     check(!runs_code(full), ErrorCode::unsupported,
           "{}: byte {}: the pickle names {}, which no checkpoint needs and which runs code where it is "
-          "loaded; nothing of "
-          "it was executed here. If you trust the file, save its tensors alone with Python: "
-          "torch.save(state_dict, path)",
+          "loaded; nothing of it was executed here. If you trust the file, save its tensors alone with "
+          "Python: torch.save(state_dict, path)",
           what_, opcode_at_, in_quotes(full));
     push({.kind = Kind::global, .text = std::move(full)});
   }

@@ -69,8 +69,7 @@ void refuse_foreign(const TensorSource& source, const Entry& entry) {
   for (const auto& [leaf, what] : kForeign)
     check(name.leaf != leaf, ErrorCode::unsupported,
           "{}: tensor {}: the file is quantised by {}, which is not read; GGUF, fp8_scaled, int8 with "
-          "scales, mxfp8 and "
-          "nvfp4 files of the same model are",
+          "scales, mxfp8 and nvfp4 files of the same model are",
           source.file_of(entry), in_quotes(entry.name_in_file), what);
   check(!describes_unknown(source, name), ErrorCode::unsupported,
         "{}: tensor {}: it describes the quantised {} in a way that is not known", source.file_of(entry),

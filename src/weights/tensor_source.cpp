@@ -142,8 +142,8 @@ std::shared_ptr<TensorSource> told_by_head(const fs::path& path, FileAccess acce
   if (head.starts_with("PK")) return open_torch_zip(path, access);
   if (head[0] == '{' && path.filename().string().ends_with(".json")) return open_sharded(path, access);
   refuse_foreign(head, path, "tensors in a safetensors, GGUF or PyTorch file");
-  if (path.extension() == ".safetensors")
-    return open_safetensors(path, access);  // for its more precise error
+  // The reader of safetensors gives a more precise error.
+  if (path.extension() == ".safetensors") return open_safetensors(path, access);
   return open_torch_zip(path, access);
 }
 

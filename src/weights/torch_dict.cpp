@@ -98,8 +98,7 @@ class Search {
         inner.size() > 1 && rank(inner[0].first) == std::size(kNames) && 2 * inner[1].second.tensors >= most;
     check(!guessed, ErrorCode::unsupported,
           "{}: it holds several sets of tensors, {} and {} among them, and which is the model cannot be "
-          "told; save that "
-          "alone with Python: torch.save(torch.load(path)[{}], new_path)",
+          "told; save that alone with Python: torch.save(torch.load(path)[{}], new_path)",
           file_, in_quotes(inner[0].first), in_quotes(inner.size() > 1 ? inner[1].first : ""),
           in_quotes(inner[0].first));
     Found out = std::move(inner[0].second);

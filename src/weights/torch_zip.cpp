@@ -30,8 +30,7 @@ void refuse_other_formats(const MappedFile& file) {
   const std::string& path = file.path();
   check(!starts_with("\x80"), ErrorCode::unsupported,
         "{}: a pickle in torch's old format (before 1.6), which is not read; convert it once in Python: f = "
-        "'{}'; "
-        "torch.save(torch.load(f, weights_only=True), f)",
+        "'{}'; torch.save(torch.load(f, weights_only=True), f)",
         path, path);
   fail(ErrorCode::corrupt, "{}: expected a safetensors file or a torch zip, got a file that begins with {}",
        path,

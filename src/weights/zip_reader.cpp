@@ -135,8 +135,7 @@ ZipDirectory read_zip_directory(std::span<const std::byte> bytes, std::string_vi
     check((flags & 1) == 0, ErrorCode::unsupported, "{}: entry {} is encrypted", path, in_quotes(name));
     check(method == 0, ErrorCode::unsupported,
           "{}: entry {} is compressed (method {}); torch.save stores entries as they are: unpack the zip and "
-          "name "
-          "the weights in it, or pack a torch checkpoint again with 'zip -0 -r'",
+          "name the weights in it, or pack a torch checkpoint again with 'zip -0 -r'",
           path, in_quotes(name), method);
     check(raw == stored, ErrorCode::corrupt, "{}: entry {}: a stored entry of {} bytes in {} bytes", path,
           in_quotes(name), raw, stored);

@@ -83,8 +83,8 @@ class SoundReader {
 
   Sound read() {
     while (next_frame()) {
-      check(trouble_.empty(), ErrorCode::corrupt, "{}: {}", name_,
-            trouble_);  // a gap: the sound goes on after it
+      // A gap: the sound goes on after it.
+      check(trouble_.empty(), ErrorCode::corrupt, "{}: {}", name_, trouble_);
       take_frame();
       av_frame_unref(frame_.get());
     }
