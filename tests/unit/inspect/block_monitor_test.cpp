@@ -1,4 +1,5 @@
-// What a profile tells of blocks: which component a range's own time belongs to, statistics, and reports as tables and back.
+// What a profile says about blocks: the component that a range's own time belongs to, statistics, and reports
+// as tables and back.
 #include "report/block_monitor.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A block from 100 to 200 us: all that a block has, each with its time.
+// A block from 100 to 200 us with everything that a block has, each with its time.
 std::vector<ProfileEvent> a_block(double at, int64_t first, int lane = 0) {
   std::vector<ProfileEvent> out;
   const auto add = [&](const char* name, ProfileKind kind, double from, double to) {
@@ -84,7 +85,7 @@ TEST(BlockMonitor, WhatLiesOutsideOfBlocksIsNotTheirs) {
   const auto block = a_block(100, 0);
   events.insert(events.end(), block.begin(), block.end());
   events.push_back({"attention", ProfileKind::attention, -1, 0, 300, 400});
-  events.push_back({"encode video", ProfileKind::output, -1, 1, 150, 190});  // another thread
+  events.push_back({"encode video", ProfileKind::output, -1, 1, 150, 190});  // from another thread
   const auto blocks = block_times(events);
   ASSERT_EQ(blocks.size(), 1u);
   EXPECT_DOUBLE_EQ(part(blocks[0], BlockPart::attention), 17);

@@ -1,6 +1,6 @@
-// On a GPU: ranges by its clock, doctor's picks and self-test, and a
-// generation of the shipped model that repeats itself to the bit, with and
-// without graphs, with and without a profiler. Skipped where there is no GPU.
+// On a GPU: ranges by its clock, doctor's choices and self-test, and a generation of the shipped model that
+// repeats itself to the bit, with and without graphs, with and without a profiler. Skipped if there is no
+// GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
   };
   copy(3);
   RunProfiler run;
-  constexpr int kRounds = 1500,
-                kTries = 8;  // more ranges than are kept before those that have passed are read
+  // More ranges than are kept before those that have passed are read.
+  constexpr int kRounds = 1500, kTries = 8;
   {
     cuda::EventProfiler profiler(*gpu, run, run);
     {
@@ -83,7 +83,7 @@ TEST_F(OnGpu, RangesAreTimedByTheDevice) {
   EXPECT_EQ(row(host, "a/b/c").count, kRounds);
   EXPECT_EQ(row(host, "outer/captured").count, 1);
   EXPECT_EQ(row(device, "outer/captured").count, 0) << "a capture has no time on the device";
-  const auto least = [&](const char* name) {  // another process may have the GPU for a while
+  const auto least = [&](const char* name) {  // another process may use the GPU for a while
     double us = INFINITY;
     for (const ProfileEvent& e : all)
       if (e.name == std::string(name) && on_device(e)) us = std::min(us, e.end_us - e.start_us);
