@@ -15,7 +15,7 @@ namespace tachy::python {
 
 class RowPass {
  public:
-  // What the op takes: any stride between rows, or contiguous tensors.
+  // The layout that the op takes: any stride between rows, or contiguous tensors.
   enum class Layout { rows, contiguous };
   // dtype: that of the op's first operand.
   RowPass(Context& context, DType dtype, Layout layout = Layout::rows);

@@ -1,5 +1,5 @@
-// What a run depends on besides its request and its model's files, as a part of its settings: see
-// base/environment.h.
+// The circumstances that a run depends on besides its request and its model's files, as a part of its
+// settings: see base/environment.h.
 #pragma once
 
 #include "base/environment.h"

@@ -1,4 +1,4 @@
-// What JobStore::begin returns: a job's output, and what an earlier run has left of it. Private to src/jobs.
+// The result of JobStore::begin: a job's output, and what an earlier run has left of it. Private to src/jobs.
 #pragma once
 
 #include <memory>

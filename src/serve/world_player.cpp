@@ -172,7 +172,7 @@ void WorldPlayer::take_picture(const std::vector<uint8_t>& file) {
   RgbFrame fitted = crop_resize(whole.view(), info.width, info.height);
   play_->start.image =
       std::make_shared<const Picture>(Picture{fitted.width, fitted.height, std::move(fitted.rgb)});
-  play_->start.image_embeds = nullptr;  // they were of another picture
+  play_->start.image_embeds = nullptr;  // they belong to another picture
 }
 
 void WorldPlayer::play_block() {
@@ -184,11 +184,12 @@ void WorldPlayer::play_block() {
     p.stamp = stamp_;
   }
   const auto begun = Clock::now();
-  ++p.blocks;  // also where it is not finished: its frames are not those of the next one
+  ++p.blocks;  // also for an unfinished block: its frames do not belong to the next one
   const WorldBlock block =
       world_.next_block([&](const RgbImage& image, int64_t index) { send(image, index); });
   stage_ = Stage::going;
-  // The next one begins when the frames of this one have been shown. Waking up late is made good, falling behind is not.
+  // The next block begins when this one's frames have been shown. The schedule makes up for late waking, but
+  // not for blocks that take too long.
   const auto shown = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(static_cast<double>(block.frames) / options_.fps));
   p.due = (begun - p.due < shown ? p.due : begun) + shown;

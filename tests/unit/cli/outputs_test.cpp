@@ -1,5 +1,5 @@
-// What a run writes and what it leaves alone: names made from prompts, two runs of one output, and settings,
-// states, previews and profiles beside other people's files.
+// The files that a run writes and those that it leaves alone: names made from prompts, two runs of one
+// output, and settings, states, previews and profiles beside other people's files.
 #include <nlohmann/json.hpp>
 
 #include "base/output_lock.h"

@@ -1,5 +1,5 @@
-// What a run's settings say besides its request: fields that used to be variables, and the environment. A run
-// that is repeated or resumed in another environment says so.
+// The parts of a run's settings besides its request: fields that used to be variables, and the environment. A
+// run that is repeated or resumed in another environment says so.
 #include <memory>
 #include <nlohmann/json.hpp>
 

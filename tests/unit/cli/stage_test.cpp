@@ -218,8 +218,8 @@ TEST_F(Stage, AudioEncoder) {
   const Tensor samples = tensor(*own, "input_values"), clip = samples.view({1, -1});
   const std::string folder = golden("wav2vec2/base");
   for (const std::string& model : {folder, folder + "/model.safetensors"}) {
-    const Done done =
-        stage("audio-encoder", {{"input_values", clip}}, {"-m", model});  // 25 frames per second: 14
+    // 25 frames per second make 14 frames.
+    const Done done = stage("audio-encoder", {{"input_values", clip}}, {"-m", model});
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_LE(error("hidden_states", tensor(*own, "hidden_states_14")), 5e-6) << model;
   }

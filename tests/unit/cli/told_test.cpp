@@ -1,5 +1,5 @@
-// What a run reports on its way: a seed that is drawn, signs of life without a terminal, and readers that go
-// away.
+// The reports of a run on its way: a seed that is drawn, signs of life without a terminal, and readers that
+// go away.
 #include <nlohmann/json.hpp>
 
 #include "../pipelines/world_model.h"

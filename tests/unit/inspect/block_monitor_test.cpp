@@ -1,4 +1,4 @@
-// What a profile says about blocks: the component that a range's own time belongs to, statistics, and reports
+// A profile's report about blocks: the component that a range's own time belongs to, statistics, and reports
 // as tables and back.
 #include "report/block_monitor.h"
 

@@ -54,8 +54,8 @@ class EncodeGolden : public testing::TestWithParam<const char*> {};
 TEST_P(EncodeGolden, EveryLength) {
   VaeCase c(GetParam());
   const Tensor video = channels_last_view(c.input("video"));
-  for (int64_t frames = 1; frames <= video.dim(0);
-       frames += 2) {  // 3, 7 and 11 leave a remainder, which is dropped
+  // 3, 7 and 11 leave a remainder, which is dropped.
+  for (int64_t frames = 1; frames <= video.dim(0); frames += 2) {
     Moments got = encode(c, video.slice(0, 0, frames), {});
     const int64_t t = c.config.latent_frames(frames);
     EXPECT_LE(error_of(got.mean.tensor(), c.expected("mean").slice(1, 0, t)), kVaeBound) << frames;

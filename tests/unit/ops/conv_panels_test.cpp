@@ -17,8 +17,8 @@ class ConvPanels : public CutFixture {
  protected:
   struct Problem {
     PanelConv conv;
-    Tensor x, weight, packed,
-        plain;  // frames; [co, ci, taps, kh, kw]; plain: as packed, [taps, kh, kw, ci, co]
+    // x: frames; weight: [co, ci, taps, kh, kw]; plain: in the packed order [taps, kh, kw, ci, co].
+    Tensor x, weight, packed, plain;
     int64_t out_h, out_w;
   };
 

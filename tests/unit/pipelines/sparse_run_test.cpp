@@ -60,8 +60,8 @@ TEST_P(SparseRun, GoesOnInTheMiddle) {
   TextToVideo pipeline(ModelBundle::open(test::model_path()), {.threads = 2});
   const auto whole = test::run(pipeline, request, callbacks);
   ASSERT_EQ(states.size(), 6u);
-  for (const size_t i :
-       {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {  // before, at and after the last dense step
+  // Before, at and after the last dense step.
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, size_t{4}}) {
     test::Result rest;
     VideoCallbacks last;
     last.latents = [&](std::span<const float> values, std::span<const int64_t>) {

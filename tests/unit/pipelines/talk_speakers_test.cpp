@@ -48,8 +48,8 @@ TEST(TalkOfTwo, WhatEachSaysWhenAndWhereMatters) {
   TextToVideo pipeline(test::talk_model().open(), {.threads = 2});
   const VideoRequest request = two(9);
   const test::Result said = talk_of_two(pipeline, request);
-  EXPECT_NE(talk_of_two(pipeline, request, 1).latents,
-            said.latents);  // the first one takes up more of the picture
+  // The first one takes up more of the picture.
+  EXPECT_NE(talk_of_two(pipeline, request, 1).latents, said.latents);
   VideoRequest other = request;
   std::swap(other.speech, other.speech_2);
   EXPECT_NE(talk_of_two(pipeline, other).latents, said.latents);

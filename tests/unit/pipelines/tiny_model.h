@@ -35,8 +35,8 @@ inline VideoRequest golden_request() {
 }
 
 inline constexpr size_t kPlenty = size_t{1} << 30;  // bytes of a device that holds any of these models
-inline constexpr uint64_t kLibraries = uint64_t{400}
-                                       << 20;  // what memory_plan.cpp counts for CUDA's libraries
+// The amount that memory_plan.cpp counts for CUDA's libraries.
+inline constexpr uint64_t kLibraries = uint64_t{400} << 20;
 
 // A short run with the model's own defaults: 5 frames of 32x16, 2 steps.
 inline VideoRequest short_request() {

@@ -130,8 +130,8 @@ TEST(OriginalGrid, EulerShiftsOnce) {
   expect_near(once.timesteps, {1000, 937.5, 833.333333, 625}, 6e-5);
   expect_near(scalar_run(original(SamplerKind::euler, 4, 5)), {0.962500, 0.904427, 0.802762, 0.581931}, 6e-7);
 
-  SamplerConfig twice =
-      original(SamplerKind::euler, 4, 5);  // this mistake of diffusers is imitated only on its own grid
+  // This mistake of diffusers is imitated only on its own grid.
+  SamplerConfig twice = original(SamplerKind::euler, 4, 5);
   twice.grid = Grid::diffusers;
   expect_near(sigmas(make_schedule(twice)), {1, .9097, .7173, .0244, 0}, 6e-5);
 }

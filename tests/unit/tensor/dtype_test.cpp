@@ -94,8 +94,8 @@ void expect_rounding(Narrow (*narrow)(float), int exponent_bits, int mantissa_bi
   EXPECT_EQ(narrow(-HUGE_VALF).bits, 0x8000u | top);
   EXPECT_EQ(narrow(std::numeric_limits<float>::max()).bits, top);  // rounds to infinity
   EXPECT_TRUE(std::isnan(to_float(narrow(std::nanf("")))));
-  EXPECT_TRUE(
-      std::isnan(to_float(narrow(std::bit_cast<float>(0x7f800001u)))));  // payload in the dropped bits
+  // The payload is in the dropped bits.
+  EXPECT_TRUE(std::isnan(to_float(narrow(std::bit_cast<float>(0x7f800001u)))));
 }
 
 TEST(DType, NarrowingToHalfRoundsToNearestEven) { expect_rounding<f16_t>(to_f16, 5, 10); }

@@ -60,8 +60,8 @@ TEST(LostScales, FilesWithoutAnyAndWhatIsNeverScaled) {
   beside({"patch_embedding.weight", "F8_E4M3", "[2,4,1,2,2]", std::string(32, '\1')});
   beside({"blocks.0.norm3.weight", "F8_E4M3", "[8]", std::string(8, '\1')});
   beside({"blocks.0.self_attn.k.weight", "BF16", "[2,2]", std::string(8, '\1')});
-  beside(
-      fp8("model.diffusion_model.blocks.0.self_attn.k.weight"));  // another part, which has no scale at all
+  // Another part, which has no scale at all.
+  beside(fp8("model.diffusion_model.blocks.0.self_attn.k.weight"));
 }
 
 TEST(LostScales, ScalesThatAreNoNumbersOrNothing) {

@@ -69,8 +69,8 @@ TEST(TorchZip, ReadsTorchSave) {
     EXPECT_EQ(row->dims, std::vector<int64_t>{3});
     EXPECT_EQ(element<float>(*row, 1), ramp(7));
     EXPECT_EQ(element<float>(*source->find("parameter"), 2), ramp(2));
-    EXPECT_EQ(static_cast<const float*>(source->find("tied")->data) + 6,
-              row->data);  // one storage, two views
+    // One storage with two views.
+    EXPECT_EQ(static_cast<const float*>(source->find("tied")->data) + 6, row->data);
   }
 }
 
@@ -86,8 +86,8 @@ TEST(TorchZip, UnwrapsNestedDicts) {
   const auto wrapped = open_weights(golden("wrapped.pth"));
   ASSERT_EQ(wrapped->entries().size(), 2u);
   EXPECT_EQ(element<float>(*wrapped->find("weight"), 3), ramp(3));
-  EXPECT_EQ(open_weights(golden("generator.pth"))->find("x")->dims,
-            std::vector<int64_t>{3});  // generator_ema
+  // The tensor is from generator_ema.
+  EXPECT_EQ(open_weights(golden("generator.pth"))->find("x")->dims, std::vector<int64_t>{3});
 }
 
 TEST(TorchZip, PlainZipWithoutZip64Opens) {
