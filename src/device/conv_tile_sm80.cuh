@@ -1,9 +1,10 @@
-// Implicit GEMM of a convolution by mma.sync in large tiles (bf16, f16): rows are positions of the output, columns its channels, and
-// K goes over taps and, within a tap, channels. It takes kernels of at most 32 taps whose channels are a multiple of 8;
-// conv_sm80.cuh does the rest.
+// Implicit GEMM of a convolution by mma.sync in large tiles (bf16, f16): rows are positions of the output,
+// columns its channels, and K goes over taps and, within a tap, channels. It takes kernels of at most 32 taps
+// whose channels are a multiple of 8; conv_sm80.cuh does the rest.
 //
-// A thread copies the same 16 bytes of a few positions for every stage. Where a position begins to read, and which taps of it lie
-// inside the picture and the frames that there are, is found out once a tile: a bit a tap.
+// A thread copies the same 16 bytes of a few positions for every stage. Where a position begins to read, and
+// which taps of it lie inside the picture and the frames that there are, is found out once a tile: a bit a
+// tap.
 #pragma once
 
 #include "device/conv_sm80.cuh"
@@ -17,7 +18,8 @@ struct ConvTileParams {
   int tiles_m, tiles_n;  // of a phase
 };
 
-// A tile's phase, first position and first channel. Tiles of the same positions follow one another: they read the same x.
+// A tile's phase, first position and first channel. Tiles of the same positions follow one another: they read
+// the same x.
 template <class S>
 struct ConvTileCorner {
   int phase, position, channel;
@@ -133,7 +135,8 @@ struct ConvTileCopies {
   }
 };
 
-// y = sums + bias + residual. Eight rows at a time go through shared memory, so that a lane stores eight neighbours.
+// y = sums + bias + residual. Eight rows at a time go through shared memory, so that a lane stores eight
+// neighbours.
 template <class S, class T>
 __device__ __forceinline__ void store_conv_tile(const ConvTileParams& p, const tile::Sums<S>& sums,
                                                 float* out, int phase, int position, int channel) {

@@ -1,7 +1,8 @@
-// What products of tiles by mma.sync share (byte_gemm.cuh, conv_tile_sm80.cuh). Operands lie in shared memory stage after stage; a stage
-// is kSlabs slabs, and a slab holds 64 bytes along K of each row of both operands, as four chunks of 16 bytes. The places of the chunks
-// are exchanged by the row's number, so that the eight rows that ldmatrix reads at once lie in different banks. Warps own a
-// rectangle of the tile and multiply 32 bytes of K at a time, whatever the elements are.
+// What products of tiles by mma.sync share (byte_gemm.cuh, conv_tile_sm80.cuh). Operands lie in shared memory
+// stage after stage; a stage is kSlabs slabs, and a slab holds 64 bytes along K of each row of both operands,
+// as four chunks of 16 bytes. The places of the chunks are exchanged by the row's number, so that the eight
+// rows that ldmatrix reads at once lie in different banks. Warps own a rectangle of the tile and multiply 32
+// bytes of K at a time, whatever the elements are.
 #pragma once
 
 #include "device/mma_sm80.cuh"
@@ -10,7 +11,8 @@
 
 namespace tachy::device::tile {
 
-// c += a·b over 32 bytes of K; fragments as of m16n8k16 (mma_sm80.cuh), with four codes where that has two values.
+// c += a·b over 32 bytes of K; fragments as of m16n8k16 (mma_sm80.cuh), with four codes where that has two
+// values.
 struct Int8 {
   using Sum = int32_t;
   __device__ __forceinline__ static void multiply(Sum (&c)[4], const uint32_t (&a)[4], uint32_t b0,
@@ -54,8 +56,8 @@ struct Halves {  // bf16 or f16
   }
 };
 
-// Tiles of kRows x kColumns, of which a warp owns kWarpRows x kWarpColumns; kStages stages of kSlabs times 64 bytes of K; kBlocks share a
-// multiprocessor.
+// Tiles of kRows x kColumns, of which a warp owns kWarpRows x kWarpColumns; kStages stages of kSlabs times 64
+// bytes of K; kBlocks share a multiprocessor.
 template <class Kind_, int kRows_, int kColumns_, int kWarpRows_, int kWarpColumns_, int kSlabs_,
           int kStages_, int kBlocks_, int kBuffers_ = 2>
 struct Shape {
@@ -132,10 +134,10 @@ struct WarpPlace {
   }
 };
 
-// Products of a block's tiles, one after the other: copies.stage(slot) begins the copies of the next stage, of the next tile after
-// the last one's; finish(tile, sums) takes a tile's sums while they are under way.
-// With two buffers of fragments, those of the next 32 bytes of K are loaded while the tensor cores multiply; with one, another warp
-// multiplies meanwhile.
+// Products of a block's tiles, one after the other: copies.stage(slot) begins the copies of the next stage,
+// of the next tile after the last one's; finish(tile, sums) takes a tile's sums while they are under way.
+// With two buffers of fragments, those of the next 32 bytes of K are loaded while the tensor cores multiply;
+// with one, another warp multiplies meanwhile.
 template <class S, class Copies, class Finish>
 __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& place, int stages, int tiles,
                                            Finish&& finish) {
@@ -188,8 +190,9 @@ __device__ __forceinline__ void walk_tiles(Copies& copies, const WarpPlace<S>& p
   wait_copies<0>();
 }
 
-// Eight rows of the warp's sums to its own piece of shared memory. `rows` is a value of the run time, while registers are named
-// by the compiler: a branch for each, so that what follows stands once in the program and not eight times.
+// Eight rows of the warp's sums to its own piece of shared memory. `rows` is a value of the run time, while
+// registers are named by the compiler: a branch for each, so that what follows stands once in the program and
+// not eight times.
 template <class S>
 __device__ __forceinline__ void put_rows(const Sums<S>& sums, float* out, int rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -1,8 +1,8 @@
 // The product of two matrices of bytes by mma.sync, for scaled_gemm: y = act(scales · x·wᵀ + bias + addend).
 //
-// A block owns a tile of y and walks over K in stages, which cp.async brings to shared memory kStages - 1 ahead (device/tile_sm80.cuh).
-// Blocks are persistent: the copies run on into the block's next tile, so that they are under way while the epilogue of this one
-// stores.
+// A block owns a tile of y and walks over K in stages, which cp.async brings to shared memory kStages - 1
+// ahead (device/tile_sm80.cuh). Blocks are persistent: the copies run on into the block's next tile, so that
+// they are under way while the epilogue of this one stores.
 #pragma once
 
 #include "device/tile_sm80.cuh"
@@ -35,7 +35,8 @@ __device__ __forceinline__ Corner corner_of(const Params& p, int tile) {
   return {(first + at % rows) * S::kRows, at / rows * S::kColumns};
 }
 
-// The copies of one thread: the same chunk of every kPassRows-th row, slab after slab, stage after stage and tile after tile.
+// The copies of one thread: the same chunk of every kPassRows-th row, slab after slab, stage after stage and
+// tile after tile.
 template <class S>
 struct Copies {
   static_assert(S::kColumns % S::kPassRows == 0);

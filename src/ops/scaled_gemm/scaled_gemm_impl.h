@@ -9,7 +9,8 @@ namespace tachy::ops {
 std::optional<Refusal> scaled_gemm_why_not_cublaslt(const ScaledGemmArgs& args, const Stream& stream);
 void scaled_gemm_cublaslt(const ScaledGemmArgs& args, Stream& stream);
 std::optional<Refusal> scaled_gemm_why_not_sm80(const ScaledGemmArgs& args, const Stream& stream);
-void scaled_gemm_sm80(const ScaledGemmArgs& args, Stream& stream);  // mma.sync: int8 from sm_75 on, e4m3 from sm_89 on
+void scaled_gemm_sm80(const ScaledGemmArgs& args,
+                      Stream& stream);  // mma.sync: int8 from sm_75 on, e4m3 from sm_89 on
 std::optional<Refusal> scaled_gemm_why_not_plain_sm80(const ScaledGemmArgs& args, const Stream& stream);
 void scaled_gemm_plain_sm80(const ScaledGemmArgs& args, Stream& stream);  // any rows
 // int8 on CPUs (scaled_gemm_int8.h): tiles of AMX, AVX-512 VNNI, and pairs of 16 bits.
