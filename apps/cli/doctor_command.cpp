@@ -1,4 +1,5 @@
-// `tachyscope doctor`: what this machine has, what each op will use and why, and whether it works here.
+// `tachyscope doctor` reports this machine's hardware, what each op will use and why, and whether it works
+// here.
 
 #include <fmt/format.h>
 

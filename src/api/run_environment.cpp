@@ -1,6 +1,6 @@
 #include "api/run_environment.h"
 
-#include "cuda/kept_choices.h"
+#include "cuda/vendor/kept_choices.h"
 
 namespace tachy {
 

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer.h"
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 #include "weights/quote.h"
 
 namespace tachy {

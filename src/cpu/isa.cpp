@@ -15,7 +15,7 @@ constexpr const char* kBuildAll =
     "make build, or CMake with TACHY_CPU_TARGETS=all, makes a program for any CPU";
 
 #if defined(__x86_64__)
-// A better target is a lower bit: all below the limit's go.
+// A better target has a lower bit; the result has all that are better than the limit.
 int64_t better_targets(Isa limit) {
   return limit == Isa::sse4 ? HWY_SSE4 - 1 : limit == Isa::avx2 ? HWY_AVX2 - 1 : 0;
 }
@@ -39,7 +39,7 @@ void apply(Isa limit) {
         isa_name(limit), static_cast<int>(status));
 }
 #else
-void apply(Isa) {}  // there is native alone
+void apply(Isa) {}  // there is only the native one
 #endif
 
 // A program that was built for the CPU beside it and then taken to a lesser one.
@@ -68,8 +68,8 @@ Limit& limit() {
   return limit;
 }
 
-// Before main, and so before any kernel is chosen. This unit is part of every program that has an op, because
-// the ops' dispatch asks isa().
+// This happens before main, and so before any kernel is chosen. This file is part of every program that has
+// an op, because the ops' dispatch calls isa().
 [[maybe_unused]] const Limit& applied = limit();
 
 }  // namespace

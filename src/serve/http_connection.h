@@ -1,4 +1,5 @@
-// One connection: reads a request, answers it and closes, or becomes the socket of a visit. Private to src/serve.
+// One connection: it reads a request, answers it and closes, or becomes the socket of a visit. Private to
+// src/serve.
 #pragma once
 
 #include <boost/beast/core.hpp>
@@ -24,8 +25,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  private:
   using error_code = boost::beast::error_code;
   void on_header(error_code error);
-  void answer();   // of a request whose header is there
-  bool refused();  // answered 403: Host, token or Origin
+  void answer();   // answers a request whose header has been read
+  bool refused();  // answers 403 if Host, token or Origin is wrong
   void answer_get(std::string_view path);
   void answer_page(bool second_look);
   void answer_recording();
@@ -35,7 +36,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void send(TextReply reply);
   template <class Body>
   void write(std::shared_ptr<http::response<Body>> reply);
-  void linger();  // until the other side has read the reply and closed
+  void linger();  // waits until the other side has read the reply and closed
   void drain();
 
   std::string_view target() const;

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "session/request_adapters.h"
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 namespace tachy {
 namespace {

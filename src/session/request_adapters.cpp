@@ -13,8 +13,8 @@
 #include "base/sha256.h"
 #include "request/presets.h"
 #include "resolve/apply_preset.h"
+#include "weights/names/rename.h"
 #include "weights/quote.h"
-#include "weights/rename.h"
 
 namespace tachy {
 namespace {

@@ -39,6 +39,11 @@ def main():
     code, said = run(tool, {"src/stages/a.cpp": function("int C::g(A a) const", 81), "src/b.cpp": short})
     assert code == 1 and "81 lines, at most 80: int C::g(A a) const" in said, said
 
+    full = {f"src/a/{i}.{end}": "\n" for i in range(32) for end in ("h", "cpp")} | {"src/b.cpp": short}
+    assert run(tool, full | {"src/a/b/c.h": "\n", "src/a/d.cu": "\n"})[0] == 0, "64 of its own"
+    code, said = run(tool, full | {"src/a/CMakeLists.txt": "\n"})
+    assert code == 1 and "src/a: 65 files, at most 64" in said, said
+
     # What is no brace of the code, a constructor that initialises with braces, members, and functions within functions.
     tricky = "const char* const kText = \"{\";  // {\nconst char kOpen = '{';\n#define OPEN {\nenum class E { a, b };\n"
     whole = function("C::C(int a) : a_{a}, b_(a)", 30, "  const auto f = [&](int i) { return '}' + i; };")

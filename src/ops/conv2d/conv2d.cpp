@@ -3,7 +3,7 @@
 
 #include "cpu/conv_weights.h"
 #include "cpu/widen.h"
-#include "cuda/conv.h"
+#include "cuda/conv/conv.h"
 #include "ops/conv2d/conv2d_impl.h"
 #include "ops/count_work.h"
 #include "ops/op_helpers.h"

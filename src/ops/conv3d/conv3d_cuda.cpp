@@ -1,5 +1,5 @@
-// The causal convolution on the GPU: its description for the kernels that the convolutions share.
-#include "cuda/conv.h"
+// The causal convolution on the GPU: describes it for the kernels that the convolutions share.
+#include "cuda/conv/conv.h"
 #include "ops/conv3d/conv3d_impl.h"
 
 namespace tachy::ops {

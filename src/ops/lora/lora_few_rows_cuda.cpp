@@ -1,28 +1,29 @@
-// Which tiles the kernels for few rows run with: those that were measured once on this GPU and kept, or the usual ones.
+// Chooses the tiles with which the kernels for few rows run: those that were measured once on this GPU and
+// stored, or the usual ones.
 #include <mutex>
 #include <unordered_map>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/os/nvidia.h"
-#include "cuda/algorithm_cache.h"
 #include "cuda/graph.h"
-#include "cuda/matmul_trials.h"
+#include "cuda/vendor/algorithm_cache.h"
+#include "cuda/vendor/matmul_trials.h"
 #include "ops/lora/lora_few_rows.h"
 
 namespace tachy::ops {
 namespace {
 
-constexpr int kSteps = 32;  // of K that a warp takes at a time
+constexpr int kSteps = 32;  // values of K that a warp takes at a time
 constexpr int kMostSplits = 32, kRounds = 7;
-constexpr double kGain = 0.97;  // times vary by as much from run to run
+constexpr double kGain = 0.97;  // times vary by this much from run to run
 
 std::string key_of(const LoraArgs& a, const LoraShape& s) {
   return fmt::format("{} m{} k{} n{} r{} adapters{}{}{}", dtype_name(a.x.dtype), s.m, s.k, s.n, s.rank,
                      s.adapters, a.index.defined() ? " index" : "", a.accumulate ? " add" : "");
 }
 
-// The choices of one GPU, in this process.
+// The choices for one GPU, in this process.
 struct Kept {
   explicit Kept(const cuda::GpuInfo& gpu)
       : file(fmt::format("lora-{}-driver{}-1", gpu.name,
@@ -47,13 +48,13 @@ std::vector<LoraTiles> candidates(const LoraShape& s, const LoraTiles& usual) {
   for (const int splits : {1, 2, 4, 8, 16, kMostSplits})
     for (const int down : {4, 8})
       for (const int up : {1, 2, 4, 8}) {
-        if (splits > 1 && s.k / splits < kSteps * down) continue;  // warps without a step
+        if (splits > 1 && s.k / splits < kSteps * down) continue;  // some warps would have no step
         all.push_back({splits, down, up});
       }
   return all;
 }
 
-// A call of this shape on memory of its own; of several adapters each row takes another.
+// A call of this shape on memory of its own; with several adapters, neighbouring rows use different ones.
 struct TrialCall {
   TrialCall(const LoraArgs& a, const LoraShape& s, cuda::Gpu& gpu)
       : x(gpu, s.m * s.k, a.x.dtype, 16),
@@ -89,7 +90,7 @@ LoraTiles measure(const LoraArgs& a, const LoraShape& s, const LoraTiles& usual,
   const std::vector<LoraTiles> all = candidates(s, usual);
   std::vector<std::vector<double>> times(all.size());
   for (int round = 0; round <= kRounds; ++round)
-    for (size_t i = 0; i < all.size(); ++i) {  // in turn: the clock drifts under load
+    for (size_t i = 0; i < all.size(); ++i) {  // candidates alternate, because the clock drifts under load
       const double us = cuda::device_us(*stream.gpu, [&] { run_lora_few_rows(trial.args, all[i], own); });
       if (round > 0) times[i].push_back(us);
     }
@@ -131,7 +132,7 @@ LoraTiles choose_lora_tiles(const LoraArgs& a, const LoraShape& s, Stream& strea
   static const bool tune = env_string("TACHY_TUNE", "").find("lora") != std::string::npos;
   if (const auto read = tiles_of(kept.file.find(key))) {
     tiles = *read;
-  } else if (tune && stream.measuring()) {  // when a plan is made: nothing is being recorded
+  } else if (tune && stream.measuring()) {  // only while a plan is made, when nothing is being recorded
     try {
       tiles = measure(a, s, tiles, stream);
       kept.file.keep(key, {static_cast<uint64_t>(tiles.splits), static_cast<uint64_t>(tiles.down_warps),

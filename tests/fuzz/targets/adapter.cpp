@@ -2,7 +2,7 @@
 #include "../fuzz_input.h"
 #include "adapters/match.h"
 #include "adapters/merged.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 

@@ -1,9 +1,9 @@
 // A .gguf file: its header, its tensors whatever their type, and the tokenizer among its keys.
-#include "weights/gguf.h"
+#include "weights/gguf/gguf.h"
 
 #include "../fuzz_input.h"
 #include "text/tokenizer.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 #include "weights/scope.h"
 
 using namespace tachy;

@@ -1,6 +1,6 @@
 // The pickle inside a .pth, alone: deeper than mutations of a whole zip reach.
 #include "../fuzz_input.h"
-#include "weights/pickle_reader.h"
+#include "weights/torch/pickle_reader.h"
 
 using namespace tachy;
 

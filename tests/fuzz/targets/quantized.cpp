@@ -1,7 +1,7 @@
 // A .safetensors file whose weights are quantised: what of it opens is made, whatever its scales and JSON say.
 #include "../fuzz_input.h"
-#include "weights/quantized_source.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
+#include "weights/quantized/quantized_source.h"
 #include "weights/safetensors.h"
 #include "weights/scope.h"
 

@@ -2,7 +2,7 @@
 #include "weights/safetensors.h"
 
 #include "../fuzz_input.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 #include "weights/scope.h"
 
 using namespace tachy;

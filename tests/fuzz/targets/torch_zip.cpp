@@ -1,8 +1,8 @@
 // A .pth file: zip directory, pickle, storages.
-#include "weights/torch_zip.h"
+#include "weights/torch/torch_zip.h"
 
 #include "../fuzz_input.h"
-#include "weights/rename.h"
+#include "weights/names/rename.h"
 #include "weights/scope.h"
 
 using namespace tachy;

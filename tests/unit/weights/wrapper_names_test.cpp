@@ -1,4 +1,4 @@
-#include "weights/wrapper_names.h"
+#include "weights/names/wrapper_names.h"
 
 #include <gtest/gtest.h>
 

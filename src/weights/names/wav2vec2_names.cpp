@@ -1,0 +1,23 @@
+// Gives wav2vec2 the names of transformers' Wav2Vec2Model since its weights are normed by a parametrization.
+// Files of whole models (pre-training, CTC) lose the prefix "wav2vec2.", and weight_g and weight_v of older
+// files are renamed.
+#include "weights/names/rename.h"
+
+namespace tachy {
+namespace {
+
+std::string newer_name(std::string_view name) {
+  constexpr std::string_view conv = "encoder.pos_conv_embed.conv.";
+  if (name == std::string(conv) + "weight_g") return std::string(conv) + "parametrizations.weight.original0";
+  if (name == std::string(conv) + "weight_v") return std::string(conv) + "parametrizations.weight.original1";
+  return std::string(name);
+}
+
+}  // namespace
+
+std::shared_ptr<TensorSource> wav2vec2_source(const std::shared_ptr<TensorSource>& source) {
+  constexpr std::string_view whole[] = {"wav2vec2."};
+  return renamed(without_prefix(plain_source(source), whole), newer_name);
+}
+
+}  // namespace tachy

@@ -1,0 +1,24 @@
+// Removes the name pieces that PyTorch's wrappers add when a model is saved inside its wrappers.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tachy {
+
+// Returns `name` without those of its dotted pieces that only a wrapper wrote, at the front or inside:
+//
+//   torch.compile              _orig_mod                   _orig_mod.blocks.0.ffn.0.weight
+//   DistributedDataParallel    module                      module.blocks.0.ffn.0.weight
+//   FullyShardedDataParallel   _fsdp_wrapped_module, and _fpw_module before PyTorch 1.13
+//   activation checkpointing   _checkpoint_wrapped_module  blocks.0._checkpoint_wrapped_module.ffn.0.weight
+//   Lightning                  _forward_module
+//
+// The last piece names the tensor itself and stays, whatever it is.
+std::string without_wrappers(std::string_view name);
+
+// Does the same for names whose dots a trainer turned into underscores: lora_unet__orig_mod_blocks_0_ffn_0.
+// "module" stays there, because it may be a part of a layer's own name.
+std::string without_underscored_wrappers(std::string_view name);
+
+}  // namespace tachy

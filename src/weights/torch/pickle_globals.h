@@ -1,0 +1,34 @@
+// The names that a pickle mentions. Storages, dtypes and the few functions that build tensors from them are
+// known here; any other class or function is a text and no more; some exist to run code.
+#pragma once
+
+#include <string_view>
+
+#include "tensor/dtype.h"
+
+namespace tachy {
+
+struct StorageName {
+  std::string_view name;
+  DType dtype;
+  bool untyped = false;  // sizes are counted in bytes
+};
+
+inline constexpr std::string_view kOrderedDict = "collections.OrderedDict",
+                                  kTensor2 = "torch._utils._rebuild_tensor_v2",
+                                  kTensor3 = "torch._utils._rebuild_tensor_v3",
+                                  kParameter = "torch._utils._rebuild_parameter",
+                                  kParameterState = "torch._utils._rebuild_parameter_with_state",
+                                  kTypedTensor = "torch._tensor._rebuild_from_type_v2",
+                                  kDefaultDict = "collections.defaultdict";
+
+// Both return null for any other name.
+const StorageName* find_storage(std::string_view name);
+const StorageName* find_dtype(std::string_view name);
+
+// Says whether a file that mentions this name was made to run something on the machine that loads it. Nothing
+// is run here, whatever the name. Such a file is refused nevertheless, by this name, since its next reader
+// may be another program.
+bool runs_code(std::string_view name);
+
+}  // namespace tachy
