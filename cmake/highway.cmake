@@ -1,4 +1,4 @@
-# What the kernels of a CPU are compiled for. Highway compiles the same source for several instruction sets, and the program takes the best
+# The instruction sets for which the kernels of a CPU are compiled. Highway compiles the same source for several instruction sets, and the program takes the best
 # that it finds when it starts. With TACHY_CPU_TARGETS=native they are compiled for the best of this machine alone, which is the code that
 # it would run anyway, in less than half the time. On a lesser CPU such a program says that it cannot run. `make demo` asks for it in a
 # fresh folder; tests and packages are made of all of them.

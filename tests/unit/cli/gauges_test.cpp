@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 class Gauges : public CliTest {
  protected:
-  // What `doctor --json` says at level none. Its self-test takes seconds, so it runs once.
+  // The JSON that doctor prints at level none. Its self-test takes seconds, so it runs once.
   const json& doctor() {
     static const json said =
         json::parse(run({"doctor", "--json", "--level", "none", "-m", model_path()}).out);
