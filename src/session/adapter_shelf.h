@@ -22,7 +22,7 @@ class AdapterShelf {
   };
   // Returns this set, on the shelf if the session computes and its jobs keep their memory.
   const nn::AdapterSet& put(const Wanted& wanted, bool keeps, Stream& stream);
-  uint64_t bytes() const { return bytes_; }  // of the set
+  uint64_t bytes() const { return bytes_; }  // size of the set
   // Bytes that stay between jobs.
   uint64_t kept_bytes() const { return buffers_.bytes(); }
   // Called after a job: the set stays if its memory does.
@@ -31,7 +31,7 @@ class AdapterShelf {
 
  private:
   BufferShelf buffers_;
-  std::shared_ptr<const void> memory_;  // of a set that is not kept, and what lies on the host beside a GPU
+  std::shared_ptr<const void> memory_;  // owns a set that is not kept, and what lies on the host beside a GPU
   std::unique_ptr<nn::AdapterSet> set_;
   std::string key_;
   bool kept_ = false;

@@ -67,7 +67,7 @@ class Model {
   // Whether only one session may compute at a time.
   bool one_at_a_time() const { return check_ != nullptr; }
 
-  double flops_per_second(const Precision& precision);  // of products, roughly
+  double flops_per_second(const Precision& precision);  // approximate rate of products
 
  private:
   double measure_flops(const Precision& precision);

@@ -20,7 +20,7 @@ struct PartKey {
   DType activation = DType::f32;
   Compute compute = Compute::f32;
   Products products = Products::as_activations;
-  bool joined = true;    // of a transformer: Precision::joined
+  bool joined = true;    // for transformers: Precision::joined
   std::string adapters;  // merged into it (request_adapters.h)
   // vae: the format in which the VAE's residual blocks multiply (session/vae_math.h).
   PartKey(Part which, const Precision& precision, std::string merged = {},

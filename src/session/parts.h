@@ -41,10 +41,11 @@ struct LoadedPart {
   LoadedPart();
   std::shared_ptr<void> device;        // on a GPU: the one whose memory it lies in
   std::shared_ptr<const void> memory;  // the Buffers of its weights, if the network does not own them
-  uint64_t bytes = 0;                  // of all its Buffers
+  uint64_t bytes = 0;                  // size of all its Buffers
   BlockPlan blocks;
-  std::string fingerprint;  // of its files before loading, if files on disk are named by it
-  uint64_t serial;          // unique among the parts of this process: addresses may be reused
+  // Identifies its files as they were before loading, if files on disk are named by it.
+  std::string fingerprint;
+  uint64_t serial;  // unique among the parts of this process: addresses may be reused
 };
 template <class Network>
 struct Loaded : LoadedPart {

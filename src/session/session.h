@@ -34,7 +34,7 @@ class Session {
   struct Setup {
     Precision precision;
     Without without;
-    Products vae = Products::as_activations;  // of the VAE's residual blocks
+    Products vae = Products::as_activations;  // products of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
     const VideoCallbacks* callbacks = nullptr;  // from here on only for computing sessions
@@ -84,7 +84,7 @@ class Session {
   void hold_parts(bool hold) { holds_ = hold && !setup_.placement.keeps; }
   // The next stages repeat those before, at the same addresses if these stay.
   void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
-  uint64_t part_bytes() const;  // of the parts it holds
+  uint64_t part_bytes() const;  // size of the parts it holds
 
   // The place where a pass of this expert may be captured, and the shelves for its denoiser's tensors and the
   // loop's; null: there is none.

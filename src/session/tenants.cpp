@@ -221,7 +221,7 @@ void Tenants::check_alone(const Tenant& t, const VideoPlan& plan, const Claim* c
         human_bytes(pinned), pinned, host.limit, human_bytes(host.bytes));
 }
 
-// What the models already hold, including worlds, is taken already.
+// The memory that the models already hold, including worlds, is taken already.
 void Tenants::check_host_alone(const Tenant& t, const VideoPlan& plan, const Claim* claim) {
   const Room& there = room();
   uint64_t total = kept_by_worlds() + (claim ? alone(t, *claim) : plan.peak_bytes);

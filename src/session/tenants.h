@@ -41,7 +41,7 @@ struct Wish {
   Session::Layout layout;  // empty: any
 };
 
-// What a run may take on a device if no other job runs, and which limit sets that, for messages.
+// The memory that a run may take on a device if no other job runs, and the limit that sets it, for messages.
 struct Budget {
   uint64_t bytes = 0;
   std::string why;
