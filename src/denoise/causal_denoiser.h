@@ -90,9 +90,9 @@ class CausalDenoiser : public Denoiser {
   Tensor channels_;
   WanContext context_;
   WanCausal causal_;
-  WanTimes times_;                    // of the steps, then of timestep 0
+  WanTimes times_;                    // for the block's steps, then for timestep 0
   std::map<int64_t, WanGrid> grids_;  // by the length of a block
-  const WanGrid* grid_ = nullptr;     // of the current block
+  const WanGrid* grid_ = nullptr;     // the current block's
   Tensor input_;                      // [z + c, frames of the longest block, h, w]
   int64_t settled_ = 0;  // length of the blocks whose channels are in input_ and stay valid; 0: none yet
   bool graphs_, few_in_eight_bits_;

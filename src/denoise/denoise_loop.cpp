@@ -157,7 +157,7 @@ void DenoiseLoop::update(int i, const Tensor& prediction) {
 
 void DenoiseLoop::report_state(int64_t finished) {
   if (!in_.callbacks || !in_.callbacks->state) return;
-  std::vector<std::vector<float>> copies;  // of tensors on a GPU
+  std::vector<std::vector<float>> copies;  // copies of tensors that lie on a GPU
   copies.reserve(kept_.size() + 2);
   const auto values = [&](const Tensor& t) {
     const auto count = static_cast<size_t>(t.numel());

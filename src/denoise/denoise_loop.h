@@ -22,9 +22,9 @@ struct LoopInput {
   std::vector<Branches> guidance;  // one for each part (Denoiser::part)
   StepCacheConfig step_cache;
   Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
-  NoiseSource* noise = nullptr;                         // of the run; not needed to measure
+  NoiseSource* noise = nullptr;                         // the run's; not needed to measure
   const VideoCallbacks* callbacks = nullptr;            // or null
-  const std::vector<float>* preview_factors = nullptr;  // of latent_preview(), for previews
+  const std::vector<float>* preview_factors = nullptr;  // for latent_preview()
   int64_t window = 0, windows = 1;                      // which of several successive loops this is
   // Whether the noise of the next window depends on what references draw and do not use
   // (Sampler::always_draws).
@@ -66,7 +66,7 @@ class DenoiseLoop {
   Stream& stream_;
   nn::ParamStore store_;
   Tensor velocity_;            // [branches, z, T, h, w]; after guidance, branch 0 holds the prediction
-  Tensor noise_;               // of this step, for stochastic samplers
+  Tensor noise_;               // this step's noise, for stochastic samplers
   std::vector<Tensor> state_;  // the sampler's
   StepCache cache_;
   std::vector<Tensor> kept_;  // what a resumed run needs: tensors of the sampler and the step cache

@@ -158,7 +158,7 @@ class NoiseSource {
   }
 
   Generator generator_;
-  Tensor device_state_;         // of a generator on a GPU; undefined: none
+  Tensor device_state_;         // state of a generator on a GPU; undefined: none
   bool on_device_ = false;      // whether device_state_ is the state after all values so far
   size_t behind_ = 0;           // values made on the GPU that generator_ does not count yet
   TorchCpuGenerator shuffles_;  // used only for the starting noise, so no saved state needs it

@@ -114,9 +114,9 @@ class Rollout {
   CausalDenoiser& denoiser_;
   Stream& stream_;
   nn::ParamStore store_;
-  BufferShelf shelf_;  // of the loops' tensors
+  BufferShelf shelf_;  // provides the loops' tensors
   VideoCallbacks callbacks_;
-  FiniteMarks marks_;  // of a block's steps
+  FiniteMarks marks_;  // marks for a block's steps
   bool late_ = false;  // whether they are read only when the block is done
   uint64_t most_ = 0;  // most bytes that a block's loop held
   int64_t block_ = 0;

@@ -17,7 +17,7 @@ struct RolloutInput {
   std::vector<int64_t> latent_shape;  // z, h, w
   Tensor given;  // [z, n, h, w] f32, on the stream's device: the first blocks; undefined: none
   Tensor start;  // [z, frames, h, w] f32: the noise of all other blocks; undefined: drawn for each block
-  NoiseSource* noise = nullptr;               // of the run; not needed to measure
+  NoiseSource* noise = nullptr;               // the run's; not needed to measure
   const VideoCallbacks* callbacks = nullptr;  // or null; reporting a run's state is up to the caller
   const std::vector<float>* preview_factors = nullptr;  // for the previews of each block
   // Values that are not finite are noted here, and `finished` checks this before it shows a block; null: the

@@ -34,9 +34,9 @@ class TalkProgress {
   double decode_work_ = 0, between_work_ = 0;  // in steps
   int64_t window_ = 0;
   std::string stage_;       // the last stage of a window that reported
-  double start_ = -1;       // of the first window that is made here
+  double start_ = -1;       // when the first window that is made here began
   double last_ = 0;         // when a step or a window's last frame was done
-  int64_t steps_left_ = 0;  // of all windows
+  int64_t steps_left_ = 0;  // steps that are left in all windows
   double decoded_ = 0;      // the decoded share of this window
   double step_ = -1, decode_ = -1, between_ = -1;
   double step_seconds_ = 0;
