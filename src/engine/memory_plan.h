@@ -12,7 +12,7 @@ struct PlanInput {
   std::shared_ptr<cuda::Gpu> gpu;  // a GPU on which nobody else computes now; null: none
   const Resolved* request = nullptr;
   const Prompts* prompts = nullptr;
-  Products vae = Products::as_activations;  // of the VAE's residual blocks
+  Products vae = Products::as_activations;  // products of the VAE's residual blocks
   const RequestAdapters* adapters = nullptr;
   uint64_t room = 0;  // if `gpu` is not the model's (cuda/absent_gpu.h): what a run may take there
 };

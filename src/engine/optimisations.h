@@ -20,8 +20,8 @@ struct OptimisationCase {
   Without without;
   bool graphs = false;
   double step_cache = 0;
-  int branches = 0;                    // of guidance, at most; 0: there is no request
-  std::span<const ops::OpPick> picks;  // of denoising, if it is planned: attention's kernels are listed
+  int branches = 0;                    // most branches of guidance; 0: there is no request
+  std::span<const ops::OpPick> picks;  // picks of denoising, if it is planned: attention's kernels are listed
 };
 
 std::vector<OptimisationState> optimisation_states(const OptimisationCase& run);
