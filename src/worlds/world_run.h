@@ -33,7 +33,7 @@ class WorldRun {
     SamplerConfig sampler;
     int64_t longest = 0;                      // latent frames of a session; 0: no end
     bool graphs = true;                       // on a GPU: passes may be captured
-    Products vae = Products::as_activations;  // of the VAE's residual blocks
+    Products vae = Products::as_activations;  // products of the VAE's residual blocks
     // Receives each block's latents [z, frames, h, w] on the host, before they are decoded; null: nobody
     // does. This makes the host wait for the GPU.
     std::function<void(std::span<const float>)> latents;
@@ -57,10 +57,11 @@ class WorldRun {
   }
   // The next block; its frames leave before it is remembered, on a GPU while it is. noise: not needed to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
-  int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far
-  int64_t next_block_frames() const;                                          // latent frames of the next one
+  // Latent frames that were made so far.
+  int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }
+  int64_t next_block_frames() const;  // latent frames of the next one
 
-  uint64_t bytes() const { return most_; }    // of its Buffers, at their peak so far
+  uint64_t bytes() const { return most_; }    // size of its Buffers at their peak so far
   std::map<PartKey, uint64_t> parts() const;  // held from start to end, with their bytes
 
  private:
@@ -82,7 +83,7 @@ class WorldRun {
   std::shared_ptr<const LoadedVae> decoder_;
   nn::ParamStore store_;
   Tensor text_, image_embeds_, channels_;
-  Tensor noise_state_;  // of a generator on the GPU
+  Tensor noise_state_;  // state of a generator on the GPU
   int64_t text_rows_ = 0, image_rows_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // of the latents
   std::optional<CausalDenoiser> denoiser_;
