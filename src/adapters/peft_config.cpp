@@ -1,5 +1,5 @@
 // A key is inserted into PEFT's expression unchanged, and the whole is matched, so that groups, alternatives
-// and anchors have the same meaning as there.
+// and anchors have the same meaning as in PEFT.
 #include "adapters/peft_config.h"
 
 #include <fmt/format.h>

@@ -118,7 +118,7 @@ class Engine {
   ResolvedRequest generate(const PreparedRequest& prepared, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);
 
-  // These start from the request itself. Pictures of another size than the video's are fitted to it.
+  // These start from the request itself. Pictures whose size differs from the video's are fitted to it.
   VideoPlan plan(const VideoRequest& request) { return prepare(request).plan(); }
   ResolvedRequest generate(const VideoRequest& request, const VideoCallbacks& callbacks = {},
                            const RunState* resume = nullptr);

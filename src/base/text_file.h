@@ -1,8 +1,8 @@
 // Text that people write: prompt files, scripts of actions, settings, configs.
 //
 // Editors save it in several ways, all of which are read alike: UTF-8 with or without a byte order mark, and
-// UTF-16 of either byte order with one; lines that end in LF, CRLF or CR. Anything else is refused with file,
-// line and byte, because a text that is read in the wrong encoding is another text.
+// UTF-16 of either byte order with one; lines that end in LF, CRLF or CR. Anything else is refused with the
+// file, the line and the byte, because a text that is read in the wrong encoding is another text.
 #pragma once
 
 #include <cstdint>

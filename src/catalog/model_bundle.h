@@ -15,9 +15,8 @@
 
 namespace tachy {
 
-// How a model takes a picture: as the first latent frame, which stays while the others are denoised (2.2
-// TI2V), or as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video,
-// first-last-frame).
+// How a model takes a picture: as the first latent frame, kept while the others are denoised (2.2 TI2V), or
+// as mask and encoded video in channels of their own (2.1 and 2.2 image-to-video, first-last-frame).
 enum class ImageInput { none, first_frame, channels };
 
 struct ModelBundle {
@@ -43,7 +42,7 @@ struct ModelBundle {
   WanConfig dit;  // for both transformers
   Umt5Config text;
   VaeConfig vae_config;
-  VideoRequest defaults;  // with every optional filled in
+  VideoRequest defaults;  // every optional filled
   ImageInput image_input = ImageInput::none;
   std::string kind;                    // "text-to-video", "image-to-video", "text-and-image-to-video", …
   std::vector<float> preview_factors;  // [z + 1, 3]: latents to RGB (last row: offset), or empty

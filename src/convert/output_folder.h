@@ -13,7 +13,7 @@ namespace tachy {
 
 class OutputFolder {
  public:
-  // subfolders: one level of them inside the folder. Throws io and leaves nothing behind, also while another
+  // subfolders: one level of them inside the folder. Throws io and leaves nothing behind, even while another
   // process fills the same folder, whose files stay.
   OutputFolder(std::filesystem::path path, const std::set<std::filesystem::path>& subfolders);
   ~OutputFolder();  // removes what was written, unless commit() has run

@@ -20,7 +20,7 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
       store_({}, stream),
       memory_(StreamingMemory::of(stream.memory)),
       late_(memory_ != nullptr),
-      // A profiler's ranges end where their work does.
+      // A profiler may need each range's work to be queued inside the range, which a graph does not do.
       graphs_(in.graphs && late_ && !forbids_graphs(stream.hooks.profiler) &&
               runtime::StepGraph::possible(stream)) {
   const VaeConfig& c = vae_.config();
@@ -46,7 +46,7 @@ BlockFrames::BlockFrames(const Input& in, Stream& stream)
 BlockFrames::~BlockFrames() {
   try {
     if (!fetches_.empty()) stream_.memory->synchronize();
-  } catch (...) {  // the device has failed, and nothing is on its way any more
+  } catch (...) {  // the device has failed, and no copy is under way any more
   }
   if (locked_) memory_->unpin(host_.get());
 }
@@ -86,7 +86,7 @@ void BlockFrames::queue(const Tensor& latent) {
     signature.add(stream_).add(latent_).add(pixels_).add(at == 0);
     for (const VaeState::Cache& cache : state_.caches) signature.add(static_cast<uint64_t>(cache.history));
     graph_.run(stream_, signature, body);
-    state_.next_frame = at + 1;  // a launched graph tells the host nothing
+    state_.next_frame = at + 1;  // a launched graph does not update the host's state
   } else {
     body();
   }
@@ -129,7 +129,7 @@ void BlockFrames::hand_out_oldest(const Frame& frame) {
   hand_out(pixels, next.first, next.count, frame);
 }
 
-// What an earlier block left behind when its frames were no longer wanted.
+// Drops what an earlier block left when its frames were no longer wanted.
 void BlockFrames::drop_fetches() {
   if (fetches_.empty()) return;
   stream_.memory->synchronize();
@@ -152,7 +152,7 @@ void BlockFrames::decode(const Tensor& latents, const Frame& frame, const std::f
   if (then) then();
   if (locked_) {  // otherwise this copy would be waited for before the frames are handed out
     if (fetches_.size() == StreamingMemory::kFetches) hand_out_oldest(frame);
-    last_ = take_slot();  // one byte, which nobody reads: that it has come says that the device is done
+    last_ = take_slot();  // one byte that nobody reads: its arrival tells that the device is done
     memory_->fetch(host(*last_), pixels_.data, 1, *last_);
   }
   while (!fetches_.empty()) hand_out_oldest(frame);

@@ -1,10 +1,12 @@
-// The frames of a video that is made block by block, on their way to the host. A block is queued whole: its steps, the decoding
-// of each of its latent frames and a copy of their pixels to page-locked memory; only then the host waits, asleep, for the
-// first of these copies, and hands out frame after frame while the device goes on. With the pixels come the marks of
-// what was not finite (finite_marks.h): such a block ends in an error before one of its frames is shown.
+// The frames of a video that is made block by block, on their way to the host. A block is queued whole: its
+// steps, the decoding of each of its latent frames and a copy of their pixels to page-locked memory. Only
+// then does the host wait, asleep, for the first of these copies; it hands out frame after frame while the
+// device continues. The pixels come with marks of values that were not finite (finite_marks.h): such a block
+// ends in an error before one of its frames is shown.
 //
-// Once the decoder's caches are full, decoding a latent frame is the same work at the same addresses each time: a graph. On
-// the CPU each latent frame is decoded, checked and handed out before the next one.
+// Once the decoder's caches are full, decoding a latent frame is the same work at the same addresses each
+// time, so it becomes a graph. On the CPU each latent frame is decoded, checked and handed out before the
+// next one.
 #pragma once
 
 #include <deque>
@@ -29,7 +31,7 @@ class BlockFrames {
     const VaeDecoder* vae = nullptr;
     int64_t height = 0, width = 0;  // of the latents
     int64_t frames = 2;             // latent frames of the whole video; 1: a single one
-    int steps = 0;                  // of a block
+    int steps = 0;                  // per block
     bool graphs = false;            // decoding may be captured
   };
   using Frame = std::function<void(const RgbImage& image, int64_t index)>;
@@ -39,17 +41,19 @@ class BlockFrames {
   BlockFrames(const BlockFrames&) = delete;
   BlockFrames& operator=(const BlockFrames&) = delete;
 
-  // Where the block's steps note what is not finite; null: they are to look at once. Cleared by begin_block.
+  // Here the block's steps note values that are not finite; null: they must check at once. Cleared by
+  // begin_block.
   const FiniteMarks* marks() const { return late_ ? &marks_ : nullptr; }
   void begin_block() {
     if (late_) marks_.clear(stream_);
     since_ = settling_.now();
   }
-  // The block that follows, latents [z, n, h, w]. `then` queues what comes behind the last frame: before the first frame is
-  // waited for, or where nothing is queued, after the last one has left. Throws numerical, naming step or frame.
+  // Decodes the block that follows, latents [z, n, h, w]. `then` queues what comes after the last frame: it
+  // is called before the first frame is waited for, or, if nothing is queued, after the last one has been
+  // handed out. Throws numerical, naming step or frame.
   void decode(const Tensor& latents, const Frame& frame, const std::function<void()>& then = {});
-  // Sleeps until the device is done with the last block and what `then` queued. Returns at once where host memory could not be
-  // page-locked.
+  // Sleeps until the device has finished the last block and what `then` queued. Returns at once if host
+  // memory could not be page-locked.
   void settle();
 
   const VaeState& state() const { return state_; }
@@ -57,7 +61,7 @@ class BlockFrames {
   int captures() const { return graph_.captures(); }
 
  private:
-  // Pixels on their way, in the host memory of that number.
+  // Pixels on their way to the slot of that number in host memory.
   struct Fetch {
     int slot;
     int64_t first, count;
@@ -78,26 +82,27 @@ class BlockFrames {
   Stream& stream_;
   const VaeDecoder& vae_;
   nn::ParamStore store_;
-  StreamingMemory* memory_;  // where frames are fetched later; null on the CPU
+  StreamingMemory* memory_;  // for frames that are fetched later; null on the CPU
   bool late_, graphs_;
   int64_t frame_bytes_ = 0;
-  Tensor latent_;  // [z, 1, h, w] f32: the one that is decoded
-  Tensor pixels_;  // u8: of a latent frame, and behind them the marks
-  Tensor rgb_;     // of these, [frames a latent one has, H, W, 3]
+  Tensor latent_;  // [z, 1, h, w] f32: the one being decoded
+  Tensor pixels_;  // u8: a latent frame's pixels, then the marks
+  Tensor rgb_;     // the pixels, [frames a latent one has, H, W, 3]
   FiniteMarks marks_;
   VaeState state_;
   runtime::StepGraph graph_;
-  size_t room_ = 0;  // of a slot in host_
+  size_t room_ = 0;  // size of a slot in host_
   std::unique_ptr<uint8_t[], Free> host_;
   bool locked_ = false;
   int next_slot_ = 0;
   std::deque<Fetch> fetches_;
-  std::optional<int> last_;  // the slot whose copy ends when all of a block is done
-  // For the block's first fetch, its second, and so on; for all that follows the last one.
+  std::optional<int> last_;  // the slot whose copy ends when the whole block is done
+  // One for the block's first fetch, one for its second, and so on; the last one serves all further fetches,
+  // too.
   std::vector<runtime::UsualWait> waits_;
   runtime::UsualWait settling_;
-  size_t waited_ = 0;  // fetches of the block
-  // When the device began what is waited for next: the block, or what follows the fetch that came last.
+  size_t waited_ = 0;  // fetches of this block so far
+  // When the device began what is waited for next: the block, or what follows the last fetch that arrived.
   double since_ = 0;
 };
 

@@ -13,7 +13,8 @@ uint64_t causal_graph_bytes(const WanConfig& c, const WanWindow& window, int64_t
   constexpr uint64_t kNodeBytes = 16 << 10;
   constexpr int64_t kOfLayer = 32, kOfActions = 40, kBesides = 32;  // kernels of a pass, at most
   const int64_t slots = window.frames - window.sinks, phases = slots / std::gcd(slots, block);
-  // A step, and what remembers; with actions also a block's first step, which keeps the keyboard's keys.
+  // A step and the pass that remembers; with actions also a block's first step, which keeps the keyboard's
+  // keys.
   const int64_t graphs = c.actions.present() ? 3 : 2;
   const int64_t kernels =
       kOfLayer * c.num_layers + kOfActions * static_cast<int64_t>(c.actions.blocks.size()) + kBesides;
@@ -27,7 +28,7 @@ CausalDenoiser::CausalDenoiser(const CausalInput& in, Stream& stream)
       weights_(*in.weights),
       z_(in.z),
       channels_(in.channels),
-      // A profiler's ranges end where their work does.
+      // A profiler may need each range's work to be queued inside the range, which a graph does not do.
       graphs_(in.graphs && !forbids_graphs(stream.hooks.profiler)),
       few_in_eight_bits_(in.few_in_eight_bits) {
   const WanConfig& c = network_.config();
@@ -70,7 +71,8 @@ void CausalDenoiser::begin_block(int64_t frames, const WanScript& script) {
   put_channels();
 }
 
-// What lies behind the latents of the block. Past the last frame of the channels it stays what it was.
+// Fills in the channels that follow the block's latents. Past the last frame of the channels they no longer
+// change.
 void CausalDenoiser::put_channels() {
   const int64_t frames = causal_.frames, all = input_.dim(0);
   if (all == z_ || frames == settled_) return;
@@ -83,7 +85,8 @@ void CausalDenoiser::put_channels() {
   settled_ = causal_.first >= last ? frames : 0;
 }
 
-// The latents before what begin_block put behind them, at row `time` of the timesteps.
+// Returns the latents together with the channels that begin_block put after them, at row `time` of the
+// timesteps.
 WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
   const int64_t frames = causal_.frames, all = input_.dim(0);
   const Tensor x(input_.data, DType::f32, {1, all, frames, input_.dim(2), input_.dim(3)}, input_.device);
@@ -106,8 +109,8 @@ WanInput CausalDenoiser::input(const Tensor& latents, int64_t time) const {
 std::optional<CausalDenoiser::Phase> CausalDenoiser::phase(const WanInput& in) const {
   const WanWindow& w = causal_.window;
   if (!graphs_ || causal_.end() < w.frames || causal_.first < w.sinks) return std::nullopt;
-  const bool more = !causal_.memory.empty();  // branches remember, in rings without sinks
-  if (more && in.fill_only && !causal_.known) return std::nullopt;  // a given block: too few for a graph
+  const bool more = !causal_.memory.empty();  // branches remember in rings without sinks
+  if (more && in.fill_only && !causal_.known) return std::nullopt;  // a given block: too rare for a graph
   return Phase{causal_.frames, causal_.ring.slots.slot(causal_.first), more ? causal_.first % w.frames : 0,
                in.fill_only, causal_.known};
 }
@@ -121,7 +124,8 @@ void CausalDenoiser::pass(const WanInput& in, const Tensor& velocity) {
 }
 
 void CausalDenoiser::graphed(const Phase& at, const WanInput& in, const Tensor& velocity) {
-  // What a recorded pass reads as it was then: a later block has another position, but the same slots.
+  // A recorded pass reads these as they were when it was recorded: a later block has another position, but
+  // the same slots.
   struct Pass {
     WanCausal causal;
     WanInput input;

@@ -15,9 +15,8 @@ ClipDenoiser::ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times,
       few_in_eight_bits_(in.few_in_eight_bits),
       distinct_(1 + static_cast<int64_t>(fixed_times.size())),
       given_(in.given),
-      graph_(forbids_graphs(stream.hooks.profiler)
-                 ? nullptr
-                 : in.graph),  // a profiler's ranges end where their work does
+      // A profiler may need each range's work to be queued inside the range, which a graph does not do.
+      graph_(forbids_graphs(stream.hooks.profiler) ? nullptr : in.graph),
       ranks_(in.ranks) {
   const int64_t z = in.latent_shape.at(0), frames = in.latent_shape.at(1), h = in.latent_shape.at(2),
                 w = in.latent_shape.at(3);
@@ -68,7 +67,7 @@ void ClipDenoiser::make_contexts(const ClipInput& in) {
 void ClipDenoiser::make_speech(const ClipInput& in) {
   if (in.speech.empty()) return;
   const AudioWindow silence{.states = {}, .first_frame = in.speech.front().first_frame};
-  WanRegions regions;  // guidance without speech has one speaker, as in InfiniteTalk
+  WanRegions regions;  // without speech, guidance has one speaker, as in InfiniteTalk
   if (!in.regions.empty()) regions = make_regions(*in.network, in.regions, store_);
   std::optional<WanAudio> made[2];  // without and with speech
   for (const bool hears : in.hears) {
@@ -85,7 +84,7 @@ void ClipDenoiser::put_given(const Tensor& x) const {
   if (given_.defined()) ops::copy({.x = given_, .y = x.slice(1, 0, given_.dim(1))}, stream_);
 }
 
-// What the pass of a step reads, with its timesteps where a captured pass finds them.
+// Returns the inputs of a step's pass, with its timesteps where a captured pass reads them.
 const ClipDenoiser::Pass& ClipDenoiser::prepare(int step) {
   const int64_t begin = (step - first_step_) * distinct_, end = begin + distinct_;
   WanTimes times{times_.embedding.slice(0, begin, end), times_.projection.slice(0, begin, end)};

@@ -1,7 +1,7 @@
-// The whole clip in one forward pass of a Wan transformer, all guidance branches as one batch. What no step
-// changes is made once, when it is constructed: keys and values of the texts, rope tables, the time path of
-// all steps. On a GPU the pass is a CUDA graph from its second or third time on, or, where an earlier job of
-// the same shape has captured it, from its first (runtime/step_graph.h).
+// Predicts the whole clip in one forward pass of a Wan transformer, with all guidance branches as one batch.
+// What no step changes is made once, in the constructor: keys and values of the texts, rope tables, the time
+// path of all steps. On a GPU the pass becomes a CUDA graph with its second or third call, or its first if an
+// earlier job of the same shape has captured it (runtime/step_graph.h).
 #pragma once
 
 #include <map>
@@ -37,11 +37,11 @@ struct ClipInput {
   std::optional<WanSparse> sparse;      // block-sparse self-attention
   int riflex = 0;                       // WanDit::make_grid's
   bool few_in_eight_bits = false;       // WanKeys'
-  int dense_steps = 0;                  // of the whole run: the steps before this one are dense nevertheless
+  int dense_steps = 0;                  // steps of the whole run before this one are dense nevertheless
   uint64_t serial = 0;                  // of the network (LoadedPart)
-  runtime::StepGraph* graph = nullptr;  // where the pass may be captured
-  runtime::RankTeam* ranks = nullptr;   // that divide the pass; null: one has all
-  BufferShelf* shelf = nullptr;         // whose Buffers its tensors lie in, if not its own
+  runtime::StepGraph* graph = nullptr;  // keeps the captured pass; null: it is not captured
+  runtime::RankTeam* ranks = nullptr;   // these divide the pass; null: it is not divided
+  BufferShelf* shelf = nullptr;         // provides the Buffers of its tensors; null: its own
 };
 
 class ClipDenoiser : public Denoiser {
@@ -53,14 +53,14 @@ class ClipDenoiser : public Denoiser {
   int kind(int step) const override { return keys_.all() || step < dense_steps_ ? 0 : 1; }
   uint64_t bytes() const override { return store_.bytes(); }
 
-  // For whoever lets it predict one part of a longer clip after another (windows_denoiser.h). Other channels [c, T, h, w]
-  // in the place of ClipInput's:
+  // For those who let it predict one part of a longer clip after another (windows_denoiser.h). Puts other
+  // channels [c, T, h, w] in the place of ClipInput's:
   void put_channels(const Tensor& channels);
-  // At which of its frames the longer clip begins; -1: at none.
+  // Tells at which of its frames the longer clip begins; -1: at none.
   virtual void place_first(int64_t frame) { (void)frame; }
 
  protected:
-  // fixed_times: timesteps that every step has beside its own; tokens point at them through `row_`.
+  // fixed_times: timesteps that every step has besides its own; `row_` assigns them to tokens.
   ClipDenoiser(const ClipInput& in, std::vector<double> fixed_times, Stream& stream);
 
   const WanGrid& grid() const { return pass_->grid; }
@@ -73,13 +73,14 @@ class ClipDenoiser : public Denoiser {
   void make_contexts(const ClipInput& in);
   void make_speech(const ClipInput& in);
 
-  // What a forward pass reads: a graph that outlives the denoiser holds it, too.
+  // The inputs of a forward pass: a graph that outlives the denoiser holds them, too.
   struct Pass {
     const WanDit* network = nullptr;
     WanGrid grid;
     std::vector<WanContext> contexts;
-    std::vector<WanAudio> audio;  // one a branch; those that hear the same are the same
-    // One of all branches, or, without batched guidance, one a branch; of ranks those of each group's branches.
+    std::vector<WanAudio> audio;  // one per branch; branches that hear the same share it
+    // One input for all branches, or one per branch without batched guidance; with ranks, those of each
+    // group's branches.
     struct Input {
       int group = 0;
       int64_t first_branch = 0;
@@ -87,34 +88,35 @@ class ClipDenoiser : public Denoiser {
     };
     std::vector<Input> inputs;
 
-    // comm: the ranks of this group; null: there is one.
+    // comm: connects the ranks of this group; null: there is only one.
     void forward(int group, runtime::Comm* comm, const Tensor& velocity, Stream& stream) const;
   };
   const Pass& prepare(int step);
-  WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const;  // of these branches
+  // Returns the input for these branches.
+  WanInput input_of(int64_t first, int64_t last, const WanTimes& times, int kind) const;
   void forward_on_ranks(const Pass& pass, int kind, const Tensor& velocity);
-  // Returns the stream that a rank computes on; only the first rank's is watched.
+  // Returns the stream that a rank computes on; only the first rank's stream is profiled.
   Stream stream_of(int rank, Arena& arena) const;
-  size_t scratch_of(int rank, const Pass& pass,
-                    const Tensor& velocity);  // bytes, by a pass that only measures
+  // Returns the bytes that a pass needs, found by a pass that only measures.
+  size_t scratch_of(int rank, const Pass& pass, const Tensor& velocity);
   runtime::StepSignature signature(const Tensor& velocity) const;
 
   const TensorSource& weights_;
   int first_step_;
   uint64_t serial_;
   int dense_steps_;
-  WanKeys keys_;  // of the steps that are sparse
+  WanKeys keys_;  // for the sparse steps
   bool few_in_eight_bits_;
   int64_t distinct_;  // timesteps of a step
   WanTimes times_;    // of all its steps
-  WanTimes current_;  // where a pass may be captured: this step's, where it reads them
+  WanTimes current_;  // this step's values, where a captured pass reads them
   Tensor given_;      // as ClipInput's
   Tensor input_;      // [branches, z + c, T, h, w]
   std::shared_ptr<Pass> pass_ = std::make_shared<Pass>();
   runtime::StepGraph* graph_;
   runtime::RankTeam* ranks_;
   runtime::RankLayout layout_;
-  std::map<int, std::vector<size_t>> scratch_;  // of the ranks behind the first, of each kind of step
+  std::map<int, std::vector<size_t>> scratch_;  // per kind of step: of all ranks but the first
 };
 
 }  // namespace tachy

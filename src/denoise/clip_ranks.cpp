@@ -1,5 +1,6 @@
-// A clip's pass divided among ranks on the CPU: groups of them for guidance's branches, and within a group tokens and heads.
-// All of them read the same inputs, and the first of each group writes its branches' velocities.
+// Divides a clip's pass among ranks on the CPU: groups of ranks take guidance's branches, and within a group
+// tokens and heads are divided. All of them read the same inputs, and the first rank of each group writes its
+// branches' velocities.
 #include <deque>
 
 #include "denoise/clip_denoiser.h"

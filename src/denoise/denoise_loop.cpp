@@ -49,8 +49,8 @@ void DenoiseLoop::run() {
   }
 }
 
-// The passes of a part and kind are alike, but for what the first of them makes. A measure run takes the first two,
-// and the second one's work and picks are counted for those after it, too.
+// The passes of a part and kind are alike, except for what the first one prepares. A measure run goes through
+// the first two, and counts the second one's work and picks for those after it, too.
 void DenoiseLoop::predict(int i, const Tensor& velocity) {
   const auto like = [&](int step) {
     return denoiser_.part(step) == denoiser_.part(i) && denoiser_.kind(step) == denoiser_.kind(i);
@@ -80,7 +80,7 @@ void DenoiseLoop::step(int i) {
   if (!reused) predict(i, velocity);
   const ProfileRange range(stream_.hooks.profiler, reused ? "sampler (model output reused)" : "sampler",
                            ProfileKind::elementwise);
-  // A reused output is the first branch alone.
+  // A reused output has only the first branch.
   expect_finite(i, reused ? prediction : velocity);
   if (!reused) {
     guide(branches, velocity);
@@ -117,13 +117,13 @@ void DenoiseLoop::guide(const Branches& branches, const Tensor& velocity) {
 }
 
 void DenoiseLoop::draw_noise(int i) {
-  // What the last step draws counts only for the noise of a further window.
+  // What the last step draws matters only for the noise of a further window.
   if (stream_.measuring() || !(sampler_.needs_noise(i) || (in_.draws_go_on && sampler_.always_draws())))
     return;
   in_.noise->fill(noise_, stream_);
 }
 
-// Shows x0 as the model sees it now.
+// Shows x0 as the model predicts it now.
 void DenoiseLoop::preview(int i, const Tensor& prediction) {
   const ArenaScope scope(*stream_.arena);
   const Tensor clean = stream_.arena->tensor(DType::f32, in_.latents.shape());
@@ -157,7 +157,7 @@ void DenoiseLoop::update(int i, const Tensor& prediction) {
 
 void DenoiseLoop::report_state(int64_t finished) {
   if (!in_.callbacks || !in_.callbacks->state) return;
-  std::vector<std::vector<float>> copies;  // of what lies on a GPU
+  std::vector<std::vector<float>> copies;  // copies of tensors that lie on a GPU
   copies.reserve(kept_.size() + 2);
   const auto values = [&](const Tensor& t) {
     const auto count = static_cast<size_t>(t.numel());

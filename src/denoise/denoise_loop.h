@@ -1,9 +1,9 @@
-// From noise to latents in the sampler's steps. The loop knows what all ways of predicting share: sampler,
-// guidance, step cache, previews, resuming, stopping, progress. A prediction is a Denoiser's work
+// Turns noise into latents in the sampler's steps. The loop handles what all ways of predicting share:
+// sampler, guidance, step cache, previews, resuming, stopping, progress. Predicting is a Denoiser's work
 // (denoiser.h).
 //
-// Run with a measuring arena it computes nothing and counts: of the passes of each part and kind, which are
-// alike, the second stands for those after it.
+// With a measuring arena it computes nothing and counts. Passes of one part and kind are alike, so the second
+// one stands for those after it.
 #pragma once
 
 #include <vector>
@@ -19,22 +19,25 @@ namespace tachy {
 
 struct LoopInput {
   const Sampler* sampler = nullptr;
-  std::vector<Branches> guidance;  // of each part (Denoiser::part)
+  std::vector<Branches> guidance;  // one for each part (Denoiser::part)
   StepCacheConfig step_cache;
   Tensor latents;                                       // [z, T, h, w] f32: noise in, result out
-  NoiseSource* noise = nullptr;                         // of the run; not needed to measure
+  NoiseSource* noise = nullptr;                         // the run's; not needed to measure
   const VideoCallbacks* callbacks = nullptr;            // or null
-  const std::vector<float>* preview_factors = nullptr;  // of latent_preview(); for previews
-  int64_t window = 0, windows = 1;                      // which of several loops one after the other it is
-  bool draws_go_on =
-      false;  // the next one's noise counts what references draw and do not use (Sampler::always_draws)
-  int64_t frames = 0;  // of the windows before it, and what it takes over from them: for the state
+  const std::vector<float>* preview_factors = nullptr;  // for latent_preview()
+  int64_t window = 0, windows = 1;                      // which of several successive loops this is
+  // Whether the noise of the next window depends on what references draw and do not use
+  // (Sampler::always_draws).
+  bool draws_go_on = false;
+  // For the state: the frames of the windows before it, and what it takes over from them.
+  int64_t frames = 0;
   Tensor motion = {};
-  const RunState* resume = nullptr;  // go on after its steps; latents and generator have been restored
-  int* reused = nullptr;             // counts the steps that the step cache saved
-  BufferShelf* shelf = nullptr;      // whose Buffers its tensors lie in, if not its own
-  // Where a step that is not finite is noted, for whoever reads it before the result is shown; null: each step is waited
-  // for, and an error.
+  // The run resumes after its steps; latents and generator have been restored.
+  const RunState* resume = nullptr;
+  int* reused = nullptr;         // counts the steps that the step cache saved
+  BufferShelf* shelf = nullptr;  // provides the Buffers of its tensors; null: its own
+  // Here a step that is not finite is noted, for whoever reads the marks before the result is shown; null:
+  // each step is waited for, and one that is not finite is an error.
   const FiniteMarks* marks = nullptr;
 };
 
@@ -63,10 +66,10 @@ class DenoiseLoop {
   Stream& stream_;
   nn::ParamStore store_;
   Tensor velocity_;            // [branches, z, T, h, w]; after guidance, branch 0 holds the prediction
-  Tensor noise_;               // of this step, for stochastic samplers
+  Tensor noise_;               // this step's noise, for stochastic samplers
   std::vector<Tensor> state_;  // the sampler's
   StepCache cache_;
-  std::vector<Tensor> kept_;  // what a resumed run needs: the sampler's and the step cache's tensors
+  std::vector<Tensor> kept_;  // what a resumed run needs: tensors of the sampler and the step cache
 };
 
 }  // namespace tachy

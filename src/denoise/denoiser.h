@@ -1,10 +1,10 @@
-// What predicts in a denoising step. The loop (denoise_loop.h) knows the sampler, guidance, step cache,
-// resuming and previews; how latents and a timestep become a velocity is a Denoiser's matter, and a new way
-// of it is a new file:
+// The interface that predicts in a denoising step. The loop (denoise_loop.h) handles the sampler, guidance,
+// step cache, resuming and previews; a Denoiser turns latents and a timestep into a velocity, and each new
+// way to do so gets a new file:
 //
-//   clip_denoiser         the whole clip in one forward pass, perhaps with condition channels behind the
+//   clip_denoiser         the whole clip in one forward pass, perhaps with condition channels after the
 //                         latents'
-//   first_frame_denoiser  the same, where latent frame 0 is given and stays at timestep 0
+//   first_frame_denoiser  the same, with latent frame 0 given and kept at timestep 0
 //   windows_denoiser      a long clip in overlapping windows, each as one of these two
 //   causal_denoiser       a block of frames after those that it remembers, for rollout.h
 //   experts_denoiser      two networks, one for the steps of high noise and one for the others
@@ -28,20 +28,20 @@ class Denoiser {
   // Puts what is given and never denoised (a fixed first frame) into x [z, T, h, w].
   virtual void put_given(const Tensor& x) const { (void)x; }
 
-  // Which network predicts at a step, where there are several: guidance may differ between parts, and what
-  // the step cache knows of one part does not hold for the next.
+  // Returns which network predicts at a step, if there are several: guidance may differ between parts, and
+  // what the step cache knows of one part does not apply to the next.
   virtual int part(int step) const {
     (void)step;
     return 0;
   }
 
-  // Steps of one part and one kind are the same work, so a measure run need not walk all of them.
+  // Steps of the same part and kind are the same work, so a measure run need not go through all of them.
   virtual int kind(int step) const {
     (void)step;
     return 0;
   }
 
-  // Of the Buffers that it holds beside the network's weights.
+  // Bytes of the Buffers that it holds besides the network's weights.
   virtual uint64_t bytes() const = 0;
 };
 

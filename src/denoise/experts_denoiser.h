@@ -1,4 +1,4 @@
-// Two networks, each for its part of the steps: the high-noise expert for the timesteps from a boundary on,
+// Two networks, each for its part of the steps: the high-noise expert for timesteps at or above a boundary,
 // the low-noise one for those below it (Wan2.2 A14B). Timesteps fall, so a run changes over once, and at most
 // one expert is needed at a time: the second one is made when its first step comes, after the first one is
 // gone.
@@ -14,7 +14,8 @@ namespace tachy {
 
 class ExpertsDenoiser final : public Denoiser {
  public:
-  // make: loads what the expert `part` needs. give_back: its steps are done and its denoiser is gone.
+  // make: loads what the expert `part` needs. give_back: called when its steps are done and its denoiser is
+  // gone.
   using Make = std::function<std::unique_ptr<Denoiser>(int part)>;
   using GiveBack = std::function<void(int part)>;
 

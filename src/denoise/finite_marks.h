@@ -1,6 +1,7 @@
-// Whether what the steps of a block predict is finite, told late. A check that waits for the device in every step would keep
-// the host from queueing a block whole; so each step has a mark in the device's memory, which whoever fetches the block's
-// frames reads with them, before any of them is shown. The first mark that is set is the step at fault.
+// Tells late whether what the steps of a block predict is finite. A check that waits for the device in every
+// step would keep the host from queueing a block whole. Each step therefore has a mark in the device's
+// memory, which is read together with the block's frames, before any of them is shown. The first mark that is
+// set is the step at fault.
 #pragma once
 
 #include <span>
@@ -30,13 +31,13 @@ class FiniteMarks {
     return fmt::format("denoise: the transformer's output holds NaN or Inf at step {} of {}", step + 1,
                        steps);
   }
-  // The marks as they were fetched. Throws numerical, naming the step.
+  // Checks the marks that were fetched. Throws numerical, naming the step.
   static void expect_steps(std::span<const int32_t> fetched) {
     for (size_t i = 0; i + 1 < fetched.size(); ++i)
       check(fetched[i] == 0, ErrorCode::numerical, "{}",
             of_step(static_cast<int>(i), static_cast<int64_t>(fetched.size()) - 1));
   }
-  // Fetches them itself: waits for what was queued before.
+  // Fetches the marks itself: waits for what was queued before.
   void expect_steps(Stream& stream) const {
     std::vector<int32_t> fetched(static_cast<size_t>(marks_.numel()));
     download(marks_, fetched.data(), stream);

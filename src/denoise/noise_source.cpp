@@ -14,7 +14,7 @@ void NoiseSource::make_on(const Tensor& state) {
 
 void NoiseSource::fill(const Tensor& to, const Stream& stream) {
   const auto n = static_cast<size_t>(to.numel());
-  // Fewer values, or a rest behind blocks of 16, are drawn in another way.
+  // Fewer than 16 values, or a remainder after blocks of 16, are drawn in another way.
   if (!can_make_on_device() || n == 0 || n % 16 != 0) return upload(next(n).data(), to, stream);
   settle();
   if (!ahead_.empty()) return upload(next(n).data(), to, stream);

@@ -1,9 +1,11 @@
-// The generator of a run: one, as in PyTorch. First the starting noise, then what stochastic samplers draw.
+// The generator of a run. There is one, as in PyTorch: it draws the starting noise first, then what
+// stochastic samplers need.
 //
-// A video made block by block draws for every block, and a CPU takes milliseconds for it (half a million values a block of
-// Matrix-Game 2). Values of PyTorch's generator for the CPU are made on the GPU that wants them, once make_on() says where. Those of
-// other generators draw_ahead() makes in another thread while the device is busy with the block before. The bits, and the state
-// that save() tells, are those of drawing them one by one.
+// A video made block by block draws for every block, which takes a CPU milliseconds (half a million values
+// for a block of Matrix-Game 2). Values of PyTorch's generator for the CPU are made on the GPU that needs
+// them, once make_on() has named the place. For other generators, draw_ahead() makes them in another thread
+// while the device is busy with the block before. The bits, and the state that save() returns, are the same
+// as if all values were drawn one by one.
 #pragma once
 
 #include <cstring>
@@ -20,7 +22,7 @@
 
 namespace tachy {
 
-// Noise that somebody else drew, in the order of its use.
+// Noise that somebody else drew, in the order in which it is used.
 class ImportedNoise {
  public:
   explicit ImportedNoise(std::vector<float> values) : values_(std::move(values)) {}
@@ -57,17 +59,18 @@ class NoiseSource {
   NoiseSource(const NoiseSource&) = delete;
   NoiseSource& operator=(const NoiseSource&) = delete;
 
-  // From here on fill() makes values on the GPU where `state` lies, i32 [cuda::kGeneratorWords], if the generator allows it;
-  // with an undefined one, on the host again. No other source may use `state`, which must live until another one is given, or none.
+  // From here on fill() makes values on the GPU where `state` lies, i32 [cuda::kGeneratorWords], if the
+  // generator allows it; with an undefined `state`, on the host again. No other source may use `state`, which
+  // must live until this is called again.
   void make_on(const Tensor& state);
-  // The next values, wherever the stream computes: queued.
+  // Queues the next values, wherever the stream computes.
   void fill(const Tensor& to, const Stream& stream);
 
   void draw(std::span<float> values) {
     const std::span<const float> drawn = next(values.size());
     std::copy(drawn.begin(), drawn.end(), values.begin());
   }
-  // The next n values, valid until the next call of anything here.
+  // Returns the next n values, valid until the next call of any function here.
   std::span<const float> next(size_t n) {
     take_back();
     if (ahead_.empty()) {
@@ -82,8 +85,8 @@ class NoiseSource {
     ahead_.pop_front();
     return current_.values;
   }
-  // Begins to make what the calls of next() and fill() that come now will want, in their order. Returns at once. Nothing where
-  // a GPU will make them.
+  // Begins to make the values for the next calls of next() and fill(), in their order, and returns at once.
+  // Does nothing if a GPU will make them.
   void draw_ahead(std::vector<size_t> counts) {
     settle();
     if (can_make_on_device()) return;
@@ -100,10 +103,11 @@ class NoiseSource {
     };
     try {
       drawing_ = std::async(std::launch::async, draw);
-    } catch (const std::system_error&) {  // no thread is to be had: next() draws
+    } catch (const std::system_error&) {  // no thread is available: next() draws
     }
   }
-  // torch.randperm(n) of the run's generator, or where that is of a GPU, of one on the CPU with the same seed.
+  // Returns torch.randperm(n) of the run's generator, or, if that is a GPU's, of one on the CPU with the same
+  // seed.
   std::vector<int64_t> permutation(int64_t n) {
     take_back();
     check(ahead_.empty(), ErrorCode::internal, "noise: a permutation after values that were drawn ahead");
@@ -134,7 +138,7 @@ class NoiseSource {
     std::vector<float> values;
     std::vector<uint8_t> before;  // the generator's state
   };
-  // From here on nobody else is at the members. Throws what the drawing threw.
+  // After this, no other thread uses the members. Throws what the drawing threw.
   void settle() {
     if (drawing_.valid()) drawing_.get();
   }
@@ -142,11 +146,11 @@ class NoiseSource {
   bool can_make_on_device() const {
     return device_state_.defined() && std::holds_alternative<TorchCpuGenerator>(generator_);
   }
-  // The generator here after what the GPU made.
+  // Moves the generator here past the values that the GPU made.
   void catch_up() {
     if (behind_ > 0) std::get<TorchCpuGenerator>(generator_).skip(std::exchange(behind_, 0));
   }
-  // The next values are made here.
+  // Has the next values made here.
   void take_back() {
     settle();
     catch_up();
@@ -154,14 +158,14 @@ class NoiseSource {
   }
 
   Generator generator_;
-  Tensor device_state_;         // of a generator on a GPU; undefined: none
-  bool on_device_ = false;      // whether that is the state after all values so far
-  size_t behind_ = 0;           // values that were made there, of which generator_ does not know
-  TorchCpuGenerator shuffles_;  // only of the starting noise, so that no saved state needs it
+  Tensor device_state_;         // state of a generator on a GPU; undefined: none
+  bool on_device_ = false;      // whether device_state_ is the state after all values so far
+  size_t behind_ = 0;           // values made on the GPU that generator_ does not count yet
+  TorchCpuGenerator shuffles_;  // used only for the starting noise, so no saved state needs it
   Drawn current_;
   std::deque<Drawn> ahead_;
-  std::vector<Drawn> spare_;   // whose memory the next ones take
-  std::future<void> drawing_;  // last, so that it ends before what it uses
+  std::vector<Drawn> spare_;   // their memory is reused for the next ones
+  std::future<void> drawing_;  // last, so that it is destroyed before what it uses
 };
 
 }  // namespace tachy

@@ -1,6 +1,6 @@
-// Previews: each latent pixel becomes one RGB pixel through a linear map fitted once per VAE
-// (generation_config.json, preview_factors [z + 1, 3], last row the offset). Without factors the first three
-// channels stand in, scaled to their own range: enough to see where things are.
+// Previews: each latent pixel becomes one RGB pixel through a linear map that is fitted once per VAE
+// (generation_config.json, preview_factors [z + 1, 3]; the last row is the offset). Without factors the first
+// three channels are shown, scaled to their own range: enough to see where things are.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tachy {
 
-// The frames side by side.
+// Shows the frames side by side.
 struct Preview {
   std::vector<uint8_t> rgb;
   int width = 0, height = 0;

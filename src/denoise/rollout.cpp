@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-// Shows the velocities to somebody on their way.
+// Shows the velocities to an observer.
 struct Watched : Denoiser {
   Watched(Denoiser& denoiser, const std::function<void(const Tensor&)>& who) : of(denoiser), show(who) {}
   void predict(const Tensor& latents, int step, const Tensor& velocity) override {
@@ -26,7 +26,7 @@ class Rollout {
   Rollout(const RolloutInput& in, CausalDenoiser& denoiser, Stream& stream)
       : in_(in), denoiser_(denoiser), stream_(stream), store_({}, stream) {
     if (in.marks) marks_ = *in.marks;
-    // On the CPU a look costs no wait: each step is looked at.
+    // On the CPU checking needs no waiting, so each step is checked.
     late_ = in.marks || stream.memory;
     if (late_ && !in.marks) marks_ = FiniteMarks(store_.allocate(DType::i32, {in.sampler->steps() + 1}));
     if (in.callbacks) callbacks_ = *in.callbacks;
@@ -80,7 +80,7 @@ class Rollout {
     in_.noise->fill(latents, stream_);
   }
 
-  // Noise that the GPU does not make itself is made while it is busy with the block before.
+  // Noise that the GPU does not make itself is made while the GPU is busy with the block before.
   void draw_ahead() {
     const auto next = static_cast<size_t>(block_ + 1);
     if (!stream_.memory || stream_.measuring() || next >= in_.blocks.size()) return;
@@ -94,7 +94,7 @@ class Rollout {
   void denoise(const Tensor& latents) {
     Watched watched(denoiser_, in_.predicted);
     if (late_ && !in_.marks) marks_.clear(stream_);
-    shelf_.rewind();  // nothing is allocated for a later block, and a captured pass finds its velocity
+    shelf_.rewind();  // a later block then allocates nothing, and a captured pass finds its velocity
     DenoiseLoop loop({.sampler = in_.sampler,
                       .guidance = {{Branch{}}},
                       .latents = latents,
@@ -114,11 +114,11 @@ class Rollout {
   CausalDenoiser& denoiser_;
   Stream& stream_;
   nn::ParamStore store_;
-  BufferShelf shelf_;  // of the loops' tensors
+  BufferShelf shelf_;  // provides the loops' tensors
   VideoCallbacks callbacks_;
-  FiniteMarks marks_;  // of a block's steps
-  bool late_ = false;  // whether they are looked at when the block is done
-  uint64_t most_ = 0;  // of the bytes that a block's loop held
+  FiniteMarks marks_;  // marks for a block's steps
+  bool late_ = false;  // whether they are read only when the block is done
+  uint64_t most_ = 0;  // most bytes that a block's loop held
   int64_t block_ = 0;
 };
 

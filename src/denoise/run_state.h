@@ -1,4 +1,5 @@
-// The state that a run goes on from: whether it is one of this request, and where the run then begins.
+// Checks the state that a run resumes from: whether it belongs to this request, and whether any steps are
+// left.
 #pragma once
 
 #include "session/stage.h"

@@ -8,7 +8,8 @@
 namespace tachy {
 namespace {
 
-// Latents are small beside a step of the model: one thread, in order, so that every run decides alike.
+// Latents are small compared with a step of the model: one thread adds them in order, so that every run
+// decides alike.
 double l1(const std::vector<float>& x) {
   double sum = 0;
   for (const float v : x) sum += std::abs(v);

@@ -34,7 +34,7 @@ void TalkProgress::tell(const Progress& progress, double now) {
   to_(p);
 }
 
-// The first that a window tells of its steps is how many were done before.
+// A window's first report on its steps gives the number that were done before.
 void TalkProgress::step(const Progress& p, double now) {
   if (stage_ == "denoise" && p.done > 0) {
     step_seconds_ += now - last_, ++step_count_;
@@ -49,7 +49,7 @@ void TalkProgress::step(const Progress& p, double now) {
 void TalkProgress::frames(const Progress& p, double now) {
   const int64_t first = talk_.first_new(window_),
                 end = std::min(talk_.first(window_) + talk_.window, talk_.frames);
-  // A window that was gone on with after its last step has none of its own.
+  // A window that was resumed after its last step has no steps of its own.
   if (stage_.empty()) steps_left_ = (talk_.count() - 1 - window_) * steps_;
   decoded_ = static_cast<double>(p.done - first) / static_cast<double>(end - first);
   if (p.done < end) return;

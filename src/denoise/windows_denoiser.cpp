@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-// body(i, count, frame) for the longest pieces of a window whose frames follow each other in the clip.
+// Calls body(i, count, frame) for the longest runs of a window's frames that follow each other in the clip.
 template <class Body>
 void for_runs(const Window& window, Body&& body) {
   for (size_t i = 0; i < window.size();) {
@@ -61,7 +61,7 @@ void WindowsDenoiser::gather(const Tensor& clip, const Window& window, const Ten
   });
 }
 
-// Frames lie outermost in the sums, so that those that follow each other are one piece of memory.
+// Frames are the outermost axis of the sums, so frames that follow each other are one piece of memory.
 void WindowsDenoiser::add(std::span<const float> weights, const Window& window) {
   upload(weights.data(), weights_, stream_);
   ops::copy({.x = window_velocity_.transpose(0, 2),
@@ -88,7 +88,7 @@ void WindowsDenoiser::predict(const Tensor& latents, int step, const Tensor& vel
     gather(latents, window, window_latents_);
     if (channels_.defined()) {
       gather(channels_, window, window_channels_);
-      // A window begins with what the clip begins with: the picture that is given, and the mask that says so.
+      // A window begins like the clip: with the given picture, and the mask that marks it.
       ops::copy({.x = channels_.slice(1, 0, 1), .y = window_channels_.slice(1, 0, 1)}, stream_);
       inner_->put_channels(window_channels_);
     }

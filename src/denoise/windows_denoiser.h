@@ -1,6 +1,6 @@
-// A clip that is longer than a model's own clips, predicted in windows of that length (context_windows.h) whose
-// predictions are blended. Every window is one forward pass of the same shape between the same tensors, so that on a GPU
-// one captured graph serves them all.
+// Predicts a clip that is longer than a model's own clips in windows of that length (context_windows.h) and
+// blends their predictions. Every window is one forward pass of the same shape between the same tensors, so
+// on a GPU one captured graph serves them all.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ class WindowsDenoiser final : public Denoiser {
  public:
   struct Input {
     WindowPlan plan;
-    ClipInput clip;     // of the whole clip: latent_shape and channels are its
-    Tensor frame = {};  // [z, 1, h, w] f32: latent frame 0, where it is given (Wan2.2 TI2V)
+    ClipInput clip;     // describes the whole clip, including latent_shape and channels
+    Tensor frame = {};  // [z, 1, h, w] f32: latent frame 0, if it is given (Wan2.2 TI2V)
   };
   WindowsDenoiser(const Input& in, Stream& stream);
 
@@ -32,7 +32,7 @@ class WindowsDenoiser final : public Denoiser {
   int64_t frames_;  // of the clip
   Stream& stream_;
   nn::ParamStore store_;
-  Tensor frame_, channels_;                  // of the clip; undefined without
+  Tensor frame_, channels_;                  // of the whole clip; undefined: none
   Tensor window_latents_, window_channels_;  // [z, W, h, w], [c, W, h, w]
   Tensor window_velocity_;                   // [branches, z, W, h, w]
   Tensor weights_, weighted_;                // [W], [W, z, branches, h, w]

@@ -1,6 +1,6 @@
-// A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n, a little more
-// where a file keeps some blocks in fewer bytes than others. The fewest that fit are streamed; n = N is the least a stage
-// can take.
+// A stage with n of its N blocks streamed holds (N - n + 2)·block_bytes of them: two slots stand for the n,
+// slightly more if a file stores some blocks in fewer bytes than others. As few blocks as possible are
+// streamed; with n = N a stage takes the least memory it can.
 #include "engine/memory_plan.h"
 
 #include <algorithm>
@@ -14,15 +14,16 @@
 namespace tachy {
 namespace {
 
-// The fewest streamed blocks that take `excess` off a stage, or all of them.
+// Returns the fewest streamed blocks that save `excess` bytes in a stage, or all of them.
 int64_t fewest(const StagePlan& stage, uint64_t excess) {
   if (stage.blocks < runtime::BlockStream::kFewest) return 0;
   const auto saving = static_cast<int64_t>((excess + stage.block_bytes - 1) / stage.block_bytes);
   return std::clamp(saving + 2, runtime::BlockStream::kFewest, stage.blocks);
 }
 
-// Where a talking photo has several windows, its transformer stays for the next one while a window is decoded and its end
-// encoded: the stage of this name, or the one after it that takes most beside the same blocks.
+// If a talking photo has several windows, its transformer stays for the next one while a window is decoded
+// and its end encoded. Returns the stage of this name, or the one after it that takes most beside the same
+// blocks.
 const StagePlan& widest_stage(const VideoPlan& plan, std::string_view name, bool stays) {
   const StagePlan* widest = &stage_plan(plan, name);
   for (const StagePlan& s : plan.stages)
@@ -34,7 +35,7 @@ const StagePlan& widest_stage(const VideoPlan& plan, std::string_view name, bool
 bool on_device(const PlanInput& in) { return in.room > 0 || in.model->memory(); }
 
 VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
-  if (WorkTally* tally = WorkTally::current()) *tally = {};  // of the last plan alone
+  if (WorkTally* tally = WorkTally::current()) *tally = {};  // keeps only the last plan's
   Session session(*in.model, in.gpu, Session::Kind::measuring);
   session.begin({.precision = in.request->precision,
                  .without = in.request->without,
@@ -44,7 +45,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
   VideoPlan plan;
   nn::ParamStore shared_store({}, session.stream());
   const Shared shared(*in.request, in.model->bundle(), *in.prompts, shared_store);
-  // Files are read on the host.
+  // Files are read into host memory.
   plan.shared_bytes = shared_store.bytes() + (on_device(in) ? 0 : in.model->bundle().read_bytes());
   Job job{.request = *in.request, .prompts = *in.prompts, .shared = shared};
   plan.stages = walk(job, session);
@@ -55,7 +56,7 @@ VideoPlan plan_with(const PlanInput& in, const Placement& placement) {
     plan.host_bytes = std::max(plan.host_bytes, s.host_bytes);
     kept += s.weight_bytes, arena = std::max(arena, s.arena_bytes);
   }
-  // One arena serves all stages then, and what one of them has made stays: an upper bound.
+  // One arena then serves all stages, and what any of them has made stays: this is an upper bound.
   if (placement.keeps) plan.peak_bytes = plan.shared_bytes + kept + arena;
   return plan;
 }
@@ -94,7 +95,7 @@ VideoPlan plan_within(const PlanInput& in) {
     placement.text = streamed("text"), placement.denoise = streamed("denoise");
     plan = plan_with(in, placement);
   }
-  // Blocks that are smaller than the largest saved less than was thought.
+  // Blocks that are smaller than the largest one saved less than assumed.
   const auto one_more = [&](const char* name, int64_t& streamed) {
     if (need(name) <= budget || streamed == 0 || streamed == stage_plan(plan, name).blocks) return false;
     return ++streamed, true;

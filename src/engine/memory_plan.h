@@ -1,5 +1,5 @@
-// The plan of a request: exact bytes of every stage by a walk in a measuring session, and on a GPU how many
-// blocks must stay on the host for it to keep within what it may take.
+// Plans a request: a walk in a measuring session gives the exact bytes of every stage, and on a GPU how many
+// blocks must stay on the host to keep the run within its limit.
 #pragma once
 
 #include "engine/walk.h"
@@ -9,16 +9,16 @@ namespace tachy {
 
 struct PlanInput {
   Model* model = nullptr;
-  std::shared_ptr<cuda::Gpu> gpu;  // on which nobody computes meanwhile; null: none
+  std::shared_ptr<cuda::Gpu> gpu;  // a GPU on which nobody else computes now; null: none
   const Resolved* request = nullptr;
   const Prompts* prompts = nullptr;
-  Products vae = Products::as_activations;  // of the VAE's residual blocks
+  Products vae = Products::as_activations;  // products of the VAE's residual blocks
   const RequestAdapters* adapters = nullptr;
-  uint64_t room = 0;  // of a `gpu` that is not the model's (cuda/absent_gpu.h): what a run may take there
+  uint64_t room = 0;  // if `gpu` is not the model's (cuda/absent_gpu.h): what a run may take there
 };
 VideoPlan make_plan(const PlanInput& in);
 
-// Says once which blocks do not stay on the GPU, unless the caller asked for it.
+// Reports once which blocks do not stay on the GPU, unless the caller asked for it.
 void report_offload(const VideoPlan& plan, bool asked);
 
 }  // namespace tachy

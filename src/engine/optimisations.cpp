@@ -11,7 +11,7 @@ namespace {
 
 using enum Optimisation;
 
-// Measured figures, each with its machine. What stands here was measured once and is not what this machine would show:
+// Figures that were measured once, each with its machine. They are not what this machine would show:
 // `tachyscope bench --optimisations` measures here.
 struct Worth {
   const char *cpu, *gpu;  // null: not measured
@@ -98,7 +98,7 @@ OptimisationState named(const OptimisationInfo& info, const OptimisationCase& ru
   return out;
 }
 
-// The ones that are numbers of fewer bits, which have fields of their own.
+// Adds the optimisations that use numbers of fewer bits, which have fields of their own.
 void add_precisions(const OptimisationCase& run, std::vector<OptimisationState>& out) {
   const Precision& p = run.precision;
   const bool low = run.gpu ? p.activation != DType::f32 : p.compute == Compute::bf16;
@@ -136,7 +136,7 @@ void add_precisions(const OptimisationCase& run, std::vector<OptimisationState>&
                    .worth = "H200: 14B's forward at 81x480x832 2,139 ms, in bf16 2,353"});
 }
 
-// Attention's kernels that denoising uses.
+// Adds attention's kernels that denoising uses.
 void add_kernels(const OptimisationCase& run, std::vector<OptimisationState>& out) {
   for (const ops::OpPick& p : run.picks) {
     const std::string name = p.op + ":" + p.impl;

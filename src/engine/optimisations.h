@@ -1,4 +1,5 @@
-// This lists which optimisations are on in a run, why, and what each is worth: for `--plan`, `doctor` and the table that bench makes.
+// Lists which optimisations are on in a run, why, and what each is worth: for `--plan`, `doctor` and bench's
+// table.
 #pragma once
 
 #include <span>
@@ -19,12 +20,12 @@ struct OptimisationCase {
   Without without;
   bool graphs = false;
   double step_cache = 0;
-  int branches = 0;                    // of guidance, at most; 0: no request is at hand
-  std::span<const ops::OpPick> picks;  // of denoising, where it is planned: attention's kernels are listed
+  int branches = 0;                    // most branches of guidance; 0: there is no request
+  std::span<const ops::OpPick> picks;  // picks of denoising, if it is planned: attention's kernels are listed
 };
 
 std::vector<OptimisationState> optimisation_states(const OptimisationCase& run);
-// Those of a request that was resolved for this device, and its plan.
+// Returns those of a request that was resolved for this device, with its plan.
 std::vector<OptimisationState> states_of(const Resolved& request, const VideoPlan& plan,
                                          const cuda::GpuInfo* gpu);
 

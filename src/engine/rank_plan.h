@@ -1,4 +1,4 @@
-// This plans what each of several ranks computes of a request's denoising passes.
+// Plans what each of several ranks computes in a request's denoising passes.
 #pragma once
 
 #include "resolve/resolved.h"
@@ -6,7 +6,8 @@
 
 namespace tachy {
 
-// Empty where the model's runs have one rank. Throws unsupported where the request is of a kind whose tokens are not divided.
+// Returns nothing if the model's runs have one rank. Throws unsupported if the request is of a kind whose
+// tokens cannot be divided.
 std::vector<RankPlan> plan_ranks(const Model& model, const Resolved& request);
 
 }  // namespace tachy

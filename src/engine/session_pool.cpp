@@ -64,18 +64,19 @@ SessionPool::Clock::duration SessionPool::idle_time() const {
 }
 
 void SessionPool::give_back(Session& session, Admission::Place claim) {
-  std::list<Session> ended;  // without the lock
+  std::list<Session> ended;  // destroyed without the lock
   Admission::Lock lock = tenancy_.lock();
   const auto now = Clock::now();
   tenancy_.tenant().idle.push_back({&session, now});
-  // Where it keeps nothing there is nothing to give back but a further queue of a GPU.
+  // If the session keeps nothing, there is nothing to release except a further queue of a GPU.
   const bool worth = session.kept_bytes() > 0 || session.gpu() != model_.gpu();
   if (model_.options().idle_seconds == 0) ended = idle_since(now);
   tenancy_.admission().leave(lock, tenancy_.tenant(), claim);
   if (model_.options().idle_seconds > 0 && worth) watch_idle();
 }
 
-// Takes those out that nobody has had since then. What they keep is free at once; the caller lets them go.
+// Takes out the sessions that have been idle since then. What they keep is freed at once; the caller destroys
+// them.
 std::list<Session> SessionPool::idle_since(Clock::time_point latest) {
   std::list<Session> out;
   auto& idle = tenancy_.tenant().idle;
@@ -90,16 +91,17 @@ std::list<Session> SessionPool::idle_since(Clock::time_point latest) {
 
 void SessionPool::watch_idle() {
   if (watching_ || ending_) return;
-  if (watcher_.joinable()) watcher_.join();  // it has said that it ends
+  if (watcher_.joinable()) watcher_.join();  // it has announced its end
   try {
     watcher_ = std::thread([this] { end_idle(); });
     watching_ = true;
-  } catch (const std::system_error& e) {  // idle sessions then wait for who needs their memory
+  } catch (const std::system_error& e) {  // idle sessions then wait until somebody needs their memory
     log_topic("plan", "no thread to give idle sessions back: {}", e.what());
   }
 }
 
-// It hears of a session that was taken meanwhile when it wakes up: a thread for each job would be dearer.
+// Notices only when it wakes up that a session has been taken meanwhile: a thread for each job would cost
+// more.
 void SessionPool::end_idle() {
   Admission::Lock lock = tenancy_.lock();
   const auto& idle = tenancy_.tenant().idle;

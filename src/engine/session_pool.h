@@ -1,10 +1,10 @@
-// The sessions of a model: where its jobs compute. When they may is the business of the device's Admission (session/admission.h),
-// on which all models there draw. When a job begins, kept parts that it does not count on are released, so that its plan is
-// true; where memory is short, so are those of other ways of computing and what idle sessions keep, in the end those of other
-// models.
+// The sessions of a model, in which its jobs compute. The device's Admission (session/admission.h), which all
+// models there share, decides when they may. When a job begins, kept parts that it does not count on are
+// released, so that its plan is true. If memory is short, parts of other ways of computing are released, too,
+// then what idle sessions keep, and finally those of other models.
 //
-// A session that was nobody's for the model's `idle_seconds` is given back with all that it keeps; the next job opens one again.
-// The thread that notices is there only while some session is idle.
+// A session that has been idle for the model's `idle_seconds` is released with all that it keeps; the next
+// job opens a new one. The thread that watches for this exists only while some session is idle.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +22,7 @@ class SessionPool {
   SessionPool(const SessionPool&) = delete;
   SessionPool& operator=(const SessionPool&) = delete;
 
-  // A session that is nobody else's until this goes away.
+  // A session that nobody else uses while the lease lives.
   class Lease {
    public:
     Lease(SessionPool& pool, Session& session, Admission::Place claim)
@@ -38,26 +38,26 @@ class SessionPool {
     Admission::Place claim_;
   };
 
-  // To plan on a GPU, whose libraries' states one thread may use at a time.
+  // Leases a session for planning on a GPU: only one thread at a time may use the states of its libraries.
   Lease to_plan();
-  // For a job. Throws out_of_memory where it would not fit alone, and cancelled.
+  // Leases a session for a job. Throws out_of_memory if it would not fit alone, and cancelled.
   Lease to_compute(const VideoPlan& plan, const Precision& precision, Products vae,
                    const std::atomic<bool>* cancel);
 
-  // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
+  // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { tenancy_.check_memory(plan); }
 
-  size_t sessions();  // that are open
+  size_t sessions();  // number of open sessions
 
  private:
   using Clock = Tenant::Clock;
-  // All of these with the lock of the admission.
+  // All of these require the admission's lock.
   Session& take(const Wish& wish);
   std::list<Session> idle_since(Clock::time_point latest);
   void watch_idle();
 
   void give_back(Session& session, Admission::Place claim);
-  void end_idle();  // what the thread does
+  void end_idle();  // the thread's function
   Clock::duration idle_time() const;
 
   Model& model_;

@@ -24,8 +24,9 @@ namespace tachy {
 
 namespace {
 
-// What `lora_mode` auto comes to here. Merged and added adapters round differently: the settings of a run must
-// say which it was, so that it is repeated and goes on alike where the model stays loaded and where it does not.
+// Settles `lora_mode` auto. Merged and added adapters round differently, so the settings of a run must say
+// which it was: it can then be repeated and resumed with the same result, whether or not the model stays
+// loaded.
 void settle_lora_mode(VideoRequest& r, bool keeps) {
   if (!r.loras.empty() && r.lora_mode == "auto") r.lora_mode = keeps ? "runtime" : "merge";
 }
@@ -49,10 +50,10 @@ Resolved TextToVideo::resolved_for_gpu(const VideoRequest& request) const {
   const GpuMode mode = gpu_mode(request.level, request.dtype.value_or(""), gpu()->info().capability(),
                                 request.residual.value_or(""), request.attention, request.math);
   Resolved r = resolve(model(), request, &mode);
-  // On a GPU adding costs less than a hundredth of a step, and neither time to load nor the few bits of quantised
-  // weights; beside products in 8 bits it costs several hundredths.
+  // On a GPU, adding costs less than a hundredth of a step; it needs no time to load and leaves the few bits
+  // of quantised weights as they are. Beside products in 8 bits it costs several hundredths.
   settle_lora_mode(r.request, model_.options().keep_loaded || !in_eight_bits(mode.products));
-  // Elsewhere only a plain kernel takes lists, which is slower than attending to all keys.
+  // On other GPUs only a plain kernel takes lists, which is slower than attending to all keys.
   const cuda::GpuInfo& info = gpu()->info();
   check(!r.sparse || (info.major == 9 && mode.activation != DType::f32), ErrorCode::unsupported,
         "`sparse_attention`: needs a Hopper GPU (H100, H200) and bf16 or f16; on {} (compute capability "
@@ -96,7 +97,7 @@ TextToVideo::Prepared TextToVideo::prepare(Resolved request) {
 }
 
 void TextToVideo::estimate_seconds(Prepared& prepared) {
-  // Attention and norms run below the GEMM's rate.
+  // Attention and norms run at a lower rate than the GEMM.
   const double rate = model_.flops_per_second(prepared.request.precision) * 0.8;
   VideoPlan& plan = prepared.plan;
   plan.seconds = 0;
@@ -114,9 +115,9 @@ VideoPlan TextToVideo::plan(const VideoRequest& request) {
 
 namespace {
 
-// Where a run begins: at the state that it goes on from, at given latents, or at noise. There is one
-// generator a run, as in PyTorch: the starting noise first, then what stochastic samplers draw. Given latents
-// stand for the noise, and are scaled as it is where a recipe wants that.
+// A run begins with the state that it resumes from, with given latents, or with noise. A run has one
+// generator, as in PyTorch: it makes the starting noise first, then what stochastic samplers draw. Given
+// latents replace the noise, and are scaled as the noise is if a recipe wants that.
 std::vector<float> first_latents(const Resolved& resolved, const RunState* resume, const Tensor& latents,
                                  NoiseSource& noise) {
   const VideoRequest& r = resolved.request;
@@ -138,7 +139,7 @@ std::vector<float> first_latents(const Resolved& resolved, const RunState* resum
   return values;
 }
 
-// Begins a job in a session, and ends it however that goes.
+// Begins a job in a session, and ends it however the job ends.
 class Begun {
  public:
   Begun(Session& session, const Session::Setup& setup) : session_(session) {
@@ -158,7 +159,7 @@ class Begun {
   Session& session_;
 };
 
-// The job itself. Returns how many steps the step cache saved.
+// Runs the job itself. Returns how many steps the step cache saved.
 int run(const TextToVideo::Prepared& prepared, Session& session, const RunState* resume,
         TalkProgress* progress, ProfileRange& part) {
   const Resolved& r = prepared.request;
@@ -201,7 +202,7 @@ Resolved TextToVideo::generate(const Prepared& prepared, const VideoCallbacks& g
       sessions_.to_compute(plan, prepared.request.precision, prepared.vae, callbacks.cancel);
   report_offload(plan, model_.options().max_vram > 0);
   Session& session = lease.session();
-  // On a GPU ranges are timed by its clock, too.
+  // On a GPU, ranges are timed by its clock, too.
   std::optional<cuda::EventProfiler> device_times;
   auto* const times = dynamic_cast<DeviceTimes*>(callbacks.profiler);
   if (session.gpu() && times) device_times.emplace(*session.gpu(), *callbacks.profiler, *times);

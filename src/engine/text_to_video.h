@@ -1,9 +1,9 @@
-// Text (and picture) to video: prompt → token ids → umT5; picture → VAE encoder; → denoising with the Wan
-// transformer → VAE → frames, streamed out as they are decoded. Text encoder, transformer and VAE are loaded
-// and released in turn, unless `keep_loaded`.
+// Makes a video from text (and a picture): prompt → token ids → umT5; picture → VAE encoder; → denoising with
+// the Wan transformer → VAE → frames, streamed out as they are decoded. Text encoder, transformer and VAE are
+// loaded and released in turn, unless `keep_loaded`.
 //
-// This ties together the Model, which all runs share, and the Sessions, one for each run. Everything here may
-// be called from several threads at once.
+// This ties together the Model, which all runs share, and the Sessions, one for each run. All functions here
+// may be called from several threads at once.
 #pragma once
 
 #include <functional>
@@ -21,19 +21,20 @@ class TextToVideo {
   TextToVideo(ModelBundle model, Options options)
       : TextToVideo(std::make_shared<Model>(std::move(model), std::move(options))) {}
 
-  const std::shared_ptr<Model>& shared_model() const { return shared_model_; }  // for worlds on it
+  // For worlds on the same Model.
+  const std::shared_ptr<Model>& shared_model() const { return shared_model_; }
   const ModelBundle& model() const { return model_.bundle(); }
   int threads() const { return model_.threads(); }
   const cuda::Gpu* gpu() const { return model_.gpu(); }  // null: on the CPU
 
-  // A request on its way to a run. Each part of this is made once, here; a plan is then shown, checked and
+  // A request that is ready to run. Each part of this is made here, once; the plan is then shown, checked and
   // followed.
   struct Prepared {
     Resolved request;
     Prompts prompts;
     VideoPlan plan;
     Products vae = Products::as_activations;               // of the VAE's residual blocks
-    std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has none
+    std::shared_ptr<const RequestAdapters> adapters = {};  // null: the request has no adapters
   };
 
   // The request with everything filled in and checked, as this pipeline's device runs it. make: what its pictures and sounds
@@ -43,26 +44,26 @@ class TextToVideo {
   // Tokenises and plans it; loads no weights. The plan tells exact memory.
   Prepared prepare(Resolved request);
   void estimate_seconds(Prepared& prepared);
-  // Throws out_of_memory, with both numbers, when the plan needs more than this process may take.
+  // Throws out_of_memory, with both numbers, if the plan needs more than this process may take.
   void check_memory(const VideoPlan& plan) const { sessions_.check_memory(plan); }
-  // Returns the request as it was run. Throws cancelled when callbacks.cancel is set, and out_of_memory
-  // before anything is loaded; waits where it would not fit beside what runs now. Pictures must have the
-  // video's size already (the Engine sees to that). resume: what an earlier run of the same request reported;
+  // Returns the request as it was run. Waits if it would not fit beside what runs now. Throws cancelled if
+  // callbacks.cancel is set, and out_of_memory before anything is loaded. Pictures must have the video's size
+  // already (the Engine sees to that). resume: the state that an earlier run of the same request reported;
   // the rest then gives the same bits.
   Resolved generate(const Prepared& prepared, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr);
 
-  // The same from the request itself.
+  // These do the same from the request itself.
   VideoPlan plan(const VideoRequest& request);
   Resolved generate(const VideoRequest& request, const VideoCallbacks& callbacks,
                     const RunState* resume = nullptr) {
     return generate(prepare(resolved(request)), callbacks, resume);
   }
 
-  // How often this object has done so.
+  // Counts how often this object has done each.
   struct Counters {
     int resolved = 0, tokenised = 0, planned = 0;
-    int captured = 0;  // steps, as graphs
+    int captured = 0;  // steps that were captured as graphs
   };
   Counters counters() const { return {resolved_, tokenised_, planned_, captured_}; }
   size_t open_sessions() { return sessions_.sessions(); }

@@ -14,8 +14,8 @@ void add_environment(nlohmann::json& settings, bool on_gpu);
 // Returns the environment that settings state. Throws corrupt if it is not a list of texts.
 Environment environment_in(const nlohmann::json& settings);
 
-// Warns if an earlier run had another environment than that of `settings`, which add_environment has
-// completed; each difference is told once in a process. who: "--from: cat.json".
+// Warns if an earlier run's environment differs from that of `settings`, which add_environment has completed;
+// each difference is told once in a process. who: "--from: cat.json".
 void warn_of_environment(const std::string& who, const Environment& then, const nlohmann::json& settings);
 
 }  // namespace tachy::jobs

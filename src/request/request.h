@@ -61,8 +61,8 @@ struct VideoRequest {
   std::shared_ptr<const ImageEmbeds> image_embeds;
   // "stretch" to the video's size, as diffusers does, or "crop", which keeps the shape.
   std::string image_fit = "stretch";
-  // Whose way of preparing pictures for CLIP to use: that of transformers' "processor", or of the "original"
-  // repository; the model's layout decides.
+  // How pictures are prepared for CLIP: as transformers' "processor" does, or as the "original" repository
+  // does; the model's layout decides.
   std::optional<std::string> clip_preparation;
   // For transformers with InfiniteTalk's audio branch: the speech, its weight (1: as in the model), the
   // number of frames that a window takes over from the one before it, and whose formulas and random draws to

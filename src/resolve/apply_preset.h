@@ -12,8 +12,8 @@ ModelFamily family_of(const ModelBundle& model, bool last_image);
 // none fits, and says what would.
 const PresetRow* preset_row(const ModelBundle& model, const VideoRequest& request);
 
-// Fills what the request leaves out from the row of its `preset` that fits the model; nothing without one.
-// Throws as preset_row does.
+// Fills in what the request leaves out, from the row of its `preset` that fits the model; does nothing
+// without a preset. Throws as preset_row does.
 void apply_preset(const ModelBundle& model, VideoRequest& request);
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// This reads what the values of a request stand for: the typed side of a Resolved.
+// Reads what the values of a request stand for: the typed part of a Resolved.
 #pragma once
 
 #include "request/gpu_mode.h"
@@ -6,8 +6,8 @@
 
 namespace tachy {
 
-// Fills in sampler, step cache, sparse attention, sinusoid and precision, once all values are there. gpu: how a GPU is to compute; null on
-// the CPU.
+// Fills in sampler, step cache, sparse attention, sinusoid and precision, once all values are known. gpu: how
+// a GPU is to compute; null on the CPU.
 void read_values(const VideoRequest& values, const GpuMode* gpu, Resolved& out);
 
 }  // namespace tachy

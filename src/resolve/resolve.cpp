@@ -43,7 +43,7 @@ void check_embeds(const ModelBundle& model, const ImageEmbeds* given) {
   int64_t count = 1;
   for (const int64_t extent : given->shape) count *= extent;
   const int64_t width = given->shape.empty() ? 0 : given->shape.back(), found = width > 0 ? count / width : 0;
-  // The two pictures of a first-last-frame model may lie after each other or as a batch.
+  // The two pictures of a first-last-frame model may lie one after the other or as a batch.
   const bool batch = given->shape.size() == 3 && given->shape[0] != 1 && !(rows > 0 && given->shape[0] == 2);
   require(width == dit.image_dim && found >= 1 && found <= 4096 && !batch && given->shape.size() >= 2 &&
               given->shape.size() <= 3 && (rows == 0 || found == rows) &&
@@ -90,8 +90,8 @@ void check_images(const ModelBundle& model, const VideoRequest& r) {
   require(!r.last_image || *r.frames > 1, "`frames`: 1 has no room for `last_image`; 5 would work");
 }
 
-// A list of a distilled model says steps and shift itself. With a preset another value that was given is an
-// error, since it would not count; without one it has always been passed over.
+// The list of a distilled model sets steps and shift itself. With a preset, a different value that was given
+// is an error, since it would not count; without one it has always been ignored.
 template <class T>
 void take_from_list(const FewStepList& list, const VideoRequest& given, const char* field,
                     const std::optional<T>& wanted, std::optional<T>& value, T listed) {
@@ -105,7 +105,7 @@ void take_from_list(const FewStepList& list, const VideoRequest& given, const ch
 void resolve_sampler(const VideoRequest& given, VideoRequest& r) {
   const FewStepList* list = find_few_step_list(*r.sampler);
   if (!list) {
-    parse_sampler(*r.sampler);  // throws with the names that would work
+    parse_sampler(*r.sampler);  // throws, naming those that would work
     return;
   }
   if (!given.steps || !few_step_takes(*list, *given.steps))
@@ -122,11 +122,12 @@ void resolve_guidance(const ModelBundle& model, const VideoRequest& given, Video
             given.guidance_2.value_or(0));
     r.guidance_2.reset();
   } else if (given.guidance && !given.guidance_2) {
-    r.guidance_2 = r.guidance;  // as in diffusers, a scale that is given alone is meant for both
+    r.guidance_2 = r.guidance;  // as in diffusers, a scale that is given alone counts for both
   }
 }
 
-// What the level turns on where the request does not say. gpu: the GPU's side of it; null on the CPU.
+// Turns on what the level includes, unless the request says otherwise. gpu: the GPU's part of it; null on the
+// CPU.
 void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   require(r.int8_keys == "auto" || r.attention == "int8",
           "`int8_keys`: {} needs `attention` int8, but that is {}; leave it out, or set that, too",
@@ -137,7 +138,7 @@ void resolve_level(VideoRequest& r, const GpuMode* gpu) {
   r.step_cache = r.step_cache.value_or(gpu ? gpu->step_cache : mode.step_cache);
   if (gpu) {
     r.dtype = dtype_name(gpu->activation), r.residual = dtype_name(gpu->residual);
-    if (gpu->products == Products::e4m3) r.math = "fp8";  // what a level chose is in the settings
+    if (gpu->products == Products::e4m3) r.math = "fp8";  // the level's choice is recorded in the settings
     return;
   }
   const Compute wanted = r.dtype ? parse_compute(*r.dtype) : mode.compute;
@@ -160,11 +161,11 @@ void resolve_sparse(VideoRequest& r) {
   r.sparse_attention = r.sparse_attention.value_or(0);
   if (*r.sparse_attention == 0) return;
   if (!r.sparse_chooser) r.sparse_chooser = "top-k";
-  // The first steps settle where things are: published methods keep some of them dense.
+  // The first steps settle where things are, so published methods keep some of them dense.
   if (!r.sparse_dense_steps) r.sparse_dense_steps = (*r.steps + 3) / 4;
 }
 
-// In latent frames. Throws invalid_argument where neighbours would share all of a window.
+// Works in latent frames. Throws invalid_argument if neighbours would share a whole window.
 WindowPlan window_plan(const VideoRequest& r, const ModelBundle& model) {
   WindowPlan out;
   if (r.speech) return out;  // TalkWindows

@@ -1,11 +1,11 @@
-// What a request that is made block by block may ask for.
+// Checks what a request may ask for if its video is made block by block.
 #pragma once
 
 #include "catalog/model_bundle.h"
 
 namespace tachy {
 
-// out: resolved but for this.
+// out: resolved except for this.
 void resolve_blocks(const ModelBundle& model, const VideoRequest& given, ResolvedRequest& out);
 
 }  // namespace tachy

@@ -9,7 +9,7 @@
 namespace tachy {
 namespace {
 
-constexpr double kFrameRate = 25;  // at which InfiniteTalk was trained
+constexpr double kFrameRate = 25;  // with which InfiniteTalk was trained
 constexpr int kMostFrames = 65536;
 
 void check_model(const ModelBundle& model, const VideoRequest& r) {
@@ -41,7 +41,7 @@ void check_others(const VideoRequest& given, const VideoRequest& r) {
         "`sparse_attention`: it cannot be combined with speech; leave it out");
 }
 
-// int(len / 16000 * 25) in double precision, as InfiniteTalk counts.
+// Computes int(len / 16000 * 25) in double precision, as InfiniteTalk counts.
 int64_t frames_of(size_t samples) {
   return static_cast<int64_t>(static_cast<double>(samples) / Wav2Vec2Config::kSampleRate * kFrameRate);
 }
@@ -58,7 +58,7 @@ TalkWindows resolve_talk(const ModelBundle& model, const VideoRequest& given, Vi
   }
   check_others(given, r);
   r.color_correction = r.color_correction.value_or(r.recipe == "wrapper" ? 0 : 1);
-  // InfiniteTalk's own grid is one of euler and lcm; what else runs on the model is the wrapper's.
+  // InfiniteTalk uses its own grid with euler and lcm only; other samplers take the wrapper's.
   if (!given.grid && *r.grid == "multitalk" && !find_few_step_list(*r.sampler)) {
     const SamplerKind kind = parse_sampler(*r.sampler);
     if (kind != SamplerKind::euler && kind != SamplerKind::lcm) r.grid = "wrapper";

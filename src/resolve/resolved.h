@@ -1,5 +1,6 @@
-// A request for one model with every value filled in and checked, and what its values stand for, each read once and of its own
-// type: whoever plans or runs it asks no field again. Nothing changes it once it is prepared.
+// A request for one model, with every value filled in and checked, and the typed objects that its values
+// stand for. Each value is read once: whoever plans or runs the request does not read its fields again.
+// Nothing changes it once it is prepared.
 #pragma once
 
 #include <algorithm>
@@ -19,22 +20,23 @@
 
 namespace tachy {
 
-// This is made of a request's pictures and sounds once the video's size is known. Reading them is a front's matter (api/engine.cpp).
+// The inputs that are made from a request's pictures and sounds once the video's size is known. Reading them
+// is up to a front end (api/engine.cpp).
 struct MadeInputs {
-  std::shared_ptr<const Picture> image, last_image;  // of the video's size
-  std::vector<float> clip_pixels, speech, speech_2;  // as ResolvedRequest's, and this:
+  std::shared_ptr<const Picture> image, last_image;  // in the video's size
+  std::vector<float> clip_pixels, speech, speech_2;  // as in ResolvedRequest, like the next one:
   std::vector<uint8_t> speaker_regions;
 };
 
 struct Resolved : ResolvedRequest {
   Sampler sampler{SamplerConfig{}};
-  std::vector<Branches> guidance;  // of each expert
+  std::vector<Branches> guidance;  // one for each expert
   WindowPlan windows;
   StepCacheConfig step_cache;
   std::optional<WanSparse> sparse;  // block-sparse self-attention,
   int dense_steps = 0;              // after so many steps
   std::optional<Sinusoid> sinusoid;
-  // How the device that it was resolved for computes it.
+  // How the device for which it was resolved computes it.
   Precision precision;
   Without without;
   bool graphs = false;  // on a GPU: steps may be captured
@@ -44,7 +46,7 @@ struct Resolved : ResolvedRequest {
     clip_pixels = std::move(made.clip_pixels), speech = std::move(made.speech);
     speech_2 = std::move(made.speech_2), speaker_regions = std::move(made.speaker_regions);
   }
-  // Guidance's branches of the steps that have most.
+  // Returns guidance's number of branches in the steps that have most.
   int64_t most_branches() const {
     size_t most = 1;
     for (const Branches& b : guidance) most = std::max(most, b.size());

@@ -9,8 +9,8 @@ const nn::AdapterSet& AdapterShelf::put(const Wanted& wanted, bool keeps, Stream
     set_->set_scales(scales, stream);
     return *set_;
   }
-  set_.reset(), memory_.reset(),
-      key_.clear();  // whatever stops the next lines, no half of a set is taken for one
+  // If the next lines throw, half a set must not be taken for a whole one.
+  set_.reset(), memory_.reset(), key_.clear();
   buffers_.rewind();
   if (!keeps) buffers_.clear();
   const MemoryLabel label("adapters");

@@ -1,6 +1,6 @@
-// Where a session keeps the adapters that are added to one transformer's products. The next job's take the place of
-// the last one's, in the same memory: as far as they have the same layers and ranks, steps that were recorded stay as
-// they are. Where only strengths differ, nothing else is written.
+// Here a session keeps the adapters that are added to one transformer's products. The next job's adapters
+// replace the last one's in the same memory: if their layers and ranks are the same, recorded steps stay
+// valid. If only the strengths differ, nothing but these is written.
 #pragma once
 
 #include <memory>
@@ -16,22 +16,22 @@ class AdapterShelf {
  public:
   struct Wanted {
     std::span<const nn::LowRank> adapters;
-    std::string key;  // of all that they are but their strengths
+    std::string key;  // identifies all but the strengths
     const nn::LinearRegistry& linears;
     std::string_view model;  // "transformer"
   };
-  // The set of these, on the shelf in a computing session whose jobs keep their memory.
+  // Returns this set, on the shelf if the session computes and its jobs keep their memory.
   const nn::AdapterSet& put(const Wanted& wanted, bool keeps, Stream& stream);
-  uint64_t bytes() const { return bytes_; }  // of the set
-  // Between jobs: of what stays.
+  uint64_t bytes() const { return bytes_; }  // size of the set
+  // Bytes that stay between jobs.
   uint64_t kept_bytes() const { return buffers_.bytes(); }
-  // After a job: the set stays where its memory does.
+  // Called after a job: the set stays if its memory does.
   void release();
   void clear();
 
  private:
   BufferShelf buffers_;
-  std::shared_ptr<const void> memory_;  // of a set that is not kept, or beside a GPU
+  std::shared_ptr<const void> memory_;  // owns a set that is not kept, and what lies on the host beside a GPU
   std::unique_ptr<nn::AdapterSet> set_;
   std::string key_;
   bool kept_ = false;

@@ -1,12 +1,14 @@
-// Who may begin on a device: one admission for the host's memory and one for each GPU, which all models of this process that
-// are open there draw on.
+// Decides which run may begin on a device. There is one admission for the host's memory and one for each GPU;
+// all models of this process that are open on the device share it.
 //
-// The rule: first come, first served. Whoever waits is let in before all who came later, also where a later one needs less
-// and would fit at once: nobody passes, so that a large job begins as soon as what it needs is there, however many small
-// ones come meanwhile. Two do not stand in line: a job that is begun in a callback of a running one, which that one waits for (it
-// is let in where it fits, and refused where it would have to wait), and planning, which takes no memory to speak of.
+// The rule is first come, first served. Whoever waits is let in before all who came later, even if a later
+// one needs less and would fit at once. Nobody overtakes, so a large job begins as soon as the memory it
+// needs is there, however many small ones arrive meanwhile. Two kinds do not stand in line: a job that is
+// begun in a callback of a running job, which waits for it (it is let in if it fits, and refused if it would
+// have to wait), and planning, which takes hardly any memory.
 //
-// Those who wait are woken when something ends. Only who has a `cancel` to watch looks at it from time to time.
+// Those who wait are woken when something ends. Only those who have a `cancel` flag to watch check it from
+// time to time.
 #pragma once
 
 #include <atomic>
@@ -25,20 +27,21 @@ class Admission {
   using Lock = std::unique_lock<std::mutex>;
   using Place = std::list<Claim>::iterator;
 
-  // That of a GPU; of a device of tests; null for both: of the host.
+  // Returns the admission of a GPU, or of a device of tests, or, if both are null, of the host.
   static std::shared_ptr<Admission> of(const cuda::Gpu* gpu, const DeviceMemory* memory);
 
-  // Under this lock stands all that tenants have, their lists of claims and idle sessions among it.
+  // This lock guards all that tenants have, including their lists of claims and idle sessions.
   Lock lock() { return Lock(mutex_); }
   Tenants& tenants() { return tenants_; }
 
-  // Waits until the wish's run may begin, and writes down what it claims. Throws out_of_memory where it would not fit alone,
-  // cancelled, and unsupported where it would have to wait for a run whose callback it is called in.
+  // Waits until the wish's run may begin, and records its claim. Throws out_of_memory if it would not fit
+  // even alone, cancelled, and unsupported if it would have to wait for the run in whose callback it is
+  // called.
   Place enter(Lock& lock, const Wish& wish, const std::atomic<bool>* cancel);
-  // To plan. Waits only for a model of which one session may compute at a time.
+  // Enters for planning. Waits only if one session at a time may compute on the model.
   Place enter_to_plan(Lock& lock, Tenant& tenant);
   void leave(Lock& lock, Tenant& tenant, Place place);
-  // A world whose memory is there: from here on nobody waits for it.
+  // Marks a world whose memory is allocated: from here on nobody waits for it.
   void settle(Lock& lock, Place place);
 
   size_t waiting();  // how many stand in line
@@ -51,10 +54,10 @@ class Admission {
   std::mutex mutex_;
   std::condition_variable changed_;
   Tenants tenants_;
-  std::list<std::monostate> line_;  // in the order of their coming
+  std::list<std::monostate> line_;  // in order of arrival
 };
 
-// A model's place among those of its device, for as long as it is open.
+// A model's place among the models of its device, for as long as it is open.
 class Tenancy {
  public:
   explicit Tenancy(Model& model);
@@ -64,7 +67,7 @@ class Tenancy {
   Admission& admission() const { return *admission_; }
   Tenant& tenant() { return tenant_; }
   Admission::Lock lock() const { return admission_->lock(); }
-  // On a device other than the host: what one run may take (Tenants::budget).
+  // Returns what one run may take on a device other than the host (Tenants::budget).
   Budget budget(uint64_t libraries) const;
   void check_memory(const VideoPlan& plan) const;  // Tenants::check_alone
 

@@ -7,8 +7,8 @@
 namespace tachy {
 namespace {
 
-// The parts of a stage, with the bytes of each. Of two experts either is held at a time, or, where parts
-// stay, both: `bytes` are then those of both.
+// Returns the parts of a stage, with the bytes of each. If a model has two experts, one is held at a time, or
+// both if parts stay: `bytes` is then the sum of both.
 std::vector<std::pair<Part, uint64_t>> parts_of_stage(const std::string& name, bool keeps, uint64_t bytes) {
   if (name == "text") return {{Part::text, bytes}};
   if (name == "image-embeds") return {{Part::image_encoder, bytes}};
@@ -25,7 +25,7 @@ Claim claim_of(const VideoPlan& plan, const Precision& precision, uint64_t base,
   Claim out{.peak = plan.peak_bytes - base, .host = plan.host_bytes};
   uint64_t most = 0, all = 0, arena = 0;
   for (const StagePlan& s : plan.stages) {
-    // A part whose blocks are streamed is not shared.
+    // A part with streamed blocks is not shared.
     const uint64_t part = s.streamed > 0 ? 0 : s.part_bytes, own = s.weight_bytes - part;
     most = std::max(most, own + s.arena_bytes);
     all += own, arena = std::max(arena, s.arena_bytes);
@@ -53,7 +53,8 @@ uint64_t bytes_together(std::span<const Claim> claims, const KeptBytes& kept) {
     for (const auto& [key, bytes] : c.parts) parts[key] = std::max(parts[key], bytes);
   }
   for (const auto& [key, bytes] : parts) own += bytes;
-  // A job that releases its parts in turn never holds all of them, and one that finds them there loads none.
+  // A job that releases its parts one after the other never holds all of them, and one that finds them loaded
+  // loads none.
   return std::min(peaks + kept({}), own + kept(parts_of(claims)));
 }
 

@@ -45,7 +45,8 @@ void add_file(Sha256& hash, const std::filesystem::path& path) {
   }
 }
 
-// Its files, or what of the text encoder's file carries it: of a large file only samples count otherwise.
+// Adds the tokenizer's files, or the data of the tokenizer that the text encoder's file carries: otherwise
+// only samples of a large file count.
 void add_tokenizer(Sha256& hash, const ModelBundle& m) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(m.files.tokenizer, ignored)) return add_file(hash, m.files.tokenizer);
@@ -61,7 +62,7 @@ void add_tokenizer(Sha256& hash, const ModelBundle& m) {
       hash.add(fmt::format("{} {} {}\n", vocabulary->pieces[i], vocabulary->scores[i], vocabulary->types[i]));
 }
 
-// An adapter's tensors, and the config beside them that says what they are multiplied with.
+// Adds an adapter's tensors, and the config beside them that gives their multipliers.
 void add_adapter(Sha256& hash, const std::string& text) {
   const AdapterFile file = open_adapter(parse_lora(text).path);
   add_weights(hash, *file.source);

@@ -47,7 +47,7 @@ std::shared_ptr<cuda::Gpu> Model::take_gpu() {
   if (!gpu_) return nullptr;
   const std::lock_guard lock(mutex_);
   if (first_taken_.expired()) {
-    // It goes on living in gpu_; what ends with its last user is that it is taken.
+    // The GPU itself stays alive in gpu_; when its last user is gone, only the mark that it is taken expires.
     const auto taken = std::make_shared<const std::shared_ptr<cuda::Gpu>>(gpu_);
     first_taken_ = taken;
     return {taken, gpu_.get()};

@@ -1,6 +1,6 @@
-// The parts of a model that are loaded now, for all sessions. Whoever needs a part gets the one that is
-// there; the first one loads it while others wait. A part lives as long as somebody holds it, and longer
-// where it is kept.
+// The loaded parts of a model, for all sessions. Whoever needs a part gets the one that is there; the first
+// one to need it loads it while others wait. A part lives as long as somebody holds it, or longer if it is
+// kept.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,15 @@
 
 namespace tachy {
 
-// Parts of equal keys serve each other: the same weights, made for the same way of computing.
+// Parts with equal keys are interchangeable: the same weights, prepared for the same way of computing.
 struct PartKey {
   Part part = Part::text;
   DType activation = DType::f32;
   Compute compute = Compute::f32;
   Products products = Products::as_activations;
-  bool joined = true;    // of a transformer: Precision::joined
+  bool joined = true;    // for transformers: Precision::joined
   std::string adapters;  // merged into it (request_adapters.h)
-  // vae: what the VAE's residual blocks multiply in (session/vae_math.h).
+  // vae: the format in which the VAE's residual blocks multiply (session/vae_math.h).
   PartKey(Part which, const Precision& precision, std::string merged = {},
           Products vae = Products::as_activations)
       : part(which),
@@ -44,15 +44,15 @@ class PartCache {
   using Handle = std::shared_ptr<const LoadedPart>;
   using Load = std::function<Handle()>;
 
-  // keep: it stays when nobody holds it any more. Throws what `load` throws, and cancelled where `cancel`
-  // comes true while another thread loads.
+  // keep: the part stays when nobody holds it any more. Throws what `load` throws, and cancelled if `cancel`
+  // becomes true while another thread loads.
   Handle get(const PartKey& key, bool keep, const std::atomic<bool>* cancel, const Load& load);
 
-  // Those that are kept and held by nobody.
+  // Bytes of the parts that are kept and that nobody holds.
   uint64_t idle_bytes(const std::set<PartKey>& except) const;
   void drop_idle(const std::function<bool(const PartKey&)>& which);
 
-  uint64_t held_bytes() const;  // by all that are loaded
+  uint64_t held_bytes() const;  // held by all loaded parts
 
  private:
   struct Entry {

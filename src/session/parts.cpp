@@ -8,9 +8,9 @@
 namespace tachy {
 namespace {
 
-// Packing saves the widening of every step for the price of a copy. Small models are packed always, others
-// where the copy takes no more than a third of the memory at hand; judged once a process, so that a plan and
-// its run agree.
+// Packing avoids widening weights in every step, at the price of a copy. Small models are always packed,
+// others if the copy takes no more than a third of the available memory. This is decided once per process, so
+// that a plan and its run agree.
 constexpr uint64_t kPackAlwaysBytes = uint64_t{1} << 30;
 
 bool packs_by_default(uint64_t bytes) {
@@ -37,8 +37,8 @@ uint64_t next_serial() {
   return ++last;
 }
 
-// Makes the network, and returns the bytes of the tensors that its scope had to copy or to make and keeps. Those
-// lie on the host: where the plan counts a device's memory, they are not part of it.
+// Makes the network, and returns the bytes of the tensors that its scope had to copy or make and keeps. They
+// lie on the host, so a plan that counts a device's memory leaves them out.
 template <class Network, class Make>
 uint64_t load_network(Loaded<Network>& out, const std::shared_ptr<TensorSource>& source, const char* name,
                       const std::vector<std::string>& ignorable, const Stream& stream, const Make& make) {

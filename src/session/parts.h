@@ -1,6 +1,7 @@
-// The parts of a model: text encoder, image encoder, audio encoder, VAE encoder, transformers, VAE decoder. Loaded once, a part never
-// changes, and any number of threads may compute with it (but one whose blocks pass through slots of a
-// device, runtime/block_stream.h: that one belongs to the session that loaded it).
+// The parts of a model: text encoder, image encoder, audio encoder, VAE encoder, transformers, VAE decoder.
+// Once loaded, a part never changes, and any number of threads may compute with it (except one whose blocks
+// are streamed through slots of a device, runtime/block_stream.h: that one belongs to the session that loaded
+// it).
 #pragma once
 
 #include <functional>
@@ -20,30 +21,31 @@ enum class Part { text, image_encoder, audio_encoder, vae_encoder, transformer, 
 const char* part_name(Part part);   // "text encoder", "transformer_2"
 const char* load_range(Part part);  // in profiles: "load text encoder"
 const TensorSource& part_file(const ModelBundle& model, Part part);
-// Of two experts 0 is the high-noise one, 1 the low-noise one.
+// With two experts, 0 is the high-noise one and 1 the low-noise one.
 inline Part transformer_part(int expert) { return expert == 0 ? Part::transformer : Part::transformer_2; }
 
-// The audio encoder computes in float32 whatever else does not: its states are what a whole video is made of, and it takes next
-// to no time.
+// The audio encoder computes in float32 even if nothing else does: a whole video depends on its states, and
+// it takes hardly any time.
 inline Precision audio_encoder_precision(const Precision& of_request) {
   return {.definitions = of_request.definitions};
 }
 
-// Of `blocks` equal blocks of block_bytes, `streamed` do not stay on the device but lie on the host.
+// `streamed` of `blocks` equal blocks of block_bytes do not stay on the device but lie on the host.
 struct BlockPlan {
   int64_t blocks = 0, streamed = 0;
   uint64_t block_bytes = 0, host_bytes = 0;
 };
 
-// What all loaded parts have in common.
+// Members that all loaded parts have.
 struct LoadedPart {
   LoadedPart();
-  std::shared_ptr<void> device;        // on a GPU: whose memory it lies in
-  std::shared_ptr<const void> memory;  // the Buffers of its weights, where the network does not own them
-  uint64_t bytes = 0;                  // of all its Buffers
+  std::shared_ptr<void> device;        // on a GPU: the one whose memory it lies in
+  std::shared_ptr<const void> memory;  // the Buffers of its weights, if the network does not own them
+  uint64_t bytes = 0;                  // size of all its Buffers
   BlockPlan blocks;
-  std::string fingerprint;  // of its files before it was loaded, where something on disk is named by it
-  uint64_t serial;          // no other part of this process has had it: addresses may come again
+  // Identifies its files as they were before loading, if files on disk are named by it.
+  std::string fingerprint;
+  uint64_t serial;  // unique among the parts of this process: addresses may be reused
 };
 template <class Network>
 struct Loaded : LoadedPart {
@@ -58,11 +60,11 @@ using LoadedVae = Loaded<VaeDecoder>;
 
 enum class WeightMode { automatic, packed, mapped };
 
-// What loading reports: blocks done, of how many.
+// Reports how many blocks are loaded, and how many there are.
 using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 
-// With a measuring arena they load nothing and count. products: of the VAE's residual blocks, whatever the stream says
-// (session/vae_math.h).
+// With a measuring arena these load nothing and only count. products: of the VAE's residual blocks, whatever
+// the stream says (session/vae_math.h).
 LoadedText load_text(const ModelBundle& model, Stream& stream, int64_t streamed = 0);
 LoadedImageEncoder load_image_encoder(const ModelBundle& model, Stream& stream);
 LoadedAudioEncoder load_audio_encoder(const ModelBundle& model, Stream& stream);
@@ -72,7 +74,7 @@ LoadedDit load_dit(const ModelBundle& model, int expert, WeightMode mode, Stream
                    int64_t streamed = 0, const LoadProgress& progress = {});
 LoadedVae load_vae(const ModelBundle& model, Stream& stream, Products products = Products::as_activations);
 
-// Any of them.
+// Options for load_part, which loads any of these.
 struct LoadHow {
   WeightMode weights = WeightMode::automatic;
   int64_t streamed = 0;

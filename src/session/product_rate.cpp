@@ -24,8 +24,8 @@ struct Matrix {
   Tensor tensor;
 };
 
-// `layer(stream, rows)` again and again, after a measure run of both, which tells their scratch. The first calls are of few
-// rows: where those take as long as all of this may (an emulated CPU), they are the measurement.
+// Repeats `layer(stream, rows)` after a measure run of both, which finds their scratch. The first calls have
+// few rows: if they already take as long as all of this may (an emulated CPU), they are the measurement.
 template <class Prepare, class Layer>
 double rate_of(Stream stream, Prepare&& prepare, Layer&& layer) {
   Arena measure;

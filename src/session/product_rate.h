@@ -1,4 +1,4 @@
-// How fast a CPU multiplies, for estimates of time.
+// Measures how fast a CPU multiplies, for estimates of time.
 #pragma once
 
 #include "base/thread_pool.h"
@@ -7,8 +7,8 @@
 
 namespace tachy {
 
-// Multiply-adds (times two) a second of a linear layer in that precision, measured within some hundredths of a
-// second. hooks: of the measure run before it.
+// Returns the multiply-adds (times two) per second of a linear layer in that precision, measured within some
+// hundredths of a second. hooks: of the measure run before it.
 double cpu_products_per_second(ThreadPool& pool, const Precision& precision, const Hooks& hooks = {});
 
 }  // namespace tachy

@@ -12,9 +12,9 @@ namespace tachy {
 
 namespace {
 
-constexpr size_t kMostBytes = 500;  // of what a warning quotes
+constexpr size_t kMostBytes = 500;  // of the text that a warning quotes
 
-// The first word of a text, or its first characters where words are not set apart by spaces.
+// Returns the first word of a text, or its first characters if spaces do not separate words.
 std::string_view first_word(std::string_view text) {
   constexpr size_t kMostCharacters = 24;
   size_t end = 0;
@@ -23,7 +23,7 @@ std::string_view first_word(std::string_view text) {
   return text.substr(0, end);
 }
 
-// How a prompt begins, for those to be told apart that end alike.
+// Returns the beginning of a prompt, by which prompts with the same ending can be told apart.
 std::string beginning(std::string_view text) {
   constexpr size_t kWords = 5;
   size_t end = first_word(text).size();
@@ -81,7 +81,7 @@ void PromptReader::release() {
   tokenizer_.reset();
 }
 
-// What an embedding's bits depend on.
+// The key holds everything that an embedding's bits depend on.
 TextCache::Key PromptReader::key(const std::vector<int64_t>& ids, const Precision& p, cuda::Gpu* gpu) const {
   std::string how = program_identity() + "; " + ops::describe_arithmetic();
   how += fmt::format("; products {}{}", p.compute == Compute::bf16 ? "bf16" : "f32",

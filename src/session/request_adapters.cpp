@@ -26,17 +26,17 @@ LoraMode parse_mode(const std::string& mode) {
   return mode == "runtime" ? LoraMode::runtime : LoraMode::automatic;
 }
 
-// The layer's name in the registry: that of its weight without the ending.
+// Returns the layer's name in the registry: its weight's name without the ending.
 std::string layer_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
 
-// Whether a product of the model can take it: a pair for a matrix, with nothing else to it.
+// Says whether a product of the model can take the change: it must be a pair for a matrix, and nothing else.
 bool can_be_added(const WeightChange& change, const TensorSource& source) {
   const TensorSource::Entry* entry = source.find(change.tensor);
   return change.kind == WeightChange::Kind::low_rank && !change.magnitude.defined() && entry &&
          entry->dims.size() == 2 && change.tensor.ends_with(".weight");
 }
 
-// Values of a mapped file may lie at any address.
+// Copies values whose address is not aligned: in a mapped file they may lie at any address.
 Tensor aligned(const Tensor& t, std::vector<std::shared_ptr<const void>>& owners) {
   if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(dtype_size(t.dtype)) == 0) return t;
   const auto copy = std::make_shared<Buffer>(static_cast<size_t>(t.bytes()));
@@ -62,7 +62,7 @@ void report(const LoraSpec& lora, const AdapterMatch& match, bool strict) {
        match.layers, text);
 }
 
-// Another file under the same path is another adapter.
+// Includes size and time: another file under the same path is another adapter.
 std::string file_key(const AdapterFile& file, Sha256& changes) {
   std::string key = fmt::format("{}, {}", file.path.string(), changes.hex());
   for (const auto& mapped : file.source->files())
@@ -80,7 +80,7 @@ class Opener {
   }
 
   std::shared_ptr<const RequestAdapters> run() {
-    Strengths strengths = {1, 1, 1};  // of adapters that have none of their own
+    Strengths strengths = {1, 1, 1};  // for adapters without a strength of their own
     if (const PresetRow* row = preset_row(out_->model, request_))
       strengths = {row->lora_strength, row->lora_strength_2.value_or(row->lora_strength), row->lora_strength};
     for (const std::string& text : request_.loras) {
@@ -96,7 +96,7 @@ class Opener {
   }
 
  private:
-  using Strengths = std::array<double, 3>;  // of transformer, transformer_2, text encoder
+  using Strengths = std::array<double, 3>;  // for transformer, transformer_2, text encoder
 
   void open(const LoraSpec& lora, const Strengths& otherwise);
   void take(double strength, const AdapterFile& file, const AdapterMatch::Part& part, size_t slot,
@@ -105,7 +105,7 @@ class Opener {
   const VideoRequest& request_;
   const ModelNames names_;
   std::shared_ptr<RequestAdapters> out_;
-  bool add_ = false;  // what can be added to products is
+  bool add_ = false;  // whether to add to products what can be added
   std::array<std::vector<WeightedChange>, 3> merged_;
 };
 
@@ -130,8 +130,8 @@ void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::
                   const TensorSource& source) {
   if (strength == 0) return;
   const size_t before = merged_[slot].size();
-  Sha256 merged,
-      added;  // of which tensors, and by how much: a file's expert and a config beside it decide that
+  // These hash the changed tensors and their scales, which depend on a file's expert and a config beside it.
+  Sha256 merged, added;
   for (const auto& change : part.changes) {
     const std::string what = fmt::format("{} {} {}\n", change->tensor, kind_name(*change), change->scale);
     if (slot == 2 || !add_ || !can_be_added(*change, source)) {
@@ -153,7 +153,7 @@ void Opener::take(double strength, const AdapterFile& file, const AdapterMatch::
 
 }  // namespace
 
-// The strength is what follows the last colon, if it is a number; a path may hold colons of its own.
+// The strength follows the last colon, if a number does; a path may contain colons, too.
 LoraSpec parse_lora(const std::string& text) {
   LoraSpec out{.path = text};
   for (const AdapterExpert expert : {AdapterExpert::high, AdapterExpert::low, AdapterExpert::both}) {

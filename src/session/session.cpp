@@ -105,13 +105,13 @@ int64_t Session::streamed(Part part) const {
   return part == Part::transformer || part == Part::transformer_2 ? setup_.placement.denoise : 0;
 }
 
-// A part whose blocks are streamed is this session's alone: its slots hold what this session's queue computes
-// with.
+// A part with streamed blocks belongs to this session alone: its slots hold what this session's queue
+// computes with.
 const LoadedPart& Session::use(Part part) {
   PartCache::Handle& held = held_[part];
   const PartKey own(part, setup_.precision, merged_into(part), setup_.vae);
   if (!held && (measuring() || streamed(part) > 0)) held = load(part);
-  if (!held)  // of a part that adapters are merged into, the last one is kept alone
+  if (!held)  // if adapters are merged into the part, only the last one is kept
     model_.parts().drop_idle([&](const PartKey& key) {
       return key.part == part && !key.adapters.empty() && key.adapters != own.adapters;
     });
@@ -193,10 +193,10 @@ void Session::measure(const Stage& stage, Job& job, StagePlan& out) {
   if (out.name == "denoise")
     out.adapters = merged_into(Part::transformer), out.adapters_2 = merged_into(Part::transformer_2);
   stream_.hooks.flops = nullptr, stream_.hooks.picks = nullptr;
-  if (!holds_) held_.clear();  // each stage is counted on its own, also where parts stay for another request
+  if (!holds_) held_.clear();  // each stage is counted by itself, even if parts stay for another request
 }
 
-// With an arena of the planned size. Errors of a device name the stage.
+// Computes in an arena of the planned size. Errors of a device name the stage.
 void Session::compute(const Stage& stage, Job& job) {
   const char* const name = stage.name();
   const VideoPlan& plan = *setup_.plan;

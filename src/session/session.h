@@ -1,11 +1,11 @@
-// One job's place to work: its arena, its queue on a GPU, the parts it holds, its captured graphs, and who
-// watches it. A session runs one job at a time; several run at once on one Model.
+// A session is where one job computes: its arena, its queue on a GPU, the parts it holds, its captured
+// graphs, and its callbacks. A session runs one job at a time; several run at once on one Model.
 //
 // A measuring session has arenas without storage: the same walk over the same stages then loads and computes
 // nothing, and tells what a computing session would hold.
 //
-// Where models stay loaded, a session keeps its arena, the denoiser's tensors, adapters and the graphs after its job:
-// the next job of the same layout finds the same addresses and captures nothing. drop() gives them back.
+// If models stay loaded, a session keeps its arena, the denoiser's tensors, adapters and graphs after its
+// job: the next job of the same layout finds the same addresses and captures nothing. drop() releases them.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Session {
  public:
   enum class Kind { measuring, computing };
 
-  // gpu: its own, or null.
+  // gpu: the session's own, or null.
   Session(Model& model, std::shared_ptr<cuda::Gpu> gpu, Kind kind);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -34,24 +34,25 @@ class Session {
   struct Setup {
     Precision precision;
     Without without;
-    Products vae = Products::as_activations;  // of the VAE's residual blocks
+    Products vae = Products::as_activations;  // products of the VAE's residual blocks
     Placement placement;
     bool graphs = false;                        // on a GPU: steps may be captured
-    const VideoCallbacks* callbacks = nullptr;  // from here on of computing sessions only
+    const VideoCallbacks* callbacks = nullptr;  // from here on only for computing sessions
     Profiler* profiler = nullptr;
     const VideoPlan* plan = nullptr;
-    const RequestAdapters* adapters = nullptr;  // null: the job has none
+    const RequestAdapters* adapters = nullptr;  // null: the job uses none
   };
   void begin(const Setup& setup);
-  StagePlan run(const Stage& stage, Job& job);  // what it took; of a computing session the name alone
-  void end(bool well) noexcept;                 // of a job; what failed leaves nothing behind
+  // Returns what the stage took; a computing session does not measure it.
+  StagePlan run(const Stage& stage, Job& job);
+  void end(bool well) noexcept;  // ends a job; one that failed leaves nothing behind
 
   Stream& stream() { return stream_; }
   bool measuring() const { return kind_ == Kind::measuring; }
-  // With what the job's adapters merge into it.
+  // The model, with the job's adapters merged in.
   const ModelBundle& model() const { return setup_.adapters ? setup_.adapters->model : model_.bundle(); }
   const RequestAdapters* adapters() const { return setup_.adapters; }
-  // Null also where the encoder is not the model's own.
+  // Null also if the encoder is not the model's own.
   const TextCache* text_cache() const {
     return merged_into(Part::text).empty() ? model_.prompts().cache() : nullptr;
   }
@@ -60,7 +61,7 @@ class Session {
   cuda::Gpu* gpu() const { return gpu_.get(); }
   const std::shared_ptr<cuda::Gpu>& shared_gpu() const { return gpu_; }
 
-  // The part, loaded. Held until it is given back.
+  // Each of these loads the part if necessary. It is held until it is given back.
   const LoadedText& text() { return static_cast<const LoadedText&>(use(Part::text)); }
   const LoadedImageEncoder& image_encoder() {
     return static_cast<const LoadedImageEncoder&>(use(Part::image_encoder));
@@ -75,29 +76,29 @@ class Session {
     return static_cast<const LoadedDit&>(use(transformer_part(expert)));
   }
   const LoadedVae& vae_decoder() { return static_cast<const LoadedVae&>(use(Part::vae_decoder)); }
-  // It has done its work: where parts do not stay it is released, unless another session holds it, too. when:
-  // for messages of `verify_upload`, "after the last step".
+  // Tells that the part has done its work: if parts do not stay, it is released unless another session holds
+  // it, too. when: "after the last step", for example, in messages of `verify_upload`.
   void give_back(Part part, const char* when = nullptr);
-  // While it holds parts, those that are given back stay until the job ends: the same stages come again. Where parts stay for
-  // further jobs anyway this is nothing new.
+  // While it holds parts, those that are given back stay until the job ends, because the same stages come
+  // again. This changes nothing if parts stay for further jobs anyway.
   void hold_parts(bool hold) { holds_ = hold && !setup_.placement.keeps; }
-  // The next stages are those before once more, at the same addresses where these stay.
+  // The next stages repeat those before, at the same addresses if these stay.
   void begin_again() { denoisers_[0].rewind(), denoisers_[1].rewind(), loop_.rewind(); }
-  uint64_t part_bytes() const;  // of those it holds
+  uint64_t part_bytes() const;  // size of the parts it holds
 
-  // Where a pass of this expert may be captured, and where its denoiser's tensors and the loop's lie; null:
-  // not.
+  // The place where a pass of this expert may be captured, and the shelves for its denoiser's tensors and the
+  // loop's; null: there is none.
   runtime::StepGraph* graph(int expert);
   BufferShelf* denoiser_shelf(int expert);
   BufferShelf* loop_shelf() { return keeps() ? &loop_ : nullptr; }
-  // From here on the stream has what the job adds to this expert's products.
+  // From here on the stream carries what the job adds to this expert's products.
   void add_adapters(int expert);
   void drop_adapters(int expert);
-  // Those that divide a denoising pass; null: one has all.
+  // The ranks that divide a denoising pass; null: one computes all of it.
   runtime::RankTeam* ranks() { return ranks_ ? &*ranks_ : nullptr; }
   uint64_t adapter_bytes(int expert) const { return adapters_.at(static_cast<size_t>(expert)).bytes(); }
 
-  // What it keeps between jobs.
+  // Describes what the session keeps between jobs.
   using Layout = std::vector<uint64_t>;
   static Layout layout_of(const VideoPlan& plan);
   const Layout& layout() const { return layout_; }
@@ -119,15 +120,15 @@ class Session {
   std::shared_ptr<cuda::Gpu> gpu_;
   Kind kind_;
   Setup setup_;
-  Arena between_{0};  // no op runs between the stages
+  Arena between_{0};  // used between the stages, where no op runs
   Stream stream_;
-  uint64_t most_part_bytes_ = 0;  // of the stage under way
+  uint64_t most_part_bytes_ = 0;  // in the current stage
   bool holds_ = false;
   BlockPlan blocks_;
   std::map<Part, PartCache::Handle> held_;
 
   Layout layout_;
-  std::optional<Arena> arena_;  // of all stages
+  std::optional<Arena> arena_;  // for all stages
   std::array<BufferShelf, 2> denoisers_;
   std::array<AdapterShelf, 2> adapters_;
   BufferShelf loop_;

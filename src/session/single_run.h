@@ -1,5 +1,5 @@
-// One part of a model run by itself, outside any session: measured first, then computed in an arena of exactly
-// that size. For single stages and the VAE's commands.
+// Runs one part of a model by itself, outside any session: it is first measured, then computed in an arena of
+// exactly that size. For single stages and the VAE's commands.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace tachy {
 struct SingleRun {
   int threads = 0;  // 0: all that this process may use
   std::string device = "cpu", level = "safe";
-  std::string dtype;  // in place of the level's, or ""
+  std::string dtype;  // replaces the level's if it is not empty
   const std::atomic<bool>* cancel = nullptr;
 };
 

@@ -18,9 +18,9 @@ namespace nn {
 class ParamStore;
 }
 
-// What lives across stages: embeddings of the texts and the pictures, the picture's latents, and the latents. Of a talking
-// photo also what the audio encoder says of each frame, on the host, and from window to window the last frames and what
-// the VAE makes of them.
+// Values that live across stages: embeddings of the texts and the pictures, the picture's latents, and the
+// latents. For a talking photo also the audio encoder's states for each frame, on the host, and, from window
+// to window, the last frames and the VAE's latents of them.
 struct Shared {
   Tensor text, negative, image_embeds, condition, latents;
   Tensor speech;        // [speakers, frames + TalkWindows::rows_behind, layers, width] f32
@@ -34,10 +34,10 @@ struct Job {
   const Resolved& request;
   const Prompts& prompts;
   const Shared& shared;
-  const RunState* resume = nullptr;  // goes on after its steps
-  NoiseSource* noise = nullptr;      // of a computing session
-  TalkProgress* progress = nullptr;  // likewise, of a talking photo of several windows
-  int64_t window = 0;                // of a talking photo: the one under way
+  const RunState* resume = nullptr;  // the run resumes after its steps
+  NoiseSource* noise = nullptr;      // for a computing session
+  TalkProgress* progress = nullptr;  // likewise, for a talking photo of several windows
+  int64_t window = 0;                // for a talking photo: the current one
   int steps_reused = 0;
 };
 
@@ -45,9 +45,9 @@ class Stage {
  public:
   virtual ~Stage() = default;
   virtual const char* name() const = 0;
-  // Weights that it may use where they lie in the file.
+  // Returns the bytes of weights that it may use where they lie in the file.
   virtual uint64_t mapped_bytes(const ModelBundle& model, const Job& job) const = 0;
-  // Returns the bytes of the Buffers that it held at its worst moment, parts included.
+  // Returns the peak bytes of the Buffers that it held, including parts.
   virtual uint64_t run(Job& job, Session& session) const = 0;
 };
 

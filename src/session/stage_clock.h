@@ -1,4 +1,4 @@
-// Tells the caller how far a stage is, and when it will be done by the time per step so far.
+// Tells the caller how far a stage is, and estimates from the time per step so far when it will be done.
 #pragma once
 
 #include "base/clock.h"

@@ -33,7 +33,7 @@ uint64_t idle_bytes(const Tenant& t, const Session* except) {
   return total;
 }
 
-// Returns what a tenant may hold at once, with one claim more, but for its worlds.
+// Returns what a tenant may hold at once, including one more claim, but without its worlds.
 uint64_t bytes_of_runs(const Tenant& t, const Claim* more, const Session* mine) {
   std::vector<Claim> claims(t.claims.begin(), t.claims.end());
   if (more) claims.push_back(*more);
@@ -72,7 +72,7 @@ uint64_t Tenants::kept_by_worlds() const {
 uint64_t Tenants::device_room() const {
   const Model& first = *all_.front()->model;
   uint64_t room = StreamingMemory::of(first.memory())->free_bytes();
-  // Each queue of a GPU counts what was allocated by it; a device of tests counts for all.
+  // Each queue of a GPU counts its own allocations; a device of tests counts for all.
   if (!first.gpu()) room += first.memory()->live_bytes();
   for (const Tenant* t : all_) room += t->model->live_bytes();
   return less(room, kept_by_worlds());
@@ -83,7 +83,8 @@ Budget Tenants::budget(const Tenant& t, uint64_t libraries) const {
                        t.model->gpu() ? t.model->gpu()->info().name : "it");
 }
 
-// As planned, unless a world was opened since. What libraries take may be there by now, and is not taken off twice.
+// Returns the planned budget, unless a world was opened since. Libraries may have been loaded by now, so what
+// they take is not subtracted twice.
 Budget Tenants::budget_now(const Tenant& t, const VideoPlan& plan) const {
   if (any(Claim::Of::world))
     if (Budget now = budget(t, 0); now.bytes < plan.budget_bytes) return now;
@@ -149,22 +150,25 @@ bool Tenants::fits(const Wish& wish) {
   return host > UINT64_MAX - there.held || read + kept_by_worlds() + all <= host + there.held;
 }
 
-// own: of its model, whose limit `max_vram` may be; all: of all models on the device.
+// own: bytes of the run's model, which `max_vram` may limit; all: bytes of all models on the device.
 bool Tenants::fits_device(const Wish& wish, uint64_t own, uint64_t all, uint64_t pinned) {
   const uint64_t budget = budget_now(*wish.tenant, *wish.plan).bytes;
   if (own > budget) return false;
   if (runs() > 0 && pinned > less(room().host.bytes, kLibraryBytes)) return false;
   const bool worlds = any(Claim::Of::world);
   if (all_.size() == 1 && !worlds) return true;
-  // Libraries that are loaded by now may be in what was free when the run was planned: that figure holds, too.
+  // Libraries that are loaded by now may have been part of the free memory when the run was planned, so that
+  // figure counts, too.
   const uint64_t there = device_room(), libraries = libraries_of(*wish.tenant, *wish.plan);
   return all <= std::max(budget, less(there, libraries)) && (!worlds || all <= there);
 }
 
-// First what is of no use to this model's runs, then what its idle sessions keep, then the same of other models.
+// Releases first what is of no use to this model's runs, then what its idle sessions keep, then the same of
+// other models.
 bool Tenants::make_room(const Wish& wish) {
   const Tenant& own = *wish.tenant;
-  // A world holds its parts, as a job does whose parts stay; another one loads and releases each in turn.
+  // A world holds its parts, and so does a job whose parts stay; any other job loads and releases them one
+  // after the other.
   const Claim* const holds = wish.plan->keeps || !wish.session ? &wish.claim : nullptr;
   std::vector<Claim> claims(own.claims.begin(), own.claims.end());
   if (holds) claims.push_back(*holds);
@@ -185,7 +189,7 @@ bool Tenants::make_room(const Wish& wish) {
   return false;
 }
 
-// Returns what the run adds to what its model's worlds hold.
+// Returns what the run adds to the memory that its model's worlds hold.
 uint64_t Tenants::alone(const Tenant& t, const Claim& claim) const {
   return less(bytes_together(worlds_of(t, &claim), nothing_kept), bytes_of_worlds(t));
 }
@@ -217,7 +221,7 @@ void Tenants::check_alone(const Tenant& t, const VideoPlan& plan, const Claim* c
         human_bytes(pinned), pinned, host.limit, human_bytes(host.bytes));
 }
 
-// What the models already hold, worlds among it, is already taken.
+// The memory that the models already hold, including worlds, is taken already.
 void Tenants::check_host_alone(const Tenant& t, const VideoPlan& plan, const Claim* claim) {
   const Room& there = room();
   uint64_t total = kept_by_worlds() + (claim ? alone(t, *claim) : plan.peak_bytes);

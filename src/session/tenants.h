@@ -1,10 +1,11 @@
-// The models that are open on one device, and what they hold of its memory: what a run may take beside the others, whether it
-// fits, and what is given up for it where it does not.
+// The models that are open on one device, and what they hold of its memory. This tells what a run may take
+// beside the others, whether it fits, and what is released for it if it does not.
 //
-// What may be taken is what is free and what these models hold already. Worlds stay, so what they hold is taken off; what runs
-// is waited for; what idle sessions keep, and loaded parts that nobody holds, is given up where somebody needs the room.
+// A run may take what is free and what these models hold already. Worlds stay, so what they hold is
+// subtracted. Runs are waited for. What idle sessions keep and loaded parts that nobody holds are released if
+// somebody needs the memory.
 //
-// Nothing here has a lock: whoever calls holds that of the device's Admission (admission.h).
+// Nothing here has a lock: the caller holds the lock of the device's Admission (admission.h).
 #pragma once
 
 #include <chrono>
@@ -26,11 +27,11 @@ struct Tenant {
   };
 
   Model* model = nullptr;
-  std::list<Claim> claims;  // of whoever plans, computes, or has a world open
-  std::vector<Idle> idle;   // sessions that nobody has, the one that was given back last at the end
+  std::list<Claim> claims;  // of all that plan, compute, or have a world open
+  std::vector<Idle> idle;   // sessions without a job; the last one that became idle is at the end
 };
 
-// A run would like to begin with this.
+// A wish describes what a run needs to begin.
 struct Wish {
   Tenant* tenant = nullptr;
   const VideoPlan* plan = nullptr;
@@ -40,13 +41,13 @@ struct Wish {
   Session::Layout layout;  // empty: any
 };
 
-// This is what a run may take on a device if no other job runs, and what sets that, for messages.
+// The memory that a run may take on a device if no other job runs, and the limit that sets it, for messages.
 struct Budget {
   uint64_t bytes = 0;
   std::string why;
 };
-// free: for all of a model's runs; max_vram: its limit for them, or 0; stays: what its open worlds hold of that limit;
-// libraries: what a run takes beside its plan.
+// free: what there is for all of a model's runs; max_vram: its limit for them, or 0; stays: how much of that
+// limit its open worlds hold; libraries: what a run takes beside its plan.
 Budget budget_within(uint64_t free, uint64_t max_vram, uint64_t stays, uint64_t libraries,
                      const std::string& device);
 
@@ -59,20 +60,21 @@ class Tenants {
   uint64_t device_room() const;
   Budget budget(const Tenant& tenant, uint64_t libraries) const;
 
-  // Throws out_of_memory, with both numbers, where the run would not fit if no other job ran. Without a claim nothing is known
-  // of what it shares with worlds.
+  // Throws out_of_memory, with both numbers, if the run would not fit even if no other job ran. Without a
+  // claim, it is not known what the run shares with worlds.
   void check_alone(const Tenant& tenant, const VideoPlan& plan, const Claim* claim);
-  // Whether it may begin beside what runs. Where it may not, all has been given up for it that can be.
+  // Says whether it may begin beside the runs that are under way. If not, everything that can be released for
+  // it has been.
   bool make_room(const Wish& wish);
   Session* best_idle(const Wish& wish) const;
 
   bool any(Claim::Of of) const;
   size_t runs() const;  // claims of jobs and plans
-  // The tenant whose job runs in this thread; null: none.
+  // Returns the tenant whose job runs in this thread, or null.
   const Tenant* computing_here() const;
 
  private:
-  // The host's memory. While jobs run it is what it was before: what they hold is not free.
+  // The host's memory. While jobs run, this stays as it was before, since what they hold is not free.
   struct Room {
     MemoryRoom host;
     uint64_t held = 0;  // by these models

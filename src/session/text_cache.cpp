@@ -20,13 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kSampleBytes = 4096;
-constexpr uint64_t kHeaderRoom = 64 << 10;  // a cached file is at most that much larger than its values
+constexpr uint64_t kHeaderRoom = 64 << 10;  // how much larger than its values a cached file may be
 
 std::span<const uint8_t> bytes_of(const void* data, size_t bytes) {
   return {static_cast<const uint8_t*>(data), bytes};
 }
 
-// Rows of a tensor that is made when it is read.
+// Adds rows of a tensor that is made when it is read.
 void add_rows(Sha256& hash, const TensorSource::Entry& entry) {
   hash.add(entry.derived->encoding());
   if (std::find(entry.dims.begin(), entry.dims.end(), 0) != entry.dims.end()) return;
@@ -62,7 +62,7 @@ std::map<std::string, std::string> metadata_of(const TextCache::Key& key, std::s
           {"sha256", hash_of(text)}};
 }
 
-// The values of a file that says what it must; throws what is wrong with it.
+// Reads the values of a file that repeats its key; otherwise throws, naming what is wrong with it.
 std::vector<float> read(const fs::path& path, const TextCache::Key& key) {
   const uint64_t rows = key.ids.size(), count = rows * static_cast<uint64_t>(key.width);
   const uint64_t size = fs::file_size(path), values = count * sizeof(float) + rows * sizeof(int64_t);
@@ -142,7 +142,7 @@ std::optional<std::vector<float>> TextCache::find(const Key& key) const {
 
 void TextCache::keep(const Key& key, std::span<const float> text) const {
   const fs::path path = file_of(key);
-  // Nobody else has this name, whatever process, machine or container shares the folder.
+  // Nobody else uses this name, whatever process, machine or container shares the folder.
   std::random_device random;
   const fs::path own = folder_ / fmt::format("{}.{:08x}{:08x}.new", path.stem().string(), random(), random());
   try {

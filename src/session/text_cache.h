@@ -1,11 +1,10 @@
-// Prompt embeddings kept on disk: what the text encoder made of some token ids, so that it need not be loaded
-// for them again.
+// Prompt embeddings kept on disk, so that the text encoder need not be loaded again for the same token ids.
 //
-// One safetensors file an embedding, FOLDER/KEY.safetensors: `ids` [n] i64 and `text` [n, d] f32. KEY is the
-// SHA-256 of all that its bits depend on: the encoder (encoder_fingerprint), how it was run (program, device,
-// arithmetic, libraries) and the ids. A file is used only if it says all of this again, its values
-// are finite and their SHA-256 is the one it carries; any other is passed over with a warning and replaced.
-// Written under a name of its own, then renamed: several processes may share a folder.
+// Each embedding is one safetensors file, FOLDER/KEY.safetensors: `ids` [n] i64 and `text` [n, d] f32. KEY is
+// the SHA-256 of all that its bits depend on: the encoder (encoder_fingerprint), how it was run (program,
+// device, arithmetic, libraries) and the ids. A file is used only if it repeats all of this, its values are
+// finite and their SHA-256 is the one that it carries; any other file is skipped with a warning and replaced.
+// Files are written under a unique name, then renamed, so several processes may share a folder.
 #pragma once
 
 #include <filesystem>
@@ -18,27 +17,28 @@
 
 namespace tachy {
 
-// SHA-256 over the text encoder's options, the size and time of last change of each of its files, the names,
-// dtypes and shapes of all tensors, and of each tensor the first, the middle and the last 4 KiB (all of it up
-// to 12 KiB); of one that is made when it is read, its encoding and its first, middle and last row. Some milliseconds for 11 GB. What it does not see: other bytes changed within a tensor by
-// something that also restores the file's time.
+// Returns a SHA-256 over the text encoder's options, the size and modification time of each of its files, the
+// names, dtypes and shapes of all tensors, and the first, the middle and the last 4 KiB of each tensor (all
+// of it up to 12 KiB). For a tensor that is made when it is read, it takes its encoding and its first, middle
+// and last row. This takes some milliseconds for 11 GB. It does not notice other bytes that are changed
+// within a tensor by something that also restores the file's time.
 std::string encoder_fingerprint(const ModelBundle& model);
 
-// This version and the program's size and time: another build may add in another order.
+// Names this version and the program's size and time: another build may add in another order.
 std::string program_identity();
 
 class TextCache {
  public:
-  // Makes the folder if only its last part is missing. Throws io, naming `text_cache`, where that fails.
+  // Makes the folder if only its last part is missing. Throws io, naming `text_cache`, if that fails.
   explicit TextCache(std::filesystem::path folder);
 
-  // `how`: all that the result depends on beside the model and the ids.
+  // `how`: everything besides the model and the ids that the result depends on.
   struct Key {
     std::string encoder, how;
     std::vector<int64_t> ids;
     int64_t width = 0;  // d
   };
-  // [n, d] float32, or nothing.
+  // Returns [n, d] float32, or nothing.
   std::optional<std::vector<float>> find(const Key& key) const;
   // A failure (a full disk, a folder that may only be read) is a warning: the run itself needs no cache.
   void keep(const Key& key, std::span<const float> text) const;

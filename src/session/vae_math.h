@@ -1,5 +1,6 @@
-// The format that the convolutions of the VAE's residual blocks multiply in (`vae_math`): that of the activations, which is auto,
-// or e4m3 (models/wan_vae/codes_block.cpp), which no level chooses and `math` does not ask for.
+// The format in which the convolutions of the VAE's residual blocks multiply (`vae_math`): the activations'
+// format, which is auto, or e4m3 (models/wan_vae/codes_block.cpp), which no level chooses and `math` does not
+// turn on.
 #pragma once
 
 #include <string_view>
@@ -10,8 +11,9 @@
 
 namespace tachy {
 
-// Returns the products of this VAE in this precision. Throws invalid_argument for another word or where the precision is
-// none for it, and unsupported where the VAE or the GPU has no convolution for it. gpu: null on the CPU.
+// Returns the products of this VAE in this precision. Throws invalid_argument for an unknown word or if the
+// precision does not allow it, and unsupported if the VAE or the GPU has no convolution for it. gpu: null on
+// the CPU.
 Products vae_products(std::string_view vae_math, const VaeConfig& config, const Precision& precision,
                       cuda::Gpu* gpu);
 

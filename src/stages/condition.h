@@ -1,14 +1,14 @@
-// What the image stage makes of a picture (and perhaps a last one): what the transformer sees besides the
+// The image stage's result for a picture (and perhaps a last one): what the transformer sees besides the
 // noise.
 //
 //   first_frame  (2.2 TI2V)  z0 = VAE(picture) [z, 1, h, w]: latent frame 0 at every step, at timestep 0
-//   channels     (2.1, 2.2)  [s + z, T, h, w] behind the noise's channels: s of mask, then VAE(video), where
+//   channels     (2.1, 2.2)  [s + z, T, h, w] after the noise's channels: s of mask, then VAE(video), where
 //                            video = picture, zeros, perhaps the last picture, in [-1, 1];
 //                            s = temporal stride
 //
-// The mask holds one value a pixel frame, the first one s times: 1 where a picture lies; s of them are the
-// mask's channels of one latent frame. Latents are the posterior's mean, normalised. Pixels are
-// 2 (v / 255) - 1 in float32, as diffusers' VideoProcessor makes them.
+// The mask has one value for each pixel frame, the first one s times: 1 where a picture lies. The mask's
+// channels of one latent frame are s of these values. Latents are the posterior's mean, normalised. Pixels
+// are 2 (v / 255) - 1 in float32, as diffusers' VideoProcessor makes them.
 #pragma once
 
 #include "catalog/model_bundle.h"
@@ -16,18 +16,19 @@
 
 namespace tachy {
 
-// A picture's pixels as models see them, in [-1, 1].
+// Returns a picture's pixels as models see them, in [-1, 1].
 std::vector<float> pixels_of(const Picture& picture);
 
-// Dims of the condition; empty when the request has no picture.
+// Returns the dims of the condition; empty if the request has no picture.
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& request);
 
-// condition: storage of the caller's with those dims. Pictures must have the video's size. Returns the bytes
-// of the VAE's state (held during the call).
+// condition: the caller's storage with those dims. Pictures must have the video's size. Returns the bytes of
+// the VAE's state (held during the call).
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& request,
                           const Tensor& condition, Stream& stream);
 
-// The CLIP embeddings that the request gives, as [n, d], on the host where they lie; undefined without.
+// Returns the CLIP embeddings that the request gives, as [n, d], in its own host memory; undefined without
+// any.
 Tensor image_embeds(const ModelBundle& model, const ResolvedRequest& request);
 
 }  // namespace tachy

@@ -1,4 +1,4 @@
-// The decode stage: latents to frames, handed out as they are made.
+// The decode stage turns latents into frames and hands them out as they are made.
 #include "stages/decode_stage.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ void keep_tail(const Tensor& frames, int64_t first, int64_t total, const Tensor&
             stream);
 }
 
-// Frames as bytes, at most as many at a time as a latent one gives. In the arena.
+// Frames as bytes, in the arena: at most as many at a time as one latent frame gives.
 class Pixels {
  public:
   Pixels(const VaeConfig& c, const Tensor& latents, int64_t frames, Stream& stream)
@@ -86,7 +86,7 @@ class Pixels {
         bytes_(stream.arena->tensor(DType::u8, {std::min(frames, c.temporal_stride()), height_, width_, 3})),
         host_(stream.gpu && !stream.measuring() ? static_cast<size_t>(bytes_.bytes()) : 0) {}
 
-  // take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
+  // Calls take(image, i) for the i-th of `frames` [n, H, W, 3] f32.
   template <class Take>
   void hand_out(const Tensor& frames, Stream& stream, Take&& take) const {
     const Tensor rgb = bytes_.slice(0, 0, frames.dim(0));

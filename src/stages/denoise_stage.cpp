@@ -16,7 +16,7 @@
 namespace tachy {
 namespace {
 
-// One job's denoising.
+// The denoising of one job.
 class Denoising {
  public:
   Denoising(Job& job, Session& session)
@@ -51,7 +51,7 @@ class Denoising {
   const Sampler& sampler_;
   const std::vector<int> part_of_step_;
   uint64_t tables_ = 0;    // of the denoisers that were made and whose memory stays
-  uint64_t adapters_ = 0;  // likewise of what is added to products
+  uint64_t adapters_ = 0;  // of what is added to products, likewise
   uint64_t most_ = 0;
   std::vector<AudioWindow> speech_;  // of each speaker
 };
@@ -113,7 +113,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
 
 std::unique_ptr<Denoiser> Denoising::make(int expert) {
   session_.transformer(expert);   // loaded before make_denoiser's range begins
-  session_.add_adapters(expert);  // what the denoiser makes once (keys and values of the text) has them, too
+  session_.add_adapters(expert);  // also for what the denoiser makes once (keys and values of the text)
   std::unique_ptr<Denoiser> out = make_denoiser(expert);
   tables_ = out->bytes() + (session_.placement().keeps ? tables_ : 0);
   adapters_ = session_.adapter_bytes(expert) + (session_.placement().keeps ? adapters_ : 0);
@@ -121,7 +121,7 @@ std::unique_ptr<Denoiser> Denoising::make(int expert) {
   return out;
 }
 
-// Says so where part of what was to be computed in 8 bits was not.
+// Warns if part of what was to be computed in 8 bits was not.
 void report_attention(const Stream& stream, const cuda::AttentionTally& before) {
   const cuda::AttentionTally now = cuda::read_attention_tally(*stream.gpu);
   if (now.wide == before.wide) return;
@@ -138,7 +138,7 @@ uint64_t Denoising::run() {
   const bool blocks = job_.request.request.block > 0;  // whose state counts blocks
   const int first = job_.resume && !blocks ? static_cast<int>(job_.resume->step) : 0;
   session_.transformer(part_of_step_.at(static_cast<size_t>(first)));
-  // Planned is what stays for later requests, whatever this one needs of it.
+  // The plan includes all that stays for later requests, whatever this one needs of it.
   for (int i = 0; i < model.experts() && session_.placement().keeps && session_.measuring(); ++i)
     session_.transformer(i);
   const ProfileRange range(session_.stream().hooks.profiler, "denoise", ProfileKind::group);

@@ -1,4 +1,4 @@
-// The denoise stage: which Denoisers a model and a request call for, and the loop over them.
+// The denoise stage: chooses the Denoisers for a model and a request, and runs the loop over them.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace tachy {
 
-// Which of the model's transformers predicts at each step: 0; of two experts 0 for high noise, 1 for low.
+// Returns which of the model's transformers predicts at each step: 0; with two experts 0 for high noise, 1
+// for low.
 std::vector<int> part_of_steps(const ModelBundle& model, const Schedule& schedule);
 
 }  // namespace tachy

@@ -1,5 +1,5 @@
-// The image-embeds stage: the pictures, as the request has them prepared, to what the transformer's image branch
-// attends to (models/clip_vision). Embeddings that the request gives need no such stage.
+// The image-embeds stage encodes the pictures, as the request has them prepared, into what the transformer's
+// image branch attends to (models/clip_vision). If the request gives embeddings, this stage is not needed.
 #include "ops/elementwise/elementwise.h"
 #include "session/session.h"
 #include "session/stage_clock.h"

@@ -1,4 +1,4 @@
-// The image stage: a picture (and perhaps a last one) to what the transformer sees besides the noise
+// The image stage encodes a picture (and perhaps a last one) into what the transformer sees besides the noise
 // (condition.h).
 #include "session/session.h"
 #include "session/stage_clock.h"

@@ -1,5 +1,5 @@
-// The motion stage: the last frames of a talking photo's window to the latent frames that the next one begins with. They are
-// encoded as a clip of their own.
+// The motion stage encodes the last frames of a talking photo's window into the latent frames with which the
+// next window begins. They are encoded as a clip of their own.
 #include "session/session.h"
 #include "session/stage_clock.h"
 #include "stages/stages.h"

@@ -1,5 +1,6 @@
-// The speech stage: what is said, by each speaker, to what the audio encoder makes of it for each frame of the video, which the transformer's audio
-// branch hears (models/wav2vec2). In float32 whatever the request computes in, as InfiniteTalk has it.
+// The speech stage: the audio encoder turns what each speaker says into states for each frame of the video,
+// which the transformer's audio branch hears (models/wav2vec2). It computes in float32 whatever the request
+// computes in, as InfiniteTalk does.
 #include <algorithm>
 
 #include "models/wav2vec2/wav2vec2.h"
@@ -12,7 +13,8 @@
 namespace tachy {
 namespace {
 
-// Behind the last frame speech goes backwards: row L + j is row L - 1 - j, and the first one from where there are no more.
+// After the last frame, speech runs backwards: row L + j is row L - 1 - j, or the first one if there are no
+// more.
 void fill_behind(const Tensor& states, int64_t frames) {
   const int64_t row = states.numel() / states.dim(0);
   auto* values = states.as<float>();

@@ -1,4 +1,4 @@
-// The text stage: prompts to embeddings. Those that the text cache knows need no encoder.
+// The text stage encodes prompts into embeddings. Prompts that are in the text cache need no encoder.
 #include "stages/text_stage.h"
 
 #include "ops/elementwise/elementwise.h"
@@ -43,7 +43,8 @@ class TextStage final : public Stage {
     if (!known.empty()) return upload(known.data(), out, stream);
     encode_text(*encoder->model, ids, out, stream);
     if (!key || session.measuring()) return;
-    // Weights that changed since the key was made, or while the encoder used them, are not what it names.
+    // If weights have changed since the key was made, or while the encoder used them, the key does not name
+    // them.
     if (key->encoder != encoder->fingerprint || key->encoder != encoder_fingerprint(session.model())) return;
     std::vector<float> values(static_cast<size_t>(out.numel()));
     download(out, values.data(), stream);

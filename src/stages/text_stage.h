@@ -6,7 +6,7 @@
 
 namespace tachy {
 
-// ids → text [ids, d_model] f32 (storage of the caller's). Throws numerical when it holds NaN or Inf.
+// Encodes ids into text [ids, d_model] f32 (the caller's storage). Throws numerical if it holds NaN or Inf.
 void encode_text(const Umt5Encoder& model, std::span<const int64_t> ids, const Tensor& text, Stream& stream);
 
 }  // namespace tachy

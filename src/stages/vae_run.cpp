@@ -16,12 +16,12 @@
 namespace tachy {
 namespace {
 
-// Bytes to what the network takes, as diffusers' VideoProcessor makes them: 2 (v / 255) - 1 in float32.
+// Converts bytes to the network's values, as diffusers' VideoProcessor does: 2 (v / 255) - 1 in float32.
 void to_floats(std::span<const uint8_t> rgb, float* out) {
   for (size_t i = 0; i < rgb.size(); ++i) out[i] = 2.0f * (static_cast<float>(rgb[i]) / 255.0f) - 1.0f;
 }
 
-// Whatever the level says of a transformer's products.
+// Sets the VAE's products, whatever the level says about a transformer's.
 void choose_products(Stream& stream, const std::string& vae_math, const VaeConfig& config) {
   stream.precision.products = vae_products(vae_math, config, stream.precision, stream.gpu);
 }

@@ -1,5 +1,5 @@
-// A model's VAE by itself: frames to latents and latents to frames (`tachyscope vae`). Frames come and go one
-// by one, so that a clip of any length needs no more memory than its latents and the network's.
+// Runs a model's VAE by itself: frames to latents and latents to frames (`tachyscope vae`). Frames come and
+// go one by one, so a clip of any length needs no more memory than its latents and the network.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +25,21 @@ struct VaeRunOptions {
 
 class VaeRun {
  public:
-  // A whole model's folder, or its VAE's. Throws not_found and the like, naming the path.
+  // model: a whole model's folder, or its VAE's. Throws not_found and the like, naming the path.
   VaeRun(const std::filesystem::path& model, VaeRunOptions options);
   ~VaeRun();
 
   const VaeConfig& config() const;
-  std::string kind() const;  // whose network it is: "wan2.1" or "wan2.2", of any width
+  std::string kind() const;  // names the network: "wan2.1" or "wan2.2", of any width
 
   struct Clip {
-    int64_t frames = 0, height = 0, width = 0;  // frames 4n + 1, sides multiples of the spatial stride
+    int64_t frames = 0, height = 0, width = 0;  // 4n + 1 frames; sides are multiples of the spatial stride
   };
   struct Latents {
     std::vector<float> values;
     std::vector<int64_t> shape;  // [z, T, h, w]
   };
-  // next fills the frame that comes next, [height, width, 3].
+  // next fills in the next frame, [height, width, 3].
   using NextFrame = std::function<void(std::span<uint8_t> rgb)>;
   Latents encode(const Clip& clip, const NextFrame& next) const;
 

@@ -1,4 +1,5 @@
-// Small JSON files (configs, indices): size and depth are capped, and errors name file, offset and key.
+// Small JSON files (configs, indices): size and depth are capped, and errors name the file, the offset and
+// the key.
 //
 // This header pulls in nlohmann/json.hpp (a second of compile time): include it from .cpp files only.
 #pragma once

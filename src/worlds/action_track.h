@@ -1,5 +1,5 @@
-// What was held down in each pixel frame of a session, as far back as blocks to come look (Matrix-Game 2: 12 frames before a
-// block, and its own): a session without end takes no more of it.
+// Records what was held down in each pixel frame of a session, as far back as later blocks look (for
+// Matrix-Game 2: 12 frames before a block, and its own frames), so a session without end does not grow.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,15 @@ class ActionTrack {
  public:
   explicit ActionTrack(const WanActionConfig& config) : config_(config) {}
 
-  // The block [first, first + frames) of latent frames follows this action; keyboard and mouse have as many values as the model.
-  // The script is valid until the next call.
+  // Adds the action that the block [first, first + frames) of latent frames follows; keyboard and mouse have
+  // as many values as the model takes. The script is valid until the next call.
   WanScript add(int64_t first, int64_t frames, const std::vector<float>& keyboard,
                 const std::vector<float>& mouse);
   int64_t kept() const { return end_ - begin_; }  // pixel frames
 
  private:
   WanActionConfig config_;
-  int64_t begin_ = 0, end_ = 0;  // pixel frames that are kept
+  int64_t begin_ = 0, end_ = 0;  // the range of pixel frames that are kept
   std::vector<float> keyboard_, mouse_;
 };
 

@@ -87,7 +87,7 @@ void check_keys(const ModelBundle& model, const WorldConfig& c) {
         "{}: a mouse of {} values; 2 are supported, or none", model.files.root.string(), a.mouse_dim);
 }
 
-// What the model's list is before its shift, for another shift than its own.
+// Returns the model's list of timesteps before its shift, so that another shift can be applied.
 std::vector<double> unshifted(const WorldConfig& c) {
   if (!c.timesteps.empty()) return c.timesteps;
   if (c.few_step == "matrix-game-2-3" || c.kind == "universal" || c.kind == "gta") return {1000, 666, 333};

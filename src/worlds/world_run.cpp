@@ -10,8 +10,9 @@
 
 namespace tachy {
 
-// The part, from whoever has it or loaded. stays: where parts stay for further runs it is one of them. What an encoder takes is
-// part of the plan for a start alone, so that it goes with its start.
+// Returns the part, from whoever has it, or loads it. stays: it is one of the parts that are kept for further
+// runs, if parts are kept at all. An encoder's memory is planned only for a start, so it is released after
+// the start.
 template <class Network>
 std::shared_ptr<const Network> WorldRun::loaded(Part part, bool stays) {
   const auto load = [&]() -> PartCache::Handle {
@@ -94,7 +95,7 @@ void WorldRun::encode_picture(const WorldInput& input) {
 }
 
 void WorldRun::begin(const WorldInput& input) {
-  denoiser_.reset(), frames_.reset(), loop_.clear();  // room for the encoders
+  denoiser_.reset(), frames_.reset(), loop_.clear();  // makes room for the encoders
   if (text_.defined()) encode_text(input.text);
   if (channels_.defined()) encode_picture(input);
   rewind();
@@ -129,7 +130,7 @@ int64_t WorldRun::next_block_frames() const {
   return latent_frames() == 0 ? config_.first_block : config_.block;
 }
 
-// Noise that the GPU does not make itself is made while it is busy with the block before.
+// Noise that the GPU does not make itself is made while the GPU is busy with the block before.
 void WorldRun::draw_ahead(NoiseSource& noise) const {
   if (!stream_.memory) return;
   const int64_t values = denoiser_->latents(config_.block).numel();

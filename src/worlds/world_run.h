@@ -1,6 +1,6 @@
-// A world in memory: transformer and VAE decoder, which stay and which it shares with all who compute on the same Model, what a
-// session is conditioned on, what its blocks remember.
-// Made with a measuring stream it loads and computes nothing, and tells by bytes() what it would hold.
+// A world in memory: transformer and VAE decoder, which stay loaded and are shared with all who compute on
+// the same Model; the condition of a session; and what its blocks remember.
+// Made with a measuring stream it loads and computes nothing, and bytes() tells what it would hold.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@
 
 namespace tachy {
 
-// What a session begins with, prepared. In a measure run it may be empty.
+// The prepared inputs with which a session begins. They may be empty in a measure run.
 struct WorldInput {
   std::vector<float> picture;       // [height, width, 3] in [-1, 1]
   std::vector<float> clip_pixels;   // [3, side, side]
-  std::vector<float> image_embeds;  // [n, width], in place of the image encoder
+  std::vector<float> image_embeds;  // [n, width], replaces the image encoder
   std::vector<int64_t> text;        // token ids
 };
 
@@ -33,33 +33,36 @@ class WorldRun {
     SamplerConfig sampler;
     int64_t longest = 0;                      // latent frames of a session; 0: no end
     bool graphs = true;                       // on a GPU: passes may be captured
-    Products vae = Products::as_activations;  // of the VAE's residual blocks
-    // Told of each block's latents [z, frames, h, w] before they are decoded, on the host; null: nobody. It costs a wait for the GPU.
+    Products vae = Products::as_activations;  // products of the VAE's residual blocks
+    // Receives each block's latents [z, frames, h, w] on the host, before they are decoded; null: nobody
+    // does. This makes the host wait for the GPU.
     std::function<void(std::span<const float>)> latents;
   };
   static constexpr int64_t kTextRows = 512;
-  // Rows of image embeddings: the image encoder's, and where there is none at most the published one's.
+  // Returns the rows of image embeddings: the image encoder's number, or without an encoder at most the
+  // published one's.
   static int64_t most_image_rows(const ModelBundle& model) {
     return model.image_encoder ? model.clip.tokens() : 257;
   }
 
-  // gpu: the stream's, which nobody else computes on; null: on the CPU.
+  // gpu: the stream's, on which nobody else computes; null: on the CPU.
   WorldRun(const Setup& setup, std::shared_ptr<cuda::Gpu> gpu, Stream& stream);
 
-  void begin(const WorldInput& input);  // from a picture or a prompt to the session's first block
-  void rewind();                        // to the first block of what began last
+  void begin(const WorldInput& input);  // from a picture or a prompt; prepares the session's first block
+  void rewind();                        // back to the first block of what began last
   using Frame = BlockFrames::Frame;
-  // Sleeps until the last block is remembered. An action that is asked for then is one that counts at once.
+  // Sleeps until the last block is remembered. An action that is asked for after this takes effect at once.
   void settle() {
     if (frames_) frames_->settle();
   }
   // The next block; its frames leave before it is remembered, on a GPU while it is. noise: not needed to measure.
   void block(const WanScript& script, NoiseSource* noise, const Frame& frame);
-  int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }  // of the blocks so far
-  int64_t next_block_frames() const;                                          // latent frames of the next one
+  // Latent frames that were made so far.
+  int64_t latent_frames() const { return denoiser_ ? denoiser_->end() : 0; }
+  int64_t next_block_frames() const;  // latent frames of the next one
 
-  uint64_t bytes() const { return most_; }    // of its Buffers, at the worst moment so far
-  std::map<PartKey, uint64_t> parts() const;  // that it holds from start to end, with their bytes
+  uint64_t bytes() const { return most_; }    // size of its Buffers at their peak so far
+  std::map<PartKey, uint64_t> parts() const;  // held from start to end, with their bytes
 
  private:
   template <class Network>
@@ -80,7 +83,7 @@ class WorldRun {
   std::shared_ptr<const LoadedVae> decoder_;
   nn::ParamStore store_;
   Tensor text_, image_embeds_, channels_;
-  Tensor noise_state_;  // of a generator on the GPU
+  Tensor noise_state_;  // state of a generator on the GPU
   int64_t text_rows_ = 0, image_rows_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // of the latents
   std::optional<CausalDenoiser> denoiser_;

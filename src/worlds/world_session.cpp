@@ -43,7 +43,7 @@ WorldSession::WorldSession(std::shared_ptr<Model> shared, const Options& o)
   if (!o.plan_only) open(o);
 }
 
-// Memory and parts go before the claim does.
+// Memory and parts are released before the claim is.
 WorldSession::~WorldSession() {
   run_.reset(), arena_.reset();
   if (!claim_) return;
@@ -79,7 +79,7 @@ void WorldSession::open(const Options& o) {
   tenancy.admission().settle(lock, *claim_);
 }
 
-// The same walk without storage: what begins a session, then blocks until the window is full.
+// Measures the same walk without storage: what begins a session, then blocks until the window is full.
 void WorldSession::measure() {
   Arena arena;
   Stream stream = stream_;

@@ -1,7 +1,8 @@
-// A world on a device: planned and refused like any run, then one session after the other, block by block (world_run.h). It is
-// opened on a Model, whose loaded parts it shares with the Model's other worlds and its clips. What it may take stays claimed on
-// the device until it goes away (session/admission.h).
-// One thread at a time; `cancel` is watched between steps and frames. Several worlds of one Model may compute at once.
+// A world on a device: it is planned and refused like any run, then makes one session after the other, block
+// by block (world_run.h). It is opened on a Model, whose loaded parts it shares with the Model's other worlds
+// and its clips. Its memory stays claimed on the device until it is destroyed (session/admission.h).
+// One thread at a time may use it; `cancel` is checked between steps and frames. Several worlds of one Model
+// may compute at once.
 #pragma once
 
 #include "cuda/event_profiler.h"
@@ -23,7 +24,8 @@ class WorldSession {
     const std::atomic<bool>* cancel = nullptr;
     std::function<void(std::span<const float>)> latents;  // as WorldRun::Setup's
   };
-  // Waits where it would not fit beside what computes on the device now. Throws out_of_memory before anything is loaded.
+  // Waits if the world would not fit beside what computes on the device now. Throws out_of_memory before
+  // anything is loaded.
   WorldSession(std::shared_ptr<Model> model, const Options& options);
   ~WorldSession();
   WorldSession(const WorldSession&) = delete;
@@ -39,20 +41,21 @@ class WorldSession {
   std::vector<int64_t> read_prompt(const std::string& prompt);
   void start(const WorldInput& input, uint64_t seed);
   void reset();
-  // From the next start or reset on `profiler` is told of each module's time, on a GPU of the device's, too, where it takes
-  // those (base/run_profiler.h); passes run without graphs then. Null: nobody; the one before has been told of all then.
+  // From the next start or reset on, `profiler` receives each module's time, on a GPU also the device's times
+  // if it takes those (base/run_profiler.h); passes then run without graphs. Null: no profiler; the one
+  // before has then received everything.
   void watch(Profiler* profiler);
 
   struct Action {
-    std::vector<float> keyboard,
-        mouse;  // as many values as the model has; asked for once the device can begin
+    // As many values as the model has; asked for once the device can begin.
+    std::vector<float> keyboard, mouse;
   };
   struct Block {
-    int64_t first_frame = 0, frames = 0;  // of the video
+    int64_t first_frame = 0, frames = 0;  // in the video
   };
   Block next(const std::function<Action()>& action, const WorldRun::Frame& frame);
 
-  // Bytes of all Buffers and of the arena, at the worst moment so far: what the plan's peak says beforehand.
+  // Returns the bytes of all Buffers and of the arena at their peak so far: the plan's peak predicts this.
   uint64_t most_bytes() const { return run_ ? run_->bytes() + arena_bytes_ : 0; }
 
  private:
@@ -65,7 +68,7 @@ class WorldSession {
   WorldConfig config_;
   WorldRun::Setup setup_;
   VideoPlan plan_;
-  std::map<PartKey, uint64_t> parts_;  // that it holds, by the plan
+  std::map<PartKey, uint64_t> parts_;  // parts that it holds, by the plan
   std::optional<Admission::Place> claim_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   uint64_t arena_bytes_ = 0, seed_ = 0;

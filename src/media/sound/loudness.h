@@ -7,8 +7,8 @@
 //   l(z) = -0.691 + 10 log10 z
 //   L    = l(mean of z_j with l(z_j) > -70 and l(z_j) > l(mean of z_j with l(z_j) >= -70) - 10)
 //
-// The filters are those of pyloudnorm, with which the models' own pipelines measure: its high pass has
-// another numerator than the standard's table, and its last block may end after the sound. Everything is in
+// The filters are those of pyloudnorm, with which the models' own pipelines measure: the numerator of its
+// high pass differs from the standard's table, and its last block may end after the sound. Everything is in
 // double precision. One pass over the sound adds each sample to the blocks that are open at that point.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Adapters of every kind are merged into a model, and compared with what peft and diffusers make of the same
-// files.
+// Adapters of every kind are merged into a model, and compared with the results of peft and diffusers for the
+// same files.
 #include <unistd.h>
 
 #include <cmath>

@@ -124,7 +124,7 @@ TEST_F(WorldCommand, WhatIsMissingIsAskedFor) {
   EXPECT_EQ(run({"info", model_.path().string()}).code, 0);
 }
 
-// tests/page checks what a browser makes of it.
+// tests/page checks how a browser shows it.
 TEST_F(WorldCommand, WithoutAnOutputItIsAPage) {
   const json page = page_of({"world", "-m", model_.path().string(), "-t", "2", "-i",
                              golden("image_pipeline/first.png"), "--port", "0", "--json"});

@@ -79,7 +79,7 @@ std::vector<float> ring_of(const WanCausal& c) {
   return all;
 }
 
-// A pass that only fills leaves the same bits as a whole one, also if the last block has an action module.
+// A pass that only fills leaves the same bits as a whole one, even if the last block has an action module.
 TEST(WanCausal, APassThatOnlyFillsLeavesTheSameKeys) {
   for (const char* name : {"self_forcing", "universal"}) {
     const WanCausalCase c(name);

@@ -10,7 +10,7 @@
 namespace tachy::test {
 namespace {
 
-// Calls body(plan_only, stream) twice: first measuring, then in an arena of exactly that size.
+// body(plan_only, stream) twice: measured, then in an arena of exactly that size.
 template <class Body>
 void planned(cuda::Gpu& gpu, DType dtype, Body&& body) {
   ThreadPool pool(2);

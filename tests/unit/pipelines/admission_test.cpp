@@ -1,5 +1,5 @@
-// Who may begin on a device (session/admission.h): the order of waiting jobs, waking and cancelling them, one
-// budget for all models on a device, and idle sessions that are given up after a while or for another model.
+// Tests which run may begin on a device (session/admission.h): waiting jobs' order, waking and cancelling,
+// one budget for all models on a device, and idle sessions that end after a while or for another model.
 #include "session/admission.h"
 
 #include <gmock/gmock.h>

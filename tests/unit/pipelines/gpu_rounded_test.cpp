@@ -1,6 +1,6 @@
-// Products in 8 bits whose codes are made in another place than by default: those of weights on the GPU
-// during loading, those of activations in the preceding norm. The latents keep their bits. Skipped, with the
-// reason, if there is no GPU.
+// Products in 8 bits whose codes are not made in the default place: those of weights on the GPU during
+// loading, those of activations in the preceding norm. The latents keep their bits. Skipped, with the reason,
+// if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

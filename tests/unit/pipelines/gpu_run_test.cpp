@@ -162,7 +162,7 @@ TEST_F(OnGpu, BlockSparseAttention) {
 // It takes half of the blocks' weights; the products are cuBLASLt's in e4m3 or mma.sync's in int8, and frames
 // are close to bf16's.
 TEST_F(OnGpu, ProductsInEightBits) {
-  // Tests the rounding of one pass, not what a whole run makes of it.
+  // Tests the rounding of one pass, not its effect on a whole run.
   request.steps = 1, request.guidance = 1;
   const auto with = open(), without = open({.graphs = false});
   const auto wide = test::run(*with, request);

@@ -24,9 +24,8 @@ VideoRequest request_of(const char* vae_math) {
 }
 
 TEST(VaeMath, OnlyFp8IsAnythingElseThanTheActivations) {
-  const Precision eight_bits{.activation = DType::bf16,
-                             // As at level extreme on Hopper.
-                             .products = Products::e4m3};
+  // Level extreme computes in these on Hopper.
+  const Precision eight_bits{.activation = DType::bf16, .products = Products::e4m3};
   for (const Precision& p : {Precision(), eight_bits, Precision{.definitions = true}})
     for (const char* word : {"auto", "activations"})
       EXPECT_EQ(vae_products(word, VaeConfig::wan21(), p, nullptr), Products::as_activations) << word;

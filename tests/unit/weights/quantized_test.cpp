@@ -224,8 +224,8 @@ TEST(Quantized, MetadataIsChecked) {
   EXPECT_EQ(layer.open(folder)->find("a.weight")->derived, nullptr);
 }
 
-// Each part of a model, also if one matrix is three: they get the float32 values that codes and scale stand
-// for, which bfloat16 cannot hold.
+// Each part of a model, even if one matrix is three, gets the float32 values that codes and scale stand for,
+// which bfloat16 cannot hold.
 TEST(Quantized, EveryPartGetsFloat32Values) {
   const TempFolder folder;
   std::vector<uint8_t> codes(24);
