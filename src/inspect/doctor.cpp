@@ -109,7 +109,7 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
                      const std::string& device, const std::string& dtype) {
   ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
   const ModelOptions options{.threads = threads, .device = device};
-  if (bundle.dit.actions.present())
+  if (bundle.family->actions)
     return WorldSession(std::make_shared<Model>(std::move(bundle), options),
                         {.level = level, .dtype = dtype, .plan_only = true})
         .plan();

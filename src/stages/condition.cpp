@@ -38,7 +38,7 @@ std::vector<float> pixels_of(const Picture& picture) {
 
 std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequest& r) {
   if (!r.pictured) return {};
-  if (model.image_input == ImageInput::first_frame)
+  if (model.family->image_input == ImageInput::first_frame)
     return {r.latent_channels, 1, r.latent_height, r.latent_width};
   return {model.vae_config.temporal_stride() + r.latent_channels, r.latent_frames, r.latent_height,
           r.latent_width};
@@ -46,7 +46,7 @@ std::vector<int64_t> condition_dims(const ModelBundle& model, const ResolvedRequ
 
 uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const ResolvedRequest& r,
                           const Tensor& condition, Stream& stream) {
-  const bool whole = model.image_input == ImageInput::channels;
+  const bool whole = model.family->image_input == ImageInput::channels;
   const int64_t frames = whole ? r.clip_frames : 1, height = *r.request.height, width = *r.request.width;
   const ArenaScope scope(*stream.arena);
   // Frames come in chunks; most are zeros, so one buffer is enough and only what changes is written.

@@ -99,7 +99,7 @@ std::unique_ptr<Denoiser> Denoising::make_denoiser(int expert) {
   clip.riflex = r.riflex;
   clip.few_in_eight_bits = r.int8_keys == "all";
   clip.sparse = job_.request.sparse, clip.dense_steps = job_.request.dense_steps;
-  const bool framed = shared.condition.defined() && model.image_input == ImageInput::first_frame;
+  const bool framed = shared.condition.defined() && model.family->image_input == ImageInput::first_frame;
   if (const WindowPlan& windows = job_.request.windows; windows.divides(clip.latent_shape.at(1))) {
     if (!framed) clip.channels = shared.condition;
     return std::make_unique<WindowsDenoiser>(

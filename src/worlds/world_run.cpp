@@ -43,7 +43,7 @@ WorldRun::WorldRun(const Setup& setup, std::shared_ptr<cuda::Gpu> gpu, Stream& s
   const int64_t stride = m.vae_config.spatial_stride(), z = m.vae_config.z_dim, h = config_.height / stride,
                 w = config_.width / stride;
   if (m.dit.text_dim > 0) text_ = store_.allocate(DType::f32, {kTextRows, m.dit.text_dim});
-  if (m.dit.actions.present()) {
+  if (m.family->actions) {
     image_embeds_ = store_.allocate(DType::f32, {most_image_rows(m), m.dit.image_dim});
     channels_ = store_.allocate(DType::f32, {m.vae_config.temporal_stride() + z,
                                              world_condition_frames(m.vae_config, setup.longest), h, w});
