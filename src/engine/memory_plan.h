@@ -2,8 +2,8 @@
 // blocks must stay on the host for it to keep within what it may take.
 #pragma once
 
-#include "engine/walk.h"
 #include "request/stage_plan.h"
+#include "session/session.h"
 
 namespace tachy {
 
