@@ -64,7 +64,7 @@ uint64_t encode_condition(const ModelBundle& model, const VaeEncoder& vae, const
   const int64_t mask = whole ? vae.config().temporal_stride() : 0;
   const Tensor latents = condition.slice(0, mask, condition.dim(0));
   vae.encode({frames, height, width}, source, latents, Tensor(), stream);
-  if (whole && !stream.measuring()) {
+  if (whole) {
     const Tensor known = condition.slice(0, 0, mask);
     std::vector<float> values(static_cast<size_t>(known.numel()));
     fill_mask(Tensor(values.data(), DType::f32, known.shape()), r.request.last_image != nullptr);
