@@ -110,9 +110,8 @@ VideoPlan model_plan(const std::filesystem::path& model, const std::string& leve
   ModelBundle bundle = naming("`model`", [&] { return ModelBundle::open(model); });
   const ModelOptions options{.threads = threads, .device = device};
   if (bundle.family->actions)
-    return WorldSession(std::make_shared<Model>(std::move(bundle), options),
-                        {.level = level, .dtype = dtype, .plan_only = true})
-        .plan();
+    return WorldSession::plan_of(std::make_shared<Model>(std::move(bundle), options),
+                                 {.level = level, .dtype = dtype});
   VideoRequest request = example_request(bundle);
   request.level = level;
   if (!dtype.empty()) request.dtype = dtype;
