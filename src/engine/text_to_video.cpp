@@ -32,7 +32,7 @@ void settle_lora_mode(VideoRequest& r, bool keeps) {
 
 }  // namespace
 
-Resolved TextToVideo::resolved(const VideoRequest& request, const MakeInputs& make) {
+Resolved TextToVideo::resolved(const VideoRequest& request) {
   ++resolved_;
   Resolved r = gpu() ? resolved_for_gpu(request) : resolve(model(), request);
   if (!gpu()) {
@@ -41,7 +41,6 @@ Resolved TextToVideo::resolved(const VideoRequest& request, const MakeInputs& ma
       if (const auto reason = ops::why_no_bf16()) warn("products stay in float32: {}", reason->text());
   }
   r.graphs = r.graphs && model_.options().graphs && !model_.upload_check();
-  if (make) r.take(make(r));
   return r;
 }
 
