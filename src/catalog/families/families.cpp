@@ -14,7 +14,7 @@ constexpr const char* kOneSteadyShot = "镜头切换，镜头晃动，";  // and
 
 bool behind_the_noise(const Traits& t) { return t.image_input == ImageInput::channels; }
 
-const Family kFamilies[] = {
+constexpr Family kFamilies[] = {
     // Matrix-Game 2.
     {.name = ModelFamily::image,
      .kind = "world",
